@@ -1,0 +1,105 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// AllowanceBucket shows the quota that a consumer has of one resource type: the limit, what is
+// taken, and what is left. Bursar keeps one for each pair that a grant or a claim names, and keeps
+// it when the last of them is gone. It is for reading: decisions are made on the ledger, which
+// the bucket follows within about a second.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=allowancebuckets,scope=Namespaced,shortName=abucket,categories=bursar
+// +kubebuilder:selectablefield:JSONPath=`.spec.consumerRef.kind`
+// +kubebuilder:selectablefield:JSONPath=`.spec.consumerRef.name`
+// +kubebuilder:selectablefield:JSONPath=`.spec.resourceType`
+// +kubebuilder:printcolumn:name="Resource Type",type=string,JSONPath=`.spec.resourceType`
+// +kubebuilder:printcolumn:name="Limit",type=integer,JSONPath=`.status.limit`
+// +kubebuilder:printcolumn:name="Allocated",type=integer,JSONPath=`.status.allocated`
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.available`
+// +kubebuilder:printcolumn:name="Claims",type=integer,JSONPath=`.status.claimCount`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type AllowanceBucket struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says whose quota of what is shown. It cannot be changed.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable: a bucket is of one consumer and one resource type for good"
+	Spec AllowanceBucketSpec `json:"spec"`
+
+	// status is the quota and its use, in base units of the resource type.
+	// +optional
+	Status AllowanceBucketStatus `json:"status,omitzero"`
+}
+
+// AllowanceBucketSpec says whose quota of what the bucket shows. It cannot be changed.
+type AllowanceBucketSpec struct {
+	// consumerRef is the consumer whose quota is shown.
+	ConsumerRef ConsumerRef `json:"consumerRef"`
+
+	// resourceType is the resource type shown, in 1 to 253 characters: the spec.resourceType of a
+	// registration.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ResourceType string `json:"resourceType"`
+}
+
+// AllowanceBucketStatus is the quota and its use, in base units.
+type AllowanceBucketStatus struct {
+	// allocated is the sum of what granted claims hold, at least 0. It exceeds the limit where
+	// grants have shrunk below what was in use.
+	// +kubebuilder:validation:Minimum=0
+	Allocated int64 `json:"allocated"`
+
+	// available is what is left of the limit, and 0 where more is allocated than the limit.
+	// Where allowances carry dimension selectors, a request may find less than this.
+	// +kubebuilder:validation:Minimum=0
+	Available int64 `json:"available"`
+
+	// claimCount is the number of granted claims that hold some of this type.
+	// +kubebuilder:validation:Minimum=0
+	ClaimCount int32 `json:"claimCount"`
+
+	// contributingGrantRefs are the active grants that the limit is made of.
+	// +optional
+	ContributingGrantRefs []ContributingGrantRef `json:"contributingGrantRefs,omitempty"`
+
+	// grantCount is the number of active grants that the limit is made of.
+	// +kubebuilder:validation:Minimum=0
+	GrantCount int32 `json:"grantCount"`
+
+	// lastReconciliation is when the status was last written.
+	// +optional
+	LastReconciliation *metav1.Time `json:"lastReconciliation,omitempty"`
+
+	// limit is the sum of what active grants give, at least 0.
+	// +kubebuilder:validation:Minimum=0
+	Limit int64 `json:"limit"`
+
+	// observedGeneration is the metadata.generation that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// ContributingGrantRef is a grant's part in a limit.
+type ContributingGrantRef struct {
+	// amount is what the grant gives of the resource type, in base units, at least 0.
+	// +kubebuilder:validation:Minimum=0
+	Amount int64 `json:"amount"`
+
+	// lastObservedGeneration is the metadata.generation of the grant that amount was taken from.
+	LastObservedGeneration int64 `json:"lastObservedGeneration"`
+
+	// name is the grant's name.
+	Name string `json:"name"`
+}
+
+// AllowanceBucketList is a list of buckets.
+//
+// +kubebuilder:object:root=true
+type AllowanceBucketList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []AllowanceBucket `json:"items"`
+}

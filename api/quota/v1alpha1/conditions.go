@@ -1,0 +1,21 @@
+package v1alpha1
+
+// Types of the conditions in the status of this group's kinds.
+const (
+	// ConditionActive says whether a registration can be used, or a grant counts.
+	ConditionActive = "Active"
+
+	// ConditionGranted says whether a claim has been given everything that it asks for.
+	ConditionGranted = "Granted"
+
+	// ConditionReady says whether a policy has been checked and is applied.
+	ConditionReady = "Ready"
+
+	// ConditionParentContextReady says whether the control plane that a GrantCreationPolicy names
+	// as parent can be reached.
+	ConditionParentContextReady = "ParentContextReady"
+)
+
+// ReasonValidationFailed is the reason for a condition that is False because the spec cannot be
+// used as it is. The condition's message says why. Every kind with conditions uses it.
+const ReasonValidationFailed = "ValidationFailed"

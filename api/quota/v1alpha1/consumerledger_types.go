@@ -1,0 +1,148 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ConsumerLedger holds a consumer's books: everything that a decision for that consumer needs, in
+// one object, so that a decision over any number of resource types is one compare-and-swap.
+// Bursar alone writes it; changing it by hand makes the books wrong until the next audit.
+//
+// The object is rewritten for every batch of decisions, so the API server checks no schema in it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=consumerledgers,scope=Cluster,shortName=cledger
+// +kubebuilder:printcolumn:name="Consumer Kind",type=string,JSONPath=`.spec.consumerRef.kind`
+// +kubebuilder:printcolumn:name="Consumer Name",type=string,JSONPath=`.spec.consumerRef.name`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ConsumerLedger struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the books. It is Bursar's alone, and its form may change with any release.
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Spec ConsumerLedgerSpec `json:"spec"`
+}
+
+// ConsumerLedgerSpec is a consumer's books. All amounts are in base units of their resource type.
+type ConsumerLedgerSpec struct {
+	// consumerRef is whose books these are. It never changes.
+	ConsumerRef ConsumerRef `json:"consumerRef"`
+
+	// sequence is the number of reservations ever made, which is the number that the last one got.
+	// It never falls.
+	Sequence int64 `json:"sequence"`
+
+	// grants are the consumer's active grants: what the limits are made of.
+	// +optional
+	Grants []LedgerGrant `json:"grants,omitempty"`
+
+	// used is what granted claims hold, one entry for each resource type and set of dimensions.
+	// +optional
+	Used []LedgerUsage `json:"used,omitempty"`
+
+	// reservations are charges whose claim is not known yet to exist with its status Granted. They
+	// count as used in addition to used.
+	// +optional
+	Reservations []LedgerReservation `json:"reservations,omitempty"`
+
+	// released are the UIDs of claims whose charge was given back and whose object still exists,
+	// so that it is given back only once.
+	// +optional
+	Released []string `json:"released,omitempty"`
+}
+
+// LedgerGrant is an active grant.
+type LedgerGrant struct {
+	// uid is the grant's UID.
+	UID string `json:"uid"`
+
+	// namespace is the grant's namespace.
+	Namespace string `json:"namespace"`
+
+	// name is the grant's name.
+	Name string `json:"name"`
+
+	// generation is the metadata.generation of the grant that the allowances were taken from.
+	Generation int64 `json:"generation"`
+
+	// allowances are what the grant gives.
+	// +optional
+	Allowances []LedgerAllowance `json:"allowances,omitempty"`
+}
+
+// LedgerAllowance is an allowance of a grant.
+type LedgerAllowance struct {
+	// type is the resource type.
+	ResourceType string `json:"type"`
+
+	// amount is the sum of the allowance's buckets.
+	Amount int64 `json:"amount"`
+
+	// selector restricts the allowance to requests whose dimensions it matches; absent, it
+	// matches all.
+	// +optional
+	DimensionSelector *metav1.LabelSelector `json:"selector,omitempty"`
+}
+
+// LedgerUsage is what granted claims hold of one resource type with one set of dimensions.
+type LedgerUsage struct {
+	// type is the resource type.
+	ResourceType string `json:"type"`
+
+	// dimensions are those of the requests added up here.
+	// +optional
+	Dimensions map[string]string `json:"dimensions,omitempty"`
+
+	// amount is the sum of what they hold.
+	Amount int64 `json:"amount"`
+
+	// claims is the number of claims that hold it.
+	Claims int64 `json:"claims"`
+}
+
+// LedgerReservation is a charge in flight.
+type LedgerReservation struct {
+	// key identifies what is charged, so that it is charged once: policy and object, or the claim
+	// where it was created directly.
+	Key string `json:"key"`
+
+	// sequence is the number of the reservation. A number is given out once.
+	Sequence int64 `json:"sequence"`
+
+	// reservedAt is when the reservation was made, in seconds since 1970. The clock is that of the
+	// replica that made it.
+	ReservedAt int64 `json:"reservedAt"`
+
+	// charges are what is reserved, each of another resource type.
+	// +optional
+	Charges []LedgerCharge `json:"charges,omitempty"`
+
+	// claim is the claim to create, as JSON, so that any replica can create it. It is empty where
+	// the claim was there first.
+	// +optional
+	Claim string `json:"claim,omitempty"`
+}
+
+// LedgerCharge is an amount of one resource type with one set of dimensions.
+type LedgerCharge struct {
+	// type is the resource type.
+	ResourceType string `json:"type"`
+
+	// dimensions are those of the request.
+	// +optional
+	Dimensions map[string]string `json:"dimensions,omitempty"`
+
+	// amount is what is charged.
+	Amount int64 `json:"amount"`
+}
+
+// ConsumerLedgerList is a list of ledgers.
+//
+// +kubebuilder:object:root=true
+type ConsumerLedgerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []ConsumerLedger `json:"items"`
+}

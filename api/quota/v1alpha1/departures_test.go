@@ -1,0 +1,102 @@
+package v1alpha1_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	claimTemplateSpec = "spec.target.resourceClaimTemplate.spec"
+	grantTemplateSpec = "spec.target.resourceGrantTemplate.spec"
+
+	// groupVersionPattern accepts group/version and, for the core group, version alone.
+	groupVersionPattern = `^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?v[0-9]+((alpha|beta)[0-9]*)?$`
+)
+
+// departure is a difference between the contract and the CRDs that is meant.
+type departure struct {
+	kind, path string
+	reason     string
+	change     func(*schemaField)
+}
+
+// departures lists all of them. The first two are wider than the contract, all others stricter,
+// where the API reference is.
+var departures = []departure{
+	{"ClaimCreationPolicy", claimTemplateSpec + ".resourceRef", "Bursar fills in the object", optional},
+	{"ClaimCreationPolicy", "spec.trigger.resource.apiVersion", "core kinds are accepted", constrain("pattern", groupVersionPattern)},
+
+	{"AllowanceBucket", "spec", "it identifies the bucket", constrain("celRule", "spec is immutable: a bucket is of one consumer and one resource type for good")},
+
+	{"ClaimCreationPolicy", claimTemplateSpec + ".requests", "at least one request", constrain("minItems", "1")},
+	{"ClaimCreationPolicy", claimTemplateSpec + ".requests", "each type once", constrain("celRule", "requests must name each resourceType only once")},
+	{"ClaimCreationPolicy", claimTemplateSpec + ".requests[].resourceType", "no registration has a longer one", constrain("maxLength", "253")},
+
+	{"GrantCreationPolicy", grantTemplateSpec + ".allowances", "at most 20 allowances", constrain("maxItems", "20")},
+
+	{"ResourceClaim", "spec", "what is charged is fixed", constrain("celRule", "spec is immutable: to ask for something else, create another claim")},
+	{"ResourceClaim", "spec.requests", "at least one request", constrain("minItems", "1")},
+	{"ResourceClaim", "spec.requests", "each type once", constrain("celRule", "requests must name each resourceType only once")},
+	{"ResourceClaim", "spec.requests[].resourceType", "no registration has a longer one", constrain("maxLength", "253")},
+
+	{"ResourceGrant", "spec.allowances", "at most 20 allowances", constrain("maxItems", "20")},
+
+	{"ResourceRegistration", "spec.description", "at most 500 characters", constrain("maxLength", "500")},
+	{"ResourceRegistration", "spec.baseUnit", "only description and claimingResources change", constrain("celRule", "spec.baseUnit is immutable")},
+	{"ResourceRegistration", "spec.consumerTypeRef", "only description and claimingResources change", constrain("celRule", "spec.consumerTypeRef is immutable")},
+	{"ResourceRegistration", "spec.displayUnit", "only description and claimingResources change", constrain("celRule", "spec.displayUnit is immutable")},
+	{"ResourceRegistration", "spec.resourceType", "only description and claimingResources change", constrain("celRule", "spec.resourceType is immutable")},
+	{"ResourceRegistration", "spec.type", "only description and claimingResources change", constrain("celRule", "spec.type is immutable")},
+	{"ResourceRegistration", "spec.unitConversionFactor", "only description and claimingResources change", constrain("celRule", "spec.unitConversionFactor is immutable")},
+}
+
+// addition is an optional field that the contract does not have, with everything under it.
+type addition struct {
+	kind, path string
+}
+
+var additions = []addition{
+	{"ClaimCreationPolicy", claimTemplateSpec + ".requests[].dimensions"},
+	{"GrantCreationPolicy", grantTemplateSpec + ".allowances[].dimensionSelector"},
+	{"ResourceClaim", "spec.requests[].dimensions"},
+	{"ResourceGrant", "spec.allowances[].dimensionSelector"},
+}
+
+func additionCovering(kind, path string) (addition, bool) {
+	for _, a := range additions {
+		rest, under := strings.CutPrefix(path, a.path)
+		if a.kind == kind && under && (rest == "" || strings.ContainsAny(rest[:1], ".[{")) {
+			return a, true
+		}
+	}
+	return addition{}, false
+}
+
+// applyDepartures changes the contract's fields to what the CRDs are meant to have. A departure
+// that changes nothing is out of date.
+func applyDepartures(t *testing.T, contract map[string]map[string]schemaField) {
+	t.Helper()
+	for _, d := range departures {
+		field, found := contract[d.kind][d.path]
+		if !found {
+			t.Errorf("the contract has no field %s of %s to depart from (%s)", d.path, d.kind, d.reason)
+			continue
+		}
+		before := field
+		before.Constraints = maps.Clone(field.Constraints)
+		d.change(&field)
+		if cmp.Equal(before, field) {
+			t.Errorf("the contract agrees about %s of %s: it is no departure (%s)", d.path, d.kind, d.reason)
+		}
+		contract[d.kind][d.path] = field
+	}
+}
+
+func optional(field *schemaField) { field.Required = false }
+
+func constrain(name, value string) func(*schemaField) {
+	return func(field *schemaField) { field.Constraints[name] = value }
+}

@@ -1,0 +1,15 @@
+// Package v1alpha1 holds the types of the API group quota.miloapis.com, version v1alpha1: what
+// can be counted (ResourceRegistration), who may have how much (ResourceGrant), who has taken
+// what (ResourceClaim), the sums of both (AllowanceBucket), and the policies that make claims and
+// grants by themselves (ClaimCreationPolicy, GrantCreationPolicy). ConsumerLedger is Bursar's own
+// and not for use by others.
+//
+// The package imports apimachinery alone, so that any client can import it. The CRDs in
+// deploy/crds are generated from the markers here, and the field comments become the generated
+// reference.
+//
+// +kubebuilder:object:generate=true
+// +groupName=quota.miloapis.com
+package v1alpha1
+
+//go:generate go tool controller-gen object crd paths=. output:crd:dir=../../../deploy/crds

@@ -1,0 +1,140 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// GrantCreationPolicy gives capacity by itself: for every object of a kind that meets the
+// policy's conditions, a grant is made from the policy's template. A policy is in force while its
+// Ready condition is True.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=grantcreationpolicies,scope=Cluster,shortName=gcp,categories=bursar
+// +kubebuilder:selectablefield:JSONPath=`.spec.trigger.resource.kind`
+// +kubebuilder:selectablefield:JSONPath=`.spec.trigger.resource.apiVersion`
+// +kubebuilder:selectablefield:JSONPath=`.spec.target.parentContext.kind`
+// +kubebuilder:selectablefield:JSONPath=`.spec.target.parentContext.apiGroup`
+// +kubebuilder:printcolumn:name="Trigger",type=string,JSONPath=`.spec.trigger.resource.kind`
+// +kubebuilder:printcolumn:name="Enabled",type=boolean,JSONPath=`.spec.enabled`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type GrantCreationPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says what is a reason to give capacity, and how much.
+	Spec GrantCreationPolicySpec `json:"spec"`
+
+	// status is what Bursar found out about the policy.
+	// +optional
+	Status GrantCreationPolicyStatus `json:"status,omitzero"`
+}
+
+// IsEnabled tells whether the policy is meant to apply. A policy that does not say is enabled.
+func (p *GrantCreationPolicy) IsEnabled() bool {
+	return p.Spec.Enabled == nil || *p.Spec.Enabled
+}
+
+// GrantCreationPolicySpec says what is a reason to give capacity, and how much.
+type GrantCreationPolicySpec struct {
+	// enabled turns the policy on (true, the default) or off. While it is off, no grants are made.
+	// +optional
+	// +kubebuilder:default=true
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// target is the grant to make.
+	Target GrantTarget `json:"target"`
+
+	// trigger is which objects the policy applies to.
+	Trigger GrantTrigger `json:"trigger"`
+}
+
+// GrantTrigger says which objects a GrantCreationPolicy applies to.
+type GrantTrigger struct {
+	// conditions have to hold all for the policy to apply, at most 10. Empty (the default) means
+	// that it applies to every object of the kind.
+	// +optional
+	// +kubebuilder:validation:MaxItems=10
+	Conditions []ConditionExpression `json:"conditions,omitempty"`
+
+	// resource is the kind of object.
+	Resource GrantTriggerResource `json:"resource"`
+}
+
+// GrantTriggerResource names a kind of object.
+type GrantTriggerResource struct {
+	// apiVersion is the API group and version, such as apps/v1, or v1 for the core group.
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?v[0-9]+((alpha|beta)[0-9]*)?$`
+	APIVersion string `json:"apiVersion"`
+
+	// kind is the kind of object, such as Organization: a capital letter, then letters and digits,
+	// 63 characters at most.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Z][a-zA-Z0-9]*$`
+	Kind string `json:"kind"`
+}
+
+// GrantTarget says which grant a GrantCreationPolicy makes, and where.
+type GrantTarget struct {
+	// parentContext is the control plane to make the grant in. Absent (the default), it is the one
+	// that the policy is in.
+	// +optional
+	ParentContext *ParentContext `json:"parentContext,omitempty"`
+
+	// resourceGrantTemplate is what the grant looks like. Its strings may hold Go templates, which
+	// see .trigger (the object).
+	ResourceGrantTemplate ResourceGrantTemplate `json:"resourceGrantTemplate"`
+}
+
+// ParentContext names a control plane by the object that stands for it.
+type ParentContext struct {
+	// apiGroup is the API group of that object, a DNS subdomain of at most 253 characters.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	APIGroup string `json:"apiGroup"`
+
+	// kind is the kind of that object: a capital letter, then letters and digits, 63 characters at
+	// most.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Z][a-zA-Z0-9]*$`
+	Kind string `json:"kind"`
+
+	// nameExpression is a CEL expression that yields the name of that object, of 1 to 512
+	// characters. It sees the object that the policy applies to as trigger and as object.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	NameExpression string `json:"nameExpression"`
+}
+
+// ResourceGrantTemplate is the pattern for the grants of a policy.
+type ResourceGrantTemplate struct {
+	// metadata is the grant's name, namespace, labels and annotations.
+	Metadata ObjectTemplateMetadata `json:"metadata"`
+
+	// spec is what the grant gives, and to whom. The fields of consumerRef may hold Go templates;
+	// resource types and amounts are fixed.
+	Spec ResourceGrantSpec `json:"spec"`
+}
+
+// GrantCreationPolicyStatus is what Bursar found out about a policy.
+type GrantCreationPolicyStatus struct {
+	// conditions holds Ready (the policy is in force) and, where a parent context is set,
+	// ParentContextReady (the grants can be made there).
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the metadata.generation that the conditions are about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// GrantCreationPolicyList is a list of policies.
+//
+// +kubebuilder:object:root=true
+type GrantCreationPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []GrantCreationPolicy `json:"items"`
+}

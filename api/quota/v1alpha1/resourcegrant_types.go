@@ -1,0 +1,75 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Reasons for the Active condition of grants, besides [ReasonValidationFailed].
+const (
+	// ReasonGrantActive goes with Active=True: the grant's allowances count.
+	ReasonGrantActive = "GrantActive"
+
+	// ReasonGrantPending goes with Active=Unknown: the grant was not looked at yet.
+	ReasonGrantPending = "GrantPending"
+)
+
+// ResourceGrant gives a consumer capacity of one or more resource types. The limit of a consumer
+// is the sum of its active grants: those whose resource types are all registered for its kind.
+// Deleting a grant lowers the limit and takes nothing back from claims that were granted before.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=resourcegrants,scope=Namespaced,shortName=rgrant,categories=bursar
+// +kubebuilder:selectablefield:JSONPath=`.spec.consumerRef.kind`
+// +kubebuilder:selectablefield:JSONPath=`.spec.consumerRef.name`
+// +kubebuilder:printcolumn:name="Active",type=string,JSONPath=`.status.conditions[?(@.type=='Active')].status`
+// +kubebuilder:printcolumn:name="Consumer Group",type=string,JSONPath=`.spec.consumerRef.apiGroup`
+// +kubebuilder:printcolumn:name="Consumer Type",type=string,JSONPath=`.spec.consumerRef.kind`
+// +kubebuilder:printcolumn:name="Consumer",type=string,JSONPath=`.spec.consumerRef.name`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ResourceGrant struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is whom capacity is given to, and how much.
+	Spec ResourceGrantSpec `json:"spec"`
+
+	// status tells whether the capacity counts.
+	// +optional
+	Status ResourceGrantStatus `json:"status,omitzero"`
+}
+
+// ResourceGrantSpec is whom capacity is given to, and how much.
+type ResourceGrantSpec struct {
+	// allowances is the capacity given, 1 to 20 entries. Either all of them count or none does.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=20
+	Allowances []Allowance `json:"allowances"`
+
+	// consumerRef is the consumer that receives the capacity. Its kind has to be the one in the
+	// spec.consumerTypeRef of every resource type granted.
+	ConsumerRef ConsumerRef `json:"consumerRef"`
+}
+
+// ResourceGrantStatus is what Bursar found out about a grant.
+type ResourceGrantStatus struct {
+	// conditions holds the condition Active. It is True with reason GrantActive while the
+	// allowances count, False with reason ValidationFailed (the message says what is wrong) when
+	// they cannot, and Unknown with reason GrantPending before the grant has been looked at.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['GrantActive', 'ValidationFailed', 'GrantPending'] : true)",message="Active condition reason must be valid"
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the metadata.generation that the conditions are about. When it is
+	// lower than the current one, they are out of date.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// ResourceGrantList is a list of grants.
+//
+// +kubebuilder:object:root=true
+type ResourceGrantList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []ResourceGrant `json:"items"`
+}

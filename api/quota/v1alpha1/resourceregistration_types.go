@@ -1,0 +1,153 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Reasons for the Active condition of registrations, besides [ReasonValidationFailed].
+const (
+	// ReasonRegistrationActive goes with Active=True: grants and claims may use the type.
+	ReasonRegistrationActive = "RegistrationActive"
+
+	// ReasonRegistrationPending goes with Active=False: the registration was not looked at yet.
+	ReasonRegistrationPending = "RegistrationPending"
+)
+
+// RegistrationType says how a resource type is measured.
+// +kubebuilder:validation:Enum=Entity;Allocation
+type RegistrationType string
+
+const (
+	// RegistrationTypeEntity counts objects.
+	RegistrationTypeEntity RegistrationType = "Entity"
+
+	// RegistrationTypeAllocation adds up amounts that objects ask for, such as bytes.
+	RegistrationTypeAllocation RegistrationType = "Allocation"
+)
+
+// ResourceRegistration makes a resource type known, so that it can be granted and claimed: what
+// it is called, in which unit it is measured, which kind of consumer has a quota of it, and which
+// kinds of object take from that quota. Grants and claims may use the type while the Active
+// condition is True.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=resourceregistrations,scope=Cluster,shortName=rreg,categories=bursar
+// +kubebuilder:selectablefield:JSONPath=`.spec.consumerTypeRef.kind`
+// +kubebuilder:selectablefield:JSONPath=`.spec.consumerTypeRef.apiGroup`
+// +kubebuilder:selectablefield:JSONPath=`.spec.resourceType`
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`
+// +kubebuilder:printcolumn:name="Active",type=string,JSONPath=`.status.conditions[?(@.type=='Active')].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ResourceRegistration struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec describes the resource type.
+	Spec ResourceRegistrationSpec `json:"spec"`
+
+	// status is what Bursar found out about the registration.
+	// +optional
+	Status ResourceRegistrationStatus `json:"status,omitzero"`
+}
+
+// ResourceRegistrationSpec describes a resource type. Only description and claimingResources may
+// change once the registration exists, because stored amounts mean what the rest says.
+type ResourceRegistrationSpec struct {
+	// baseUnit is the unit of every amount of this type in grants, claims and buckets, in the
+	// singular and at most 50 characters, such as byte. It cannot be changed.
+	// +kubebuilder:validation:MaxLength=50
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.baseUnit is immutable"
+	BaseUnit string `json:"baseUnit"`
+
+	// claimingResources are the kinds of object that claims for this type may pay for, at most
+	// 20. Empty (the default) means that no object can take from the quota through a policy.
+	// Removing a kind leaves existing claims as they are.
+	// +optional
+	// +kubebuilder:validation:MaxItems=20
+	ClaimingResources []ClaimingResource `json:"claimingResources,omitempty"`
+
+	// consumerTypeRef is the kind of consumer that has a quota of this type. It cannot be changed.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.consumerTypeRef is immutable"
+	ConsumerTypeRef ConsumerTypeRef `json:"consumerTypeRef"`
+
+	// description says in 1 to 500 characters what is counted, for people. It has no effect.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=500
+	Description string `json:"description,omitempty"`
+
+	// displayUnit is the unit in which amounts are shown to people, in the singular and at most
+	// 50 characters, such as GiB. It cannot be changed.
+	// +kubebuilder:validation:MaxLength=50
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.displayUnit is immutable"
+	DisplayUnit string `json:"displayUnit"`
+
+	// resourceType is the name by which grants and claims refer to this type, of 1 to 253
+	// characters in any form, such as resourcemanager.miloapis.com/projects. Of two registrations
+	// with the same name only the older one becomes active. It cannot be changed.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.resourceType is immutable"
+	ResourceType string `json:"resourceType"`
+
+	// type is Entity when objects are counted, each taking 1, and Allocation when the amounts
+	// that they ask for are added up. It cannot be changed.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.type is immutable"
+	Type RegistrationType `json:"type"`
+
+	// unitConversionFactor is how many base units make one display unit, at least 1: an amount is
+	// divided by it to be shown. It cannot be changed.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.unitConversionFactor is immutable"
+	UnitConversionFactor int64 `json:"unitConversionFactor"`
+}
+
+// ConsumerTypeRef names a kind of consumer.
+type ConsumerTypeRef struct {
+	// apiGroup is the API group of the consumer's kind, a DNS subdomain such as
+	// resourcemanager.miloapis.com.
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	APIGroup string `json:"apiGroup"`
+
+	// kind is the consumer's kind, such as Organization. The registration becomes active once the
+	// API server serves this kind.
+	Kind string `json:"kind"`
+}
+
+// ClaimingResource names a kind of object that may take from a quota.
+type ClaimingResource struct {
+	// apiGroup is the API group of the kind, a DNS subdomain. Empty (the default) means the core
+	// group.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	APIGroup string `json:"apiGroup,omitempty"`
+
+	// kind is the kind of object, in 1 to 63 characters, such as Project.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+}
+
+// ResourceRegistrationStatus is what Bursar found out about a registration.
+type ResourceRegistrationStatus struct {
+	// conditions holds the condition Active. It is True with reason RegistrationActive when
+	// grants and claims can use the type, and False with reason ValidationFailed (the message
+	// says what is wrong) or RegistrationPending (not looked at yet) when they cannot.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['RegistrationActive', 'ValidationFailed', 'RegistrationPending'] : true)",message="Active condition reason must be valid"
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the metadata.generation that the conditions are about. When it is
+	// lower than the current one, they are out of date.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// ResourceRegistrationList is a list of registrations.
+//
+// +kubebuilder:object:root=true
+type ResourceRegistrationList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []ResourceRegistration `json:"items"`
+}

@@ -1,0 +1,106 @@
+package v1alpha1_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// TestClaimStatusDefault proves that a claim created through the Go type, whose status is empty,
+// is shown as waiting for a decision.
+func TestClaimStatusDefault(t *testing.T) {
+	checks := newSchemaChecks(t, "ResourceClaim")
+	object := content(t, sampleClaim())
+	if errs := checks.admit(t.Context(), object, nil); len(errs) > 0 {
+		t.Fatal(errs.ToAggregate())
+	}
+	claim := decode[v1alpha1.ResourceClaim](t, object)
+	want := []metav1.Condition{{
+		Type:               v1alpha1.ConditionGranted,
+		Status:             metav1.ConditionFalse,
+		Reason:             v1alpha1.ReasonPendingEvaluation,
+		Message:            "Awaiting capacity evaluation",
+		LastTransitionTime: metav1.Unix(0, 0),
+	}}
+	if diff := cmp.Diff(want, claim.Status.Conditions); diff != "" {
+		t.Errorf("conditions of a new claim (-want +got):\n%s", diff)
+	}
+}
+
+func TestPolicyEnabledDefault(t *testing.T) {
+	off := false
+	tests := map[string]struct {
+		reason  string
+		enabled *bool
+		want    bool
+	}{
+		"Absent": {reason: "policies are on unless they say otherwise", want: true},
+		"False":  {reason: "false is kept, not taken for absent", enabled: &off, want: false},
+	}
+	checks := newSchemaChecks(t, "ClaimCreationPolicy")
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			sample := sampleClaimPolicy()
+			sample.Spec.Enabled = tt.enabled
+			if got := sample.IsEnabled(); got != tt.want {
+				t.Errorf("%s: IsEnabled() = %t before defaulting", tt.reason, got)
+			}
+			object := content(t, sample)
+			if errs := checks.admit(t.Context(), object, nil); len(errs) > 0 {
+				t.Fatal(errs.ToAggregate())
+			}
+			stored := decode[v1alpha1.ClaimCreationPolicy](t, object)
+			if stored.Spec.Enabled == nil || *stored.Spec.Enabled != tt.want {
+				t.Errorf("%s: stored as %v, want %t", tt.reason, stored.Spec.Enabled, tt.want)
+			}
+		})
+	}
+}
+
+// TestLedgerIsStoredWhole proves that the API server keeps every field of a ledger, although its
+// definition describes none of them.
+func TestLedgerIsStoredWhole(t *testing.T) {
+	typeMeta, objectMeta := sampleMeta("ConsumerLedger")
+	dimensions := map[string]string{"example.com/location": "DFW"}
+	want := &v1alpha1.ConsumerLedger{
+		TypeMeta: typeMeta, ObjectMeta: objectMeta,
+		Spec: v1alpha1.ConsumerLedgerSpec{
+			ConsumerRef: sampleConsumer(),
+			Sequence:    7,
+			Grants: []v1alpha1.LedgerGrant{{
+				UID: "a", Namespace: "web", Name: "base", Generation: 2,
+				Allowances: []v1alpha1.LedgerAllowance{{
+					ResourceType: "type-0", Amount: 10,
+					DimensionSelector: &metav1.LabelSelector{MatchLabels: dimensions},
+				}},
+			}},
+			Used: []v1alpha1.LedgerUsage{{ResourceType: "type-0", Dimensions: dimensions, Amount: 3, Claims: 2}},
+			Reservations: []v1alpha1.LedgerReservation{{
+				Key: "policy/b", Sequence: 7, ReservedAt: 1_700_000_000, Claim: `{"kind":"ResourceClaim"}`,
+				Charges: []v1alpha1.LedgerCharge{{ResourceType: "type-0", Dimensions: dimensions, Amount: 1}},
+			}},
+			Released: []string{"c"},
+		},
+	}
+	checks := newSchemaChecks(t, "ConsumerLedger")
+	object := content(t, want)
+	if errs := checks.admit(t.Context(), object, nil); len(errs) > 0 {
+		t.Fatal(errs.ToAggregate())
+	}
+	if diff := cmp.Diff(want, decode[v1alpha1.ConsumerLedger](t, object)); diff != "" {
+		t.Errorf("ledger (-written +stored):\n%s", diff)
+	}
+}
+
+func decode[T any](t *testing.T, object map[string]any) *T {
+	t.Helper()
+	decoded := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object, decoded, true); err != nil {
+		t.Fatal(err)
+	}
+	return decoded
+}

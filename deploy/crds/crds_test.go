@@ -1,0 +1,83 @@
+package crds
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAll(t *testing.T) {
+	definitions, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, definition := range definitions {
+		if definition.Spec.Group == "quota.miloapis.com" {
+			kinds = append(kinds, definition.Spec.Names.Kind)
+		}
+	}
+	want := []string{
+		"AllowanceBucket", "ClaimCreationPolicy", "ConsumerLedger", "GrantCreationPolicy",
+		"ResourceClaim", "ResourceGrant", "ResourceRegistration",
+	}
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		t.Errorf("kinds of quota.miloapis.com (-want +got):\n%s", diff)
+	}
+}
+
+func TestAllReturnsCopies(t *testing.T) {
+	first, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first[0].Name = "changed"
+	second, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second[0].Name == "changed" {
+		t.Error("a change to a returned definition shows in the next call's result")
+	}
+}
+
+func TestDecodeIsStrict(t *testing.T) {
+	const header = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"
+	tests := map[string]struct {
+		reason  string
+		content string
+		want    string
+	}{
+		"Definition": {
+			reason:  "a definition is returned",
+			content: header + "metadata: {name: things.example.com}\n",
+		},
+		"UnknownField": {
+			reason:  "a misspelt field would otherwise be lost in silence",
+			content: header + "spec: {scoop: Cluster}\n",
+			want:    "scoop",
+		},
+		"DuplicateField": {
+			reason:  "of a field given twice one value would be lost",
+			content: header + "spec: {scope: Cluster, scope: Namespaced}\n",
+			want:    "scope",
+		},
+		"OtherKind": {
+			reason:  "only definitions belong here",
+			content: "apiVersion: v1\nkind: ConfigMap\n",
+			want:    "ConfigMap",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := decode([]byte(tt.content))
+			switch {
+			case tt.want == "" && err != nil:
+				t.Errorf("%s: %v", tt.reason, err)
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("%s: got error %v, want one that mentions %q", tt.reason, err, tt.want)
+			}
+		})
+	}
+}
