@@ -1,0 +1,153 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Usage is what settled claims use of a resource type with certain dimensions.
+type Usage struct {
+	ResourceType string
+	Dimensions   Dimensions
+	Amount       Amount
+	// Claims is the number of those claims.
+	Claims int64
+}
+
+// Books is a ledger in plain form, for storing. [Ledger.Books] gives every list in a fixed order,
+// so that equal ledgers have equal books; [FromBooks] accepts any order.
+type Books struct {
+	// Sequence is that of the latest reservation, also if it is gone.
+	Sequence int64
+	// Grants are sorted by UID.
+	Grants []Grant
+	// Used is sorted by resource type and then dimensions.
+	Used []Usage
+	// Reservations are sorted by sequence.
+	Reservations []Reservation
+	// Released are the UIDs of released claims, sorted.
+	Released []string
+}
+
+// Books returns the plain form of the ledger. It stays as it is when the ledger changes, but
+// shares the lists of allowances and charges with it: those must not be modified.
+func (l *Ledger) Books() Books {
+	return Books{
+		Sequence:     l.sequence,
+		Grants:       slices.Collect(l.Grants()),
+		Used:         slices.Collect(l.Used()),
+		Reservations: slices.Collect(l.Reservations()),
+		Released:     slices.Collect(l.Released()),
+	}
+}
+
+// FromBooks returns the ledger with these books. It refuses what no ledger can have written:
+// invalid or repeated entries, sequences out of range, sums that do not fit, and anything beyond
+// the bounds of this package. Usage beyond the limits is accepted, and usage of nothing by no
+// claims is skipped.
+func FromBooks(b Books) (*Ledger, error) {
+	l := New()
+	if _, err := l.ReplaceGrants(b.Grants); err != nil {
+		return nil, err
+	}
+	if err := l.readUsed(b.Used); err != nil {
+		return nil, err
+	}
+	if err := l.readReservations(b.Reservations); err != nil {
+		return nil, err
+	}
+	if b.Sequence < l.sequence || b.Sequence > CountMax {
+		return nil, fmt.Errorf("sequence %d is not between that of the latest reservation, %d, and %d", b.Sequence, l.sequence, int64(CountMax))
+	}
+	l.sequence = b.Sequence
+	for _, claimUID := range b.Released {
+		if claimUID == "" || l.IsReleased(claimUID) {
+			return nil, fmt.Errorf("released claim %q is empty or repeated", claimUID)
+		}
+		l.released[claimUID] = struct{}{}
+	}
+	return l, nil
+}
+
+func (l *Ledger) readUsed(used []Usage) error {
+	for _, u := range used {
+		if err := u.check(); err != nil {
+			return fmt.Errorf("%s: %w", u.describe(), err)
+		}
+		if u.Amount == 0 && u.Claims == 0 {
+			continue
+		}
+		if p := l.pages[u.ResourceType]; p != nil && p.rows[u.Dimensions] != nil {
+			return fmt.Errorf("%s is repeated", u.describe())
+		}
+		if _, err := l.SetUsed(u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readReservations enters the reservations in the order in which they were made.
+func (l *Ledger) readReservations(reservations []Reservation) error {
+	inOrder := slices.SortedFunc(slices.Values(reservations), func(a, b Reservation) int {
+		return cmp.Compare(a.Sequence, b.Sequence)
+	})
+	for _, r := range inOrder {
+		if r.Sequence <= l.sequence || r.Sequence > CountMax {
+			return fmt.Errorf("reservation %q: sequence %d is repeated or out of range", r.Key, r.Sequence)
+		}
+		l.sequence = r.Sequence - 1
+		switch d := l.Adopt(r); {
+		case d.Existing:
+			return fmt.Errorf("reservation %q is repeated", r.Key)
+		case d.Code != Admitted:
+			return fmt.Errorf("reservation %q: %s", r.Key, d.Code)
+		}
+	}
+	return nil
+}
+
+// SetUsed replaces what is used of a resource type with certain dimensions, and by how many
+// claims; both 0 removes the entry. It is for correcting the books and pays no heed to limits.
+// It reports whether that changed anything. On an error nothing has changed: the usage is
+// invalid, the sums of the resource type would not fit, or there would be too many rows.
+func (l *Ledger) SetUsed(u Usage) (changed bool, err error) {
+	if err := u.check(); err != nil {
+		return false, fmt.Errorf("%s: %w", u.describe(), err)
+	}
+	var before row
+	if p := l.pages[u.ResourceType]; p != nil {
+		if r := p.rows[u.Dimensions]; r != nil {
+			before = *r
+		} else if len(p.rows) >= RowsMax && (u.Amount > 0 || u.Claims > 0) {
+			return false, fmt.Errorf("%s: there are %d rows of that resource type already", u.describe(), RowsMax)
+		}
+	}
+	if before.used == u.Amount && before.claims == u.Claims {
+		return false, nil
+	}
+	ok := l.pageOf(u.ResourceType).setUsed(u.Dimensions, u.Amount, u.Claims)
+	l.prunePage(u.ResourceType)
+	if !ok {
+		return false, fmt.Errorf("%s: the sums of %s would not fit", u.describe(), u.ResourceType)
+	}
+	return true, nil
+}
+
+func (u *Usage) check() error {
+	switch {
+	case !validResourceType(u.ResourceType):
+		return fmt.Errorf("the resource type must have 1 to %d bytes", ResourceTypeBytesMax)
+	case u.Amount < 0 || u.Claims < 0 || u.Claims > CountMax:
+		return fmt.Errorf("%d by %d claims is out of range", u.Amount, u.Claims)
+	}
+	return nil
+}
+
+func (u *Usage) describe() string {
+	if u.Dimensions.IsZero() {
+		return fmt.Sprintf("usage of %q", u.ResourceType)
+	}
+	return fmt.Sprintf("usage of %q (%s)", u.ResourceType, u.Dimensions)
+}

@@ -1,0 +1,232 @@
+package ledger_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+func someBooks() ledger.Books {
+	eu := dimensionsOf("region", "eu")
+	return ledger.Books{
+		Sequence: 9,
+		Grants: []ledger.Grant{
+			{UID: "g1", Namespace: "acme", Name: "base", Generation: 2, Allowances: []ledger.Allowance{{ResourceType: "gpu", Amount: 8}}},
+			{UID: "g2", Allowances: []ledger.Allowance{{ResourceType: "gpu", Selector: selectorOf(in("region", "eu")), Amount: 2}}},
+		},
+		Used: []ledger.Usage{
+			{ResourceType: "cpu", Amount: 4, Claims: 1},
+			{ResourceType: "gpu", Amount: 1, Claims: 1},
+			{ResourceType: "gpu", Dimensions: eu, Amount: 3, Claims: 2},
+		},
+		Reservations: []ledger.Reservation{
+			{Key: "b", Sequence: 4, ReservedAt: 1700000000, Charges: []ledger.Charge{{ResourceType: "gpu", Dimensions: eu, Amount: 1}}, Claim: "{}"},
+			{Key: "a", Sequence: 7, Charges: []ledger.Charge{{ResourceType: "gpu", Amount: 2}, {ResourceType: "ram", Amount: 1}}},
+		},
+		Released: []string{"c1", "c2"},
+	}
+}
+
+func mustRead(t *testing.T, b ledger.Books) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.FromBooks(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestBooksAreOrdered(t *testing.T) {
+	shuffled := someBooks()
+	slices.Reverse(shuffled.Grants)
+	slices.Reverse(shuffled.Used)
+	slices.Reverse(shuffled.Reservations)
+	slices.Reverse(shuffled.Released)
+	l := mustRead(t, shuffled)
+	if difference := cmp.Diff(someBooks(), l.Books(), comparable...); difference != "" {
+		t.Errorf("the books depend on the order in which they were read (-want +got):\n%s", difference)
+	}
+	if d := l.Reserve(ledger.Reservation{Key: "c", Charges: []ledger.Charge{{ResourceType: "gpu", Amount: 1}}}); d.Sequence != 10 {
+		t.Errorf("the sequence went on at %d, want 10: it must never be given twice", d.Sequence)
+	}
+}
+
+func TestBooksSurviveJSON(t *testing.T) {
+	encoded := encode(t, someBooks())
+	var decoded ledger.Books
+	if err := json.Unmarshal(encoded, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	if difference := cmp.Diff(someBooks(), decoded, comparable...); difference != "" {
+		t.Errorf("books changed on their way through JSON (-want +got):\n%s", difference)
+	}
+}
+
+func TestLedgerSharesNothingThatChanges(t *testing.T) {
+	l := ledger.New()
+	allowances := []ledger.Allowance{{ResourceType: "gpu", Amount: 5}}
+	if _, err := l.SetGrant(ledger.Grant{UID: "g", Allowances: allowances}); err != nil {
+		t.Fatal(err)
+	}
+	charges := []ledger.Charge{{ResourceType: "gpu", Amount: 2}}
+	l.Reserve(ledger.Reservation{Key: "a", Charges: charges})
+	books := l.Books()
+	before := string(encode(t, books))
+	allowances[0].Amount, charges[0].Amount = 77, 77
+	l.Settle("a", 0)
+	l.RemoveGrant("g")
+	if after := string(encode(t, books)); after != before {
+		t.Errorf("books changed after they were taken:\n%s\n%s", before, after)
+	}
+	if got, want := l.Account("gpu"), (ledger.Account{Used: 2, Claims: 1}); got != want {
+		t.Errorf("the account is %+v, want %+v", got, want)
+	}
+}
+
+func TestIterationMayStopAndChange(t *testing.T) {
+	l := mustRead(t, someBooks())
+	for range l.Grants() {
+		break
+	}
+	for range l.Used() {
+		break
+	}
+	var keys []string
+	for r := range l.Reservations() {
+		keys = append(keys, r.Key)
+		l.Cancel("a", 0)
+		l.Cancel("b", 0)
+	}
+	if !slices.Equal(keys, []string{"b", "a"}) || l.ReservationCount() != 0 {
+		t.Errorf("saw %v and %d are left; want both, as they were when the iteration began", keys, l.ReservationCount())
+	}
+}
+
+func TestFromBooksRefuses(t *testing.T) {
+	const largest = ledger.Amount(math.MaxInt64)
+	for name, c := range map[string]struct {
+		damage func(*ledger.Books)
+		want   string
+	}{
+		"grant twice":             {func(b *ledger.Books) { b.Grants[1].UID = "g1" }, "its UID is that of another grant"},
+		"grant without UID":       {func(b *ledger.Books) { b.Grants[0].UID = "" }, "grant acme/base (UID ): its UID is empty"},
+		"negative allowance":      {func(b *ledger.Books) { b.Grants[0].Allowances[0].Amount = -1 }, "negative"},
+		"limit overflows":         {func(b *ledger.Books) { b.Grants[0].Allowances[0].Amount = largest }, "add up to more than 2^63-1"},
+		"negative usage":          {func(b *ledger.Books) { b.Used[0].Amount = -1 }, "-1 by 1 claims is out of range"},
+		"negative claims":         {func(b *ledger.Books) { b.Used[0].Claims = -1 }, "4 by -1 claims is out of range"},
+		"claims out of range":     {func(b *ledger.Books) { b.Used[0].Claims = ledger.CountMax + 1 }, "out of range"},
+		"claims overflow":         {func(b *ledger.Books) { b.Used[1].Claims = ledger.CountMax }, "the sums of gpu would not fit"},
+		"usage of nothing":        {func(b *ledger.Books) { b.Used[0].ResourceType = "" }, "must have 1 to 253 bytes"},
+		"usage twice":             {func(b *ledger.Books) { b.Used[2].Dimensions = ledger.Dimensions{} }, `usage of "gpu" is repeated`},
+		"usage overflows":         {func(b *ledger.Books) { b.Used[1].Amount = largest }, "the sums of gpu would not fit"},
+		"reservation twice":       {func(b *ledger.Books) { b.Reservations[1].Key = "b" }, `reservation "b" is repeated`},
+		"reservation invalid":     {func(b *ledger.Books) { b.Reservations[0].Charges = nil }, `reservation "b": ChargesMissing`},
+		"reservation overflows":   {func(b *ledger.Books) { b.Reservations[0].Charges[0].Amount = largest }, `reservation "b": Overflow`},
+		"sequence twice":          {func(b *ledger.Books) { b.Reservations[0].Sequence = 7 }, "sequence 7 is repeated or out of range"},
+		"sequence zero":           {func(b *ledger.Books) { b.Reservations[0].Sequence = 0 }, "sequence 0 is repeated or out of range"},
+		"sequence negative":       {func(b *ledger.Books) { b.Sequence, b.Reservations = -1, nil }, "sequence -1 is not between"},
+		"sequence behind":         {func(b *ledger.Books) { b.Sequence = 6 }, "sequence 6 is not between that of the latest reservation, 7,"},
+		"sequence out of range":   {func(b *ledger.Books) { b.Sequence = math.MaxInt64 }, "is not between"},
+		"released twice":          {func(b *ledger.Books) { b.Released[1] = "c1" }, `released claim "c1"`},
+		"released without a name": {func(b *ledger.Books) { b.Released[1] = "" }, `released claim ""`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := someBooks()
+			c.damage(&b)
+			if _, err := ledger.FromBooks(b); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v; want an error with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestBoundsOnGrantsAndRows(t *testing.T) {
+	allowances := func(count int, selective bool) []ledger.Allowance {
+		list := make([]ledger.Allowance, count)
+		for i := range list {
+			list[i] = ledger.Allowance{ResourceType: "gpu", Amount: 1}
+			if selective {
+				list[i].Selector = selectorOf(in("region", fmt.Sprint(i)))
+			}
+		}
+		return list
+	}
+	grants := func(count int) []ledger.Grant {
+		list := make([]ledger.Grant, count)
+		for i := range list {
+			list[i].UID = fmt.Sprint(i)
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		fits, tooMany func(*ledger.Ledger) error
+		want          string
+	}{
+		"grants": {
+			func(l *ledger.Ledger) error { _, err := l.ReplaceGrants(grants(ledger.GrantsMax)); return err },
+			func(l *ledger.Ledger) error { _, err := l.SetGrant(ledger.Grant{UID: "more"}); return err },
+			"4097 grants",
+		},
+		"allowances": {
+			func(l *ledger.Ledger) error {
+				_, err := l.SetGrant(ledger.Grant{UID: "g", Allowances: allowances(ledger.AllowancesMax, false)})
+				return err
+			},
+			func(l *ledger.Ledger) error {
+				_, err := l.SetGrant(ledger.Grant{UID: "g", Allowances: allowances(ledger.AllowancesMax+1, false)})
+				return err
+			},
+			"1025 allowances",
+		},
+		"selectors": {
+			func(l *ledger.Ledger) error {
+				_, err := l.SetGrant(ledger.Grant{UID: "g", Allowances: allowances(ledger.SelectorsMax, true)})
+				return err
+			},
+			func(l *ledger.Ledger) error {
+				_, err := l.SetGrant(ledger.Grant{UID: "h", Allowances: []ledger.Allowance{{ResourceType: "new"}, {ResourceType: "gpu", Amount: 1}}})
+				return err
+			},
+			"more than 64 different selectors",
+		},
+		"rows": {
+			func(l *ledger.Ledger) error {
+				for i := range ledger.RowsMax {
+					if _, err := l.SetUsed(ledger.Usage{ResourceType: "gpu", Dimensions: dimensionsOf("n", fmt.Sprint(i)), Claims: 1}); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+			func(l *ledger.Ledger) error {
+				_, err := l.SetUsed(ledger.Usage{ResourceType: "gpu", Amount: 1})
+				return err
+			},
+			"there are 1024 rows",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := ledger.New()
+			if err := c.fits(l); err != nil {
+				t.Fatalf("as many as allowed: %v", err)
+			}
+			before := string(encode(t, l.Books()))
+			if err := c.tooMany(l); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v; want an error with %q", err, c.want)
+			}
+			if after := string(encode(t, l.Books())); after != before {
+				t.Error("the books changed with an error")
+			}
+			if slices.Contains(l.ResourceTypes(), "new") {
+				t.Error("a resource type stayed of a grant that was refused")
+			}
+		})
+	}
+}

@@ -1,0 +1,242 @@
+package ledger
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// flow assigns the demand of dimension sets to the allowances of one resource type. It is a
+// maximum flow whenever none of its methods is running: no demand that is unpaid has a path to
+// an allowance with free capacity, not even by having others pay from elsewhere.
+type flow struct {
+	supplies     []supply
+	demands      []*demand // each knows its position
+	byDimensions map[Dimensions]*demand
+	unpaid       Amount // over all demands; zero unless the limits were cut
+
+	// search leaves the path it found in via, and reuses all three.
+	via   []step
+	seen  []bool
+	queue []int
+}
+
+// supply is the sum of the allowances with one selector.
+type supply struct {
+	requirements []Requirement
+	capacity     Amount
+	free         Amount // of capacity
+}
+
+// demand is what one dimension set needs. A demand of nothing is not kept.
+type demand struct {
+	dimensions Dimensions
+	position   int
+	amount     Amount
+	paid       Amount   // at most amount
+	payers     []int    // the supplies that match
+	paidBy     []Amount // for each supply; adds up to paid
+}
+
+// step of a path: a supply is reached because demand could be paid from it, instead of from
+// the supply before, or in addition at the start of the path, where before is -1.
+type step struct {
+	demand *demand
+	before int
+}
+
+// newFlow returns a flow without demand. Supplies are tried in the order of how much they ask
+// for: using up the particular before the general keeps later paths short.
+func newFlow(allowances map[Selector]Amount) *flow {
+	f := &flow{byDimensions: map[Dimensions]*demand{}}
+	selectors := slices.SortedFunc(maps.Keys(allowances), func(a, b Selector) int {
+		return cmp.Or(-cmp.Compare(len(a.canonical), len(b.canonical)), cmp.Compare(a.canonical, b.canonical))
+	})
+	for _, s := range selectors {
+		f.supplies = append(f.supplies, supply{requirements: s.Requirements(), capacity: allowances[s], free: allowances[s]})
+	}
+	f.via = make([]step, len(f.supplies))
+	f.seen = make([]bool, len(f.supplies))
+	return f
+}
+
+// admit adds as much of the amount to a demand as can be paid in addition to all that is paid,
+// and returns how much that is.
+func (f *flow) admit(d Dimensions, amount Amount) Amount {
+	n := f.demandOf(d)
+	admitted := Amount(0)
+	if n.paid == n.amount { // else, the flow being maximal, there is no path
+		admitted = f.route(n, amount)
+	}
+	n.amount += admitted
+	f.dropIfEmpty(n)
+	return admitted
+}
+
+// owe adds an amount to a demand that admit could not add.
+func (f *flow) owe(d Dimensions, amount Amount) {
+	if amount == 0 {
+		return
+	}
+	f.demandOf(d).amount += amount
+	f.unpaid += amount
+}
+
+// withdraw undoes an admit. The flow stays maximal: demand and payment fall by the same amount.
+func (f *flow) withdraw(d Dimensions, amount Amount) {
+	if amount == 0 {
+		return
+	}
+	n := f.byDimensions[d]
+	unpaid := n.amount - n.paid
+	n.amount -= amount
+	f.refund(n)
+	f.unpaid -= unpaid - (n.amount - n.paid)
+	f.dropIfEmpty(n)
+}
+
+// release takes an amount from a demand, for good, and lets unpaid demand have what became free.
+func (f *flow) release(d Dimensions, amount Amount) {
+	f.withdraw(d, amount)
+	if f.unpaid == 0 {
+		return
+	}
+	for _, n := range f.demands { // once is enough: no path opens by augmenting along another
+		f.unpaid -= f.route(n, n.amount-n.paid)
+	}
+}
+
+// available returns how much admit could add to a demand at most.
+func (f *flow) available(d Dimensions) Amount {
+	var all Amount
+	for i := range f.supplies {
+		all += f.supplies[i].capacity // the limit of the page, which fits
+	}
+	available := f.admit(d, all)
+	f.withdraw(d, available)
+	return available
+}
+
+// matching returns the sum of the supplies that match the dimensions.
+func (f *flow) matching(d Dimensions) Amount {
+	n := f.demandOf(d)
+	defer f.dropIfEmpty(n)
+	var matching Amount
+	for _, s := range n.payers {
+		matching += f.supplies[s].capacity
+	}
+	return matching
+}
+
+// refund gives back to the supplies what is paid in excess of the demand.
+func (f *flow) refund(n *demand) {
+	for _, s := range n.payers {
+		excess := n.paid - n.amount
+		if excess <= 0 {
+			return
+		}
+		back := min(excess, n.paidBy[s])
+		n.paidBy[s] -= back
+		n.paid -= back
+		f.supplies[s].free += back
+	}
+}
+
+// route pays for up to the amount of additional demand and returns how much it could.
+func (f *flow) route(n *demand, amount Amount) Amount {
+	var routed Amount
+	for routed < amount {
+		end, found := f.search(n)
+		if !found {
+			break
+		}
+		routed += f.push(n, end, amount-routed)
+	}
+	return routed
+}
+
+// search looks for a shortest path from a demand to a supply that has something left, where
+// demands on the way are paid from the next supply instead of the one before. It returns the
+// supply at the end.
+func (f *flow) search(n *demand) (end int, found bool) {
+	clear(f.seen)
+	f.queue = f.queue[:0]
+	if end, found = f.reach(n, -1); found {
+		return end, true
+	}
+	for head := 0; head < len(f.queue); head++ {
+		s := f.queue[head]
+		for _, other := range f.demands {
+			if other.paidBy[s] == 0 {
+				continue
+			}
+			if end, found = f.reach(other, s); found {
+				return end, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// reach extends the search to the payers of a demand that is reached from the supply before. It
+// stops at the first one that has something left.
+func (f *flow) reach(n *demand, before int) (end int, found bool) {
+	for _, s := range n.payers {
+		if f.seen[s] {
+			continue
+		}
+		f.seen[s] = true
+		f.via[s] = step{demand: n, before: before}
+		if f.supplies[s].free > 0 {
+			return s, true
+		}
+		f.queue = append(f.queue, s)
+	}
+	return 0, false
+}
+
+// push pays for more of a demand along the path that search found: as much as the path carries,
+// and at most the given amount.
+func (f *flow) push(n *demand, end int, amount Amount) Amount {
+	amount = min(amount, f.supplies[end].free)
+	for s := end; f.via[s].before >= 0; s = f.via[s].before {
+		amount = min(amount, f.via[s].demand.paidBy[f.via[s].before])
+	}
+	f.supplies[end].free -= amount
+	for s := end; s >= 0; s = f.via[s].before {
+		f.via[s].demand.paidBy[s] += amount
+		if before := f.via[s].before; before >= 0 {
+			f.via[s].demand.paidBy[before] -= amount
+		}
+	}
+	n.paid += amount
+	return amount
+}
+
+// demandOf returns the demand of a dimension set, which may be new.
+func (f *flow) demandOf(d Dimensions) *demand {
+	if n := f.byDimensions[d]; n != nil {
+		return n
+	}
+	n := &demand{dimensions: d, position: len(f.demands), paidBy: make([]Amount, len(f.supplies))}
+	for s := range f.supplies {
+		if matchesAll(f.supplies[s].requirements, d) {
+			n.payers = append(n.payers, s)
+		}
+	}
+	f.demands = append(f.demands, n)
+	f.byDimensions[d] = n
+	return n
+}
+
+func (f *flow) dropIfEmpty(n *demand) {
+	if n.amount > 0 {
+		return
+	}
+	last := len(f.demands) - 1
+	f.demands[n.position] = f.demands[last]
+	f.demands[n.position].position = n.position
+	f.demands[last] = nil
+	f.demands = f.demands[:last]
+	delete(f.byDimensions, n.dimensions)
+}

@@ -1,0 +1,165 @@
+package ledger_test
+
+import (
+	"math"
+	"math/big"
+	"testing"
+
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// script makes choices from bytes, and always the first when they have run out.
+type script struct{ rest []byte }
+
+func (s *script) choose(_ string, n int) int {
+	if len(s.rest) == 0 {
+		return 0
+	}
+	b := s.rest[0]
+	s.rest = s.rest[1:]
+	return int(b) % n
+}
+
+// FuzzOperations runs the operations that the input spells out, in small or huge amounts, on
+// the ledger and on the model.
+func FuzzOperations(f *testing.F) {
+	f.Add(false, []byte{})
+	f.Add(false, []byte("grant, reserve, settle, release; cancel and reserve again until nothing fits any more"))
+	f.Add(true, []byte{9, 0, 1, 2, 0, 0, 1, 0, 1, 3, 2, 0, 0, 1, 0, 1, 8, 1, 2, 1, 1, 0, 2, 7, 3, 5, 0, 0})
+	f.Fuzz(func(t *testing.T, huge bool, input []byte) {
+		p, s := newPair(t), &script{rest: input}
+		for range 60 {
+			if len(s.rest) == 0 {
+				break
+			}
+			p.step(s, huge)
+		}
+	})
+}
+
+// FuzzFromBooks reads books of any kind. They must be accepted exactly if they are sound, and
+// come out as they went in but for order.
+func FuzzFromBooks(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{2, 0, 0, 0, 2, 0, 1, 5, 1, 2, 3, 1, 1, 0, 0, 0, 1, 1, 2, 0, 3, 1, 2, 0, 1, 1, 0, 1, 3, 2, 0, 1, 9})
+	f.Add([]byte("\x00\x03\x01\x00\x03\x00\x01\x00\x02\x03\x01\x00\x02\x03")) // usage of nothing beside usage
+	f.Fuzz(func(t *testing.T, input []byte) {
+		books := pickBooks(&script{rest: input})
+		l, err := ledger.FromBooks(books)
+		if sound := soundBooks(books); sound != (err == nil) {
+			t.Fatalf("sound is %t, but FromBooks says %v:\n%s", sound, err, encode(t, books))
+		}
+		if err != nil {
+			return
+		}
+		again, err := ledger.FromBooks(l.Books())
+		if err != nil {
+			t.Fatalf("FromBooks of its own books: %v", err)
+		}
+		p := &pair{t: t, ledger: l}
+		p.same("Books", again.Books(), l.Books())
+		p.same("counts", []int{l.ReservationCount(), len(l.Books().Grants), len(l.Books().Released)},
+			[]int{len(books.Reservations), len(books.Grants), len(books.Released)})
+		for _, resourceType := range l.ResourceTypes() {
+			for _, d := range someDimensions {
+				l.Available(resourceType, d)
+			}
+		}
+		if err := l.CheckFlows(); err != nil {
+			t.Fatalf("the flows are wrong: %v", err)
+		}
+	})
+}
+
+func pickBooks(s *script) ledger.Books {
+	types := append([]string{""}, someTypes...)
+	amounts := []ledger.Amount{1, 2, 0, 5, -1, math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 / 2, math.MinInt64}
+	counts := []int64{1, 2, 3, 0, 4, -1, 1 << 61, ledger.CountMax, ledger.CountMax + 1, math.MinInt64}
+	var b ledger.Books
+	for range s.choose("grants", 4) {
+		g := ledger.Grant{UID: pick(s, "uid", []string{"a", "b", "c", ""})}
+		for range s.choose("allowances", 4) {
+			g.Allowances = append(g.Allowances, ledger.Allowance{ResourceType: pick(s, "type", types), Selector: pick(s, "selector", someSelectors), Amount: pick(s, "amount", amounts)})
+		}
+		b.Grants = append(b.Grants, g)
+	}
+	for range s.choose("used", 5) {
+		b.Used = append(b.Used, ledger.Usage{ResourceType: pick(s, "type", types), Dimensions: pick(s, "dimensions", someDimensions), Amount: pick(s, "amount", amounts), Claims: pick(s, "claims", counts)})
+	}
+	for range s.choose("reservations", 5) {
+		r := ledger.Reservation{Key: pick(s, "key", someKeys), Sequence: pick(s, "sequence", counts)}
+		for range s.choose("charges", 4) {
+			r.Charges = append(r.Charges, ledger.Charge{ResourceType: pick(s, "type", types), Dimensions: pick(s, "dimensions", someDimensions), Amount: pick(s, "amount", amounts)})
+		}
+		b.Reservations = append(b.Reservations, r)
+	}
+	for range s.choose("released", 4) {
+		b.Released = append(b.Released, pick(s, "claim", someClaims))
+	}
+	b.Sequence = pick(s, "sequence", counts)
+	return b
+}
+
+// soundness collects what is wrong with books.
+type soundness struct {
+	unsound bool
+	seen    map[any]bool
+	sums    map[string]*big.Int
+}
+
+func (s *soundness) require(ok bool) { s.unsound = s.unsound || !ok }
+
+// once requires that what identifies an entry was not seen before.
+func (s *soundness) once(identity ...any) {
+	key := [4]any{}
+	copy(key[:], identity)
+	s.require(!s.seen[key])
+	s.seen[key] = true
+}
+
+// sum requires that the amounts of a name, of which none is below least, fit 63 bits.
+func (s *soundness) sum(name, resourceType string, least, amount int64) {
+	s.require(resourceType != "" && amount >= least)
+	name += " " + resourceType
+	if s.sums[name] == nil {
+		s.sums[name] = new(big.Int)
+	}
+	s.require(s.sums[name].Add(s.sums[name], big.NewInt(amount)).IsInt64())
+}
+
+// soundBooks states what books a ledger can have written.
+func soundBooks(b ledger.Books) bool {
+	s := &soundness{seen: map[any]bool{}, sums: map[string]*big.Int{}}
+	for _, g := range b.Grants {
+		s.require(g.UID != "")
+		s.once("grant", g.UID)
+		for _, a := range g.Allowances {
+			s.sum("limit", a.ResourceType, 0, int64(a.Amount))
+		}
+	}
+	for _, u := range b.Used {
+		if u.Amount != 0 || u.Claims != 0 {
+			s.once("usage", u.ResourceType, u.Dimensions)
+		}
+		s.sum("demand", u.ResourceType, 0, int64(u.Amount))
+		s.sum("claims", u.ResourceType, 0, u.Claims)
+		s.require(u.Claims <= ledger.CountMax)
+		claims := s.sums["claims "+u.ResourceType]
+		s.require(claims.Cmp(big.NewInt(ledger.CountMax)) <= 0)
+	}
+	for _, r := range b.Reservations {
+		s.require(r.Key != "" && len(r.Charges) > 0 && r.Sequence > 0 && r.Sequence <= b.Sequence)
+		s.once("key", r.Key)
+		s.once("sequence", r.Sequence)
+		for _, c := range r.Charges {
+			s.once("charge", r.Key, c.ResourceType, c.Dimensions)
+			s.sum("demand", c.ResourceType, 1, int64(c.Amount))
+		}
+	}
+	s.require(b.Sequence >= 0 && b.Sequence <= ledger.CountMax)
+	for _, claim := range b.Released {
+		s.require(claim != "")
+		s.once("released", claim)
+	}
+	return !s.unsound
+}

@@ -1,0 +1,186 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Allowance is an amount of a resource type for charges whose dimensions match a selector.
+type Allowance struct {
+	ResourceType string
+	Selector     Selector
+	// Amount may be 0, which allows nothing but makes the resource type known.
+	Amount Amount
+}
+
+// Grant gives allowances. Namespace, Name and Generation are kept for display.
+type Grant struct {
+	UID        string
+	Namespace  string
+	Name       string
+	Generation int64
+	// Allowances may name a resource type repeatedly; their amounts add up.
+	Allowances []Allowance
+}
+
+// SetGrant adds a grant or replaces the one with the same UID, and reports whether that changed
+// anything. On an error nothing has changed: the grant is invalid or passes a bound of this
+// package, or a limit would not fit an [Amount].
+func (l *Ledger) SetGrant(g Grant) (changed bool, err error) {
+	if before, ok := l.grants[g.UID]; ok {
+		return l.exchange([]Grant{before}, []Grant{g})
+	}
+	return l.exchange(nil, []Grant{g})
+}
+
+// ReplaceGrants makes the given grants the only ones, and reports whether that changed anything.
+// It fails like SetGrant, and if two grants have the same UID.
+func (l *Ledger) ReplaceGrants(grants []Grant) (changed bool, err error) {
+	uids := make(map[string]struct{}, len(grants))
+	for i := range grants {
+		if _, repeated := uids[grants[i].UID]; repeated {
+			return false, fmt.Errorf("%s: its UID is that of another grant", grants[i].describe())
+		}
+		uids[grants[i].UID] = struct{}{}
+	}
+	return l.exchange(slices.Collect(l.Grants()), grants)
+}
+
+// RemoveGrant drops a grant and reports whether there was one.
+func (l *Ledger) RemoveGrant(uid string) bool {
+	g, ok := l.grants[uid]
+	if ok {
+		l.withdraw(g)
+		l.pruneGrant(g)
+	}
+	return ok
+}
+
+// exchange puts some grants in the place of others that are in the books, or changes nothing.
+func (l *Ledger) exchange(before, after []Grant) (changed bool, err error) {
+	for i := range after {
+		if err := after[i].check(); err != nil {
+			return false, fmt.Errorf("%s: %w", after[i].describe(), err)
+		}
+	}
+	if count := len(l.grants) - len(before) + len(after); count > GrantsMax {
+		return false, fmt.Errorf("%d grants, at most %d are allowed", count, GrantsMax)
+	}
+	if l.haveSame(before, after) {
+		return false, nil
+	}
+	for _, g := range before {
+		l.withdraw(g)
+	}
+	for i, g := range after {
+		if err := l.deposit(g); err != nil {
+			l.restore(after[:i], before)
+			err = fmt.Errorf("%s: %w", g.describe(), err)
+			l.pruneGrants(after)
+			return false, err
+		}
+	}
+	l.pruneGrants(before)
+	return true, nil
+}
+
+// haveSame reports whether before, which are in the books, equal after in any order.
+func (l *Ledger) haveSame(before, after []Grant) bool {
+	return len(before) == len(after) && !slices.ContainsFunc(after, func(g Grant) bool {
+		have, ok := l.grants[g.UID]
+		return !ok || !have.equal(&g)
+	})
+}
+
+// deposit adds a grant whose UID is not in the books, or changes nothing.
+func (l *Ledger) deposit(g Grant) error {
+	for i, a := range g.Allowances {
+		p := l.pageOf(a.ResourceType)
+		_, known := p.allowances[a.Selector]
+		var err error
+		switch {
+		case a.Amount > 0 && !known && len(p.allowances) == SelectorsMax:
+			err = fmt.Errorf("the allowances of %s have more than %d different selectors", a.ResourceType, SelectorsMax)
+		case !p.grant(a.Selector, a.Amount):
+			err = fmt.Errorf("the allowances of %s add up to more than 2^63-1", a.ResourceType)
+		}
+		if err != nil {
+			l.revoke(g.Allowances[:i])
+			return err
+		}
+	}
+	g.Allowances = slices.Clone(g.Allowances)
+	l.grants[g.UID] = g
+	return nil
+}
+
+// withdraw removes a grant but leaves its pages for the caller to prune.
+func (l *Ledger) withdraw(g Grant) {
+	l.revoke(g.Allowances)
+	delete(l.grants, g.UID)
+}
+
+func (l *Ledger) revoke(allowances []Allowance) {
+	for _, a := range allowances {
+		l.pages[a.ResourceType].revoke(a.Selector, a.Amount)
+	}
+}
+
+// restore puts grants back that were in the books before, instead of those that came since.
+func (l *Ledger) restore(since, before []Grant) {
+	for _, g := range since {
+		l.withdraw(g)
+	}
+	for _, g := range before {
+		if err := l.deposit(g); err != nil {
+			panic(fmt.Sprintf("%s was in the books and does not fit any more: %v", g.describe(), err))
+		}
+	}
+}
+
+func (l *Ledger) pruneGrants(grants []Grant) {
+	for _, g := range grants {
+		l.pruneGrant(g)
+	}
+}
+
+func (l *Ledger) pruneGrant(g Grant) {
+	for _, a := range g.Allowances {
+		l.prunePage(a.ResourceType)
+	}
+}
+
+func (g *Grant) check() error {
+	if g.UID == "" {
+		return fmt.Errorf("its UID is empty")
+	}
+	if len(g.Allowances) > AllowancesMax {
+		return fmt.Errorf("%d allowances, at most %d are allowed", len(g.Allowances), AllowancesMax)
+	}
+	for i, a := range g.Allowances {
+		if !validResourceType(a.ResourceType) {
+			return fmt.Errorf("allowance %d: the resource type must have 1 to %d bytes", i, ResourceTypeBytesMax)
+		}
+		if a.Amount < 0 {
+			return fmt.Errorf("allowance %d: the amount of %s is negative: %d", i, a.ResourceType, a.Amount)
+		}
+	}
+	return nil
+}
+
+func (g *Grant) equal(h *Grant) bool {
+	return g.UID == h.UID && g.Namespace == h.Namespace && g.Name == h.Name &&
+		g.Generation == h.Generation && slices.Equal(g.Allowances, h.Allowances)
+}
+
+func (g *Grant) describe() string {
+	name := g.Name
+	if g.Namespace != "" {
+		name = g.Namespace + "/" + name
+	}
+	return "grant " + name + " (UID " + g.UID + ")"
+}
+
+// sortedKeys returns the keys of a map in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,165 @@
+package ledger
+
+import "slices"
+
+// Ledger is the books of one consumer in memory. It must be made by [New] or [FromBooks].
+type Ledger struct {
+	sequence     int64 // of the latest reservation
+	pages        map[string]*page
+	grants       map[string]Grant // by UID
+	reservations map[string]Reservation
+	released     map[string]struct{} // claim UIDs
+}
+
+// New returns empty books: nothing is granted, so nothing would be admitted.
+func New() *Ledger {
+	return &Ledger{
+		pages:        map[string]*page{},
+		grants:       map[string]Grant{},
+		reservations: map[string]Reservation{},
+		released:     map[string]struct{}{},
+	}
+}
+
+// Reserve decides a reservation whole or not at all, and enters it if it is admitted. The
+// sequence in r is ignored; the decision has the one it was given. If the key is in the books
+// already, nothing changes, whatever else r says, and the decision has the existing sequence.
+// A key leaves the books when its reservation is canceled, settled or released.
+func (l *Ledger) Reserve(r Reservation) Decision {
+	if d := l.screen(&r); d.Code != 0 {
+		return d
+	}
+	var t trial
+	d := l.try(&t, r.Charges)
+	if d.Code != Admitted {
+		t.revert()
+		return d
+	}
+	return l.enter(&t, r)
+}
+
+// Check returns the decision that Reserve would come to for charges under a new key, and
+// changes nothing. Its sequence is 0.
+func (l *Ledger) Check(charges []Charge) Decision {
+	if code := flawOf(charges); code != Admitted {
+		return Decision{Code: code}
+	}
+	var t trial
+	d := l.try(&t, charges)
+	t.revert()
+	return d
+}
+
+// Adopt enters a reservation regardless of the limits, as for an object that exists already.
+// Otherwise it is like Reserve; it never decides Exceeded.
+func (l *Ledger) Adopt(r Reservation) Decision {
+	if d := l.screen(&r); d.Code != 0 {
+		return d
+	}
+	for i := range r.Charges {
+		l.pageOf(r.Charges[i].ResourceType)
+	}
+	var t trial
+	t.admit(l, r.Charges)
+	code := Overflow
+	if t.insist() {
+		code = t.fits()
+	}
+	if code != Admitted {
+		t.revert()
+		l.prune(r.Charges)
+		return Decision{Code: code}
+	}
+	return l.enter(&t, r)
+}
+
+// Cancel drops a reservation and gives its charges back. Sequence 0 stands for any. It reports
+// whether there was such a reservation.
+func (l *Ledger) Cancel(key string, sequence int64) bool {
+	r, ok := l.held(key, sequence)
+	if !ok {
+		return false
+	}
+	for i := range r.Charges {
+		c := &r.Charges[i]
+		l.pages[c.ResourceType].unreserve(c.Dimensions, c.Amount)
+	}
+	delete(l.reservations, key)
+	l.prune(r.Charges)
+	return true
+}
+
+// Settle turns a reservation into usage and counts its claim once in every row it charges.
+// Sequence 0 stands for any. It reports whether there was such a reservation.
+func (l *Ledger) Settle(key string, sequence int64) bool {
+	r, ok := l.held(key, sequence)
+	if !ok {
+		return false
+	}
+	for i := range r.Charges {
+		c := &r.Charges[i]
+		l.pages[c.ResourceType].settle(c.Dimensions, c.Amount)
+	}
+	delete(l.reservations, key)
+	return true
+}
+
+// screen answers what needs no look at the pages, and leaves the code 0 if that is not enough.
+func (l *Ledger) screen(r *Reservation) Decision {
+	if !validKey(r.Key) {
+		return Decision{Code: KeyInvalid}
+	}
+	if existing, ok := l.reservations[r.Key]; ok {
+		return Decision{Code: Admitted, Sequence: existing.Sequence, Existing: true}
+	}
+	if code := r.flaw(); code != Admitted {
+		return Decision{Code: code}
+	}
+	return Decision{}
+}
+
+// try decides valid charges. The trial must be entered or reverted afterwards.
+func (l *Ledger) try(t *trial, charges []Charge) Decision {
+	if !t.admit(l, charges) {
+		return Decision{Code: Exceeded, Shortages: t.shortages()}
+	}
+	return Decision{Code: t.fits()}
+}
+
+func (l *Ledger) enter(t *trial, r Reservation) Decision {
+	t.enter()
+	l.sequence++
+	r.Sequence = l.sequence
+	r.Charges = slices.Clone(r.Charges)
+	l.reservations[r.Key] = r
+	return Decision{Code: Admitted, Sequence: r.Sequence}
+}
+
+// held finds a reservation. Sequence 0 stands for any.
+func (l *Ledger) held(key string, sequence int64) (Reservation, bool) {
+	r, ok := l.reservations[key]
+	return r, ok && (sequence == 0 || sequence == r.Sequence)
+}
+
+// pageOf returns the page of a resource type, which may be new.
+func (l *Ledger) pageOf(resourceType string) *page {
+	p := l.pages[resourceType]
+	if p == nil {
+		p = newPage()
+		l.pages[resourceType] = p
+	}
+	return p
+}
+
+// prune drops the pages of charges that nothing stands on any more.
+func (l *Ledger) prune(charges []Charge) {
+	for i := range charges {
+		l.prunePage(charges[i].ResourceType)
+	}
+}
+
+func (l *Ledger) prunePage(resourceType string) {
+	if p := l.pages[resourceType]; p != nil && p.mentions == 0 && len(p.rows) == 0 {
+		delete(l.pages, resourceType)
+	}
+}

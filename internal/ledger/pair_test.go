@@ -1,0 +1,335 @@
+package ledger_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/model"
+)
+
+// reporter is what a *testing.T and a *rapid.T have in common.
+type reporter interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// source makes choices: rapid draws them, a fuzz target reads them from its input.
+type source interface {
+	// choose returns 0 to n-1.
+	choose(what string, n int) int
+}
+
+// pair applies every operation to a ledger and to the model and fails on the first difference.
+type pair struct {
+	t      reporter
+	ledger *ledger.Ledger
+	model  *model.Model
+}
+
+func newPair(t reporter) *pair {
+	return &pair{t: t, ledger: ledger.New(), model: model.New()}
+}
+
+func dimensionsOf(pairs ...string) ledger.Dimensions {
+	m := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		m[pairs[i]] = pairs[i+1]
+	}
+	d, err := ledger.NewDimensions(m)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+func selectorOf(requirements ...ledger.Requirement) ledger.Selector {
+	s, err := ledger.NewSelector(requirements...)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func in(key string, values ...string) ledger.Requirement {
+	return ledger.Requirement{Key: key, Operator: ledger.In, Values: values}
+}
+
+// Few values of everything, so that operations meet.
+var (
+	someTypes      = []string{"gpu", "cpu"}
+	someKeys       = []string{"k1", "k2", "k3", "k4", "k5", "k6", ""}
+	someClaims     = []string{"c1", "c2", "c3", ""}
+	someDimensions = []ledger.Dimensions{
+		{},
+		dimensionsOf("region", "eu"),
+		dimensionsOf("region", "us"),
+		dimensionsOf("tier", "gold"),
+		dimensionsOf("region", "eu", "tier", "gold"),
+		dimensionsOf("region", "us", "tier", "spot"),
+	}
+	someSelectors = []ledger.Selector{
+		{},
+		selectorOf(in("region", "eu")),
+		selectorOf(in("region", "eu", "us")),
+		selectorOf(ledger.Requirement{Key: "tier", Operator: ledger.Exists}),
+		selectorOf(ledger.Requirement{Key: "tier", Operator: ledger.NotIn, Values: []string{"spot"}}),
+	}
+)
+
+func pick[T any](s source, what string, from []T) T { return from[s.choose(what, len(from))] }
+
+// pickAmount returns mostly small amounts, and around the largest ones if huge is set.
+func pickAmount(s source, huge bool) ledger.Amount {
+	amount := ledger.Amount(s.choose("amount", 9))
+	if !huge {
+		return amount
+	}
+	return []ledger.Amount{amount, math.MaxInt64 - amount, math.MaxInt64/2 - 4 + amount, math.MaxInt64/4 + amount}[s.choose("magnitude", 4)]
+}
+
+func pickCharges(s source, huge bool) []ledger.Charge {
+	charges := make([]ledger.Charge, s.choose("charges", 4))
+	for i := range charges {
+		charges[i] = ledger.Charge{ResourceType: pick(s, "type", someTypes), Dimensions: pick(s, "dimensions", someDimensions), Amount: pickAmount(s, huge)}
+	}
+	return charges
+}
+
+func pickReservation(s source, huge bool) ledger.Reservation {
+	return ledger.Reservation{Key: pick(s, "key", someKeys), ReservedAt: 7, Claim: "payload", Charges: pickCharges(s, huge)}
+}
+
+func pickGrant(s source, huge bool) ledger.Grant {
+	g := ledger.Grant{UID: pick(s, "uid", []string{"g1", "g2", "g3"}), Name: "grant", Generation: int64(s.choose("generation", 2))}
+	for range s.choose("allowances", 5) {
+		g.Allowances = append(g.Allowances, ledger.Allowance{
+			ResourceType: pick(s, "type", someTypes), Selector: pick(s, "selector", someSelectors), Amount: pickAmount(s, huge)})
+	}
+	return g
+}
+
+// operations are what step chooses from, Reserve twice as often. Each returns whether the books
+// may have changed.
+var operations = []struct {
+	name string
+	run  func(p *pair, s source, huge bool) (mayChange bool)
+}{
+	{"Reserve", func(p *pair, s source, huge bool) bool { return p.reserve(pickReservation(s, huge)) }},
+	{"Reserve", func(p *pair, s source, huge bool) bool { return p.reserve(pickReservation(s, huge)) }},
+	{"Adopt", func(p *pair, s source, huge bool) bool { return p.adopt(pickReservation(s, huge)) }},
+	{"Check", func(p *pair, s source, huge bool) bool { return p.check(pickCharges(s, huge)) }},
+	{"Cancel", func(p *pair, s source, _ bool) bool {
+		key, sequence := pick(s, "key", someKeys), p.pickSequence(s)
+		return p.same("Cancel", p.ledger.Cancel(key, sequence), p.model.Cancel(key, sequence))
+	}},
+	{"Settle", func(p *pair, s source, _ bool) bool {
+		key, sequence := pick(s, "key", someKeys), p.pickSequence(s)
+		return p.same("Settle", p.ledger.Settle(key, sequence), p.model.Settle(key, sequence))
+	}},
+	{"Release", func(p *pair, s source, huge bool) bool {
+		return p.release(pick(s, "claim", someClaims), p.pickHeld(s, huge))
+	}},
+	{"ReleaseReserved", func(p *pair, s source, _ bool) bool {
+		return p.releaseReserved(pick(s, "claim", someClaims), pick(s, "key", someKeys), p.pickSequence(s))
+	}},
+	{"Forget", func(p *pair, s source, _ bool) bool {
+		claim := pick(s, "claim", someClaims)
+		return p.same("Forget", p.ledger.Forget(claim), p.model.Forget(claim))
+	}},
+	{"SetGrant", func(p *pair, s source, huge bool) bool { return p.setGrant(pickGrant(s, huge)) }},
+	{"ReplaceGrants", func(p *pair, s source, huge bool) bool {
+		var grants []ledger.Grant
+		for range s.choose("grants", 3) {
+			grants = append(grants, pickGrant(s, huge))
+		}
+		return p.replaceGrants(grants)
+	}},
+	{"RemoveGrant", func(p *pair, s source, _ bool) bool {
+		uid := pick(s, "uid", []string{"g1", "g2", "g3"})
+		return p.same("RemoveGrant", p.ledger.RemoveGrant(uid), p.model.RemoveGrant(uid))
+	}},
+	{"SetUsed", func(p *pair, s source, huge bool) bool {
+		return p.setUsed(ledger.Usage{ResourceType: pick(s, "type", someTypes), Dimensions: pick(s, "dimensions", someDimensions),
+			Amount: pickAmount(s, huge) - 1, Claims: int64(s.choose("claims", 3))})
+	}},
+	{"reload", func(p *pair, _ source, _ bool) bool { p.reload(); return false }},
+}
+
+// step runs one operation, and checks that the books of both agree and that nothing changed
+// where nothing may.
+func (p *pair) step(s source, huge bool) {
+	p.t.Helper()
+	before := p.encodedBooks()
+	operation := pick(s, "operation", operations)
+	mayChange := operation.run(p, s, huge)
+	if after := p.encodedBooks(); !mayChange && !bytes.Equal(before, after) {
+		p.t.Fatalf("%s was refused but changed the books from\n%s to\n%s", operation.name, before, after)
+	}
+	p.compare()
+}
+
+func (p *pair) reserve(r ledger.Reservation) bool {
+	p.t.Helper()
+	_, known := p.ledger.Reservation(r.Key)
+	checked := p.ledger.Check(r.Charges)
+	d := p.ledger.Reserve(r)
+	p.same("Reserve", d, p.model.Reserve(r))
+	if !known && d.Code != ledger.KeyInvalid {
+		checked.Sequence = d.Sequence
+		p.same("Check before Reserve", checked, d)
+	}
+	p.replayed(r, d)
+	return d.Code == ledger.Admitted && !d.Existing
+}
+
+func (p *pair) adopt(r ledger.Reservation) bool {
+	p.t.Helper()
+	d := p.ledger.Adopt(r)
+	p.same("Adopt", d, p.model.Adopt(r))
+	p.replayed(r, d)
+	return d.Code == ledger.Admitted && !d.Existing
+}
+
+// replayed reserves what was admitted once more, which must change nothing.
+func (p *pair) replayed(r ledger.Reservation, d ledger.Decision) {
+	p.t.Helper()
+	if d.Code != ledger.Admitted {
+		return
+	}
+	before := p.encodedBooks()
+	want := ledger.Decision{Code: ledger.Admitted, Sequence: d.Sequence, Existing: true}
+	p.same("Reserve again", p.ledger.Reserve(r), want)
+	p.same("Adopt again", p.ledger.Adopt(r), want)
+	p.same("books after reserving again", string(p.encodedBooks()), string(before))
+}
+
+func (p *pair) check(charges []ledger.Charge) bool {
+	p.t.Helper()
+	p.same("Check", p.ledger.Check(charges), p.model.Check(charges))
+	return false
+}
+
+func (p *pair) release(claim string, charges []ledger.Charge) bool {
+	p.t.Helper()
+	known := p.ledger.IsReleased(claim)
+	ok := p.ledger.Release(claim, charges)
+	p.same("Release", ok, p.model.Release(claim, charges))
+	if ok {
+		p.same("Release again", p.ledger.Release(claim, charges), p.model.Release(claim, charges))
+	}
+	return ok && !known
+}
+
+func (p *pair) releaseReserved(claim, key string, sequence int64) bool {
+	p.t.Helper()
+	known := p.ledger.IsReleased(claim)
+	ok := p.ledger.ReleaseReserved(claim, key, sequence)
+	p.same("ReleaseReserved", ok, p.model.ReleaseReserved(claim, key, sequence))
+	if ok {
+		p.same("ReleaseReserved again", p.ledger.ReleaseReserved(claim, key, sequence), true)
+	}
+	return ok && !known
+}
+
+func (p *pair) setGrant(g ledger.Grant) bool {
+	p.t.Helper()
+	changed, err := p.ledger.SetGrant(g)
+	wantChanged, wantErr := p.model.SetGrant(g)
+	p.same("SetGrant", fmt.Sprint(changed, err != nil), fmt.Sprint(wantChanged, wantErr != nil))
+	if again, _ := p.ledger.SetGrant(g); again {
+		p.t.Fatalf("SetGrant of the same grant changed something: %+v", g)
+	}
+	return changed
+}
+
+func (p *pair) replaceGrants(grants []ledger.Grant) bool {
+	p.t.Helper()
+	changed, err := p.ledger.ReplaceGrants(grants)
+	wantChanged, wantErr := p.model.ReplaceGrants(grants)
+	p.same("ReplaceGrants", fmt.Sprint(changed, err != nil), fmt.Sprint(wantChanged, wantErr != nil))
+	return changed
+}
+
+func (p *pair) setUsed(u ledger.Usage) bool {
+	p.t.Helper()
+	changed, err := p.ledger.SetUsed(u)
+	wantChanged, wantErr := p.model.SetUsed(u)
+	p.same("SetUsed", fmt.Sprint(changed, err != nil), fmt.Sprint(wantChanged, wantErr != nil))
+	return changed
+}
+
+// reload goes on with a ledger made from the books.
+func (p *pair) reload() {
+	p.t.Helper()
+	reloaded, err := ledger.FromBooks(p.ledger.Books())
+	if err != nil {
+		p.t.Fatalf("FromBooks of its own books: %v", err)
+	}
+	p.ledger = reloaded
+}
+
+// pickSequence returns any, the latest, or the one before.
+func (p *pair) pickSequence(s source) int64 {
+	return pick(s, "sequence", []int64{0, p.ledger.Sequence(), max(0, p.ledger.Sequence()-1)})
+}
+
+// pickHeld returns charges of which one is likely to be settled.
+func (p *pair) pickHeld(s source, huge bool) []ledger.Charge {
+	used := p.ledger.Books().Used
+	if len(used) == 0 || s.choose("held", 4) == 0 {
+		return pickCharges(s, huge)
+	}
+	u := pick(s, "usage", used)
+	return []ledger.Charge{{ResourceType: u.ResourceType, Dimensions: u.Dimensions, Amount: u.Amount - ledger.Amount(s.choose("less", 2))}}
+}
+
+// compare checks that everything which can be seen of both is the same.
+func (p *pair) compare() {
+	p.t.Helper()
+	books := p.ledger.Books()
+	p.same("Books", books, p.model.Books())
+	p.same("ResourceTypes", p.ledger.ResourceTypes(), p.model.ResourceTypes())
+	for _, resourceType := range someTypes {
+		p.same("Account of "+resourceType, p.ledger.Account(resourceType), p.model.Account(resourceType))
+		for _, d := range someDimensions {
+			what := "Available of " + resourceType + " " + d.String()
+			p.same(what, p.ledger.Available(resourceType, d), p.model.Available(resourceType, d))
+		}
+	}
+	if err := p.ledger.CheckFlows(); err != nil {
+		p.t.Fatalf("the flows are wrong: %v", err)
+	}
+	reloaded, err := ledger.FromBooks(books)
+	if err != nil {
+		p.t.Fatalf("FromBooks of its own books: %v", err)
+	}
+	p.same("Books of FromBooks", reloaded.Books(), books)
+}
+
+// same fails unless both are equal, and reports whether they are true.
+func (p *pair) same(what string, got, want any) bool {
+	p.t.Helper()
+	if difference := cmp.Diff(want, got, comparable...); difference != "" {
+		p.t.Fatalf("%s differs (-want +got):\n%s", what, difference)
+	}
+	return got == true
+}
+
+var comparable = []cmp.Option{cmpopts.EquateEmpty(), cmpopts.EquateComparable(ledger.Dimensions{}, ledger.Selector{})}
+
+func (p *pair) encodedBooks() []byte { return encode(p.t, p.ledger.Books()) }
+
+func encode(t reporter, books ledger.Books) []byte {
+	t.Helper()
+	encoded, err := json.Marshal(books)
+	if err != nil {
+		t.Fatalf("encode books: %v", err)
+	}
+	return encoded
+}

@@ -1,0 +1,73 @@
+package ledger_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// drawn makes choices with rapid.
+type drawn struct{ t *rapid.T }
+
+func (d drawn) choose(what string, n int) int { return rapid.IntRange(0, n-1).Draw(d.t, what) }
+
+func TestLedgerAgreesWithModel(t *testing.T) {
+	for name, huge := range map[string]bool{"small amounts": false, "amounts near the largest": true} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				p := newPair(t)
+				for range 30 {
+					p.step(drawn{t}, huge)
+				}
+			})
+		})
+	}
+}
+
+// TestDemandIsAlwaysPaid holds the promise of the ledger against the model alone: as long as
+// limits do not shrink and nothing is adopted or corrected, all demand can be paid.
+func TestDemandIsAlwaysPaid(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, s := newPair(t), drawn{t}
+		p.setGrant(pickGrant(s, false))
+		for range 25 {
+			r := pickReservation(s, false)
+			if p.reserve(r) && s.choose("settle", 2) == 1 {
+				p.same("Settle", p.ledger.Settle(r.Key, 0), p.model.Settle(r.Key, 0))
+			}
+			for _, resourceType := range someTypes {
+				a := p.ledger.Account(resourceType)
+				if a.Used+a.Reserved > a.Limit {
+					t.Fatalf("%s: %d used and %d reserved of %d", resourceType, a.Used, a.Reserved, a.Limit)
+				}
+				if unpaid := p.model.Unpaid(resourceType); unpaid.Sign() != 0 {
+					t.Fatalf("%s: no allowance can pay for %s of the demand", resourceType, unpaid)
+				}
+			}
+		}
+	})
+}
+
+// TestAvailableIsTheLargestAdmitted checks that Available is what Check admits, and no less.
+func TestAvailableIsTheLargestAdmitted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, s := newPair(t), drawn{t}
+		for range 20 {
+			p.step(s, false)
+			charge := ledger.Charge{ResourceType: pick(s, "type", someTypes), Dimensions: pick(s, "dimensions", someDimensions)}
+			available := p.ledger.Available(charge.ResourceType, charge.Dimensions)
+			for amount := max(1, available-1); amount <= available+1; amount++ {
+				charge.Amount = amount
+				want := ledger.Exceeded
+				if amount <= available {
+					want = ledger.Admitted
+				}
+				if got := p.ledger.Check([]ledger.Charge{charge}).Code; got != want {
+					t.Fatalf("%d of %d available: %s, want %s", amount, available, got, want)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,66 @@
+package ledger
+
+// Release takes the charges of a settled claim out of the books and records its UID in the same
+// step; for a UID that is recorded already nothing changes. It reports whether the UID is
+// recorded now.
+//
+// It is not, and the books are unchanged, if the charges are invalid (see [Code.Invalid]), if
+// the UID is empty, or if the books say that less is used, or by no claim: they have drifted
+// from the claims, and guessing which of the two is right is not for the ledger.
+func (l *Ledger) Release(claimUID string, charges []Charge) bool {
+	if claimUID == "" {
+		return false
+	}
+	if l.IsReleased(claimUID) {
+		return true
+	}
+	if flawOf(charges) != Admitted {
+		return false
+	}
+	for i := range charges {
+		c := &charges[i]
+		if p := l.pages[c.ResourceType]; p == nil || !p.holds(c.Dimensions, c.Amount) {
+			return false
+		}
+	}
+	for i := range charges {
+		c := &charges[i]
+		l.pages[c.ResourceType].release(c.Dimensions, c.Amount)
+	}
+	l.prune(charges)
+	l.released[claimUID] = struct{}{}
+	return true
+}
+
+// ReleaseReserved is Release for a claim whose reservation was not settled: it drops the
+// reservation, where sequence 0 stands for any, and records the UID in the same step. For a UID
+// that is recorded already nothing changes, not even a reservation with that key. It reports
+// whether the UID is recorded now; if not, there was no such reservation or the UID is empty,
+// and the books are unchanged.
+func (l *Ledger) ReleaseReserved(claimUID, key string, sequence int64) bool {
+	if claimUID == "" {
+		return false
+	}
+	if l.IsReleased(claimUID) {
+		return true
+	}
+	if !l.Cancel(key, sequence) {
+		return false
+	}
+	l.released[claimUID] = struct{}{}
+	return true
+}
+
+// Forget drops the record of a released claim. Call it only when the claim is gone, so that it
+// cannot be released again. It reports whether there was a record.
+func (l *Ledger) Forget(claimUID string) bool {
+	recorded := l.IsReleased(claimUID)
+	delete(l.released, claimUID)
+	return recorded
+}
+
+// IsReleased reports whether the claim is recorded as released.
+func (l *Ledger) IsReleased(claimUID string) bool {
+	_, recorded := l.released[claimUID]
+	return recorded
+}

@@ -1,0 +1,111 @@
+package ledger
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+)
+
+// Account is the state of one resource type over all dimensions, for display.
+type Account struct {
+	// Limit is the sum of all allowances.
+	Limit Amount
+	// Used is what settled claims use.
+	Used Amount
+	// Reserved is what reservations hold.
+	Reserved Amount
+	// Available is Limit minus Used and Reserved, and 0 if that is negative. With selectors, what
+	// a particular request can get may be less, and while some dimension set is overdrawn it may
+	// be more: that is for [Ledger.Available] to say.
+	Available Amount
+	// Claims counts the settled claims, once for each dimension set that a claim charges.
+	Claims int64
+}
+
+// Account returns the state of a resource type. It is zero if the type is unknown.
+func (l *Ledger) Account(resourceType string) Account {
+	p := l.pages[resourceType]
+	if p == nil {
+		return Account{}
+	}
+	return Account{Limit: p.limit, Used: p.used, Reserved: p.reserved, Available: p.headroom(), Claims: p.claims}
+}
+
+// Available returns the largest amount of a single charge that the allowances can pay.
+func (l *Ledger) Available(resourceType string, d Dimensions) Amount {
+	p := l.pages[resourceType]
+	if p == nil {
+		return 0
+	}
+	return p.available(d)
+}
+
+// ResourceTypes returns, sorted, the types that a grant names or that have usage or reservations.
+func (l *Ledger) ResourceTypes() []string { return sortedKeys(l.pages) }
+
+// Sequence returns that of the latest reservation, or 0 if there never was one.
+func (l *Ledger) Sequence() int64 { return l.sequence }
+
+// Reservation returns the reservation with a key. Its charges must not be modified.
+func (l *Ledger) Reservation(key string) (Reservation, bool) {
+	r, ok := l.reservations[key]
+	return r, ok
+}
+
+// ReservationCount returns the number of reservations.
+func (l *Ledger) ReservationCount() int { return len(l.reservations) }
+
+// Reservations yields the reservations in the order of their sequence, as they were when the
+// iteration began. Their charges must not be modified.
+func (l *Ledger) Reservations() iter.Seq[Reservation] {
+	return func(yield func(Reservation) bool) {
+		inOrder := slices.SortedFunc(maps.Values(l.reservations), func(a, b Reservation) int {
+			return cmp.Compare(a.Sequence, b.Sequence)
+		})
+		slices.Values(inOrder)(yield)
+	}
+}
+
+// Grants yields the grants in the order of their UIDs. Their allowances must not be modified.
+func (l *Ledger) Grants() iter.Seq[Grant] {
+	return func(yield func(Grant) bool) {
+		for _, uid := range sortedKeys(l.grants) {
+			if g, ok := l.grants[uid]; ok && !yield(g) {
+				return
+			}
+		}
+	}
+}
+
+// Released yields the UIDs of the claims recorded as released, sorted.
+func (l *Ledger) Released() iter.Seq[string] {
+	return func(yield func(string) bool) { slices.Values(sortedKeys(l.released))(yield) }
+}
+
+// Used yields what settled claims use, by resource type and then dimensions, without zeros.
+func (l *Ledger) Used() iter.Seq[Usage] {
+	return func(yield func(Usage) bool) {
+		for _, resourceType := range l.ResourceTypes() {
+			for _, u := range l.usages(resourceType) {
+				if !yield(u) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (l *Ledger) usages(resourceType string) []Usage {
+	p := l.pages[resourceType]
+	if p == nil {
+		return nil
+	}
+	var usages []Usage
+	for _, d := range p.dimensionSets() {
+		if r := p.rows[d]; r.used > 0 || r.claims > 0 {
+			usages = append(usages, Usage{ResourceType: resourceType, Dimensions: d, Amount: r.used, Claims: r.claims})
+		}
+	}
+	return usages
+}
