@@ -1,0 +1,45 @@
+# Everything a developer needs. A fresh machine with Go can run every target.
+
+GO ?= go
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# Stamped into `bursar version`.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+.PHONY: help
+help: ## Show what can be made.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/bursar.
+	$(GO) build -ldflags "-X main.version=$(VERSION)" -o bin/bursar ./cmd/bursar
+
+.PHONY: quickstart
+quickstart: build ## See the whole idea at work on a scratch server.
+	@examples/quickstart/run.sh bin/bursar
+
+.PHONY: test
+test: ## Run every test, with the race detector.
+	$(GO) test -race -timeout 30m ./...
+
+.PHONY: test-quick
+test-quick: ## Run the tests that need no server.
+	$(GO) test -short ./...
+
+.PHONY: bench
+bench: build ## Measure a standalone server as a client would.
+	$(GO) run ./test/bench -bursar bin/bursar
+
+.PHONY: generate
+generate: ## Generate deep copies and CRDs.
+	$(GO) generate ./...
+
+.PHONY: lint
+lint: ## Check formatting, vet and lint.
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+.PHONY: verify-generated
+verify-generated: generate ## Check that generated files are up to date.
+	@git diff --exit-code -- api deploy || { echo "generated files are out of date: run 'make generate' and commit"; exit 1; }

@@ -1,0 +1,45 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// storedReservation is the content of the string that a reservation is stored as. The claim is
+// nested as it is, not as yet another string.
+type storedReservation struct {
+	Key        string          `json:"key"`
+	Sequence   int64           `json:"sequence"`
+	ReservedAt int64           `json:"reservedAt"`
+	Charges    []LedgerCharge  `json:"charges,omitempty"`
+	Claim      json.RawMessage `json:"claim,omitempty"`
+}
+
+// MarshalJSON encodes the reservation as a string that holds JSON. A ledger is rewritten with
+// every batch of decisions, and the API server treats each nested field of a custom resource as
+// an object of its own, a string as one.
+func (r LedgerReservation) MarshalJSON() ([]byte, error) {
+	content, err := json.Marshal(storedReservation{
+		Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt, Charges: r.Charges, Claim: json.RawMessage(r.Claim),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode reservation %s: %w", r.Key, err)
+	}
+	return json.Marshal(string(content))
+}
+
+// UnmarshalJSON decodes what MarshalJSON encodes.
+func (r *LedgerReservation) UnmarshalJSON(data []byte) error {
+	var content string
+	if err := json.Unmarshal(data, &content); err != nil {
+		return fmt.Errorf("a reservation is stored as a string: %w", err)
+	}
+	var stored storedReservation
+	if err := json.Unmarshal([]byte(content), &stored); err != nil {
+		return fmt.Errorf("decode a reservation: %w", err)
+	}
+	*r = LedgerReservation{
+		Key: stored.Key, Sequence: stored.Sequence, ReservedAt: stored.ReservedAt, Charges: stored.Charges, Claim: string(stored.Claim),
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+// Command bursar is the server and, as `bursar kubectl`, its own client.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set when the binary is built.
+var version = "unknown"
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
+		os.Exit(runKubectl(os.Args[1:]))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		stop() // a second signal ends the process at once
+	}()
+	if err := newCommand().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bursar:", err)
+		os.Exit(1)
+	}
+}
+
+func newCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:           "bursar",
+		Short:         "Quota for multi-tenant Kubernetes platforms",
+		Long:          "Bursar admits or refuses each resource at the moment it is created, exactly, and explains itself.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	command.AddCommand(newStandaloneCommand(), newVersionCommand(), &cobra.Command{
+		Use:                "kubectl",
+		Short:              "kubectl itself, pointed at the running server",
+		DisableFlagParsing: true,
+	})
+	return command
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		Run:   func(command *cobra.Command, _ []string) { fmt.Fprintln(command.OutOrStdout(), version) },
+	}
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/bursar/bursar/internal/standalone"
+)
+
+func newStandaloneCommand() *cobra.Command {
+	var o standalone.Options
+	var verbosity int
+	command := &cobra.Command{
+		Use:   "standalone",
+		Short: "Run etcd, a Kubernetes API server and quota enforcement in one process",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return runStandalone(command, o, verbosity)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.DataDir, "data-dir", "", "directory that holds everything that is kept (default: bursar in the user's data directory)")
+	flags.StringVar(&o.Listen, "listen", "127.0.0.1:7443", "host:port that the API server listens on")
+	flags.StringSliceVar(&o.Etcd.Servers, "etcd-servers", nil, "URLs of an etcd cluster to use in place of the embedded etcd")
+	flags.StringVar(&o.Etcd.CAFile, "etcd-cafile", "", "certificate authority of the etcd servers")
+	flags.StringVar(&o.Etcd.CertFile, "etcd-certfile", "", "client certificate for the etcd servers")
+	flags.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", "", "key of the client certificate for the etcd servers")
+	flags.IntVarP(&verbosity, "verbosity", "v", 0, "how much is written to the log file, from 0 to 10")
+	return command
+}
+
+func runStandalone(command *cobra.Command, o standalone.Options, verbosity int) error {
+	if o.DataDir == "" {
+		var err error
+		if o.DataDir, err = standalone.DefaultDataDir(); err != nil {
+			return err
+		}
+	}
+	o.Out = command.OutOrStdout()
+	logs := &logFile{dir: filepath.Join(o.DataDir, "logs")}
+	o.Log = logs.redirect(verbosity)
+	// Warnings of the API server to clients inside this process are for nobody to read.
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+
+	server, err := standalone.Start(command.Context(), o)
+	if err != nil {
+		return err
+	}
+	forget := rememberServer(server.AdminKubeconfigPath())
+	defer forget()
+	err = server.Wait()
+	if command.Context().Err() != nil {
+		fmt.Fprintln(o.Out, "bursar: stopped")
+		return nil
+	}
+	return err
+}
+
+// logFile takes in what libraries log. The file appears with the first line, because the data
+// directory may not be there yet, or may turn out to be somebody else's.
+type logFile struct {
+	dir  string
+	file *os.File
+}
+
+// redirect makes klog and controller-runtime log to the file.
+func (l *logFile) redirect(verbosity int) logr.Logger {
+	level := slog.Level(-verbosity)
+	logger := logr.FromSlogHandler(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
+	klog.SetLogger(logger)
+	ctrl.SetLogger(logger)
+	return logger
+}
+
+// Write implements [io.Writer]. Lines that come before the directory exists are dropped.
+func (l *logFile) Write(line []byte) (int, error) {
+	if l.file == nil {
+		file, err := os.OpenFile(filepath.Join(l.dir, "bursar.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return len(line), nil
+		}
+		l.file = file
+	}
+	return l.file.Write(line)
+}

@@ -1,0 +1,84 @@
+package enforce
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// admittedFor is how long an admitted object may take to appear before it is forgotten here.
+const admittedFor = 90 * time.Second
+
+// objectName is the name of an object of some kind.
+type objectName struct {
+	kind schema.GroupKind
+	types.NamespacedName
+}
+
+// admitted remembers the names of objects that were admitted and have not been seen yet. With
+// what the watches have seen, it tells which names may be taken.
+type admitted struct {
+	mu     sync.Mutex
+	byName map[objectName]types.UID
+	byUID  map[types.UID]admission
+}
+
+// admission is one admitted object.
+type admission struct {
+	name   objectName
+	expiry *time.Timer
+}
+
+func (a *admitted) add(c *create) {
+	name := objectName{c.kind.GroupKind(), c.name}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.byName == nil {
+		a.byName, a.byUID = map[objectName]types.UID{}, map[types.UID]admission{}
+	}
+	uid := c.uid // the timer must not keep the whole create
+	a.byName[name] = uid
+	a.byUID[uid] = admission{name, time.AfterFunc(admittedFor, func() { a.remove(uid) })}
+}
+
+func (a *admitted) remove(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	object, ok := a.byUID[uid]
+	if !ok {
+		return
+	}
+	object.expiry.Stop()
+	delete(a.byUID, uid)
+	if a.byName[object.name] == uid {
+		delete(a.byName, object.name)
+	}
+}
+
+func (a *admitted) uidOf(name objectName) types.UID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.byName[name]
+}
+
+// Appeared tells the handler that an object was seen. It has the form of a [protected.Handler].
+func (h *Handler) Appeared(_ schema.GroupKind, uid types.UID) { h.admitted.remove(uid) }
+
+// nameTaken tells whether the object cannot be created because its name is taken. Names that
+// may be taken are looked up; for all others the API server finds out when it stores the object.
+func (h *Handler) nameTaken(ctx context.Context, c *create) (bool, error) {
+	kind := c.kind.GroupKind()
+	seen, ok := h.Objects.UIDOf(kind, c.name)
+	pending := h.admitted.uidOf(objectName{kind, c.name})
+	if (!ok || seen == c.uid) && (pending == "" || pending == c.uid) {
+		return false, nil
+	}
+	exists, err := h.Objects.Exists(ctx, c.resource, c.name, "")
+	if err == nil && !exists && ok {
+		h.Objects.ReportGone(kind, c.name, seen)
+	}
+	return exists, err
+}

@@ -1,0 +1,150 @@
+package enforce
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/internal/policy"
+)
+
+// plannedClaim is a claim that a policy makes for an object, before it is reserved.
+type plannedClaim struct {
+	policy   string
+	key      string
+	consumer quotav1alpha1.ConsumerRef
+	charges  []ledger.Charge
+	// manifest is the claim as JSON, ready to be created.
+	manifest string
+}
+
+// planClaim applies one policy. It returns nil if the policy's conditions leave the object out.
+func (h *Handler) planClaim(ctx context.Context, c *create, p *catalog.Policy, input policy.Input) (*plannedClaim, error) {
+	if matches, err := p.Matches(ctx, input); err != nil || !matches {
+		return nil, err
+	}
+	claim, err := p.Render(input)
+	if err != nil {
+		return nil, err
+	}
+	h.complete(claim, c, p.Name)
+	if err := h.Catalog.CheckClaim(&claim.Spec); err != nil {
+		return nil, err
+	}
+	if err := h.checkPlace(ctx, claim, c); err != nil {
+		return nil, err
+	}
+	charges, err := claims.Charges(claim.Spec.Requests)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := json.Marshal(claim)
+	if err != nil {
+		return nil, fmt.Errorf("encode the claim: %w", err)
+	}
+	return &plannedClaim{
+		policy:   p.Name,
+		key:      ledgerstore.ObjectKey(claims.PolicyOf(claim), string(c.uid)),
+		consumer: claim.Spec.ConsumerRef,
+		charges:  charges,
+		manifest: string(manifest),
+	}, nil
+}
+
+// complete gives a rendered claim its place, its owner and the standard marks.
+func (h *Handler) complete(claim *quotav1alpha1.ResourceClaim, c *create, policy string) {
+	if claim.Namespace == "" {
+		claim.Namespace = c.name.Namespace
+	}
+	if claim.Namespace == "" {
+		claim.Namespace = h.SystemNamespace
+	}
+	if claim.Name == "" {
+		claim.Name = claims.GeneratedName(claim.GenerateName, policy, c.uid)
+		claim.GenerateName = ""
+	}
+	claims.Mark(claim, claims.Origin{Policy: policy, Kind: c.kind, Object: c.name, UID: c.uid, At: time.Now()})
+	if c.name.Namespace == "" || c.name.Namespace == claim.Namespace {
+		claim.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: c.kind.GroupVersion().String(), Kind: c.kind.Kind, Name: c.name.Name, UID: c.uid,
+		}}
+	}
+}
+
+// checkPlace makes sure that the claim can be created where its template puts it.
+func (h *Handler) checkPlace(ctx context.Context, claim *quotav1alpha1.ResourceClaim, c *create) error {
+	if claim.Namespace != c.name.Namespace {
+		active, err := h.Namespaces.Active(ctx, claim.Namespace)
+		if err != nil {
+			return &transientError{fmt.Errorf("look up namespace %s: %w", claim.Namespace, err)}
+		}
+		if !active {
+			return fmt.Errorf("its claim belongs in namespace %s, which does not exist or is being deleted", claim.Namespace)
+		}
+	}
+	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+	other := h.Claims.Get(name)
+	if other == nil || other.Deleting {
+		return nil
+	}
+	if other.Policy() == claims.PolicyOf(claim) && other.Object == c.name && other.Kind() == c.kind.GroupKind() {
+		// The claim of this object, or of one that had its name before and is gone.
+		return nil
+	}
+	return fmt.Errorf("its claim would be named %s, which is the name of another claim; "+
+		"the template's metadata.name must differ from object to object", name)
+}
+
+func inputOf(request *admissionv1.AdmissionRequest, object map[string]any) policy.Input {
+	extra := make(map[string][]string, len(request.UserInfo.Extra))
+	for key, values := range request.UserInfo.Extra {
+		extra[key] = values
+	}
+	return policy.Input{
+		Object: object,
+		User: policy.UserInfo{
+			Name: request.UserInfo.Username, UID: request.UserInfo.UID, Groups: request.UserInfo.Groups, Extra: extra,
+		},
+		RequestInfo: policy.RequestInfo{
+			Verb: "create", APIGroup: request.Resource.Group, APIVersion: request.Resource.Version,
+			Resource: request.Resource.Resource, Subresource: request.SubResource,
+			Namespace: request.Namespace, Name: request.Name,
+		},
+	}
+}
+
+// nameOf returns the object's own name, which generateName has already become.
+func nameOf(request *admissionv1.AdmissionRequest, object map[string]any) types.NamespacedName {
+	name, _, _ := unstructured.NestedString(object, "metadata", "name")
+	if name == "" {
+		name = request.Name
+	}
+	return types.NamespacedName{Namespace: request.Namespace, Name: name}
+}
+
+func uidOf(object map[string]any) types.UID {
+	uid, _, _ := unstructured.NestedString(object, "metadata", "uid")
+	return types.UID(uid)
+}
+
+// order sorts claims by ledger, then policy: every replica reserves for several consumers in
+// the same order.
+func order(a, b *plannedClaim) int {
+	if d := cmp.Compare(naming.Ledger(a.consumer), naming.Ledger(b.consumer)); d != 0 {
+		return d
+	}
+	return cmp.Compare(a.policy, b.policy)
+}

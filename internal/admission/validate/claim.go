@@ -1,0 +1,101 @@
+package validate
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+const requestsMax = 20
+
+// marks are what tells Bursar's own claims from others. Whoever could set them would get a claim
+// that counts as paid for.
+var (
+	markLabels      = []string{quotav1alpha1.LabelAutoCreated, quotav1alpha1.LabelPolicy}
+	markAnnotations = []string{
+		quotav1alpha1.AnnotationCreatedBy,
+		quotav1alpha1.AnnotationResourceUID,
+		quotav1alpha1.AnnotationReservation,
+	}
+)
+
+// Claim tells everything that is wrong with a claim that is created (old is nil) or changed.
+// byBursar tells that Bursar itself does it, which alone may set the marks of a policy's claim
+// and remove the finalizer. Resource types that are not registered are not wrong: the claim is
+// decided when they are.
+func Claim(old, new *quotav1alpha1.ResourceClaim, byBursar bool) field.ErrorList {
+	var errs field.ErrorList
+	if old == nil {
+		errs = checkClaimSpec(field.NewPath("spec"), &new.Spec)
+	} else {
+		errs = checkClaimChange(field.NewPath("spec"), &old.Spec, &new.Spec)
+	}
+	if byBursar {
+		return errs
+	}
+	metadata := field.NewPath("metadata")
+	if old == nil {
+		old = &quotav1alpha1.ResourceClaim{}
+	}
+	errs = append(errs, checkMarks(metadata.Child("labels"), markLabels, old.Labels, new.Labels)...)
+	errs = append(errs, checkMarks(metadata.Child("annotations"), markAnnotations, old.Annotations, new.Annotations)...)
+	if claimcache.HasFinalizer(old) && !claimcache.HasFinalizer(new) {
+		errs = append(errs, field.Forbidden(metadata.Child("finalizers"),
+			quotav1alpha1.FinalizerQuotaRelease+" is removed by Bursar alone, once the claim is deleted and its charge given back"))
+	}
+	return errs
+}
+
+func checkClaimSpec(path *field.Path, spec *quotav1alpha1.ResourceClaimSpec) field.ErrorList {
+	errs := checkReference(path.Child("consumerRef"), spec.ConsumerRef)
+	errs = append(errs, checkRequests(path.Child("requests"), spec.Requests)...)
+	return append(errs, checkObjectReference(path.Child("resourceRef"), spec.ResourceRef)...)
+}
+
+func checkClaimChange(path *field.Path, old, new *quotav1alpha1.ResourceClaimSpec) field.ErrorList {
+	errs := immutable(path.Child("consumerRef"), old.ConsumerRef != new.ConsumerRef)
+	errs = append(errs, immutable(path.Child("requests"), !equality.Semantic.DeepEqual(old.Requests, new.Requests))...)
+	return append(errs, immutable(path.Child("resourceRef"), old.ResourceRef != new.ResourceRef)...)
+}
+
+// checkMarks refuses every difference in the marks.
+func checkMarks(path *field.Path, marks []string, old, new map[string]string) field.ErrorList {
+	var errs field.ErrorList
+	for _, mark := range marks {
+		before, was := old[mark]
+		after, is := new[mark]
+		if was != is || before != after {
+			errs = append(errs, field.Forbidden(path.Key(mark), "is set, changed and removed by Bursar alone"))
+		}
+	}
+	return errs
+}
+
+// checkRequests checks what a claim asks for. As every resource type
+// occurs once, no amounts add up within a claim.
+func checkRequests(path *field.Path, requests []quotav1alpha1.ResourceRequest) field.ErrorList {
+	errs := checkCount(path, len(requests), requestsMax)
+	requests = requests[:min(len(requests), requestsMax)]
+	for i, request := range requests {
+		at := path.Index(i)
+		errs = append(errs, checkResourceType(at.Child("resourceType"), request.ResourceType)...)
+		isSame := func(other quotav1alpha1.ResourceRequest) bool { return other.ResourceType == request.ResourceType }
+		if request.ResourceType != "" && slices.ContainsFunc(requests[:i], isSame) {
+			err := field.Duplicate(at.Child("resourceType"), request.ResourceType)
+			err.Detail = "a resource type may be requested once; for other dimensions of it, create another claim"
+			errs = append(errs, err)
+		}
+		if request.Amount <= 0 {
+			errs = append(errs, field.Invalid(at.Child("amount"), request.Amount, "must be a positive integer"))
+		}
+		if _, err := ledger.NewDimensions(request.Dimensions); err != nil {
+			errs = append(errs, field.Invalid(at.Child("dimensions"), field.OmitValueType{}, err.Error()))
+		}
+	}
+	return errs
+}

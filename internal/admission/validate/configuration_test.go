@@ -1,0 +1,142 @@
+package validate_test
+
+import (
+	"testing"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration"
+	admissionregistrationdefaults "k8s.io/kubernetes/pkg/apis/admissionregistration/v1"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration/validation"
+
+	"github.com/bursar/bursar/internal/admission/validate"
+)
+
+func client(path string) admissionregistrationv1.WebhookClientConfig {
+	return admissionregistrationv1.WebhookClientConfig{URL: new("https://127.0.0.1:9443" + path)}
+}
+
+// TestConfigurationIsValid holds the configurations against the API server's own validation,
+// match conditions included.
+func TestConfigurationIsValid(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := admissionregistrationdefaults.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{Webhooks: validate.ValidatingWebhooks(client, bursar)}
+	validating.Name = "bursar"
+	scheme.Default(validating)
+	internalValidating := &admissionregistration.ValidatingWebhookConfiguration{}
+	if err := scheme.Convert(validating, internalValidating, nil); err != nil {
+		t.Fatal(err)
+	}
+	if errs := validation.ValidateValidatingWebhookConfiguration(internalValidating); len(errs) > 0 {
+		t.Errorf("validating webhook: %v", errs.ToAggregate())
+	}
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{Webhooks: validate.MutatingWebhooks(client, bursar)}
+	mutating.Name = "bursar"
+	scheme.Default(mutating)
+	internalMutating := &admissionregistration.MutatingWebhookConfiguration{}
+	if err := scheme.Convert(mutating, internalMutating, nil); err != nil {
+		t.Fatal(err)
+	}
+	if errs := validation.ValidateMutatingWebhookConfiguration(internalMutating); len(errs) > 0 {
+		t.Errorf("mutating webhook: %v", errs.ToAggregate())
+	}
+}
+
+// TestMatchedRequests tells which operations reach a webhook.
+func TestMatchedRequests(t *testing.T) {
+	matched := func(rules []admissionregistrationv1.RuleWithOperations) map[string][]admissionregistrationv1.OperationType {
+		operations := map[string][]admissionregistrationv1.OperationType{}
+		for _, rule := range rules {
+			for _, resource := range rule.Resources {
+				operations[resource] = append(operations[resource], rule.Operations...)
+			}
+		}
+		return operations
+	}
+	writes := []admissionregistrationv1.OperationType{"CREATE", "UPDATE"}
+	all := []admissionregistrationv1.OperationType{"CREATE", "UPDATE", "DELETE"}
+	wantValidating := map[string][]admissionregistrationv1.OperationType{
+		"resourceregistrations": writes,
+		"resourcegrants":        writes,
+		"resourceclaims":        all,
+		"allowancebuckets":      writes,
+		"claimcreationpolicies": writes,
+		"grantcreationpolicies": writes,
+		"consumerledgers":       all,
+	}
+	if diff := cmp.Diff(wantValidating, matched(validate.ValidatingWebhooks(client, bursar)[0].Rules)); diff != "" {
+		t.Errorf("validation is asked about every kind, and no subresource (-want +got):\n%s", diff)
+	}
+	wantMutating := map[string][]admissionregistrationv1.OperationType{"resourceclaims": {"CREATE"}}
+	if diff := cmp.Diff(wantMutating, matched(validate.MutatingWebhooks(client, bursar)[0].Rules)); diff != "" {
+		t.Errorf("mutation is asked about new claims (-want +got):\n%s", diff)
+	}
+}
+
+func TestMatchConditions(t *testing.T) {
+	finalizers := func(names ...string) map[string]any {
+		return map[string]any{"metadata": map[string]any{"finalizers": names}}
+	}
+	bare := map[string]any{"metadata": map[string]any{}}
+	const oddName = "a \"quoted\" \\ user\nname ü"
+	cases := map[string]struct {
+		reason               string
+		username, user       string
+		object               map[string]any
+		validated, finalized bool
+	}{
+		"User":         {reason: "users are asked about", username: bursar, user: "alice", object: bare, validated: true, finalized: true},
+		"Bursar":       {reason: "Bursar's own writes pay nothing", username: bursar, user: bursar, object: bare},
+		"HasFinalizer": {reason: "nothing is to be done", username: bursar, user: "alice", object: finalizers("other", "quota.miloapis.com/quota-release"), validated: true},
+		"Others":       {reason: "other finalizers do not count", username: bursar, user: "alice", object: finalizers("other"), validated: true, finalized: true},
+		"OddName":      {reason: "a name is quoted", username: oddName, user: oddName, object: bare},
+		"OddNameUser":  {reason: "a name is quoted", username: oddName, user: "alice", object: bare, validated: true, finalized: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			validating := validate.ValidatingWebhooks(client, c.username)[0].MatchConditions
+			if got := holds(t, validating, c.user, c.object); got != c.validated {
+				t.Errorf("%s: validated = %v, want %v", c.reason, got, c.validated)
+			}
+			mutating := validate.MutatingWebhooks(client, c.username)[0].MatchConditions
+			if got := holds(t, mutating, c.user, c.object); got != c.finalized {
+				t.Errorf("%s: finalized = %v, want %v", c.reason, got, c.finalized)
+			}
+		})
+	}
+}
+
+// holds tells whether all conditions hold for a request.
+func holds(t *testing.T, conditions []admissionregistrationv1.MatchCondition, user string, object map[string]any) bool {
+	t.Helper()
+	env, err := cel.NewEnv(cel.Variable("request", cel.DynType), cel.Variable("object", cel.DynType))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, condition := range conditions {
+		ast, issues := env.Compile(condition.Expression)
+		if issues.Err() != nil {
+			t.Fatalf("%s: %v", condition.Name, issues.Err())
+		}
+		program, err := env.Program(ast)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, _, err := program.Eval(map[string]any{
+			"request": map[string]any{"userInfo": map[string]any{"username": user}},
+			"object":  object,
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", condition.Name, err)
+		}
+		if result.Value() != true {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,140 @@
+package validate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+const (
+	bucketIsBursars = "buckets are made by Bursar, one for each consumer and resource type that a grant or a claim names"
+	ledgerIsBursars = "ledgers are written by Bursar alone; to change what a consumer may use, change its ResourceGrants"
+)
+
+// judge decides a request. An error means that the request itself cannot be read.
+type judge func(ctx context.Context, request *admissionv1.AdmissionRequest) (verdict, error)
+
+// change is what a request does to an object of type T: old is nil on a create, new on a delete.
+type change[T any] struct {
+	old, new *T
+	byBursar bool
+}
+
+// judges returns the judge of every kind.
+func (w *Webhooks) judges() map[string]judge {
+	return map[string]judge{
+		"ResourceRegistration": judgeOf(w.Username, w.registration),
+		"ResourceGrant":        judgeOf(w.Username, w.grant),
+		"ResourceClaim":        judgeOf(w.Username, w.claim),
+		"AllowanceBucket":      judgeOf(w.Username, w.bucket),
+		"ClaimCreationPolicy":  judgeOf(w.Username, w.claimPolicy),
+		"GrantCreationPolicy":  judgeOf(w.Username, w.grantPolicy),
+		"ConsumerLedger":       judgeOf(w.Username, w.ledger),
+	}
+}
+
+// judgeOf reads the objects of a request for decide.
+func judgeOf[T any](username string, decide func(context.Context, change[T]) verdict) judge {
+	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (verdict, error) {
+		c := change[T]{byBursar: request.UserInfo.Username == username}
+		var err error
+		switch request.Operation {
+		case admissionv1.Create:
+			c.new, err = decode[T](request.Object)
+		case admissionv1.Update:
+			if c.old, err = decode[T](request.OldObject); err == nil {
+				c.new, err = decode[T](request.Object)
+			}
+		case admissionv1.Delete:
+			c.old, err = decode[T](request.OldObject)
+		default:
+			err = fmt.Errorf("operation %q is not one that objects are validated for", request.Operation)
+		}
+		if err != nil {
+			return verdict{}, err
+		}
+		return decide(ctx, c), nil
+	}
+}
+
+func decode[T any](raw runtime.RawExtension) (*T, error) {
+	if len(raw.Raw) == 0 {
+		return nil, errors.New("the object is missing")
+	}
+	object := new(T)
+	if err := json.Unmarshal(raw.Raw, object); err != nil {
+		return nil, fmt.Errorf("the object cannot be read: %w", err)
+	}
+	return object, nil
+}
+
+func (w *Webhooks) registration(_ context.Context, c change[quotav1alpha1.ResourceRegistration]) verdict {
+	if c.new == nil {
+		return verdict{}
+	}
+	return verdict{errs: Registration(c.old, c.new, w.RegisteredBy)}
+}
+
+func (w *Webhooks) grant(_ context.Context, c change[quotav1alpha1.ResourceGrant]) verdict {
+	if c.new == nil {
+		return verdict{}
+	}
+	if errs := Grant(c.old, c.new); len(errs) > 0 {
+		return verdict{errs: errs}
+	}
+	if err := w.CheckGrant(&c.new.Spec); err != nil {
+		return verdict{warning: fmt.Sprintf("the grant does not count yet: %v", err)}
+	}
+	return verdict{}
+}
+
+func (w *Webhooks) claim(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) verdict {
+	if c.new == nil {
+		return w.claimDeletion(ctx, c.old, c.byBursar)
+	}
+	if errs := Claim(c.old, c.new, c.byBursar); len(errs) > 0 || c.old != nil {
+		return verdict{errs: errs}
+	}
+	if err := w.CheckClaim(&c.new.Spec); err != nil {
+		return verdict{warning: fmt.Sprintf("the claim cannot be granted yet: %v", err)}
+	}
+	return verdict{}
+}
+
+func (w *Webhooks) bucket(_ context.Context, c change[quotav1alpha1.AllowanceBucket]) verdict {
+	if c.new == nil {
+		return verdict{} // Bursar makes it again while it is needed.
+	}
+	if c.old == nil && !c.byBursar {
+		return verdict{forbidden: bucketIsBursars}
+	}
+	return verdict{errs: Bucket(c.old, c.new)}
+}
+
+func (w *Webhooks) claimPolicy(_ context.Context, c change[quotav1alpha1.ClaimCreationPolicy]) verdict {
+	if c.new == nil {
+		return verdict{}
+	}
+	return verdict{errs: ClaimPolicy(c.old, c.new)}
+}
+
+func (w *Webhooks) grantPolicy(_ context.Context, c change[quotav1alpha1.GrantCreationPolicy]) verdict {
+	if c.new == nil {
+		return verdict{}
+	}
+	return verdict{errs: GrantPolicy(c.old, c.new, w.CompileCondition)}
+}
+
+// ledger goes by the user alone: what Bursar writes is right, and nobody else may write.
+func (w *Webhooks) ledger(_ context.Context, c change[quotav1alpha1.ConsumerLedger]) verdict {
+	if !c.byBursar {
+		return verdict{forbidden: ledgerIsBursars}
+	}
+	return verdict{}
+}

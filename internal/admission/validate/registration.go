@@ -1,0 +1,109 @@
+package validate
+
+import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+const (
+	unitCharactersMax        = 50
+	descriptionCharactersMax = 500
+	claimingResourcesMax     = 20
+)
+
+var registrationTypes = []quotav1alpha1.RegistrationType{
+	quotav1alpha1.RegistrationTypeEntity,
+	quotav1alpha1.RegistrationTypeAllocation,
+}
+
+// Registration tells everything that is wrong with a registration that is created (old is nil)
+// or changed. registeredBy names the registration that has a resource type already, or is empty;
+// it is asked on a create alone, and need not know of creates that go on at the same time.
+func Registration(old, new *quotav1alpha1.ResourceRegistration, registeredBy func(resourceType string) string) field.ErrorList {
+	path := field.NewPath("spec")
+	if old != nil {
+		return checkRegistrationChange(path, &old.Spec, &new.Spec)
+	}
+	errs := checkRegistrationSpec(path, &new.Spec)
+	if other := registeredBy(new.Spec.ResourceType); other != "" && other != new.Name {
+		err := field.Duplicate(path.Child("resourceType"), new.Spec.ResourceType)
+		err.Detail = fmt.Sprintf("ResourceRegistration %s registers it already", other)
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+func checkRegistrationSpec(path *field.Path, spec *quotav1alpha1.ResourceRegistrationSpec) field.ErrorList {
+	errs := checkResourceType(path.Child("resourceType"), spec.ResourceType)
+	if !slices.Contains(registrationTypes, spec.Type) {
+		errs = append(errs, field.NotSupported(path.Child("type"), spec.Type, registrationTypes))
+	}
+	errs = append(errs, checkUnit(path.Child("baseUnit"), spec.BaseUnit)...)
+	errs = append(errs, checkUnit(path.Child("displayUnit"), spec.DisplayUnit)...)
+	if spec.UnitConversionFactor < 1 {
+		errs = append(errs, field.Invalid(path.Child("unitConversionFactor"), spec.UnitConversionFactor,
+			"must be at least 1: it is the number of base units in a display unit"))
+	}
+	consumer := path.Child("consumerTypeRef")
+	errs = append(errs, checkGroup(consumer.Child("apiGroup"), spec.ConsumerTypeRef.APIGroup)...)
+	errs = append(errs, checkKind(consumer.Child("kind"), spec.ConsumerTypeRef.Kind)...)
+	errs = append(errs, checkDescription(path.Child("description"), spec.Description)...)
+	return append(errs, checkClaimingResources(path.Child("claimingResources"), spec.ClaimingResources)...)
+}
+
+// checkRegistrationChange judges the fields that may change only where they do change, so that a
+// registration from before a rule was made can still be maintained.
+func checkRegistrationChange(path *field.Path, old, new *quotav1alpha1.ResourceRegistrationSpec) field.ErrorList {
+	errs := immutable(path.Child("resourceType"), old.ResourceType != new.ResourceType)
+	errs = append(errs, immutable(path.Child("type"), old.Type != new.Type)...)
+	errs = append(errs, immutable(path.Child("baseUnit"), old.BaseUnit != new.BaseUnit)...)
+	errs = append(errs, immutable(path.Child("displayUnit"), old.DisplayUnit != new.DisplayUnit)...)
+	errs = append(errs, immutable(path.Child("unitConversionFactor"), old.UnitConversionFactor != new.UnitConversionFactor)...)
+	errs = append(errs, immutable(path.Child("consumerTypeRef"), old.ConsumerTypeRef != new.ConsumerTypeRef)...)
+	if old.Description != new.Description {
+		errs = append(errs, checkDescription(path.Child("description"), new.Description)...)
+	}
+	if !slices.Equal(old.ClaimingResources, new.ClaimingResources) {
+		errs = append(errs, checkClaimingResources(path.Child("claimingResources"), new.ClaimingResources)...)
+	}
+	return errs
+}
+
+func checkUnit(path *field.Path, unit string) field.ErrorList {
+	switch {
+	case unit == "":
+		return field.ErrorList{field.Required(path, "name the unit in the singular, such as byte")}
+	case utf8.RuneCountInString(unit) > unitCharactersMax:
+		return field.ErrorList{field.TooLongCharacters(path, unit, unitCharactersMax)}
+	}
+	return nil
+}
+
+func checkDescription(path *field.Path, description string) field.ErrorList {
+	if utf8.RuneCountInString(description) > descriptionCharactersMax {
+		return field.ErrorList{field.TooLongCharacters(path, description, descriptionCharactersMax)}
+	}
+	return nil
+}
+
+func checkClaimingResources(path *field.Path, claiming []quotav1alpha1.ClaimingResource) field.ErrorList {
+	var errs field.ErrorList
+	if len(claiming) > claimingResourcesMax {
+		errs = append(errs, field.TooMany(path, len(claiming), claimingResourcesMax))
+		claiming = claiming[:claimingResourcesMax]
+	}
+	for i, resource := range claiming {
+		at := path.Index(i)
+		errs = append(errs, checkGroup(at.Child("apiGroup"), resource.APIGroup)...)
+		errs = append(errs, checkKind(at.Child("kind"), resource.Kind)...)
+		if slices.Contains(claiming[:i], resource) {
+			errs = append(errs, field.Duplicate(at, resource))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,53 @@
+package validate
+
+import (
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+var apiVersionPattern = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?v[0-9]+((alpha|beta)[0-9]*)?$`)
+
+const (
+	isQuestion = "objects of this API group are questions to the API server, which it answers and does not store"
+	isEvent    = "events must be recorded whatever quota says"
+)
+
+// groupsWithoutPolicy are the API groups whose kinds no policy may act on, and why.
+var groupsWithoutPolicy = map[string]string{
+	quotav1alpha1.GroupName: "Bursar's own kinds cannot be subject to its policies",
+	"coordination.k8s.io":   "leases keep the control plane alive and must not depend on quota",
+	"events.k8s.io":         isEvent,
+	"admission.k8s.io":      isQuestion,
+	"authentication.k8s.io": isQuestion,
+	"authorization.k8s.io":  isQuestion,
+}
+
+// groupsWithoutWebhooks are the API groups for whose kinds the API server calls no webhook, so
+// that a policy could not refuse anything.
+var groupsWithoutWebhooks = map[string]string{
+	"admissionregistration.k8s.io": "the API server asks no webhook about kinds of this API group, so quota cannot be enforced",
+}
+
+// checkTrigger checks that a policy names a kind, and one that policies may act on: none of the
+// API groups that refused gives a reason for, and no events.
+func checkTrigger(path *field.Path, apiVersion, kind string, refused ...map[string]string) field.ErrorList {
+	var errs field.ErrorList
+	if !apiVersionPattern.MatchString(apiVersion) {
+		errs = append(errs, field.Invalid(path.Child("apiVersion"), apiVersion, "must be an API group and version, such as apps/v1, or v1 for the core group"))
+	}
+	errs = append(errs, checkKind(path.Child("kind"), kind)...)
+	group := schema.FromAPIVersionAndKind(apiVersion, kind).Group
+	for _, reasons := range refused {
+		if reason, ok := reasons[group]; ok {
+			errs = append(errs, field.Forbidden(path, reason))
+		}
+	}
+	if group == "" && kind == "Event" {
+		errs = append(errs, field.Forbidden(path, isEvent))
+	}
+	return errs
+}

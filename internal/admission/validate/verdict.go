@@ -1,0 +1,66 @@
+package validate
+
+import (
+	"errors"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	// errorsMax bounds how many errors one answer names. Who corrects them is told the others next.
+	errorsMax = 50
+	// retryAfterSeconds is what clients are told to wait when something could not be found out.
+	retryAfterSeconds = 1
+)
+
+// verdict is what is to be said of a request. The zero value allows it.
+type verdict struct {
+	// unknown is why it could not be found out whether the request is allowed.
+	unknown error
+	// forbidden is why the user may not do this, whatever the object is like.
+	forbidden string
+	// errs is what is wrong with the object.
+	errs field.ErrorList
+	// warning is for the user of a request that is allowed.
+	warning string
+}
+
+// response gives the verdict the form in which the API server refuses by itself.
+func (v verdict) response(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}
+	switch {
+	case v.unknown != nil:
+		err := apierrors.NewServiceUnavailable(fmt.Sprintf("%s %q could not be checked: %v; nothing was changed, try again", resource, request.Name, v.unknown))
+		err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds}
+		return refused(err)
+	case v.forbidden != "":
+		return refused(apierrors.NewForbidden(resource, request.Name, errors.New(v.forbidden)))
+	case len(v.errs) > 0:
+		kind := schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}
+		return refused(apierrors.NewInvalid(kind, request.Name, v.errs[:min(len(v.errs), errorsMax)]))
+	}
+	response := &admissionv1.AdmissionResponse{Allowed: true}
+	if v.warning != "" {
+		response.Warnings = []string{v.warning}
+	}
+	return response
+}
+
+// refused answers with the status of an error.
+func refused(err *apierrors.StatusError) *admissionv1.AdmissionResponse {
+	return &admissionv1.AdmissionResponse{Result: &err.ErrStatus}
+}
+
+// unexpected answers a review that the webhook configuration does not ask for.
+func unexpected(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	what := schema.GroupVersionKind(request.Kind).String()
+	if request.SubResource != "" {
+		what += ", subresource " + request.SubResource
+	}
+	return refused(apierrors.NewBadRequest(fmt.Sprintf("this webhook does not know %s; correct the webhook configuration", what)))
+}

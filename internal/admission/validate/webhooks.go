@@ -1,0 +1,123 @@
+// Package validate is the webhooks on Bursar's own kinds, those of the group quota.miloapis.com.
+//
+// Validation judges every create and update by one pure function a kind ([Registration], [Grant],
+// [Claim], ...), which tells everything that is wrong at once, each with the path of its field.
+// An update is judged by what it changes, so that an object from before a rule was made can still
+// be maintained and deleted. What only Bursar may do is refused to everybody else: making
+// buckets, writing ledgers, marking claims as its own, and deleting a claim whose object exists.
+// What may still become right by itself, such as a grant for a type that nobody has registered
+// yet, is accepted with a warning.
+//
+// Mutation puts the finalizer on claims, so that none goes away with its charge still in the books.
+package validate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+const (
+	// reviewBytesMax bounds a review: an object before and after a change, each within the API
+	// server's own limit of 3 MiB, and room for what comes around them.
+	reviewBytesMax = 8 << 20
+	// reviewTimeMax leaves time to tell the user what could not be found out, before the API
+	// server gives up after [timeoutSeconds].
+	reviewTimeMax = timeoutSeconds*time.Second - 500*time.Millisecond
+)
+
+// Webhooks answers the reviews of Bursar's own kinds. All fields are set once, before use. It is
+// safe for concurrent use if its functions are.
+type Webhooks struct {
+	// Username is the name by which the API server knows Bursar itself.
+	Username string
+	// RegisteredBy names the registration that a resource type has, or is empty.
+	RegisteredBy func(resourceType string) string
+	// CheckGrant tells why a grant is not going to be active as things are, or returns nil.
+	CheckGrant func(spec *quotav1alpha1.ResourceGrantSpec) error
+	// CheckClaim tells why a claim cannot be decided as things are, or returns nil.
+	CheckClaim func(spec *quotav1alpha1.ResourceClaimSpec) error
+	// CompileCondition is for the conditions of policies that make grants.
+	CompileCondition ConditionCompiler
+	// ObjectExists tells whether the object that a policy's claim pays for exists right now.
+	ObjectExists func(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error)
+	// NamespaceActive tells whether a namespace exists and is not being deleted.
+	NamespaceActive func(ctx context.Context, name string) (bool, error)
+}
+
+// Validation returns the handler of the validating webhook.
+func (w *Webhooks) Validation() http.Handler {
+	judges := w.judges()
+	return reviewer(func(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		return validate(ctx, judges, request)
+	})
+}
+
+// Mutation returns the handler of the mutating webhook.
+func (w *Webhooks) Mutation() http.Handler {
+	return reviewer(func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		return finalize(request)
+	})
+}
+
+// reviewer serves admission reviews, each answered by answer.
+func reviewer(answer func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		review, err := readReview(w, r)
+		if err != nil {
+			code := http.StatusBadRequest
+			if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+				code = http.StatusRequestEntityTooLarge
+			}
+			http.Error(w, err.Error(), code)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), reviewTimeMax)
+		defer cancel()
+		response := answer(ctx, review.Request)
+		response.UID = review.Request.UID
+		w.Header().Set("Content-Type", "application/json")
+		// A client that is gone is no error of ours.
+		_ = json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
+	})
+}
+
+func readReview(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, reviewBytesMax))
+	if err != nil {
+		return nil, fmt.Errorf("read the AdmissionReview: %w", err)
+	}
+	review := &admissionv1.AdmissionReview{}
+	if err := json.Unmarshal(body, review); err != nil {
+		return nil, fmt.Errorf("decode the AdmissionReview: %w", err)
+	}
+	if kind := review.GroupVersionKind(); kind != admissionv1.SchemeGroupVersion.WithKind("AdmissionReview") {
+		return nil, fmt.Errorf("the body is a %s, not an AdmissionReview of admission.k8s.io/v1", kind)
+	}
+	if review.Request == nil {
+		return nil, errors.New("the AdmissionReview has no request")
+	}
+	return review, nil
+}
+
+// validate answers a review by the judge of its kind.
+func validate(ctx context.Context, judges map[string]judge, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	judge, ok := judges[request.Kind.Kind]
+	if !ok || request.Kind.Group != quotav1alpha1.GroupName || request.Kind.Version != quotav1alpha1.GroupVersion.Version || request.SubResource != "" {
+		return unexpected(request)
+	}
+	verdict, err := judge(ctx, request)
+	if err != nil {
+		return refused(apierrors.NewBadRequest(err.Error()))
+	}
+	return verdict.response(request)
+}

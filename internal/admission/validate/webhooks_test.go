@@ -1,0 +1,343 @@
+package validate_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/validate"
+)
+
+const bursar = "system:serviceaccount:bursar-system:bursar"
+
+// quiet is Bursar's webhooks where everything that is looked up is in order and every object exists.
+func quiet() *validate.Webhooks {
+	return &validate.Webhooks{
+		Username:         bursar,
+		RegisteredBy:     func(string) string { return "" },
+		CheckGrant:       func(*quotav1alpha1.ResourceGrantSpec) error { return nil },
+		CheckClaim:       func(*quotav1alpha1.ResourceClaimSpec) error { return nil },
+		CompileCondition: func(*field.Path, string) field.ErrorList { return nil },
+		ObjectExists:     func(context.Context, *claim) (bool, error) { return true, nil },
+		NamespaceActive:  func(context.Context, string) (bool, error) { return true, nil },
+	}
+}
+
+// review is a request as the API server sends it.
+func review(t testing.TB, operation admissionv1.Operation, kind, resource, user string, old, new any) []byte {
+	t.Helper()
+	raw := func(object any) runtime.RawExtension {
+		if object == nil {
+			return runtime.RawExtension{}
+		}
+		return runtime.RawExtension{Raw: encode(t, object)}
+	}
+	gvk := metav1.GroupVersionKind{Group: quotav1alpha1.GroupName, Version: "v1alpha1", Kind: kind}
+	return encode(t, &admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			UID:       "705ab4f5-6393-11e8-b7cc-42010a800002",
+			Kind:      gvk,
+			Resource:  metav1.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: resource},
+			Name:      "p1",
+			Namespace: "acme",
+			Operation: operation,
+			UserInfo:  authenticationv1.UserInfo{Username: user},
+			Object:    raw(new),
+			OldObject: raw(old),
+		},
+	})
+}
+
+func encode(t testing.TB, object any) []byte {
+	t.Helper()
+	encoded, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoded
+}
+
+// send posts a body and returns the response to the review in it.
+func send(t testing.TB, handler http.Handler, body []byte) *admissionv1.AdmissionResponse {
+	t.Helper()
+	recorder := post(handler, body)
+	answer := &admissionv1.AdmissionReview{}
+	if err := json.Unmarshal(recorder.Body.Bytes(), answer); err != nil || recorder.Code != http.StatusOK {
+		t.Fatalf("status %d, body %q: %v", recorder.Code, recorder.Body, err)
+	}
+	if answer.APIVersion != "admission.k8s.io/v1" || answer.Kind != "AdmissionReview" || answer.Response == nil {
+		t.Fatalf("not an answered AdmissionReview: %s", recorder.Body)
+	}
+	if want := types.UID("705ab4f5-6393-11e8-b7cc-42010a800002"); answer.Response.UID != want {
+		t.Errorf("uid = %q, want that of the request, %q", answer.Response.UID, want)
+	}
+	return answer.Response
+}
+
+func post(handler http.Handler, body []byte) *httptest.ResponseRecorder {
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body)))
+	return recorder
+}
+
+func TestInvalidLooksLikeTheAPIServersOwn(t *testing.T) {
+	wrong := sampleClaim()
+	wrong.Spec.ConsumerRef.Name = ""
+	wrong.Spec.Requests[0].Amount = 0
+	got := send(t, quiet().Validation(), review(t, admissionv1.Create, "ResourceClaim", "resourceclaims", "alice", nil, wrong))
+	want := &metav1.Status{
+		Status: metav1.StatusFailure,
+		Code:   http.StatusUnprocessableEntity,
+		Reason: metav1.StatusReasonInvalid,
+		Message: `ResourceClaim.quota.miloapis.com "p1" is invalid: [spec.consumerRef.name: Required value: name the object, ` +
+			`spec.requests[0].amount: Invalid value: 0: must be a positive integer]`,
+		Details: &metav1.StatusDetails{
+			Group: quotav1alpha1.GroupName, Kind: "ResourceClaim", Name: "p1",
+			Causes: []metav1.StatusCause{
+				{Type: metav1.CauseTypeFieldValueRequired, Message: "Required value: name the object", Field: "spec.consumerRef.name"},
+				{Type: metav1.CauseTypeFieldValueInvalid, Message: "Invalid value: 0: must be a positive integer", Field: "spec.requests[0].amount"},
+			},
+		},
+	}
+	if diff := cmp.Diff(want, got.Result); diff != "" || got.Allowed {
+		t.Errorf("kubectl shows the causes one a line (-want +got):\n%s", diff)
+	}
+}
+
+func TestErrorsAreBounded(t *testing.T) {
+	wrong := sampleGrant()
+	wrong.Spec.Allowances[0].Buckets = make([]quotav1alpha1.Bucket, 10_000)
+	for i := range wrong.Spec.Allowances[0].Buckets {
+		wrong.Spec.Allowances[0].Buckets[i].Amount = -1
+	}
+	got := send(t, quiet().Validation(), review(t, admissionv1.Create, "ResourceGrant", "resourcegrants", "alice", nil, wrong))
+	if got.Allowed || len(got.Result.Details.Causes) != 50 {
+		t.Errorf("an answer names at most 50 errors, got %d", len(got.Result.Details.Causes))
+	}
+}
+
+func TestValidation(t *testing.T) {
+	const create, update, remove = admissionv1.Create, admissionv1.Update, admissionv1.Delete
+	later := metav1.NewTime(time.Unix(1700000000, 0))
+	deleting := policyClaim()
+	deleting.DeletionTimestamp = &later
+	outage := errors.New("connection refused")
+	cases := map[string]struct {
+		reason    string
+		with      func(*validate.Webhooks)
+		operation admissionv1.Operation
+		kind      string
+		resource  string
+		user      string
+		old, new  any
+
+		code     int32 // 0: allowed
+		message  string
+		warnings []string
+	}{
+		"Registration": {reason: "a valid object is accepted", operation: create, kind: "ResourceRegistration", resource: "resourceregistrations", new: sampleRegistration()},
+		"RegistrationTaken": {
+			reason:    "the lookup is asked",
+			with:      func(w *validate.Webhooks) { w.RegisteredBy = func(string) string { return "older" } },
+			operation: create, kind: "ResourceRegistration", resource: "resourceregistrations", new: sampleRegistration(),
+			code:    422,
+			message: `ResourceRegistration.quota.miloapis.com "p1" is invalid: spec.resourceType: Duplicate value: "example.com/projects": ResourceRegistration older registers it already`,
+		},
+		"RegistrationDelete": {reason: "it may be deleted", operation: remove, kind: "ResourceRegistration", resource: "resourceregistrations", old: sampleRegistration()},
+		"ClaimPolicy":        {reason: "a valid object is accepted", operation: create, kind: "ClaimCreationPolicy", resource: "claimcreationpolicies", new: sampleClaimPolicy()},
+		"GrantPolicy":        {reason: "a valid object is accepted", operation: create, kind: "GrantCreationPolicy", resource: "grantcreationpolicies", new: sampleGrantPolicy()},
+		"GrantWarning": {
+			reason: "the registration may come later",
+			with: func(w *validate.Webhooks) {
+				w.CheckGrant = func(*quotav1alpha1.ResourceGrantSpec) error { return errors.New("no registration") }
+			},
+			operation: create, kind: "ResourceGrant", resource: "resourcegrants", new: sampleGrant(),
+			warnings: []string{"the grant does not count yet: no registration"},
+		},
+		"ClaimWarning": {
+			reason: "the registration may come later",
+			with: func(w *validate.Webhooks) {
+				w.CheckClaim = func(*quotav1alpha1.ResourceClaimSpec) error { return errors.New("no registration") }
+			},
+			operation: create, kind: "ResourceClaim", resource: "resourceclaims", new: sampleClaim(),
+			warnings: []string{"the claim cannot be granted yet: no registration"},
+		},
+		"ClaimMarked":         {reason: "nobody pays by label", operation: create, kind: "ResourceClaim", resource: "resourceclaims", new: policyClaim(), code: 422},
+		"ClaimMarkedByBursar": {reason: "Bursar may", operation: create, kind: "ResourceClaim", resource: "resourceclaims", user: bursar, new: policyClaim()},
+		"ClaimDelete":         {reason: "a claim that was created directly may go", operation: remove, kind: "ResourceClaim", resource: "resourceclaims", old: sampleClaim()},
+		"ClaimDeleteInUse": {
+			reason:    "the object would be used for free",
+			operation: remove, kind: "ResourceClaim", resource: "resourceclaims", old: policyClaim(),
+			code:    403,
+			message: `resourceclaims.quota.miloapis.com "p1" is forbidden: claim p1 pays for Project p1, which still exists; delete the Project instead`,
+		},
+		"ClaimDeleteByBursar": {reason: "Bursar knows when", operation: remove, kind: "ResourceClaim", resource: "resourceclaims", user: bursar, old: policyClaim()},
+		"ClaimDeleteAgain":    {reason: "it is on its way already", operation: remove, kind: "ResourceClaim", resource: "resourceclaims", old: deleting},
+		"ClaimDeleteUnused": {
+			reason: "without the object there is nothing to pay for",
+			with: func(w *validate.Webhooks) {
+				w.ObjectExists = func(context.Context, *claim) (bool, error) { return false, nil }
+			},
+			operation: remove, kind: "ResourceClaim", resource: "resourceclaims", old: policyClaim(),
+		},
+		"ClaimDeleteWithNamespace": {
+			reason: "a namespace can be deleted",
+			with: func(w *validate.Webhooks) {
+				w.NamespaceActive = func(_ context.Context, name string) (bool, error) { return name != "acme", nil }
+			},
+			operation: remove, kind: "ResourceClaim", resource: "resourceclaims", old: policyClaim(),
+		},
+		"ClaimDeleteObjectUnknown": {
+			reason: "an outage is no verdict",
+			with: func(w *validate.Webhooks) {
+				w.ObjectExists = func(context.Context, *claim) (bool, error) { return false, outage }
+			},
+			operation: remove, kind: "ResourceClaim", resource: "resourceclaims", old: policyClaim(),
+			code:    503,
+			message: `resourceclaims.quota.miloapis.com "p1" could not be checked: find out whether Project p1 exists: connection refused; nothing was changed, try again`,
+		},
+		"ClaimDeleteNamespaceUnknown": {
+			reason: "an outage is no verdict",
+			with: func(w *validate.Webhooks) {
+				w.NamespaceActive = func(context.Context, string) (bool, error) { return false, outage }
+			},
+			operation: remove, kind: "ResourceClaim", resource: "resourceclaims", old: policyClaim(),
+			code:    503,
+			message: `resourceclaims.quota.miloapis.com "p1" could not be checked: find out whether namespace acme is being deleted: connection refused; nothing was changed, try again`,
+		},
+		"Bucket": {
+			reason:    "a bucket of somebody else would show nothing",
+			operation: create, kind: "AllowanceBucket", resource: "allowancebuckets", new: sampleBucket(),
+			code:    403,
+			message: `allowancebuckets.quota.miloapis.com "p1" is forbidden: buckets are made by Bursar, one for each consumer and resource type that a grant or a claim names`,
+		},
+		"BucketByBursar": {reason: "Bursar makes buckets", operation: create, kind: "AllowanceBucket", resource: "allowancebuckets", user: bursar, new: sampleBucket()},
+		"BucketUpdate":   {reason: "a bucket may be labelled", operation: update, kind: "AllowanceBucket", resource: "allowancebuckets", old: sampleBucket(), new: sampleBucket()},
+		"BucketDelete":   {reason: "it comes again", operation: remove, kind: "AllowanceBucket", resource: "allowancebuckets", old: sampleBucket()},
+		"Ledger": {
+			reason:    "the books are Bursar's",
+			operation: update, kind: "ConsumerLedger", resource: "consumerledgers", old: &quotav1alpha1.ConsumerLedger{}, new: &quotav1alpha1.ConsumerLedger{},
+			code:    403,
+			message: `consumerledgers.quota.miloapis.com "p1" is forbidden: ledgers are written by Bursar alone; to change what a consumer may use, change its ResourceGrants`,
+		},
+		"LedgerCreate":   {reason: "the books are Bursar's", operation: create, kind: "ConsumerLedger", resource: "consumerledgers", new: &quotav1alpha1.ConsumerLedger{}, code: 403},
+		"LedgerDelete":   {reason: "the books are Bursar's", operation: remove, kind: "ConsumerLedger", resource: "consumerledgers", old: &quotav1alpha1.ConsumerLedger{}, code: 403},
+		"LedgerByBursar": {reason: "Bursar writes them", operation: create, kind: "ConsumerLedger", resource: "consumerledgers", user: bursar, new: &quotav1alpha1.ConsumerLedger{}},
+		"OtherKind": {
+			reason:    "nothing is let through unseen",
+			operation: create, kind: "Project", resource: "projects", new: sampleClaim(),
+			code:    400,
+			message: `this webhook does not know quota.miloapis.com/v1alpha1, Kind=Project; correct the webhook configuration`,
+		},
+		"WrongType": {
+			reason:    "an object that cannot be read is the sender's fault",
+			operation: create, kind: "ResourceClaim", resource: "resourceclaims", new: map[string]any{"spec": "none"},
+			code:    400,
+			message: `the object cannot be read: json: cannot unmarshal string into Go struct field ResourceClaim.spec of type v1alpha1.ResourceClaimSpec`,
+		},
+		"HugeAmount": {
+			reason:    "an amount never wraps",
+			operation: create, kind: "ResourceClaim", resource: "resourceclaims",
+			new:  map[string]any{"spec": map[string]any{"requests": []any{map[string]any{"amount": json.Number("9223372036854775808")}}}},
+			code: 400,
+			message: `the object cannot be read: json: cannot unmarshal number 9223372036854775808 into Go struct field ` +
+				`ResourceRequest.spec.requests.amount of type int64`,
+		},
+		"NoObject":    {reason: "there is something to judge", operation: create, kind: "ResourceGrant", resource: "resourcegrants", code: 400, message: "the object is missing"},
+		"NoOldObject": {reason: "a change has a before", operation: update, kind: "ResourceGrant", resource: "resourcegrants", new: sampleGrant(), code: 400, message: "the object is missing"},
+		"Connect": {
+			reason:    "nothing is let through unseen",
+			operation: admissionv1.Connect, kind: "ResourceGrant", resource: "resourcegrants", new: sampleGrant(),
+			code: 400, message: `operation "CONNECT" is not one that objects are validated for`,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			webhooks := quiet()
+			if c.with != nil {
+				c.with(webhooks)
+			}
+			if c.user == "" {
+				c.user = "alice"
+			}
+			got := send(t, webhooks.Validation(), review(t, c.operation, c.kind, c.resource, c.user, c.old, c.new))
+			if got.Allowed != (c.code == 0) {
+				t.Fatalf("%s: allowed = %v, status %+v", c.reason, got.Allowed, got.Result)
+			}
+			if diff := cmp.Diff(c.warnings, got.Warnings); diff != "" {
+				t.Errorf("%s\nwarnings (-want +got):\n%s", c.reason, diff)
+			}
+			if c.code == 0 {
+				return
+			}
+			if got.Result.Code != c.code {
+				t.Errorf("%s: code %d, want %d", c.reason, got.Result.Code, c.code)
+			}
+			if c.message != "" && got.Result.Message != c.message {
+				t.Errorf("%s\nmessage %q\n   want %q", c.reason, got.Result.Message, c.message)
+			}
+		})
+	}
+}
+
+func TestStatusIsNotJudged(t *testing.T) {
+	body := review(t, admissionv1.Update, "ResourceClaim", "resourceclaims", "alice", sampleClaim(), sampleClaim())
+	body = bytes.Replace(body, []byte(`"operation"`), []byte(`"subResource":"status","operation"`), 1)
+	for name, handler := range map[string]http.Handler{"Validation": quiet().Validation(), "Mutation": quiet().Mutation()} {
+		got := send(t, handler, body)
+		want := "this webhook does not know quota.miloapis.com/v1alpha1, Kind=ResourceClaim, subresource status; correct the webhook configuration"
+		if got.Allowed || got.Result.Message != want {
+			t.Errorf("%s: a webhook that is asked by mistake says so; got %+v", name, got.Result)
+		}
+	}
+}
+
+func TestBadBodies(t *testing.T) {
+	good := string(review(t, admissionv1.Create, "ResourceClaim", "resourceclaims", "alice", nil, sampleClaim()))
+	cases := map[string]struct {
+		reason, body string
+		code         int
+		message      string
+	}{
+		"Empty":     {reason: "nothing is no review", body: "", code: 400, message: "decode the AdmissionReview: unexpected end of JSON input\n"},
+		"Garbage":   {reason: "neither is garbage", body: "\x00\xff{", code: 400},
+		"Truncated": {reason: "neither is a part", body: good[:len(good)/2], code: 400},
+		"Deep":      {reason: "nesting is bounded", body: strings.Repeat(`{"a":`, 100_000), code: 400},
+		"NoRequest": {reason: "there has to be a question", body: `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, code: 400, message: "the AdmissionReview has no request\n"},
+		"Beta": {
+			reason: "other versions mean other things",
+			body:   strings.Replace(good, "admission.k8s.io/v1", "admission.k8s.io/v1beta1", 1), code: 400,
+			message: "the body is a admission.k8s.io/v1beta1, Kind=AdmissionReview, not an AdmissionReview of admission.k8s.io/v1\n",
+		},
+		"Huge": {
+			reason: "memory is bounded", body: strings.Repeat(" ", 9<<20) + good, code: 413,
+			message: "read the AdmissionReview: http: request body too large\n",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			for _, handler := range []http.Handler{quiet().Validation(), quiet().Mutation()} {
+				got := post(handler, []byte(c.body))
+				if got.Code != c.code || c.message != "" && got.Body.String() != c.message {
+					t.Errorf("%s: status %d, want %d; body %q", c.reason, got.Code, c.code, got.Body)
+				}
+			}
+		})
+	}
+}

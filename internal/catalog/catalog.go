@@ -1,0 +1,27 @@
+// Package catalog is what administrators have declared, in the form in which decisions use it:
+// the active registrations by resource type and the enabled policies, compiled, by the kind
+// they protect. It is filled from watches and read on every protected create.
+package catalog
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Catalog is safe for concurrent use.
+type Catalog struct {
+	mu            sync.RWMutex
+	registrations map[string]*Registration
+	policies      map[string]*Policy
+	byKind        map[schema.GroupVersionKind][]*Policy
+}
+
+// New returns an empty catalog.
+func New() *Catalog {
+	return &Catalog{
+		registrations: map[string]*Registration{},
+		policies:      map[string]*Policy{},
+		byKind:        map[schema.GroupVersionKind][]*Policy{},
+	}
+}

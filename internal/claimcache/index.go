@@ -1,0 +1,43 @@
+package claimcache
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// index enters a claim into the secondary indexes. c.mu is held.
+func (c *Cache) index(claim *Claim) {
+	consumer := claim.Consumer()
+	claims := c.byConsumer[consumer]
+	if claims == nil {
+		claims = map[types.NamespacedName]*Claim{}
+		c.byConsumer[consumer] = claims
+	}
+	claims[claim.NamespacedName] = claim
+	if claim.FromPolicy() {
+		c.byObject[claim.ObjectUID] = append(c.byObject[claim.ObjectUID], claim)
+		c.kinds[claim.Kind()]++
+	}
+}
+
+// unindex undoes index. c.mu is held.
+func (c *Cache) unindex(claim *Claim) {
+	consumer := claim.Consumer()
+	delete(c.byConsumer[consumer], claim.NamespacedName)
+	if len(c.byConsumer[consumer]) == 0 {
+		delete(c.byConsumer, consumer)
+	}
+	if !claim.FromPolicy() {
+		return
+	}
+	rest := slices.DeleteFunc(c.byObject[claim.ObjectUID], func(other *Claim) bool { return other == claim })
+	if len(rest) == 0 {
+		delete(c.byObject, claim.ObjectUID)
+	} else {
+		c.byObject[claim.ObjectUID] = rest
+	}
+	if c.kinds[claim.Kind()]--; c.kinds[claim.Kind()] == 0 {
+		delete(c.kinds, claim.Kind())
+	}
+}

@@ -1,0 +1,42 @@
+package claimcache
+
+import (
+	"encoding/json"
+	"unique"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// requestsKey is the encoded form of a claim's requests. Claims of one policy mostly ask for
+// the same, so one copy serves many of them.
+type requestsKey string
+
+func internRequests(requests []quotav1alpha1.ResourceRequest) unique.Handle[requestsKey] {
+	encoded, err := json.Marshal(requests)
+	if err != nil {
+		// Strings and integers always encode.
+		panic(err)
+	}
+	return unique.Make(requestsKey(encoded))
+}
+
+// Requests is what the claim asks for.
+func (c *Claim) Requests() []quotav1alpha1.ResourceRequest {
+	var requests []quotav1alpha1.ResourceRequest
+	if err := json.Unmarshal([]byte(c.requests.Value()), &requests); err != nil {
+		panic(err) // it was encoded above
+	}
+	return requests
+}
+
+// Spec is the claim's spec.
+func (c *Claim) Spec() quotav1alpha1.ResourceClaimSpec {
+	kind := c.Kind()
+	return quotav1alpha1.ResourceClaimSpec{
+		ConsumerRef: c.Consumer(),
+		Requests:    c.Requests(),
+		ResourceRef: quotav1alpha1.UnversionedObjectReference{
+			APIGroup: kind.Group, Kind: kind.Kind, Namespace: c.Object.Namespace, Name: c.Object.Name,
+		},
+	}
+}

@@ -1,0 +1,73 @@
+package claims
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+// Origin is where a policy's claim comes from.
+type Origin struct {
+	Policy string
+	Kind   schema.GroupVersionKind
+	Object types.NamespacedName
+	UID    types.UID
+	At     time.Time
+}
+
+// Mark puts the standard labels, annotations and the finalizer on a policy's claim.
+func Mark(claim *quotav1alpha1.ResourceClaim, origin Origin) {
+	if claim.Labels == nil {
+		claim.Labels = map[string]string{}
+	}
+	if claim.Annotations == nil {
+		claim.Annotations = map[string]string{}
+	}
+	claim.Labels[quotav1alpha1.LabelAutoCreated] = "true"
+	claim.Labels[quotav1alpha1.LabelPolicy] = LabelValue(origin.Policy)
+	claim.Labels[quotav1alpha1.LabelGVK] = LabelValue(kindLabel(origin.Kind))
+	claim.Annotations[quotav1alpha1.AnnotationCreatedBy] = quotav1alpha1.CreatedByClaimCreation
+	claim.Annotations[quotav1alpha1.AnnotationCreatedAt] = origin.At.UTC().Format(time.RFC3339)
+	claim.Annotations[quotav1alpha1.AnnotationResourceName] = origin.Object.Name
+	claim.Annotations[quotav1alpha1.AnnotationResourceUID] = string(origin.UID)
+	claim.Finalizers = []string{quotav1alpha1.FinalizerQuotaRelease}
+}
+
+// PolicyOf returns the label value of the policy that made a claim: its name, unless that is too
+// long for a label.
+func PolicyOf(claim *quotav1alpha1.ResourceClaim) string {
+	return claim.Labels[quotav1alpha1.LabelPolicy]
+}
+
+// kindLabel writes a kind as group.version.Kind, or version.Kind for the core group.
+func kindLabel(kind schema.GroupVersionKind) string {
+	if kind.Group == "" {
+		return kind.Version + "." + kind.Kind
+	}
+	return kind.Group + "." + kind.Version + "." + kind.Kind
+}
+
+// LabelValue makes s fit for a label value: one that is too long keeps its beginning and ends
+// in a hash of the whole.
+func LabelValue(s string) string {
+	if len(s) <= validation.LabelValueMaxLength {
+		return s
+	}
+	suffix := "-" + naming.Suffix(s)
+	return s[:validation.LabelValueMaxLength-len(suffix)] + suffix
+}
+
+// GeneratedName completes the prefix of a name. The same policy and object always get the
+// same name.
+func GeneratedName(prefix, policy string, uid types.UID) string {
+	suffix := naming.Suffix(policy, string(uid))
+	if room := validation.DNS1123SubdomainMaxLength - len(suffix); len(prefix) > room {
+		prefix = prefix[:room]
+	}
+	return prefix + suffix
+}

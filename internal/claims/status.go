@@ -1,0 +1,86 @@
+package claims
+
+import (
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+// Grant records in the claim's status that all of its requests were granted.
+func Grant(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, now time.Time) {
+	setCondition(claim, metav1.ConditionTrue, quotav1alpha1.ReasonQuotaAvailable,
+		"all requested quota is allocated to "+explain.Consumer(claim.Spec.ConsumerRef))
+	setAllocations(claim, now, func(request quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
+		bucket := naming.Bucket(claim.Spec.ConsumerRef, request.ResourceType)
+		a.Status = quotav1alpha1.AllocationGranted
+		a.Reason = quotav1alpha1.ReasonQuotaAvailable
+		a.AllocatedAmount = request.Amount
+		a.AllocatingBucket = bucket
+		if r := registrations.Registration(request.ResourceType); r != nil {
+			a.Message = "allocated " + explain.Amount(ledger.Amount(request.Amount), r) + " from bucket " + bucket
+		}
+	})
+}
+
+// Deny records in the claim's status that quota falls short. The claim stays and is decided
+// again when capacity appears.
+func Deny(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, shortages []ledger.Shortage, now time.Time) {
+	consumer := claim.Spec.ConsumerRef
+	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded, explain.Exceeded(registrations, consumer, shortages))
+	setAllocations(claim, now, func(request quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
+		a.Status = quotav1alpha1.AllocationDenied
+		a.Reason = quotav1alpha1.ReasonQuotaExceeded
+		a.Message = "not allocated, because another request of this claim exceeds its quota"
+		for _, s := range shortages {
+			if s.ResourceType == request.ResourceType {
+				a.Message = explain.Exceeded(registrations, consumer, []ledger.Shortage{s})
+			}
+		}
+	})
+}
+
+// Reject records in the claim's status that it can not be decided, and why.
+func Reject(claim *quotav1alpha1.ResourceClaim, reason string, now time.Time) {
+	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, reason)
+	setAllocations(claim, now, func(_ quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
+		a.Status = quotav1alpha1.AllocationDenied
+		a.Reason = quotav1alpha1.ReasonValidationFailed
+		a.Message = reason
+	})
+}
+
+func setCondition(claim *quotav1alpha1.ResourceClaim, status metav1.ConditionStatus, reason, message string) {
+	claim.Status.ObservedGeneration = claim.Generation
+	apimeta.SetStatusCondition(&claim.Status.Conditions, metav1.Condition{
+		Type:               quotav1alpha1.ConditionGranted,
+		Status:             status,
+		Reason:             reason,
+		Message:            message,
+		ObservedGeneration: claim.Generation,
+	})
+}
+
+// setAllocations gives every request its entry, keeping the time of those that do not change.
+func setAllocations(claim *quotav1alpha1.ResourceClaim, now time.Time, fill func(quotav1alpha1.ResourceRequest, *quotav1alpha1.RequestAllocation)) {
+	before := claim.Status.Allocations
+	claim.Status.Allocations = make([]quotav1alpha1.RequestAllocation, 0, len(claim.Spec.Requests))
+	for _, request := range claim.Spec.Requests {
+		a := quotav1alpha1.RequestAllocation{ResourceType: request.ResourceType, LastTransitionTime: metav1.NewTime(now)}
+		fill(request, &a)
+		for _, old := range before {
+			since := old.LastTransitionTime
+			old.LastTransitionTime = a.LastTransitionTime
+			if old == a {
+				a.LastTransitionTime = since
+			}
+		}
+		claim.Status.Allocations = append(claim.Status.Allocations, a)
+	}
+}

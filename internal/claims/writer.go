@@ -1,0 +1,103 @@
+// Package claims reads and writes ResourceClaims: the requests to the API server that the
+// controllers share, and the status that a decision gives a claim.
+package claims
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+const resource = "resourceclaims"
+
+// Client talks to the API server about claims, live: nothing is cached.
+type Client struct {
+	rest rest.Interface
+}
+
+// NewClient returns a client for the API server of config.
+func NewClient(config *rest.Config, httpClient *http.Client) (*Client, error) {
+	scheme := runtime.NewScheme()
+	if err := quotav1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("register the claim types: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &quotav1alpha1.GroupVersion
+	config.APIPath = "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.ContentType = runtime.ContentTypeJSON
+	client, err := rest.RESTClientForConfigAndClient(config, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for claims: %w", err)
+	}
+	return &Client{rest: client}, nil
+}
+
+// REST is the underlying client, for watches.
+func (c *Client) REST() rest.Interface { return c.rest }
+
+// Get reads a claim from the API server.
+func (c *Client) Get(ctx context.Context, name types.NamespacedName) (*quotav1alpha1.ResourceClaim, error) {
+	claim := &quotav1alpha1.ResourceClaim{}
+	err := c.rest.Get().Namespace(name.Namespace).Resource(resource).Name(name.Name).Do(ctx).Into(claim)
+	if err != nil {
+		return nil, err
+	}
+	return claim, nil
+}
+
+// Create creates a claim and returns it as stored.
+func (c *Client) Create(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
+	stored := &quotav1alpha1.ResourceClaim{}
+	err := c.rest.Post().Namespace(claim.Namespace).Resource(resource).Body(claim).Do(ctx).Into(stored)
+	if err != nil {
+		return nil, err
+	}
+	return stored, nil
+}
+
+// UpdateStatus writes the status of a claim, if the claim has not changed since it was read.
+// Claims that Bursar made also lose the record of field managers, which no one else needs and
+// which is most of their size.
+func (c *Client) UpdateStatus(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
+	claim.TypeMeta = metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"}
+	claim.ManagedFields = nil
+	if claim.Annotations[quotav1alpha1.AnnotationReservation] != "" {
+		claim.ManagedFields = []metav1.ManagedFieldsEntry{{}}
+	}
+	return c.rest.Put().Namespace(claim.Namespace).Resource(resource).Name(claim.Name).SubResource("status").
+		Body(claim).Do(ctx).Error()
+}
+
+// Delete deletes the claim of that name if it still has that UID.
+func (c *Client) Delete(ctx context.Context, name types.NamespacedName, uid types.UID) error {
+	return c.rest.Delete().Namespace(name.Namespace).Resource(resource).Name(name.Name).
+		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
+}
+
+// RemoveFinalizer lets a deleted claim go.
+func (c *Client) RemoveFinalizer(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
+	rest := slices.DeleteFunc(slices.Clone(claim.Finalizers), func(finalizer string) bool {
+		return finalizer == quotav1alpha1.FinalizerQuotaRelease
+	})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":             claim.UID,
+		"resourceVersion": claim.ResourceVersion,
+		"finalizers":      rest,
+	}})
+	if err != nil {
+		return fmt.Errorf("encode a patch for claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	return c.rest.Patch(types.MergePatchType).Namespace(claim.Namespace).Resource(resource).Name(claim.Name).
+		Body(patch).Do(ctx).Error()
+}

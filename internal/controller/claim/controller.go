@@ -1,0 +1,193 @@
+// Package claim decides claims that were created directly and releases claims that are being
+// deleted, whoever made them.
+//
+// A claim created directly is reserved under its own UID, marked as granted and settled. One
+// that does not fit waits: whenever capacity of its consumer appears, all that wait are decided
+// again, the oldest first; a smaller one may pass a larger one that still does not fit.
+package claim
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledgerstore"
+)
+
+const (
+	// claimWorkers and consumerWorkers are how many claims, and how many consumers' waiting
+	// claims, are worked on at a time.
+	claimWorkers    = 24
+	consumerWorkers = 4
+	// sweepInterval is how often claims and reservations that were left half done by a process
+	// that died are looked for, and sweepAge how old a reservation must be for that.
+	sweepInterval = 10 * time.Second
+	sweepAge      = 5 * time.Second
+)
+
+// Controller is the claim controller. Its fields are set once; call Start before the caches
+// run, then Run.
+type Controller struct {
+	Store   *ledgerstore.Store
+	Claims  *claimcache.Cache
+	Client  *claims.Client
+	Catalog *catalog.Catalog
+	Log     logr.Logger
+
+	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	retries workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
+
+	mu      sync.Mutex
+	waiting map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]struct{}
+}
+
+// Start registers the controller with what it follows.
+func (c *Controller) Start() {
+	c.waiting = map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]struct{}{}
+	c.queue = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, 10*time.Second))
+	c.retries = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[quotav1alpha1.ConsumerRef](20*time.Millisecond, 10*time.Second))
+	c.Claims.OnChange(c.changed)
+	c.Store.Subscribe(c.ledgerChanged)
+}
+
+// Run works until ctx ends.
+func (c *Controller) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		<-ctx.Done()
+		c.queue.ShutDown()
+		c.retries.ShutDown()
+		return nil
+	})
+	group.Go(func() error { c.sweepRegularly(ctx); return nil })
+	for range claimWorkers {
+		group.Go(func() error { work(ctx, c.queue, c.Log, c.reconcile); return nil })
+	}
+	for range consumerWorkers {
+		group.Go(func() error { work(ctx, c.retries, c.Log, c.retryWaiting); return nil })
+	}
+	return group.Wait()
+}
+
+// work processes items of a queue until the queue shuts down.
+func work[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[T], log logr.Logger, process func(context.Context, T) error) {
+	for {
+		item, stopped := queue.Get()
+		if stopped {
+			return
+		}
+		if err := process(ctx, item); err != nil {
+			if ctx.Err() == nil {
+				log.Error(err, "will try again", "item", item)
+			}
+			queue.AddRateLimited(item)
+		} else {
+			queue.Forget(item)
+		}
+		queue.Done(item)
+	}
+}
+
+// changed looks at what happened to a claim.
+func (c *Controller) changed(before, after *claimcache.Claim) {
+	c.track(before, after)
+	switch {
+	case after == nil:
+		c.Store.Forget(before.Consumer(), string(before.UID))
+		c.Store.ReleaseDone(before.Consumer(), string(before.UID))
+	case after.Deleting && after.Finalizer:
+		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
+		c.queue.Add(after.NamespacedName)
+	case !after.Deleting && !after.FromPolicy() && after.State == claimcache.Pending:
+		c.queue.Add(after.NamespacedName)
+	}
+}
+
+// track keeps the set of waiting claims of each consumer.
+func (c *Controller) track(before, after *claimcache.Claim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if isWaiting(before) {
+		consumer := before.Consumer()
+		delete(c.waiting[consumer], before.NamespacedName)
+		if len(c.waiting[consumer]) == 0 {
+			delete(c.waiting, consumer)
+		}
+	}
+	if isWaiting(after) {
+		consumer := after.Consumer()
+		if c.waiting[consumer] == nil {
+			c.waiting[consumer] = map[types.NamespacedName]struct{}{}
+		}
+		c.waiting[consumer][after.NamespacedName] = struct{}{}
+		if !isWaiting(before) {
+			// Capacity may have appeared between the denial and the moment it was seen here.
+			c.retries.Add(consumer)
+		}
+	}
+}
+
+func isWaiting(claim *claimcache.Claim) bool {
+	return claim != nil && !claim.Deleting && claim.State == claimcache.Waiting
+}
+
+func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change ledgerstore.Change) {
+	if !change.CapacityGrew {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting[consumer]) > 0 {
+		c.retries.Add(consumer)
+	}
+}
+
+// RegistrationsChanged looks again at the claims that could not be decided.
+func (c *Controller) RegistrationsChanged() {
+	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
+		return claim.State == claimcache.Invalid && !claim.Deleting
+	}) {
+		c.queue.Add(claim.NamespacedName)
+	}
+}
+
+// sweepRegularly finishes what a process that died left half done.
+func (c *Controller) sweepRegularly(ctx context.Context) {
+	if c.Claims.WaitForSync(ctx) != nil {
+		return
+	}
+	for _, consumer := range c.consumersWaiting() {
+		c.retries.Add(consumer)
+	}
+	ticker := time.NewTicker(sweepInterval)
+	defer ticker.Stop()
+	for {
+		c.sweep(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (c *Controller) consumersWaiting() []quotav1alpha1.ConsumerRef {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	consumers := make([]quotav1alpha1.ConsumerRef, 0, len(c.waiting))
+	for consumer := range c.waiting {
+		consumers = append(consumers, consumer)
+	}
+	return consumers
+}

@@ -1,0 +1,48 @@
+package claim
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledgerstore"
+)
+
+// sweep looks for reservations of claims created directly that were not concluded.
+func (c *Controller) sweep(ctx context.Context) {
+	for _, reservation := range c.Store.Reservations() {
+		if ledgerstore.ObjectUID(reservation.Key) != "" || time.Since(time.Unix(reservation.ReservedAt, 0)) < sweepAge {
+			continue
+		}
+		if err := c.finish(ctx, reservation); err != nil && ctx.Err() == nil {
+			c.Log.Error(err, "will try again", "reservation", reservation.Key)
+		}
+	}
+}
+
+// finish brings one reservation to its end: settled if its claim is granted, decided again if
+// the claim does not know yet, cancelled if the claim is gone.
+func (c *Controller) finish(ctx context.Context, reservation ledgerstore.Pending) error {
+	name, err := claims.ReferenceOf(reservation.Claim)
+	if err != nil {
+		return err
+	}
+	claim, err := c.Client.Get(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && ledgerstore.ClaimKey(string(claim.UID)) != reservation.Key:
+		return c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
+	case err != nil:
+		return err
+	case claim.DeletionTimestamp != nil:
+		return nil // releasing it ends the reservation
+	case claimcache.StateOf(claim) == claimcache.Granted:
+		c.Store.Settle(reservation.Consumer, reservation.Key, reservation.Sequence)
+		return nil
+	default:
+		c.queue.Add(name)
+		return nil
+	}
+}

@@ -1,0 +1,148 @@
+// Package claimpolicy reports whether ClaimCreationPolicies are in effect, and why not.
+package claimpolicy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/policy"
+)
+
+// Kinds tells whether kinds are served.
+type Kinds interface {
+	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
+}
+
+// Reconciler reports whether policies are in effect.
+type Reconciler struct {
+	Client  client.Client
+	Catalog *catalog.Catalog
+	Kinds   Kinds
+	// InEffect tells whether the API server asks Bursar about creates of a kind.
+	InEffect func(kind schema.GroupVersionKind) bool
+	// Changed delivers an event whenever something changed that policies depend on.
+	Changed <-chan event.TypedGenericEvent[client.Object]
+}
+
+// SetupWithManager registers the reconciler.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("claimpolicy").
+		For(&quotav1alpha1.ClaimCreationPolicy{}).
+		WatchesRawSource(source.Channel(r.Changed, handler.EnqueueRequestsFromMapFunc(r.all))).
+		Complete(r)
+}
+
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list quotav1alpha1.ClaimCreationPolicyList
+	if err := r.Client.List(ctx, &list); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list policies")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: list.Items[i].Name}})
+	}
+	return requests
+}
+
+// Reconcile implements [reconcile.Reconciler].
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	object := &quotav1alpha1.ClaimCreationPolicy{}
+	if err := r.Client.Get(ctx, request.NamespacedName, object); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	condition, err := r.judge(ctx, object)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if condition == nil {
+		return reconcile.Result{}, nil // an event follows once the webhooks are in step
+	}
+	updated := object.DeepCopy()
+	condition.Type, condition.ObservedGeneration = quotav1alpha1.ConditionReady, object.Generation
+	apimeta.SetStatusCondition(&updated.Status.Conditions, *condition)
+	updated.Status.ObservedGeneration = object.Generation
+	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
+		return reconcile.Result{}, nil
+	}
+	if err := r.Client.Status().Update(ctx, updated); err != nil {
+		return reconcile.Result{}, fmt.Errorf("update the status of ClaimCreationPolicy %s: %w", object.Name, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// judge returns the condition of a policy, or nil while a valid one is not in effect yet.
+func (r *Reconciler) judge(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy) (*metav1.Condition, error) {
+	if !object.IsEnabled() {
+		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonPolicyDisabled,
+			Message: "the policy is disabled by spec.enabled; nothing is enforced"}, nil
+	}
+	trigger := catalog.TriggerOf(object)
+	flaws, err := r.flaws(ctx, object, trigger)
+	if err != nil {
+		return nil, err
+	}
+	if len(flaws) > 0 {
+		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonValidationFailed,
+			Message: strings.Join(flaws, "; ")}, nil
+	}
+	if !r.InEffect(trigger) {
+		return nil, nil
+	}
+	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady,
+		Message: fmt.Sprintf("creates of %s are checked", trigger.GroupKind())}, nil
+}
+
+// flaws says all that keeps a policy from being in effect.
+func (r *Reconciler) flaws(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy, trigger schema.GroupVersionKind) ([]string, error) {
+	var flaws []string
+	if _, errs := policy.Compile(object); len(errs) > 0 {
+		flaws = append(flaws, errs.ToAggregate().Error())
+	}
+	_, served, err := r.Kinds.VersionedResourceFor(ctx, trigger)
+	if err != nil {
+		return nil, err
+	}
+	if !served {
+		flaws = append(flaws, fmt.Sprintf("kind %s in version %s is not served by this API server", trigger.GroupKind(), trigger.GroupVersion()))
+	}
+	return append(flaws, r.registrationFlaws(object, trigger.GroupKind())...), nil
+}
+
+// registrationFlaws compares a policy with the registrations of what its claims request.
+func (r *Reconciler) registrationFlaws(object *quotav1alpha1.ClaimCreationPolicy, trigger schema.GroupKind) []string {
+	template := object.Spec.Target.ResourceClaimTemplate.Spec
+	consumer := schema.GroupKind{Group: template.ConsumerRef.APIGroup, Kind: template.ConsumerRef.Kind}
+	literal := !strings.Contains(consumer.Group+consumer.Kind, "{{")
+	var flaws []string
+	for _, request := range template.Requests {
+		registration := r.Catalog.Registration(request.ResourceType)
+		switch {
+		case registration == nil:
+			flaws = append(flaws, fmt.Sprintf("resource type %q has no active ResourceRegistration", request.ResourceType))
+		case !registration.MayClaim(trigger):
+			flaws = append(flaws, fmt.Sprintf("resource type %q may not be claimed by %s: ResourceRegistration %s does not list it in claimingResources",
+				request.ResourceType, trigger, registration.Name))
+		case literal && registration.Consumer != consumer:
+			flaws = append(flaws, fmt.Sprintf("resource type %q is granted to %s, and the template's consumerRef is of %s",
+				request.ResourceType, registration.Consumer, consumer))
+		}
+	}
+	return flaws
+}

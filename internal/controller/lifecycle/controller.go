@@ -1,0 +1,197 @@
+// Package lifecycle ties claims to the objects that they pay for.
+//
+// When an object appears for which reservations are in flight, their claims are created, marked
+// as granted and settled. When an object is gone, its claims are deleted and what is still
+// reserved for it is cancelled. A reservation whose object never appears is given up once the
+// API server can no longer be working on the create.
+//
+// All work on one object is done by one worker at a time, so a claim is never made for an
+// object while it is being cleaned up after.
+package lifecycle
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/protected"
+)
+
+const (
+	// workers is how many objects are worked on at a time. Each waits for the API server most
+	// of the time.
+	workers = 24
+	// reservationLifetime is how long the object of a reservation may take to appear. The API
+	// server gives up on a request after 60 s; the rest is for a write that etcd already has.
+	reservationLifetime = 70 * time.Second
+	// sweepInterval is how often reservations are checked for their age.
+	sweepInterval = 5 * time.Second
+	// goneFor is how long it is remembered that an object was seen to vanish.
+	goneFor = 2 * reservationLifetime
+)
+
+// Kinds resolves kinds to resources.
+type Kinds interface {
+	// ResourceFor returns the resource of a kind, and false if the kind is not served.
+	ResourceFor(ctx context.Context, kind schema.GroupKind) (schema.GroupVersionResource, bool, error)
+}
+
+// Controller is the lifecycle controller. Its fields are set once; call Start before the
+// caches run, then Run.
+type Controller struct {
+	Store           *ledgerstore.Store
+	Objects         *protected.Objects
+	Claims          *claimcache.Cache
+	Client          *claims.Client
+	Catalog         *catalog.Catalog
+	Kinds           Kinds
+	SystemNamespace string
+	Log             logr.Logger
+
+	queue workqueue.TypedRateLimitingInterface[object]
+	mu    sync.Mutex
+	gone  map[types.UID]time.Time
+}
+
+// object is what one item of work is about.
+type object struct {
+	kind schema.GroupKind
+	uid  types.UID
+}
+
+// Start registers the controller with what it follows.
+func (c *Controller) Start() {
+	c.gone = map[types.UID]time.Time{}
+	c.queue = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[object](5*time.Millisecond, 5*time.Second))
+	c.Objects.OnAppear(c.appeared)
+	c.Objects.OnVanish(c.vanished)
+	c.Claims.OnChange(c.claimChanged)
+}
+
+// Run works until ctx ends.
+func (c *Controller) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		<-ctx.Done()
+		c.queue.ShutDown()
+		return nil
+	})
+	group.Go(func() error { c.sweepRegularly(ctx); return nil })
+	for range workers {
+		group.Go(func() error {
+			for c.next(ctx) {
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func (c *Controller) next(ctx context.Context) bool {
+	o, stopped := c.queue.Get()
+	if stopped {
+		return false
+	}
+	defer c.queue.Done(o)
+	if err := c.process(ctx, o); err != nil {
+		if ctx.Err() == nil {
+			c.Log.Error(err, "will try again", "kind", o.kind.String(), "uid", o.uid)
+		}
+		c.queue.AddRateLimited(o)
+		return true
+	}
+	c.queue.Forget(o)
+	return true
+}
+
+func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
+	if len(c.Store.ReservationsFor(string(uid))) > 0 {
+		c.queue.Add(object{kind, uid})
+	}
+}
+
+// vanished announces what is about to be released before anything else happens, so that no
+// create is refused for capacity that is as good as free.
+func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
+	owned := c.Claims.ForObject(uid)
+	reservations := c.Store.ReservationsFor(string(uid))
+	if len(owned) == 0 && len(reservations) == 0 {
+		return
+	}
+	for _, claim := range owned {
+		c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
+	}
+	for _, reservation := range reservations {
+		c.Store.ExpectRelease(reservation.Consumer, reservation.Key)
+	}
+	c.mu.Lock()
+	c.gone[uid] = time.Now()
+	c.mu.Unlock()
+	c.queue.Add(object{kind, uid})
+}
+
+// claimChanged catches claims whose object went away before the claim was seen.
+func (c *Controller) claimChanged(_, after *claimcache.Claim) {
+	if after == nil || after.Deleting || !after.FromPolicy() {
+		return
+	}
+	if c.isGone(after.ObjectUID) || c.Objects.Presence(after.Kind(), after.ObjectUID) == protected.Absent {
+		c.queue.Add(object{after.Kind(), after.ObjectUID})
+	}
+}
+
+func (c *Controller) isGone(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, gone := c.gone[uid]
+	return gone
+}
+
+// sweepRegularly looks at every reservation in flight, and at claims whose kind was listed only
+// after they were seen.
+func (c *Controller) sweepRegularly(ctx context.Context) {
+	ticker := time.NewTicker(sweepInterval)
+	defer ticker.Stop()
+	for {
+		c.sweep()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (c *Controller) sweep() {
+	for _, reservation := range c.Store.Reservations() {
+		if o, ok := objectOf(reservation); ok {
+			c.queue.Add(o)
+		}
+	}
+	for _, claim := range c.Claims.Select(c.isOrphan) {
+		c.queue.Add(object{claim.Kind(), claim.ObjectUID})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for uid, since := range c.gone {
+		if time.Since(since) > goneFor {
+			delete(c.gone, uid)
+		}
+	}
+}
+
+// isOrphan tells whether a claim's object is not known to exist.
+func (c *Controller) isOrphan(claim *claimcache.Claim) bool {
+	return claim.FromPolicy() && !claim.Deleting && c.Objects.Presence(claim.Kind(), claim.ObjectUID) != protected.Present
+}

@@ -1,0 +1,120 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+// materialize turns a reservation into a granted claim and settles it. Each step may be found
+// done already, by an attempt that ended early.
+func (c *Controller) materialize(ctx context.Context, reservation ledgerstore.Pending) error {
+	claim, err := decodeClaim(reservation)
+	if err != nil {
+		return err
+	}
+	stored, err := c.ensureClaim(ctx, claim, reservation)
+	if err != nil || stored == nil {
+		return err
+	}
+	if claimcache.StateOf(stored) != claimcache.Granted {
+		claims.Grant(stored, c.Catalog, time.Now())
+		if err := c.Client.UpdateStatus(ctx, stored); err != nil {
+			return fmt.Errorf("mark claim %s/%s as granted: %w", stored.Namespace, stored.Name, err)
+		}
+	}
+	c.Store.Settle(reservation.Consumer, reservation.Key, reservation.Sequence)
+	return nil
+}
+
+// ensureClaim returns the claim of the reservation as it is stored, creating it if need be. It
+// returns nil if the reservation turns out to be a second one for a claim that is charged.
+func (c *Controller) ensureClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
+	stored, err := c.Client.Create(ctx, claim)
+	if isNamespaceUnusable(err) && claim.Namespace != c.SystemNamespace {
+		// The namespace went away since the create was admitted; the charge has to live somewhere.
+		claim.Namespace, claim.OwnerReferences = c.SystemNamespace, nil
+		stored, err = c.Client.Create(ctx, claim)
+	}
+	if apierrors.IsAlreadyExists(err) {
+		return c.adoptClaim(ctx, claim, reservation)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	return stored, nil
+}
+
+// adoptClaim finds out whose claim has the name that a new claim should have.
+func (c *Controller) adoptClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
+	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+	stored, err := c.Client.Get(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("read claim %s: %w", name, err)
+	}
+	uid := claim.Annotations[quotav1alpha1.AnnotationResourceUID]
+	if claimcache.IsFromPolicy(stored) && stored.Annotations[quotav1alpha1.AnnotationResourceUID] == uid &&
+		stored.Labels[quotav1alpha1.LabelPolicy] == claim.Labels[quotav1alpha1.LabelPolicy] {
+		if stored.Annotations[quotav1alpha1.AnnotationReservation] == claim.Annotations[quotav1alpha1.AnnotationReservation] {
+			return stored, nil
+		}
+		// The claim was made from an earlier reservation and is charged: the create was reviewed twice.
+		return nil, c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
+	}
+	if stored.DeletionTimestamp != nil || stored.Annotations[quotav1alpha1.AnnotationResourceName] == claim.Annotations[quotav1alpha1.AnnotationResourceName] {
+		return nil, fmt.Errorf("claim %s of an earlier object is still there", name)
+	}
+	// Two creates were admitted at once whose template gives both claims this name.
+	renamed := claim.DeepCopy()
+	renamed.Name = claims.GeneratedName(claim.Name+"-", reservation.Key, types.UID(naming.Suffix(uid)))
+	created, err := c.Client.Create(ctx, renamed)
+	if apierrors.IsAlreadyExists(err) {
+		return c.Client.Get(ctx, types.NamespacedName{Namespace: renamed.Namespace, Name: renamed.Name})
+	}
+	return created, err
+}
+
+// decodeClaim reads the claim that a reservation was made for.
+func decodeClaim(reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
+	claim := &quotav1alpha1.ResourceClaim{}
+	if err := json.Unmarshal([]byte(reservation.Claim), claim); err != nil {
+		return nil, fmt.Errorf("decode the claim of reservation %s: %w", reservation.Key, err)
+	}
+	if claim.Annotations == nil {
+		claim.Annotations = map[string]string{}
+	}
+	claim.Annotations[quotav1alpha1.AnnotationReservation] = strconv.FormatInt(reservation.Sequence, 10)
+	return claim, nil
+}
+
+// objectOf returns the object that a reservation is for; claims created directly have none.
+func objectOf(reservation ledgerstore.Pending) (object, bool) {
+	uid := ledgerstore.ObjectUID(reservation.Key)
+	if uid == "" {
+		return object{}, false
+	}
+	claim, err := decodeClaim(reservation)
+	if err != nil {
+		return object{}, false
+	}
+	ref := claim.Spec.ResourceRef
+	return object{schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}, types.UID(uid)}, true
+}
+
+// isNamespaceUnusable tells whether a claim could not be created because of its namespace.
+func isNamespaceUnusable(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}

@@ -1,0 +1,94 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/protected"
+)
+
+// process brings the claims and reservations of one object in line with whether it exists.
+func (c *Controller) process(ctx context.Context, o object) error {
+	if c.Objects.Presence(o.kind, o.uid) == protected.Present {
+		return c.bind(ctx, o)
+	}
+	var errs []error
+	for _, reservation := range c.Store.ReservationsFor(string(o.uid)) {
+		errs = append(errs, c.processUnseen(ctx, o, reservation))
+	}
+	for _, claim := range c.Claims.ForObject(o.uid) {
+		if !claim.Deleting {
+			errs = append(errs, c.removeOrphan(ctx, o, claim))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// bind makes the claims of an object that exists.
+func (c *Controller) bind(ctx context.Context, o object) error {
+	var errs []error
+	for _, reservation := range c.Store.ReservationsFor(string(o.uid)) {
+		errs = append(errs, c.materialize(ctx, reservation))
+	}
+	return errors.Join(errs...)
+}
+
+// processUnseen handles a reservation whose object is not there: gone, or yet to come.
+func (c *Controller) processUnseen(ctx context.Context, o object, reservation ledgerstore.Pending) error {
+	if !c.isGone(o.uid) {
+		if time.Since(time.Unix(reservation.ReservedAt, 0)) < reservationLifetime {
+			return nil
+		}
+		claim, err := decodeClaim(reservation)
+		if err != nil {
+			return err
+		}
+		ref := claim.Spec.ResourceRef
+		exists, err := c.exists(ctx, o, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+		if err != nil {
+			return err
+		}
+		if exists {
+			return c.materialize(ctx, reservation)
+		}
+	}
+	err := c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
+	if err == nil {
+		c.Store.ReleaseDone(reservation.Consumer, reservation.Key)
+	}
+	return err
+}
+
+// removeOrphan deletes a claim if its object is gone.
+func (c *Controller) removeOrphan(ctx context.Context, o object, claim *claimcache.Claim) error {
+	if !c.isGone(o.uid) {
+		exists, err := c.exists(ctx, o, claim.Object)
+		if err != nil || exists {
+			return err
+		}
+	}
+	err := c.Client.Delete(ctx, claim.NamespacedName, claim.UID)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // it is gone, and what has its name now is another claim
+	}
+	if err != nil {
+		return fmt.Errorf("delete claim %s, whose object is gone: %w", claim.NamespacedName, err)
+	}
+	return nil
+}
+
+// exists asks the API server about the object.
+func (c *Controller) exists(ctx context.Context, o object, name types.NamespacedName) (bool, error) {
+	resource, served, err := c.Kinds.ResourceFor(ctx, o.kind)
+	if err != nil || !served {
+		return false, err
+	}
+	return c.Objects.Exists(ctx, resource, name, o.uid)
+}

@@ -1,0 +1,128 @@
+// Package registration decides which ResourceRegistrations are active: those whose consumer
+// kind is served and whose resource type no older registration has.
+package registration
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// Kinds tells whether kinds are served.
+type Kinds interface {
+	ResourceFor(ctx context.Context, kind schema.GroupKind) (schema.GroupVersionResource, bool, error)
+}
+
+// Reconciler reports whether registrations are active.
+type Reconciler struct {
+	Client client.Client
+	Kinds  Kinds
+	// KindsChanged delivers an event whenever the served kinds may have changed.
+	KindsChanged <-chan event.TypedGenericEvent[client.Object]
+}
+
+// SetupWithManager registers the reconciler. A change to one registration concerns all of the
+// same type, and a change of the served kinds concerns all, so each event enqueues all: there
+// are few.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	all := handler.EnqueueRequestsFromMapFunc(r.all)
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("registration").
+		Watches(&quotav1alpha1.ResourceRegistration{}, all).
+		WatchesRawSource(source.Channel(r.KindsChanged, all)).
+		Complete(r)
+}
+
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list quotav1alpha1.ResourceRegistrationList
+	if err := r.Client.List(ctx, &list); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list registrations")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: list.Items[i].Name}})
+	}
+	return requests
+}
+
+// Reconcile implements [reconcile.Reconciler].
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	registration := &quotav1alpha1.ResourceRegistration{}
+	if err := r.Client.Get(ctx, request.NamespacedName, registration); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	flaw, err := r.flaw(ctx, registration)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	updated := registration.DeepCopy()
+	report(updated, flaw)
+	if equality.Semantic.DeepEqual(registration.Status, updated.Status) {
+		return reconcile.Result{}, nil
+	}
+	if err := r.Client.Status().Update(ctx, updated); err != nil {
+		return reconcile.Result{}, fmt.Errorf("update the status of ResourceRegistration %s: %w", registration.Name, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// flaw says why a registration cannot be active, or returns "".
+func (r *Reconciler) flaw(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error) {
+	var list quotav1alpha1.ResourceRegistrationList
+	if err := r.Client.List(ctx, &list); err != nil {
+		return "", fmt.Errorf("list registrations: %w", err)
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.Spec.ResourceType == registration.Spec.ResourceType && precedes(other, registration) {
+			return fmt.Sprintf("resource type %q is already registered by ResourceRegistration %s; delete one of the two", registration.Spec.ResourceType, other.Name), nil
+		}
+	}
+	consumer := schema.GroupKind{Group: registration.Spec.ConsumerTypeRef.APIGroup, Kind: registration.Spec.ConsumerTypeRef.Kind}
+	_, served, err := r.Kinds.ResourceFor(ctx, consumer)
+	if err != nil {
+		return "", err
+	}
+	if !served {
+		return fmt.Sprintf("consumer kind %s is not served by this API server; install its CustomResourceDefinition", consumer), nil
+	}
+	return "", nil
+}
+
+// precedes tells whether a was there before b; names decide between those of the same second.
+func precedes(a, b *quotav1alpha1.ResourceRegistration) bool {
+	if a.UID == b.UID {
+		return false
+	}
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+func report(registration *quotav1alpha1.ResourceRegistration, flaw string) {
+	condition := metav1.Condition{
+		Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonRegistrationActive,
+		Message:            fmt.Sprintf("resource type %s can be granted and claimed", registration.Spec.ResourceType),
+		ObservedGeneration: registration.Generation,
+	}
+	if flaw != "" {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, flaw
+	}
+	apimeta.SetStatusCondition(&registration.Status.Conditions, condition)
+	registration.Status.ObservedGeneration = registration.Generation
+}

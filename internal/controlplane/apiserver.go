@@ -1,0 +1,117 @@
+package controlplane
+
+import (
+	"fmt"
+	"net"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/server/healthz"
+	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
+	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
+	generic "k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic/server"
+
+	"context"
+)
+
+// anonymousPaths are open to everyone: health, the version and discovery.
+const authenticationConfig = `apiVersion: apiserver.config.k8s.io/v1
+kind: AuthenticationConfiguration
+anonymous:
+  enabled: true
+  conditions:
+  - path: /livez
+  - path: /readyz
+  - path: /healthz
+  - path: /version
+  - path: /api
+  - path: /apis
+`
+
+// newAPIServer puts the API server together. It serves on listener once it runs.
+func newAPIServer(ctx context.Context, d *directory, p *pki, listener net.Listener, etcd ExternalEtcd, checks []healthz.HealthChecker) (*aggregator.APIAggregator, error) {
+	o, err := apiServerOptions(d, p, listener, etcd)
+	if err != nil {
+		return nil, err
+	}
+	completed, err := o.Complete(ctx, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("complete the API server's options: %w", err)
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		return nil, fmt.Errorf("the API server's options: %w", utilerrors.NewAggregate(errs))
+	}
+	config, err := generic.NewConfig(completed)
+	if err != nil {
+		return nil, fmt.Errorf("configure the API server: %w", err)
+	}
+	completedConfig, err := config.Complete()
+	if err != nil {
+		return nil, fmt.Errorf("configure the API server: %w", err)
+	}
+	server, err := generic.CreateServerChain(completedConfig)
+	if err != nil {
+		return nil, fmt.Errorf("make the API server: %w", err)
+	}
+	if err := server.GenericAPIServer.AddReadyzChecks(checks...); err != nil {
+		return nil, fmt.Errorf("add readiness checks: %w", err)
+	}
+	return server, nil
+}
+
+func apiServerOptions(d *directory, p *pki, listener net.Listener, etcd ExternalEtcd) (*options.Options, error) {
+	address := listener.Addr().(*net.TCPAddr)
+	certFile, keyFile, err := p.signServer("apiserver", servedHosts(address.IP)...)
+	if err != nil {
+		return nil, err
+	}
+	authentication := d.join("pki", "authentication.yaml")
+	if err := writeFile(authentication, []byte(authenticationConfig)); err != nil {
+		return nil, fmt.Errorf("write %s: %w", authentication, err)
+	}
+
+	o := generic.NewOptions()
+	o.SecureServing.Listener, o.SecureServing.BindPort = listener, address.Port
+	o.SecureServing.BindAddress = address.IP
+	o.SecureServing.ServerCert.CertKey.CertFile, o.SecureServing.ServerCert.CertKey.KeyFile = certFile, keyFile
+	o.SecureServing.ServerCert.CertDirectory = d.join("pki")
+	o.GenericServerRunOptions.AdvertiseAddress = advertised(address.IP)
+	o.Etcd.StorageConfig.Transport.ServerList = etcd.Servers
+	o.Etcd.StorageConfig.Transport.TrustedCAFile = etcd.CAFile
+	o.Etcd.StorageConfig.Transport.CertFile = etcd.CertFile
+	o.Etcd.StorageConfig.Transport.KeyFile = etcd.KeyFile
+	o.Authentication.ClientCert.ClientCA = p.caFile()
+	o.Authentication.AuthenticationConfigFile = authentication
+	o.Authentication.ServiceAccounts.Issuers = []string{"https://bursar.local"}
+	o.Authentication.ServiceAccounts.KeyFiles = []string{p.serviceAccountKeyFile()}
+	o.ServiceAccountSigningKeyFile = p.serviceAccountKeyFile()
+	o.Authorization.Modes = []string{"RBAC"}
+	// Its answer to a burst is to queue; all clients of one machine share it.
+	o.GenericServerRunOptions.MaxRequestsInFlight = 800
+	o.GenericServerRunOptions.MaxMutatingRequestsInFlight = 400
+	return o, nil
+}
+
+// servedHosts are the names that the server's certificate is for.
+func servedHosts(ip net.IP) []string {
+	hosts := []string{"localhost", "127.0.0.1", "::1", "kubernetes.default.svc"}
+	if !ip.IsLoopback() && !ip.IsUnspecified() {
+		hosts = append(hosts, ip.String())
+	}
+	if ip.IsUnspecified() {
+		addresses, _ := net.InterfaceAddrs() // without them, only loopback can be served
+		for _, address := range addresses {
+			if network, ok := address.(*net.IPNet); ok {
+				hosts = append(hosts, network.IP.String())
+			}
+		}
+	}
+	return hosts
+}
+
+// advertised is an address of the server that is not "any".
+func advertised(ip net.IP) net.IP {
+	if ip.IsUnspecified() {
+		return net.IPv4(127, 0, 0, 1)
+	}
+	return ip
+}

@@ -1,0 +1,71 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/controller-manager/pkg/informerfactory"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
+	"k8s.io/kubernetes/pkg/controller/garbagecollector"
+	"k8s.io/kubernetes/pkg/controller/namespace"
+	"k8s.io/kubernetes/pkg/controller/serviceaccount"
+)
+
+const (
+	// discoveryInterval is how often the garbage collector looks for kinds that it does not know.
+	discoveryInterval = 5 * time.Second
+	collectorWorkers  = 4
+	namespaceWorkers  = 4
+)
+
+// runControllers runs those upstream controllers that a control plane without pods needs, until
+// ctx ends.
+func runControllers(ctx context.Context, config *rest.Config) (wait func(), err error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for the controllers: %w", err)
+	}
+	metadataClient, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a metadata client for the controllers: %w", err)
+	}
+	typed := informers.NewSharedInformerFactory(client, 0)
+	generic := informerfactory.NewInformerFactory(typed, metadatainformer.NewSharedInformerFactory(metadataClient, 0))
+	started := make(chan struct{})
+
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
+	collector, err := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, mapper,
+		garbagecollector.DefaultIgnoredResources(), generic, started)
+	if err != nil {
+		return nil, fmt.Errorf("make the garbage collector: %w", err)
+	}
+	namespaces := namespace.NewNamespaceController(ctx, client, metadataClient, client.Discovery().ServerPreferredNamespacedResources,
+		typed.Core().V1().Namespaces(), 0, corev1.FinalizerKubernetes)
+	roles := clusterroleaggregation.NewClusterRoleAggregation(typed.Rbac().V1().ClusterRoles(), client.RbacV1())
+	accounts, err := serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), typed.Core().V1().ServiceAccounts(),
+		typed.Core().V1().Namespaces(), client, serviceaccount.DefaultServiceAccountsControllerOptions())
+	if err != nil {
+		return nil, fmt.Errorf("make the service account controller: %w", err)
+	}
+
+	var group sync.WaitGroup
+	group.Go(func() { collector.Run(ctx, collectorWorkers, discoveryInterval) })
+	group.Go(func() { collector.Sync(ctx, client.Discovery(), discoveryInterval) })
+	group.Go(func() { namespaces.Run(ctx, namespaceWorkers) })
+	group.Go(func() { roles.Run(ctx, 1) })
+	group.Go(func() { accounts.Run(ctx, 1) })
+	generic.Start(ctx.Done())
+	close(started)
+	return group.Wait, nil
+}

@@ -1,0 +1,353 @@
+package ledgerstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// committer serialises all operations of this process on the books of one consumer. Its
+// goroutine runs only while there is work.
+type committer struct {
+	store    *Store
+	consumer quotav1alpha1.ConsumerRef
+
+	// epoch counts how often the books were read from storage. Between two equal values no
+	// other process has changed them unnoticed.
+	epoch atomic.Uint64
+
+	mu       sync.Mutex
+	running  bool
+	eager    []*operation
+	lazy     []*operation
+	lazyDue  bool
+	parked   []*operation
+	unparked uint64              // how often parked operations were put back in line
+	expected map[string]struct{} // releases that are on their way, see Store.ExpectRelease
+
+	// The rest belongs to the running goroutine.
+	books   *ledger.Ledger // nil when unknown
+	version Version
+	fresh   bool // the books were read or written since the current batch was taken
+	unknown int  // writes in a row whose outcome is unknown
+}
+
+// submit queues an eager operation.
+func (c *committer) submit(op *operation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.eager = append(c.eager, op)
+	c.startLocked()
+}
+
+// submitLazy queues a lazy operation, to be committed with the next eager one or after lazyDelay.
+func (c *committer) submitLazy(op *operation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lazy = append(c.lazy, op)
+	if len(c.lazy) == 1 && !c.lazyDue {
+		time.AfterFunc(lazyDelay, c.wakeLazy)
+	}
+}
+
+func (c *committer) wakeLazy() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.lazy) > 0 {
+		c.lazyDue = true
+		c.startLocked()
+	}
+}
+
+// unpark puts postponed operations back in line, ahead of what arrived after them.
+func (c *committer) unpark() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unparkLocked()
+}
+
+func (c *committer) unparkLocked() {
+	c.unparked++
+	if len(c.parked) == 0 {
+		return
+	}
+	c.eager = append(c.parked, c.eager...)
+	c.parked = nil
+	c.startLocked()
+}
+
+func (c *committer) startLocked() {
+	if !c.running {
+		c.running = true
+		go c.run()
+	}
+}
+
+func (c *committer) run() {
+	for batch := c.take(); batch != nil; batch = c.take() {
+		c.commit(batch)
+	}
+}
+
+// take returns everything that is waiting, at most batchMax operations, or nil after having
+// marked the committer as idle.
+func (c *committer) take() []*operation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.eager) == 0 && !c.lazyDue {
+		c.running = false
+		return nil
+	}
+	batch := append(c.lazy, c.eager...)
+	c.lazy, c.eager, c.lazyDue = nil, nil, false
+	if len(batch) > batchMax {
+		c.eager = batch[batchMax:]
+		batch = batch[:batchMax:batchMax]
+	}
+	c.fresh = false
+	return batch
+}
+
+// commit carries the batch through, however often the books must be read again for it. Each
+// operation is finished, parked or, if it is lazy and storage fails, queued again.
+func (c *committer) commit(batch []*operation) {
+	for {
+		batch = dropAbandoned(batch)
+		if len(batch) == 0 {
+			return
+		}
+		settled, err := c.attempt(batch)
+		if settled {
+			return
+		}
+		if err != nil {
+			c.fail(batch, err)
+			return
+		}
+	}
+}
+
+// attempt decides the batch once. It reports whether the batch is settled; if not and err is
+// nil, the books have to be read again and the batch decided anew.
+func (c *committer) attempt(batch []*operation) (settled bool, err error) {
+	if err := c.load(); err != nil {
+		return false, fmt.Errorf("read the ledger of %s: %w", describe(c.consumer), err)
+	}
+	releasing, unparked := c.outlook()
+	effects, stale := c.applyAll(batch, releasing)
+	switch {
+	case slices.Contains(effects, changed):
+		if ok, err := c.write(); !ok {
+			return false, err
+		}
+	case slices.Contains(effects, unconfirmed) && !c.fresh:
+		if ok, err := c.confirm(); !ok {
+			return false, err
+		}
+	}
+	c.settle(batch, effects, stale, unparked)
+	return true, nil
+}
+
+// load makes sure that there are books in memory.
+func (c *committer) load() error {
+	if c.books != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
+	defer cancel()
+	stored, version, err := c.store.storage.Read(ctx, c.consumer)
+	if err != nil {
+		return err
+	}
+	if version == "" && c.store.Recover != nil {
+		if stored.Used, err = c.store.Recover(ctx, c.consumer); err != nil {
+			return fmt.Errorf("recover the usage from claims: %w", err)
+		}
+	}
+	books, err := ledger.FromBooks(stored)
+	if err != nil {
+		return fmt.Errorf("the stored ledger is damaged: %w", err)
+	}
+	c.books, c.version, c.fresh = books, version, true
+	c.epoch.Add(1)
+	c.store.inflight.replace(c.consumer, books)
+	return nil
+}
+
+// applyAll applies the batch in order. Operations whose facts were verified against an earlier
+// reading are not applied; stale marks them.
+func (c *committer) applyAll(batch []*operation, releasing bool) (effects []effect, stale []bool) {
+	effects, stale = make([]effect, len(batch)), make([]bool, len(batch))
+	epoch, now := c.epoch.Load(), time.Now()
+	for i, op := range batch {
+		if op.verified && op.epoch != epoch {
+			stale[i] = true
+			continue
+		}
+		effects[i] = op.apply(c.books, releasing)
+		if effects[i] == postponed && !now.Before(op.patience) {
+			effects[i] = unconfirmed
+		}
+	}
+	return effects, stale
+}
+
+// write stores the books. If it reports false without an error, the books were dropped and
+// the batch is to be decided again.
+func (c *committer) write() (ok bool, err error) {
+	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
+	defer cancel()
+	version, err := c.store.storage.Write(ctx, c.consumer, c.books.Books(), c.version)
+	c.store.metrics.observeCommit(err)
+	if err == nil {
+		c.version, c.fresh, c.unknown = version, true, 0
+		return true, nil
+	}
+	c.books = nil
+	rejected := (*RejectedError)(nil)
+	switch {
+	case errors.Is(err, ErrConflict):
+		return false, nil
+	case errors.As(err, &rejected), c.unknown >= unknownMax:
+		c.unknown = 0
+		return false, fmt.Errorf("write the ledger of %s: %w", describe(c.consumer), err)
+	default:
+		// What is stored now tells which operations took effect.
+		c.unknown++
+		return false, nil
+	}
+}
+
+// confirm checks that the books in memory are the stored ones. If it reports false without an
+// error, they were not and have been dropped.
+func (c *committer) confirm() (ok bool, err error) {
+	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
+	defer cancel()
+	version, err := c.store.storage.CurrentVersion(ctx, c.consumer)
+	if err != nil {
+		return false, fmt.Errorf("check that the ledger of %s is current: %w", describe(c.consumer), err)
+	}
+	if version != c.version {
+		c.books = nil
+		return false, nil
+	}
+	c.fresh = true
+	return true, nil
+}
+
+// settle finishes or parks every operation of a batch that went through.
+func (c *committer) settle(batch []*operation, effects []effect, stale []bool, unparked uint64) {
+	var parked []*operation
+	var wrote, room, grown bool
+	for i, op := range batch {
+		switch {
+		case stale[i]:
+			op.finish(errReverify)
+		case effects[i] == postponed:
+			parked = append(parked, op)
+		default:
+			if effects[i] == changed {
+				wrote, room, grown = true, room || op.makesRoom, grown || op.growsCapacity
+			}
+			op.finish(nil)
+		}
+	}
+	c.park(parked, unparked, room)
+	if wrote {
+		c.store.notify(c.consumer, Change{CapacityGrew: grown})
+	}
+}
+
+// park keeps operations for later. Where room was made, by this batch or since the operations
+// were decided, they go back in line at once.
+func (c *committer) park(ops []*operation, unparked uint64, room bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, op := range ops {
+		time.AfterFunc(time.Until(op.patience), c.unpark)
+	}
+	c.parked = append(c.parked, ops...)
+	if room || c.unparked != unparked {
+		c.unparkLocked()
+	}
+}
+
+// fail ends the eager operations of a batch with err and keeps the lazy ones for another try.
+func (c *committer) fail(batch []*operation, err error) {
+	for _, op := range batch {
+		if op.done == nil {
+			c.submitLazy(op)
+			continue
+		}
+		op.finish(err)
+	}
+}
+
+// outlook tells whether releases are expected, and how often operations were unparked so far.
+func (c *committer) outlook() (releasing bool, unparked uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.expected) > 0, c.unparked
+}
+
+// expect notes that the charge identified by id will be given back soon.
+func (c *committer) expect(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.expected == nil {
+		c.expected = map[string]struct{}{}
+	}
+	c.expected[id] = struct{}{}
+}
+
+// unexpect withdraws what expect noted.
+func (c *committer) unexpect(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.expected[id]; !ok {
+		return
+	}
+	delete(c.expected, id)
+	if len(c.expected) == 0 {
+		c.unparkLocked()
+	}
+}
+
+// newer tells whether version is later than the one of the books in memory. Versions of one
+// object can be compared as numbers (KEP-5504).
+func (c *committer) newer(version Version) bool {
+	if c.books == nil {
+		return false
+	}
+	observed, err := strconv.ParseUint(string(version), 10, 64)
+	if err != nil {
+		return true
+	}
+	known, _ := strconv.ParseUint(string(c.version), 10, 64)
+	return observed > known
+}
+
+func dropAbandoned(batch []*operation) []*operation {
+	kept := batch[:0]
+	for _, op := range batch {
+		if op.abandoned() {
+			op.finish(op.ctx.Err())
+			continue
+		}
+		kept = append(kept, op)
+	}
+	return kept
+}
+
+func describe(consumer quotav1alpha1.ConsumerRef) string {
+	return consumer.Kind + " " + consumer.Name
+}

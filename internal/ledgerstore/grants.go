@@ -1,0 +1,37 @@
+package ledgerstore
+
+import (
+	"context"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// SetGrants makes the grants in the books of a consumer those that active returns, so that
+// its limits are their sums. active reads from the API server, not from a cache, and is called
+// again when another process wrote the ledger meanwhile: a stale view can never raise a limit.
+//
+// If the sums overflow, nothing changes and the error says so.
+func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRef, active func(context.Context) ([]ledger.Grant, error)) error {
+	var failure error
+	err := s.doVerified(ctx, consumer, func(ctx context.Context) (*operation, error) {
+		grants, err := active(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return &operation{
+			makesRoom: true, growsCapacity: true,
+			apply: func(books *ledger.Ledger, _ bool) effect {
+				var didChange bool
+				if didChange, failure = books.ReplaceGrants(grants); didChange {
+					return changed
+				}
+				return unconfirmed
+			},
+		}, nil
+	})
+	if err == nil {
+		err = failure
+	}
+	return err
+}

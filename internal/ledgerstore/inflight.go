@@ -1,0 +1,126 @@
+package ledgerstore
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// ObjectKey is the key of the reservation that a policy makes for an object: one for each pair,
+// so that deciding the same object twice charges it once.
+func ObjectKey(policy, objectUID string) string { return policy + "/" + objectUID }
+
+// ClaimKey is the key of the reservation of a claim that was created directly. No policy is
+// named like it, because names hold no colon.
+func ClaimKey(claimUID string) string { return "claim:" + claimUID }
+
+// ObjectUID returns the UID of the object that a reservation is for, or "" for those of claims.
+func ObjectUID(key string) string {
+	if _, uid, ok := strings.Cut(key, "/"); ok {
+		return uid
+	}
+	return ""
+}
+
+// Pending is a reservation in flight, with whose it is.
+type Pending struct {
+	Consumer quotav1alpha1.ConsumerRef
+	ledger.Reservation
+}
+
+// inflight finds the reservations that this process knows of by the object they are for.
+type inflight struct {
+	mu         sync.RWMutex
+	byObject   map[string][]Pending
+	byConsumer map[quotav1alpha1.ConsumerRef]map[string]Pending
+}
+
+func newInflight() *inflight {
+	return &inflight{
+		byObject:   map[string][]Pending{},
+		byConsumer: map[quotav1alpha1.ConsumerRef]map[string]Pending{},
+	}
+}
+
+func (i *inflight) add(consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.addLocked(Pending{Consumer: consumer, Reservation: r})
+}
+
+func (i *inflight) addLocked(p Pending) {
+	keys := i.byConsumer[p.Consumer]
+	if keys == nil {
+		keys = map[string]Pending{}
+		i.byConsumer[p.Consumer] = keys
+	}
+	if _, known := keys[p.Key]; known {
+		return
+	}
+	keys[p.Key] = p
+	if uid := ObjectUID(p.Key); uid != "" {
+		i.byObject[uid] = append(i.byObject[uid], p)
+	}
+}
+
+// remove drops a reservation; sequence 0 stands for any.
+func (i *inflight) remove(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	p, known := i.byConsumer[consumer][key]
+	if known && (sequence == 0 || p.Sequence == sequence) {
+		i.removeLocked(p)
+	}
+}
+
+func (i *inflight) removeLocked(p Pending) {
+	keys := i.byConsumer[p.Consumer]
+	delete(keys, p.Key)
+	if len(keys) == 0 {
+		delete(i.byConsumer, p.Consumer)
+	}
+	uid := ObjectUID(p.Key)
+	rest := slices.DeleteFunc(i.byObject[uid], func(q Pending) bool {
+		return q.Consumer == p.Consumer && q.Key == p.Key
+	})
+	if len(rest) == 0 {
+		delete(i.byObject, uid)
+		return
+	}
+	i.byObject[uid] = rest
+}
+
+// replace makes the known reservations of a consumer those in its books.
+func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, books *ledger.Ledger) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, p := range i.byConsumer[consumer] {
+		i.removeLocked(p)
+	}
+	for r := range books.Reservations() {
+		i.addLocked(Pending{Consumer: consumer, Reservation: r})
+	}
+}
+
+// ReservationsFor returns the reservations in flight for an object.
+func (s *Store) ReservationsFor(objectUID string) []Pending {
+	s.inflight.mu.RLock()
+	defer s.inflight.mu.RUnlock()
+	return slices.Clone(s.inflight.byObject[objectUID])
+}
+
+// Reservations returns all reservations in flight that this process knows of.
+func (s *Store) Reservations() []Pending {
+	s.inflight.mu.RLock()
+	defer s.inflight.mu.RUnlock()
+	var all []Pending
+	for _, keys := range s.inflight.byConsumer {
+		for _, p := range keys {
+			all = append(all, p)
+		}
+	}
+	return all
+}

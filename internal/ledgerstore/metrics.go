@@ -1,0 +1,36 @@
+package ledgerstore
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics counts what commits come to.
+type metrics struct {
+	commits *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	return &metrics{commits: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "bursar_ledger_commits_total",
+		Help: "Writes of consumer ledgers by outcome: committed, conflict (another process wrote first) or failed.",
+	}, []string{"outcome"})}
+}
+
+// observeCommit counts one write.
+func (m *metrics) observeCommit(err error) {
+	outcome := "committed"
+	switch {
+	case errors.Is(err, ErrConflict):
+		outcome = "conflict"
+	case err != nil:
+		outcome = "failed"
+	}
+	m.commits.WithLabelValues(outcome).Inc()
+}
+
+// Collectors returns the store's metrics, for registration.
+func (s *Store) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{s.metrics.commits}
+}

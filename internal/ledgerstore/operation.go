@@ -1,0 +1,64 @@
+package ledgerstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// effect is what applying an operation did to the books in memory.
+type effect int
+
+const (
+	// nothing: the books did not change and the answer does not depend on their being current.
+	nothing effect = iota
+	// changed: the books must be written before the answer is given.
+	changed
+	// unconfirmed: the books did not change, and the answer is true only of current books.
+	unconfirmed
+	// postponed: not now. The operation waits for capacity or room that is about to come back,
+	// or for its patience to end; then it counts as unconfirmed.
+	postponed
+)
+
+// errReverify tells a caller that the books were read again since it verified its facts, so
+// that another process may have acted on them in between.
+var errReverify = errors.New("the ledger was read again since the facts were verified")
+
+// operation is one change to, or question about, the books of one consumer.
+type operation struct {
+	// ctx bounds an eager operation: one whose caller has left before it is applied is dropped.
+	// It is nil for lazy ones.
+	ctx context.Context
+	// apply performs the operation; releasing tells whether charges are about to be given back.
+	// It runs again when a commit must be repeated, and the last run counts, so it must
+	// overwrite whatever result an earlier run left.
+	apply func(books *ledger.Ledger, releasing bool) effect
+	// committed runs once, after the operation took effect and before its caller is told.
+	committed func()
+	// epoch, where verified is set, is the reading of the books that the caller's facts go with.
+	epoch    uint64
+	verified bool
+	// patience is when a postponed operation is to be decided come what may.
+	patience time.Time
+	// makesRoom marks operations after which postponed ones are worth another look, and
+	// growsCapacity those after which claims that were denied may fit.
+	makesRoom, growsCapacity bool
+	// done receives the outcome once. It is nil for lazy operations.
+	done chan error
+}
+
+// abandoned tells whether nobody waits for the operation any more.
+func (o *operation) abandoned() bool { return o.ctx != nil && o.ctx.Err() != nil }
+
+// finish hands the outcome to the caller.
+func (o *operation) finish(err error) {
+	if err == nil && o.committed != nil {
+		o.committed()
+	}
+	if o.done != nil {
+		o.done <- err
+	}
+}

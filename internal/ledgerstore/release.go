@@ -1,0 +1,94 @@
+package ledgerstore
+
+import (
+	"context"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// Holding is what a claim that is being deleted may hold in the books.
+type Holding struct {
+	// ClaimUID is the UID of the claim.
+	ClaimUID string
+	// Key and Sequence name the reservation that the claim was made from.
+	Key      string
+	Sequence int64
+	// Granted tells whether the claim's stored status says Granted. Only then can its charges
+	// have been settled.
+	Granted bool
+	// Charges are the amounts of the claim.
+	Charges []ledger.Charge
+}
+
+// Release gives back what a claim holds and records in the same write that it did, so that
+// repeating it changes nothing. The record stays until [Store.Forget].
+//
+// holding reads the claim from the API server, not from a cache, and returns nil when the claim
+// no longer exists or no longer carries Bursar's finalizer; then nothing is released. It is
+// called again when another process may have released the same claim meanwhile. Calls for one
+// claim must not overlap.
+//
+// A claim whose charges are not in the books is drift: Release reports it as drifted, leaves
+// the books to the auditor and lets the claim go.
+func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef, holding func(context.Context) (*Holding, error)) (drifted bool, err error) {
+	err = s.doVerified(ctx, consumer, func(ctx context.Context) (*operation, error) {
+		h, err := holding(ctx)
+		if h == nil || err != nil {
+			return nil, err
+		}
+		return &operation{
+			makesRoom: true, growsCapacity: true,
+			apply: func(books *ledger.Ledger, _ bool) effect {
+				var e effect
+				e, drifted = h.release(books)
+				return e
+			},
+			committed: func() { s.inflight.remove(consumer, h.Key, h.Sequence) },
+		}, nil
+	})
+	return drifted, err
+}
+
+// release applies the holding to the books.
+func (h *Holding) release(books *ledger.Ledger) (e effect, drifted bool) {
+	if books.IsReleased(h.ClaimUID) {
+		return unconfirmed, false
+	}
+	if books.ReleaseReserved(h.ClaimUID, h.Key, h.Sequence) {
+		return changed, false
+	}
+	if !h.Granted {
+		return unconfirmed, false
+	}
+	if !books.Release(h.ClaimUID, h.Charges) {
+		return unconfirmed, true
+	}
+	return changed, false
+}
+
+// Forget drops the record of a released claim. Call it once the claim is gone from the API
+// server. It returns at once and takes effect with the next commit.
+func (s *Store) Forget(consumer quotav1alpha1.ConsumerRef, claimUID string) {
+	s.committer(consumer).submitLazy(&operation{
+		apply: func(books *ledger.Ledger, _ bool) effect {
+			if books.Forget(claimUID) {
+				return changed
+			}
+			return nothing
+		},
+	})
+}
+
+// ExpectRelease announces that a charge, identified by any id, is about to be given back
+// because the deletion of what it pays for was seen. Until [Store.ReleaseDone] is called with
+// the same id, refusals for this consumer wait a little for it.
+func (s *Store) ExpectRelease(consumer quotav1alpha1.ConsumerRef, id string) {
+	s.committer(consumer).expect(id)
+}
+
+// ReleaseDone withdraws an announcement of [Store.ExpectRelease], whether or not anything was
+// released.
+func (s *Store) ReleaseDone(consumer quotav1alpha1.ConsumerRef, id string) {
+	s.committer(consumer).unexpect(id)
+}

@@ -1,0 +1,126 @@
+package ledgerstore
+
+import (
+	"context"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// Reserve decides a reservation whole or not at all and, if it is admitted, returns after it
+// was stored. A refusal first waits, within bounds, for releases that are expected, and holds
+// on current books. Reserving a key that is already reserved changes nothing and is admitted.
+//
+// An error means that nothing was decided. The reservation may have been stored all the same
+// when ctx ended while a write was on its way; it then expires like any whose object never
+// appeared.
+func (s *Store) Reserve(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) (ledger.Decision, error) {
+	var decision ledger.Decision
+	var full bool
+	err := s.do(ctx, consumer, &operation{
+		patience: time.Now().Add(releasePatience),
+		apply: func(books *ledger.Ledger, releasing bool) effect {
+			_, known := books.Reservation(r.Key)
+			if full = !known && books.ReservationCount() >= ReservationsMax; full {
+				return postponed
+			}
+			decision = books.Reserve(r)
+			switch {
+			case decision.Code == ledger.Exceeded && releasing:
+				return postponed
+			case decision.Code != ledger.Admitted || known:
+				return unconfirmed
+			default:
+				return changed
+			}
+		},
+		committed: func() {
+			if decision.Code == ledger.Admitted {
+				r.Sequence = decision.Sequence
+				s.inflight.add(consumer, r)
+			}
+		},
+	})
+	if err == nil && full {
+		err = ErrBusy
+	}
+	return decision, err
+}
+
+// Check answers what Reserve would, and changes nothing.
+func (s *Store) Check(ctx context.Context, consumer quotav1alpha1.ConsumerRef, charges []ledger.Charge) (ledger.Decision, error) {
+	var decision ledger.Decision
+	err := s.do(ctx, consumer, &operation{
+		patience: time.Now().Add(releasePatience),
+		apply: func(books *ledger.Ledger, releasing bool) effect {
+			decision = books.Check(charges)
+			if decision.Code == ledger.Exceeded && releasing {
+				return postponed
+			}
+			return unconfirmed
+		},
+	})
+	return decision, err
+}
+
+// Cancel drops a reservation, if it is still there, and gives its charges back at once.
+func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) error {
+	return s.do(ctx, consumer, &operation{
+		makesRoom: true, growsCapacity: true,
+		apply: func(books *ledger.Ledger, _ bool) effect {
+			if books.Cancel(key, sequence) {
+				return changed
+			}
+			return nothing
+		},
+		committed: func() { s.inflight.remove(consumer, key, sequence) },
+	})
+}
+
+// Settle turns a reservation into settled usage. Call it once the claim says Granted at rest.
+// It returns at once and takes effect with the next commit.
+func (s *Store) Settle(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {
+	s.committer(consumer).submitLazy(&operation{
+		makesRoom: true,
+		apply: func(books *ledger.Ledger, _ bool) effect {
+			if books.Settle(key, sequence) {
+				return changed
+			}
+			return nothing
+		},
+		committed: func() { s.inflight.remove(consumer, key, sequence) },
+	})
+}
+
+// ReserveEach decides reservations one by one, in order and in one commit, each as Reserve
+// would but without waiting for releases or room. Those beyond [ReservationsMax] are left
+// undecided: their decision has no code.
+func (s *Store) ReserveEach(ctx context.Context, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation) ([]ledger.Decision, error) {
+	decisions := make([]ledger.Decision, len(reservations))
+	err := s.do(ctx, consumer, &operation{
+		apply: func(books *ledger.Ledger, _ bool) effect {
+			clear(decisions)
+			e := unconfirmed
+			for i, r := range reservations {
+				if books.ReservationCount() >= ReservationsMax {
+					break
+				}
+				decisions[i] = books.Reserve(r)
+				if decisions[i].Code == ledger.Admitted && !decisions[i].Existing {
+					e = changed
+				}
+			}
+			return e
+		},
+		committed: func() {
+			for i, r := range reservations {
+				if decisions[i].Code == ledger.Admitted {
+					r.Sequence = decisions[i].Sequence
+					s.inflight.add(consumer, r)
+				}
+			}
+		},
+	})
+	return decisions, err
+}

@@ -1,0 +1,167 @@
+package ledgerstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+const (
+	// batchMax bounds how many operations one write acknowledges.
+	batchMax = 1024
+	// lazyDelay is how long housekeeping waits for a commit to ride along with.
+	lazyDelay = 100 * time.Millisecond
+	// storageTimeout bounds one call to storage.
+	storageTimeout = 3 * time.Second
+	// releasePatience is how long a refusal waits for releases that are on their way.
+	releasePatience = time.Second
+	// unknownMax is how many writes in a row may end with an unknown outcome before the batch fails.
+	unknownMax = 3
+
+	// ReservationsMax is how many reservations of one consumer may be in flight. It bounds the
+	// size of the stored object; beyond it, reserving waits and then fails with [ErrBusy].
+	ReservationsMax = 512
+)
+
+// ErrBusy is returned when a consumer has [ReservationsMax] reservations in flight and none
+// was settled while the request waited. Nothing was reserved; trying again later may succeed.
+var ErrBusy = fmt.Errorf("%d creates are still in flight", ReservationsMax)
+
+// Change says what a commit did to the books of a consumer.
+type Change struct {
+	// CapacityGrew is set when a limit may have been raised or a charge given back, so that
+	// claims which did not fit may fit now.
+	CapacityGrew bool
+}
+
+// Store is this process's access to the books of all consumers. It is safe for concurrent use.
+type Store struct {
+	// Recover, if set, supplies the usage of a consumer that has no ledger yet, computed from
+	// its granted claims. It protects the books against a ledger that was deleted.
+	Recover func(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]ledger.Usage, error)
+
+	ctx       context.Context
+	storage   Storage
+	metrics   *metrics
+	inflight  *inflight
+	mu        sync.RWMutex
+	byRef     map[quotav1alpha1.ConsumerRef]*committer
+	byName    map[string]*committer
+	listeners []func(quotav1alpha1.ConsumerRef, Change)
+}
+
+// New returns a store that works until ctx ends.
+func New(ctx context.Context, storage Storage) *Store {
+	return &Store{
+		ctx:      ctx,
+		storage:  storage,
+		metrics:  newMetrics(),
+		inflight: newInflight(),
+		byRef:    map[quotav1alpha1.ConsumerRef]*committer{},
+		byName:   map[string]*committer{},
+	}
+}
+
+// Subscribe registers f to be called after every commit of this process, in the order of the
+// commits of each consumer. It must return quickly, and must be registered before first use.
+func (s *Store) Subscribe(f func(quotav1alpha1.ConsumerRef, Change)) {
+	s.listeners = append(s.listeners, f)
+}
+
+func (s *Store) notify(consumer quotav1alpha1.ConsumerRef, change Change) {
+	for _, listener := range s.listeners {
+		listener(consumer, change)
+	}
+}
+
+// committer returns the one committer of a consumer.
+func (s *Store) committer(consumer quotav1alpha1.ConsumerRef) *committer {
+	s.mu.RLock()
+	c := s.byRef[consumer]
+	s.mu.RUnlock()
+	if c != nil {
+		return c
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c = s.byRef[consumer]; c == nil {
+		c = &committer{store: s, consumer: consumer}
+		s.byRef[consumer], s.byName[naming.Ledger(consumer)] = c, c
+	}
+	return c
+}
+
+// do queues an eager operation and waits for its outcome.
+func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *operation) error {
+	op.ctx, op.done = ctx, make(chan error, 1)
+	s.committer(consumer).submit(op)
+	select {
+	case err := <-op.done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the ledger of %s did not answer in time: %w", describe(consumer), ctx.Err())
+	case <-s.ctx.Done():
+		return fmt.Errorf("the ledger of %s: %w", describe(consumer), s.ctx.Err())
+	}
+}
+
+// doVerified queues an operation that depends on facts outside of the books, such as that a
+// claim still exists. verify establishes them and may return errUnneeded; it runs again
+// whenever another process may have acted on the same facts before the operation took effect.
+func (s *Store) doVerified(ctx context.Context, consumer quotav1alpha1.ConsumerRef, verify func(context.Context) (*operation, error)) error {
+	c := s.committer(consumer)
+	for {
+		epoch := c.epoch.Load()
+		op, err := verify(ctx)
+		if op == nil || err != nil {
+			return err
+		}
+		op.epoch, op.verified = epoch, true
+		if err = s.do(ctx, consumer, op); err != errReverify { //nolint:errorlint // a sentinel of this package, never wrapped
+			return err
+		}
+	}
+}
+
+// View calls f with the books of a consumer as they were at some instant during the call. f
+// must not keep or change them.
+func (s *Store) View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
+	return s.do(ctx, consumer, &operation{apply: func(books *ledger.Ledger, _ bool) effect {
+		f(books)
+		return nothing
+	}})
+}
+
+// Observe tells the store that the ledger object of that name was seen with that version. If
+// it is later than what is in memory, another process has written it: the books are read again
+// and subscribers are told.
+func (s *Store) Observe(name string, consumer quotav1alpha1.ConsumerRef, version Version) {
+	s.mu.RLock()
+	c := s.byName[name]
+	s.mu.RUnlock()
+	if c == nil {
+		if c = s.committer(consumer); naming.Ledger(consumer) != name {
+			return
+		}
+	}
+	op := &operation{ctx: s.ctx, done: make(chan error, 1)}
+	stale := false
+	op.apply = func(*ledger.Ledger, bool) effect {
+		if c.newer(version) {
+			stale = true
+			return unconfirmed
+		}
+		return nothing
+	}
+	op.committed = func() {
+		if stale {
+			s.notify(consumer, Change{CapacityGrew: true})
+		}
+	}
+	c.submit(op)
+}

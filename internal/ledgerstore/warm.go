@@ -1,0 +1,23 @@
+package ledgerstore
+
+import (
+	"context"
+	"errors"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// Warm reads the books of the given stored ledgers that have unfinished business, reservations
+// or releases, so that [Store.Reservations] knows of it after a restart. All others are read when
+// they are first needed.
+func (s *Store) Warm(ctx context.Context, ledgers []quotav1alpha1.ConsumerLedger) error {
+	var errs []error
+	for i := range ledgers {
+		spec := &ledgers[i].Spec
+		if len(spec.Reservations) > 0 || len(spec.Released) > 0 {
+			errs = append(errs, s.View(ctx, spec.ConsumerRef, func(*ledger.Ledger) {}))
+		}
+	}
+	return errors.Join(errs...)
+}

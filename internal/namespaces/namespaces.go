@@ -1,0 +1,58 @@
+// Package namespaces answers questions about namespaces from a watch of their metadata. A
+// namespace that was not seen is looked up, because it may be too new to have been.
+package namespaces
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Namespaces is safe for concurrent use.
+type Namespaces struct {
+	// Cached reads from the watch, Live from the API server.
+	Cached, Live client.Reader
+}
+
+// Active tells whether a namespace exists and is not being deleted.
+func (n *Namespaces) Active(ctx context.Context, name string) (bool, error) {
+	namespace, err := n.get(ctx, name)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return namespace.DeletionTimestamp == nil, nil
+}
+
+// Object returns the metadata of a namespace in the form in which policies see objects.
+func (n *Namespaces) Object(ctx context.Context, name string) (map[string]any, error) {
+	namespace, err := n.get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(namespace)
+	if err != nil {
+		return nil, fmt.Errorf("convert namespace %s: %w", name, err)
+	}
+	return object, nil
+}
+
+func (n *Namespaces) get(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := n.Cached.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	if apierrors.IsNotFound(err) {
+		err = n.Live.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up namespace %s: %w", name, err)
+	}
+	return namespace, nil
+}

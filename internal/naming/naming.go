@@ -1,0 +1,77 @@
+// Package naming gives the objects that Bursar creates their names: one name for one meaning,
+// the same in every replica and after every restart, and never the same for two meanings.
+package naming
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// prefixMax bounds the readable part of a name. With the hash a name stays within the 253
+// characters of a DNS subdomain and within what fits on a terminal.
+const prefixMax = 80
+
+// hashEncoding is lower-case base32, which is made of DNS label characters only.
+var hashEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// Ledger is the name of the ConsumerLedger that holds a consumer's books. API group and
+// namespace count: two consumers that share kind and name have different ledgers.
+func Ledger(consumer quotav1alpha1.ConsumerRef) string {
+	return join([]string{consumer.Kind, consumer.Name},
+		consumer.APIGroup, consumer.Kind, consumer.Namespace, consumer.Name)
+}
+
+// Bucket is the name of the AllowanceBucket of a consumer and a resource type, in the form
+// of the API reference: consumer kind, consumer name, resource type, hash.
+func Bucket(consumer quotav1alpha1.ConsumerRef, resourceType string) string {
+	return join([]string{consumer.Kind, consumer.Name, resourceType},
+		consumer.APIGroup, consumer.Kind, consumer.Namespace, consumer.Name, resourceType)
+}
+
+// Suffix is a short hash of the identity, for making a name that is taken distinct.
+func Suffix(identity ...string) string {
+	return hash(identity)[:8]
+}
+
+// join makes a name from readable parts and the hash of what the name stands for. Only the
+// hash tells names apart: readable parts may be cut and have characters replaced.
+func join(readable []string, identity ...string) string {
+	prefix := sanitize(strings.Join(readable, "-"))
+	if len(prefix) > prefixMax {
+		prefix = prefix[:prefixMax]
+	}
+	prefix = strings.Trim(prefix, "-")
+	if prefix == "" {
+		return hash(identity)
+	}
+	return prefix + "-" + hash(identity)
+}
+
+// hash digests the parts with their boundaries kept, so that ("ab", "c") and ("a", "bc")
+// differ. Its 80 bits make a collision among a million names a one in 10^12 event; whoever
+// finds an object of another identity under a name must refuse to touch it.
+func hash(parts []string) string {
+	digest := sha256.New()
+	for _, part := range parts {
+		digest.Write([]byte(part))
+		digest.Write([]byte{0})
+	}
+	return hashEncoding.EncodeToString(digest.Sum(nil)[:10])
+}
+
+// sanitize lower-cases s and turns every character that a DNS label cannot hold into a dash.
+func sanitize(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + ('a' - 'A')
+		default:
+			return '-'
+		}
+	}, s)
+}

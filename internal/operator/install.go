@@ -1,0 +1,81 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/bursar/bursar/deploy/crds"
+)
+
+// establishPoll is how often it is checked whether the API server serves a new kind.
+const establishPoll = 10 * time.Millisecond
+
+// installCRDs creates Bursar's kinds, or brings them up to date, and waits until they are served.
+func installCRDs(ctx context.Context, client apiextensionsclient.Interface) error {
+	definitions, err := crds.All()
+	if err != nil {
+		return fmt.Errorf("read the CRDs: %w", err)
+	}
+	for _, definition := range definitions {
+		if err := applyCRD(ctx, client, definition); err != nil {
+			return fmt.Errorf("install CRD %s: %w", definition.Name, err)
+		}
+	}
+	for _, definition := range definitions {
+		if err := waitEstablished(ctx, client, definition.Name); err != nil {
+			return fmt.Errorf("wait for CRD %s to be served: %w", definition.Name, err)
+		}
+	}
+	return nil
+}
+
+func applyCRD(ctx context.Context, client apiextensionsclient.Interface, wanted *apiextensionsv1.CustomResourceDefinition) error {
+	api := client.ApiextensionsV1().CustomResourceDefinitions()
+	stored, err := api.Get(ctx, wanted.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = api.Create(ctx, wanted, metav1.CreateOptions{})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	updated := stored.DeepCopy()
+	updated.Spec = wanted.Spec
+	// What the API server fills in is not a difference.
+	updated.Spec.Conversion = stored.Spec.Conversion
+	if equality.Semantic.DeepEqual(stored.Spec, updated.Spec) {
+		return nil
+	}
+	_, err = api.Update(ctx, updated, metav1.UpdateOptions{})
+	return err
+}
+
+func waitEstablished(ctx context.Context, client apiextensionsclient.Interface, name string) error {
+	return wait.PollUntilContextCancel(ctx, establishPoll, true, func(ctx context.Context) (bool, error) {
+		definition, err := client.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		return apiextensionshelpers.IsCRDConditionTrue(definition, apiextensionsv1.Established), nil
+	})
+}
+
+// ensureNamespace creates a namespace unless it exists.
+func ensureNamespace(ctx context.Context, client kubernetes.Interface, name string) error {
+	_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create namespace %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/kinds"
+	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/namespaces"
+	"github.com/bursar/bursar/internal/protected"
+)
+
+// Operator enforces quota on one API server.
+type Operator struct {
+	options    Options
+	client     kubernetes.Interface
+	metadata   metadata.Interface
+	extensions apiextensionsclient.Interface
+	httpClient *http.Client
+	scheme     *runtime.Scheme
+	// problem is why quota is not enforced, or empty once it is.
+	problem atomic.Pointer[string]
+}
+
+// New returns an operator. It does nothing until it is run.
+func New(options Options) (*Operator, error) {
+	options.complete()
+	o := &Operator{options: options, scheme: runtime.NewScheme()}
+	o.notReady("the operator has not started")
+	if err := errors.Join(clientgoscheme.AddToScheme(o.scheme), quotav1alpha1.AddToScheme(o.scheme)); err != nil {
+		return nil, fmt.Errorf("register the API types: %w", err)
+	}
+	var err error
+	if o.httpClient, err = rest.HTTPClientFor(options.Config); err != nil {
+		return nil, fmt.Errorf("make an HTTP client: %w", err)
+	}
+	if o.client, err = kubernetes.NewForConfigAndClient(options.Config, o.httpClient); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	if o.metadata, err = metadata.NewForConfigAndClient(options.Config, o.httpClient); err != nil {
+		return nil, fmt.Errorf("make a metadata client: %w", err)
+	}
+	if o.extensions, err = apiextensionsclient.NewForConfigAndClient(options.Config, o.httpClient); err != nil {
+		return nil, fmt.Errorf("make a client for CRDs: %w", err)
+	}
+	return o, nil
+}
+
+// Ready returns nil once quota is enforced: the webhooks are served, the policies are loaded
+// and the API server asks about the kinds that they protect.
+func (o *Operator) Ready() error {
+	if problem := o.problem.Load(); problem != nil {
+		return errors.New(*problem)
+	}
+	return nil
+}
+
+func (o *Operator) notReady(problem string) { o.problem.Store(&problem) }
+
+// Run enforces quota until ctx ends, or returns why it cannot.
+func (o *Operator) Run(ctx context.Context) error {
+	if o.options.InstallCRDs {
+		o.notReady("Bursar's kinds are being installed")
+		if err := installCRDs(ctx, o.extensions); err != nil {
+			return stopped(ctx, err)
+		}
+	}
+	if err := ensureNamespace(ctx, o.client, o.options.SystemNamespace); err != nil {
+		return stopped(ctx, err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	parts, err := o.assemble(ctx)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	o.notReady("policies are being loaded")
+	group.Go(func() error { return parts.server.run(ctx) })
+	group.Go(func() error { return parts.manager.Start(ctx) })
+	group.Go(func() error { return parts.kinds.Run(ctx) })
+	group.Go(func() error { return parts.load(ctx, group, o) })
+	return stopped(ctx, group.Wait())
+}
+
+// stopped drops errors that only say that the operator was asked to stop.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		return nil
+	}
+	return err
+}
+
+// models are the read models that controllers and webhooks share.
+type models struct {
+	store      *ledgerstore.Store
+	catalog    *catalog.Catalog
+	claims     *claimcache.Cache
+	client     *claims.Client
+	objects    *protected.Objects
+	kinds      *kinds.Kinds
+	namespaces *namespaces.Namespaces
+	manager    ctrl.Manager
+}
+
+func (o *Operator) newModels(ctx context.Context) (*models, error) {
+	storage, err := ledgerstore.NewAPIStorage(o.options.Config, o.httpClient)
+	if err != nil {
+		return nil, err
+	}
+	client, err := claims.NewClient(o.options.Config, o.httpClient)
+	if err != nil {
+		return nil, err
+	}
+	manager, err := ctrl.NewManager(o.options.Config, ctrl.Options{
+		Scheme:         o.scheme,
+		Logger:         o.options.Log,
+		Metrics:        metricsserver.Options{BindAddress: "0"},
+		LeaderElection: false,
+		// One process may run more than one operator, one after the other.
+		Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the controller manager: %w", err)
+	}
+	return &models{
+		store:      ledgerstore.New(ctx, storage),
+		catalog:    catalog.New(),
+		claims:     claimcache.New(),
+		client:     client,
+		objects:    protected.New(o.metadata),
+		kinds:      kinds.New(o.client.Discovery(), o.extensions),
+		namespaces: &namespaces.Namespaces{Cached: manager.GetClient(), Live: manager.GetAPIReader()},
+		manager:    manager,
+	}, nil
+}

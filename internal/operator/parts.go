@@ -1,0 +1,290 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/enforce"
+	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/controller/bucket"
+	"github.com/bursar/bursar/internal/controller/claim"
+	"github.com/bursar/bursar/internal/controller/claimpolicy"
+	"github.com/bursar/bursar/internal/controller/grant"
+	"github.com/bursar/bursar/internal/controller/lifecycle"
+	"github.com/bursar/bursar/internal/controller/registration"
+	"github.com/bursar/bursar/internal/controller/webhooks"
+	"github.com/bursar/bursar/internal/policy"
+)
+
+// parts is everything that runs, wired together.
+type parts struct {
+	*models
+	server    *webhookServer
+	webhooks  *webhooks.Controller
+	lifecycle *lifecycle.Controller
+	claim     *claim.Controller
+	bucket    *bucket.Controller
+	follower  *follower
+	// loaded is closed once registrations and policies are in the catalog.
+	loaded chan struct{}
+
+	kindsChanged         changes
+	policiesChanged      changes
+	registrationsChanged changes
+	consumers            chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef]
+	synced               []cache.InformerSynced
+}
+
+// assemble makes all parts and connects them. Nothing runs yet.
+func (o *Operator) assemble(ctx context.Context) (*parts, error) {
+	m, err := o.newModels(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &parts{
+		models:               m,
+		loaded:               make(chan struct{}),
+		kindsChanged:         newChanges(),
+		policiesChanged:      newChanges(),
+		registrationsChanged: newChanges(),
+		consumers:            make(chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef]),
+	}
+	log, system := o.options.Log, o.options.SystemNamespace
+	enforcer := &enforce.Handler{
+		Catalog: m.catalog, Store: m.store, Objects: m.objects, Claims: m.claims,
+		Namespaces: m.namespaces, SystemNamespace: system, Ready: p.loaded,
+	}
+	m.objects.OnAppear(enforcer.Appeared)
+	if p.server, err = newWebhookServer(o.options.WebhookListener, p.routes(o, enforcer), log.WithName("webhooks")); err != nil {
+		return nil, err
+	}
+	p.webhooks = &webhooks.Controller{
+		Client: o.client, Catalog: m.catalog, Kinds: m.kinds, ClientConfig: p.server.clientConfig,
+		Static:   validate.ValidatingWebhooks(p.server.clientConfig, o.options.Username),
+		Mutating: validate.MutatingWebhooks(p.server.clientConfig, o.options.Username),
+		Username: o.options.Username, SystemNamespace: system, OnSync: p.policiesChanged.notify, Log: log.WithName("webhooks"),
+	}
+	p.lifecycle = &lifecycle.Controller{
+		Store: m.store, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
+		Kinds: m.kinds, SystemNamespace: system, Log: log.WithName("lifecycle"),
+	}
+	p.claim = &claim.Controller{Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, Log: log.WithName("claim")}
+	p.bucket = &bucket.Controller{
+		Client: m.manager.GetClient(), Ledgers: m.store, SystemNamespace: system,
+		Namespaces: o.options.ConsumerNamespaces, Log: log.WithName("bucket"),
+	}
+	p.follower = &follower{
+		catalog: m.catalog, claims: m.claims, objects: m.objects, kinds: m.kinds,
+		log: log.WithName("follower"), wake: make(chan struct{}, 1),
+	}
+	p.connect()
+	if err := p.followCatalog(ctx); err != nil {
+		return nil, err
+	}
+	return p, p.addReconcilers()
+}
+
+// routes is where each webhook is served.
+func (p *parts) routes(o *Operator, enforcer http.Handler) http.Handler {
+	own := &validate.Webhooks{
+		Username: o.options.Username,
+		RegisteredBy: func(resourceType string) string {
+			if r := p.catalog.Registration(resourceType); r != nil {
+				return r.Name
+			}
+			return ""
+		},
+		CheckGrant:       p.catalog.CheckGrant,
+		CheckClaim:       p.catalog.CheckClaim,
+		CompileCondition: policy.CheckCondition,
+		ObjectExists:     p.objectExists,
+		NamespaceActive:  p.namespaces.Active,
+	}
+	mux := http.NewServeMux()
+	mux.Handle(webhooks.EnforcePath, enforcer)
+	mux.Handle(webhooks.ProbePath, webhooks.Probe())
+	mux.Handle(validate.ValidationPath, own.Validation())
+	mux.Handle(validate.MutationPath, own.Mutation())
+	return mux
+}
+
+// objectExists asks the API server whether the object that a policy's claim pays for exists.
+func (p *parts) objectExists(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
+	ref := claim.Spec.ResourceRef
+	resource, served, err := p.kinds.ResourceFor(ctx, schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind})
+	if err != nil || !served {
+		return false, err
+	}
+	uid := types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
+	return p.objects.Exists(ctx, resource, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, uid)
+}
+
+// connect tells every part who listens to it.
+func (p *parts) connect() {
+	p.bucket.Start()
+	p.store.Subscribe(p.bucket.Changed)
+	p.store.Recover = p.recover
+	p.lifecycle.Start()
+	p.claim.Start()
+	p.claims.OnChange(p.follower.claimChanged)
+	p.kinds.OnChange(func() {
+		p.kindsChanged.notify()
+		p.policiesChanged.notify()
+		p.webhooks.Trigger()
+		p.follower.trigger()
+	})
+}
+
+// followCatalog keeps the catalog in step with registrations and policies.
+func (p *parts) followCatalog(ctx context.Context) error {
+	registrations := handlers[*quotav1alpha1.ResourceRegistration]{
+		set:     p.catalog.SetRegistration,
+		remove:  p.catalog.RemoveRegistration,
+		changed: p.registrationChanged,
+	}
+	policies := handlers[*quotav1alpha1.ClaimCreationPolicy]{
+		// Why a policy does not compile is for its own controller to report.
+		set:     func(object *quotav1alpha1.ClaimCreationPolicy) { _ = p.catalog.SetPolicy(object) },
+		remove:  p.catalog.RemovePolicy,
+		changed: p.policyChanged,
+	}
+	for object, handler := range map[client.Object]cache.ResourceEventHandler{
+		&quotav1alpha1.ResourceRegistration{}: registrations.forInformer(),
+		&quotav1alpha1.ClaimCreationPolicy{}:  policies.forInformer(),
+	} {
+		informer, err := p.manager.GetCache().GetInformer(ctx, object)
+		if err != nil {
+			return fmt.Errorf("follow %T: %w", object, err)
+		}
+		handle, err := informer.AddEventHandler(handler)
+		if err != nil {
+			return fmt.Errorf("follow %T: %w", object, err)
+		}
+		p.synced = append(p.synced, handle.HasSynced)
+	}
+	return nil
+}
+
+// handlers turns an informer's events on one kind into calls.
+type handlers[T client.Object] struct {
+	set     func(T)
+	remove  func(name string)
+	changed func()
+}
+
+func (h handlers[T]) forInformer() cache.ResourceEventHandler {
+	set := func(object any) {
+		h.set(object.(T))
+		h.changed()
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    set,
+		UpdateFunc: func(_, object any) { set(object) },
+		DeleteFunc: func(object any) {
+			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+				h.remove(key)
+				h.changed()
+			}
+		},
+	}
+}
+
+func (p *parts) registrationChanged() {
+	p.registrationsChanged.notify()
+	p.policyChanged()
+	if p.claims.HasSynced() {
+		p.claim.RegistrationsChanged()
+	}
+}
+
+func (p *parts) policyChanged() {
+	p.policiesChanged.notify()
+	p.webhooks.Trigger()
+	p.follower.trigger()
+}
+
+func (p *parts) addReconcilers() error {
+	api, live := p.manager.GetClient(), p.manager.GetAPIReader()
+	for _, reconciler := range []interface {
+		SetupWithManager(ctrl.Manager) error
+	}{
+		&registration.Reconciler{Client: api, Kinds: p.kinds, KindsChanged: p.kindsChanged},
+		&grant.Reconciler{Client: api, Live: live, Catalog: p.catalog, Ledgers: p.store, RegistrationsChanged: p.registrationsChanged, Consumers: p.consumers},
+		&claimpolicy.Reconciler{Client: api, Catalog: p.catalog, Kinds: p.kinds, InEffect: p.webhooks.InEffect, Changed: p.policiesChanged},
+	} {
+		if err := reconciler.SetupWithManager(p.manager); err != nil {
+			return fmt.Errorf("set up %T: %w", reconciler, err)
+		}
+	}
+	return nil
+}
+
+// load waits for the declared state, starts what depends on it, and then says that quota is
+// enforced.
+func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) error {
+	if !cache.WaitForCacheSync(ctx.Done(), p.synced...) {
+		return ctx.Err()
+	}
+	close(p.loaded)
+	if err := p.warm(ctx); err != nil {
+		return err
+	}
+	group.Go(func() error { return p.webhooks.Run(ctx) })
+	group.Go(func() error { return p.lifecycle.Run(ctx) })
+	group.Go(func() error { return p.claim.Run(ctx) })
+	group.Go(func() error { return p.bucket.Run(ctx) })
+	group.Go(func() error { return p.follower.run(ctx) })
+	group.Go(func() error { p.claims.Run(ctx, p.client.REST()); return nil })
+	o.notReady("the API server has not observed the webhooks yet")
+	const poll = 5 * time.Millisecond
+	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) { return p.webhooks.Synced(), nil })
+	if err != nil {
+		return err
+	}
+	o.problem.Store(nil)
+	return nil
+}
+
+// warm looks at the stored ledgers: unfinished business is taken up again, limits are checked
+// against the grants that exist now, and buckets are shown.
+func (p *parts) warm(ctx context.Context) error {
+	const pageSize = 500
+	var list quotav1alpha1.ConsumerLedgerList
+	for next := ""; ; next = list.Continue {
+		err := p.manager.GetAPIReader().List(ctx, &list, client.Limit(pageSize), client.Continue(next))
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("list the ledgers: %w", err)
+		}
+		if err := p.store.Warm(ctx, list.Items); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			consumer := list.Items[i].Spec.ConsumerRef
+			p.bucket.Show(consumer)
+			select {
+			case p.consumers <- event.TypedGenericEvent[quotav1alpha1.ConsumerRef]{Object: consumer}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if list.Continue == "" {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/template"
+	"text/template/parse"
+)
+
+// fault is something wrong with a template.
+type fault struct {
+	// at is a byte offset in the source.
+	at     int
+	reason string
+}
+
+// analysis checks a parsed template and rewrites it, so that reading a field that an object does
+// not have is an error that names the field, except under default, and so that only texts, numbers
+// and booleans can be printed:
+//
+//	{{.trigger.a.b}}               {{(bursar0 .) | bursar1}}
+//	{{default "x" .trigger.a.b}}   {{default "x" (bursar0 .) | bursar1}}
+//	{{$x.a}}                       {{(bursar0 $x) | bursar1}}
+//
+// The functions put in are made for the place they are at. Here bursar0 reads the path trigger.a.b
+// (or a) below what it is given, strictly or for default, and bursar1 takes only what can be printed.
+// Templates cannot name them, as the analysis knows every function that a template may call.
+//
+// Whatever default looks at is optional: chains of fields, index and what it reads from, and both
+// inside of parentheses. What other functions look at never is.
+type analysis struct {
+	faults []fault
+	// added are the functions put in, by name.
+	added template.FuncMap
+}
+
+// analyse checks and rewrites a template. It returns the functions that it has put in, and every
+// fault in the order of the source. trees are those of all templates that the source defines.
+func analyse(tree *parse.Tree, trees map[string]*parse.Tree) (template.FuncMap, []fault) {
+	a := &analysis{added: template.FuncMap{}}
+	for _, other := range trees {
+		if other != tree {
+			a.fault(other.Root.Pos, "define and block are not allowed: a template cannot call another")
+		}
+	}
+	a.list(tree.Root, true)
+	slices.SortStableFunc(a.faults, func(x, y fault) int { return cmp.Compare(x.at, y.at) })
+	return a.added, a.faults
+}
+
+func (a *analysis) fault(at parse.Pos, format string, args ...any) {
+	a.faults = append(a.faults, fault{at: int(at), reason: fmt.Sprintf(format, args...)})
+}
+
+// list walks the body of a template or branch. Within with, dot is not the variables any more
+// (atRoot false) but some value of the object.
+func (a *analysis) list(list *parse.ListNode, atRoot bool) {
+	if list == nil {
+		return
+	}
+	for _, node := range list.Nodes {
+		switch n := node.(type) {
+		case *parse.TextNode, *parse.CommentNode:
+		case *parse.ActionNode:
+			a.action(n, atRoot)
+		case *parse.IfNode:
+			a.pipe(n.Pipe, atRoot, false)
+			a.list(n.List, atRoot)
+			a.list(n.ElseList, atRoot)
+		case *parse.WithNode:
+			a.pipe(n.Pipe, atRoot, false)
+			a.list(n.List, false)
+			a.list(n.ElseList, atRoot)
+		case *parse.RangeNode:
+			a.fault(n.Pos, "range is not allowed: templates have no loops")
+		case *parse.TemplateNode:
+			a.fault(n.Pos, "template and block are not allowed: a template cannot call another")
+		default:
+			a.fault(node.Position(), "%s is not allowed", node)
+		}
+	}
+}
+
+// action walks {{pipeline}}, and has its value checked when it is printed.
+func (a *analysis) action(n *parse.ActionNode, atRoot bool) {
+	source := n.Pipe.String()
+	a.pipe(n.Pipe, atRoot, false)
+	if len(n.Pipe.Decl) > 0 {
+		return
+	}
+	n.Pipe.Cmds = append(n.Pipe.Cmds, a.add(n.Pos, printer(source)))
+}
+
+// pipe walks a pipeline; optional says whether default looks at its value.
+func (a *analysis) pipe(pipe *parse.PipeNode, atRoot, optional bool) {
+	for i, command := range pipe.Cmds {
+		looked := optional
+		if i+1 < len(pipe.Cmds) {
+			looked = functionOf(pipe.Cmds[i+1]) == "default"
+		}
+		a.command(command, i > 0, atRoot, looked)
+	}
+}
+
+// functionOf returns the name of the function that a command calls, or "".
+func functionOf(command *parse.CommandNode) string {
+	if name, ok := command.Args[0].(*parse.IdentifierNode); ok {
+		return name.Ident
+	}
+	return ""
+}
+
+// command walks one command of a pipeline; piped says whether it gets the value of another.
+func (a *analysis) command(command *parse.CommandNode, piped, atRoot, optional bool) {
+	if name, ok := command.Args[0].(*parse.IdentifierNode); ok {
+		given := len(command.Args) - 1
+		if piped {
+			given++
+		}
+		a.call(name, given)
+		indexed := name.Ident == "index" && optional
+		if indexed {
+			command.Args[0] = identifier(name.Pos, optionalIndexFunction)
+		}
+		for i := 1; i < len(command.Args); i++ {
+			looked := name.Ident == "default" || indexed && i == 1
+			command.Args[i] = a.argument(command.Args[i], atRoot, looked)
+		}
+		return
+	}
+	if piped || len(command.Args) > 1 {
+		a.fault(start(command.Args[0]), "%s is not a function and takes no arguments", command.Args[0])
+		return
+	}
+	command.Args[0] = a.argument(command.Args[0], atRoot, optional)
+}
+
+// call checks the call of a function with that many arguments.
+func (a *analysis) call(name *parse.IdentifierNode, given int) {
+	f, known := functions[name.Ident]
+	switch {
+	case !known:
+		a.fault(name.Pos, "there is no function %s", name.Ident)
+	case given < f.argsMin && f.argsMin == f.argsMax, f.argsMax > 0 && given > f.argsMax:
+		a.fault(name.Pos, "%s takes %s, not %d", name.Ident, argumentCount(f.argsMin, f.argsMax), given)
+	case given < f.argsMin:
+		a.fault(name.Pos, "%s takes at least %s, not %d", name.Ident, argumentCount(f.argsMin, f.argsMin), given)
+	}
+}
+
+func argumentCount(fewest, most int) string {
+	switch {
+	case fewest < most:
+		return fmt.Sprintf("%d to %d arguments", fewest, most)
+	case most == 1:
+		return "1 argument"
+	default:
+		return fmt.Sprintf("%d arguments", most)
+	}
+}
+
+// argument walks an operand and returns what replaces it.
+func (a *analysis) argument(node parse.Node, atRoot, optional bool) parse.Node {
+	switch n := node.(type) {
+	case *parse.FieldNode:
+		if atRoot {
+			a.chain(start(n), n.Ident)
+			return a.lookup(n, dot(start(n)), "", n.Ident, optional)
+		}
+		return a.lookup(n, dot(start(n)), ".", n.Ident, optional)
+	case *parse.VariableNode:
+		if len(n.Ident) == 1 {
+			return n
+		}
+		if n.Ident[0] == "$" {
+			a.chain(start(n), n.Ident[1:])
+		}
+		return a.lookup(n, variable(start(n), n.Ident[0]), n.Ident[0], n.Ident[1:], optional)
+	case *parse.ChainNode:
+		base := "(" + n.Node.String() + ")"
+		return a.lookup(n, a.argument(n.Node, atRoot, optional), base, n.Field, optional)
+	case *parse.PipeNode:
+		if len(n.Decl) > 0 {
+			a.fault(n.Pos, "a variable cannot be set within parentheses")
+		}
+		a.pipe(n, atRoot, optional)
+	case *parse.IdentifierNode:
+		a.call(n, 0)
+	case *parse.NilNode:
+		a.fault(n.Pos, "nil is not allowed")
+	}
+	return node
+}
+
+// chain checks a chain of fields that begins at the variables.
+func (a *analysis) chain(at parse.Pos, path []string) {
+	fields, known := variableFields[path[0]]
+	switch {
+	case !known:
+		a.fault(at, "there is no .%s; templates see .trigger, .object, .namespaceObject, .user and .requestInfo", path[0])
+	case fields != nil && len(path) > 1 && !slices.Contains(fields, path[1]):
+		a.fault(at, "there is no .%s.%s; .%s has %s", path[0], path[1], path[0], strings.Join(fields, ", "))
+	}
+}
+
+// start is where an operand begins in the source. The parser gives chains of several fields the
+// position of the second one.
+func start(node parse.Node) parse.Pos {
+	switch n := node.(type) {
+	case *parse.FieldNode:
+		if len(n.Ident) > 1 {
+			return n.Pos - parse.Pos(len(".")+len(n.Ident[0]))
+		}
+	case *parse.VariableNode:
+		if len(n.Ident) > 1 {
+			return n.Pos - parse.Pos(len(n.Ident[0]))
+		}
+	case *parse.ChainNode:
+		return start(n.Node)
+	}
+	return node.Position()
+}
+
+// lookup makes the operand that reads the field at path below base. baseText is how the template
+// writes base.
+func (a *analysis) lookup(node, base parse.Node, baseText string, path []string, optional bool) parse.Node {
+	at := start(node)
+	return &parse.PipeNode{NodeType: parse.NodePipe, Pos: at, Cmds: []*parse.CommandNode{
+		a.add(at, reader(baseText, path, optional), base),
+	}}
+}
+
+// add makes the command that calls a function of our own.
+func (a *analysis) add(at parse.Pos, function any, arguments ...parse.Node) *parse.CommandNode {
+	name := fmt.Sprintf("bursar%d", len(a.added))
+	a.added[name] = function
+	return &parse.CommandNode{
+		NodeType: parse.NodeCommand, Pos: at,
+		Args: append([]parse.Node{identifier(at, name)}, arguments...),
+	}
+}
+
+func identifier(at parse.Pos, name string) *parse.IdentifierNode {
+	return parse.NewIdentifier(name).SetPos(at)
+}
+
+func dot(at parse.Pos) *parse.DotNode {
+	return &parse.DotNode{NodeType: parse.NodeDot, Pos: at}
+}
+
+func variable(at parse.Pos, name string) *parse.VariableNode {
+	return &parse.VariableNode{NodeType: parse.NodeVariable, Pos: at, Ident: []string{name}}
+}

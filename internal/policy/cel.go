@@ -1,0 +1,151 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/interpreter"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+// conditionEnv is the CEL environment of Kubernetes with the variables of a policy. It is built on
+// first use, because a process that also runs an API server settles its feature gates first.
+var conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
+	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
+	extended, err := base.Extend(environment.VersionedOptions{
+		IntroducedVersion: version.MajorMinor(1, 0),
+		EnvOptions: []cel.EnvOption{
+			cel.Variable(varTrigger, cel.DynType),
+			cel.Variable(varObject, cel.DynType),
+			cel.Variable(varNamespace, cel.DynType),
+			cel.Variable(varUser, cel.MapType(cel.StringType, cel.DynType)),
+			cel.Variable(varRequestInfo, cel.MapType(cel.StringType, cel.DynType)),
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up the CEL environment: %w", err)
+	}
+	return extended.NewExpressionsEnv(), nil
+})
+
+// condition is a compiled CEL expression. It is immutable and safe for concurrent use.
+type condition struct {
+	path       string
+	expression string
+	program    cel.Program
+}
+
+// CheckCondition returns every fault of a condition, each with its line and column.
+func CheckCondition(path *field.Path, expression string) field.ErrorList {
+	_, errs := compileCondition(path, expression)
+	return errs
+}
+
+// compileCondition returns every fault of an expression, each with its line and column.
+func compileCondition(path *field.Path, expression string) (*condition, field.ErrorList) {
+	if expression == "" {
+		return nil, field.ErrorList{field.Required(path, "a condition needs a CEL expression")}
+	}
+	if utf8.RuneCountInString(expression) > expressionCharsMax {
+		return nil, field.ErrorList{field.TooLongCharacters(path, expression, expressionCharsMax)}
+	}
+	env, err := conditionEnv()
+	if err != nil {
+		return nil, field.ErrorList{field.InternalError(path, err)}
+	}
+	ast, issues := env.Compile(expression)
+	if issues.Err() != nil {
+		var faults []string
+		for _, issue := range issues.Errors() {
+			at := issue.Location
+			faults = append(faults, fmt.Sprintf("%d:%d: %s", at.Line(), at.Column()+1, issue.Message))
+		}
+		return nil, invalid(path, expression, faults)
+	}
+	if result := ast.OutputType(); !result.IsExactType(cel.BoolType) && !result.IsExactType(cel.DynType) {
+		return nil, field.ErrorList{field.Invalid(path, expression, fmt.Sprintf("1:1: a condition must yield bool, not %s", result))}
+	}
+	program, err := env.Program(ast,
+		cel.CostLimit(expressionCostMax),
+		cel.InterruptCheckFrequency(interruptCheckEvery))
+	if err != nil {
+		return nil, field.ErrorList{field.Invalid(path, expression, err.Error())}
+	}
+	return &condition{path: path.String(), expression: expression, program: program}, nil
+}
+
+// evaluate returns whether the condition holds, and what finding out has cost. When ctx ends
+// before that is known, the error wraps the cause.
+func (c *condition) evaluate(ctx context.Context, variables map[string]any) (holds bool, cost uint64, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, 0, c.failed(context.Cause(ctx))
+	}
+	value, details, err := c.program.ContextEval(ctx, variables)
+	if err != nil {
+		if exceedsCost(err) {
+			err = fmt.Errorf("it costs more than %d units for this object", expressionCostMax)
+		} else if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return false, 0, c.failed(err)
+	}
+	cost = math.MaxUint64
+	if actual := details.ActualCost(); actual != nil {
+		cost = *actual
+	}
+	result, ok := value.(types.Bool)
+	if !ok {
+		return false, cost, c.failed(fmt.Errorf("it yields %s, not bool", value.Type().TypeName()))
+	}
+	return bool(result), cost, nil
+}
+
+// errTakesTooLong is why an evaluation ends that takes more than policyTimeMax.
+var errTakesTooLong = fmt.Errorf("the policy's conditions take longer than %v for this object", policyTimeMax)
+
+func exceedsCost(err error) bool {
+	var cancelled interpreter.EvalCancelledError
+	return errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded
+}
+
+func (c *condition) failed(err error) error {
+	return fmt.Errorf("evaluate %s %q: %w", c.path, excerpt(c.expression), err)
+}
+
+// Matches tells whether all conditions of the policy hold. They are evaluated in order and up to
+// the first that does not hold, so one may guard those after it. A condition that cannot be
+// evaluated (a field is missing, the result is not a bool, it costs or takes too much, ctx ends) is an
+// error that names the condition; the object should then be refused.
+//
+// Matches does not look at the policy's trigger kind.
+func (p *ClaimPolicy) Matches(ctx context.Context, in Input) (bool, error) {
+	if len(p.conditions) == 0 {
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)
+	defer cancel()
+	variables := in.variables()
+	remaining := uint64(policyCostMax)
+	for _, c := range p.conditions {
+		holds, cost, err := c.evaluate(ctx, variables)
+		if err != nil {
+			return false, err
+		}
+		if cost > remaining {
+			return false, c.failed(fmt.Errorf("up to here the policy's conditions cost more than %d units for this object", policyCostMax))
+		}
+		if !holds {
+			return false, nil
+		}
+		remaining -= cost
+	}
+	return true, nil
+}

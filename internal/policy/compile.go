@@ -1,0 +1,219 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// ClaimPolicy is a compiled ClaimCreationPolicy. It is immutable and safe for concurrent use.
+type ClaimPolicy struct {
+	conditions []*condition
+	// defaultPrefix begins the names of claims that the template does not name.
+	defaultPrefix string
+
+	name, generateName, namespace templateField
+	labels                        map[string]string
+	annotations                   []keyedField
+	consumer                      consumerFields
+	requests                      []requestFields
+}
+
+// consumerFields are the fields of the consumer reference.
+type consumerFields struct{ apiGroup, kind, name, namespace templateField }
+
+// requestFields are what one request is made from.
+type requestFields struct {
+	resourceType string
+	amount       int64
+	dimensions   []keyedField
+}
+
+// keyedField is an entry of a map: a key as written, and a value that may be a template.
+type keyedField struct {
+	key   string
+	value templateField
+}
+
+// reservedKeys are the labels and annotations that Bursar sets itself. Other keys of its domain
+// are free for users.
+var reservedKeys = sets.New(
+	quotav1alpha1.LabelAutoCreated,
+	quotav1alpha1.LabelPolicy,
+	quotav1alpha1.LabelGVK,
+	quotav1alpha1.AnnotationCreatedBy,
+	quotav1alpha1.AnnotationCreatedAt,
+	quotav1alpha1.AnnotationResourceName,
+	quotav1alpha1.AnnotationResourceUID,
+	quotav1alpha1.AnnotationReservation,
+)
+
+// Compile checks what can be checked of a policy without knowing objects or registrations. It
+// returns either a policy or every fault found, each under the field it is in; faults in
+// expressions and templates begin with their position (line:column, or "line N" where a
+// template's syntax is wrong).
+//
+// The template's resourceRef is not looked at: the claim always refers to the object itself.
+func Compile(policy *quotav1alpha1.ClaimCreationPolicy) (*ClaimPolicy, field.ErrorList) {
+	c := &compiler{}
+	spec := field.NewPath("spec")
+	template := policy.Spec.Target.ResourceClaimTemplate
+	at := spec.Child("target", "resourceClaimTemplate")
+	p := &ClaimPolicy{defaultPrefix: policy.Name + "-"}
+
+	p.conditions = c.conditions(spec.Child("trigger", "conditions"), policy.Spec.Trigger.Conditions)
+	c.metadata(at.Child("metadata"), template.Metadata, p)
+	p.consumer = c.consumer(at.Child("spec", "consumerRef"), template.Spec.ConsumerRef)
+	p.requests = c.requests(at.Child("spec", "requests"), template.Spec.Requests)
+	if len(c.errs) > 0 {
+		return nil, c.errs
+	}
+	return p, nil
+}
+
+// compiler collects the faults of a policy.
+type compiler struct{ errs field.ErrorList }
+
+func (c *compiler) fault(err *field.Error) { c.errs = append(c.errs, err) }
+
+func (c *compiler) conditions(path *field.Path, expressions []quotav1alpha1.ConditionExpression) []*condition {
+	if len(expressions) > conditionsMax {
+		c.fault(field.TooMany(path, len(expressions), conditionsMax))
+		return nil
+	}
+	var conditions []*condition
+	for i, expression := range expressions {
+		compiled, errs := compileCondition(path.Index(i).Child("expression"), expression.Expression)
+		c.errs = append(c.errs, errs...)
+		conditions = append(conditions, compiled)
+	}
+	return conditions
+}
+
+func (c *compiler) field(path *field.Path, source string, rules fieldRules) templateField {
+	compiled, errs := compileField(path, source, rules)
+	c.errs = append(c.errs, errs...)
+	return compiled
+}
+
+func (c *compiler) metadata(path *field.Path, metadata quotav1alpha1.ObjectTemplateMetadata, p *ClaimPolicy) {
+	p.name = c.field(path.Child("name"), metadata.Name, nameRules)
+	p.generateName = c.field(path.Child("generateName"), metadata.GenerateName, generateNameRules)
+	p.namespace = c.field(path.Child("namespace"), metadata.Namespace, namespaceRules)
+	p.labels = c.labels(path.Child("labels"), metadata.Labels)
+	p.annotations = c.annotations(path.Child("annotations"), metadata.Annotations)
+}
+
+func (c *compiler) labels(path *field.Path, labels map[string]string) map[string]string {
+	c.errs = append(c.errs, metav1validation.ValidateLabels(labels, path)...)
+	c.reserved(path, labels)
+	size := 0
+	for key, value := range labels {
+		size += len(key) + len(value)
+	}
+	if size > labelsBytesMax {
+		c.fault(field.TooLong(path, "", labelsBytesMax))
+	}
+	return maps.Clone(labels)
+}
+
+// annotations counts towards the bound on their size what is known before rendering.
+func (c *compiler) annotations(path *field.Path, annotations map[string]string) []keyedField {
+	c.reserved(path, annotations)
+	var fields []keyedField
+	size := 0
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		for _, reason := range validation.IsQualifiedName(strings.ToLower(key)) {
+			c.fault(field.Invalid(path, key, reason))
+		}
+		value := c.field(path.Key(key), annotations[key], annotationRules)
+		fields = append(fields, keyedField{key, value})
+		size += len(key)
+		if value.template != nil && value.template.compiled == nil {
+			size += len(annotations[key])
+		}
+	}
+	if size > annotationsBytesMax {
+		c.fault(field.TooLong(path, "", annotationsBytesMax))
+	}
+	return fields
+}
+
+func (c *compiler) reserved(path *field.Path, entries map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		if reservedKeys.Has(key) {
+			c.fault(field.Forbidden(path.Key(key), "Bursar sets it itself"))
+		}
+	}
+}
+
+func (c *compiler) consumer(path *field.Path, ref quotav1alpha1.ConsumerRef) consumerFields {
+	return consumerFields{
+		apiGroup:  c.field(path.Child("apiGroup"), ref.APIGroup, consumerAPIGroupRules),
+		kind:      c.field(path.Child("kind"), ref.Kind, consumerKindRules),
+		name:      c.field(path.Child("name"), ref.Name, consumerNameRules),
+		namespace: c.field(path.Child("namespace"), ref.Namespace, consumerNamespaceRules),
+	}
+}
+
+// requests wants 1 to 20 requests, each of another resource type. Amounts and types are fixed;
+// the values of dimensions may be templates.
+func (c *compiler) requests(path *field.Path, requests []quotav1alpha1.ResourceRequest) []requestFields {
+	switch {
+	case len(requests) == 0:
+		c.fault(field.Required(path, "a claim requests at least one resource type"))
+	case len(requests) > requestsMax:
+		c.fault(field.TooMany(path, len(requests), requestsMax))
+		return nil
+	}
+	seen := sets.New[string]()
+	var fields []requestFields
+	for i, request := range requests {
+		at := path.Index(i)
+		c.resourceType(at.Child("resourceType"), request.ResourceType, seen)
+		if request.Amount <= 0 {
+			c.fault(field.Invalid(at.Child("amount"), request.Amount, "must be greater than 0"))
+		}
+		fields = append(fields, requestFields{
+			resourceType: request.ResourceType,
+			amount:       request.Amount,
+			dimensions:   c.dimensions(at.Child("dimensions"), request.Dimensions),
+		})
+	}
+	return fields
+}
+
+func (c *compiler) resourceType(path *field.Path, resourceType string, seen sets.Set[string]) {
+	switch {
+	case resourceType == "":
+		c.fault(field.Required(path, "a request names a resource type"))
+	case strings.Contains(resourceType, "{{"):
+		c.fault(field.Invalid(path, resourceType, "may not be a template: the registration of a resource type is checked before there are objects"))
+	case seen.Has(resourceType):
+		c.fault(field.Duplicate(path, resourceType))
+	}
+	seen.Insert(resourceType)
+}
+
+func (c *compiler) dimensions(path *field.Path, dimensions map[string]string) []keyedField {
+	if len(dimensions) > dimensionsMax {
+		c.fault(field.TooMany(path, len(dimensions), dimensionsMax))
+		return nil
+	}
+	var fields []keyedField
+	for _, key := range slices.Sorted(maps.Keys(dimensions)) {
+		if len(key) > dimensionKeyBytesMax {
+			c.fault(field.Invalid(path, key, fmt.Sprintf("may not have a key of more than %d bytes", dimensionKeyBytesMax)))
+		}
+		fields = append(fields, keyedField{key, c.field(path.Key(key), dimensions[key], dimensionRules)})
+	}
+	return fields
+}

@@ -1,0 +1,117 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validation"
+	apipath "k8s.io/apimachinery/pkg/api/validation/path"
+	namevalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// templateField is a field of a claim template that may hold a Go template.
+type templateField struct {
+	path     string
+	template *textTemplate
+	rules    fieldRules
+}
+
+// fieldRules say which texts a field may have.
+type fieldRules struct {
+	// required means that the text may not be empty. Where it may, empty means absent.
+	required bool
+	// bytesMax is the length of the longest text.
+	bytesMax int
+	// check says what is wrong with a text that is not empty; nil if any text will do.
+	check func(string) []string
+}
+
+var (
+	nameRules              = fieldRules{bytesMax: nameBytesMax, check: isObjectName}
+	generateNameRules      = fieldRules{bytesMax: nameBytesMax, check: isNamePrefix}
+	namespaceRules         = fieldRules{bytesMax: nameBytesMax, check: namevalidation.IsDNS1123Label}
+	annotationRules        = fieldRules{bytesMax: annotationBytesMax}
+	consumerAPIGroupRules  = fieldRules{bytesMax: nameBytesMax, check: isObjectName}
+	consumerKindRules      = fieldRules{required: true, bytesMax: nameBytesMax, check: isKind}
+	consumerNameRules      = fieldRules{required: true, bytesMax: nameBytesMax, check: apipath.IsValidPathSegmentName}
+	consumerNamespaceRules = namespaceRules
+	dimensionRules         = fieldRules{bytesMax: nameBytesMax}
+)
+
+// isObjectName wants a DNS subdomain, which names of claims and API groups are.
+func isObjectName(name string) []string { return validation.NameIsDNSSubdomain(name, false) }
+
+// isNamePrefix wants what becomes a DNS subdomain once letters are added.
+func isNamePrefix(prefix string) []string { return validation.NameIsDNSSubdomain(prefix, true) }
+
+// isKind wants a kind as CustomResourceDefinitions do: a DNS label, but in any case.
+func isKind(kind string) []string { return namevalidation.IsDNS1035Label(strings.ToLower(kind)) }
+
+// compileField compiles the template of a field. A plain text is checked like a rendered one.
+func compileField(path *field.Path, source string, rules fieldRules) (templateField, field.ErrorList) {
+	f := templateField{path: path.String(), rules: rules}
+	if source == "" && rules.required {
+		return f, field.ErrorList{field.Required(path, "the claim cannot be made without it")}
+	}
+	if len(source) > templateBytesMax {
+		return f, field.ErrorList{field.TooLong(path, "", templateBytesMax)}
+	}
+	var faults []string
+	f.template, faults = compileTemplate(source)
+	if len(faults) == 0 && f.template.compiled == nil {
+		faults = f.faultsOf(source)
+	}
+	return f, invalid(path, source, faults)
+}
+
+// invalid returns an error for each fault of a field's source, or for the first of very many.
+func invalid(path *field.Path, source string, faults []string) field.ErrorList {
+	var errs field.ErrorList
+	for _, reason := range faults[:min(len(faults), faultsMax)] {
+		errs = append(errs, field.Invalid(path, excerpt(source), reason))
+	}
+	return errs
+}
+
+// excerpt shortens the source of a field to what an error can show.
+func excerpt(source string) string {
+	if len(source) <= excerptBytesMax {
+		return source
+	}
+	return strings.ToValidUTF8(source[:excerptBytesMax], "") + "..."
+}
+
+// render returns the text of the field, which is valid. The error names the field.
+func (f *templateField) render(variables map[string]any) (string, error) {
+	if f.template.compiled == nil {
+		return f.template.source, nil
+	}
+	text, err := f.template.execute(variables, f.rules.bytesMax)
+	if err != nil {
+		return "", fmt.Errorf("render %s %q: %w", f.path, excerpt(f.template.source), err)
+	}
+	if text == "" && f.rules.required {
+		return "", fmt.Errorf("render %s %q: the text is empty", f.path, excerpt(f.template.source))
+	}
+	if faults := f.faultsOf(text); len(faults) > 0 {
+		return "", fmt.Errorf("render %s %q: the text %q is not valid: %s", f.path, excerpt(f.template.source), text, strings.Join(faults, "; "))
+	}
+	return text, nil
+}
+
+// faultsOf says why the field may not have this text.
+func (f *templateField) faultsOf(text string) []string {
+	switch {
+	case text == "":
+		return nil
+	case len(text) > f.rules.bytesMax:
+		return []string{fmt.Sprintf("may not be longer than %d bytes", f.rules.bytesMax)}
+	case strings.ToValidUTF8(text, "") != text:
+		return []string{"is not valid UTF-8"}
+	case f.rules.check == nil:
+		return nil
+	default:
+		return f.rules.check(text)
+	}
+}

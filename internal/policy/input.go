@@ -1,0 +1,102 @@
+package policy
+
+// Input is what a policy sees of one request. Policies only read it.
+type Input struct {
+	// Object is the object under admission as decoded from JSON: maps, lists, strings, booleans,
+	// int64 and float64. Policies see it as trigger and as object.
+	Object map[string]any
+	// User is who makes the request. Policies see it as user.
+	User UserInfo
+	// RequestInfo is what is asked of the API server. Policies see it as requestInfo.
+	RequestInfo RequestInfo
+	// NamespaceObject is the namespace that the object is created in, in the same form as Object:
+	// its metadata at least. Policies see it as namespaceObject. It is nil for cluster-scoped
+	// objects, and then its fields are missing.
+	NamespaceObject map[string]any
+}
+
+// UserInfo is who makes a request, as the API server authenticated them.
+type UserInfo struct {
+	// Name (user.name) is unique among the users at one time, such as jane or
+	// system:serviceaccount:web:deployer.
+	Name string
+	// UID (user.uid) tells users apart who have the same name at different times. It may be empty.
+	UID string
+	// Groups (user.groups) are the groups that the user is in.
+	Groups []string
+	// Extra (user.extra) is what else the authenticator knows.
+	Extra map[string][]string
+}
+
+// RequestInfo is what is asked of the API server.
+type RequestInfo struct {
+	// Verb (requestInfo.verb) is the kind of request in lower case, such as create.
+	Verb string
+	// APIGroup (requestInfo.apiGroup) is the API group of the resource, empty for the core group.
+	APIGroup string
+	// APIVersion (requestInfo.apiVersion) is the version within the group, such as v1.
+	APIVersion string
+	// Resource (requestInfo.resource) is the plural resource name, such as configmaps.
+	Resource string
+	// Subresource (requestInfo.subresource) is empty for requests on the object itself.
+	Subresource string
+	// Namespace (requestInfo.namespace) is empty for cluster-scoped resources.
+	Namespace string
+	// Name (requestInfo.name) may be empty while a name is still to be generated.
+	Name string
+}
+
+// The variables of conditions and templates.
+const (
+	varTrigger     = "trigger"
+	varObject      = "object"
+	varUser        = "user"
+	varRequestInfo = "requestInfo"
+	varNamespace   = "namespaceObject"
+)
+
+// variableFields lists the variables, each with its fields, or nil if it can have any. It agrees
+// with [Input.variables].
+var variableFields = map[string][]string{
+	varTrigger:     nil,
+	varObject:      nil,
+	varUser:        {"name", "uid", "groups", "extra"},
+	varNamespace:   nil,
+	varRequestInfo: {"verb", "apiGroup", "apiVersion", "resource", "subresource", "namespace", "name"},
+}
+
+// variables is the input as conditions and templates see it.
+func (in *Input) variables() map[string]any {
+	extra := make(map[string]any, len(in.User.Extra))
+	for key, values := range in.User.Extra {
+		extra[key] = listOf(values)
+	}
+	return map[string]any{
+		varTrigger:   in.Object,
+		varObject:    in.Object,
+		varNamespace: in.NamespaceObject,
+		varUser: map[string]any{
+			"name":   in.User.Name,
+			"uid":    in.User.UID,
+			"groups": listOf(in.User.Groups),
+			"extra":  extra,
+		},
+		varRequestInfo: map[string]any{
+			"verb":        in.RequestInfo.Verb,
+			"apiGroup":    in.RequestInfo.APIGroup,
+			"apiVersion":  in.RequestInfo.APIVersion,
+			"resource":    in.RequestInfo.Resource,
+			"subresource": in.RequestInfo.Subresource,
+			"namespace":   in.RequestInfo.Namespace,
+			"name":        in.RequestInfo.Name,
+		},
+	}
+}
+
+func listOf(texts []string) []any {
+	list := make([]any, len(texts))
+	for i, text := range texts {
+		list[i] = text
+	}
+	return list
+}

@@ -1,0 +1,124 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// Render makes the claim that the policy asks of an object: kind, name, namespace, labels,
+// annotations and spec, all valid. The caller adds Bursar's own labels and annotations, and the
+// namespace where the template names none.
+//
+// Name wins over generateName. Without either, or where both render to nothing, generateName is
+// the policy's name and a dash. A generateName is not completed. spec.resourceRef is the object,
+// whatever the template says.
+//
+// The error names the first field that cannot be rendered, with the position in its template.
+func (p *ClaimPolicy) Render(in Input) (*quotav1alpha1.ResourceClaim, error) {
+	r := rendering{variables: in.variables()}
+	claim := &quotav1alpha1.ResourceClaim{
+		TypeMeta: metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        r.text(&p.name),
+			Namespace:   r.text(&p.namespace),
+			Labels:      maps.Clone(p.labels),
+			Annotations: r.annotations(p.annotations),
+		},
+		Spec: quotav1alpha1.ResourceClaimSpec{
+			ConsumerRef: quotav1alpha1.ConsumerRef{
+				APIGroup:  r.text(&p.consumer.apiGroup),
+				Kind:      r.text(&p.consumer.kind),
+				Name:      r.text(&p.consumer.name),
+				Namespace: r.text(&p.consumer.namespace),
+			},
+			Requests: r.requests(p.requests),
+		},
+	}
+	if claim.Name == "" {
+		claim.GenerateName = r.text(&p.generateName)
+		if claim.GenerateName == "" {
+			claim.GenerateName = p.defaultPrefix
+		}
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	reference, err := referenceTo(in.Object)
+	if err != nil {
+		return nil, fmt.Errorf("refer to the object: %w", err)
+	}
+	claim.Spec.ResourceRef = reference
+	return claim, nil
+}
+
+// referenceTo identifies an object by what it says of itself.
+func referenceTo(object map[string]any) (quotav1alpha1.UnversionedObjectReference, error) {
+	content := unstructured.Unstructured{Object: object}
+	group, err := schema.ParseGroupVersion(content.GetAPIVersion())
+	switch {
+	case err != nil:
+		return quotav1alpha1.UnversionedObjectReference{}, fmt.Errorf("its apiVersion cannot be read: %w", err)
+	case content.GetKind() == "":
+		return quotav1alpha1.UnversionedObjectReference{}, errors.New("it has no kind")
+	case content.GetName() == "":
+		return quotav1alpha1.UnversionedObjectReference{}, errors.New("it has no metadata.name")
+	}
+	return quotav1alpha1.UnversionedObjectReference{
+		APIGroup: group.Group, Kind: content.GetKind(), Name: content.GetName(), Namespace: content.GetNamespace(),
+	}, nil
+}
+
+// rendering renders fields up to the first that fails, and keeps its error.
+type rendering struct {
+	variables map[string]any
+	err       error
+}
+
+func (r *rendering) text(f *templateField) string {
+	if r.err != nil {
+		return ""
+	}
+	var text string
+	text, r.err = f.render(r.variables)
+	return text
+}
+
+func (r *rendering) entries(fields []keyedField) map[string]string {
+	if len(fields) == 0 {
+		return nil
+	}
+	entries := make(map[string]string, len(fields))
+	for i := range fields {
+		entries[fields[i].key] = r.text(&fields[i].value)
+	}
+	return entries
+}
+
+func (r *rendering) annotations(fields []keyedField) map[string]string {
+	entries := r.entries(fields)
+	size := 0
+	for key, value := range entries {
+		size += len(key) + len(value)
+	}
+	if r.err == nil && size > annotationsBytesMax {
+		r.err = fmt.Errorf("render the annotations: with their keys they are longer than %d bytes", annotationsBytesMax)
+	}
+	return entries
+}
+
+func (r *rendering) requests(fields []requestFields) []quotav1alpha1.ResourceRequest {
+	requests := make([]quotav1alpha1.ResourceRequest, len(fields))
+	for i, f := range fields {
+		requests[i] = quotav1alpha1.ResourceRequest{
+			ResourceType: f.resourceType, Amount: f.amount, Dimensions: r.entries(f.dimensions),
+		}
+	}
+	return requests
+}

@@ -1,0 +1,126 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"text/template"
+	"text/template/parse"
+)
+
+// templateName stands before the position in the errors of text/template.
+const templateName = "claim"
+
+// textTemplate is a compiled template. It is immutable and safe for concurrent use.
+type textTemplate struct {
+	source string
+	// compiled is nil if the source is a plain text.
+	compiled *template.Template
+}
+
+// compileTemplate takes a source of at most templateBytesMax. It returns every fault, each with its line and column; of faults in
+// the syntax only the first is found, and only its line is known. Columns count bytes from 1.
+func compileTemplate(source string) (*textTemplate, []string) {
+	if !strings.Contains(source, "{{") {
+		return &textTemplate{source: source}, nil
+	}
+	tree, trees, err := parseTemplate(source)
+	if err != nil {
+		return nil, []string{err.Error()}
+	}
+	added, faults := analyse(tree, trees)
+	if len(faults) > 0 {
+		reasons := make([]string, len(faults))
+		for i, f := range faults {
+			line, column := position(source, f.at)
+			reasons[i] = fmt.Sprintf("%d:%d: %s", line, column, f.reason)
+		}
+		return nil, reasons
+	}
+	compiled, err := template.New(templateName).Option("missingkey=error").
+		Funcs(implementations).Funcs(added).AddParseTree(templateName, tree)
+	if err != nil {
+		return nil, []string{err.Error()}
+	}
+	return &textTemplate{source: source, compiled: compiled}, nil
+}
+
+// parseTemplate returns a template's tree, and all trees with those of further templates that it
+// defines.
+func parseTemplate(source string) (*parse.Tree, map[string]*parse.Tree, error) {
+	tree := parse.New(templateName)
+	// The analysis knows which functions there are, and where in the line an unknown one is.
+	tree.Mode = parse.SkipFuncCheck
+	trees := map[string]*parse.Tree{}
+	if _, err := tree.Parse(source, "", "", trees); err != nil {
+		return nil, nil, syntaxError(err)
+	}
+	return tree, trees, nil
+}
+
+// syntaxError turns `template: claim:1: reason` into `line 1: reason`.
+func syntaxError(err error) error {
+	position, ok := strings.CutPrefix(err.Error(), "template: "+templateName+":")
+	if !ok {
+		return err
+	}
+	return errors.New("line " + position)
+}
+
+// position returns the line and column, counted from 1, of a byte offset.
+func position(source string, offset int) (line, column int) {
+	before := source[:min(max(offset, 0), len(source))]
+	return 1 + strings.Count(before, "\n"), len(before) - strings.LastIndex(before, "\n")
+}
+
+// execute renders the template, to at most bytesMax bytes.
+func (t *textTemplate) execute(variables map[string]any, bytesMax int) (string, error) {
+	out := boundedText{bytesMax: bytesMax}
+	if t.compiled == nil {
+		_, err := out.Write([]byte(t.source))
+		return t.source, err
+	}
+	if err := t.compiled.Execute(&out, variables); err != nil {
+		return "", executionError(err)
+	}
+	return out.String(), nil
+}
+
+// executionError keeps of an error of text/template the position and the reason. What lies between
+// shows the template as rewritten.
+func executionError(err error) error {
+	var execution template.ExecError
+	if !errors.As(err, &execution) {
+		return err
+	}
+	reason := execution.Err.Error()
+	var known *valueError
+	if errors.As(err, &known) {
+		reason = known.reason
+	} else if _, after, found := strings.Cut(reason, ": error calling "); found {
+		reason = after
+	}
+	var line, column int
+	if _, scanErr := fmt.Sscanf(err.Error(), "template: "+templateName+":%d:%d:", &line, &column); scanErr != nil {
+		return errors.New(reason)
+	}
+	return fmt.Errorf("%d:%d: %s", line, column+1, reason)
+}
+
+// boundedText collects what a template prints, and stops a template that prints too much.
+type boundedText struct {
+	strings.Builder
+	bytesMax int
+}
+
+func (b *boundedText) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.bytesMax {
+		return 0, fmt.Errorf("the text is longer than %d bytes", b.bytesMax)
+	}
+	return b.Builder.Write(p)
+}
+
+// WriteString is Write; without it the embedded Builder's, which knows no bound, would be used.
+func (b *boundedText) WriteString(s string) (int, error) {
+	return b.Write([]byte(s))
+}

@@ -1,0 +1,130 @@
+// Package protected knows which objects of the kinds that policies protect exist right now:
+// their names and UIDs, nothing else. It follows the API server with metadata-only watches, one
+// a kind, so it may lag by milliseconds; [Objects.Exists] asks the API server itself.
+package protected
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+)
+
+// Handler is told of objects that appear and vanish. It must return quickly.
+type Handler func(kind schema.GroupKind, uid types.UID)
+
+// Objects follows the objects of any number of kinds. It is safe for concurrent use.
+type Objects struct {
+	client   metadata.Interface
+	appeared []Handler
+	vanished []Handler
+
+	mu    sync.RWMutex
+	kinds map[schema.GroupKind]*kind
+}
+
+// New returns an Objects that follows no kind yet.
+func New(client metadata.Interface) *Objects {
+	return &Objects{client: client, kinds: map[schema.GroupKind]*kind{}}
+}
+
+// OnAppear registers f for objects that exist when their kind is first listed or are created
+// later. Register before the first call of Follow.
+func (o *Objects) OnAppear(f Handler) { o.appeared = append(o.appeared, f) }
+
+// OnVanish registers f for objects that were seen and are gone. A UID never comes back.
+func (o *Objects) OnVanish(f Handler) { o.vanished = append(o.vanished, f) }
+
+// Follow makes the kinds that are followed those given, each with the resource to watch it by.
+// Following ends with ctx.
+func (o *Objects) Follow(ctx context.Context, wanted map[schema.GroupKind]schema.GroupVersionResource) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for groupKind, k := range o.kinds {
+		if resource, ok := wanted[groupKind]; !ok || resource != k.resource {
+			k.stop()
+			delete(o.kinds, groupKind)
+		}
+	}
+	for groupKind, resource := range wanted {
+		if o.kinds[groupKind] == nil {
+			o.kinds[groupKind] = o.start(ctx, groupKind, resource)
+		}
+	}
+}
+
+// WaitForSync waits until the objects of a followed kind have been listed once.
+func (o *Objects) WaitForSync(ctx context.Context, groupKind schema.GroupKind) error {
+	k := o.kind(groupKind)
+	if k == nil {
+		return fmt.Errorf("objects of kind %s are not followed", groupKind)
+	}
+	select {
+	case <-k.synced:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the list of %s: %w", k.resource, ctx.Err())
+	}
+}
+
+// UIDOf returns the UID of the object of that name, if one was seen.
+func (o *Objects) UIDOf(groupKind schema.GroupKind, name types.NamespacedName) (types.UID, bool) {
+	k := o.kind(groupKind)
+	if k == nil {
+		return "", false
+	}
+	return k.uidOf(name)
+}
+
+// Presence is what is known about one object.
+type Presence int
+
+const (
+	// Unknown: the kind is not followed, or has not been listed yet.
+	Unknown Presence = iota
+	// Present: the object exists.
+	Present
+	// Absent: the object is not among those seen. It may be too new to be.
+	Absent
+)
+
+// Presence tells whether the object with that UID exists, as far as is known.
+func (o *Objects) Presence(groupKind schema.GroupKind, uid types.UID) Presence {
+	k := o.kind(groupKind)
+	if k == nil {
+		return Unknown
+	}
+	return k.presence(uid)
+}
+
+// Exists asks the API server whether the object of that name exists with that UID. An empty
+// uid stands for any. A kind that is not served has no objects.
+func (o *Objects) Exists(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName, uid types.UID) (bool, error) {
+	object, err := o.client.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look up %s %s: %w", resource.Resource, name, err)
+	}
+	return uid == "" || object.UID == uid, nil
+}
+
+func (o *Objects) kind(groupKind schema.GroupKind) *kind {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.kinds[groupKind]
+}
+
+// ReportGone tells that the object of that name and UID was found not to exist any more, for
+// when the watch is behind.
+func (o *Objects) ReportGone(groupKind schema.GroupKind, name types.NamespacedName, uid types.UID) {
+	if k := o.kind(groupKind); k != nil && k.drop(name, uid) {
+		tell(o.vanished, groupKind, uid)
+	}
+}

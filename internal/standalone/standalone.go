@@ -1,0 +1,152 @@
+// Package standalone runs a whole Bursar in one process: the control plane, and the operator
+// pointed at it.
+package standalone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/bursar/bursar/internal/controlplane"
+	"github.com/bursar/bursar/internal/operator"
+)
+
+// Options say how a standalone Bursar runs.
+type Options struct {
+	DataDir string
+	Listen  string
+	Etcd    controlplane.ExternalEtcd
+	// Out receives what is being done, in plain lines. Default: nothing is said.
+	Out io.Writer
+	// Log receives what goes wrong. Default: nothing is logged.
+	Log logr.Logger
+}
+
+// Server is a running standalone Bursar.
+type Server struct {
+	*controlplane.ControlPlane
+	operatorDone chan error
+	stop         context.CancelFunc
+}
+
+// Start starts a standalone Bursar and returns once quota is enforced. It runs until ctx ends
+// or a part of it fails; see Wait.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	say := func(format string, args ...any) {
+		if o.Out != nil {
+			fmt.Fprintf(o.Out, "bursar: "+format+"\n", args...)
+		}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	ready := &readiness{}
+	plane, err := controlplane.Start(ctx, controlplane.Options{
+		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Say: say, ReadyChecks: []healthz.HealthChecker{ready},
+	})
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	s := &Server{ControlPlane: plane, operatorDone: make(chan error, 1), stop: stop}
+	say("starting enforcement")
+	op, err := operator.New(operator.Options{
+		Config: plane.Config(), Username: controlplane.OperatorUser, InstallCRDs: true, Log: o.Log,
+	})
+	if err == nil {
+		go func() { s.operatorDone <- op.Run(ctx) }()
+		ready.set(op)
+		err = s.waitReady(ctx)
+	}
+	if err != nil {
+		stop()
+		_ = plane.Wait()
+		return nil, err
+	}
+	say("ready, the admin kubeconfig is %s", plane.AdminKubeconfigPath())
+	return s, nil
+}
+
+// waitReady waits until the server says so itself, in the way that its users ask.
+func (s *Server) waitReady(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(s.Config())
+	if err != nil {
+		return fmt.Errorf("make a client for the API server: %w", err)
+	}
+	const poll, patience = 20 * time.Millisecond, 5 * time.Minute
+	var last []byte
+	err = wait.PollUntilContextTimeout(ctx, poll, patience, true, func(ctx context.Context) (bool, error) {
+		select {
+		case err := <-s.operatorDone:
+			s.operatorDone <- err
+			return false, fmt.Errorf("the operator ended: %w", err)
+		default:
+		}
+		var err error
+		last, err = client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		return err == nil, nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return fmt.Errorf("the server was not ready after %s: %s", patience, last)
+	}
+	return err
+}
+
+// Wait returns once everything has stopped, with the error that stopped it, if any.
+func (s *Server) Wait() error {
+	operatorErr := make(chan error, 1)
+	go func() {
+		err := <-s.operatorDone
+		s.stop() // without the operator nothing is enforced
+		operatorErr <- err
+	}()
+	err := s.ControlPlane.Wait()
+	s.stop()
+	return errors.Join(err, <-operatorErr)
+}
+
+// readiness is the part of /readyz that says whether quota is enforced.
+type readiness struct {
+	mu       sync.Mutex
+	operator *operator.Operator
+}
+
+func (r *readiness) set(o *operator.Operator) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.operator = o
+}
+
+// Name implements [healthz.HealthChecker].
+func (r *readiness) Name() string { return "quota-enforcement" }
+
+// Check implements [healthz.HealthChecker].
+func (r *readiness) Check(*http.Request) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.operator == nil {
+		return errors.New("enforcement has not started")
+	}
+	return r.operator.Ready()
+}
+
+// DefaultDataDir is where a server keeps its data unless told otherwise.
+func DefaultDataDir() (string, error) {
+	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
+		return filepath.Join(dir, "bursar"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("find a place for the data, give one with --data-dir: %w", err)
+	}
+	return filepath.Join(home, ".local", "share", "bursar"), nil
+}

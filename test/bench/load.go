@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// result is what one measurement came to.
+type result struct {
+	count    int
+	failures int
+	elapsed  time.Duration
+	p50, p99 time.Duration
+	// cpuEach is the server's processor time for each operation.
+	cpuEach time.Duration
+	// failure is one of the failures, if there were any.
+	failure error
+}
+
+func (r result) perSecond() float64 { return float64(r.count) / r.elapsed.Seconds() }
+
+func (r result) String() string {
+	text := fmt.Sprintf("%7.0f/s  p50 %8s  p99 %8s  server CPU %8s each", r.perSecond(), round(r.p50), round(r.p99), round(r.cpuEach))
+	if r.failures > 0 {
+		text += fmt.Sprintf("  (%d failed: %v)", r.failures, r.failure)
+	}
+	return text
+}
+
+func round(d time.Duration) time.Duration {
+	if d > 10*time.Millisecond {
+		return d.Round(100 * time.Microsecond)
+	}
+	return d.Round(10 * time.Microsecond)
+}
+
+// load runs operate in a closed loop in each of the clients until duration has passed or, if
+// most is not zero, until that many operations were started. Each operation gets the number of
+// its client and a number of its own.
+func (b *bench) load(ctx context.Context, clients int, most int, operate func(ctx context.Context, client, n int) error) result {
+	var started atomic.Int64
+	var mu sync.Mutex
+	var r result
+	var latencies []time.Duration
+	begin, cpu := time.Now(), b.server.cpu()
+	var group sync.WaitGroup
+	for client := range clients {
+		group.Go(func() {
+			var own []time.Duration
+			for ctx.Err() == nil {
+				n := int(started.Add(1)) - 1
+				if most > 0 && n >= most || most == 0 && time.Since(begin) >= b.duration {
+					break
+				}
+				at := time.Now()
+				if err := operate(ctx, client, n); err != nil {
+					mu.Lock()
+					r.failures++
+					r.failure = err
+					mu.Unlock()
+					continue
+				}
+				own = append(own, time.Since(at))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			latencies = append(latencies, own...)
+		})
+	}
+	group.Wait()
+	r.elapsed = time.Since(begin)
+	r.count = len(latencies)
+	if r.count > 0 {
+		slices.Sort(latencies)
+		r.p50, r.p99 = latencies[r.count/2], latencies[r.count*99/100]
+		r.cpuEach = (b.server.cpu() - cpu) / time.Duration(r.count)
+	}
+	return r
+}

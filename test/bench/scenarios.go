@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// bench is one run of all measurements.
+type bench struct {
+	clients  []int
+	existing []int
+	duration time.Duration
+
+	server *server
+	client client.WithWatch
+	serial int
+}
+
+func (b *bench) run(ctx context.Context) error {
+	var err error
+	if b.client, err = client.NewWithWatch(b.server.client(), client.Options{Scheme: newScheme()}); err != nil {
+		return err
+	}
+	if err := b.setUp(ctx); err != nil {
+		return err
+	}
+	for _, existing := range b.existing {
+		if err := b.fill(ctx, existing); err != nil {
+			return err
+		}
+		count, err := b.claimCount(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("\n%d claims exist, %d MiB resident\n", count, b.server.memory())
+		for _, clients := range b.clients {
+			if err := b.compare(ctx, clients); err != nil {
+				return err
+			}
+		}
+	}
+	return b.measureRelease(ctx)
+}
+
+// compare measures creates side by side, with one number of clients.
+func (b *bench) compare(ctx context.Context, clients int) error {
+	connections, err := b.connect(clients)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("  %d client(s)\n", clients)
+	for _, m := range []struct {
+		name    string
+		operate func(ctx context.Context, client, n int) error
+	}{
+		{"unprotected create", b.creator(connections, unprotected)},
+		{"protected create", b.creator(connections, plenty)},
+		{"denial", b.denied(connections)},
+		{"direct claim to Granted", b.directClaim},
+	} {
+		fmt.Printf("    %-24s %s\n", m.name, b.load(ctx, clients, 0, m.operate))
+		if err := b.settle(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) connect(clients int) ([]kubernetes.Interface, error) {
+	connections := make([]kubernetes.Interface, clients)
+	for i := range connections {
+		var err error
+		if connections[i], err = kubernetes.NewForConfig(b.server.client()); err != nil {
+			return nil, err
+		}
+		if _, err := connections[i].Discovery().ServerVersion(); err != nil {
+			return nil, err
+		}
+	}
+	return connections, nil
+}
+
+// creator creates ConfigMaps in a namespace, each under a name of its own.
+func (b *bench) creator(connections []kubernetes.Interface, namespace string) func(context.Context, int, int) error {
+	b.serial++
+	serial := b.serial
+	return func(ctx context.Context, client, n int) error {
+		_, err := connections[client].CoreV1().ConfigMaps(namespace).Create(ctx, configMap(fmt.Sprintf("c%d-%d", serial, n)), metav1.CreateOptions{})
+		return err
+	}
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"counted": "true"}},
+		Data:       map[string]string{"key": "value"},
+	}
+}
+
+// denied creates what must be refused.
+func (b *bench) denied(connections []kubernetes.Interface) func(context.Context, int, int) error {
+	create := b.creator(connections, nothing)
+	return func(ctx context.Context, client, n int) error {
+		err := create(ctx, client, n)
+		if err == nil {
+			return fmt.Errorf("created without quota")
+		}
+		if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota") {
+			return nil
+		}
+		return err
+	}
+}
+
+// directClaim creates a claim and waits until it says Granted.
+func (b *bench) directClaim(ctx context.Context, _, n int) error {
+	claim := &quotav1alpha1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "direct-", Namespace: plenty},
+		Spec: quotav1alpha1.ResourceClaimSpec{
+			ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Namespace", Name: plenty},
+			ResourceRef: quotav1alpha1.UnversionedObjectReference{Kind: "ConfigMap", Name: fmt.Sprint(n), Namespace: plenty},
+			Requests:    []quotav1alpha1.ResourceRequest{{ResourceType: resourceType, Amount: 1}},
+		},
+	}
+	if err := b.client.Create(ctx, claim); err != nil {
+		return err
+	}
+	return wait.PollUntilContextTimeout(ctx, time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		if err := b.client.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+			return false, err
+		}
+		return apimeta.IsStatusConditionTrue(claim.Status.Conditions, quotav1alpha1.ConditionGranted), nil
+	})
+}
+
+// fill creates protected ConfigMaps until that many claims exist.
+func (b *bench) fill(ctx context.Context, wanted int) error {
+	count, err := b.claimCount(ctx)
+	if err != nil || count >= wanted {
+		return err
+	}
+	const clients = 16
+	connections, err := b.connect(clients)
+	if err != nil {
+		return err
+	}
+	r := b.load(ctx, clients, wanted-count, b.creator(connections, plenty))
+	if r.failures > 0 {
+		return fmt.Errorf("fill up to %d claims: %w", wanted, r.failure)
+	}
+	return b.settle(ctx)
+}
+
+// claimCount is how many claims exist.
+func (b *bench) claimCount(ctx context.Context) (int, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(quotav1alpha1.GroupVersion.WithKind("ResourceClaimList"))
+	if err := b.client.List(ctx, list, client.Limit(1)); err != nil {
+		return 0, err
+	}
+	count := len(list.Items)
+	if list.RemainingItemCount != nil {
+		count += int(*list.RemainingItemCount)
+	}
+	return count, nil
+}
+
+// settle waits until what was created is in the books and nothing is in flight, so that one
+// measurement does not pay for the one before.
+func (b *bench) settle(ctx context.Context) error {
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		list := &quotav1alpha1.ConsumerLedgerList{}
+		if err := b.client.List(ctx, list); err != nil {
+			return false, err
+		}
+		for _, ledger := range list.Items {
+			if len(ledger.Spec.Reservations) > 0 || len(ledger.Spec.Released) > 0 {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+const (
+	resourceType = "bench/configmaps"
+	systemSpace  = "bursar-system"
+	// Namespaces are the consumers: plenty has room for everything, none for nothing, and
+	// unprotected belongs to nobody.
+	plenty      = "plenty"
+	nothing     = "nothing"
+	narrow      = "narrow"
+	unprotected = "unprotected"
+
+	narrowLimit = 20
+)
+
+func newScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	if err := scheme.AddToScheme(s); err != nil {
+		panic(err)
+	}
+	if err := quotav1alpha1.AddToScheme(s); err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// setUp declares what the measurements need: ConfigMaps labelled counted=true are charged to
+// their namespace.
+func (b *bench) setUp(ctx context.Context) error {
+	objects := []client.Object{
+		&quotav1alpha1.ResourceRegistration{
+			ObjectMeta: metav1.ObjectMeta{Name: "configmaps"},
+			Spec: quotav1alpha1.ResourceRegistrationSpec{
+				ResourceType:         resourceType,
+				Type:                 quotav1alpha1.RegistrationTypeEntity,
+				ConsumerTypeRef:      quotav1alpha1.ConsumerTypeRef{Kind: "Namespace"},
+				BaseUnit:             "config map",
+				DisplayUnit:          "config map",
+				UnitConversionFactor: 1,
+				ClaimingResources:    []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}},
+			},
+		},
+		&quotav1alpha1.ClaimCreationPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: "configmaps"},
+			Spec: quotav1alpha1.ClaimCreationPolicySpec{
+				Trigger: quotav1alpha1.ClaimTrigger{
+					Resource: quotav1alpha1.ClaimTriggerResource{APIVersion: "v1", Kind: "ConfigMap"},
+					Conditions: []quotav1alpha1.ConditionExpression{{
+						Expression: `has(trigger.metadata.labels) && "counted" in trigger.metadata.labels`,
+					}},
+				},
+				Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
+					Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: "configmap-{{.trigger.metadata.name}}"},
+					Spec: quotav1alpha1.ResourceClaimTemplateSpec{
+						ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Namespace", Name: "{{.trigger.metadata.namespace}}"},
+						Requests:    []quotav1alpha1.ResourceRequest{{ResourceType: resourceType, Amount: 1}},
+					},
+				}},
+			},
+		},
+	}
+	for name, limit := range map[string]int64{plenty: 10_000_000, nothing: 0, narrow: narrowLimit} {
+		objects = append(objects, &quotav1alpha1.ResourceGrant{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: systemSpace},
+			Spec: quotav1alpha1.ResourceGrantSpec{
+				ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Namespace", Name: name},
+				Allowances: []quotav1alpha1.Allowance{{
+					ResourceType: resourceType, Buckets: []quotav1alpha1.Bucket{{Amount: limit}},
+				}},
+			},
+		})
+	}
+	for _, name := range []string{plenty, nothing, narrow, unprotected} {
+		if err := b.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			return err
+		}
+	}
+	for _, object := range objects {
+		if err := b.client.Create(ctx, object); err != nil {
+			return fmt.Errorf("create %s: %w", object.GetName(), err)
+		}
+	}
+	return b.waitUsable(ctx, objects)
+}
+
+// waitUsable waits until every object says that it is in effect.
+func (b *bench) waitUsable(ctx context.Context, objects []client.Object) error {
+	for _, object := range objects {
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+			if err := b.client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+				return false, err
+			}
+			switch object := object.(type) {
+			case *quotav1alpha1.ResourceRegistration:
+				return apimeta.IsStatusConditionTrue(object.Status.Conditions, quotav1alpha1.ConditionActive), nil
+			case *quotav1alpha1.ResourceGrant:
+				return apimeta.IsStatusConditionTrue(object.Status.Conditions, quotav1alpha1.ConditionActive), nil
+			case *quotav1alpha1.ClaimCreationPolicy:
+				return apimeta.IsStatusConditionTrue(object.Status.Conditions, quotav1alpha1.ConditionReady), nil
+			}
+			return true, nil
+		})
+		if err != nil {
+			return fmt.Errorf("wait for %s to be in effect: %w", object.GetName(), err)
+		}
+	}
+	return nil
+}

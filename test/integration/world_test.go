@@ -1,0 +1,276 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// soon bounds every wait for something that should happen at once; it is generous because
+// tests run beside each other under the race detector.
+const soon = 30 * time.Second
+
+// world is a namespace of its own with a resource type of its own, of which the namespace is
+// the consumer. By default each ConfigMap in it uses up one.
+type world struct {
+	*testing.T
+	ctx  context.Context
+	name string
+}
+
+// resourceType is the world's own resource type.
+func (w *world) resourceType() string { return w.name + "/configmaps" }
+
+// consumer is the world's namespace, as a consumer.
+func (w *world) consumer() quotav1alpha1.ConsumerRef {
+	return quotav1alpha1.ConsumerRef{Kind: "Namespace", Name: w.name}
+}
+
+var notNameCharacters = regexp.MustCompile(`[^a-z0-9]+`)
+
+// newWorld makes a world with a registration, a namespace and nothing else.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	name := strings.Trim(notNameCharacters.ReplaceAllString(strings.ToLower(t.Name()), "-"), "-")
+	w := &world{T: t, ctx: t.Context(), name: name}
+	w.mustCreate(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	w.mustCreate(w.registration(w.resourceType(), "Namespace"))
+	w.waitCondition(&quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: registrationName(w.resourceType())}},
+		quotav1alpha1.ConditionActive, metav1.ConditionTrue)
+	return w
+}
+
+// newProtectedWorld makes a world in which ConfigMaps are protected, with that limit.
+func newProtectedWorld(t *testing.T, limit int64) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.grant("base", limit)
+	w.policy(w.name, nil)
+	return w
+}
+
+func registrationName(resourceType string) string {
+	return strings.Trim(notNameCharacters.ReplaceAllString(resourceType, "-"), "-")
+}
+
+func (w *world) registration(resourceType, consumerKind string) *quotav1alpha1.ResourceRegistration {
+	return &quotav1alpha1.ResourceRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: registrationName(resourceType)},
+		Spec: quotav1alpha1.ResourceRegistrationSpec{
+			ResourceType:         resourceType,
+			Type:                 quotav1alpha1.RegistrationTypeEntity,
+			ConsumerTypeRef:      quotav1alpha1.ConsumerTypeRef{Kind: consumerKind},
+			BaseUnit:             "map",
+			DisplayUnit:          "map",
+			UnitConversionFactor: 1,
+			ClaimingResources:    []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}},
+		},
+	}
+}
+
+// grant gives the world's consumer that much of its resource type and waits until it may be used.
+func (w *world) grant(name string, amount int64) *quotav1alpha1.ResourceGrant {
+	w.Helper()
+	return w.grantTypes(name, map[string]int64{w.resourceType(): amount})
+}
+
+func (w *world) grantTypes(name string, amounts map[string]int64) *quotav1alpha1.ResourceGrant {
+	w.Helper()
+	grant := &quotav1alpha1.ResourceGrant{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.name},
+		Spec:       quotav1alpha1.ResourceGrantSpec{ConsumerRef: w.consumer()},
+	}
+	for resourceType, amount := range amounts {
+		grant.Spec.Allowances = append(grant.Spec.Allowances, quotav1alpha1.Allowance{
+			ResourceType: resourceType, Buckets: []quotav1alpha1.Bucket{{Amount: amount}},
+		})
+	}
+	w.mustCreate(grant)
+	w.waitCondition(grant, quotav1alpha1.ConditionActive, metav1.ConditionTrue)
+	return grant
+}
+
+// policy protects the ConfigMaps of the world and waits until it is in effect. change may alter
+// it first.
+func (w *world) policy(name string, change func(*quotav1alpha1.ClaimCreationPolicy)) *quotav1alpha1.ClaimCreationPolicy {
+	w.Helper()
+	policy := w.newPolicy(name)
+	if change != nil {
+		change(policy)
+	}
+	w.mustCreate(policy)
+	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionTrue)
+	return policy
+}
+
+func (w *world) newPolicy(name string) *quotav1alpha1.ClaimCreationPolicy {
+	return &quotav1alpha1.ClaimCreationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: quotav1alpha1.ClaimCreationPolicySpec{
+			Trigger: quotav1alpha1.ClaimTrigger{
+				Resource:   quotav1alpha1.ClaimTriggerResource{APIVersion: "v1", Kind: "ConfigMap"},
+				Conditions: []quotav1alpha1.ConditionExpression{{Expression: fmt.Sprintf("trigger.metadata.namespace == %q", w.name)}},
+			},
+			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
+				Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: name + "-{{.trigger.metadata.name}}"},
+				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
+					ConsumerRef: w.consumer(),
+					Requests:    []quotav1alpha1.ResourceRequest{{ResourceType: w.resourceType(), Amount: 1}},
+				},
+			}},
+		},
+	}
+}
+
+func (w *world) configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.name}}
+}
+
+// claim is one that a service makes directly.
+func (w *world) claim(name string, amount int64) *quotav1alpha1.ResourceClaim {
+	return &quotav1alpha1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.name},
+		Spec: quotav1alpha1.ResourceClaimSpec{
+			ConsumerRef: w.consumer(),
+			ResourceRef: quotav1alpha1.UnversionedObjectReference{Kind: "ConfigMap", Name: name, Namespace: w.name},
+			Requests:    []quotav1alpha1.ResourceRequest{{ResourceType: w.resourceType(), Amount: amount}},
+		},
+	}
+}
+
+// mustCreate creates an object and deletes it when the test ends.
+func (w *world) mustCreate(object client.Object) {
+	w.Helper()
+	if err := admin.Create(w.ctx, object); err != nil {
+		w.Fatalf("create %T %s: %v", object, object.GetName(), err)
+	}
+	w.cleanUp(object)
+}
+
+func (w *world) cleanUp(object client.Object) {
+	w.Cleanup(func() {
+		err := admin.Delete(context.Background(), object)
+		if err != nil && !apierrors.IsNotFound(err) {
+			w.Errorf("delete %T %s: %v", object, object.GetName(), err)
+		}
+	})
+}
+
+func (w *world) mustDelete(object client.Object) {
+	w.Helper()
+	if err := admin.Delete(w.ctx, object); err != nil {
+		w.Fatalf("delete %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// wantExceeded creates an object that must be refused for lack of quota, and returns the message.
+func (w *world) wantExceeded(object client.Object, options ...client.CreateOption) string {
+	w.Helper()
+	err := admin.Create(w.ctx, object, options...)
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
+		w.Fatalf("create %T %s: got %v, want it to be forbidden because quota is exceeded", object, object.GetName(), err)
+	}
+	return err.Error()
+}
+
+// eventually waits until check returns nil.
+func (w *world) eventually(within time.Duration, check func() error) {
+	w.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(w.ctx, 10*time.Millisecond, within, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		w.Fatalf("after %s: %v", within, last)
+	}
+}
+
+// waitCondition waits until an object's condition has that status, and leaves the object as read.
+func (w *world) waitCondition(object client.Object, conditionType string, status metav1.ConditionStatus) metav1.Condition {
+	w.Helper()
+	var found metav1.Condition
+	w.eventually(soon, func() error {
+		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		condition := apimeta.FindStatusCondition(conditionsOf(object), conditionType)
+		if condition == nil || condition.Status != status || condition.ObservedGeneration != object.GetGeneration() {
+			return fmt.Errorf("condition %s of %T %s is %+v, want %s", conditionType, object, object.GetName(), condition, status)
+		}
+		found = *condition
+		return nil
+	})
+	return found
+}
+
+func conditionsOf(object client.Object) []metav1.Condition {
+	switch object := object.(type) {
+	case *quotav1alpha1.ResourceRegistration:
+		return object.Status.Conditions
+	case *quotav1alpha1.ResourceGrant:
+		return object.Status.Conditions
+	case *quotav1alpha1.ResourceClaim:
+		return object.Status.Conditions
+	case *quotav1alpha1.ClaimCreationPolicy:
+		return object.Status.Conditions
+	}
+	panic(fmt.Sprintf("%T has no conditions", object))
+}
+
+// bucket returns the bucket of the world's consumer and resource type.
+func (w *world) bucket() (*quotav1alpha1.AllowanceBucket, error) {
+	return bucketOf(w.ctx, w.consumer(), w.resourceType())
+}
+
+func bucketOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType string) (*quotav1alpha1.AllowanceBucket, error) {
+	var list quotav1alpha1.AllowanceBucketList
+	if err := admin.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if list.Items[i].Spec.ConsumerRef == consumer && list.Items[i].Spec.ResourceType == resourceType {
+			return &list.Items[i], nil
+		}
+	}
+	return nil, fmt.Errorf("no bucket of %s for %s %s", resourceType, consumer.Kind, consumer.Name)
+}
+
+// wantBucket waits until the bucket shows these numbers.
+func (w *world) wantBucket(limit, allocated, available int64, claims int32) {
+	w.Helper()
+	w.eventually(soon, func() error {
+		bucket, err := w.bucket()
+		if err != nil {
+			return err
+		}
+		s := bucket.Status
+		if s.Limit != limit || s.Allocated != allocated || s.Available != available || s.ClaimCount != claims {
+			return fmt.Errorf("the bucket has limit %d, allocated %d, available %d, claims %d; want %d, %d, %d, %d",
+				s.Limit, s.Allocated, s.Available, s.ClaimCount, limit, allocated, available, claims)
+		}
+		return nil
+	})
+}
+
+// claims returns the claims of the world's consumer, in all namespaces.
+func (w *world) claims() []quotav1alpha1.ResourceClaim {
+	w.Helper()
+	var list quotav1alpha1.ResourceClaimList
+	if err := admin.List(w.ctx, &list, client.MatchingFields{"spec.consumerRef.kind": "Namespace", "spec.consumerRef.name": w.name}); err != nil {
+		w.Fatalf("list claims: %v", err)
+	}
+	return list.Items
+}

@@ -1,0 +1,134 @@
+// Package process runs the bursar binary for tests, as a user would.
+package process
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// startTimeout bounds how long a server may take to be ready. It is generous, because other
+// tests run beside it.
+const startTimeout = 2 * time.Minute
+
+// Build builds the binary once for all tests of a process and returns its path.
+var Build = sync.OnceValues(func() (string, error) {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "bursar-test-")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "bursar")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/bursar")
+	build.Dir = strings.TrimSpace(string(root))
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build bursar: %w\n%s", err, output)
+	}
+	return binary, nil
+})
+
+// Server is a running `bursar standalone`.
+type Server struct {
+	t       testing.TB
+	command *exec.Cmd
+	ended   chan struct{}
+	dir     string
+	mu      sync.Mutex
+	output  []string
+}
+
+// Start starts a server on a data directory and waits until it says that it is ready.
+func Start(t testing.TB, dir string, arguments ...string) *Server {
+	t.Helper()
+	binary, err := Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	arguments = append([]string{"standalone", "--data-dir", dir, "--listen", "127.0.0.1:0"}, arguments...)
+	s := &Server{t: t, dir: dir, ended: make(chan struct{}), command: exec.Command(binary, arguments...)}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.command.Stdout, s.command.Stderr = writer, writer
+	if err := s.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = writer.Close()
+	ready := make(chan struct{})
+	go s.read(reader, ready)
+	go func() {
+		_ = s.command.Wait()
+		close(s.ended)
+	}()
+	t.Cleanup(s.Kill)
+	select {
+	case <-ready:
+	case <-s.ended:
+		t.Fatalf("the server ended before it was ready:\n%s", s.Output())
+	case <-time.After(startTimeout):
+		t.Fatalf("the server was not ready after %s:\n%s", startTimeout, s.Output())
+	}
+	return s
+}
+
+func (s *Server) read(reader *os.File, ready chan struct{}) {
+	lines := bufio.NewScanner(reader)
+	isReady := false
+	for lines.Scan() {
+		s.mu.Lock()
+		s.output = append(s.output, lines.Text())
+		s.mu.Unlock()
+		if !isReady && strings.Contains(lines.Text(), "admin.kubeconfig") && strings.Contains(lines.Text(), "ready") {
+			isReady = true
+			close(ready)
+		}
+	}
+}
+
+// Output is what the server has printed so far.
+func (s *Server) Output() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.output, "\n")
+}
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (s *Server) Kubeconfig() string { return filepath.Join(s.dir, "admin.kubeconfig") }
+
+// Config reaches the server as its administrator.
+func (s *Server) Config() *rest.Config {
+	s.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	config.QPS = -1
+	return config
+}
+
+// Kill ends the server as a power cut would, and waits until it is gone.
+func (s *Server) Kill() {
+	_ = s.command.Process.Kill()
+	<-s.ended
+}
+
+// Stop asks the server to end, waits until it has, and returns its exit code.
+func (s *Server) Stop() int {
+	_ = s.command.Process.Signal(syscall.SIGTERM)
+	<-s.ended
+	return s.command.ProcessState.ExitCode()
+}
