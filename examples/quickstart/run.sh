@@ -47,7 +47,7 @@ printf '$ bursar standalone --data-dir %s --listen 127.0.0.1:0 &\n' "$data"
 server=$!
 until [[ -s "$KUBECONFIG" ]] && kubectl get --raw /readyz >/dev/null 2>&1; do
   kill -0 "$server" 2>/dev/null || { echo "quickstart: the server did not start" >&2; exit 1; }
-  read -rt 0.1 <> <(:) || true
+  sleep 0.1
 done
 
 say "The platform's own kinds, what counts, and what uses it up:"
@@ -70,7 +70,7 @@ run_denied create -f "$here/project-data.yaml"
 
 say "What acme has, and what it uses:"
 until kubectl get allowancebuckets -n bursar-system -o jsonpath='{.items[*].status.allocated}' | grep -qw 2; do
-  read -rt 0.1 <> <(:) || true
+  sleep 0.1
 done
 run get allowancebuckets -n bursar-system
 

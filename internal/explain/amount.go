@@ -39,7 +39,7 @@ func Amount(amount ledger.Amount, r *catalog.Registration) string {
 // case are; symbols such as GiB, TB or vCPU are not.
 func unit(number, name string) string {
 	isWord := len(name) > 2 && !strings.HasSuffix(name, "s") &&
-		strings.IndexFunc(name, func(r rune) bool { return !unicode.IsLower(r) }) < 0
+		strings.IndexFunc(name, func(r rune) bool { return r != ' ' && !unicode.IsLower(r) }) < 0
 	if number == "1" || !isWord {
 		return name
 	}

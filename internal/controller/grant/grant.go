@@ -62,7 +62,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		GenericFunc: func(ctx context.Context, _ event.TypedGenericEvent[client.Object], q queue) { r.enqueueAll(ctx, q) },
 	}
 	given := handler.TypedFuncs[quotav1alpha1.ConsumerRef, quotav1alpha1.ConsumerRef]{
-		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[quotav1alpha1.ConsumerRef], q queue) { q.Add(e.Object) },
+		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[quotav1alpha1.ConsumerRef], q queue) {
+			q.Add(e.Object)
+		},
 	}
 	return builder.TypedControllerManagedBy[quotav1alpha1.ConsumerRef](mgr).
 		Named("grant").

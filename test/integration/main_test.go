@@ -1,0 +1,85 @@
+// Package integration drives a real standalone server, started in this process, as its users
+// would, and asserts what they would notice.
+package integration
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/go-logr/logr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/standalone"
+)
+
+// admin talks to the server as its administrator, without a cache.
+var admin client.Client
+
+// adminConfig reaches the server as its administrator.
+var adminConfig *rest.Config
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		return
+	}
+	os.Exit(run(m))
+}
+
+// run starts the server that all tests share.
+func run(m *testing.M) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	dir, err := os.MkdirTemp("", "bursar-integration-")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // best effort
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	server, err := standalone.Start(ctx, standalone.Options{DataDir: dir, Listen: "127.0.0.1:0", Log: logr.Discard()})
+	if err != nil {
+		cancel()
+		return fail(err)
+	}
+	if admin, err = connect(server); err != nil {
+		cancel()
+		return fail(err)
+	}
+	code := m.Run()
+	cancel()
+	if err := server.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return fail(err)
+	}
+	return code
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, "integration:", err)
+	return 1
+}
+
+func connect(server *standalone.Server) (client.Client, error) {
+	s := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), quotav1alpha1.AddToScheme(s)); err != nil {
+		return nil, err
+	}
+	config, err := adminOf(server)
+	if err != nil {
+		return nil, err
+	}
+	adminConfig = config
+	return client.New(config, client.Options{Scheme: s})
+}
