@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/platform"
 )
 
 // bench is one run of all measurements.
@@ -129,7 +130,7 @@ func (b *bench) directClaim(ctx context.Context, _, n int) error {
 	claim := &quotav1alpha1.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "direct-", Namespace: plenty},
 		Spec: quotav1alpha1.ResourceClaimSpec{
-			ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Namespace", Name: plenty},
+			ConsumerRef: platform.Consumer(plenty),
 			ResourceRef: quotav1alpha1.UnversionedObjectReference{Kind: "ConfigMap", Name: fmt.Sprint(n), Namespace: plenty},
 			Requests:    []quotav1alpha1.ResourceRequest{{ResourceType: resourceType, Amount: 1}},
 		},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,12 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/platform"
 )
 
 const (
 	resourceType = "bench/configmaps"
 	systemSpace  = "bursar-system"
-	// Namespaces are the consumers: plenty has room for everything, none for nothing, and
+	// Each namespace has a consumer of its name: plenty has room for everything, none for nothing, and
 	// unprotected belongs to nobody.
 	plenty      = "plenty"
 	nothing     = "nothing"
@@ -34,6 +36,9 @@ func newScheme() *runtime.Scheme {
 	if err := scheme.AddToScheme(s); err != nil {
 		panic(err)
 	}
+	if err := apiextensionsv1.AddToScheme(s); err != nil {
+		panic(err)
+	}
 	if err := quotav1alpha1.AddToScheme(s); err != nil {
 		panic(err)
 	}
@@ -43,13 +48,16 @@ func newScheme() *runtime.Scheme {
 // setUp declares what the measurements need: ConfigMaps labelled counted=true are charged to
 // their namespace.
 func (b *bench) setUp(ctx context.Context) error {
+	if err := platform.Install(ctx, b.client); err != nil {
+		return err
+	}
 	objects := []client.Object{
 		&quotav1alpha1.ResourceRegistration{
 			ObjectMeta: metav1.ObjectMeta{Name: "configmaps"},
 			Spec: quotav1alpha1.ResourceRegistrationSpec{
 				ResourceType:         resourceType,
 				Type:                 quotav1alpha1.RegistrationTypeEntity,
-				ConsumerTypeRef:      quotav1alpha1.ConsumerTypeRef{Kind: "Namespace"},
+				ConsumerTypeRef:      platform.ConsumerType(),
 				BaseUnit:             "config map",
 				DisplayUnit:          "config map",
 				UnitConversionFactor: 1,
@@ -68,7 +76,7 @@ func (b *bench) setUp(ctx context.Context) error {
 				Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
 					Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: "configmap-{{.trigger.metadata.name}}"},
 					Spec: quotav1alpha1.ResourceClaimTemplateSpec{
-						ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Namespace", Name: "{{.trigger.metadata.namespace}}"},
+						ConsumerRef: platform.Consumer("{{.trigger.metadata.namespace}}"),
 						Requests:    []quotav1alpha1.ResourceRequest{{ResourceType: resourceType, Amount: 1}},
 					},
 				}},
@@ -79,7 +87,7 @@ func (b *bench) setUp(ctx context.Context) error {
 		objects = append(objects, &quotav1alpha1.ResourceGrant{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: systemSpace},
 			Spec: quotav1alpha1.ResourceGrantSpec{
-				ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Namespace", Name: name},
+				ConsumerRef: platform.Consumer(name),
 				Allowances: []quotav1alpha1.Allowance{{
 					ResourceType: resourceType, Buckets: []quotav1alpha1.Bucket{{Amount: limit}},
 				}},

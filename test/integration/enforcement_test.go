@@ -24,8 +24,8 @@ func TestDenialExplainsItself(t *testing.T) {
 	w.mustCreate(w.configMap("a"))
 	w.mustCreate(w.configMap("b"))
 	got := w.wantExceeded(w.configMap("c"))
-	want := "exceeded quota: ConfigMap quota of Namespace " + w.name + ", requested: 1 map, used: 2, limited: 2. " +
-		"Delete what Namespace " + w.name + " no longer needs, or ask an administrator to grant it more."
+	want := "exceeded quota: ConfigMap quota of Organization " + w.name + ", requested: 1 map, used: 2, limited: 2. " +
+		"Delete what Organization " + w.name + " no longer needs, or ask an administrator to grant it more."
 	if !strings.HasSuffix(got, want) {
 		t.Errorf("the message is\n%s\nwant it to end in\n%s", got, want)
 	}
@@ -217,7 +217,7 @@ func TestTwoPolicies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	second := w.name + "/others"
-	w.mustCreate(w.registration(second, "Namespace"))
+	w.mustCreate(w.registration(second))
 	w.grantTypes("base", map[string]int64{w.resourceType(): 3, second: 2})
 	first := w.policy(w.name+"-1", nil)
 	w.policy(w.name+"-2", func(p *quotav1alpha1.ClaimCreationPolicy) {
@@ -236,8 +236,8 @@ func TestMultiResourceClaimIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scarce, scarcer := w.name+"/scarce", w.name+"/scarcer"
-	w.mustCreate(w.registration(scarce, "Namespace"))
-	w.mustCreate(w.registration(scarcer, "Namespace"))
+	w.mustCreate(w.registration(scarce))
+	w.mustCreate(w.registration(scarcer))
 	w.grantTypes("base", map[string]int64{w.resourceType(): 10, scarce: 1, scarcer: 0})
 	w.policy(w.name, func(p *quotav1alpha1.ClaimCreationPolicy) {
 		p.Spec.Target.ResourceClaimTemplate.Spec.Requests = []quotav1alpha1.ResourceRequest{
@@ -353,7 +353,7 @@ func TestDisabledPolicyIsNotEnforced(t *testing.T) {
 	w.mustCreate(w.configMap("a"))
 }
 
-func TestConditionErrorIsNotCalledExceeded(t *testing.T) {
+func TestConditionErrorTellsTheTruth(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.grant("base", 5)

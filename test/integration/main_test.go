@@ -22,6 +22,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/test/platform"
 )
 
 // admin talks to the server as its administrator, without a cache.
@@ -40,22 +41,24 @@ func TestMain(m *testing.M) {
 
 // run starts the server that all tests share.
 func run(m *testing.M) int {
-	ctx, cancel := context.WithCancel(context.Background())
 	dir, err := os.MkdirTemp("", "bursar-integration-")
 	if err != nil {
 		return fail(err)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	defer os.RemoveAll(dir) //nolint:errcheck // best effort
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	server, err := standalone.Start(ctx, standalone.Options{DataDir: dir, Listen: "127.0.0.1:0", Log: logr.Discard()})
 	if err != nil {
-		cancel()
 		return fail(err)
 	}
 	if admin, err = connect(server); err != nil {
-		cancel()
+		return fail(err)
+	}
+	if err := platform.Install(ctx, admin); err != nil {
 		return fail(err)
 	}
 	code := m.Run()

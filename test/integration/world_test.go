@@ -16,14 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/platform"
 )
 
 // soon bounds every wait for something that should happen at once; it is generous because
 // tests run beside each other under the race detector.
 const soon = 30 * time.Second
 
-// world is a namespace of its own with a resource type of its own, of which the namespace is
-// the consumer. By default each ConfigMap in it uses up one.
+// world is a namespace of its own with a resource type and a consumer of its own. By default
+// each ConfigMap in it uses up one.
 type world struct {
 	*testing.T
 	ctx  context.Context
@@ -33,9 +34,9 @@ type world struct {
 // resourceType is the world's own resource type.
 func (w *world) resourceType() string { return w.name + "/configmaps" }
 
-// consumer is the world's namespace, as a consumer.
+// consumer is the Organization that the world's objects are charged to.
 func (w *world) consumer() quotav1alpha1.ConsumerRef {
-	return quotav1alpha1.ConsumerRef{Kind: "Namespace", Name: w.name}
+	return platform.Consumer(w.name)
 }
 
 var notNameCharacters = regexp.MustCompile(`[^a-z0-9]+`)
@@ -46,7 +47,7 @@ func newWorld(t *testing.T) *world {
 	name := strings.Trim(notNameCharacters.ReplaceAllString(strings.ToLower(t.Name()), "-"), "-")
 	w := &world{T: t, ctx: t.Context(), name: name}
 	w.mustCreate(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	w.mustCreate(w.registration(w.resourceType(), "Namespace"))
+	w.mustCreate(w.registration(w.resourceType()))
 	w.waitCondition(&quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: registrationName(w.resourceType())}},
 		quotav1alpha1.ConditionActive, metav1.ConditionTrue)
 	return w
@@ -65,13 +66,13 @@ func registrationName(resourceType string) string {
 	return strings.Trim(notNameCharacters.ReplaceAllString(resourceType, "-"), "-")
 }
 
-func (w *world) registration(resourceType, consumerKind string) *quotav1alpha1.ResourceRegistration {
+func (w *world) registration(resourceType string) *quotav1alpha1.ResourceRegistration {
 	return &quotav1alpha1.ResourceRegistration{
 		ObjectMeta: metav1.ObjectMeta{Name: registrationName(resourceType)},
 		Spec: quotav1alpha1.ResourceRegistrationSpec{
 			ResourceType:         resourceType,
 			Type:                 quotav1alpha1.RegistrationTypeEntity,
-			ConsumerTypeRef:      quotav1alpha1.ConsumerTypeRef{Kind: consumerKind},
+			ConsumerTypeRef:      platform.ConsumerType(),
 			BaseUnit:             "map",
 			DisplayUnit:          "map",
 			UnitConversionFactor: 1,
@@ -269,7 +270,7 @@ func (w *world) wantBucket(limit, allocated, available int64, claims int32) {
 func (w *world) claims() []quotav1alpha1.ResourceClaim {
 	w.Helper()
 	var list quotav1alpha1.ResourceClaimList
-	if err := admin.List(w.ctx, &list, client.MatchingFields{"spec.consumerRef.kind": "Namespace", "spec.consumerRef.name": w.name}); err != nil {
+	if err := admin.List(w.ctx, &list, client.MatchingFields{"spec.consumerRef.kind": platform.Kind, "spec.consumerRef.name": w.name}); err != nil {
 		w.Fatalf("list claims: %v", err)
 	}
 	return list.Items

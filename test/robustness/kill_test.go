@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/process"
 )
 
@@ -62,7 +64,7 @@ func TestKillUnderLoad(t *testing.T) {
 func connect(t *testing.T, server *process.Server) client.Client {
 	t.Helper()
 	s := runtime.NewScheme()
-	if err := errors.Join(scheme.AddToScheme(s), quotav1alpha1.AddToScheme(s)); err != nil {
+	if err := errors.Join(scheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), quotav1alpha1.AddToScheme(s)); err != nil {
 		t.Fatal(err)
 	}
 	api, err := client.New(server.Config(), client.Options{Scheme: s})
@@ -74,7 +76,10 @@ func connect(t *testing.T, server *process.Server) client.Client {
 
 func setUp(t *testing.T, api client.Client) {
 	t.Helper()
-	consumer := quotav1alpha1.ConsumerRef{Kind: "Namespace", Name: space}
+	if err := platform.Install(t.Context(), api); err != nil {
+		t.Fatal(err)
+	}
+	consumer := platform.Consumer("acme")
 	policy := &quotav1alpha1.ClaimCreationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "configmaps"},
 		Spec: quotav1alpha1.ClaimCreationPolicySpec{
@@ -97,7 +102,7 @@ func setUp(t *testing.T, api client.Client) {
 			ObjectMeta: metav1.ObjectMeta{Name: "configmaps"},
 			Spec: quotav1alpha1.ResourceRegistrationSpec{
 				ResourceType: resourceType, Type: quotav1alpha1.RegistrationTypeEntity,
-				ConsumerTypeRef: quotav1alpha1.ConsumerTypeRef{Kind: "Namespace"},
+				ConsumerTypeRef: platform.ConsumerType(),
 				BaseUnit:        "map", DisplayUnit: "map", UnitConversionFactor: 1,
 				ClaimingResources: []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}},
 			},

@@ -30,6 +30,7 @@ type admitted struct {
 type admission struct {
 	name   objectName
 	expiry *time.Timer
+	seen   chan struct{}
 }
 
 func (a *admitted) add(c *create) {
@@ -41,7 +42,7 @@ func (a *admitted) add(c *create) {
 	}
 	uid := c.uid // the timer must not keep the whole create
 	a.byName[name] = uid
-	a.byUID[uid] = admission{name, time.AfterFunc(admittedFor, func() { a.remove(uid) })}
+	a.byUID[uid] = admission{name, time.AfterFunc(admittedFor, func() { a.remove(uid) }), make(chan struct{})}
 }
 
 func (a *admitted) remove(uid types.UID) {
@@ -52,6 +53,7 @@ func (a *admitted) remove(uid types.UID) {
 		return
 	}
 	object.expiry.Stop()
+	close(object.seen)
 	delete(a.byUID, uid)
 	if a.byName[object.name] == uid {
 		delete(a.byName, object.name)
@@ -62,6 +64,26 @@ func (a *admitted) uidOf(name objectName) types.UID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.byName[name]
+}
+
+// waitSeen waits until the object that was admitted under a name before is seen or forgotten.
+// It reports false if there is none, or if it was not within the given time.
+func (a *admitted) waitSeen(ctx context.Context, name objectName, within time.Duration) bool {
+	a.mu.Lock()
+	earlier, ok := a.byUID[a.byName[name]]
+	a.mu.Unlock()
+	if !ok {
+		return false
+	}
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-earlier.seen:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // Appeared tells the handler that an object was seen. It has the form of a [protected.Handler].

@@ -36,6 +36,8 @@ const (
 	// answerTime is kept back from the API server's timeout, so that a late decision still
 	// reaches the user as a sentence and not as a failed call.
 	answerTime = 500 * time.Millisecond
+	// recreatePatience is how long a refused create waits for an earlier object of its name.
+	recreatePatience = time.Second
 	// timeoutDefault applies when the API server does not say how long it waits.
 	timeoutDefault = 5 * time.Second
 )
@@ -116,7 +118,23 @@ func (h *Handler) answer(ctx context.Context, request *admissionv1.AdmissionRequ
 	if request.DryRun != nil && *request.DryRun {
 		return h.check(ctx, create)
 	}
-	return h.reserve(ctx, create)
+	return h.admit(ctx, request, create)
+}
+
+// admit reserves for the object. If that is refused while an object that was admitted under the
+// same name has not been seen yet, that one may be gone already: once it was seen, its charge is
+// known to come back, and the answer may be another.
+func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
+	response := h.reserve(ctx, c)
+	if response.Allowed || !h.admitted.waitSeen(ctx, objectName{c.kind.GroupKind(), c.name}, recreatePatience) {
+		return response
+	}
+	if exists, err := h.nameTaken(ctx, c); err != nil {
+		return undecided(err)
+	} else if exists {
+		return alreadyExists(request)
+	}
+	return h.reserve(ctx, c)
 }
 
 func (h *Handler) waitReady(ctx context.Context) error {

@@ -19,7 +19,6 @@ const giveBackTimeout = 5 * time.Second
 // reserve takes what every claim needs, in a fixed order, or nothing.
 func (h *Handler) reserve(ctx context.Context, c *create) *admissionv1.AdmissionResponse {
 	slices.SortFunc(c.claims, order)
-	h.admitted.add(c)
 	var taken []*plannedClaim
 	for _, planned := range c.claims {
 		decision, err := h.Store.Reserve(ctx, planned.consumer, ledger.Reservation{
@@ -33,12 +32,12 @@ func (h *Handler) reserve(ctx context.Context, c *create) *admissionv1.Admission
 			continue
 		}
 		h.giveBack(taken)
-		h.admitted.remove(c.uid)
 		if err != nil {
 			return undecided(err)
 		}
 		return h.refusal(planned, decision)
 	}
+	h.admitted.add(c)
 	return allowed()
 }
 

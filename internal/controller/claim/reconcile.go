@@ -38,6 +38,7 @@ func (c *Controller) reconcile(ctx context.Context, name types.NamespacedName) e
 // release gives back what a claim holds, and then lets the claim go.
 func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error {
 	var live *quotav1alpha1.ResourceClaim
+	var holding *ledgerstore.Holding
 	drifted, err := c.Store.Release(ctx, known.Consumer(), func(ctx context.Context) (*ledgerstore.Holding, error) {
 		var err error
 		if live, err = c.Client.Get(ctx, known.NamespacedName); apierrors.IsNotFound(err) {
@@ -50,12 +51,16 @@ func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error
 			live = nil
 			return nil, nil
 		}
-		return holdingOf(live)
+		holding, err = holdingOf(live)
+		return holding, err
 	})
 	if err != nil {
 		return fmt.Errorf("release claim %s: %w", known.NamespacedName, err)
 	}
 	c.Store.ReleaseDone(known.Consumer(), string(known.UID))
+	if holding != nil {
+		c.Store.ReleaseDone(known.Consumer(), holding.Key)
+	}
 	if drifted {
 		c.Log.Info("the charge of a claim was not in the books", "claim", known.NamespacedName.String())
 	}

@@ -146,7 +146,10 @@ func (c *Controller) claimChanged(_, after *claimcache.Claim) {
 	if after == nil || after.Deleting || !after.FromPolicy() {
 		return
 	}
-	if c.isGone(after.ObjectUID) || c.Objects.Presence(after.Kind(), after.ObjectUID) == protected.Absent {
+	if c.isGone(after.ObjectUID) {
+		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
+		c.queue.Add(object{after.Kind(), after.ObjectUID})
+	} else if c.Objects.Presence(after.Kind(), after.ObjectUID) == protected.Absent {
 		c.queue.Add(object{after.Kind(), after.ObjectUID})
 	}
 }

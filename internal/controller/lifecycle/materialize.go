@@ -16,7 +16,6 @@ import (
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/naming"
 )
 
 // materialize turns a reservation into a granted claim and settles it. Each step may be found
@@ -65,10 +64,8 @@ func (c *Controller) adoptClaim(ctx context.Context, claim *quotav1alpha1.Resour
 	if err != nil {
 		return nil, fmt.Errorf("read claim %s: %w", name, err)
 	}
-	uid := claim.Annotations[quotav1alpha1.AnnotationResourceUID]
-	if claimcache.IsFromPolicy(stored) && stored.Annotations[quotav1alpha1.AnnotationResourceUID] == uid &&
-		stored.Labels[quotav1alpha1.LabelPolicy] == claim.Labels[quotav1alpha1.LabelPolicy] {
-		if stored.Annotations[quotav1alpha1.AnnotationReservation] == claim.Annotations[quotav1alpha1.AnnotationReservation] {
+	if sameOrigin(stored, claim) {
+		if sameReservation(stored, claim) {
 			return stored, nil
 		}
 		// The claim was made from an earlier reservation and is charged: the create was reviewed twice.
@@ -79,12 +76,52 @@ func (c *Controller) adoptClaim(ctx context.Context, claim *quotav1alpha1.Resour
 	}
 	// Two creates were admitted at once whose template gives both claims this name.
 	renamed := claim.DeepCopy()
-	renamed.Name = claims.GeneratedName(claim.Name+"-", reservation.Key, types.UID(naming.Suffix(uid)))
+	renamed.Name = otherName(claim, reservation)
 	created, err := c.Client.Create(ctx, renamed)
 	if apierrors.IsAlreadyExists(err) {
 		return c.Client.Get(ctx, types.NamespacedName{Namespace: renamed.Namespace, Name: renamed.Name})
 	}
 	return created, err
+}
+
+// otherName is what the claim of a reservation is called when its own name is taken.
+func otherName(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) string {
+	return claims.GeneratedName(claim.Name+"-", reservation.Key, types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID]))
+}
+
+// findClaim returns the claim that was made from a reservation, wherever materialize may have
+// put it, or nil.
+func (c *Controller) findClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
+	for _, name := range []types.NamespacedName{
+		{Namespace: claim.Namespace, Name: claim.Name},
+		{Namespace: claim.Namespace, Name: otherName(claim, reservation)},
+		{Namespace: c.SystemNamespace, Name: claim.Name},
+		{Namespace: c.SystemNamespace, Name: otherName(claim, reservation)},
+	} {
+		stored, err := c.Client.Get(ctx, name)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read claim %s: %w", name, err)
+		}
+		if sameOrigin(stored, claim) && sameReservation(stored, claim) {
+			return stored, nil
+		}
+	}
+	return nil, nil
+}
+
+// sameOrigin tells whether both claims are of one policy and one object.
+func sameOrigin(a, b *quotav1alpha1.ResourceClaim) bool {
+	return claimcache.IsFromPolicy(a) &&
+		a.Annotations[quotav1alpha1.AnnotationResourceUID] == b.Annotations[quotav1alpha1.AnnotationResourceUID] &&
+		claims.PolicyOf(a) == claims.PolicyOf(b)
+}
+
+// sameReservation tells whether both claims are made from one reservation.
+func sameReservation(a, b *quotav1alpha1.ResourceClaim) bool {
+	return a.Annotations[quotav1alpha1.AnnotationReservation] == b.Annotations[quotav1alpha1.AnnotationReservation]
 }
 
 // decodeClaim reads the claim that a reservation was made for.

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/protected"
@@ -42,13 +43,13 @@ func (c *Controller) bind(ctx context.Context, o object) error {
 
 // processUnseen handles a reservation whose object is not there: gone, or yet to come.
 func (c *Controller) processUnseen(ctx context.Context, o object, reservation ledgerstore.Pending) error {
+	claim, err := decodeClaim(reservation)
+	if err != nil {
+		return err
+	}
 	if !c.isGone(o.uid) {
 		if time.Since(time.Unix(reservation.ReservedAt, 0)) < reservationLifetime {
 			return nil
-		}
-		claim, err := decodeClaim(reservation)
-		if err != nil {
-			return err
 		}
 		ref := claim.Spec.ResourceRef
 		exists, err := c.exists(ctx, o, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
@@ -59,11 +60,24 @@ func (c *Controller) processUnseen(ctx context.Context, o object, reservation le
 			return c.materialize(ctx, reservation)
 		}
 	}
-	err := c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
-	if err == nil {
-		c.Store.ReleaseDone(reservation.Consumer, reservation.Key)
+	return c.giveUp(ctx, claim, reservation)
+}
+
+// giveUp ends a reservation whose object is gone or never came. If its claim was made already,
+// maybe by an attempt that did not learn that it succeeded, releasing the claim ends it.
+func (c *Controller) giveUp(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) error {
+	made, err := c.findClaim(ctx, claim, reservation)
+	if err != nil {
+		return err
 	}
-	return err
+	if made != nil {
+		return c.deleteClaim(ctx, types.NamespacedName{Namespace: made.Namespace, Name: made.Name}, made.UID)
+	}
+	if err := c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence); err != nil {
+		return err
+	}
+	c.Store.ReleaseDone(reservation.Consumer, reservation.Key)
+	return nil
 }
 
 // removeOrphan deletes a claim if its object is gone.
@@ -74,12 +88,16 @@ func (c *Controller) removeOrphan(ctx context.Context, o object, claim *claimcac
 			return err
 		}
 	}
-	err := c.Client.Delete(ctx, claim.NamespacedName, claim.UID)
+	return c.deleteClaim(ctx, claim.NamespacedName, claim.UID)
+}
+
+func (c *Controller) deleteClaim(ctx context.Context, name types.NamespacedName, uid types.UID) error {
+	err := c.Client.Delete(ctx, name, uid)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // it is gone, and what has its name now is another claim
 	}
 	if err != nil {
-		return fmt.Errorf("delete claim %s, whose object is gone: %w", claim.NamespacedName, err)
+		return fmt.Errorf("delete claim %s, whose object is gone: %w", name, err)
 	}
 	return nil
 }
