@@ -18,7 +18,11 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-const resource = "resourceclaims"
+const (
+	resource = "resourceclaims"
+	// onlyMetadata makes the API server answer with an object's metadata alone.
+	onlyMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+)
 
 // Client talks to the API server about claims, live: nothing is cached.
 type Client struct {
@@ -56,27 +60,49 @@ func (c *Client) Get(ctx context.Context, name types.NamespacedName) (*quotav1al
 	return claim, nil
 }
 
-// Create creates a claim and returns it as stored.
+// Create creates a claim and completes its metadata as stored: UID, version and generation.
 func (c *Client) Create(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
-	stored := &quotav1alpha1.ResourceClaim{}
-	err := c.rest.Post().Namespace(claim.Namespace).Resource(resource).Body(claim).Do(ctx).Into(stored)
+	raw, err := c.rest.Post().Namespace(claim.Namespace).Resource(resource).Body(claim).
+		SetHeader("Accept", onlyMetadata).Do(ctx).Raw()
 	if err != nil {
 		return nil, err
 	}
-	return stored, nil
+	var stored metav1.PartialObjectMetadata
+	if err := json.Unmarshal(raw, &stored); err != nil {
+		return nil, fmt.Errorf("decode the metadata of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	created := claim.DeepCopy()
+	created.UID, created.ResourceVersion, created.Generation = stored.UID, stored.ResourceVersion, stored.Generation
+	return created, nil
+}
+
+// claimStatus is the part of a claim that a status update needs. The API server takes nothing
+// else from it, and would only have to decode the rest.
+type claimStatus struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        claimVersion                      `json:"metadata"`
+	Status          quotav1alpha1.ResourceClaimStatus `json:"status"`
+}
+
+type claimVersion struct {
+	Namespace       string    `json:"namespace"`
+	Name            string    `json:"name"`
+	UID             types.UID `json:"uid"`
+	ResourceVersion string    `json:"resourceVersion"`
 }
 
 // UpdateStatus writes the status of a claim, if the claim has not changed since it was read.
-// Claims that Bursar made also lose the record of field managers, which no one else needs and
-// which is most of their size.
 func (c *Client) UpdateStatus(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
-	claim.TypeMeta = metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"}
-	claim.ManagedFields = nil
-	if claim.Annotations[quotav1alpha1.AnnotationReservation] != "" {
-		claim.ManagedFields = []metav1.ManagedFieldsEntry{{}}
+	body, err := json.Marshal(claimStatus{
+		TypeMeta: metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"},
+		Metadata: claimVersion{claim.Namespace, claim.Name, claim.UID, claim.ResourceVersion},
+		Status:   claim.Status,
+	})
+	if err != nil {
+		return fmt.Errorf("encode the status of claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	return c.rest.Put().Namespace(claim.Namespace).Resource(resource).Name(claim.Name).SubResource("status").
-		Body(claim).Do(ctx).Error()
+		SetHeader("Accept", onlyMetadata).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Error()
 }
 
 // Delete deletes the claim of that name if it still has that UID.

@@ -66,7 +66,7 @@ func (b *bench) compare(ctx context.Context, clients int) error {
 		name    string
 		operate func(ctx context.Context, client, n int) error
 	}{
-		{"unprotected create", b.creator(connections, unprotected)},
+		{"unprotected create", b.unprotected(connections)},
 		{"protected create", b.creator(connections, plenty)},
 		{"denial", b.denied(connections)},
 		{"direct claim to Granted", b.directClaim},
@@ -99,6 +99,18 @@ func (b *bench) creator(connections []kubernetes.Interface, namespace string) fu
 	serial := b.serial
 	return func(ctx context.Context, client, n int) error {
 		_, err := connections[client].CoreV1().ConfigMaps(namespace).Create(ctx, configMap(fmt.Sprintf("c%d-%d", serial, n)), metav1.CreateOptions{})
+		return err
+	}
+}
+
+// unprotected creates Secrets, objects like ConfigMaps of a kind that no policy protects.
+func (b *bench) unprotected(connections []kubernetes.Interface) func(context.Context, int, int) error {
+	b.serial++
+	serial := b.serial
+	return func(ctx context.Context, client, n int) error {
+		like := configMap(fmt.Sprintf("c%d-%d", serial, n))
+		secret := &corev1.Secret{ObjectMeta: like.ObjectMeta, StringData: like.Data}
+		_, err := connections[client].CoreV1().Secrets(unprotected).Create(ctx, secret, metav1.CreateOptions{})
 		return err
 	}
 }
