@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +23,8 @@ import (
 const (
 	resource = "resourceclaims"
 	// onlyMetadata makes the API server answer with an object's metadata alone.
-	onlyMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	onlyMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	onlyMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
 // Client talks to the API server about claims, live: nothing is cached.
@@ -58,6 +61,30 @@ func (c *Client) Get(ctx context.Context, name types.NamespacedName) (*quotav1al
 		return nil, err
 	}
 	return claim, nil
+}
+
+// UIDsOf returns the UIDs of a consumer's claims.
+func (c *Client) UIDsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (map[types.UID]bool, error) {
+	const pageSize = 1000
+	selector := fields.Set{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}.String()
+	uids := map[types.UID]bool{}
+	for next := ""; ; {
+		raw, err := c.rest.Get().Resource(resource).SetHeader("Accept", onlyMetadataList).Param("fieldSelector", selector).
+			Param("limit", strconv.Itoa(pageSize)).Param("continue", next).Do(ctx).Raw()
+		if err != nil {
+			return nil, fmt.Errorf("list the claims of %s %s: %w", consumer.Kind, consumer.Name, err)
+		}
+		var page metav1.PartialObjectMetadataList
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return nil, fmt.Errorf("decode the claims of %s %s: %w", consumer.Kind, consumer.Name, err)
+		}
+		for i := range page.Items {
+			uids[page.Items[i].UID] = true
+		}
+		if next = page.Continue; next == "" {
+			return uids, nil
+		}
+	}
 }
 
 // Create creates a claim and completes its metadata as stored: UID, version and generation.

@@ -180,6 +180,7 @@ func (c *committer) load() error {
 	c.books, c.version, c.fresh = books, version, true
 	c.epoch.Add(1)
 	c.store.inflight.replace(c.consumer, books)
+	c.store.released.replace(c.consumer, books)
 	return nil
 }
 

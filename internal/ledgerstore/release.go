@@ -37,14 +37,21 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 		if h == nil || err != nil {
 			return nil, err
 		}
+		var recorded bool
 		return &operation{
 			makesRoom: true, growsCapacity: true,
 			apply: func(books *ledger.Ledger, _ bool) effect {
 				var e effect
 				e, drifted = h.release(books)
+				recorded = books.IsReleased(h.ClaimUID)
 				return e
 			},
-			committed: func() { s.inflight.remove(consumer, h.Key, h.Sequence) },
+			committed: func() {
+				s.inflight.remove(consumer, h.Key, h.Sequence)
+				if recorded {
+					s.released.add(consumer, h.ClaimUID)
+				}
+			},
 		}, nil
 	})
 	return drifted, err
@@ -77,6 +84,7 @@ func (s *Store) Forget(consumer quotav1alpha1.ConsumerRef, claimUID string) {
 			}
 			return nothing
 		},
+		committed: func() { s.released.remove(consumer, claimUID) },
 	})
 }
 

@@ -49,6 +49,7 @@ type Store struct {
 	storage   Storage
 	metrics   *metrics
 	inflight  *inflight
+	released  *released
 	mu        sync.RWMutex
 	byRef     map[quotav1alpha1.ConsumerRef]*committer
 	byName    map[string]*committer
@@ -62,6 +63,7 @@ func New(ctx context.Context, storage Storage) *Store {
 		storage:  storage,
 		metrics:  newMetrics(),
 		inflight: newInflight(),
+		released: newReleased(),
 		byRef:    map[quotav1alpha1.ConsumerRef]*committer{},
 		byName:   map[string]*committer{},
 	}

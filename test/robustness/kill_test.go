@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -43,6 +46,8 @@ func TestKillUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
 	}
+	klog.SetLogger(logr.Discard())
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	dir := t.TempDir()
 	server := process.Start(t, dir)
 	setUp(t, connect(t, server))
@@ -54,6 +59,11 @@ func TestKillUnderLoad(t *testing.T) {
 		server = process.Start(t, dir)
 		api := connect(t, server)
 		checkAcknowledged(t, api, acknowledged)
+		checkBooks(t, api)
+		// The next round starts with room for everyone.
+		if err := api.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace(space)); err != nil {
+			t.Fatal(err)
+		}
 		checkBooks(t, api)
 	}
 	if code := server.Stop(); code != 0 {
@@ -255,6 +265,9 @@ func checkBooks(t *testing.T, api client.Client) {
 			return fmt.Errorf("%d objects and %d claims exist", len(objects), len(charged))
 		}
 		for _, ledger := range ledgers.Items {
+			if len(objects) > 0 && len(ledger.Spec.Used) == 0 {
+				return fmt.Errorf("the ledger says nothing is used, %d objects exist", len(objects))
+			}
 			if len(ledger.Spec.Reservations)+len(ledger.Spec.Released) > 0 {
 				return fmt.Errorf("%d reservations and %d releases are in flight", len(ledger.Spec.Reservations), len(ledger.Spec.Released))
 			}

@@ -174,6 +174,7 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		c.sweep(ctx)
+		c.sweepReleased(ctx)
 		select {
 		case <-ctx.Done():
 			return

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
@@ -19,6 +20,24 @@ func (c *Controller) sweep(ctx context.Context) {
 		}
 		if err := c.finish(ctx, reservation); err != nil && ctx.Err() == nil {
 			c.Log.Error(err, "will try again", "reservation", reservation.Key)
+		}
+	}
+}
+
+// sweepReleased forgets released claims that went away unnoticed, while no process watched.
+func (c *Controller) sweepReleased(ctx context.Context) {
+	for consumer, claimUIDs := range c.Store.ReleasedLongAgo(sweepAge) {
+		existing, err := c.Client.UIDsOf(ctx, consumer)
+		if err != nil {
+			if ctx.Err() == nil {
+				c.Log.Error(err, "will try again", "consumer", consumer.Kind+"/"+consumer.Name)
+			}
+			continue
+		}
+		for _, claimUID := range claimUIDs {
+			if !existing[types.UID(claimUID)] {
+				c.Store.Forget(consumer, claimUID)
+			}
 		}
 	}
 }
