@@ -111,7 +111,7 @@ func lock(path string) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("cannot be locked: %w", err)
 	}
-	if err := file.Truncate(0); err == nil {
+	if err = file.Truncate(0); err == nil {
 		_, err = file.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
 	}
 	if err != nil {

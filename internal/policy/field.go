@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	apipath "k8s.io/apimachinery/pkg/api/validation/path"
 	namevalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -34,7 +34,7 @@ var (
 	annotationRules        = fieldRules{bytesMax: annotationBytesMax}
 	consumerAPIGroupRules  = fieldRules{bytesMax: nameBytesMax, check: isObjectName}
 	consumerKindRules      = fieldRules{required: true, bytesMax: nameBytesMax, check: isKind}
-	consumerNameRules      = fieldRules{required: true, bytesMax: nameBytesMax, check: apipath.IsValidPathSegmentName}
+	consumerNameRules      = fieldRules{required: true, bytesMax: nameBytesMax, check: content.IsPathSegmentName}
 	consumerNamespaceRules = namespaceRules
 	dimensionRules         = fieldRules{bytesMax: nameBytesMax}
 )

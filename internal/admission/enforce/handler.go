@@ -142,7 +142,7 @@ func (h *Handler) waitReady(ctx context.Context) error {
 	case <-h.Ready:
 		return nil
 	case <-ctx.Done():
-		return errors.New("Bursar is still starting")
+		return errors.New("the policies are still being loaded")
 	}
 }
 
