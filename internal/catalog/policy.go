@@ -15,6 +15,8 @@ import (
 type Policy struct {
 	*policy.ClaimPolicy
 	Name string
+	// Generation is that of the object that was compiled.
+	Generation int64
 	// Trigger is the kind whose creation the policy guards.
 	Trigger schema.GroupVersionKind
 	// ResourceTypes are those that its claims request.
@@ -39,7 +41,7 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 		c.RemovePolicy(object.Name)
 		return errs
 	}
-	p := &Policy{ClaimPolicy: compiled, Name: object.Name, Trigger: TriggerOf(object)}
+	p := &Policy{ClaimPolicy: compiled, Name: object.Name, Generation: object.Generation, Trigger: TriggerOf(object)}
 	for _, request := range object.Spec.Target.ResourceClaimTemplate.Spec.Requests {
 		p.ResourceTypes = append(p.ResourceTypes, request.ResourceType)
 	}
@@ -70,6 +72,17 @@ func (c *Catalog) removePolicyLocked(name string) {
 		return
 	}
 	c.byKind[p.Trigger] = rest
+}
+
+// PolicyGeneration returns the generation of the policy of that name as decisions use it, or 0
+// if they do not.
+func (c *Catalog) PolicyGeneration(name string) int64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if p := c.policies[name]; p != nil {
+		return p.Generation
+	}
+	return 0
 }
 
 // Policies returns the usable policies that guard a kind, ordered by name. A policy is usable

@@ -1,6 +1,9 @@
 package integration
 
 import (
+	"context"
+	"net/http"
+
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -15,4 +18,21 @@ func adminOf(server *standalone.Server) (*rest.Config, error) {
 	}
 	config.QPS = -1
 	return config, nil
+}
+
+// anonymousGet asks the server for a path without credentials.
+func anonymousGet(ctx context.Context, path string) (int, error) {
+	client, err := rest.HTTPClientFor(rest.AnonymousClientConfig(adminConfig))
+	if err != nil {
+		return 0, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, adminConfig.Host+path, nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
 }

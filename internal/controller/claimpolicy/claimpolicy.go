@@ -72,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	if condition == nil {
-		return reconcile.Result{}, nil // an event follows once the webhooks are in step
+		return reconcile.Result{}, nil // an event follows once decisions and webhooks are in step
 	}
 	updated := object.DeepCopy()
 	condition.Type, condition.ObservedGeneration = quotav1alpha1.ConditionReady, object.Generation
@@ -87,9 +87,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, nil
 }
 
-// judge returns the condition of a policy, or nil while a valid one is not in effect yet.
+// judge returns the condition of a policy, or nil while what it says is not in effect yet.
 func (r *Reconciler) judge(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy) (*metav1.Condition, error) {
 	if !object.IsEnabled() {
+		if r.Catalog.PolicyGeneration(object.Name) != 0 {
+			return nil, nil
+		}
 		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonPolicyDisabled,
 			Message: "the policy is disabled by spec.enabled; nothing is enforced"}, nil
 	}
@@ -102,7 +105,7 @@ func (r *Reconciler) judge(ctx context.Context, object *quotav1alpha1.ClaimCreat
 		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonValidationFailed,
 			Message: strings.Join(flaws, "; ")}, nil
 	}
-	if !r.InEffect(trigger) {
+	if !r.InEffect(trigger) || r.Catalog.PolicyGeneration(object.Name) != object.Generation {
 		return nil, nil
 	}
 	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady,

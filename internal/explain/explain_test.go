@@ -1,0 +1,52 @@
+package explain
+
+import (
+	"testing"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+func TestAmount(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		amount ledger.Amount
+		unit   string
+		factor int64
+		want   string
+	}{
+		"one":       {"one of a word stays in the singular", 1, "project", 1, "1 project"},
+		"many":      {"more become a plural", 2, "project", 1, "2 projects"},
+		"none":      {"none is many", 0, "project", 1, "0 projects"},
+		"words":     {"a unit may be two words", 2, "config map", 1, "2 config maps"},
+		"y":         {"y becomes ies", 3, "repository", 1, "3 repositories"},
+		"vowel y":   {"but not after a vowel", 3, "key", 1, "3 keys"},
+		"symbol":    {"symbols have no plural", 3 << 30, "GiB", 1 << 30, "3 GiB"},
+		"fraction":  {"fractions are written exactly", 1500, "core", 1000, "1.5 cores"},
+		"inexact":   {"what does not end is marked", 1, "third", 3, "~0.333333 thirds"},
+		"huge":      {"the largest amount is no problem", ledger.AmountMax, "byte", 1, "9223372036854775807 bytes"},
+		"tiny part": {"far below one", 1, "TB", 1_000_000_000_000, "~0 TB"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := &catalog.Registration{DisplayUnit: tt.unit, Factor: tt.factor}
+			if got := Amount(tt.amount, r); got != tt.want {
+				t.Errorf("%s: got %q, want %q", tt.reason, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestExceededNamesEveryShortage(t *testing.T) {
+	got := Exceeded(catalog.New(), quotav1alpha1.ConsumerRef{Kind: "Project", Name: "web", Namespace: "acme"}, []ledger.Shortage{
+		{ResourceType: "cpu", Requested: 2, Used: 7, Limit: 8},
+		{ResourceType: "memory", Requested: 1, Used: 0, Limit: 0},
+	})
+	want := "exceeded quota: cpu quota of Project web in namespace acme, requested: 2 units, used: 7, limited: 8; " +
+		"memory quota of Project web in namespace acme, requested: 1 unit, used: 0, limited: 0. " +
+		"Delete what Project web in namespace acme no longer needs, or ask an administrator to grant it more."
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
