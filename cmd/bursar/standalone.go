@@ -50,12 +50,13 @@ func runStandalone(command *cobra.Command, o standalone.Options, verbosity int) 
 	// Warnings of the API server to clients inside this process are for nobody to read.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 
+	forget := func() {}
+	defer func() { forget() }()
+	o.OnServing = func(kubeconfig string) { forget = rememberServer(kubeconfig) }
 	server, err := standalone.Start(command.Context(), o)
 	if err != nil {
 		return err
 	}
-	forget := rememberServer(server.AdminKubeconfigPath())
-	defer forget()
 	err = server.Wait()
 	if command.Context().Err() != nil {
 		fmt.Fprintln(o.Out, "bursar: stopped")

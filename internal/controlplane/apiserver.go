@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"fmt"
 	"net"
 
@@ -9,8 +10,6 @@ import (
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	generic "k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic/server"
-
-	"context"
 )
 
 // anonymousPaths are open to everyone: health, the version and discovery.
@@ -28,7 +27,7 @@ anonymous:
 `
 
 // newAPIServer puts the API server together. It serves on listener once it runs.
-func newAPIServer(ctx context.Context, d *directory, p *pki, listener net.Listener, etcd ExternalEtcd, checks []healthz.HealthChecker) (*aggregator.APIAggregator, error) {
+func newAPIServer(ctx context.Context, d *directory, p *pki, listener net.Listener, etcd ExternalEtcd, embedded bool, checks []healthz.HealthChecker) (*aggregator.APIAggregator, error) {
 	o, err := apiServerOptions(d, p, listener, etcd)
 	if err != nil {
 		return nil, err
@@ -43,6 +42,10 @@ func newAPIServer(ctx context.Context, d *directory, p *pki, listener net.Listen
 	config, err := generic.NewConfig(completed)
 	if err != nil {
 		return nil, fmt.Errorf("configure the API server: %w", err)
+	}
+	if embedded {
+		// The only API server need not wait for others to learn of a new kind before serving it.
+		config.APIExtensions.ExtraConfig.MasterCount = 1
 	}
 	completedConfig, err := config.Complete()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -67,6 +68,11 @@ func (c *ControlPlane) start(ctx context.Context) error {
 			return err
 		}
 		etcd.Servers = []string{c.etcd.endpoint}
+	} else {
+		c.options.Say("connecting to etcd at %s", strings.Join(etcd.Servers, ", "))
+		if err := etcd.check(ctx); err != nil {
+			return err
+		}
 	}
 	return c.serve(ctx, listener, etcd)
 }
@@ -90,7 +96,7 @@ func (c *ControlPlane) serve(ctx context.Context, listener net.Listener, etcd Ex
 	// The server outlives ctx: whoever uses it goes first.
 	serverCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.cancel = cancel
-	server, err := newAPIServer(serverCtx, c.dir, c.pki, listener, etcd, c.options.ReadyChecks)
+	server, err := newAPIServer(serverCtx, c.dir, c.pki, listener, etcd, c.etcd != nil, c.options.ReadyChecks)
 	if err != nil {
 		cancel()
 		return err

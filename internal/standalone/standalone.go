@@ -28,6 +28,9 @@ type Options struct {
 	DataDir string
 	Listen  string
 	Etcd    controlplane.ExternalEtcd
+	// OnServing, if set, is called with the path of the admin kubeconfig once the API server
+	// serves, which is before quota is enforced.
+	OnServing func(kubeconfig string)
 	// Out receives what is being done, in plain lines. Default: nothing is said.
 	Out io.Writer
 	// Log receives what goes wrong. Default: nothing is logged.
@@ -60,6 +63,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{ControlPlane: plane, operatorDone: make(chan error, 1), stop: stop}
+	if o.OnServing != nil {
+		o.OnServing(plane.AdminKubeconfigPath())
+	}
 	say("starting enforcement")
 	op, err := operator.New(operator.Options{
 		Config: plane.Config(), Username: controlplane.OperatorUser, InstallCRDs: true, Log: o.Log,

@@ -1,0 +1,109 @@
+package main_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bursar/bursar/test/process"
+)
+
+// TestRefusals proves that whatever keeps a server from starting is said in one sentence.
+func TestRefusals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds the binary")
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close() //nolint:errcheck // the test is over
+	foreign, later, file := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "file")
+	for path, content := range map[string]string{
+		filepath.Join(foreign, "holiday.jpg"): "x", filepath.Join(later, "bursar.json"): `{"formatVersion": 99}`, file: "x",
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := map[string]struct {
+		reason    string
+		arguments []string
+		want      string
+	}{
+		"port taken":        {"says which and what to do", []string{"standalone", "--data-dir", t.TempDir(), "--listen", taken.Addr().String()}, "cannot listen on " + taken.Addr().String() + ": address already in use; choose another --listen"},
+		"foreign directory": {"never writes into what is not its own", []string{"standalone", "--data-dir", foreign}, `is not one of bursar's (it holds "holiday.jpg"); choose another --data-dir`},
+		"later version":     {"does not touch what it does not know", []string{"standalone", "--data-dir", later}, "has format version 99"},
+		"a file":            {"a directory is needed", []string{"standalone", "--data-dir", file}, "not a directory"},
+		"bad address":       {"host and port", []string{"standalone", "--data-dir", t.TempDir(), "--listen", "7443"}, `listen address "7443" is not of the form host:port`},
+		"unknown flag":      {"", []string{"standalone", "--nope"}, "unknown flag: --nope"},
+		"no etcd":           {"the etcd that was named does not answer", []string{"standalone", "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--etcd-servers", "http://127.0.0.1:1"}, "etcd at http://127.0.0.1:1 does not answer"},
+	}
+	binary, err := process.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			command := exec.CommandContext(ctx, binary, tt.arguments...)
+			var stderr strings.Builder
+			command.Stderr = &stderr
+			_ = command.Run()
+			if code := command.ProcessState.ExitCode(); code != 1 {
+				t.Errorf("exit code %d, want 1", code)
+			}
+			got := strings.TrimSpace(stderr.String())
+			if !strings.HasPrefix(got, "bursar: ") || strings.Contains(got, "\n") || !strings.Contains(got, tt.want) {
+				t.Errorf("%s: stderr is\n%s\nwant one line that says %q", tt.reason, got, tt.want)
+			}
+		})
+	}
+	if entries, err := os.ReadDir(foreign); err != nil || len(entries) != 1 {
+		t.Errorf("the foreign directory holds %v, %v", entries, err)
+	}
+}
+
+// TestKubectl proves that `bursar kubectl` finds the running server, and that a second server
+// on its directory is refused.
+func TestKubectl(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds and starts a server")
+	}
+	runtimeDir := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", runtimeDir)
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	t.Setenv("KUBECONFIG", "")
+	dir := t.TempDir()
+	binary, err := process.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if output, err := exec.Command(binary, "kubectl", "get", "namespaces").CombinedOutput(); err == nil || !strings.Contains(string(output), "no running server was found") {
+		t.Errorf("without a server: %v\n%s", err, output)
+	}
+	server := process.Start(t, dir)
+	if output, err := exec.Command(binary, "kubectl", "get", "namespaces", "-o", "name").CombinedOutput(); err != nil || !strings.Contains(string(output), "namespace/bursar-system") {
+		t.Errorf("get namespaces: %v\n%s", err, output)
+	}
+	info, err := os.Stat(server.Kubeconfig())
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the admin kubeconfig: %v, %v; want mode 0600", info, err)
+	}
+	output, err := exec.Command(binary, "standalone", "--data-dir", dir, "--listen", "127.0.0.1:0").CombinedOutput()
+	if err == nil || !strings.Contains(string(output), "is in use by another bursar (process") {
+		t.Errorf("a second server: %v\n%s", err, output)
+	}
+	if code := server.Stop(); code != 0 {
+		t.Errorf("exit code %d after SIGTERM:\n%s", code, server.Output())
+	}
+	if entries, err := os.ReadDir(runtimeDir); err != nil || len(entries) != 0 {
+		t.Errorf("after the stop the runtime directory holds %v, %v", entries, err)
+	}
+}
