@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -30,14 +31,14 @@ type committer struct {
 	lazy     []*operation
 	lazyDue  bool
 	parked   []*operation
-	unparked uint64              // how often parked operations were put back in line
-	expected map[string]struct{} // releases that are on their way, see Store.ExpectRelease
+	unparked uint64               // how often parked operations were put back in line
+	expected map[string]time.Time // releases on their way and when that was announced, see Store.ExpectRelease
 
 	// The rest belongs to the running goroutine.
 	books   *ledger.Ledger // nil when unknown
 	version Version
 	fresh   bool // the books were read or written since the current batch was taken
-	unknown int  // writes in a row whose outcome is unknown
+	unknown int  // writes of the current batch in a row whose outcome is unknown
 }
 
 // submit queues an eager operation.
@@ -49,9 +50,13 @@ func (c *committer) submit(op *operation) {
 }
 
 // submitLazy queues a lazy operation, to be committed with the next eager one or after lazyDelay.
+// Once the store has stopped, it is dropped.
 func (c *committer) submitLazy(op *operation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.store.ctx.Err() != nil {
+		return
+	}
 	c.lazy = append(c.lazy, op)
 	if len(c.lazy) == 1 && !c.lazyDue {
 		time.AfterFunc(lazyDelay, c.wakeLazy)
@@ -112,7 +117,7 @@ func (c *committer) take() []*operation {
 		c.eager = batch[batchMax:]
 		batch = batch[:batchMax:batchMax]
 	}
-	c.fresh = false
+	c.fresh, c.unknown = false, 0
 	return batch
 }
 
@@ -274,7 +279,10 @@ func (c *committer) park(ops []*operation, unparked uint64, room bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, op := range ops {
-		time.AfterFunc(time.Until(op.patience), c.unpark)
+		if !op.timed {
+			op.timed = true
+			time.AfterFunc(time.Until(op.patience), c.unpark)
+		}
 	}
 	c.parked = append(c.parked, ops...)
 	if room || c.unparked != unparked {
@@ -297,6 +305,8 @@ func (c *committer) fail(batch []*operation, err error) {
 func (c *committer) outlook() (releasing bool, unparked uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(c.expected, func(_ string, since time.Time) bool { return now.Sub(since) > expectedMax })
 	return len(c.expected) > 0, c.unparked
 }
 
@@ -305,9 +315,9 @@ func (c *committer) expect(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.expected == nil {
-		c.expected = map[string]struct{}{}
+		c.expected = map[string]time.Time{}
 	}
-	c.expected[id] = struct{}{}
+	c.expected[id] = time.Now()
 }
 
 // unexpect withdraws what expect noted.

@@ -10,6 +10,7 @@ import (
 // SetGrants makes the grants in the books of a consumer those that active returns, so that
 // its limits are their sums. active reads from the API server, not from a cache, and is called
 // again when another process wrote the ledger meanwhile: a stale view can never raise a limit.
+// Calls for one consumer must not overlap.
 //
 // If the sums overflow, nothing changes and the error says so.
 func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRef, active func(context.Context) ([]ledger.Grant, error)) error {

@@ -36,13 +36,16 @@ type operation struct {
 	// It runs again when a commit must be repeated, and the last run counts, so it must
 	// overwrite whatever result an earlier run left.
 	apply func(books *ledger.Ledger, releasing bool) effect
-	// committed runs once, after the operation took effect and before its caller is told.
+	// committed runs once, after the operation took effect and before its caller is told. Until
+	// then what apply writes to belongs to the committer, also after the caller has left.
 	committed func()
 	// epoch, where verified is set, is the reading of the books that the caller's facts go with.
 	epoch    uint64
 	verified bool
-	// patience is when a postponed operation is to be decided come what may.
+	// patience is when a postponed operation is to be decided come what may; timed is set once
+	// a timer for that moment runs.
 	patience time.Time
+	timed    bool
 	// makesRoom marks operations after which postponed ones are worth another look, and
 	// growsCapacity those after which claims that were denied may fit.
 	makesRoom, growsCapacity bool

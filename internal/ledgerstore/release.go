@@ -54,7 +54,7 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 			},
 		}, nil
 	})
-	return drifted, err
+	return err == nil && drifted, err
 }
 
 // release applies the holding to the books.

@@ -23,6 +23,7 @@ func (s *Store) Reserve(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 		apply: func(books *ledger.Ledger, releasing bool) effect {
 			_, known := books.Reservation(r.Key)
 			if full = !known && books.ReservationCount() >= ReservationsMax; full {
+				decision = ledger.Decision{}
 				return postponed
 			}
 			decision = books.Reserve(r)
@@ -42,10 +43,14 @@ func (s *Store) Reserve(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 			}
 		},
 	})
-	if err == nil && full {
-		err = ErrBusy
+	switch {
+	case err != nil:
+		return ledger.Decision{}, err
+	case full:
+		return ledger.Decision{}, ErrBusy
+	default:
+		return decision, nil
 	}
-	return decision, err
 }
 
 // Check answers what Reserve would, and changes nothing.
@@ -61,10 +66,14 @@ func (s *Store) Check(ctx context.Context, consumer quotav1alpha1.ConsumerRef, c
 			return unconfirmed
 		},
 	})
-	return decision, err
+	if err != nil {
+		return ledger.Decision{}, err
+	}
+	return decision, nil
 }
 
 // Cancel drops a reservation, if it is still there, and gives its charges back at once.
+// Sequence 0 stands for any.
 func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) error {
 	return s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: true,
@@ -72,7 +81,7 @@ func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, 
 			if books.Cancel(key, sequence) {
 				return changed
 			}
-			return nothing
+			return unconfirmed
 		},
 		committed: func() { s.inflight.remove(consumer, key, sequence) },
 	})
@@ -122,5 +131,8 @@ func (s *Store) ReserveEach(ctx context.Context, consumer quotav1alpha1.Consumer
 			}
 		},
 	})
-	return decisions, err
+	if err != nil {
+		return nil, err
+	}
+	return decisions, nil
 }

@@ -20,6 +20,9 @@ const (
 	storageTimeout = 3 * time.Second
 	// releasePatience is how long a refusal waits for releases that are on their way.
 	releasePatience = time.Second
+	// expectedMax is how long an announced release counts as on its way: one that nobody withdrew
+	// must not slow down refusals for good.
+	expectedMax = 30 * time.Second
 	// unknownMax is how many writes in a row may end with an unknown outcome before the batch fails.
 	unknownMax = 3
 
@@ -131,11 +134,12 @@ func (s *Store) doVerified(ctx context.Context, consumer quotav1alpha1.ConsumerR
 }
 
 // View calls f with the books of a consumer as they were at some instant during the call. f
-// must not keep or change them.
+// must not keep or change them. It may be called more than once; the last call counts, and only
+// if View returns no error. If ctx ends early, f may still be running when View returns.
 func (s *Store) View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
 	return s.do(ctx, consumer, &operation{apply: func(books *ledger.Ledger, _ bool) effect {
 		f(books)
-		return nothing
+		return unconfirmed
 	}})
 }
 

@@ -1,0 +1,64 @@
+package ledgerstore
+
+import (
+	"context"
+	"fmt"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// Quiet tells whether the books hold settled usage alone: no reservation is in flight and no
+// released claim is still there. Only then must they equal what the granted claims say.
+func Quiet(books *ledger.Ledger) bool {
+	for range books.Released() {
+		return false
+	}
+	return books.ReservationCount() == 0
+}
+
+// Correct replaces what the books say is used of a resource type with certain dimensions: the
+// amount and the number of claims of observed become those of corrected. It does so only while
+// the books are quiet and still say observed, and reports whether it did. It is for repairing
+// drift and pays no heed to limits. If the sums would not fit, nothing changes and the error
+// says so.
+func (s *Store) Correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error) {
+	if observed.ResourceType != corrected.ResourceType || observed.Dimensions != corrected.Dimensions {
+		return false, fmt.Errorf("correct the ledger of %s: usage of %s cannot stand for usage of %s",
+			describe(consumer), corrected.ResourceType, observed.ResourceType)
+	}
+	var applies bool
+	var failure error
+	err := s.do(ctx, consumer, &operation{
+		makesRoom: true, growsCapacity: corrected.Amount < observed.Amount,
+		apply: func(books *ledger.Ledger, _ bool) effect {
+			failure = nil
+			if applies = Quiet(books) && says(books, observed); !applies {
+				return unconfirmed
+			}
+			var didChange bool
+			if didChange, failure = books.SetUsed(corrected); didChange {
+				return changed
+			}
+			return unconfirmed
+		},
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case failure != nil:
+		return false, fmt.Errorf("correct the ledger of %s: %w", describe(consumer), failure)
+	default:
+		return applies, nil
+	}
+}
+
+// says tells whether the books agree with a usage, which is zero where they have none.
+func says(books *ledger.Ledger, u ledger.Usage) bool {
+	for have := range books.Used() {
+		if have.ResourceType == u.ResourceType && have.Dimensions == u.Dimensions {
+			return have == u
+		}
+	}
+	return u.Amount == 0 && u.Claims == 0
+}
