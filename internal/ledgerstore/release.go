@@ -32,7 +32,9 @@ type Holding struct {
 // A claim whose charges are not in the books is drift: Release reports it as drifted, leaves
 // the books to the auditor and lets the claim go.
 func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef, holding func(context.Context) (*Holding, error)) (drifted bool, err error) {
+	var adrift bool
 	err = s.doVerified(ctx, consumer, func(ctx context.Context) (*operation, error) {
+		adrift = false
 		h, err := holding(ctx)
 		if h == nil || err != nil {
 			return nil, err
@@ -42,7 +44,7 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 			makesRoom: true, growsCapacity: true,
 			apply: func(books *ledger.Ledger, _ bool) effect {
 				var e effect
-				e, drifted = h.release(books)
+				e, adrift = h.release(books)
 				recorded = books.IsReleased(h.ClaimUID)
 				return e
 			},
@@ -54,7 +56,10 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 			},
 		}, nil
 	})
-	return err == nil && drifted, err
+	if err != nil {
+		return false, err
+	}
+	return adrift, nil
 }
 
 // release applies the holding to the books.

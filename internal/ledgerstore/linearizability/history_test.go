@@ -1,0 +1,42 @@
+package linearizability
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// history records what callers asked for and were told, with a clock that only orders.
+type history struct {
+	clock atomic.Int64
+	mu    sync.Mutex
+	all   []porcupine.Operation
+}
+
+// record notes an operation that do carries out. Its output counts as unknown if do fails.
+func (h *history) record(client int, in input, do func(*output) error) output {
+	var out output
+	call := h.clock.Add(1)
+	err := do(&out)
+	end := h.clock.Add(1)
+	if err != nil {
+		out, end = output{unknown: true}, math.MaxInt64
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: end})
+	return out
+}
+
+func modelFrom(initial state) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return initial },
+		Step: func(s, in, out any) (bool, any) {
+			ok, next := s.(state).step(in.(input), out.(output))
+			return ok, next
+		},
+		Equal: func(a, b any) bool { return a.(state).equal(b.(state)) },
+	}
+}

@@ -1,0 +1,157 @@
+// Package linearizability checks what callers of several ledger stores on one faulty storage
+// were told: there must be one order of all operations, in which each takes effect at one
+// instant of its call, that explains every answer.
+package linearizability
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+const (
+	rounds       = 60
+	initialLimit = 6
+	processes    = 3
+	clients      = 6
+	lives        = 5 // of claims, for each client
+)
+
+func TestLinearizable(t *testing.T) {
+	var operations, unknown int
+	for seed := range uint64(rounds) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			var p *platform
+			synctest.Test(t, func(t *testing.T) { p = run(t, seed) })
+			check(t, p)
+			checkRevisions(t, p)
+			operations += len(p.all)
+			for _, o := range p.all {
+				if o.Output.(output).unknown {
+					unknown++
+				}
+			}
+		})
+	}
+	t.Logf("%d operations, of which %d had an unknown outcome", operations, unknown)
+}
+
+// run lets every client live through some claims while an administrator changes the limit.
+func run(t *testing.T, seed uint64) *platform {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	p := newPlatform(ctx, t, seed, processes)
+	var group sync.WaitGroup
+	for client := range clients {
+		group.Go(func() {
+			for life := range lives {
+				p.live(ctx, client, fmt.Sprintf("%d.%d", client, life))
+			}
+		})
+	}
+	group.Go(func() {
+		for range lives {
+			p.perform(ctx, clients, p.anyStore(), input{kind: setLimit, amount: int64(3 + p.roll(6))})
+			p.perform(ctx, clients, p.anyStore(), input{kind: view})
+		}
+	})
+	group.Wait()
+	for _, connection := range p.connections {
+		connection.Deliver()
+	}
+	return p
+}
+
+// live takes one claim from its reservation to its end, with every step taken by some process.
+func (p *platform) live(ctx context.Context, client int, key string) {
+	p.update(key, func(*claim) {})
+	in := input{kind: reserve, key: key, amount: int64(1 + p.roll(3))}
+	var out output
+	switch p.roll(4) {
+	case 0: // the caller may leave before the answer
+		hasty, leave := context.WithTimeout(ctx, time.Duration(p.roll(5))*time.Millisecond)
+		out = p.perform(hasty, client, p.anyStore(), in)
+		leave()
+	case 1: // two processes are asked at once
+		other := make(chan output)
+		go func() { other <- p.perform(ctx, client+clients+1, p.anyStore(), in) }()
+		out = p.perform(ctx, client, p.anyStore(), in)
+		if twin := <-other; twin.unknown || twin.admitted && !out.admitted {
+			out = twin
+		}
+	default:
+		out = p.perform(ctx, client, p.anyStore(), in)
+	}
+	if out.unknown || !out.admitted {
+		p.perform(ctx, client, p.anyStore(), input{kind: view})
+		return
+	}
+	in.sequence = out.sequence
+	p.end(ctx, client, in)
+}
+
+// end gives back what a reservation holds, before or after it was settled.
+func (p *platform) end(ctx context.Context, client int, in input) {
+	if in.kind = cancel; p.roll(4) == 0 {
+		p.perform(ctx, client, p.anyStore(), in)
+		return
+	}
+	if in.kind = settle; p.roll(4) > 0 && p.grant(in.key) {
+		p.perform(ctx, client, p.anyStore(), in)
+	}
+	p.update(in.key, func(c *claim) { c.deleting = true })
+	in.kind = release
+	var group sync.WaitGroup
+	first := p.roll(len(p.stores))
+	for i := range 1 + p.roll(2) { // the deletion is seen by one process or by two
+		store := p.stores[(first+i)%len(p.stores)]
+		group.Go(func() {
+			if out := p.perform(ctx, client+i*(clients+1), store, in); !out.unknown {
+				p.update(in.key, func(c *claim) { c.gone = true })
+				store.Forget(acme, in.key)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func check(t *testing.T, p *platform) {
+	t.Helper()
+	initial := state{limit: initialLimit, reservations: map[string]held{}, released: map[string]bool{}}
+	model := modelFrom(initial)
+	const patience = 30 * time.Second
+	if result := porcupine.CheckOperationsTimeout(model, p.all, patience); result != porcupine.Ok {
+		t.Errorf("the history of %d operations is not linearizable: %s", len(p.all), result)
+		for _, o := range p.all {
+			t.Logf("[%d, %d] client %d: %+v: %+v", o.Call, o.Return, o.ClientId, o.Input, o.Output)
+		}
+	}
+}
+
+// checkRevisions holds every stored state against the first invariant: what is used and
+// reserved stays within the limit, unless the limit shrank; then it does not grow.
+func checkRevisions(t *testing.T, p *platform) {
+	t.Helper()
+	var before totals
+	for _, revision := range p.memory.Revisions(acme) {
+		books, err := ledger.FromBooks(revision.Books)
+		if err != nil {
+			t.Fatalf("revision %s: %v", revision.Version, err)
+		}
+		now := totalsOf(books)
+		if total := now.used + now.reserved; total > max(now.limit, before.limit, before.used+before.reserved) {
+			t.Errorf("revision %s: %+v after %+v", revision.Version, now, before)
+		}
+		if now.sequence < before.sequence {
+			t.Errorf("revision %s: the sequence fell from %d to %d", revision.Version, before.sequence, now.sequence)
+		}
+		before = now
+	}
+}
