@@ -1,56 +1,53 @@
-// Package kinds knows which kinds the API server serves right now, and tells when that may
-// have changed.
+// Package kinds knows which kinds the API server serves right now, and tells when that changed.
+//
+// What discovery says is kept in memory and looked up anew, by one look at a time, after a
+// CustomResourceDefinition changed and every half minute. Where discovery of a group fails, as
+// it does while an aggregated API server restarts, what was last known of the group stands: a
+// kind is only called not served when the API server says so, because quota of such a kind is
+// not enforced any more.
 package kinds
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
-	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
-	"k8s.io/client-go/restmapper"
-	"k8s.io/client-go/tools/cache"
 )
 
-const (
-	// settleTime is how long further changes are waited for before anybody is told.
-	settleTime = 100 * time.Millisecond
-	// recheckTime is when kinds are looked up once more after a change: a new kind can be
-	// established a moment before discovery lists it.
-	recheckTime = time.Second
-	// refreshInterval is how often kinds are looked up anew without a sign that they changed:
-	// those of aggregated API servers come and go unannounced.
-	refreshInterval = 30 * time.Second
-)
+// Discovery asks the API server what it serves. An error of the type
+// discovery.ErrGroupDiscoveryFailed names groups that the results do not cover.
+type Discovery interface {
+	ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
+}
 
-// Kinds resolves kinds through discovery, which it keeps in memory. It is safe for concurrent use.
+// Kinds resolves kinds to resources. It is safe for concurrent use.
 type Kinds struct {
+	discovery   Discovery
 	definitions apiextensionsclient.Interface
-	mapper      *restmapper.DeferredDiscoveryRESTMapper
 	changed     chan struct{}
 
 	mu       sync.Mutex
 	handlers []func()
+
+	// lookMu is held while discovery is asked, so that all who wait share the answer.
+	lookMu sync.Mutex
+	served *served
+	stale  bool
 }
 
-// New returns Kinds of the API server that the clients talk to.
-func New(client discovery.DiscoveryInterface, definitions apiextensionsclient.Interface) *Kinds {
+// New returns Kinds of the API server that the clients talk to. Run keeps them up to date.
+func New(discovery Discovery, definitions apiextensionsclient.Interface) *Kinds {
 	return &Kinds{
+		discovery:   discovery,
 		definitions: definitions,
-		mapper:      restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client)),
 		changed:     make(chan struct{}, 1),
 	}
 }
 
-// OnChange registers f to be called after the served kinds may have changed.
+// OnChange registers f to be called after the set of served kinds changed.
 func (k *Kinds) OnChange(f func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -58,103 +55,46 @@ func (k *Kinds) OnChange(f func()) {
 }
 
 // ResourceFor returns the resource by which objects of a kind are watched, at the version that
-// the API server prefers, and false if the kind is not served.
+// the API server prefers, and false if the kind is not served. An error means that this cannot
+// be told now.
 func (k *Kinds) ResourceFor(_ context.Context, kind schema.GroupKind) (schema.GroupVersionResource, bool, error) {
-	return k.resolve(kind)
+	return k.resolve(kind, "")
 }
 
-// VersionedResourceFor returns the resource of a kind at one version, and false if it is not served.
+// VersionedResourceFor returns the resource of a kind at one version, and false if it is not
+// served. An error means that this cannot be told now.
 func (k *Kinds) VersionedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
 	return k.resolve(kind.GroupKind(), kind.Version)
 }
 
-func (k *Kinds) resolve(kind schema.GroupKind, versions ...string) (schema.GroupVersionResource, bool, error) {
-	mapping, err := k.mapper.RESTMapping(kind, versions...)
-	switch {
-	case apimeta.IsNoMatchError(err):
-		return schema.GroupVersionResource{}, false, nil
-	case isGroupGone(err):
-		return schema.GroupVersionResource{}, false, nil
-	case err != nil:
+func (k *Kinds) resolve(kind schema.GroupKind, version string) (schema.GroupVersionResource, bool, error) {
+	s, err := k.look()
+	if err != nil {
 		return schema.GroupVersionResource{}, false, fmt.Errorf("look up kind %s: %w", kind, err)
 	}
-	return mapping.Resource, true, nil
+	return s.find(kind, version)
 }
 
-// isGroupGone tells whether discovery failed only because a group stopped being served meanwhile.
-func isGroupGone(err error) bool {
-	var failed *discovery.ErrGroupDiscoveryFailed
-	return errors.As(err, &failed)
-}
-
-// Run follows the definitions of kinds until ctx ends.
-func (k *Kinds) Run(ctx context.Context) error {
-	factory := apiextensionsinformers.NewSharedInformerFactory(k.definitions, 0)
-	informer := factory.Apiextensions().V1().CustomResourceDefinitions().Informer()
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { k.note() },
-		UpdateFunc: k.updated,
-		DeleteFunc: func(any) { k.note() },
-	})
+// look returns what is served, from memory unless that is stale.
+func (k *Kinds) look() (*served, error) {
+	k.lookMu.Lock()
+	defer k.lookMu.Unlock()
+	if k.served != nil && !k.stale {
+		return k.served, nil
+	}
+	s, err := discover(k.discovery, k.served)
 	if err != nil {
-		return fmt.Errorf("follow the definitions of kinds: %w", err)
+		return nil, err
 	}
-	factory.StartWithContext(ctx)
-	timer := time.NewTimer(refreshInterval)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-			timer.Reset(refreshInterval)
-		case <-k.changed:
-			if !settle(ctx) {
-				return nil
-			}
-			timer.Reset(recheckTime)
-		}
-		k.mapper.Reset()
-		k.tell()
-	}
+	k.served, k.stale = s, false
+	return s, nil
 }
 
-// settle lets further changes arrive, and reports whether ctx goes on.
-func settle(ctx context.Context) bool {
-	timer := time.NewTimer(settleTime)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
-// updated ignores changes that have no bearing on what is served.
-func (k *Kinds) updated(before, after any) {
-	a, aOK := before.(*apiextensionsv1.CustomResourceDefinition)
-	b, bOK := after.(*apiextensionsv1.CustomResourceDefinition)
-	if aOK && bOK && a.Generation == b.Generation && isEstablished(a) == isEstablished(b) {
-		return
-	}
-	k.note()
-}
-
-func isEstablished(definition *apiextensionsv1.CustomResourceDefinition) bool {
-	for _, condition := range definition.Status.Conditions {
-		if condition.Type == apiextensionsv1.Established {
-			return condition.Status == apiextensionsv1.ConditionTrue
-		}
-	}
-	return false
-}
-
-func (k *Kinds) note() {
-	select {
-	case k.changed <- struct{}{}:
-	default:
-	}
+// forget makes the next look ask discovery.
+func (k *Kinds) forget() {
+	k.lookMu.Lock()
+	defer k.lookMu.Unlock()
+	k.stale = true
 }
 
 func (k *Kinds) tell() {

@@ -2,48 +2,44 @@ package webhooks
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	admissionregistrationclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
-
-	"github.com/bursar/bursar/internal/catalog"
+	"k8s.io/client-go/tools/cache"
 )
 
 const (
 	// configurationName is the name of both webhook configurations.
 	configurationName = "bursar"
-	// probeMark is how the probe's handler is told from every other refusal.
-	probeMark = "bursar has been observed"
-	// probeTimeout bounds how long the API server may take to observe a configuration.
-	probeTimeout = 10 * time.Second
-	retryTime    = time.Second
+	// retryTime is how long after a failure it is tried again.
+	retryTime = time.Second
+	// checkInterval is how long an edit of the configurations by others may last.
+	checkInterval = 15 * time.Second
 )
 
-// Kinds resolves versioned kinds to resources.
+// Kinds resolves versioned kinds to resources. An error means that it cannot tell.
 type Kinds interface {
 	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
+}
+
+// Policies tells which kinds they protect.
+type Policies interface {
+	Triggers() []schema.GroupVersionKind
 }
 
 // Controller keeps the webhook configurations. Its fields are set once, before use.
 type Controller struct {
 	Client  kubernetes.Interface
-	Catalog *catalog.Catalog
+	Catalog Policies
 	Kinds   Kinds
 	// Static and Mutating are the webhooks on Bursar's own kinds.
 	Static   []admissionregistrationv1.ValidatingWebhook
@@ -90,113 +86,61 @@ func (c *Controller) Synced() bool {
 	return c.inEffect != nil
 }
 
-// Run keeps the configurations in step until ctx ends.
+// Run keeps the configurations in step until ctx ends. One that is deleted is put back at
+// once; one that is edited, within checkInterval: faster, two operators that want different
+// things would have no rest.
 func (c *Controller) Run(ctx context.Context) error {
+	if err := c.followDeletions(ctx); err != nil {
+		return err
+	}
 	for {
-		retry := time.After(time.Hour)
+		wait := checkInterval
 		if err := c.Sync(ctx); err != nil && ctx.Err() == nil {
 			c.Log.Error(err, "will try again")
-			retry = time.After(retryTime)
+			wait = retryTime
 		}
+		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return nil
 		case <-c.wakeup():
-		case <-retry:
+			timer.Stop()
+		case <-timer.C:
 		}
 	}
 }
 
+// followDeletions triggers whenever one of the configurations is deleted.
+func (c *Controller) followDeletions(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, configurationName).String()
+	}))
+	api := factory.Admissionregistration().V1()
+	for _, informer := range []cache.SharedIndexInformer{
+		api.ValidatingWebhookConfigurations().Informer(), api.MutatingWebhookConfigurations().Informer(),
+	} {
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { c.Trigger() }})
+		if err != nil {
+			return fmt.Errorf("follow the webhook configurations: %w", err)
+		}
+	}
+	factory.StartWithContext(ctx)
+	return nil
+}
+
 // Sync brings the configurations in step and returns once the API server works with them.
 func (c *Controller) Sync(ctx context.Context) error {
-	webhooks, kinds, hash, err := c.desired(ctx)
-	if err != nil {
-		return fmt.Errorf("find the kinds that policies protect: %w", err)
-	}
-	api := c.Client.AdmissionregistrationV1()
-	if err := applyMutating(ctx, api.MutatingWebhookConfigurations(), c.Mutating); err != nil {
-		return fmt.Errorf("apply MutatingWebhookConfiguration %s: %w", configurationName, err)
-	}
-	if err := applyValidating(ctx, api.ValidatingWebhookConfigurations(), webhooks); err != nil {
-		return fmt.Errorf("apply ValidatingWebhookConfiguration %s: %w", configurationName, err)
-	}
-	if err := c.waitObserved(ctx, hash); err != nil {
-		return fmt.Errorf("wait for the API server to observe the webhooks: %w", err)
+	wanted := c.desired(ctx)
+	if err := c.apply(ctx, wanted); err != nil {
+		return err
 	}
 	c.mu.Lock()
-	same := c.inEffect != nil && maps.Equal(kinds, c.inEffect)
-	c.inEffect = kinds
+	same := c.inEffect != nil && maps.Equal(wanted.kinds, c.inEffect)
+	c.inEffect = wanted.kinds
 	c.mu.Unlock()
 	if !same && c.OnSync != nil {
 		c.OnSync()
 	}
 	return nil
-}
-
-func applyValidating(ctx context.Context, api admissionregistrationclient.ValidatingWebhookConfigurationInterface, webhooks []admissionregistrationv1.ValidatingWebhook) error {
-	stored, err := api.Get(ctx, configurationName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = api.Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: configurationName}, Webhooks: webhooks,
-		}, metav1.CreateOptions{})
-		return err
-	}
-	if err != nil || equality.Semantic.DeepDerivative(webhooks, stored.Webhooks) && len(webhooks) == len(stored.Webhooks) {
-		return err
-	}
-	stored.Webhooks = webhooks
-	_, err = api.Update(ctx, stored, metav1.UpdateOptions{})
-	return err
-}
-
-func applyMutating(ctx context.Context, api admissionregistrationclient.MutatingWebhookConfigurationInterface, webhooks []admissionregistrationv1.MutatingWebhook) error {
-	stored, err := api.Get(ctx, configurationName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = api.Create(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: configurationName}, Webhooks: webhooks,
-		}, metav1.CreateOptions{})
-		return err
-	}
-	if err != nil || equality.Semantic.DeepDerivative(webhooks, stored.Webhooks) && len(webhooks) == len(stored.Webhooks) {
-		return err
-	}
-	stored.Webhooks = webhooks
-	_, err = api.Update(ctx, stored, metav1.UpdateOptions{})
-	return err
-}
-
-// waitObserved probes until the probe for this content answers.
-func (c *Controller) waitObserved(ctx context.Context, hash string) error {
-	probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		GenerateName: "probe-", Namespace: c.SystemNamespace, Labels: map[string]string{probeLabel: hash},
-	}}
-	backoff := wait.Backoff{Duration: 2 * time.Millisecond, Factor: 1.5, Cap: 100 * time.Millisecond, Steps: 1 << 20}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	var last error
-	err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
-		_, last = c.Client.CoreV1().ConfigMaps(c.SystemNamespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return last != nil && strings.Contains(last.Error(), probeMark), nil
-	})
-	if err != nil && last != nil {
-		return fmt.Errorf("%w (the last probe was answered with: %w)", err, last)
-	}
-	return err
-}
-
-// Probe answers the probes that the API server passes on.
-func Probe() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var review admissionv1.AdmissionReview
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&review); err != nil || review.Request == nil {
-			http.Error(w, "not an AdmissionReview with a request", http.StatusBadRequest)
-			return
-		}
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: &metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: probeMark,
-		}}
-		review.Request = nil
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(&review) // a client that is gone is no error of ours
-	})
 }

@@ -9,10 +9,6 @@ package webhooks
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -29,31 +25,63 @@ const (
 	ProbePath   = "/probe"
 
 	timeoutSeconds = 5
-	probeLabel     = quotav1alpha1.GroupName + "/probe"
+	servicePort    = 443
+	// allResources stands in a rule for all resources, without subresources.
+	allResources = "*"
 )
 
-// desired returns the validating webhooks for the given kinds, and the hash of their content.
-func (c *Controller) desired(ctx context.Context) (webhooks []admissionregistrationv1.ValidatingWebhook, kinds map[schema.GroupVersionKind]bool, hash string, err error) {
-	webhooks = slices.Clone(c.Static)
-	rules, kinds, err := c.rules(ctx)
-	if err != nil {
-		return nil, nil, "", err
-	}
+// validating is what the validating configuration has to hold.
+type validating struct {
+	webhooks []admissionregistrationv1.ValidatingWebhook
+	// hash is that of the webhooks without the probe, which carries it.
+	hash string
+	// kinds are those whose creates the API server asks about.
+	kinds map[schema.GroupVersionKind]bool
+}
+
+// desired returns what the validating configuration has to hold.
+func (c *Controller) desired(ctx context.Context) validating {
+	rules, kinds := c.rules(ctx)
+	webhooks := slices.Clone(c.Static)
 	for i, r := range rules {
 		webhooks = append(webhooks, c.enforcing(i, r))
 	}
-	content, err := json.Marshal(webhooks)
-	if err != nil {
-		return nil, nil, "", fmt.Errorf("encode the webhooks: %w", err)
+	for i := range webhooks {
+		completeValidating(&webhooks[i])
 	}
-	digest := sha256.Sum256(content)
-	hash = hex.EncodeToString(digest[:16])
-	return append(webhooks, c.probe(hash)), kinds, hash, nil
+	hash := hashOf("validating", webhooks)
+	probe := c.probe(hash)
+	completeValidating(&probe)
+	return validating{webhooks: append(webhooks, probe), hash: hash, kinds: kinds}
 }
 
-// rules returns the rules of each enforcing webhook. A webhook is called once for a request,
-// with the object in one version, so the versions of one kind go to different webhooks.
-func (c *Controller) rules(ctx context.Context) ([][]admissionregistrationv1.RuleWithOperations, map[schema.GroupVersionKind]bool, error) {
+// desiredMutating returns what the mutating configuration has to hold, and the hash that its
+// probe carries. It is the same at every time.
+func (c *Controller) desiredMutating() (webhooks []admissionregistrationv1.MutatingWebhook, hash string) {
+	webhooks = slices.Clone(c.Mutating)
+	for i := range webhooks {
+		completeMutating(&webhooks[i])
+	}
+	hash = hashOf("mutating", webhooks)
+	p := c.probe(hash)
+	probe := admissionregistrationv1.MutatingWebhook{
+		Name: p.Name, ClientConfig: p.ClientConfig, Rules: p.Rules,
+		NamespaceSelector: p.NamespaceSelector, ObjectSelector: p.ObjectSelector,
+		FailurePolicy: p.FailurePolicy, MatchPolicy: p.MatchPolicy, SideEffects: p.SideEffects,
+		TimeoutSeconds: p.TimeoutSeconds, AdmissionReviewVersions: p.AdmissionReviewVersions,
+		ReinvocationPolicy: new(admissionregistrationv1.NeverReinvocationPolicy),
+	}
+	completeMutating(&probe)
+	return append(webhooks, probe), hash
+}
+
+// rules returns the rules of each enforcing webhook, and the kinds that they cover. A webhook is
+// called once for a request, with the object in one version, so the versions of one kind go to
+// different webhooks.
+//
+// Where it cannot be told whether a kind is served, as which resource, its group and version are
+// covered as a whole: creates of other kinds take a detour then, and nothing goes unchecked.
+func (c *Controller) rules(ctx context.Context) ([][]admissionregistrationv1.RuleWithOperations, map[schema.GroupVersionKind]bool) {
 	triggers := c.Catalog.Triggers()
 	slices.SortFunc(triggers, func(a, b schema.GroupVersionKind) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Version, b.Version))
@@ -64,7 +92,7 @@ func (c *Controller) rules(ctx context.Context) ([][]admissionregistrationv1.Rul
 	for _, trigger := range triggers {
 		resource, served, err := c.Kinds.VersionedResourceFor(ctx, trigger)
 		if err != nil {
-			return nil, nil, err
+			resource, served = trigger.GroupVersion().WithResource(allResources), true
 		}
 		if !served {
 			continue
@@ -77,7 +105,7 @@ func (c *Controller) rules(ctx context.Context) ([][]admissionregistrationv1.Rul
 		}
 		rules[n] = append(rules[n], creates(resource))
 	}
-	return rules, kinds, nil
+	return rules, kinds
 }
 
 func creates(resource schema.GroupVersionResource) admissionregistrationv1.RuleWithOperations {
@@ -113,24 +141,6 @@ func (c *Controller) enforcing(n int, rules []admissionregistrationv1.RuleWithOp
 		FailurePolicy:           new(admissionregistrationv1.Fail),
 		MatchPolicy:             new(admissionregistrationv1.Equivalent),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNoneOnDryRun),
-		TimeoutSeconds:          new(int32(timeoutSeconds)),
-		AdmissionReviewVersions: []string{"v1"},
-	}
-}
-
-// probe is a webhook that matches nothing but probes for the given content.
-func (c *Controller) probe(hash string) admissionregistrationv1.ValidatingWebhook {
-	return admissionregistrationv1.ValidatingWebhook{
-		Name:         "probe." + quotav1alpha1.GroupName,
-		ClientConfig: c.ClientConfig(ProbePath),
-		Rules:        []admissionregistrationv1.RuleWithOperations{creates(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})},
-		NamespaceSelector: &metav1.LabelSelector{
-			MatchLabels: map[string]string{"kubernetes.io/metadata.name": c.SystemNamespace},
-		},
-		ObjectSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{probeLabel: hash}},
-		FailurePolicy:           new(admissionregistrationv1.Fail),
-		MatchPolicy:             new(admissionregistrationv1.Exact),
-		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          new(int32(timeoutSeconds)),
 		AdmissionReviewVersions: []string{"v1"},
 	}

@@ -1,0 +1,254 @@
+package webhooks_test
+
+import (
+	"context"
+	"encoding/pem"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/controller/webhooks"
+	"github.com/bursar/bursar/internal/controlplane"
+)
+
+// soon bounds waits for what should happen at once. It is shorter than the interval of the
+// controller's checks, so that these cannot stand in for what is tested.
+const soon = 10 * time.Second
+
+// api talks to the API server of this process.
+var api kubernetes.Interface
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	klog.SetLogger(logr.Discard())
+	dir, err := os.MkdirTemp("", "bursar-webhooks-")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // best effort
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: dir, Listen: "127.0.0.1:0"})
+	if err != nil {
+		return fail(err)
+	}
+	config := rest.CopyConfig(plane.Config())
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return countingTransport{next} })
+	if api, err = kubernetes.NewForConfig(config); err != nil {
+		return fail(err)
+	}
+	code := m.Run()
+	cancel()
+	_ = plane.Wait() // how it ends is not what is tested
+	return code
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, "webhooks:", err)
+	return 1
+}
+
+// configMaps are the one kind that can be protected here.
+var configMaps = corev1.SchemeGroupVersion.WithKind("ConfigMap")
+
+// declared is the policies and kinds of a controller. Tests change it.
+type declared struct {
+	mu       sync.Mutex
+	triggers []schema.GroupVersionKind
+}
+
+func (d *declared) set(triggers ...schema.GroupVersionKind) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.triggers = triggers
+}
+
+func (d *declared) Triggers() []schema.GroupVersionKind {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.triggers)
+}
+
+func (d *declared) VersionedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
+	return kind.GroupVersion().WithResource("configmaps"), true, nil
+}
+
+// newController makes a controller whose enforcing webhook refuses everything.
+func newController(t *testing.T) (*webhooks.Controller, *declared) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.Handle(webhooks.ProbePath, webhooks.Probe())
+	mux.HandleFunc(webhooks.EnforcePath, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "refused", http.StatusTeapot) })
+	server := httptest.NewTLSServer(mux)
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	clientConfig := func(path string) admissionregistrationv1.WebhookClientConfig {
+		url := server.URL + path
+		return admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: ca}
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "system-"}}
+	namespace, err := api.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &declared{}
+	c := &webhooks.Controller{
+		Client: api, Catalog: d, Kinds: d, ClientConfig: clientConfig,
+		Static:   validate.ValidatingWebhooks(clientConfig, "nobody"),
+		Mutating: validate.MutatingWebhooks(clientConfig, "nobody"),
+		Username: "nobody", SystemNamespace: namespace.Name, Log: logr.Discard(),
+	}
+	t.Cleanup(func() { deleteConfigurations(t) })
+	return c, d
+}
+
+func deleteConfigurations(t *testing.T) {
+	ctx := context.WithoutCancel(t.Context())
+	registrations := api.AdmissionregistrationV1()
+	for _, err := range []error{
+		registrations.ValidatingWebhookConfigurations().Delete(ctx, "bursar", metav1.DeleteOptions{}),
+		registrations.MutatingWebhookConfigurations().Delete(ctx, "bursar", metav1.DeleteOptions{}),
+	} {
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	}
+}
+
+// updates counts the updates of webhook configurations that were asked for, also of those that
+// changed nothing.
+var updates atomic.Int64
+
+type countingTransport struct{ http.RoundTripper }
+
+func (c countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "webhookconfigurations") {
+		updates.Add(1)
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
+// isAsked tells whether a create of a ConfigMap is met by the enforcing webhook.
+func isAsked(t *testing.T) bool {
+	t.Helper()
+	_, err := api.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "a-"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err != nil
+}
+
+func mustSync(t *testing.T, c *webhooks.Controller) {
+	t.Helper()
+	if err := c.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSyncedMeansAsked changes what is protected again and again: the very first create after
+// Sync returned must be treated accordingly.
+func TestSyncedMeansAsked(t *testing.T) {
+	c, d := newController(t)
+	for n := range 20 {
+		protect := n%2 == 0
+		if d.set(); protect {
+			d.set(configMaps)
+		}
+		mustSync(t, c)
+		if got := isAsked(t); got != protect {
+			t.Fatalf("round %d: the webhook is asked: %t, want %t at once after Sync", n, got, protect)
+		}
+		if c.InEffect(configMaps) != protect {
+			t.Fatalf("round %d: InEffect is %t", n, !protect)
+		}
+	}
+}
+
+func TestSyncWritesOnlyDifferences(t *testing.T) {
+	c, d := newController(t)
+	d.set(configMaps)
+	mustSync(t, c)
+	before := updates.Load()
+	mustSync(t, c)
+	if wrote := updates.Load() - before; wrote != 0 {
+		t.Errorf("a second Sync made %d updates, want none: nothing is different", wrote)
+	}
+	d.set()
+	mustSync(t, c)
+	if wrote := updates.Load() - before; wrote != 1 {
+		t.Errorf("a Sync without policies made %d updates, want 1: only the validating webhooks are different", wrote)
+	}
+}
+
+// TestSyncUndoesEdits makes the edit that would be missed if only what is wanted were looked for.
+func TestSyncUndoesEdits(t *testing.T) {
+	c, d := newController(t)
+	d.set(configMaps)
+	mustSync(t, c)
+	configurations := api.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	stored, err := configurations.Get(t.Context(), "bursar", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range stored.Webhooks {
+		if stored.Webhooks[i].Name == "enforce.quota.miloapis.com" {
+			stored.Webhooks[i].ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"matches": "nothing"}}
+		}
+	}
+	if _, err := configurations.Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the edit takes effect", func() bool { return !isAsked(t) })
+	mustSync(t, c)
+	waitFor(t, "the edit is undone", func() bool { return isAsked(t) })
+}
+
+func TestDeletedConfigurationComesBack(t *testing.T) {
+	c, d := newController(t)
+	d.set(configMaps)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	waitFor(t, "the configuration is in effect", func() bool { return c.InEffect(configMaps) })
+	deleteConfigurations(t)
+	waitFor(t, "both configurations are back", func() bool {
+		_, validating := api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "bursar", metav1.GetOptions{})
+		_, mutating := api.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "bursar", metav1.GetOptions{})
+		return validating == nil && mutating == nil
+	})
+	waitFor(t, "creates are checked again", func() bool { return isAsked(t) })
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Run returned %v, want nil when it is stopped", err)
+	}
+}
+
+func waitFor(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, soon, true, func(context.Context) (bool, error) { return f(), nil })
+	if err != nil {
+		t.Fatalf("not within %s: %s", soon, what)
+	}
+}
