@@ -7,25 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/naming"
 )
 
 const (
@@ -52,6 +45,7 @@ type Controller struct {
 	Log             logr.Logger
 
 	queue workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
+	types resourceTypes
 	mu    sync.Mutex
 	shown map[quotav1alpha1.ConsumerRef]time.Time
 }
@@ -71,8 +65,12 @@ func (c *Controller) Changed(consumer quotav1alpha1.ConsumerRef, _ ledgerstore.C
 	c.queue.AddAfter(consumer, max(promptly, interval-since))
 }
 
-// Run shows changes until ctx ends.
+// Run shows changes until ctx ends. It begins with all buckets that there are: the books may
+// have changed since they were written.
 func (c *Controller) Run(ctx context.Context) error {
+	if err := c.takeUp(ctx); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		<-ctx.Done()
@@ -89,6 +87,20 @@ func (c *Controller) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
+// takeUp asks for every consumer that has a bucket to be shown.
+func (c *Controller) takeUp(ctx context.Context) error {
+	var list quotav1alpha1.AllowanceBucketList
+	if err := c.Client.List(ctx, &list); err != nil {
+		return fmt.Errorf("list the buckets: %w", err)
+	}
+	for i := range list.Items {
+		spec := &list.Items[i].Spec
+		c.types.add(spec.ConsumerRef, spec.ResourceType)
+		c.Show(spec.ConsumerRef)
+	}
+	return nil
+}
+
 func (c *Controller) next(ctx context.Context) bool {
 	consumer, stopped := c.queue.Get()
 	if stopped {
@@ -99,7 +111,7 @@ func (c *Controller) next(ctx context.Context) bool {
 	c.shown[consumer] = time.Now()
 	c.mu.Unlock()
 	if err := c.show(ctx, consumer); err != nil {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !isBehind(err) {
 			c.Log.Error(err, "will try again", "consumer", consumer.Kind+"/"+consumer.Name)
 		}
 		c.queue.AddRateLimited(consumer)
@@ -109,7 +121,8 @@ func (c *Controller) next(ctx context.Context) bool {
 	return true
 }
 
-// show writes the buckets of a consumer.
+// show writes the buckets of a consumer: those of the resource types in its books, and those
+// that were shown before, of which the books now know nothing.
 func (c *Controller) show(ctx context.Context, consumer quotav1alpha1.ConsumerRef) error {
 	statuses := map[string]quotav1alpha1.AllowanceBucketStatus{}
 	err := c.Ledgers.View(ctx, consumer, func(books *ledger.Ledger) {
@@ -122,93 +135,23 @@ func (c *Controller) show(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	}
 	var errs []error
 	for resourceType, status := range statuses {
-		errs = append(errs, c.write(ctx, consumer, resourceType, status))
+		err := c.write(ctx, consumer, resourceType, status)
+		if err == nil {
+			c.types.add(consumer, resourceType)
+		}
+		errs = append(errs, err)
+	}
+	for _, resourceType := range c.types.of(consumer) {
+		if _, known := statuses[resourceType]; known {
+			continue
+		}
+		err := c.clear(ctx, consumer, resourceType)
+		if err == nil {
+			c.types.remove(consumer, resourceType)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// statusOf reads one resource type from the books. What is reserved counts as allocated: it is
-// not available to anyone else.
-func statusOf(books *ledger.Ledger, resourceType string) quotav1alpha1.AllowanceBucketStatus {
-	account := books.Account(resourceType)
-	status := quotav1alpha1.AllowanceBucketStatus{
-		Limit:      int64(account.Limit),
-		Allocated:  int64(account.Used + account.Reserved),
-		Available:  int64(account.Available),
-		ClaimCount: int32(account.Claims),
-	}
-	for grant := range books.Grants() {
-		var amount ledger.Amount
-		contributes := false
-		for _, allowance := range grant.Allowances {
-			if allowance.ResourceType == resourceType {
-				amount, contributes = amount+allowance.Amount, true // no more than the limit, which fits
-			}
-		}
-		if contributes {
-			status.GrantCount++
-			status.ContributingGrantRefs = append(status.ContributingGrantRefs, quotav1alpha1.ContributingGrantRef{
-				Name: grant.Name, Amount: int64(amount), LastObservedGeneration: grant.Generation,
-			})
-		}
-	}
-	return status
-}
-
-// write creates or updates one bucket, unless it says the same already.
-func (c *Controller) write(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType string, status quotav1alpha1.AllowanceBucketStatus) error {
-	name := types.NamespacedName{Namespace: c.namespaceOf(consumer), Name: naming.Bucket(consumer, resourceType)}
-	bucket := &quotav1alpha1.AllowanceBucket{}
-	err := c.Client.Get(ctx, name, bucket)
-	if apierrors.IsNotFound(err) {
-		bucket = newBucket(name, consumer, resourceType)
-		err = c.Client.Create(ctx, bucket)
-	}
-	if err != nil {
-		return fmt.Errorf("bucket %s: %w", name, err)
-	}
-	if bucket.Spec.ConsumerRef != consumer || bucket.Spec.ResourceType != resourceType {
-		return fmt.Errorf("bucket %s is of another consumer or resource type", name)
-	}
-	status.ObservedGeneration = bucket.Generation
-	status.LastReconciliation = bucket.Status.LastReconciliation
-	if equality.Semantic.DeepEqual(bucket.Status, status) {
-		return nil
-	}
-	now := metav1.Now()
-	status.LastReconciliation = &now
-	updated := bucket.DeepCopy()
-	updated.Status = status
-	if err := c.Client.Status().Update(ctx, updated); err != nil {
-		return fmt.Errorf("status of bucket %s: %w", name, err)
-	}
-	return nil
-}
-
-func newBucket(name types.NamespacedName, consumer quotav1alpha1.ConsumerRef, resourceType string) *quotav1alpha1.AllowanceBucket {
-	return &quotav1alpha1.AllowanceBucket{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: name.Namespace,
-			Name:      name.Name,
-			Labels: map[string]string{
-				quotav1alpha1.LabelConsumerKind: claims.LabelValue(consumer.Kind),
-				quotav1alpha1.LabelConsumerName: claims.LabelValue(consumer.Name),
-			},
-		},
-		Spec: quotav1alpha1.AllowanceBucketSpec{ConsumerRef: consumer, ResourceType: resourceType},
-	}
-}
-
-// namespaceOf is where the buckets of a consumer are.
-func (c *Controller) namespaceOf(consumer quotav1alpha1.ConsumerRef) string {
-	if consumer.Namespace != "" {
-		return consumer.Namespace
-	}
-	template, ok := c.Namespaces[schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind}]
-	if !ok {
-		return c.SystemNamespace
-	}
-	return strings.ReplaceAll(template, "{{name}}", consumer.Name)
 }
 
 // Show asks for the buckets of a consumer to be compared with its books.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,7 +24,7 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// Kinds tells whether kinds are served.
+// Kinds tells whether kinds are served. An error means that it cannot tell.
 type Kinds interface {
 	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
 }
@@ -81,7 +82,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
 		return reconcile.Result{}, nil
 	}
-	if err := r.Client.Status().Update(ctx, updated); err != nil {
+	// A conflict means that what was judged is out of date; its successor is on its way here.
+	if err := r.Client.Status().Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return reconcile.Result{}, fmt.Errorf("update the status of ClaimCreationPolicy %s: %w", object.Name, err)
 	}
 	return reconcile.Result{}, nil

@@ -9,22 +9,15 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
-
-	"k8s.io/client-go/util/workqueue"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
 // Ledgers is where limits are kept.
@@ -32,13 +25,21 @@ type Ledgers interface {
 	SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRef, active func(context.Context) ([]ledger.Grant, error)) error
 }
 
+// Registrations tells why those that are active do not allow a grant, or returns nil.
+type Registrations interface {
+	CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error
+}
+
 // Reconciler keeps limits and reports on grants.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server, not from a cache.
 	Live    client.Reader
-	Catalog *catalog.Catalog
+	Catalog Registrations
 	Ledgers Ledgers
+	// Loaded, if set, is closed once Catalog holds every registration. Limits are left alone
+	// until then: by a catalog that is still empty they would be taken away.
+	Loaded <-chan struct{}
 	// RegistrationsChanged delivers an event whenever registrations changed.
 	RegistrationsChanged <-chan event.TypedGenericEvent[client.Object]
 	// Consumers delivers consumers to look at for other reasons: those with limits in a ledger
@@ -46,58 +47,12 @@ type Reconciler struct {
 	Consumers <-chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef]
 }
 
-type queue = workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
-
-// SetupWithManager registers the reconciler.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	consumers := handler.TypedFuncs[client.Object, quotav1alpha1.ConsumerRef]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[client.Object], q queue) { q.Add(consumerOf(e.Object)) },
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[client.Object], q queue) {
-			q.Add(consumerOf(e.ObjectOld))
-			q.Add(consumerOf(e.ObjectNew))
-		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[client.Object], q queue) { q.Add(consumerOf(e.Object)) },
-	}
-	all := handler.TypedFuncs[client.Object, quotav1alpha1.ConsumerRef]{
-		GenericFunc: func(ctx context.Context, _ event.TypedGenericEvent[client.Object], q queue) { r.enqueueAll(ctx, q) },
-	}
-	given := handler.TypedFuncs[quotav1alpha1.ConsumerRef, quotav1alpha1.ConsumerRef]{
-		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[quotav1alpha1.ConsumerRef], q queue) {
-			q.Add(e.Object)
-		},
-	}
-	return builder.TypedControllerManagedBy[quotav1alpha1.ConsumerRef](mgr).
-		Named("grant").
-		Watches(&quotav1alpha1.ResourceGrant{}, consumers).
-		WatchesRawSource(source.TypedChannel[client.Object, quotav1alpha1.ConsumerRef](r.RegistrationsChanged, all)).
-		WatchesRawSource(source.TypedChannel[quotav1alpha1.ConsumerRef, quotav1alpha1.ConsumerRef](r.Consumers, given)).
-		Complete(r)
-}
-
-func consumerOf(object client.Object) quotav1alpha1.ConsumerRef {
-	return object.(*quotav1alpha1.ResourceGrant).Spec.ConsumerRef
-}
-
-func (r *Reconciler) enqueueAll(ctx context.Context, q queue) {
-	var list quotav1alpha1.ResourceGrantList
-	if err := r.Client.List(ctx, &list); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "list grants")
-		return
-	}
-	for i := range list.Items {
-		q.Add(list.Items[i].Spec.ConsumerRef)
-	}
-}
-
-// verdict is what became of one grant: active, or why not.
-type verdict struct {
-	grant *quotav1alpha1.ResourceGrant
-	flaw  string
-}
-
 // Reconcile implements [reconcile.TypedReconciler]. The ledger comes first, so that whoever sees
 // that a grant is active can use it.
 func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (reconcile.Result, error) {
+	if err := r.waitLoaded(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
 	var verdicts []verdict
 	err := r.Ledgers.SetGrants(ctx, consumer, func(ctx context.Context) ([]ledger.Grant, error) {
 		grants, err := r.grantsOf(ctx, consumer)
@@ -116,6 +71,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.Consu
 		errs = append(errs, r.report(ctx, v))
 	}
 	return reconcile.Result{}, errors.Join(errs...)
+}
+
+func (r *Reconciler) waitLoaded(ctx context.Context) error {
+	if r.Loaded == nil {
+		return nil
+	}
+	select {
+	case <-r.Loaded:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // grantsOf reads the grants of a consumer, the oldest first.
@@ -140,51 +107,6 @@ func (r *Reconciler) grantsOf(ctx context.Context, consumer quotav1alpha1.Consum
 	return grants, nil
 }
 
-// judge decides which grants are active. A grant whose amounts, added to those before it, are
-// too large to count is not.
-func (r *Reconciler) judge(grants []*quotav1alpha1.ResourceGrant) ([]ledger.Grant, []verdict) {
-	trial := ledger.New()
-	var active []ledger.Grant
-	verdicts := make([]verdict, 0, len(grants))
-	for _, grant := range grants {
-		entry, err := entryOf(grant)
-		if err == nil {
-			err = r.Catalog.CheckGrant(&grant.Spec)
-		}
-		if err == nil {
-			_, err = trial.SetGrant(entry)
-		}
-		v := verdict{grant: grant}
-		if err != nil {
-			v.flaw = err.Error()
-		} else {
-			active = append(active, entry)
-		}
-		verdicts = append(verdicts, v)
-	}
-	return active, verdicts
-}
-
-// entryOf is a grant in the form of the ledger.
-func entryOf(grant *quotav1alpha1.ResourceGrant) (ledger.Grant, error) {
-	entry := ledger.Grant{UID: string(grant.UID), Namespace: grant.Namespace, Name: grant.Name, Generation: grant.Generation}
-	for _, allowance := range grant.Spec.Allowances {
-		selector, err := ledgerstore.SelectorOf(allowance.DimensionSelector)
-		if err != nil {
-			return entry, fmt.Errorf("allowance of %s: %w", allowance.ResourceType, err)
-		}
-		var sum ledger.Amount
-		for _, bucket := range allowance.Buckets {
-			var ok bool
-			if sum, ok = sum.Add(ledger.Amount(bucket.Amount)); !ok {
-				return entry, fmt.Errorf("the buckets of %s add up to more than can be counted", allowance.ResourceType)
-			}
-		}
-		entry.Allowances = append(entry.Allowances, ledger.Allowance{ResourceType: allowance.ResourceType, Selector: selector, Amount: sum})
-	}
-	return entry, nil
-}
-
 // report writes what became of a grant into its status.
 func (r *Reconciler) report(ctx context.Context, v verdict) error {
 	updated := v.grant.DeepCopy()
@@ -201,7 +123,8 @@ func (r *Reconciler) report(ctx context.Context, v verdict) error {
 	if equality.Semantic.DeepEqual(v.grant.Status, updated.Status) {
 		return nil
 	}
-	if err := r.Client.Status().Update(ctx, updated); client.IgnoreNotFound(err) != nil {
+	// A conflict means that what was judged is out of date; its successor is on its way here.
+	if err := r.Client.Status().Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("update the status of ResourceGrant %s/%s: %w", v.grant.Namespace, v.grant.Name, err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,7 +22,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Kinds tells whether kinds are served.
+// Kinds tells whether kinds are served. An error means that it cannot tell.
 type Kinds interface {
 	ResourceFor(ctx context.Context, kind schema.GroupKind) (schema.GroupVersionResource, bool, error)
 }
@@ -74,7 +75,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if equality.Semantic.DeepEqual(registration.Status, updated.Status) {
 		return reconcile.Result{}, nil
 	}
-	if err := r.Client.Status().Update(ctx, updated); err != nil {
+	// A conflict means that what was judged is out of date; its successor is on its way here.
+	if err := r.Client.Status().Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return reconcile.Result{}, fmt.Errorf("update the status of ResourceRegistration %s: %w", registration.Name, err)
 	}
 	return reconcile.Result{}, nil
@@ -86,11 +88,8 @@ func (r *Reconciler) flaw(ctx context.Context, registration *quotav1alpha1.Resou
 	if err := r.Client.List(ctx, &list); err != nil {
 		return "", fmt.Errorf("list registrations: %w", err)
 	}
-	for i := range list.Items {
-		other := &list.Items[i]
-		if other.Spec.ResourceType == registration.Spec.ResourceType && precedes(other, registration) {
-			return fmt.Sprintf("resource type %q is already registered by ResourceRegistration %s; delete one of the two", registration.Spec.ResourceType, other.Name), nil
-		}
+	if older := olderOf(registration, list.Items); older != nil {
+		return fmt.Sprintf("resource type %q is already registered by ResourceRegistration %s; delete one of the two", registration.Spec.ResourceType, older.Name), nil
 	}
 	consumer := schema.GroupKind{Group: registration.Spec.ConsumerTypeRef.APIGroup, Kind: registration.Spec.ConsumerTypeRef.Kind}
 	_, served, err := r.Kinds.ResourceFor(ctx, consumer)
@@ -101,6 +100,16 @@ func (r *Reconciler) flaw(ctx context.Context, registration *quotav1alpha1.Resou
 		return fmt.Sprintf("consumer kind %s is not served by this API server; install its CustomResourceDefinition", consumer), nil
 	}
 	return "", nil
+}
+
+// olderOf returns the registration that has the same resource type and was there before, or nil.
+func olderOf(registration *quotav1alpha1.ResourceRegistration, all []quotav1alpha1.ResourceRegistration) *quotav1alpha1.ResourceRegistration {
+	for i := range all {
+		if all[i].Spec.ResourceType == registration.Spec.ResourceType && precedes(&all[i], registration) {
+			return &all[i]
+		}
+	}
+	return nil
 }
 
 // precedes tells whether a was there before b; names decide between those of the same second.

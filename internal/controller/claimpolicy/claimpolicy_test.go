@@ -1,0 +1,129 @@
+package claimpolicy
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+)
+
+// kinds serves what it lists, and cannot tell of anything if it is nil.
+type kinds []schema.GroupVersionKind
+
+func (k kinds) VersionedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
+	if k == nil {
+		return schema.GroupVersionResource{}, false, errors.New("the server is restarting")
+	}
+	for _, served := range k {
+		if served == kind {
+			return kind.GroupVersion().WithResource("carts"), true, nil
+		}
+	}
+	return schema.GroupVersionResource{}, false, nil
+}
+
+var cart = schema.GroupVersionKind{Group: "shop.example.com", Version: "v1", Kind: "Cart"}
+
+// registered is a catalog in which Carts may claim carts for Organizations.
+func registered() *catalog.Catalog {
+	c := catalog.New()
+	c.SetRegistration(&quotav1alpha1.ResourceRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: "carts"},
+		Spec: quotav1alpha1.ResourceRegistrationSpec{
+			ResourceType:      "shop/carts",
+			ConsumerTypeRef:   quotav1alpha1.ConsumerTypeRef{APIGroup: "platform.example.com", Kind: "Organization"},
+			ClaimingResources: []quotav1alpha1.ClaimingResource{{APIGroup: cart.Group, Kind: cart.Kind}},
+		},
+		Status: quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}},
+	})
+	return c
+}
+
+// policyFor is a policy that charges one cart per Cart.
+func policyFor(change func(*quotav1alpha1.ClaimCreationPolicy)) *quotav1alpha1.ClaimCreationPolicy {
+	p := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "carts", Generation: 2}}
+	p.Spec.Trigger.Resource = quotav1alpha1.ClaimTriggerResource{APIVersion: cart.GroupVersion().String(), Kind: cart.Kind}
+	spec := &p.Spec.Target.ResourceClaimTemplate.Spec
+	spec.ConsumerRef = quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Organization", Name: "{{.trigger.metadata.namespace}}"}
+	spec.Requests = []quotav1alpha1.ResourceRequest{{ResourceType: "shop/carts", Amount: 1}}
+	p.Spec.Target.ResourceClaimTemplate.Metadata.Name = "cart-{{.trigger.metadata.name}}"
+	change(p)
+	return p
+}
+
+func TestJudge(t *testing.T) {
+	no := false
+	type policy = quotav1alpha1.ClaimCreationPolicy
+	tests := map[string]struct {
+		reason      string
+		change      func(*policy)
+		kinds       kinds
+		notInEffect bool
+		notLoaded   bool
+		want        string // the condition's reason, or empty while it is undecided
+		wantParts   []string
+		wantErr     bool
+	}{
+		"ready":          {reason: "all is in place", kinds: kinds{cart}, want: quotav1alpha1.ReasonPolicyReady, wantParts: []string{"Cart"}},
+		"not asked":      {reason: "Ready promises that creates are checked", kinds: kinds{cart}, notInEffect: true},
+		"older in use":   {reason: "and by this generation of the policy", kinds: kinds{cart}, notLoaded: true},
+		"disabled":       {reason: "who disables a policy is told that nothing is enforced", kinds: kinds{cart}, change: func(p *policy) { p.Spec.Enabled = &no }, want: quotav1alpha1.ReasonPolicyDisabled, notLoaded: true},
+		"still enforced": {reason: "which is only said once it is so", kinds: kinds{cart}, change: func(p *policy) { p.Spec.Enabled = &no }},
+		"cannot tell":    {reason: "doubt is no verdict", wantErr: true},
+		"not served": {reason: "nobody can create such objects", kinds: kinds{},
+			want: quotav1alpha1.ReasonValidationFailed, wantParts: []string{"Cart.shop.example.com in version shop.example.com/v1 is not served"}},
+		"other version served": {reason: "conditions are written for one version", kinds: kinds{{Group: cart.Group, Version: "v2", Kind: cart.Kind}},
+			want: quotav1alpha1.ReasonValidationFailed, wantParts: []string{"is not served"}},
+		"everything wrong": {reason: "all reasons are told at once", kinds: kinds{}, want: quotav1alpha1.ReasonValidationFailed,
+			change: func(p *policy) {
+				p.Spec.Trigger.Conditions = []quotav1alpha1.ConditionExpression{{Expression: "trigger.metadata.name =="}}
+				p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].ResourceType = "shop/castles"
+			},
+			wantParts: []string{"spec.trigger.conditions[0].expression", "is not served", `"shop/castles" has no active ResourceRegistration`}},
+		"not claiming": {reason: "a registration says which kinds may use it up", kinds: kinds{{Group: cart.Group, Version: "v1", Kind: "Basket"}},
+			change: func(p *policy) { p.Spec.Trigger.Resource.Kind = "Basket" },
+			want:   quotav1alpha1.ReasonValidationFailed, wantParts: []string{"may not be claimed by Basket.shop.example.com", "claimingResources"}},
+		"other consumer": {reason: "a literal consumer kind can be compared", kinds: kinds{cart},
+			change: func(p *policy) { p.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef.Kind = "Team" },
+			want:   quotav1alpha1.ReasonValidationFailed, wantParts: []string{"Organization.platform.example.com", "Team.platform.example.com"}},
+		"templated consumer": {reason: "what a template makes is known at each create only", kinds: kinds{cart},
+			change: func(p *policy) {
+				p.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef.Kind = "{{.trigger.spec.ownerKind}}"
+			}, want: quotav1alpha1.ReasonPolicyReady},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if tt.change == nil {
+				tt.change = func(*policy) {}
+			}
+			object := policyFor(tt.change)
+			r := &Reconciler{Catalog: registered(), Kinds: tt.kinds, InEffect: func(schema.GroupVersionKind) bool { return !tt.notInEffect }}
+			if !tt.notLoaded {
+				loaded := object.DeepCopy()
+				loaded.Spec.Enabled = nil
+				r.Catalog.SetPolicy(loaded)
+			}
+			condition, err := r.judge(t.Context(), object)
+			if (err != nil) != tt.wantErr {
+				t.Fatalf("%s: got error %v, want one: %t", tt.reason, err, tt.wantErr)
+			}
+			if condition == nil {
+				condition = &metav1.Condition{}
+			}
+			if condition.Reason != tt.want {
+				t.Fatalf("%s: got %q with message %q, want %q", tt.reason, condition.Reason, condition.Message, tt.want)
+			}
+			for _, part := range tt.wantParts {
+				if !strings.Contains(condition.Message, part) {
+					t.Errorf("%s: the message %q does not say %q", tt.reason, condition.Message, part)
+				}
+			}
+		})
+	}
+}

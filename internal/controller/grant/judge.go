@@ -1,0 +1,60 @@
+package grant
+
+import (
+	"fmt"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
+)
+
+// verdict is what became of one grant: active, or why not.
+type verdict struct {
+	grant *quotav1alpha1.ResourceGrant
+	flaw  string
+}
+
+// judge decides which grants are active. A grant whose amounts, added to those before it, are
+// too large to count is not.
+func (r *Reconciler) judge(grants []*quotav1alpha1.ResourceGrant) ([]ledger.Grant, []verdict) {
+	trial := ledger.New()
+	var active []ledger.Grant
+	verdicts := make([]verdict, 0, len(grants))
+	for _, grant := range grants {
+		entry, err := entryOf(grant)
+		if err == nil {
+			err = r.Catalog.CheckGrant(&grant.Spec)
+		}
+		if err == nil {
+			_, err = trial.SetGrant(entry)
+		}
+		v := verdict{grant: grant}
+		if err != nil {
+			v.flaw = err.Error()
+		} else {
+			active = append(active, entry)
+		}
+		verdicts = append(verdicts, v)
+	}
+	return active, verdicts
+}
+
+// entryOf is a grant in the form of the ledger.
+func entryOf(grant *quotav1alpha1.ResourceGrant) (ledger.Grant, error) {
+	entry := ledger.Grant{UID: string(grant.UID), Namespace: grant.Namespace, Name: grant.Name, Generation: grant.Generation}
+	for _, allowance := range grant.Spec.Allowances {
+		selector, err := ledgerstore.SelectorOf(allowance.DimensionSelector)
+		if err != nil {
+			return entry, fmt.Errorf("allowance of %s: %w", allowance.ResourceType, err)
+		}
+		var sum ledger.Amount
+		for _, bucket := range allowance.Buckets {
+			var ok bool
+			if sum, ok = sum.Add(ledger.Amount(bucket.Amount)); !ok {
+				return entry, fmt.Errorf("the buckets of %s add up to more than can be counted", allowance.ResourceType)
+			}
+		}
+		entry.Allowances = append(entry.Allowances, ledger.Allowance{ResourceType: allowance.ResourceType, Selector: selector, Amount: sum})
+	}
+	return entry, nil
+}

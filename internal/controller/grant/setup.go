@@ -1,0 +1,78 @@
+package grant
+
+import (
+	"context"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// consumersAtOnce is how many consumers are looked at at the same time.
+const consumersAtOnce = 4
+
+type queue = workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
+
+// SetupWithManager registers the reconciler.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	consumers := handler.TypedFuncs[client.Object, quotav1alpha1.ConsumerRef]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[client.Object], q queue) { q.Add(consumerOf(e.Object)) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[client.Object], q queue) {
+			q.Add(consumerOf(e.ObjectOld))
+			q.Add(consumerOf(e.ObjectNew))
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[client.Object], q queue) { q.Add(consumerOf(e.Object)) },
+	}
+	differing := handler.TypedFuncs[client.Object, quotav1alpha1.ConsumerRef]{
+		GenericFunc: func(ctx context.Context, _ event.TypedGenericEvent[client.Object], q queue) {
+			r.enqueueDiffering(ctx, q)
+		},
+	}
+	given := handler.TypedFuncs[quotav1alpha1.ConsumerRef, quotav1alpha1.ConsumerRef]{
+		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[quotav1alpha1.ConsumerRef], q queue) {
+			q.Add(e.Object)
+		},
+	}
+	return builder.TypedControllerManagedBy[quotav1alpha1.ConsumerRef](mgr).
+		Named("grant").
+		Watches(&quotav1alpha1.ResourceGrant{}, consumers).
+		WatchesRawSource(source.TypedChannel[client.Object, quotav1alpha1.ConsumerRef](r.RegistrationsChanged, differing)).
+		WatchesRawSource(source.TypedChannel[quotav1alpha1.ConsumerRef, quotav1alpha1.ConsumerRef](r.Consumers, given)).
+		WithOptions(controller.TypedOptions[quotav1alpha1.ConsumerRef]{MaxConcurrentReconciles: consumersAtOnce}).
+		Complete(r)
+}
+
+func consumerOf(object client.Object) quotav1alpha1.ConsumerRef {
+	return object.(*quotav1alpha1.ResourceGrant).Spec.ConsumerRef
+}
+
+// enqueueDiffering enqueues the consumers of the grants whose status is not what the
+// registrations now make of them. A status that is just being written from older registrations
+// is an event of its own, after which its consumer is looked at again.
+func (r *Reconciler) enqueueDiffering(ctx context.Context, q queue) {
+	var list quotav1alpha1.ResourceGrantList
+	if err := r.Client.List(ctx, &list); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list grants")
+		return
+	}
+	for i := range list.Items {
+		if r.differs(&list.Items[i]) {
+			q.Add(list.Items[i].Spec.ConsumerRef)
+		}
+	}
+}
+
+// differs tells whether the registrations speak against the status of a grant, or may have
+// changed why it is not active.
+func (r *Reconciler) differs(grant *quotav1alpha1.ResourceGrant) bool {
+	isActive := apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive)
+	return !isActive || r.Catalog.CheckGrant(&grant.Spec) != nil
+}
