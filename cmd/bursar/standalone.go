@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -53,6 +54,7 @@ func runStandalone(command *cobra.Command, o standalone.Options, verbosity int) 
 	forget := func() {}
 	defer func() { forget() }()
 	o.OnServing = func(kubeconfig string) { forget = rememberServer(kubeconfig) }
+	o.Metrics = legacyregistry.Registerer()
 	server, err := standalone.Start(command.Context(), o)
 	if err != nil {
 		return err

@@ -92,6 +92,11 @@ func (o *Operator) Run(ctx context.Context) error {
 	if err != nil {
 		return stopped(ctx, err)
 	}
+	stopMetrics, err := parts.serveMetrics(o.options.Metrics)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer stopMetrics()
 	o.notReady("policies are being loaded")
 	group.Go(func() error { return parts.server.run(ctx) })
 	group.Go(func() error { return parts.manager.Start(ctx) })

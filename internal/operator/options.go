@@ -4,8 +4,10 @@ package operator
 
 import (
 	"net"
+	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
@@ -30,6 +32,10 @@ type Options struct {
 	// WebhookListener is where the API server reaches the webhooks. Default: a free port on
 	// the loopback interface.
 	WebhookListener net.Listener
+	// AuditInterval is the time between two audits of all ledgers. Default: 5 minutes.
+	AuditInterval time.Duration
+	// Metrics, if set, takes the operator's metrics while it runs.
+	Metrics prometheus.Registerer
 	// Log receives what goes wrong. Default: nothing is logged.
 	Log logr.Logger
 }

@@ -3,13 +3,10 @@ package operator
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,6 +16,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/enforce"
 	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/controller/audit"
 	"github.com/bursar/bursar/internal/controller/bucket"
 	"github.com/bursar/bursar/internal/controller/claim"
 	"github.com/bursar/bursar/internal/controller/claimpolicy"
@@ -26,17 +24,18 @@ import (
 	"github.com/bursar/bursar/internal/controller/lifecycle"
 	"github.com/bursar/bursar/internal/controller/registration"
 	"github.com/bursar/bursar/internal/controller/webhooks"
-	"github.com/bursar/bursar/internal/policy"
 )
 
 // parts is everything that runs, wired together.
 type parts struct {
 	*models
 	server    *webhookServer
+	enforcer  *enforce.Handler
 	webhooks  *webhooks.Controller
 	lifecycle *lifecycle.Controller
 	claim     *claim.Controller
 	bucket    *bucket.Controller
+	auditor   *audit.Auditor
 	follower  *follower
 	// loaded is closed once registrations and policies are in the catalog.
 	loaded chan struct{}
@@ -63,12 +62,12 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		consumers:            make(chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef]),
 	}
 	log, system := o.options.Log, o.options.SystemNamespace
-	enforcer := &enforce.Handler{
+	p.enforcer = enforce.New(enforce.Parts{
 		Catalog: m.catalog, Store: m.store, Objects: m.objects, Claims: m.claims,
 		Namespaces: m.namespaces, SystemNamespace: system, Ready: p.loaded,
-	}
-	m.objects.OnAppear(enforcer.Appeared)
-	if p.server, err = newWebhookServer(o.options.WebhookListener, p.routes(o, enforcer), log.WithName("webhooks")); err != nil {
+	})
+	m.objects.OnAppear(p.enforcer.Appeared)
+	if p.server, err = newWebhookServer(o.options.WebhookListener, p.routes(o), log.WithName("webhooks")); err != nil {
 		return nil, err
 	}
 	p.webhooks = &webhooks.Controller{
@@ -86,6 +85,11 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		Client: m.manager.GetClient(), Ledgers: m.store, SystemNamespace: system,
 		Namespaces: o.options.ConsumerNamespaces, Log: log.WithName("bucket"),
 	}
+	p.auditor = audit.New(audit.Options{
+		Ledgers: m.store, Claims: m.claims,
+		ListLedgers: audit.ListLedgers(m.manager.GetAPIReader()), LiveClaims: audit.LiveClaims(m.manager.GetAPIReader()),
+		Events: m.manager.GetEventRecorder("bursar"), Interval: o.options.AuditInterval, Log: log.WithName("audit"),
+	})
 	p.follower = &follower{
 		catalog: m.catalog, claims: m.claims, objects: m.objects, kinds: m.kinds,
 		log: log.WithName("follower"), wake: make(chan struct{}, 1),
@@ -95,41 +99,6 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		return nil, err
 	}
 	return p, p.addReconcilers()
-}
-
-// routes is where each webhook is served.
-func (p *parts) routes(o *Operator, enforcer http.Handler) http.Handler {
-	own := &validate.Webhooks{
-		Username: o.options.Username,
-		RegisteredBy: func(resourceType string) string {
-			if r := p.catalog.Registration(resourceType); r != nil {
-				return r.Name
-			}
-			return ""
-		},
-		CheckGrant:       p.catalog.CheckGrant,
-		CheckClaim:       p.catalog.CheckClaim,
-		CompileCondition: policy.CheckCondition,
-		ObjectExists:     p.objectExists,
-		NamespaceActive:  p.namespaces.Active,
-	}
-	mux := http.NewServeMux()
-	mux.Handle(webhooks.EnforcePath, enforcer)
-	mux.Handle(webhooks.ProbePath, webhooks.Probe())
-	mux.Handle(validate.ValidationPath, own.Validation())
-	mux.Handle(validate.MutationPath, own.Mutation())
-	return mux
-}
-
-// objectExists asks the API server whether the object that a policy's claim pays for exists.
-func (p *parts) objectExists(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
-	ref := claim.Spec.ResourceRef
-	resource, served, err := p.kinds.ResourceFor(ctx, schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind})
-	if err != nil || !served {
-		return false, err
-	}
-	uid := types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
-	return p.objects.Exists(ctx, resource, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, uid)
 }
 
 // connect tells every part who listens to it.
@@ -222,8 +191,9 @@ func (p *parts) addReconcilers() error {
 		SetupWithManager(ctrl.Manager) error
 	}{
 		&registration.Reconciler{Client: api, Kinds: p.kinds, KindsChanged: p.kindsChanged},
-		&grant.Reconciler{Client: api, Live: live, Catalog: p.catalog, Ledgers: p.store, RegistrationsChanged: p.registrationsChanged, Consumers: p.consumers},
+		&grant.Reconciler{Client: api, Live: live, Catalog: p.catalog, Ledgers: p.store, Loaded: p.loaded, RegistrationsChanged: p.registrationsChanged, Consumers: p.consumers},
 		&claimpolicy.Reconciler{Client: api, Catalog: p.catalog, Kinds: p.kinds, InEffect: p.webhooks.InEffect, Changed: p.policiesChanged},
+		p.bucket,
 	} {
 		if err := reconciler.SetupWithManager(p.manager); err != nil {
 			return fmt.Errorf("set up %T: %w", reconciler, err)
@@ -246,6 +216,7 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	group.Go(func() error { return p.lifecycle.Run(ctx) })
 	group.Go(func() error { return p.claim.Run(ctx) })
 	group.Go(func() error { return p.bucket.Run(ctx) })
+	group.Go(func() error { return p.auditor.Run(ctx) })
 	group.Go(func() error { return p.follower.run(ctx) })
 	group.Go(func() error { p.claims.Run(ctx, p.client.REST()); return nil })
 	o.notReady("the API server has not observed the webhooks yet")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
@@ -33,6 +34,10 @@ type Options struct {
 	OnServing func(kubeconfig string)
 	// Out receives what is being done, in plain lines. Default: nothing is said.
 	Out io.Writer
+	// AuditInterval is the time between two audits of all ledgers. Default: 5 minutes.
+	AuditInterval time.Duration
+	// Metrics, if set, takes the operator's metrics while it runs.
+	Metrics prometheus.Registerer
 	// Log receives what goes wrong. Default: nothing is logged.
 	Log logr.Logger
 }
@@ -68,7 +73,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	say("starting enforcement")
 	op, err := operator.New(operator.Options{
-		Config: plane.Config(), Username: controlplane.OperatorUser, InstallCRDs: true, Log: o.Log,
+		Config: plane.Config(), Username: controlplane.OperatorUser, InstallCRDs: true,
+		AuditInterval: o.AuditInterval, Metrics: o.Metrics, Log: o.Log,
 	})
 	if err == nil {
 		go func() { s.operatorDone <- op.Run(ctx) }()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -51,7 +52,9 @@ func run(m *testing.M) int {
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
-	server, err := standalone.Start(ctx, standalone.Options{DataDir: dir, Listen: "127.0.0.1:0", Log: logr.Discard()})
+	server, err := standalone.Start(ctx, standalone.Options{
+		DataDir: dir, Listen: "127.0.0.1:0", AuditInterval: time.Second, Log: logr.Discard(),
+	})
 	if err != nil {
 		return fail(err)
 	}
@@ -62,6 +65,9 @@ func run(m *testing.M) int {
 		return fail(err)
 	}
 	code := m.Run()
+	if err := checkDrift(ctx); err != nil {
+		code = fail(err)
+	}
 	cancel()
 	if err := server.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return fail(err)

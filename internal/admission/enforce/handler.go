@@ -50,8 +50,8 @@ type Namespaces interface {
 	Object(ctx context.Context, name string) (map[string]any, error)
 }
 
-// Handler answers the reviews of protected creates. Its fields are set once, before use.
-type Handler struct {
+// Parts are what a handler works with.
+type Parts struct {
 	Catalog *catalog.Catalog
 	Store   *ledgerstore.Store
 	Objects *protected.Objects
@@ -62,9 +62,17 @@ type Handler struct {
 	SystemNamespace string
 	// Ready is closed once everything that decisions depend on is loaded.
 	Ready <-chan struct{}
-
-	admitted admitted
 }
+
+// Handler answers the reviews of protected creates.
+type Handler struct {
+	Parts
+	admitted admitted
+	metrics  metrics
+}
+
+// New returns a handler.
+func New(parts Parts) *Handler { return &Handler{Parts: parts, metrics: newMetrics()} }
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +87,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
 	defer cancel()
+	began := time.Now()
 	answer := h.answer(ctx, review.Request)
+	h.metrics.reviewed(answer, time.Since(began))
 	answer.UID = review.Request.UID
 	review.Request, review.Response = nil, answer
 	w.Header().Set("Content-Type", "application/json")

@@ -74,11 +74,18 @@ func decode[T any](raw runtime.RawExtension) (*T, error) {
 	return object, nil
 }
 
-func (w *Webhooks) registration(_ context.Context, c change[quotav1alpha1.ResourceRegistration]) verdict {
+func (w *Webhooks) registration(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) verdict {
 	if c.new == nil {
 		return verdict{}
 	}
-	return verdict{errs: Registration(c.old, c.new, w.RegisteredBy)}
+	var taken string
+	if c.old == nil {
+		var err error
+		if taken, err = w.RegisteredBy(ctx, c.new.Spec.ResourceType); err != nil {
+			return verdict{unknown: fmt.Errorf("find out whether resource type %q is registered: %w", c.new.Spec.ResourceType, err)}
+		}
+	}
+	return verdict{errs: Registration(c.old, c.new, taken)}
 }
 
 func (w *Webhooks) grant(_ context.Context, c change[quotav1alpha1.ResourceGrant]) verdict {

@@ -22,17 +22,17 @@ var registrationTypes = []quotav1alpha1.RegistrationType{
 }
 
 // Registration tells everything that is wrong with a registration that is created (old is nil)
-// or changed. registeredBy names the registration that has a resource type already, or is empty;
-// it is asked on a create alone, and need not know of creates that go on at the same time.
-func Registration(old, new *quotav1alpha1.ResourceRegistration, registeredBy func(resourceType string) string) field.ErrorList {
+// or changed. registeredBy names the registration that has the resource type of a new one already,
+// or is empty.
+func Registration(old, new *quotav1alpha1.ResourceRegistration, registeredBy string) field.ErrorList {
 	path := field.NewPath("spec")
 	if old != nil {
 		return checkRegistrationChange(path, &old.Spec, &new.Spec)
 	}
 	errs := checkRegistrationSpec(path, &new.Spec)
-	if other := registeredBy(new.Spec.ResourceType); other != "" && other != new.Name {
+	if registeredBy != "" && registeredBy != new.Name {
 		err := field.Duplicate(path.Child("resourceType"), new.Spec.ResourceType)
-		err.Detail = fmt.Sprintf("ResourceRegistration %s registers it already", other)
+		err.Detail = fmt.Sprintf("ResourceRegistration %s registers it already", registeredBy)
 		errs = append(errs, err)
 	}
 	return errs

@@ -12,10 +12,10 @@ import (
 
 func TestRegistration(t *testing.T) {
 	type registration = quotav1alpha1.ResourceRegistration
-	registeredBy := func(resourceType string) string {
-		return map[string]string{"taken": "older", "own": "projects"}[resourceType]
+	registeredBy := map[string]string{"taken": "older", "own": "projects"}
+	rules := func(old, new *registration) field.ErrorList {
+		return validate.Registration(old, new, registeredBy[new.Spec.ResourceType])
 	}
-	rules := func(old, new *registration) field.ErrorList { return validate.Registration(old, new, registeredBy) }
 	manyKinds := func(count int) []quotav1alpha1.ClaimingResource {
 		var kinds []quotav1alpha1.ClaimingResource
 		for i := range count {

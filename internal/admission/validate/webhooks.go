@@ -40,8 +40,9 @@ const (
 type Webhooks struct {
 	// Username is the name by which the API server knows Bursar itself.
 	Username string
-	// RegisteredBy names the registration that a resource type has, or is empty.
-	RegisteredBy func(resourceType string) string
+	// RegisteredBy names the registration that a resource type has, or is empty. It need not
+	// know of creates that go on at the same time.
+	RegisteredBy func(ctx context.Context, resourceType string) (string, error)
 	// CheckGrant tells why a grant is not going to be active as things are, or returns nil.
 	CheckGrant func(spec *quotav1alpha1.ResourceGrantSpec) error
 	// CheckClaim tells why a claim cannot be decided as things are, or returns nil.

@@ -29,7 +29,7 @@ const bursar = "system:serviceaccount:bursar-system:bursar"
 func quiet() *validate.Webhooks {
 	return &validate.Webhooks{
 		Username:         bursar,
-		RegisteredBy:     func(string) string { return "" },
+		RegisteredBy:     func(context.Context, string) (string, error) { return "", nil },
 		CheckGrant:       func(*quotav1alpha1.ResourceGrantSpec) error { return nil },
 		CheckClaim:       func(*quotav1alpha1.ResourceClaimSpec) error { return nil },
 		CompileCondition: func(*field.Path, string) field.ErrorList { return nil },
@@ -154,7 +154,7 @@ func TestValidation(t *testing.T) {
 		"Registration": {reason: "a valid object is accepted", operation: create, kind: "ResourceRegistration", resource: "resourceregistrations", new: sampleRegistration()},
 		"RegistrationTaken": {
 			reason:    "the lookup is asked",
-			with:      func(w *validate.Webhooks) { w.RegisteredBy = func(string) string { return "older" } },
+			with:      func(w *validate.Webhooks) { w.RegisteredBy = func(context.Context, string) (string, error) { return "older", nil } },
 			operation: create, kind: "ResourceRegistration", resource: "resourceregistrations", new: sampleRegistration(),
 			code:    422,
 			message: `ResourceRegistration.quota.miloapis.com "p1" is invalid: spec.resourceType: Duplicate value: "example.com/projects": ResourceRegistration older registers it already`,

@@ -1,0 +1,46 @@
+package enforce
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
+)
+
+// metrics counts reviews and times them.
+type metrics struct {
+	reviews *prometheus.HistogramVec
+}
+
+func newMetrics() metrics {
+	return metrics{reviews: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "bursar_admission_review_duration_seconds",
+		Help: "Time taken to review the create of a protected object, by outcome: allowed, denied " +
+			"(quota exceeded or policy not applicable), exists (the name is taken) or undecided (the client should retry).",
+		Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5},
+	}, []string{"outcome"})}
+}
+
+// reviewed counts one answer.
+func (m *metrics) reviewed(answer *admissionv1.AdmissionResponse, took time.Duration) {
+	m.reviews.WithLabelValues(outcomeOf(answer)).Observe(took.Seconds())
+}
+
+func outcomeOf(answer *admissionv1.AdmissionResponse) string {
+	switch {
+	case answer.Allowed:
+		return "allowed"
+	case answer.Result.Code == http.StatusConflict:
+		return "exists"
+	case answer.Result.Code == http.StatusForbidden, answer.Result.Code == http.StatusBadRequest:
+		return "denied"
+	default:
+		return "undecided"
+	}
+}
+
+// Collectors returns the handler's metrics, for registration.
+func (h *Handler) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{h.metrics.reviews}
+}

@@ -1,0 +1,213 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
+)
+
+var acme = quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Organization", Name: "acme"}
+
+// scene is the books of one consumer, its claims, and the auditor between them.
+type scene struct {
+	*testing.T
+	auditor *Auditor
+	store   *ledgerstore.Store
+	// cached and live are the claims as followed and as listed.
+	cached, live []*claimcache.Claim
+	// onLook is called at each look at the claims.
+	onLook func()
+	events []string
+}
+
+func newScene(t *testing.T) *scene {
+	s := &scene{T: t, onLook: func() {}}
+	s.store = ledgerstore.New(t.Context(), storagetest.New().Connect(nil))
+	s.auditor = New(Options{
+		Ledgers: s.store, Claims: s, Events: s, Recheck: time.Millisecond,
+		ListLedgers: func(context.Context) ([]Ledger, error) { return []Ledger{{Consumer: acme, UID: "u"}}, nil },
+		LiveClaims: func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
+			return s.live, nil
+		},
+	})
+	return s
+}
+
+func (s *scene) WaitForSync(context.Context) error { return nil }
+
+func (s *scene) ForConsumer(quotav1alpha1.ConsumerRef, func(*claimcache.Claim) bool) []*claimcache.Claim {
+	s.onLook()
+	return s.cached
+}
+
+func (s *scene) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
+	s.events = append(s.events, reason+": "+fmt.Sprintf(note, args...))
+}
+
+// charge enters usage of projects into the books, with no claim behind it.
+func (s *scene) charge(amount, claims int64) {
+	s.Helper()
+	had := ledger.Usage{ResourceType: "projects"}
+	for _, u := range s.used() {
+		had = u
+	}
+	ok, err := s.store.Correct(s.Context(), acme, had, ledger.Usage{ResourceType: "projects", Amount: ledger.Amount(amount), Claims: claims})
+	if err != nil || !ok {
+		s.Fatalf("cannot charge: %v, %v", ok, err)
+	}
+}
+
+func (s *scene) used() (used []ledger.Usage) {
+	s.Helper()
+	err := s.store.View(s.Context(), acme, func(books *ledger.Ledger) { used = books.Books().Used })
+	if err != nil {
+		s.Fatal(err)
+	}
+	return used
+}
+
+func claimFor(uid string, amount int64, change ...func(*quotav1alpha1.ResourceClaim)) *claimcache.Claim {
+	claim := &quotav1alpha1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c" + uid, UID: types.UID(uid), Finalizers: []string{quotav1alpha1.FinalizerQuotaRelease}},
+		Spec: quotav1alpha1.ResourceClaimSpec{
+			ConsumerRef: acme, Requests: []quotav1alpha1.ResourceRequest{{ResourceType: "projects", Amount: amount}},
+		},
+		Status: quotav1alpha1.ResourceClaimStatus{Conditions: []metav1.Condition{
+			{Type: quotav1alpha1.ConditionGranted, Status: metav1.ConditionTrue},
+		}},
+	}
+	for _, f := range change {
+		f(claim)
+	}
+	return claimcache.Compact(claim)
+}
+
+func usage(amount, claims int64) []ledger.Usage {
+	return []ledger.Usage{{ResourceType: "projects", Amount: ledger.Amount(amount), Claims: claims}}
+}
+
+func TestAudit(t *testing.T) {
+	two := []*claimcache.Claim{claimFor("1", 2), claimFor("2", 3)}
+	reserve := func(s *scene) {
+		_, err := s.store.Reserve(s.Context(), acme, ledger.Reservation{Key: "k", ReservedAt: 1, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 1}}})
+		if err != nil {
+			s.Fatal(err)
+		}
+	}
+	tests := map[string]struct {
+		reason string
+		setup  func(s *scene)
+		want   []ledger.Usage
+		result result
+		events []string
+	}{
+		"agree": {
+			reason: "books that are right are left alone",
+			setup:  func(s *scene) { s.charge(5, 2); s.cached, s.live = two, two },
+			want:   usage(5, 2), result: clean,
+		},
+		"missing": {
+			reason: "usage that the books lack is charged without asking further",
+			setup:  func(s *scene) { s.charge(2, 1); s.cached, s.live = two, nil },
+			want:   usage(5, 2), result: drifted,
+			events: []string{"LedgerDrift: The books differ from the granted claims in 1 rows, of which 1 were corrected; " +
+				"the first is projects: the books say 2 used by 1 claims, the claims hold 5 by 2"},
+		},
+		"too much": {
+			reason: "usage that no claim holds is given back once a list confirms it",
+			setup:  func(s *scene) { s.charge(9, 3); s.cached, s.live = two, two },
+			want:   usage(5, 2), result: drifted,
+			events: []string{"LedgerDrift: The books differ from the granted claims in 1 rows, of which 1 were corrected; " +
+				"the first is projects: the books say 9 used by 3 claims, the claims hold 5 by 2"},
+		},
+		"too much, says a cache that is late": {
+			reason: "the list knows a claim that the cache has not seen yet",
+			setup:  func(s *scene) { s.charge(5, 2); s.cached, s.live = two[:1], two },
+			want:   usage(5, 2), result: drifted,
+			events: []string{"LedgerDrift: The books differ from the granted claims in 1 rows, of which 0 were corrected; " +
+				"the first is projects: the books say 5 used by 2 claims, the claims hold 2 by 1"},
+		},
+		"claims in motion": {
+			reason: "what changes between two looks is not judged",
+			setup: func(s *scene) {
+				s.charge(2, 1)
+				s.cached, s.live = two, two
+				looks := 0
+				s.onLook = func() {
+					if looks++; looks == 2 {
+						s.cached = two[1:]
+					}
+				}
+			},
+			want: usage(2, 1), result: busy,
+		},
+		"released and not gone": {
+			reason: "a claim without the finalizer holds nothing any more",
+			setup: func(s *scene) {
+				now := metav1.Now()
+				s.charge(2, 1)
+				s.cached = []*claimcache.Claim{two[0], claimFor("3", 7, func(c *quotav1alpha1.ResourceClaim) { c.DeletionTimestamp, c.Finalizers = &now, nil })}
+			},
+			want: usage(2, 1), result: clean,
+		},
+		"reserved": {
+			reason: "books with a reservation in flight cannot be compared",
+			setup: func(s *scene) {
+				err := s.store.SetGrants(s.Context(), acme, func(context.Context) ([]ledger.Grant, error) {
+					return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "projects", Amount: 10}}}}, nil
+				})
+				if err != nil {
+					s.Fatal(err)
+				}
+				reserve(s)
+				s.cached, s.live = two, two
+			},
+			result: busy,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			tt.setup(s)
+			if err := s.auditor.audit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.onLook = func() {}
+			if diff := cmp.Diff(tt.want, s.used(), cmp.AllowUnexported(ledger.Dimensions{})); diff != "" {
+				t.Errorf("%s: usage (-want +got):\n%s", tt.reason, diff)
+			}
+			if diff := cmp.Diff(tt.events, s.events); diff != "" {
+				t.Errorf("%s: events (-want +got):\n%s", tt.reason, diff)
+			}
+			for _, r := range []result{clean, busy, drifted, failed} {
+				want := 0.0
+				if r == tt.result {
+					want = 1
+				}
+				if got := testutil.ToFloat64(s.auditor.metrics.audits.WithLabelValues(string(r))); got != want {
+					t.Errorf("%s: %v audits came to %s, want %v", tt.reason, got, r, want)
+				}
+			}
+		})
+	}
+}
+
+func TestUsageRefusesWhatCannotBeCounted(t *testing.T) {
+	_, err := Usage([]*claimcache.Claim{claimFor("1", int64(ledger.AmountMax)), claimFor("2", 1)})
+	if err == nil {
+		t.Error("a sum that does not fit was added up")
+	}
+}

@@ -1,0 +1,157 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+const (
+	// pace is the time between two looks at ledgers, so that an audit of many goes unnoticed.
+	pace = 10 * time.Millisecond
+	// together is how many ledgers are looked at before those of them that seem to have drifted
+	// are looked at again.
+	together = 64
+
+	defaultInterval = 5 * time.Minute
+	defaultRecheck  = 5 * time.Second
+)
+
+// Ledgers are the books that are audited.
+type Ledgers interface {
+	// View shows books as they are stored now.
+	View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
+	// Correct changes usage if the books are quiet and still say observed, and reports whether.
+	Correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error)
+}
+
+// Claims are the claims as this process follows them, which may be a little late.
+type Claims interface {
+	WaitForSync(ctx context.Context) error
+	ForConsumer(consumer quotav1alpha1.ConsumerRef, keep func(*claimcache.Claim) bool) []*claimcache.Claim
+}
+
+// Ledger names a stored ledger.
+type Ledger struct {
+	Consumer quotav1alpha1.ConsumerRef
+	UID      types.UID
+}
+
+// Options say what is audited and how often.
+type Options struct {
+	Ledgers Ledgers
+	Claims  Claims
+	// ListLedgers returns all stored ledgers.
+	ListLedgers func(context.Context) ([]Ledger, error)
+	// LiveClaims reads the claims of a consumer from the API server, not from a cache.
+	LiveClaims func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
+	// Events receives an event for every ledger that drifted. Default: no events.
+	Events Events
+	Log    logr.Logger
+	// Interval is the time between the end of one audit and the start of the next. Default: 5 minutes.
+	Interval time.Duration
+	// Recheck is for how long drift must stand unchanged before it counts. Default: 5 seconds.
+	Recheck time.Duration
+}
+
+// Auditor audits all ledgers regularly.
+type Auditor struct {
+	Options
+	metrics *metrics
+}
+
+// New returns an auditor. It does nothing until it is run.
+func New(o Options) *Auditor {
+	if o.Interval <= 0 {
+		o.Interval = defaultInterval
+	}
+	if o.Recheck <= 0 {
+		o.Recheck = defaultRecheck
+	}
+	return &Auditor{Options: o, metrics: newMetrics()}
+}
+
+// Run audits once all claims are known, and then at every interval, until ctx ends.
+func (a *Auditor) Run(ctx context.Context) error {
+	if err := a.Claims.WaitForSync(ctx); err != nil {
+		return nil // ctx has ended
+	}
+	for {
+		if err := a.audit(ctx); err != nil && ctx.Err() == nil {
+			a.Log.Error(err, "will try again", "in", a.Interval)
+		}
+		if !pause(ctx, a.Interval) {
+			return nil
+		}
+	}
+}
+
+// audit looks at every ledger once.
+func (a *Auditor) audit(ctx context.Context) error {
+	ledgers, err := a.ListLedgers(ctx)
+	if err != nil {
+		return fmt.Errorf("list the ledgers to audit: %w", err)
+	}
+	for some := range slices.Chunk(ledgers, together) {
+		if suspects := a.lookAt(ctx, some); len(suspects) > 0 && pause(ctx, a.Recheck) {
+			for _, s := range suspects {
+				a.confirm(ctx, s)
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// suspect is a ledger that seems to have drifted.
+type suspect struct {
+	Ledger
+	state
+}
+
+// lookAt returns those ledgers that seem to have drifted.
+func (a *Auditor) lookAt(ctx context.Context, ledgers []Ledger) []suspect {
+	var suspects []suspect
+	for _, l := range ledgers {
+		if !pause(ctx, pace) {
+			return nil
+		}
+		seen, err := a.look(ctx, l.Consumer)
+		switch {
+		case err != nil:
+			a.fail(ctx, l, err)
+		case !seen.quiet:
+			a.metrics.audited(busy)
+		case len(seen.drift()) == 0:
+			a.metrics.audited(clean)
+		default:
+			suspects = append(suspects, suspect{l, seen})
+		}
+	}
+	return suspects
+}
+
+func (a *Auditor) fail(ctx context.Context, l Ledger, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	a.metrics.audited(failed)
+	a.Log.Error(err, "cannot audit a ledger", "consumer", l.Consumer.Kind+"/"+l.Consumer.Name)
+}
+
+// pause waits and tells whether ctx is still alive.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

@@ -1,0 +1,57 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claimcache"
+)
+
+// pageSize is how many objects one request lists.
+const pageSize = 500
+
+// ListLedgers returns a function for [Options] that lists the ledgers live holds.
+func ListLedgers(live client.Reader) func(context.Context) ([]Ledger, error) {
+	return func(ctx context.Context) ([]Ledger, error) {
+		var ledgers []Ledger
+		for next := ""; ; {
+			var page quotav1alpha1.ConsumerLedgerList
+			if err := live.List(ctx, &page, client.Limit(pageSize), client.Continue(next)); err != nil {
+				return nil, err
+			}
+			for i := range page.Items {
+				ledgers = append(ledgers, Ledger{Consumer: page.Items[i].Spec.ConsumerRef, UID: page.Items[i].UID})
+			}
+			if next = page.Continue; next == "" {
+				return ledgers, nil
+			}
+		}
+	}
+}
+
+// LiveClaims returns a function for [Options] that lists a consumer's claims live holds. live
+// must not be a cache.
+func LiveClaims(live client.Reader) func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
+	return func(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
+		named := client.MatchingFields{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}
+		var claims []*claimcache.Claim
+		for next := ""; ; {
+			var page quotav1alpha1.ResourceClaimList
+			if err := live.List(ctx, &page, named, client.Limit(pageSize), client.Continue(next)); err != nil {
+				return nil, fmt.Errorf("list the claims of %s %s: %w", consumer.Kind, consumer.Name, err)
+			}
+			for i := range page.Items {
+				// Consumers of another group or namespace may share kind and name.
+				if page.Items[i].Spec.ConsumerRef == consumer {
+					claims = append(claims, claimcache.Compact(&page.Items[i]))
+				}
+			}
+			if next = page.Continue; next == "" {
+				return claims, nil
+			}
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// confirm looks at a suspect again, and reports and repairs drift that has stood.
+func (a *Auditor) confirm(ctx context.Context, s suspect) {
+	now, err := a.look(ctx, s.Consumer)
+	if err != nil {
+		a.fail(ctx, s.Ledger, err)
+		return
+	}
+	if !now.same(s.state) {
+		a.metrics.audited(busy)
+		return
+	}
+	a.metrics.audited(drifted)
+	outcomes, err := a.repair(ctx, s.Consumer, now.drift())
+	if err != nil && ctx.Err() == nil {
+		a.Log.Error(err, "drift was not repaired", "consumer", s.Consumer.Kind+"/"+s.Consumer.Name)
+	}
+	a.report(s.Ledger, outcomes)
+}
+
+// outcome is what became of a difference.
+type outcome struct {
+	difference
+	repaired bool
+}
+
+// repair corrects the books: first where usage is missing, and then, if the API server confirms
+// it, where there is too much. It returns an outcome for every difference also on an error.
+func (a *Auditor) repair(ctx context.Context, consumer quotav1alpha1.ConsumerRef, drift []difference) ([]outcome, error) {
+	slices.SortStableFunc(drift, func(d, e difference) int {
+		switch {
+		case d.charges() == e.charges():
+			return 0
+		case d.charges():
+			return -1
+		default:
+			return 1
+		}
+	})
+	outcomes := make([]outcome, len(drift))
+	for i, d := range drift {
+		outcomes[i].difference = d
+	}
+	for i, d := range drift {
+		if !d.charges() {
+			return outcomes, a.giveBack(ctx, consumer, outcomes[i:])
+		}
+		var err error
+		if outcomes[i].repaired, err = a.Ledgers.Correct(ctx, consumer, d.observed, d.actual); err != nil {
+			return outcomes, fmt.Errorf("charge what is missing: %w", err)
+		}
+	}
+	return outcomes, nil
+}
+
+// giveBack corrects the rows in which the books have too much, as far as the API server's own
+// list of claims agrees.
+func (a *Auditor) giveBack(ctx context.Context, consumer quotav1alpha1.ConsumerRef, outcomes []outcome) error {
+	live, err := a.LiveClaims(ctx, consumer)
+	if err != nil {
+		return fmt.Errorf("confirm by a list of claims that too much is charged: %w", err)
+	}
+	held, err := Usage(live)
+	if err != nil {
+		return fmt.Errorf("add up the listed claims: %w", err)
+	}
+	rows := byRow(held)
+	for i, o := range outcomes {
+		if usageOf(rows, rowOf(o.actual)) != o.actual {
+			continue
+		}
+		if outcomes[i].repaired, err = a.Ledgers.Correct(ctx, consumer, o.observed, o.actual); err != nil {
+			return fmt.Errorf("give back what is charged too much: %w", err)
+		}
+	}
+	return nil
+}

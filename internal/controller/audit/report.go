@@ -1,0 +1,87 @@
+package audit
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+// EventReasonDrift is the reason of the event on a ledger that drifted.
+const EventReasonDrift = "LedgerDrift"
+
+// Events records events, as the recorders of k8s.io/client-go/tools/events do.
+type Events interface {
+	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+}
+
+// result is what an audit of one ledger came to.
+type result string
+
+const (
+	clean   result = "clean"
+	busy    result = "busy"
+	drifted result = "drifted"
+	failed  result = "failed"
+)
+
+type metrics struct {
+	audits *prometheus.CounterVec
+	drift  *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	return &metrics{
+		audits: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "bursar_ledger_audits_total",
+			Help: "Audits of consumer ledgers by result: clean, busy (books in motion cannot be compared), drifted or failed.",
+		}, []string{"result"}),
+		drift: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "bursar_ledger_drift_total",
+			Help: "Rows in which a consumer ledger differed from the granted claims, by the direction of the correction (charge, release) and whether it was made.",
+		}, []string{"direction", "repaired"}),
+	}
+}
+
+func (m *metrics) audited(r result) { m.audits.WithLabelValues(string(r)).Inc() }
+
+// Collectors returns the auditor's metrics, for registration.
+func (a *Auditor) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{a.metrics.audits, a.metrics.drift}
+}
+
+// report tells of drift in one ledger.
+func (a *Auditor) report(l Ledger, outcomes []outcome) {
+	repaired := 0
+	for _, o := range outcomes {
+		direction := "release"
+		if o.charges() {
+			direction = "charge"
+		}
+		if o.repaired {
+			repaired++
+		}
+		a.metrics.drift.WithLabelValues(direction, fmt.Sprint(o.repaired)).Inc()
+		a.Log.Info("a ledger has drifted from the granted claims",
+			"consumer", l.Consumer.Kind+"/"+l.Consumer.Name, "difference", o.String(), "repaired", o.repaired)
+	}
+	if a.Events == nil {
+		return
+	}
+	a.Events.Eventf(object(l), nil, corev1.EventTypeWarning, EventReasonDrift, "Audit",
+		"The books differ from the granted claims in %d rows, of which %d were corrected; the first is %s",
+		len(outcomes), repaired, outcomes[0])
+}
+
+// object is the ledger as events refer to it.
+func object(l Ledger) *quotav1alpha1.ConsumerLedger {
+	return &quotav1alpha1.ConsumerLedger{
+		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ConsumerLedger"},
+		ObjectMeta: metav1.ObjectMeta{Name: naming.Ledger(l.Consumer), UID: l.UID},
+	}
+}
