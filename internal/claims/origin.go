@@ -11,17 +11,18 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// Origin is where a policy's claim comes from.
-type Origin struct {
-	Policy string
-	Kind   schema.GroupVersionKind
-	Object types.NamespacedName
-	UID    types.UID
-	At     time.Time
+// origin is where a policy's claim comes from.
+type origin struct {
+	// policy is the label value of the policy.
+	policy string
+	kind   schema.GroupVersionKind
+	object types.NamespacedName
+	uid    types.UID
+	at     time.Time
 }
 
-// Mark puts the standard labels, annotations and the finalizer on a policy's claim.
-func Mark(claim *quotav1alpha1.ResourceClaim, origin Origin) {
+// mark puts the standard labels, annotations and the finalizer on a policy's claim.
+func mark(claim *quotav1alpha1.ResourceClaim, origin origin) {
 	if claim.Labels == nil {
 		claim.Labels = map[string]string{}
 	}
@@ -29,12 +30,12 @@ func Mark(claim *quotav1alpha1.ResourceClaim, origin Origin) {
 		claim.Annotations = map[string]string{}
 	}
 	claim.Labels[quotav1alpha1.LabelAutoCreated] = "true"
-	claim.Labels[quotav1alpha1.LabelPolicy] = LabelValue(origin.Policy)
-	claim.Labels[quotav1alpha1.LabelGVK] = LabelValue(kindLabel(origin.Kind))
+	claim.Labels[quotav1alpha1.LabelPolicy] = origin.policy
+	claim.Labels[quotav1alpha1.LabelGVK] = LabelValue(kindLabel(origin.kind))
 	claim.Annotations[quotav1alpha1.AnnotationCreatedBy] = quotav1alpha1.CreatedByClaimCreation
-	claim.Annotations[quotav1alpha1.AnnotationCreatedAt] = origin.At.UTC().Format(time.RFC3339)
-	claim.Annotations[quotav1alpha1.AnnotationResourceName] = origin.Object.Name
-	claim.Annotations[quotav1alpha1.AnnotationResourceUID] = string(origin.UID)
+	claim.Annotations[quotav1alpha1.AnnotationCreatedAt] = origin.at.UTC().Format(time.RFC3339)
+	claim.Annotations[quotav1alpha1.AnnotationResourceName] = origin.object.Name
+	claim.Annotations[quotav1alpha1.AnnotationResourceUID] = string(origin.uid)
 	claim.Finalizers = []string{quotav1alpha1.FinalizerQuotaRelease}
 }
 

@@ -27,8 +27,8 @@ anonymous:
 `
 
 // newAPIServer puts the API server together. It serves on listener once it runs.
-func newAPIServer(ctx context.Context, d *directory, p *pki, listener net.Listener, etcd ExternalEtcd, embedded bool, checks []healthz.HealthChecker) (*aggregator.APIAggregator, error) {
-	o, err := apiServerOptions(d, p, listener, etcd)
+func newAPIServer(ctx context.Context, d *directory, p *pki, operator *operatorUser, listener net.Listener, etcd ExternalEtcd, embedded bool, checks []healthz.HealthChecker) (*aggregator.APIAggregator, error) {
+	o, err := apiServerOptions(d, p, operator, listener, etcd)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func newAPIServer(ctx context.Context, d *directory, p *pki, listener net.Listen
 	return server, nil
 }
 
-func apiServerOptions(d *directory, p *pki, listener net.Listener, etcd ExternalEtcd) (*options.Options, error) {
+func apiServerOptions(d *directory, p *pki, operator *operatorUser, listener net.Listener, etcd ExternalEtcd) (*options.Options, error) {
 	address := listener.Addr().(*net.TCPAddr)
 	certFile, keyFile, err := p.signServer("apiserver", servedHosts(address.IP)...)
 	if err != nil {
@@ -84,10 +84,12 @@ func apiServerOptions(d *directory, p *pki, listener net.Listener, etcd External
 	o.Etcd.StorageConfig.Transport.KeyFile = etcd.KeyFile
 	o.Authentication.ClientCert.ClientCA = p.caFile()
 	o.Authentication.AuthenticationConfigFile = authentication
+	o.Authentication.TokenFile.TokenFile = operator.tokenFile
 	o.Authentication.ServiceAccounts.Issuers = []string{"https://bursar.local"}
 	o.Authentication.ServiceAccounts.KeyFiles = []string{p.serviceAccountKeyFile()}
 	o.ServiceAccountSigningKeyFile = p.serviceAccountKeyFile()
 	o.Authorization.Modes = []string{"RBAC"}
+	registerUntracked(o.Admission)
 	// Its answer to a burst is to queue; all clients of one machine share it.
 	o.GenericServerRunOptions.MaxRequestsInFlight = 800
 	o.GenericServerRunOptions.MaxMutatingRequestsInFlight = 400

@@ -88,15 +88,16 @@ func (c *ControlPlane) serve(ctx context.Context, listener net.Listener, etcd Ex
 	if err := writeKubeconfig(c.AdminKubeconfigPath(), admin); err != nil {
 		return err
 	}
-	if c.operator, err = c.pki.signUser(serverURL, OperatorUser, "system:masters"); err != nil {
+	operator, err := newOperatorUser(c.dir.join("pki", "operator-token.csv"))
+	if err != nil {
 		return err
 	}
-	c.operator.QPS = -1
+	c.operator = operator.config(serverURL, c.pki)
 
 	// The server outlives ctx: whoever uses it goes first.
 	serverCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.cancel = cancel
-	server, err := newAPIServer(serverCtx, c.dir, c.pki, listener, etcd, c.etcd != nil, c.options.ReadyChecks)
+	server, err := newAPIServer(serverCtx, c.dir, c.pki, operator, listener, etcd, c.etcd != nil, c.options.ReadyChecks)
 	if err != nil {
 		cancel()
 		return err

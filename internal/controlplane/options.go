@@ -11,9 +11,6 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 )
 
-// OperatorUser is the name of the user that the operator talks to the API server as.
-const OperatorUser = "system:bursar"
-
 // Options say how the control plane runs.
 type Options struct {
 	// DataDir holds everything that is kept. It is created if it does not exist.

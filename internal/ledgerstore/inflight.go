@@ -17,12 +17,19 @@ func ObjectKey(policy, objectUID string) string { return policy + "/" + objectUI
 // named like it, because names hold no colon.
 func ClaimKey(claimUID string) string { return "claim:" + claimUID }
 
+// SplitObjectKey undoes ObjectKey. Both parts are empty if the reservation is of a claim that was
+// created directly.
+func SplitObjectKey(key string) (policy, objectUID string) {
+	if policy, objectUID, ok := strings.Cut(key, "/"); ok {
+		return policy, objectUID
+	}
+	return "", ""
+}
+
 // ObjectUID returns the UID of the object that a reservation is for, or "" for those of claims.
 func ObjectUID(key string) string {
-	if _, uid, ok := strings.Cut(key, "/"); ok {
-		return uid
-	}
-	return ""
+	_, uid := SplitObjectKey(key)
+	return uid
 }
 
 // Pending is a reservation in flight, with whose it is.

@@ -3,12 +3,9 @@ package enforce
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -27,8 +24,8 @@ type plannedClaim struct {
 	key      string
 	consumer quotav1alpha1.ConsumerRef
 	charges  []ledger.Charge
-	// manifest is the claim as JSON, ready to be created.
-	manifest string
+	// outline is what the claim will be made from.
+	outline claims.Outline
 }
 
 // planClaim applies one policy. It returns nil if the policy's conditions leave the object out.
@@ -40,67 +37,53 @@ func (h *Handler) planClaim(ctx context.Context, c *create, p *catalog.Policy, i
 	if err != nil {
 		return nil, err
 	}
-	h.complete(claim, c, p.Name)
 	if err := h.Catalog.CheckClaim(&claim.Spec); err != nil {
 		return nil, err
 	}
-	if err := h.checkPlace(ctx, claim, c); err != nil {
+	name, label := h.nameClaim(claim, c, p.Name), claims.LabelValue(p.Name)
+	if err := h.checkPlace(ctx, name, label, c); err != nil {
 		return nil, err
 	}
 	charges, err := claims.Charges(claim.Spec.Requests)
 	if err != nil {
 		return nil, err
 	}
-	manifest, err := json.Marshal(claim)
-	if err != nil {
-		return nil, fmt.Errorf("encode the claim: %w", err)
-	}
 	return &plannedClaim{
 		policy:   p.Name,
-		key:      ledgerstore.ObjectKey(claims.PolicyOf(claim), string(c.uid)),
+		key:      ledgerstore.ObjectKey(label, string(c.uid)),
 		consumer: claim.Spec.ConsumerRef,
 		charges:  charges,
-		manifest: string(manifest),
+		outline: claims.Outline{
+			Claim: name, Kind: c.kind, Object: c.name, Labels: claim.Labels, Annotations: claim.Annotations,
+		},
 	}, nil
 }
 
-// complete gives a rendered claim its place, its owner and the standard marks.
-func (h *Handler) complete(claim *quotav1alpha1.ResourceClaim, c *create, policy string) {
-	if claim.Namespace == "" {
-		claim.Namespace = c.name.Namespace
-	}
-	if claim.Namespace == "" {
-		claim.Namespace = h.SystemNamespace
-	}
-	if claim.Name == "" {
-		claim.Name = claims.GeneratedName(claim.GenerateName, policy, c.uid)
-		claim.GenerateName = ""
-	}
-	claims.Mark(claim, claims.Origin{Policy: policy, Kind: c.kind, Object: c.name, UID: c.uid, At: time.Now()})
-	if c.name.Namespace == "" || c.name.Namespace == claim.Namespace {
-		claim.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: c.kind.GroupVersion().String(), Kind: c.kind.Kind, Name: c.name.Name, UID: c.uid,
-		}}
+// nameClaim gives a rendered claim its place, where its template does not.
+func (h *Handler) nameClaim(claim *quotav1alpha1.ResourceClaim, c *create, policy string) types.NamespacedName {
+	return types.NamespacedName{
+		Namespace: cmp.Or(claim.Namespace, c.name.Namespace, h.SystemNamespace),
+		Name:      cmp.Or(claim.Name, claims.GeneratedName(claim.GenerateName, policy, c.uid)),
 	}
 }
 
-// checkPlace makes sure that the claim can be created where its template puts it.
-func (h *Handler) checkPlace(ctx context.Context, claim *quotav1alpha1.ResourceClaim, c *create) error {
-	if claim.Namespace != c.name.Namespace {
-		active, err := h.Namespaces.Active(ctx, claim.Namespace)
+// checkPlace makes sure that the claim of that name can be created where its template puts it.
+// label is the label value of its policy.
+func (h *Handler) checkPlace(ctx context.Context, name types.NamespacedName, label string, c *create) error {
+	if name.Namespace != c.name.Namespace {
+		active, err := h.Namespaces.Active(ctx, name.Namespace)
 		if err != nil {
-			return &transientError{fmt.Errorf("look up namespace %s: %w", claim.Namespace, err)}
+			return &transientError{fmt.Errorf("look up namespace %s: %w", name.Namespace, err)}
 		}
 		if !active {
-			return fmt.Errorf("its claim belongs in namespace %s, which does not exist or is being deleted", claim.Namespace)
+			return fmt.Errorf("its claim belongs in namespace %s, which does not exist or is being deleted", name.Namespace)
 		}
 	}
-	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 	other := h.Claims.Get(name)
 	if other == nil || other.Deleting {
 		return nil
 	}
-	if other.Policy() == claims.PolicyOf(claim) && other.Object == c.name && other.Kind() == c.kind.GroupKind() {
+	if other.Policy() == label && other.Object == c.name && other.Kind() == c.kind.GroupKind() {
 		// The claim of this object, or of one that had its name before and is gone.
 		return nil
 	}

@@ -25,7 +25,7 @@ func (h *Handler) reserve(ctx context.Context, c *create) *admissionv1.Admission
 			Key:        planned.key,
 			ReservedAt: time.Now().Unix(),
 			Charges:    planned.charges,
-			Claim:      planned.manifest,
+			Claim:      planned.outline.Encode(),
 		})
 		if err == nil && decision.Code == ledger.Admitted {
 			taken = append(taken, planned)

@@ -153,8 +153,10 @@ func TestValidation(t *testing.T) {
 	}{
 		"Registration": {reason: "a valid object is accepted", operation: create, kind: "ResourceRegistration", resource: "resourceregistrations", new: sampleRegistration()},
 		"RegistrationTaken": {
-			reason:    "the lookup is asked",
-			with:      func(w *validate.Webhooks) { w.RegisteredBy = func(context.Context, string) (string, error) { return "older", nil } },
+			reason: "the lookup is asked",
+			with: func(w *validate.Webhooks) {
+				w.RegisteredBy = func(context.Context, string) (string, error) { return "older", nil }
+			},
 			operation: create, kind: "ResourceRegistration", resource: "resourceregistrations", new: sampleRegistration(),
 			code:    422,
 			message: `ResourceRegistration.quota.miloapis.com "p1" is invalid: spec.resourceType: Duplicate value: "example.com/projects": ResourceRegistration older registers it already`,

@@ -2,14 +2,11 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -21,7 +18,7 @@ import (
 // materialize turns a reservation into a granted claim and settles it. Each step may be found
 // done already, by an attempt that ended early.
 func (c *Controller) materialize(ctx context.Context, reservation ledgerstore.Pending) error {
-	claim, err := decodeClaim(reservation)
+	claim, err := claims.FromReservation(reservation)
 	if err != nil {
 		return err
 	}
@@ -124,31 +121,17 @@ func sameReservation(a, b *quotav1alpha1.ResourceClaim) bool {
 	return a.Annotations[quotav1alpha1.AnnotationReservation] == b.Annotations[quotav1alpha1.AnnotationReservation]
 }
 
-// decodeClaim reads the claim that a reservation was made for.
-func decodeClaim(reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
-	claim := &quotav1alpha1.ResourceClaim{}
-	if err := json.Unmarshal([]byte(reservation.Claim), claim); err != nil {
-		return nil, fmt.Errorf("decode the claim of reservation %s: %w", reservation.Key, err)
-	}
-	if claim.Annotations == nil {
-		claim.Annotations = map[string]string{}
-	}
-	claim.Annotations[quotav1alpha1.AnnotationReservation] = strconv.FormatInt(reservation.Sequence, 10)
-	return claim, nil
-}
-
 // objectOf returns the object that a reservation is for; claims created directly have none.
 func objectOf(reservation ledgerstore.Pending) (object, bool) {
 	uid := ledgerstore.ObjectUID(reservation.Key)
 	if uid == "" {
 		return object{}, false
 	}
-	claim, err := decodeClaim(reservation)
+	outline, err := claims.OutlineOf(reservation.Claim)
 	if err != nil {
 		return object{}, false
 	}
-	ref := claim.Spec.ResourceRef
-	return object{schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}, types.UID(uid)}, true
+	return object{outline.Kind.GroupKind(), types.UID(uid)}, true
 }
 
 // isNamespaceUnusable tells whether a claim could not be created because of its namespace.

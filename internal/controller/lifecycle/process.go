@@ -11,6 +11,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/protected"
 )
@@ -43,7 +44,7 @@ func (c *Controller) bind(ctx context.Context, o object) error {
 
 // processUnseen handles a reservation whose object is not there: gone, or yet to come.
 func (c *Controller) processUnseen(ctx context.Context, o object, reservation ledgerstore.Pending) error {
-	claim, err := decodeClaim(reservation)
+	claim, err := claims.FromReservation(reservation)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,119 @@
+package claims
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
+)
+
+// Outline is what a policy's reservation keeps of the claim that is made from it once the object
+// has appeared. The rest is in the reservation itself, and a ledger is rewritten with every
+// batch of decisions, so this is short.
+type Outline struct {
+	// Claim is the name of the claim.
+	Claim types.NamespacedName
+	// Kind and Object say what the claim pays for.
+	Kind   schema.GroupVersionKind
+	Object types.NamespacedName
+	// Labels and Annotations are those of the policy's template.
+	Labels, Annotations map[string]string
+}
+
+// storedOutline is an outline as JSON. Names are written as namespace/name.
+type storedOutline struct {
+	Claim       string            `json:"claim"`
+	APIVersion  string            `json:"apiVersion"`
+	Kind        string            `json:"kind"`
+	Object      string            `json:"object"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Encode writes the outline as JSON.
+func (o Outline) Encode() string {
+	encoded, err := json.Marshal(storedOutline{
+		Claim: o.Claim.String(), APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Object: o.Object.String(),
+		Labels: o.Labels, Annotations: o.Annotations,
+	})
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return string(encoded)
+}
+
+// OutlineOf reads what Encode wrote.
+func OutlineOf(encoded string) (Outline, error) {
+	var stored storedOutline
+	if err := json.Unmarshal([]byte(encoded), &stored); err != nil {
+		return Outline{}, fmt.Errorf("decode the outline of a claim: %w", err)
+	}
+	version, err := schema.ParseGroupVersion(stored.APIVersion)
+	if err != nil {
+		return Outline{}, fmt.Errorf("decode the outline of a claim: %w", err)
+	}
+	return Outline{
+		Claim: nameOf(stored.Claim), Kind: version.WithKind(stored.Kind), Object: nameOf(stored.Object),
+		Labels: stored.Labels, Annotations: stored.Annotations,
+	}, nil
+}
+
+func nameOf(text string) types.NamespacedName {
+	namespace, name, _ := strings.Cut(text, string(types.Separator))
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// FromReservation makes the claim of a policy's reservation, with the standard marks and, where
+// the namespaces allow it, owned by the object.
+func FromReservation(reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
+	outline, err := OutlineOf(reservation.Claim)
+	if err != nil {
+		return nil, fmt.Errorf("reservation %s: %w", reservation.Key, err)
+	}
+	policy, uid := ledgerstore.SplitObjectKey(reservation.Key)
+	claim := &quotav1alpha1.ResourceClaim{
+		TypeMeta: metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: outline.Claim.Namespace, Name: outline.Claim.Name,
+			Labels: maps.Clone(outline.Labels), Annotations: maps.Clone(outline.Annotations),
+		},
+		Spec: quotav1alpha1.ResourceClaimSpec{
+			ConsumerRef: reservation.Consumer,
+			ResourceRef: quotav1alpha1.UnversionedObjectReference{
+				APIGroup: outline.Kind.Group, Kind: outline.Kind.Kind, Name: outline.Object.Name, Namespace: outline.Object.Namespace,
+			},
+			Requests: requestsOf(reservation.Charges),
+		},
+	}
+	mark(claim, origin{
+		policy: policy, kind: outline.Kind, object: outline.Object, uid: types.UID(uid), at: time.Unix(reservation.ReservedAt, 0),
+	})
+	claim.Annotations[quotav1alpha1.AnnotationReservation] = strconv.FormatInt(reservation.Sequence, 10)
+	if outline.Object.Namespace == "" || outline.Object.Namespace == outline.Claim.Namespace {
+		claim.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: outline.Kind.GroupVersion().String(), Kind: outline.Kind.Kind, Name: outline.Object.Name, UID: types.UID(uid),
+		}}
+	}
+	return claim, nil
+}
+
+// requestsOf undoes what Charges does.
+func requestsOf(charges []ledger.Charge) []quotav1alpha1.ResourceRequest {
+	requests := make([]quotav1alpha1.ResourceRequest, 0, len(charges))
+	for _, charge := range charges {
+		requests = append(requests, quotav1alpha1.ResourceRequest{
+			ResourceType: charge.ResourceType, Amount: int64(charge.Amount), Dimensions: charge.Dimensions.Map(),
+		})
+	}
+	return requests
+}
