@@ -12,7 +12,8 @@ import (
 // Catalog is safe for concurrent use.
 type Catalog struct {
 	mu            sync.RWMutex
-	registrations map[string]*Registration
+	registrations map[string]*Registration // by name
+	byType        map[string]*Registration // by resource type
 	policies      map[string]*Policy
 	byKind        map[schema.GroupVersionKind][]*Policy
 }
@@ -21,6 +22,7 @@ type Catalog struct {
 func New() *Catalog {
 	return &Catalog{
 		registrations: map[string]*Registration{},
+		byType:        map[string]*Registration{},
 		policies:      map[string]*Policy{},
 		byKind:        map[schema.GroupVersionKind][]*Policy{},
 	}

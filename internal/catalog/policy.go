@@ -115,7 +115,7 @@ func (c *Catalog) Triggers() []schema.GroupVersionKind {
 func (c *Catalog) unregisteredLocked(p *Policy) []string {
 	var missing []string
 	for _, resourceType := range p.ResourceTypes {
-		if c.registrations[resourceType] == nil {
+		if c.byType[resourceType] == nil {
 			missing = append(missing, resourceType)
 		}
 	}

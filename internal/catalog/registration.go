@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"time"
+
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -19,6 +21,7 @@ type Registration struct {
 	Factor                int64
 
 	claiming map[schema.GroupKind]struct{}
+	created  time.Time
 }
 
 // MayClaim tells whether objects of that kind may use up this resource type.
@@ -54,6 +57,7 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 		DisplayUnit:  object.Spec.DisplayUnit,
 		Factor:       max(object.Spec.UnitConversionFactor, 1),
 		claiming:     map[schema.GroupKind]struct{}{},
+		created:      object.CreationTimestamp.Time,
 	}
 	for _, claiming := range object.Spec.ClaimingResources {
 		r.claiming[schema.GroupKind{Group: claiming.APIGroup, Kind: claiming.Kind}] = struct{}{}
@@ -61,7 +65,8 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.removeRegistrationLocked(object.Name)
-	c.registrations[r.ResourceType] = r
+	c.registrations[r.Name] = r
+	c.electLocked(r.ResourceType)
 }
 
 // RemoveRegistration removes the registration of that name.
@@ -72,16 +77,40 @@ func (c *Catalog) RemoveRegistration(name string) {
 }
 
 func (c *Catalog) removeRegistrationLocked(name string) {
-	for resourceType, r := range c.registrations {
-		if r.Name == name {
-			delete(c.registrations, resourceType)
+	if r := c.registrations[name]; r != nil {
+		delete(c.registrations, name)
+		c.electLocked(r.ResourceType)
+	}
+}
+
+// electLocked chooses the registration that stands for a resource type: the oldest of those
+// that say that they are active. For a moment there can be two, until the younger is told that
+// it is a duplicate.
+func (c *Catalog) electLocked(resourceType string) {
+	var oldest *Registration
+	for _, r := range c.registrations {
+		if r.ResourceType == resourceType && (oldest == nil || r.precedes(oldest)) {
+			oldest = r
 		}
 	}
+	if oldest == nil {
+		delete(c.byType, resourceType)
+		return
+	}
+	c.byType[resourceType] = oldest
+}
+
+// precedes tells whether r was there before other; names decide between those of one second.
+func (r *Registration) precedes(other *Registration) bool {
+	if r.created.Equal(other.created) {
+		return r.Name < other.Name
+	}
+	return r.created.Before(other.created)
 }
 
 // Registration returns the active registration of a resource type, or nil.
 func (c *Catalog) Registration(resourceType string) *Registration {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.registrations[resourceType]
+	return c.byType[resourceType]
 }

@@ -33,7 +33,8 @@ func Grant(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, n
 // again when capacity appears.
 func Deny(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, shortages []ledger.Shortage, now time.Time) {
 	consumer := claim.Spec.ConsumerRef
-	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded, explain.Exceeded(registrations, consumer, shortages))
+	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded,
+		explain.Exceeded(registrations, consumer, shortages)+" The claim waits, and is granted by itself once there is room.")
 	setAllocations(claim, now, func(request quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
 		a.Status = quotav1alpha1.AllocationDenied
 		a.Reason = quotav1alpha1.ReasonQuotaExceeded
@@ -58,6 +59,10 @@ func Reject(claim *quotav1alpha1.ResourceClaim, reason string, now time.Time) {
 
 func setCondition(claim *quotav1alpha1.ResourceClaim, status metav1.ConditionStatus, reason, message string) {
 	claim.Status.ObservedGeneration = claim.Generation
+	if c := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted); c != nil && c.LastTransitionTime.Unix() == 0 {
+		// It is the default of the schema, and nothing has happened to it at that time.
+		apimeta.RemoveStatusCondition(&claim.Status.Conditions, quotav1alpha1.ConditionGranted)
+	}
 	apimeta.SetStatusCondition(&claim.Status.Conditions, metav1.Condition{
 		Type:               quotav1alpha1.ConditionGranted,
 		Status:             status,

@@ -138,15 +138,23 @@ func (c *Client) Delete(ctx context.Context, name types.NamespacedName, uid type
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
 }
 
+// AddFinalizer puts Bursar's finalizer on a claim that lacks it.
+func (c *Client) AddFinalizer(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
+	return c.setFinalizers(ctx, claim, append(slices.Clone(claim.Finalizers), quotav1alpha1.FinalizerQuotaRelease))
+}
+
 // RemoveFinalizer lets a deleted claim go.
 func (c *Client) RemoveFinalizer(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
-	rest := slices.DeleteFunc(slices.Clone(claim.Finalizers), func(finalizer string) bool {
+	return c.setFinalizers(ctx, claim, slices.DeleteFunc(slices.Clone(claim.Finalizers), func(finalizer string) bool {
 		return finalizer == quotav1alpha1.FinalizerQuotaRelease
-	})
+	}))
+}
+
+func (c *Client) setFinalizers(ctx context.Context, claim *quotav1alpha1.ResourceClaim, finalizers []string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":             claim.UID,
 		"resourceVersion": claim.ResourceVersion,
-		"finalizers":      rest,
+		"finalizers":      finalizers,
 	}})
 	if err != nil {
 		return fmt.Errorf("encode a patch for claim %s/%s: %w", claim.Namespace, claim.Name, err)

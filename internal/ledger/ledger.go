@@ -8,6 +8,7 @@ type Ledger struct {
 	pages        map[string]*page
 	grants       map[string]Grant // by UID
 	reservations map[string]Reservation
+	reserved     int                 // the sum of the sizes of the reservations
 	released     map[string]struct{} // claim UIDs
 }
 
@@ -84,7 +85,7 @@ func (l *Ledger) Cancel(key string, sequence int64) bool {
 		c := &r.Charges[i]
 		l.pages[c.ResourceType].unreserve(c.Dimensions, c.Amount)
 	}
-	delete(l.reservations, key)
+	l.drop(&r)
 	l.prune(r.Charges)
 	return true
 }
@@ -100,7 +101,7 @@ func (l *Ledger) Settle(key string, sequence int64) bool {
 		c := &r.Charges[i]
 		l.pages[c.ResourceType].settle(c.Dimensions, c.Amount)
 	}
-	delete(l.reservations, key)
+	l.drop(&r)
 	return true
 }
 
@@ -132,7 +133,13 @@ func (l *Ledger) enter(t *trial, r Reservation) Decision {
 	r.Sequence = l.sequence
 	r.Charges = slices.Clone(r.Charges)
 	l.reservations[r.Key] = r
+	l.reserved += r.Size()
 	return Decision{Code: Admitted, Sequence: r.Sequence}
+}
+
+func (l *Ledger) drop(r *Reservation) {
+	delete(l.reservations, r.Key)
+	l.reserved -= r.Size()
 }
 
 // held finds a reservation. Sequence 0 stands for any.

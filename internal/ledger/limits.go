@@ -8,7 +8,7 @@ const (
 	// KeyBytesMax is the length of the longest reservation key.
 	KeyBytesMax = 1024
 	// ClaimBytesMax is the length of the longest claim payload of a reservation.
-	ClaimBytesMax = 256 << 10
+	ClaimBytesMax = 64 << 10
 	// ResourceTypeBytesMax is the length of the longest resource type.
 	ResourceTypeBytesMax = 253
 

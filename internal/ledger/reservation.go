@@ -23,6 +23,18 @@ type Reservation struct {
 	Claim string
 }
 
+// Size is about how many bytes the reservation takes when stored.
+func (r *Reservation) Size() int {
+	size := len(r.Key) + len(r.Claim)
+	for i := range r.Charges {
+		size += len(r.Charges[i].ResourceType) + len(r.Charges[i].Dimensions.canonical) + chargeOverhead
+	}
+	return size + chargeOverhead
+}
+
+// chargeOverhead is what is stored with a charge, or a reservation, besides its texts.
+const chargeOverhead = 64
+
 // flaw returns the code of the first flaw that the reservation has apart from its key, or
 // Admitted if it has none.
 func (r *Reservation) flaw() Code {

@@ -56,6 +56,9 @@ func (l *Ledger) Reservation(key string) (Reservation, bool) {
 // ReservationCount returns the number of reservations.
 func (l *Ledger) ReservationCount() int { return len(l.reservations) }
 
+// ReservedBytes returns the sum of the sizes of the reservations, see [Reservation.Size].
+func (l *Ledger) ReservedBytes() int { return l.reserved }
+
 // Reservations yields the reservations in the order of their sequence, as they were when the
 // iteration began. Their charges must not be modified.
 func (l *Ledger) Reservations() iter.Seq[Reservation] {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +23,8 @@ type committer struct {
 	// epoch counts how often the books were read from storage. Between two equal values no
 	// other process has changed them unnoticed.
 	epoch atomic.Uint64
+	// latest is the version of the books in memory, or of those that were there last.
+	latest atomic.Uint64
 
 	mu       sync.Mutex
 	running  bool
@@ -39,6 +40,7 @@ type committer struct {
 	version Version
 	fresh   bool // the books were read or written since the current batch was taken
 	unknown int  // writes of the current batch in a row whose outcome is unknown
+	lost    bool // a write had an unknown outcome, and the books were not read since
 }
 
 // submit queues an eager operation.
@@ -127,6 +129,7 @@ func (c *committer) commit(batch []*operation) {
 	for {
 		batch = dropAbandoned(batch)
 		if len(batch) == 0 {
+			c.lookAfterLoss()
 			return
 		}
 		settled, err := c.attempt(batch)
@@ -182,7 +185,8 @@ func (c *committer) load() error {
 	if err != nil {
 		return fmt.Errorf("the stored ledger is damaged: %w", err)
 	}
-	c.books, c.version, c.fresh = books, version, true
+	c.books, c.fresh, c.lost = books, true, false
+	c.saw(version)
 	c.epoch.Add(1)
 	c.store.inflight.replace(c.consumer, books)
 	c.store.released.replace(c.consumer, books)
@@ -215,7 +219,8 @@ func (c *committer) write() (ok bool, err error) {
 	version, err := c.store.storage.Write(ctx, c.consumer, c.books.Books(), c.version)
 	c.store.metrics.observeCommit(err)
 	if err == nil {
-		c.version, c.fresh, c.unknown = version, true, 0
+		c.fresh, c.unknown = true, 0
+		c.saw(version)
 		return true, nil
 	}
 	c.books = nil
@@ -223,7 +228,12 @@ func (c *committer) write() (ok bool, err error) {
 	switch {
 	case errors.Is(err, ErrConflict):
 		return false, nil
-	case errors.As(err, &rejected), c.unknown >= unknownMax:
+	case errors.As(err, &rejected):
+		return false, fmt.Errorf("write the ledger of %s: %w", describe(c.consumer), err)
+	}
+	c.lost = true
+	switch {
+	case c.unknown >= unknownMax:
 		c.unknown = 0
 		return false, fmt.Errorf("write the ledger of %s: %w", describe(c.consumer), err)
 	default:
@@ -290,8 +300,18 @@ func (c *committer) park(ops []*operation, unparked uint64, room bool) {
 	}
 }
 
+// lookAfterLoss makes sure that the books are read again if what they say is not known: they may
+// hold reservations that nobody waits for any more.
+func (c *committer) lookAfterLoss() {
+	if c.lost {
+		c.lost = false
+		c.submitLazy(&operation{apply: func(*ledger.Ledger, bool) effect { return unconfirmed }})
+	}
+}
+
 // fail ends the eager operations of a batch with err and keeps the lazy ones for another try.
 func (c *committer) fail(batch []*operation, err error) {
+	c.lookAfterLoss()
 	for _, op := range batch {
 		if op.done == nil {
 			c.submitLazy(op)
@@ -331,20 +351,6 @@ func (c *committer) unexpect(id string) {
 	if len(c.expected) == 0 {
 		c.unparkLocked()
 	}
-}
-
-// newer tells whether version is later than the one of the books in memory. Versions of one
-// object can be compared as numbers (KEP-5504).
-func (c *committer) newer(version Version) bool {
-	if c.books == nil {
-		return false
-	}
-	observed, err := strconv.ParseUint(string(version), 10, 64)
-	if err != nil {
-		return true
-	}
-	known, _ := strconv.ParseUint(string(c.version), 10, 64)
-	return observed > known
 }
 
 func dropAbandoned(batch []*operation) []*operation {

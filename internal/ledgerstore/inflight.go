@@ -1,9 +1,11 @@
 package ledgerstore
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
@@ -36,6 +38,8 @@ func ObjectUID(key string) string {
 type Pending struct {
 	Consumer quotav1alpha1.ConsumerRef
 	ledger.Reservation
+	// KnownSince is when this process first knew of it, on a clock that nobody sets.
+	KnownSince time.Time
 }
 
 // inflight finds the reservations that this process knows of by the object they are for.
@@ -55,7 +59,7 @@ func newInflight() *inflight {
 func (i *inflight) add(consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.addLocked(Pending{Consumer: consumer, Reservation: r})
+	i.addLocked(Pending{Consumer: consumer, Reservation: r, KnownSince: time.Now()})
 }
 
 func (i *inflight) addLocked(p Pending) {
@@ -104,11 +108,16 @@ func (i *inflight) removeLocked(p Pending) {
 func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, books *ledger.Ledger) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for _, p := range i.byConsumer[consumer] {
+	before := maps.Clone(i.byConsumer[consumer])
+	for _, p := range before {
 		i.removeLocked(p)
 	}
 	for r := range books.Reservations() {
-		i.addLocked(Pending{Consumer: consumer, Reservation: r})
+		p := Pending{Consumer: consumer, Reservation: r, KnownSince: time.Now()}
+		if known, ok := before[r.Key]; ok && known.Sequence == r.Sequence {
+			p.KnownSince = known.KnownSince
+		}
+		i.addLocked(p)
 	}
 }
 

@@ -141,12 +141,12 @@ func TestObserve(t *testing.T) {
 		synctest.Wait()
 		told = nil
 
-		p.Observe(ledgerName, acme, own[len(own)-1].Version)
+		p.Observe(ledgerName, own[len(own)-1].Version)
 		synctest.Wait()
 		if got := p.Calls(storagetest.Read); got != 1 || len(told) != 0 {
 			t.Errorf("its own write: %d reads, told %v", got, told)
 		}
-		p.Observe(ledgerName, acme, all[len(all)-1].Version)
+		p.Observe(ledgerName, all[len(all)-1].Version)
 		synctest.Wait()
 		if got := p.Calls(storagetest.Read); got != 2 || len(told) != 1 {
 			t.Errorf("another's write: %d reads, told %v", got, told)

@@ -254,9 +254,10 @@ func TestRefusalsWaitForReleases(t *testing.T) {
 				p.use(t, "k", 4)
 				p.ExpectRelease(acme, "c")
 				began, took := time.Now(), make(chan time.Duration, 2)
-				for _, decide := range []func() (ledger.Decision, error){
-					func() (ledger.Decision, error) { return p.Check(t.Context(), acme, charges(tt.amount)) },
-					func() (ledger.Decision, error) { return p.Reserve(t.Context(), acme, reservation("new", tt.amount)) },
+				asked := []ledger.Reservation{reservation("new", tt.amount)}
+				for _, decide := range []func() (ledgerstore.Outcome, error){
+					func() (ledgerstore.Outcome, error) { return p.Check(t.Context(), acme, asked) },
+					func() (ledgerstore.Outcome, error) { return p.ReserveTogether(t.Context(), acme, asked) },
 				} {
 					go func() {
 						decision, err := decide()

@@ -2,7 +2,6 @@ package ledgerstore
 
 import (
 	"context"
-	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
@@ -16,60 +15,19 @@ import (
 // when ctx ended while a write was on its way; it then expires like any whose object never
 // appeared.
 func (s *Store) Reserve(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) (ledger.Decision, error) {
-	var decision ledger.Decision
-	var full bool
-	err := s.do(ctx, consumer, &operation{
-		patience: time.Now().Add(releasePatience),
-		apply: func(books *ledger.Ledger, releasing bool) effect {
-			_, known := books.Reservation(r.Key)
-			if full = !known && books.ReservationCount() >= ReservationsMax; full {
-				decision = ledger.Decision{}
-				return postponed
-			}
-			decision = books.Reserve(r)
-			switch {
-			case decision.Code == ledger.Exceeded && releasing:
-				return postponed
-			case decision.Code != ledger.Admitted || known:
-				return unconfirmed
-			default:
-				return changed
-			}
-		},
-		committed: func() {
-			if decision.Code == ledger.Admitted {
-				r.Sequence = decision.Sequence
-				s.inflight.add(consumer, r)
-			}
-		},
-	})
-	switch {
-	case err != nil:
-		return ledger.Decision{}, err
-	case full:
-		return ledger.Decision{}, ErrBusy
-	default:
-		return decision, nil
-	}
-}
-
-// Check answers what Reserve would, and changes nothing.
-func (s *Store) Check(ctx context.Context, consumer quotav1alpha1.ConsumerRef, charges []ledger.Charge) (ledger.Decision, error) {
-	var decision ledger.Decision
-	err := s.do(ctx, consumer, &operation{
-		patience: time.Now().Add(releasePatience),
-		apply: func(books *ledger.Ledger, releasing bool) effect {
-			decision = books.Check(charges)
-			if decision.Code == ledger.Exceeded && releasing {
-				return postponed
-			}
-			return unconfirmed
-		},
-	})
+	outcome, err := s.ReserveTogether(ctx, consumer, []ledger.Reservation{r})
 	if err != nil {
 		return ledger.Decision{}, err
 	}
-	return decision, nil
+	return outcome.single(), nil
+}
+
+// single is the outcome for the only reservation.
+func (o Outcome) single() ledger.Decision {
+	if o.Code == ledger.Admitted {
+		return o.Decisions[0]
+	}
+	return ledger.Decision{Code: o.Code, Shortages: o.Shortages}
 }
 
 // Cancel drops a reservation, if it is still there, and gives its charges back at once.
@@ -112,7 +70,7 @@ func (s *Store) ReserveEach(ctx context.Context, consumer quotav1alpha1.Consumer
 			clear(decisions)
 			e := unconfirmed
 			for i, r := range reservations {
-				if books.ReservationCount() >= ReservationsMax {
+				if isFull(books, reservations[i:i+1]) {
 					break
 				}
 				decisions[i] = books.Reserve(r)
@@ -122,17 +80,20 @@ func (s *Store) ReserveEach(ctx context.Context, consumer quotav1alpha1.Consumer
 			}
 			return e
 		},
-		committed: func() {
-			for i, r := range reservations {
-				if decisions[i].Code == ledger.Admitted {
-					r.Sequence = decisions[i].Sequence
-					s.inflight.add(consumer, r)
-				}
-			}
-		},
+		committed: func() { s.addInflight(consumer, reservations, decisions) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	return decisions, nil
+}
+
+// addInflight notes which reservations were admitted.
+func (s *Store) addInflight(consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation, decisions []ledger.Decision) {
+	for i, r := range reservations {
+		if decisions[i].Code == ledger.Admitted {
+			r.Sequence = decisions[i].Sequence
+			s.inflight.add(consumer, r)
+		}
+	}
 }

@@ -114,10 +114,12 @@ func calls(p *process) map[storagetest.Call]int {
 
 func TestNothingIsWrittenFor(t *testing.T) {
 	tests := map[string]func(*testing.T, *process){
-		"a refusal":            func(t *testing.T, p *process) { p.reserve(t, "large", 11) },
-		"a malformed request":  func(t *testing.T, p *process) { p.reserve(t, "negative", -1) },
-		"a reservation again":  func(t *testing.T, p *process) { p.reserve(t, "known", 1) },
-		"a dry run":            func(t *testing.T, p *process) { _, _ = p.Check(t.Context(), acme, charges(1)) },
+		"a refusal":           func(t *testing.T, p *process) { p.reserve(t, "large", 11) },
+		"a malformed request": func(t *testing.T, p *process) { p.reserve(t, "negative", -1) },
+		"a reservation again": func(t *testing.T, p *process) { p.reserve(t, "known", 1) },
+		"a dry run": func(t *testing.T, p *process) {
+			_, _ = p.Check(t.Context(), acme, []ledger.Reservation{reservation("dry", 1)})
+		},
 		"cancelling nothing":   func(t *testing.T, p *process) { cancel(t, p, "unknown") },
 		"cancelling another":   func(t *testing.T, p *process) { _ = p.Cancel(t.Context(), acme, "known", 99) },
 		"settling nothing":     func(t *testing.T, p *process) { p.Settle(acme, "unknown", 0); p.flush(t) },

@@ -2,6 +2,7 @@ package ledgerstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -29,11 +30,15 @@ const (
 	// ReservationsMax is how many reservations of one consumer may be in flight. It bounds the
 	// size of the stored object; beyond it, reserving waits and then fails with [ErrBusy].
 	ReservationsMax = 512
+	// reservedBytesMax bounds what the reservations in flight take in the stored object, which etcd
+	// limits to 1.5 MiB.
+	reservedBytesMax = 1 << 20
 )
 
-// ErrBusy is returned when a consumer has [ReservationsMax] reservations in flight and none
-// was settled while the request waited. Nothing was reserved; trying again later may succeed.
-var ErrBusy = fmt.Errorf("%d creates are still in flight", ReservationsMax)
+// ErrBusy is returned when a consumer has as many reservations in flight as its ledger can hold,
+// [ReservationsMax] or fewer large ones, and none was settled while the request waited. Nothing
+// was reserved; trying again later may succeed.
+var ErrBusy = errors.New("too many creates of this consumer are still in flight")
 
 // Change says what a commit did to the books of a consumer.
 type Change struct {
@@ -141,33 +146,4 @@ func (s *Store) View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f 
 		f(books)
 		return unconfirmed
 	}})
-}
-
-// Observe tells the store that the ledger object of that name was seen with that version. If
-// it is later than what is in memory, another process has written it: the books are read again
-// and subscribers are told.
-func (s *Store) Observe(name string, consumer quotav1alpha1.ConsumerRef, version Version) {
-	s.mu.RLock()
-	c := s.byName[name]
-	s.mu.RUnlock()
-	if c == nil {
-		if c = s.committer(consumer); naming.Ledger(consumer) != name {
-			return
-		}
-	}
-	op := &operation{ctx: s.ctx, done: make(chan error, 1)}
-	stale := false
-	op.apply = func(*ledger.Ledger, bool) effect {
-		if c.newer(version) {
-			stale = true
-			return unconfirmed
-		}
-		return nothing
-	}
-	op.committed = func() {
-		if stale {
-			s.notify(consumer, Change{CapacityGrew: true})
-		}
-	}
-	c.submit(op)
 }

@@ -264,7 +264,7 @@ func TestRestartKnowsWhatIsInFlight(t *testing.T) {
 	setLimit(t, before, 3)
 	reserve(t, before, ObjectKey("policy", "object"))
 	after := newStore(t, m)
-	if _, err := after.Check(t.Context(), acme, reservation("x").Charges); err != nil {
+	if _, err := after.Check(t.Context(), acme, []ledger.Reservation{reservation("x")}); err != nil {
 		t.Fatal(err)
 	}
 	if got := after.ReservationsFor("object"); len(got) != 1 {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claimcache"
-	"github.com/bursar/bursar/internal/controller/lifecycle"
+	"github.com/bursar/bursar/internal/kinds"
 	"github.com/bursar/bursar/internal/protected"
 )
 
@@ -22,7 +22,7 @@ type follower struct {
 	catalog *catalog.Catalog
 	claims  *claimcache.Cache
 	objects *protected.Objects
-	kinds   lifecycle.Kinds
+	kinds   *kinds.Kinds
 	log     logr.Logger
 	wake    chan struct{}
 }

@@ -145,13 +145,14 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the controller manager: %w", err)
 	}
+	served := kinds.New(o.client.Discovery(), o.extensions)
 	return &models{
 		store:      ledgerstore.New(ctx, storage),
 		catalog:    catalog.New(),
 		claims:     claimcache.New(),
 		client:     client,
-		objects:    protected.New(o.metadata),
-		kinds:      kinds.New(o.client.Discovery(), o.extensions),
+		objects:    protected.New(o.metadata, served),
+		kinds:      served,
 		namespaces: &namespaces.Namespaces{Cached: manager.GetClient(), Live: manager.GetAPIReader()},
 		manager:    manager,
 	}, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -16,6 +17,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/enforce"
 	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/controller/audit"
 	"github.com/bursar/bursar/internal/controller/bucket"
 	"github.com/bursar/bursar/internal/controller/claim"
@@ -37,8 +39,10 @@ type parts struct {
 	bucket    *bucket.Controller
 	auditor   *audit.Auditor
 	follower  *follower
+	observer  *ledgerObserver
 	// loaded is closed once registrations and policies are in the catalog.
 	loaded chan struct{}
+	log    logr.Logger
 
 	kindsChanged         changes
 	policiesChanged      changes
@@ -56,6 +60,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	p := &parts{
 		models:               m,
 		loaded:               make(chan struct{}),
+		log:                  o.options.Log.WithName("operator"),
 		kindsChanged:         newChanges(),
 		policiesChanged:      newChanges(),
 		registrationsChanged: newChanges(),
@@ -63,7 +68,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	}
 	log, system := o.options.Log, o.options.SystemNamespace
 	p.enforcer = enforce.New(enforce.Parts{
-		Catalog: m.catalog, Store: m.store, Objects: m.objects, Claims: m.claims,
+		Catalog: m.catalog, Store: m.store, Objects: m.objects,
 		Namespaces: m.namespaces, SystemNamespace: system, Ready: p.loaded,
 	})
 	m.objects.OnAppear(p.enforcer.Appeared)
@@ -78,9 +83,11 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	}
 	p.lifecycle = &lifecycle.Controller{
 		Store: m.store, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
-		Kinds: m.kinds, SystemNamespace: system, Log: log.WithName("lifecycle"),
+		SystemNamespace: system, Log: log.WithName("lifecycle"),
 	}
-	p.claim = &claim.Controller{Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, Log: log.WithName("claim")}
+	p.claim = &claim.Controller{
+		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, ObjectLives: p.objectLives, Log: log.WithName("claim"),
+	}
 	p.bucket = &bucket.Controller{
 		Client: m.manager.GetClient(), Ledgers: m.store, SystemNamespace: system,
 		Namespaces: o.options.ConsumerNamespaces, Log: log.WithName("bucket"),
@@ -90,6 +97,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		ListLedgers: audit.ListLedgers(m.manager.GetAPIReader()), LiveClaims: audit.LiveClaims(m.manager.GetAPIReader()),
 		Events: m.manager.GetEventRecorder("bursar"), Interval: o.options.AuditInterval, Log: log.WithName("audit"),
 	})
+	p.observer = &ledgerObserver{metadata: o.metadata, live: m.manager.GetAPIReader(), store: m.store, log: log.WithName("ledgers")}
 	p.follower = &follower{
 		catalog: m.catalog, claims: m.claims, objects: m.objects, kinds: m.kinds,
 		log: log.WithName("follower"), wake: make(chan struct{}, 1),
@@ -108,13 +116,22 @@ func (p *parts) connect() {
 	p.store.Recover = p.recover
 	p.lifecycle.Start()
 	p.claim.Start()
+	p.objects.OnVanish(p.claim.ObjectVanished)
 	p.claims.OnChange(p.follower.claimChanged)
+	p.claims.OnChange(p.showWaiting)
 	p.kinds.OnChange(func() {
 		p.kindsChanged.notify()
 		p.policiesChanged.notify()
 		p.webhooks.Trigger()
 		p.follower.trigger()
 	})
+}
+
+// showWaiting makes sure that whoever waits for quota finds a bucket, also before there is a grant.
+func (p *parts) showWaiting(before, after *claimcache.Claim) {
+	if after != nil && after.State == claimcache.Waiting && (before == nil || before.State != claimcache.Waiting) {
+		p.bucket.Need(after.Consumer(), after.Requests())
+	}
 }
 
 // followCatalog keeps the catalog in step with registrations and policies.
@@ -218,6 +235,7 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	group.Go(func() error { return p.bucket.Run(ctx) })
 	group.Go(func() error { return p.auditor.Run(ctx) })
 	group.Go(func() error { return p.follower.run(ctx) })
+	group.Go(func() error { return p.observer.run(ctx) })
 	group.Go(func() error { p.claims.Run(ctx, p.client.REST()); return nil })
 	o.notReady("the API server has not observed the webhooks yet")
 	const poll = 5 * time.Millisecond
@@ -242,8 +260,9 @@ func (p *parts) warm(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list the ledgers: %w", err)
 		}
+		// A ledger that cannot be read keeps its consumer from creating, and nobody else.
 		if err := p.store.Warm(ctx, list.Items); err != nil {
-			return err
+			p.log.Error(err, "some ledgers cannot be read")
 		}
 		for i := range list.Items {
 			consumer := list.Items[i].Spec.ConsumerRef

@@ -21,7 +21,7 @@ func (p *parts) routes(o *Operator) http.Handler {
 		CheckGrant:       p.catalog.CheckGrant,
 		CheckClaim:       p.catalog.CheckClaim,
 		CompileCondition: policy.CheckCondition,
-		ObjectExists:     p.objectExists,
+		ObjectExists:     p.objectLives,
 		NamespaceActive:  p.namespaces.Active,
 	}
 	mux := http.NewServeMux()
@@ -46,13 +46,12 @@ func (p *parts) registeredBy(ctx context.Context, resourceType string) (string, 
 	return "", nil
 }
 
-// objectExists asks the API server whether the object that a policy's claim pays for exists.
-func (p *parts) objectExists(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
-	ref := claim.Spec.ResourceRef
-	resource, served, err := p.kinds.ResourceFor(ctx, schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind})
-	if err != nil || !served {
-		return false, err
+// objectLives asks the API server whether the object that a policy's claim pays for exists.
+func (p *parts) objectLives(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
+	ref, uid := claim.Spec.ResourceRef, types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
+	if p.lifecycle.IsGone(uid) {
+		return false, nil
 	}
-	uid := types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
-	return p.objects.Exists(ctx, resource, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, uid)
+	kind, name := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+	return p.objects.Lives(ctx, kind, name, uid)
 }

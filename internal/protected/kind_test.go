@@ -15,7 +15,7 @@ type news []string
 
 func newKind() (*kind, *news) {
 	told := &news{}
-	o := New(nil)
+	o := New(nil, nil)
 	o.OnAppear(func(_ schema.GroupKind, uid types.UID) { *told = append(*told, "+"+string(uid)) })
 	o.OnVanish(func(_ schema.GroupKind, uid types.UID) { *told = append(*told, "-"+string(uid)) })
 	return &kind{owner: o, synced: make(chan struct{}), byName: map[types.NamespacedName]types.UID{}, uids: map[types.UID]struct{}{}}, told

@@ -1,6 +1,6 @@
 // Package protected knows which objects of the kinds that policies protect exist right now:
 // their names and UIDs, nothing else. It follows the API server with metadata-only watches, one
-// a kind, so it may lag by milliseconds; [Objects.Exists] asks the API server itself.
+// a kind, so it may lag by milliseconds; [Objects.Exists] and [Objects.Lives] ask the API server itself.
 package protected
 
 import (
@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
@@ -21,6 +19,7 @@ type Handler func(kind schema.GroupKind, uid types.UID)
 // Objects follows the objects of any number of kinds. It is safe for concurrent use.
 type Objects struct {
 	client   metadata.Interface
+	states   Kinds
 	appeared []Handler
 	vanished []Handler
 
@@ -29,8 +28,8 @@ type Objects struct {
 }
 
 // New returns an Objects that follows no kind yet.
-func New(client metadata.Interface) *Objects {
-	return &Objects{client: client, kinds: map[schema.GroupKind]*kind{}}
+func New(client metadata.Interface, states Kinds) *Objects {
+	return &Objects{client: client, states: states, kinds: map[schema.GroupKind]*kind{}}
 }
 
 // OnAppear registers f for objects that exist when their kind is first listed or are created
@@ -100,19 +99,6 @@ func (o *Objects) Presence(groupKind schema.GroupKind, uid types.UID) Presence {
 		return Unknown
 	}
 	return k.presence(uid)
-}
-
-// Exists asks the API server whether the object of that name exists with that UID. An empty
-// uid stands for any. A kind that is not served has no objects.
-func (o *Objects) Exists(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName, uid types.UID) (bool, error) {
-	object, err := o.client.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("look up %s %s: %w", resource.Resource, name, err)
-	}
-	return uid == "" || object.UID == uid, nil
 }
 
 func (o *Objects) kind(groupKind schema.GroupKind) *kind {

@@ -56,13 +56,8 @@ func (w *world) wantQuietLedger(used int64) error {
 // alterLedger changes the world's ledger as only Bursar itself may.
 func (w *world) alterLedger(change func(*quotav1alpha1.ConsumerLedger)) {
 	w.Helper()
-	config := rest.CopyConfig(adminConfig)
-	config.Impersonate = rest.ImpersonationConfig{UserName: controlplane.OperatorUser, Groups: []string{"system:masters"}}
-	bursar, err := client.New(config, client.Options{Scheme: admin.Scheme()})
-	if err != nil {
-		w.Fatal(err)
-	}
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	bursar := w.asBursar()
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		ledger := &quotav1alpha1.ConsumerLedger{}
 		if err := bursar.Get(w.ctx, client.ObjectKey{Name: naming.Ledger(w.consumer())}, ledger); err != nil {
 			return err
@@ -73,6 +68,18 @@ func (w *world) alterLedger(change func(*quotav1alpha1.ConsumerLedger)) {
 	if err != nil {
 		w.Fatalf("alter the ledger: %v", err)
 	}
+}
+
+// asBursar talks to the server as the operator's own user.
+func (w *world) asBursar() client.Client {
+	w.Helper()
+	config := rest.CopyConfig(adminConfig)
+	config.Impersonate = rest.ImpersonationConfig{UserName: controlplane.OperatorUser, Groups: []string{"system:masters"}}
+	bursar, err := client.New(config, client.Options{Scheme: admin.Scheme()})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return bursar
 }
 
 // altered holds the names of the ledgers that were altered on purpose.

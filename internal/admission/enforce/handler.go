@@ -24,7 +24,6 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/protected"
 )
@@ -55,7 +54,6 @@ type Parts struct {
 	Catalog *catalog.Catalog
 	Store   *ledgerstore.Store
 	Objects *protected.Objects
-	Claims  *claimcache.Cache
 	// Namespaces knows the namespaces.
 	Namespaces Namespaces
 	// SystemNamespace is where claims for cluster-scoped objects go unless their template says otherwise.

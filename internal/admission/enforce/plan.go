@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -40,8 +41,8 @@ func (h *Handler) planClaim(ctx context.Context, c *create, p *catalog.Policy, i
 	if err := h.Catalog.CheckClaim(&claim.Spec); err != nil {
 		return nil, err
 	}
-	name, label := h.nameClaim(claim, c, p.Name), claims.LabelValue(p.Name)
-	if err := h.checkPlace(ctx, name, label, c); err != nil {
+	name := h.nameClaim(claim, c, p.Name)
+	if err := h.checkPlace(ctx, name.Namespace, c); err != nil {
 		return nil, err
 	}
 	charges, err := claims.Charges(claim.Spec.Requests)
@@ -50,7 +51,7 @@ func (h *Handler) planClaim(ctx context.Context, c *create, p *catalog.Policy, i
 	}
 	return &plannedClaim{
 		policy:   p.Name,
-		key:      ledgerstore.ObjectKey(label, string(c.uid)),
+		key:      ledgerstore.ObjectKey(claims.LabelValue(p.Name), string(c.uid)),
 		consumer: claim.Spec.ConsumerRef,
 		charges:  charges,
 		outline: claims.Outline{
@@ -67,28 +68,20 @@ func (h *Handler) nameClaim(claim *quotav1alpha1.ResourceClaim, c *create, polic
 	}
 }
 
-// checkPlace makes sure that the claim of that name can be created where its template puts it.
-// label is the label value of its policy.
-func (h *Handler) checkPlace(ctx context.Context, name types.NamespacedName, label string, c *create) error {
-	if name.Namespace != c.name.Namespace {
-		active, err := h.Namespaces.Active(ctx, name.Namespace)
-		if err != nil {
-			return &transientError{fmt.Errorf("look up namespace %s: %w", name.Namespace, err)}
-		}
-		if !active {
-			return fmt.Errorf("its claim belongs in namespace %s, which does not exist or is being deleted", name.Namespace)
-		}
-	}
-	other := h.Claims.Get(name)
-	if other == nil || other.Deleting {
+// checkPlace makes sure that the claim can be created in its namespace. Its name may be taken;
+// then it gets another.
+func (h *Handler) checkPlace(ctx context.Context, namespace string, c *create) error {
+	if namespace == c.name.Namespace {
 		return nil
 	}
-	if other.Policy() == label && other.Object == c.name && other.Kind() == c.kind.GroupKind() {
-		// The claim of this object, or of one that had its name before and is gone.
-		return nil
+	active, err := h.Namespaces.Active(ctx, namespace)
+	if err != nil {
+		return &transientError{fmt.Errorf("look up namespace %s: %w", namespace, err)}
 	}
-	return fmt.Errorf("its claim would be named %s, which is the name of another claim; "+
-		"the template's metadata.name must differ from object to object", name)
+	if !active {
+		return fmt.Errorf("its claim belongs in namespace %s, which does not exist or is being deleted", namespace)
+	}
+	return nil
 }
 
 func inputOf(request *admissionv1.AdmissionRequest, object map[string]any) policy.Input {
@@ -123,11 +116,18 @@ func uidOf(object map[string]any) types.UID {
 	return types.UID(uid)
 }
 
-// order sorts claims by ledger, then policy: every replica reserves for several consumers in
-// the same order.
-func order(a, b *plannedClaim) int {
-	if d := cmp.Compare(naming.Ledger(a.consumer), naming.Ledger(b.consumer)); d != 0 {
-		return d
+// byConsumer groups claims by whom they charge, in a fixed order: every replica reserves for
+// several consumers in the same order.
+func byConsumer(claims []*plannedClaim) [][]*plannedClaim {
+	slices.SortFunc(claims, func(a, b *plannedClaim) int {
+		return cmp.Or(cmp.Compare(naming.Ledger(a.consumer), naming.Ledger(b.consumer)), cmp.Compare(a.policy, b.policy))
+	})
+	var groups [][]*plannedClaim
+	for i, claim := range claims {
+		if i == 0 || claim.consumer != claims[i-1].consumer {
+			groups = append(groups, nil)
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], claim)
 	}
-	return cmp.Compare(a.policy, b.policy)
+	return groups
 }

@@ -2,7 +2,7 @@ package enforce
 
 import (
 	"context"
-	"slices"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -10,96 +10,103 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/explain"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
 // giveBackTimeout bounds giving back what was taken when a later consumer falls short. What
 // is not given back in time expires.
 const giveBackTimeout = 5 * time.Second
 
-// reserve takes what every claim needs, in a fixed order, or nothing.
+// taken is what a consumer's ledger holds newly for an object.
+type taken struct {
+	consumer quotav1alpha1.ConsumerRef
+	key      string
+	sequence int64
+}
+
+// reserve takes what every claim needs, or nothing: consumer by consumer in a fixed order, all
+// claims on one consumer together.
 func (h *Handler) reserve(ctx context.Context, c *create) *admissionv1.AdmissionResponse {
-	slices.SortFunc(c.claims, order)
-	var taken []*plannedClaim
-	for _, planned := range c.claims {
-		decision, err := h.Store.Reserve(ctx, planned.consumer, ledger.Reservation{
-			Key:        planned.key,
-			ReservedAt: time.Now().Unix(),
-			Charges:    planned.charges,
-			Claim:      planned.outline.Encode(),
-		})
-		if err == nil && decision.Code == ledger.Admitted {
-			taken = append(taken, planned)
+	var all []taken
+	groups := byConsumer(c.claims)
+	for i, planned := range groups {
+		consumer, reservations := planned[0].consumer, reservationsOf(planned)
+		outcome, err := h.Store.ReserveTogether(ctx, consumer, reservations)
+		if err == nil && outcome.Code == ledger.Admitted {
+			all = append(all, newIn(consumer, reservations, outcome.Decisions)...)
 			continue
 		}
-		h.giveBack(taken)
+		h.giveBack(all)
 		if err != nil {
 			return undecided(err)
 		}
-		return h.refusal(planned, decision)
+		return h.refusal(ctx, planned, outcome, groups[i+1:])
 	}
 	h.admitted.add(c)
 	return allowed()
 }
 
+// newIn returns the reservations that were not there before. Another review of the same create
+// may have made the others, and relies on them.
+func newIn(consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation, decisions []ledger.Decision) []taken {
+	var made []taken
+	for i, decision := range decisions {
+		if !decision.Existing {
+			made = append(made, taken{consumer, reservations[i].Key, decision.Sequence})
+		}
+	}
+	return made
+}
+
 // giveBack cancels reservations of an object that will not be created.
-func (h *Handler) giveBack(taken []*plannedClaim) {
+func (h *Handler) giveBack(all []taken) {
 	// The caller may have no time left; what it took is given back all the same.
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 	defer cancel()
-	for _, planned := range taken {
+	for _, t := range all {
 		// An error leaves the reservation to expire.
-		_ = h.Store.Cancel(ctx, planned.consumer, planned.key, 0)
+		_ = h.Store.Cancel(ctx, t.consumer, t.key, t.sequence)
 	}
 }
 
 // check answers a dry run: what reserve would answer, with nothing written.
 func (h *Handler) check(ctx context.Context, c *create) *admissionv1.AdmissionResponse {
-	slices.SortFunc(c.claims, order)
-	for i, planned := range c.claims {
-		if i > 0 && c.claims[i-1].consumer == planned.consumer {
-			continue // counted together with the first claim of the consumer
-		}
-		decision, err := h.Store.Check(ctx, planned.consumer, together(c.claims, planned.consumer))
+	groups := byConsumer(c.claims)
+	for i, planned := range groups {
+		outcome, err := h.Store.Check(ctx, planned[0].consumer, reservationsOf(planned))
 		if err != nil {
 			return undecided(err)
 		}
-		if decision.Code != ledger.Admitted {
-			return h.refusal(planned, decision)
+		if outcome.Code != ledger.Admitted {
+			return h.refusal(ctx, planned, outcome, groups[i+1:])
 		}
 	}
 	return allowed()
 }
 
-// together adds up what all claims of one consumer ask for. A sum that overflows stays at its
-// maximum, which no limit allows.
-func together(planned []*plannedClaim, consumer quotav1alpha1.ConsumerRef) []ledger.Charge {
-	var sum []ledger.Charge
+func reservationsOf(planned []*plannedClaim) []ledger.Reservation {
+	reservations := make([]ledger.Reservation, 0, len(planned))
 	for _, p := range planned {
-		if p.consumer != consumer {
-			continue
-		}
-		for _, charge := range p.charges {
-			i := slices.IndexFunc(sum, func(s ledger.Charge) bool {
-				return s.ResourceType == charge.ResourceType && s.Dimensions == charge.Dimensions
-			})
-			if i < 0 {
-				sum = append(sum, charge)
-				continue
-			}
-			total, ok := sum[i].Amount.Add(charge.Amount)
-			if !ok {
-				total = ledger.AmountMax
-			}
-			sum[i].Amount = total
-		}
+		reservations = append(reservations, ledger.Reservation{
+			Key: p.key, ReservedAt: time.Now().Unix(), Charges: p.charges, Claim: p.outline.Encode(),
+		})
 	}
-	return sum
+	return reservations
 }
 
-// refusal explains a decision that is not to admit.
-func (h *Handler) refusal(planned *plannedClaim, decision ledger.Decision) *admissionv1.AdmissionResponse {
-	if decision.Code == ledger.Exceeded {
-		return exceeded(explain.Exceeded(h.Catalog, planned.consumer, decision.Shortages))
+// refusal explains why claims on one consumer are not admitted. If that is for lack of quota, it
+// also tells which of the other consumers lack it, so that nobody learns of them one by one.
+func (h *Handler) refusal(ctx context.Context, planned []*plannedClaim, outcome ledgerstore.Outcome, others [][]*plannedClaim) *admissionv1.AdmissionResponse {
+	if outcome.Code != ledger.Exceeded {
+		at := planned[outcome.Fault]
+		return undecidable(at.policy, explain.Impossible(at.consumer, outcome.Code))
 	}
-	return undecidable(planned.policy, explain.Impossible(planned.consumer, decision.Code))
+	messages := []string{explain.Exceeded(h.Catalog, planned[0].consumer, outcome.Shortages)}
+	for _, other := range others {
+		outcome, err := h.Store.Check(ctx, other[0].consumer, reservationsOf(other))
+		if err == nil && outcome.Code == ledger.Exceeded {
+			messages = append(messages, explain.Exceeded(h.Catalog, other[0].consumer, outcome.Shortages))
+		}
+	}
+	return exceeded(strings.Join(messages, " "))
 }

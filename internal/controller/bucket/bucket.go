@@ -95,7 +95,7 @@ func (c *Controller) takeUp(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		spec := &list.Items[i].Spec
-		c.types.add(spec.ConsumerRef, spec.ResourceType)
+		c.types.add(spec.ConsumerRef, spec.ResourceType, false)
 		c.Show(spec.ConsumerRef)
 	}
 	return nil
@@ -137,21 +137,33 @@ func (c *Controller) show(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	for resourceType, status := range statuses {
 		err := c.write(ctx, consumer, resourceType, status)
 		if err == nil {
-			c.types.add(consumer, resourceType)
+			c.types.add(consumer, resourceType, false)
 		}
 		errs = append(errs, err)
 	}
-	for _, resourceType := range c.types.of(consumer) {
+	for resourceType, needed := range c.types.of(consumer) {
 		if _, known := statuses[resourceType]; known {
 			continue
 		}
-		err := c.clear(ctx, consumer, resourceType)
+		report := c.clear
+		if needed {
+			report = c.writeZero
+		}
+		err := report(ctx, consumer, resourceType)
 		if err == nil {
 			c.types.remove(consumer, resourceType)
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// Need asks for buckets of what a consumer requests, also where nothing is granted.
+func (c *Controller) Need(consumer quotav1alpha1.ConsumerRef, requests []quotav1alpha1.ResourceRequest) {
+	for _, request := range requests {
+		c.types.add(consumer, request.ResourceType, true)
+	}
+	c.Show(consumer)
 }
 
 // Show asks for the buckets of a consumer to be compared with its books.

@@ -1,7 +1,6 @@
 package bucket
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -94,14 +93,14 @@ func TestResourceTypes(t *testing.T) {
 	var r resourceTypes
 	other := acme
 	other.Name = "other"
-	r.add(acme, "projects")
-	r.add(acme, "projects")
-	r.add(acme, "castles")
-	r.add(other, "projects")
+	r.add(acme, "projects", false)
+	r.add(acme, "projects", false)
+	r.add(acme, "castles", false)
+	r.add(other, "projects", false)
 	r.remove(acme, "castles")
 	r.remove(other, "projects")
 	r.remove(other, "never added")
-	if diff := cmp.Diff([]string{"projects"}, slices.Sorted(slices.Values(r.of(acme)))); diff != "" {
+	if diff := cmp.Diff(map[string]bool{"projects": false}, r.of(acme)); diff != "" {
 		t.Errorf("types of acme (-want +got):\n%s", diff)
 	}
 	if len(r.byConsumer) != 1 {

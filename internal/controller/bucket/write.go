@@ -30,6 +30,11 @@ func (c *Controller) write(ctx context.Context, consumer quotav1alpha1.ConsumerR
 	return c.update(ctx, bucket, consumer, resourceType, status)
 }
 
+// writeZero makes one bucket say that there is no quota.
+func (c *Controller) writeZero(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType string) error {
+	return c.write(ctx, consumer, resourceType, quotav1alpha1.AllowanceBucketStatus{})
+}
+
 // clear makes one bucket, if it is there, say that there is no quota.
 func (c *Controller) clear(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType string) error {
 	name := c.nameOf(consumer, resourceType)

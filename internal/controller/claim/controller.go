@@ -41,18 +41,22 @@ type Controller struct {
 	Claims  *claimcache.Cache
 	Client  *claims.Client
 	Catalog *catalog.Catalog
-	Log     logr.Logger
+	// ObjectLives asks the API server whether the object exists that a policy's claim pays for.
+	ObjectLives func(context.Context, *quotav1alpha1.ResourceClaim) (bool, error)
+	Log         logr.Logger
 
 	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	retries workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
 
 	mu      sync.Mutex
 	waiting map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]struct{}
+	busy    map[types.NamespacedName]struct{} // claims that are being decided
 }
 
 // Start registers the controller with what it follows.
 func (c *Controller) Start() {
 	c.waiting = map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]struct{}{}
+	c.busy = map[types.NamespacedName]struct{}{}
 	c.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, 10*time.Second))
 	c.retries = workqueue.NewTypedRateLimitingQueue(
@@ -109,8 +113,22 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 	case after.Deleting && after.Finalizer:
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
 		c.queue.Add(after.NamespacedName)
-	case !after.Deleting && !after.FromPolicy() && after.State == claimcache.Pending:
+	case !after.Deleting && !after.FromPolicy() && c.isDecidable(after):
 		c.queue.Add(after.NamespacedName)
+	}
+}
+
+// isDecidable tells whether a claim needs a decision that can be had: it is new, or the
+// registrations that it lacked have come, maybe while nobody looked.
+func (c *Controller) isDecidable(claim *claimcache.Claim) bool {
+	switch claim.State {
+	case claimcache.Pending:
+		return true
+	case claimcache.Invalid:
+		spec := claim.Spec()
+		return c.Catalog.CheckClaim(&spec) == nil
+	default:
+		return false
 	}
 }
 
@@ -139,7 +157,7 @@ func (c *Controller) track(before, after *claimcache.Claim) {
 }
 
 func isWaiting(claim *claimcache.Claim) bool {
-	return claim != nil && !claim.Deleting && claim.State == claimcache.Waiting
+	return claim != nil && !claim.Deleting && !claim.FromPolicy() && claim.State == claimcache.Waiting
 }
 
 func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change ledgerstore.Change) {
@@ -156,7 +174,7 @@ func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change le
 // RegistrationsChanged looks again at the claims that could not be decided.
 func (c *Controller) RegistrationsChanged() {
 	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
-		return claim.State == claimcache.Invalid && !claim.Deleting
+		return claim.State == claimcache.Invalid && !claim.Deleting && !claim.FromPolicy()
 	}) {
 		c.queue.Add(claim.NamespacedName)
 	}

@@ -62,6 +62,15 @@ func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerR
 	reservations := make([]ledger.Reservation, 0, len(batch))
 	claims := make([]*claimcache.Claim, 0, len(batch))
 	for _, claim := range batch {
+		if !claim.Finalizer {
+			c.queue.Add(claim.NamespacedName) // to get one
+			continue
+		}
+		if !c.begin(claim.NamespacedName) {
+			c.retries.AddAfter(consumer, busyRetry)
+			continue
+		}
+		defer c.end(claim.NamespacedName)
 		spec := quotav1alpha1.ResourceClaim{Spec: claim.Spec()}
 		spec.Namespace, spec.Name, spec.UID = claim.Namespace, claim.Name, claim.UID
 		reservation, err := c.reservationOf(&spec)
@@ -105,6 +114,10 @@ func (c *Controller) concludeRetry(ctx context.Context, known *claimcache.Claim,
 	}
 	if claim.DeletionTimestamp != nil {
 		return nil // releasing it gives back the reservation
+	}
+	if claimcache.StateOf(claim) == claimcache.Granted && !decision.Existing {
+		// Another process was faster, and its reservation is settled.
+		return c.Store.Cancel(ctx, known.Consumer(), key, decision.Sequence)
 	}
 	return c.conclude(ctx, claim, key, decision)
 }

@@ -40,12 +40,6 @@ const (
 	goneFor = 2 * reservationLifetime
 )
 
-// Kinds resolves kinds to resources.
-type Kinds interface {
-	// ResourceFor returns the resource of a kind, and false if the kind is not served.
-	ResourceFor(ctx context.Context, kind schema.GroupKind) (schema.GroupVersionResource, bool, error)
-}
-
 // Controller is the lifecycle controller. Its fields are set once; call Start before the
 // caches run, then Run.
 type Controller struct {
@@ -54,7 +48,6 @@ type Controller struct {
 	Claims          *claimcache.Cache
 	Client          *claims.Client
 	Catalog         *catalog.Catalog
-	Kinds           Kinds
 	SystemNamespace string
 	Log             logr.Logger
 
@@ -146,7 +139,7 @@ func (c *Controller) claimChanged(_, after *claimcache.Claim) {
 	if after == nil || after.Deleting || !after.FromPolicy() {
 		return
 	}
-	if c.isGone(after.ObjectUID) {
+	if c.IsGone(after.ObjectUID) {
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
 		c.queue.Add(object{after.Kind(), after.ObjectUID})
 	} else if c.Objects.Presence(after.Kind(), after.ObjectUID) == protected.Absent {
@@ -154,7 +147,8 @@ func (c *Controller) claimChanged(_, after *claimcache.Claim) {
 	}
 }
 
-func (c *Controller) isGone(uid types.UID) bool {
+// IsGone tells whether the object of that UID was seen to vanish.
+func (c *Controller) IsGone(uid types.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, gone := c.gone[uid]

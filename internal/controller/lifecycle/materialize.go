@@ -54,24 +54,24 @@ func (c *Controller) ensureClaim(ctx context.Context, claim *quotav1alpha1.Resou
 	return stored, nil
 }
 
-// adoptClaim finds out whose claim has the name that a new claim should have.
+// adoptClaim finds out whose claim has the name that a new claim should have. The claim of an
+// earlier object of the same name is on its way out and is waited for; with any other the new
+// claim shares nothing but the name, and gets another.
 func (c *Controller) adoptClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
 	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 	stored, err := c.Client.Get(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("read claim %s: %w", name, err)
 	}
-	if sameOrigin(stored, claim) {
-		if sameReservation(stored, claim) {
-			return stored, nil
-		}
-		// The claim was made from an earlier reservation and is charged: the create was reviewed twice.
+	switch {
+	case sameOrigin(stored, claim) && sameReservation(stored, claim):
+		return stored, nil
+	case sameOrigin(stored, claim):
+		// It was made from an earlier reservation, and so is charged: the create was reviewed twice.
 		return nil, c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
-	}
-	if stored.DeletionTimestamp != nil || stored.Annotations[quotav1alpha1.AnnotationResourceName] == claim.Annotations[quotav1alpha1.AnnotationResourceName] {
+	case isOfEarlierObject(stored, claim):
 		return nil, fmt.Errorf("claim %s of an earlier object is still there", name)
 	}
-	// Two creates were admitted at once whose template gives both claims this name.
 	renamed := claim.DeepCopy()
 	renamed.Name = otherName(claim, reservation)
 	created, err := c.Client.Create(ctx, renamed)
@@ -79,6 +79,14 @@ func (c *Controller) adoptClaim(ctx context.Context, claim *quotav1alpha1.Resour
 		return c.Client.Get(ctx, types.NamespacedName{Namespace: renamed.Namespace, Name: renamed.Name})
 	}
 	return created, err
+}
+
+// isOfEarlierObject tells whether the same policy made the stored claim for an object that had
+// the same name before.
+func isOfEarlierObject(stored, claim *quotav1alpha1.ResourceClaim) bool {
+	return claimcache.IsFromPolicy(stored) && claims.PolicyOf(stored) == claims.PolicyOf(claim) &&
+		stored.Spec.ResourceRef == claim.Spec.ResourceRef &&
+		stored.Annotations[quotav1alpha1.AnnotationResourceUID] != claim.Annotations[quotav1alpha1.AnnotationResourceUID]
 }
 
 // otherName is what the claim of a reservation is called when its own name is taken.

@@ -48,12 +48,13 @@ func (c *Controller) processUnseen(ctx context.Context, o object, reservation le
 	if err != nil {
 		return err
 	}
-	if !c.isGone(o.uid) {
-		if time.Since(time.Unix(reservation.ReservedAt, 0)) < reservationLifetime {
+	if !c.IsGone(o.uid) {
+		// Both must be over: the clock may have been set, and others may have reserved long ago.
+		if time.Since(time.Unix(reservation.ReservedAt, 0)) < reservationLifetime || time.Since(reservation.KnownSince) < reservationLifetime {
 			return nil
 		}
 		ref := claim.Spec.ResourceRef
-		exists, err := c.exists(ctx, o, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+		exists, err := c.Objects.Lives(ctx, o.kind, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, o.uid)
 		if err != nil {
 			return err
 		}
@@ -83,8 +84,8 @@ func (c *Controller) giveUp(ctx context.Context, claim *quotav1alpha1.ResourceCl
 
 // removeOrphan deletes a claim if its object is gone.
 func (c *Controller) removeOrphan(ctx context.Context, o object, claim *claimcache.Claim) error {
-	if !c.isGone(o.uid) {
-		exists, err := c.exists(ctx, o, claim.Object)
+	if !c.IsGone(o.uid) {
+		exists, err := c.Objects.Lives(ctx, o.kind, claim.Object, o.uid)
 		if err != nil || exists {
 			return err
 		}
@@ -101,13 +102,4 @@ func (c *Controller) deleteClaim(ctx context.Context, name types.NamespacedName,
 		return fmt.Errorf("delete claim %s, whose object is gone: %w", name, err)
 	}
 	return nil
-}
-
-// exists asks the API server about the object.
-func (c *Controller) exists(ctx context.Context, o object, name types.NamespacedName) (bool, error) {
-	resource, served, err := c.Kinds.ResourceFor(ctx, o.kind)
-	if err != nil || !served {
-		return false, err
-	}
-	return c.Objects.Exists(ctx, resource, name, o.uid)
 }

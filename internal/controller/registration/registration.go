@@ -96,7 +96,8 @@ func (r *Reconciler) flaw(ctx context.Context, registration *quotav1alpha1.Resou
 	if err != nil {
 		return "", err
 	}
-	if !served {
+	// Once active it stays so: grants and policies go by it, and a kind may be away for a while.
+	if !served && !apimeta.IsStatusConditionTrue(registration.Status.Conditions, quotav1alpha1.ConditionActive) {
 		return fmt.Sprintf("consumer kind %s is not served by this API server; install its CustomResourceDefinition", consumer), nil
 	}
 	return "", nil

@@ -28,7 +28,7 @@ const (
 
 // Kinds resolves versioned kinds to resources. An error means that it cannot tell.
 type Kinds interface {
-	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
+	DefinedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
 }
 
 // Policies tells which kinds they protect.

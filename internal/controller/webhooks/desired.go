@@ -79,8 +79,9 @@ func (c *Controller) desiredMutating() (webhooks []admissionregistrationv1.Mutat
 // called once for a request, with the object in one version, so the versions of one kind go to
 // different webhooks.
 //
-// Where it cannot be told whether a kind is served, as which resource, its group and version are
-// covered as a whole: creates of other kinds take a detour then, and nothing goes unchecked.
+// A kind that is defined but not served now stays covered: it may be served again at any moment.
+// Where it cannot be told as which resource a kind is served, its group and version are covered
+// as a whole: creates of other kinds take a detour then, and nothing goes unchecked.
 func (c *Controller) rules(ctx context.Context) ([][]admissionregistrationv1.RuleWithOperations, map[schema.GroupVersionKind]bool) {
 	triggers := c.Catalog.Triggers()
 	slices.SortFunc(triggers, func(a, b schema.GroupVersionKind) int {
@@ -90,11 +91,11 @@ func (c *Controller) rules(ctx context.Context) ([][]admissionregistrationv1.Rul
 	kinds := map[schema.GroupVersionKind]bool{}
 	versions := map[schema.GroupKind]int{}
 	for _, trigger := range triggers {
-		resource, served, err := c.Kinds.VersionedResourceFor(ctx, trigger)
+		resource, defined, err := c.Kinds.DefinedResourceFor(ctx, trigger)
 		if err != nil {
-			resource, served = trigger.GroupVersion().WithResource(allResources), true
+			resource, defined = trigger.GroupVersion().WithResource(allResources), true
 		}
-		if !served {
+		if !defined {
 			continue
 		}
 		kinds[trigger] = true

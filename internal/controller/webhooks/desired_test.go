@@ -26,7 +26,7 @@ func (p policies) Triggers() []schema.GroupVersionKind { return slices.Clone(p) 
 // resources serves carts and config maps, does not serve ghosts, and cannot tell of riddles.
 type resources struct{}
 
-func (resources) VersionedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
+func (resources) DefinedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
 	switch kind {
 	case carts, cartsV2:
 		return kind.GroupVersion().WithResource("carts"), true, nil

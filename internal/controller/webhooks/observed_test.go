@@ -93,7 +93,7 @@ func (d *declared) Triggers() []schema.GroupVersionKind {
 	return slices.Clone(d.triggers)
 }
 
-func (d *declared) VersionedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
+func (d *declared) DefinedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
 	return kind.GroupVersion().WithResource("configmaps"), true, nil
 }
 

@@ -17,20 +17,22 @@ import (
 )
 
 const (
-	rounds       = 60
+	rounds       = 80
 	initialLimit = 6
 	processes    = 3
 	clients      = 6
-	lives        = 5 // of claims, for each client
+	lives        = 4 // of claims, for each client
 )
 
 func TestLinearizable(t *testing.T) {
-	var operations, unknown int
+	var operations, unknown, undecided int
 	for seed := range uint64(rounds) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			var p *platform
 			synctest.Test(t, func(t *testing.T) { p = run(t, seed) })
-			check(t, p)
+			if check(t, p) == porcupine.Unknown {
+				undecided++
+			}
 			checkRevisions(t, p)
 			operations += len(p.all)
 			for _, o := range p.all {
@@ -41,6 +43,9 @@ func TestLinearizable(t *testing.T) {
 		})
 	}
 	t.Logf("%d operations, of which %d had an unknown outcome", operations, unknown)
+	if undecided > rounds/10 {
+		t.Errorf("%d of %d histories could not be checked in time", undecided, rounds)
+	}
 }
 
 // run lets every client live through some claims while an administrator changes the limit.
@@ -122,17 +127,21 @@ func (p *platform) end(ctx context.Context, client int, in input) {
 	group.Wait()
 }
 
-func check(t *testing.T, p *platform) {
+// check fails the test if the history is not linearizable. Now and then a history has so many
+// writes of unknown outcome that this cannot be told in time.
+func check(t *testing.T, p *platform) porcupine.CheckResult {
 	t.Helper()
 	initial := state{limit: initialLimit, reservations: map[string]held{}, released: map[string]bool{}}
 	model := modelFrom(initial)
-	const patience = 30 * time.Second
-	if result := porcupine.CheckOperationsTimeout(model, p.all, patience); result != porcupine.Ok {
+	const patience = 5 * time.Second
+	result := porcupine.CheckOperationsTimeout(model, p.all, patience)
+	if result == porcupine.Illegal {
 		t.Errorf("the history of %d operations is not linearizable: %s", len(p.all), result)
 		for _, o := range p.all {
 			t.Logf("[%d, %d] client %d: %+v: %+v", o.Call, o.Return, o.ClientId, o.Input, o.Output)
 		}
 	}
+	return result
 }
 
 // checkRevisions holds every stored state against the first invariant: what is used and

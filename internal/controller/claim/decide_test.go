@@ -1,0 +1,225 @@
+package claim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
+)
+
+// api is an API server with one claim. Unlike a real one, it lets a test act just before a status
+// is stored.
+type api struct {
+	mu       sync.Mutex
+	claim    quotav1alpha1.ResourceClaim
+	rv       int
+	onStatus func() // before a status is stored
+	changed  chan struct{}
+}
+
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	fail := func(code int, reason metav1.StatusReason) {
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: int32(code), Reason: reason})
+	}
+	switch {
+	case r.URL.Query().Get("watch") != "":
+		if r.URL.Query().Get("sendInitialEvents") != "" {
+			fail(422, metav1.StatusReasonInvalid)
+			return
+		}
+		w.(http.Flusher).Flush()
+		for {
+			select {
+			case <-r.Context().Done():
+				return
+			case <-a.changed:
+				a.mu.Lock()
+				_ = json.NewEncoder(w).Encode(map[string]any{"type": "MODIFIED", "object": a.claim})
+				a.mu.Unlock()
+				w.(http.Flusher).Flush()
+			}
+		}
+	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/resourceclaims"):
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "quota.miloapis.com/v1alpha1", "kind": "ResourceClaimList",
+			"metadata": map[string]any{"resourceVersion": fmt.Sprint(a.rv)}, "items": []any{a.claim}})
+	case r.Method == http.MethodGet:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		_ = json.NewEncoder(w).Encode(a.claim)
+	case r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/status"):
+		var in quotav1alpha1.ResourceClaim
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		if a.onStatus != nil {
+			a.onStatus()
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if in.ResourceVersion != a.claim.ResourceVersion {
+			fail(409, metav1.StatusReasonConflict)
+			return
+		}
+		a.rv++
+		a.claim.Status, a.claim.ResourceVersion = in.Status, fmt.Sprint(a.rv)
+		_ = json.NewEncoder(w).Encode(a.claim)
+		select {
+		case a.changed <- struct{}{}:
+		default:
+		}
+	default:
+		fail(404, metav1.StatusReasonNotFound)
+	}
+}
+
+var consumer = quotav1alpha1.ConsumerRef{APIGroup: "g", Kind: "Org", Name: "acme"}
+
+func newAPI(t *testing.T) (*api, *claims.Client) {
+	a := &api{rv: 1, changed: make(chan struct{}, 10), claim: quotav1alpha1.ResourceClaim{
+		TypeMeta: metav1.TypeMeta{APIVersion: "quota.miloapis.com/v1alpha1", Kind: "ResourceClaim"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "c", UID: "u1", ResourceVersion: "1", Generation: 1, Finalizers: []string{quotav1alpha1.FinalizerQuotaRelease},
+		},
+		Spec: quotav1alpha1.ResourceClaimSpec{ConsumerRef: consumer,
+			ResourceRef: quotav1alpha1.UnversionedObjectReference{Kind: "ConfigMap", Name: "x", Namespace: "ns"},
+			Requests:    []quotav1alpha1.ResourceRequest{{ResourceType: "t", Amount: 1}}},
+	}}
+	server := httptest.NewServer(a)
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	client, err := claims.NewClient(&rest.Config{Host: server.URL, QPS: -1}, server.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, client
+}
+
+func register(c *catalog.Catalog) {
+	r := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
+		ResourceType: "t", ConsumerTypeRef: quotav1alpha1.ConsumerTypeRef{APIGroup: "g", Kind: "Org"},
+		ClaimingResources: []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}}}}
+	apimeta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
+	c.SetRegistration(r)
+}
+
+func grant(t *testing.T, s *ledgerstore.Store) {
+	err := s.SetGrants(t.Context(), consumer, func(context.Context) ([]ledger.Grant, error) {
+		return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "t", Amount: 10}}}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitGranted waits until the claim says that it is granted.
+func (a *api) waitGranted(t *testing.T) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return claimcache.StateOf(&a.claim) == claimcache.Granted, nil
+	})
+	if err != nil {
+		t.Fatalf("the claim says %+v", a.claim.Status)
+	}
+}
+
+// process is a controller with its own store and cache.
+func process(t *testing.T, client *claims.Client, registrations *catalog.Catalog, storage ledgerstore.Storage) *Controller {
+	c := &Controller{
+		Store: ledgerstore.New(t.Context(), storage), Claims: claimcache.New(), Client: client, Catalog: registrations, Log: logr.Discard(),
+	}
+	c.Start()
+	return c
+}
+
+// Two processes decide one claim: the second has read it before the first decided, and goes on
+// after the first has settled it.
+func TestTwoProcessesChargeAClaimOnce(t *testing.T) {
+	_, client := newAPI(t)
+	memory, registrations := storagetest.New(), catalog.New()
+	register(registrations)
+	first := process(t, client, registrations, memory.Connect(nil))
+	grant(t, first.Store)
+	arrived, gate := make(chan struct{}, 10), make(chan struct{})
+	second := process(t, client, registrations, memory.Connect(func(context.Context, storagetest.Call) storagetest.Fault {
+		arrived <- struct{}{}
+		<-gate
+		return storagetest.None
+	}))
+	name := types.NamespacedName{Namespace: "ns", Name: "c"}
+	late := make(chan error, 1)
+	go func() { late <- second.decide(t.Context(), name) }()
+	<-arrived
+	if err := first.decide(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		return len(memory.Books(consumer).Used) > 0, nil
+	})
+	if err != nil {
+		t.Fatal("the claim was not settled")
+	}
+	close(gate)
+	if err := <-late; err != nil {
+		t.Errorf("the late process: %v", err)
+	}
+	books := memory.Books(consumer)
+	if len(books.Reservations) != 0 || books.Used[0].Amount != 1 || books.Used[0].Claims != 1 {
+		t.Errorf("a claim of 1 is in the books as %+v, with reservations %+v", books.Used, books.Reservations)
+	}
+}
+
+// A claim that was rejected is decided again once its type is registered, whenever that was.
+func TestRejectedClaims(t *testing.T) {
+	tests := map[string]struct {
+		reason   string
+		register func(a *api, c *Controller)
+	}{
+		"registered while it is rejected": {"the news comes before the status that it is about", func(a *api, c *Controller) {
+			var once sync.Once
+			a.onStatus = func() {
+				once.Do(func() {
+					register(c.Catalog)
+					c.RegistrationsChanged()
+				})
+			}
+		}},
+		"registered while no process ran": {"nobody hears the news", func(a *api, c *Controller) {
+			claims.Reject(&a.claim, "unknown type", time.Now())
+			register(c.Catalog)
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			a, client := newAPI(t)
+			c := process(t, client, catalog.New(), storagetest.New().Connect(nil))
+			grant(t, c.Store)
+			tt.register(a, c)
+			go c.Claims.Run(t.Context(), client.REST())
+			go func() { _ = c.Run(t.Context()) }()
+			a.waitGranted(t)
+		})
+	}
+}

@@ -1,0 +1,119 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledgerstore"
+)
+
+// inUseRetry is when a deleted claim is looked at again whose object is still there, should its
+// end go unnoticed.
+const inUseRetry = 10 * time.Second
+
+// release gives back what a claim holds, and then lets the claim go. A policy's claim stays, with
+// its charge, for as long as the object lives that it pays for: whoever deletes the claim, be it
+// the garbage collector or the end of the claim's namespace, does not make the object free.
+func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error {
+	var live *quotav1alpha1.ResourceClaim
+	var lives bool
+	var holding *ledgerstore.Holding
+	drifted, err := c.Store.Release(ctx, known.Consumer(), func(ctx context.Context) (*ledgerstore.Holding, error) {
+		var err error
+		if live, err = c.Client.Get(ctx, known.NamespacedName); apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read claim %s: %w", known.NamespacedName, err)
+		}
+		if live.UID != known.UID || !claimcache.HasFinalizer(live) {
+			live = nil
+			return nil, nil
+		}
+		if lives, err = c.isInUse(ctx, live); lives || err != nil {
+			return nil, err
+		}
+		holding, err = holdingOf(live)
+		return holding, err
+	})
+	if err != nil {
+		return fmt.Errorf("release claim %s: %w", known.NamespacedName, err)
+	}
+	c.Store.ReleaseDone(known.Consumer(), string(known.UID))
+	if holding != nil {
+		c.Store.ReleaseDone(known.Consumer(), holding.Key)
+	}
+	if drifted {
+		c.Log.Info("the charge of a claim was not in the books", "claim", known.NamespacedName.String())
+	}
+	if lives {
+		c.queue.AddAfter(known.NamespacedName, inUseRetry)
+	}
+	if live == nil || lives {
+		return nil
+	}
+	err = c.Client.RemoveFinalizer(ctx, live)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("let claim %s go: %w", known.NamespacedName, err)
+	}
+	return nil
+}
+
+// isInUse tells whether the object exists that a claim pays for.
+func (c *Controller) isInUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
+	if !claimcache.IsFromPolicy(claim) {
+		return false, nil
+	}
+	lives, err := c.ObjectLives(ctx, claim)
+	if err != nil {
+		return false, fmt.Errorf("find out whether %s %s still exists: %w", claim.Spec.ResourceRef.Kind, claim.Spec.ResourceRef.Name, err)
+	}
+	return lives, nil
+}
+
+// ObjectVanished looks again at deleted claims of an object that is gone. It has the form of a
+// [protected.Handler].
+func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
+	for _, claim := range c.Claims.ForObject(uid) {
+		if claim.Deleting && claim.Finalizer {
+			c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
+			c.queue.Add(claim.NamespacedName)
+		}
+	}
+}
+
+// holdingOf tells what a claim may hold in the books.
+func holdingOf(claim *quotav1alpha1.ResourceClaim) (*ledgerstore.Holding, error) {
+	charges, err := claims.Charges(claim.Spec.Requests)
+	if err != nil {
+		return nil, err
+	}
+	key, sequence := keyOf(claim)
+	return &ledgerstore.Holding{
+		ClaimUID: string(claim.UID),
+		Key:      key,
+		Sequence: sequence,
+		Granted:  claimcache.StateOf(claim) == claimcache.Granted,
+		Charges:  charges,
+	}, nil
+}
+
+// keyOf names the reservation that a claim was, or will be, made from. Sequence 0 is any.
+func keyOf(claim *quotav1alpha1.ResourceClaim) (key string, sequence int64) {
+	if claimcache.IsFromPolicy(claim) {
+		sequence, err := strconv.ParseInt(claim.Annotations[quotav1alpha1.AnnotationReservation], 10, 64)
+		if err == nil {
+			return ledgerstore.ObjectKey(claims.PolicyOf(claim), claim.Annotations[quotav1alpha1.AnnotationResourceUID]), sequence
+		}
+	}
+	return ledgerstore.ClaimKey(string(claim.UID)), 0
+}

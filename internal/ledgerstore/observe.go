@@ -1,0 +1,67 @@
+package ledgerstore
+
+import (
+	"strconv"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+// Observe tells the store that the ledger object of that name was seen with that version. If
+// it is later than what is in memory, another process has written it: the books are read again
+// and subscribers are told. It returns false if the store does not know yet whose ledger that
+// is; see [Store.ObserveOf].
+func (s *Store) Observe(name string, version Version) (known bool) {
+	s.mu.RLock()
+	c := s.byName[name]
+	s.mu.RUnlock()
+	if c == nil {
+		return false
+	}
+	c.observe(version)
+	return true
+}
+
+// ObserveOf is Observe for a consumer whose ledger the store may not know yet.
+func (s *Store) ObserveOf(consumer quotav1alpha1.ConsumerRef, version Version) {
+	s.committer(consumer)
+	s.Observe(naming.Ledger(consumer), version)
+}
+
+// observe reads the books again if version is later than theirs.
+func (c *committer) observe(version Version) {
+	if !c.newer(version) {
+		return
+	}
+	epoch := c.epoch.Load()
+	c.submit(&operation{
+		ctx: c.store.ctx, done: make(chan error, 1),
+		apply: func(*ledger.Ledger, bool) effect {
+			// Meanwhile an answer may have come that tells that it was this process which wrote it.
+			if c.newer(version) {
+				return unconfirmed
+			}
+			return nothing
+		},
+		committed: func() {
+			if c.epoch.Load() != epoch {
+				c.store.notify(c.consumer, Change{CapacityGrew: true})
+			}
+		},
+	})
+}
+
+// newer tells whether version is later than the latest one that this process has read or
+// written. Versions of one object can be compared as numbers (KEP-5504).
+func (c *committer) newer(version Version) bool {
+	observed, err := strconv.ParseUint(string(version), 10, 64)
+	return err != nil || observed > c.latest.Load()
+}
+
+// saw notes the version of the books in memory.
+func (c *committer) saw(version Version) {
+	c.version = version
+	number, _ := strconv.ParseUint(string(version), 10, 64) // no ledger is version 0
+	c.latest.Store(number)
+}

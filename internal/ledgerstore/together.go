@@ -1,0 +1,191 @@
+package ledgerstore
+
+import (
+	"context"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// Outcome is the decision on reservations of one consumer that are decided together.
+type Outcome struct {
+	// Code is Admitted for all of them, or why none of them is.
+	Code ledger.Code
+	// Fault is the index of the reservation that Code is about, unless it is Admitted or
+	// Exceeded.
+	Fault int
+	// Shortages has, if Code is Exceeded, every resource type that fell short, with what the
+	// reservations ask of it together.
+	Shortages []ledger.Shortage
+	// Decisions are, if Code is Admitted, those on each reservation.
+	Decisions []ledger.Decision
+}
+
+// ReserveTogether decides reservations of one consumer, all of them or none, in one commit. It is
+// otherwise like [Store.Reserve].
+func (s *Store) ReserveTogether(ctx context.Context, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation) (Outcome, error) {
+	return s.decide(ctx, consumer, func(op *operation, outcome *Outcome, full *bool) {
+		s.reserving(op, consumer, reservations, outcome, full)
+	})
+}
+
+// reserving makes an operation one that reserves.
+func (s *Store) reserving(op *operation, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation, outcome *Outcome, full *bool) {
+	op.apply = func(books *ledger.Ledger, releasing bool) effect {
+		fresh := unknownTo(books, reservations)
+		if *full = isFull(books, fresh); *full {
+			*outcome = Outcome{}
+			return postponed
+		}
+		*outcome = reserveAll(books, reservations)
+		switch {
+		case outcome.Code == ledger.Exceeded && releasing:
+			return postponed
+		case outcome.Code != ledger.Admitted || len(fresh) == 0:
+			return unconfirmed
+		default:
+			return changed
+		}
+	}
+	op.committed = func() {
+		if outcome.Code == ledger.Admitted {
+			s.addInflight(consumer, reservations, outcome.Decisions)
+		}
+	}
+}
+
+// Check answers what ReserveTogether would, and changes nothing.
+func (s *Store) Check(ctx context.Context, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation) (Outcome, error) {
+	return s.decide(ctx, consumer, func(op *operation, outcome *Outcome, full *bool) {
+		op.apply = func(books *ledger.Ledger, releasing bool) effect {
+			fresh := unknownTo(books, reservations)
+			if *full = isFull(books, fresh); *full {
+				*outcome = Outcome{}
+				return postponed
+			}
+			*outcome = reserveAll(books, reservations)
+			undo(books, fresh)
+			if outcome.Code == ledger.Exceeded && releasing {
+				return postponed
+			}
+			return unconfirmed
+		}
+	})
+}
+
+// decide runs an operation that prepare completes.
+func (s *Store) decide(ctx context.Context, consumer quotav1alpha1.ConsumerRef, prepare func(*operation, *Outcome, *bool)) (Outcome, error) {
+	var outcome Outcome
+	var full bool
+	op := &operation{patience: time.Now().Add(releasePatience)}
+	prepare(op, &outcome, &full)
+	switch err := s.do(ctx, consumer, op); {
+	case err != nil:
+		return Outcome{}, err
+	case full:
+		return Outcome{}, ErrBusy
+	default:
+		return outcome, nil
+	}
+}
+
+// unknownTo returns the reservations that are not in the books yet.
+func unknownTo(books *ledger.Ledger, reservations []ledger.Reservation) []ledger.Reservation {
+	fresh := make([]ledger.Reservation, 0, len(reservations))
+	for _, r := range reservations {
+		if _, known := books.Reservation(r.Key); !known {
+			fresh = append(fresh, r)
+		}
+	}
+	return fresh
+}
+
+// isFull tells whether books have no room for further reservations. A reservation that alone
+// takes more than there can be is let through, for the ledger to refuse.
+func isFull(books *ledger.Ledger, fresh []ledger.Reservation) bool {
+	count, size := books.ReservationCount(), books.ReservedBytes()
+	if len(fresh) == 0 || count == 0 {
+		return false
+	}
+	for i := range fresh {
+		count++
+		size += fresh[i].Size()
+	}
+	return count > ReservationsMax || size > reservedBytesMax
+}
+
+// reserveAll enters all reservations or none.
+func reserveAll(books *ledger.Ledger, reservations []ledger.Reservation) Outcome {
+	decisions := make([]ledger.Decision, len(reservations))
+	for i, r := range reservations {
+		decisions[i] = books.Reserve(r)
+		if decisions[i].Code == ledger.Admitted {
+			continue
+		}
+		entered := make([]ledger.Reservation, 0, i)
+		for j := range i {
+			if !decisions[j].Existing {
+				entered = append(entered, reservations[j])
+			}
+		}
+		undo(books, entered)
+		outcome := Outcome{Code: decisions[i].Code, Fault: i, Shortages: decisions[i].Shortages}
+		if outcome.Code == ledger.Exceeded && len(reservations) > 1 {
+			outcome.Shortages = shortagesOf(books, unknownTo(books, reservations))
+		}
+		return outcome
+	}
+	return Outcome{Code: ledger.Admitted, Decisions: decisions}
+}
+
+func undo(books *ledger.Ledger, reservations []ledger.Reservation) {
+	for _, r := range reservations {
+		books.Cancel(r.Key, 0)
+	}
+}
+
+// shortagesOf tells how reservations fall short that cannot all be entered. The ledger bounds
+// what one check may ask, so it is asked type by type, of which it keeps separate books.
+func shortagesOf(books *ledger.Ledger, reservations []ledger.Reservation) []ledger.Shortage {
+	var shortages []ledger.Shortage
+	for _, charges := range byResourceType(reservations) {
+		if d := books.Check(charges); d.Code == ledger.Exceeded {
+			shortages = append(shortages, d.Shortages...)
+		}
+	}
+	return shortages
+}
+
+// byResourceType adds up the charges of reservations, for each resource type in the order in
+// which it is first asked for. A sum that overflows stays at its maximum, which no limit allows.
+func byResourceType(reservations []ledger.Reservation) [][]ledger.Charge {
+	var types [][]ledger.Charge
+	for i := range reservations {
+		for _, charge := range reservations[i].Charges {
+			types = addCharge(types, charge)
+		}
+	}
+	return types
+}
+
+func addCharge(types [][]ledger.Charge, charge ledger.Charge) [][]ledger.Charge {
+	for i, charges := range types {
+		if charges[0].ResourceType != charge.ResourceType {
+			continue
+		}
+		for j := range charges {
+			if charges[j].Dimensions == charge.Dimensions {
+				total, ok := charges[j].Amount.Add(charge.Amount)
+				if !ok {
+					total = ledger.AmountMax
+				}
+				charges[j].Amount = total
+				return types
+			}
+		}
+		types[i] = append(charges, charge)
+		return types
+	}
+	return append(types, []ledger.Charge{charge})
+}

@@ -1,0 +1,76 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledgerstore"
+)
+
+// ledgerObserver tells the store of every version of a ledger that is stored, so that it learns
+// what other processes reserve and release, and finishes what one of them leaves behind when it
+// dies. Ledgers that are there at the start are the business of [parts.warm].
+type ledgerObserver struct {
+	metadata metadata.Interface
+	live     client.Reader
+	store    *ledgerstore.Store
+	log      logr.Logger
+}
+
+// run follows the ledgers until ctx ends.
+func (o *ledgerObserver) run(ctx context.Context) error {
+	resource := quotav1alpha1.GroupVersion.WithResource("consumerledgers")
+	informer := metadatainformer.NewFilteredMetadataInformer(o.metadata, resource, "", 0, nil, nil).Informer()
+	if err := informer.SetTransform(nameAndVersion); err != nil {
+		return fmt.Errorf("follow the ledgers: %w", err)
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(object any, isInInitialList bool) {
+			if !isInInitialList {
+				o.observe(ctx, object)
+			}
+		},
+		UpdateFunc: func(_, object any) { o.observe(ctx, object) },
+	})
+	if err != nil {
+		return fmt.Errorf("follow the ledgers: %w", err)
+	}
+	informer.RunWithContext(ctx)
+	return nil
+}
+
+// nameAndVersion keeps nothing else of a ledger.
+func nameAndVersion(object any) (any, error) {
+	ledger, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return object, nil
+	}
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name: ledger.Name, UID: ledger.UID, ResourceVersion: ledger.ResourceVersion,
+	}}, nil
+}
+
+func (o *ledgerObserver) observe(ctx context.Context, object any) {
+	ledger, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok || o.store.Observe(ledger.Name, ledgerstore.Version(ledger.ResourceVersion)) {
+		return
+	}
+	// Another process has begun to keep this ledger.
+	full := &quotav1alpha1.ConsumerLedger{}
+	err := o.live.Get(ctx, client.ObjectKey{Name: ledger.Name}, full)
+	switch {
+	case err == nil:
+		o.store.ObserveOf(full.Spec.ConsumerRef, ledgerstore.Version(full.ResourceVersion))
+	case ctx.Err() == nil && !apierrors.IsNotFound(err):
+		o.log.Error(err, "cannot tell whose ledger another process has written, its next change will tell", "ledger", ledger.Name)
+	}
+}
