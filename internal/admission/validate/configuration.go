@@ -30,12 +30,15 @@ type ClientConfig func(path string) admissionregistrationv1.WebhookClientConfig
 func ValidatingWebhooks(client ClientConfig, username string) []admissionregistrationv1.ValidatingWebhook {
 	writes := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
 	all := append(slices.Clone(writes), admissionregistrationv1.Delete)
+	updates := []admissionregistrationv1.OperationType{admissionregistrationv1.Update}
 	return []admissionregistrationv1.ValidatingWebhook{{
 		Name:         "validate." + quotav1alpha1.GroupName,
 		ClientConfig: client(ValidationPath),
 		Rules: []admissionregistrationv1.RuleWithOperations{
 			rule(writes, "resourceregistrations", "resourcegrants", "claimcreationpolicies", "grantcreationpolicies", "allowancebuckets"),
 			rule(all, "resourceclaims", "consumerledgers"),
+			rule(updates, statusOf("resourceregistrations", "resourcegrants", "resourceclaims", "allowancebuckets",
+				"claimcreationpolicies", "grantcreationpolicies", "consumerledgers")...),
 		},
 		MatchConditions:         []admissionregistrationv1.MatchCondition{notBy(username)},
 		FailurePolicy:           new(admissionregistrationv1.Fail),
@@ -65,7 +68,16 @@ func MutatingWebhooks(client ClientConfig, username string) []admissionregistrat
 	}}
 }
 
-// rule matches operations on resources of the group, and on none of their subresources.
+// statusOf names the status of each resource as rules do.
+func statusOf(resources ...string) []string {
+	for i := range resources {
+		resources[i] += "/" + subresourceStatus
+	}
+	return resources
+}
+
+// rule matches operations on resources of the group, and on those of their subresources that are
+// named.
 func rule(operations []admissionregistrationv1.OperationType, resources ...string) admissionregistrationv1.RuleWithOperations {
 	return admissionregistrationv1.RuleWithOperations{
 		Operations: operations,

@@ -1,6 +1,7 @@
 package validate_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/cel-go/cel"
@@ -60,6 +61,7 @@ func TestMatchedRequests(t *testing.T) {
 	}
 	writes := []admissionregistrationv1.OperationType{"CREATE", "UPDATE"}
 	all := []admissionregistrationv1.OperationType{"CREATE", "UPDATE", "DELETE"}
+	updates := []admissionregistrationv1.OperationType{"UPDATE"}
 	wantValidating := map[string][]admissionregistrationv1.OperationType{
 		"resourceregistrations": writes,
 		"resourcegrants":        writes,
@@ -69,8 +71,11 @@ func TestMatchedRequests(t *testing.T) {
 		"grantcreationpolicies": writes,
 		"consumerledgers":       all,
 	}
+	for resource := range maps.Clone(wantValidating) {
+		wantValidating[resource+"/status"] = updates
+	}
 	if diff := cmp.Diff(wantValidating, matched(validate.ValidatingWebhooks(client, bursar)[0].Rules)); diff != "" {
-		t.Errorf("validation is asked about every kind, and no subresource (-want +got):\n%s", diff)
+		t.Errorf("validation is asked about every kind and its status (-want +got):\n%s", diff)
 	}
 	wantMutating := map[string][]admissionregistrationv1.OperationType{"resourceclaims": {"CREATE"}}
 	if diff := cmp.Diff(wantMutating, matched(validate.MutatingWebhooks(client, bursar)[0].Rules)); diff != "" {

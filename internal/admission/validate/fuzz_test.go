@@ -22,6 +22,7 @@ func FuzzBody(f *testing.F) {
 		review(f, admissionv1.Create, "ClaimCreationPolicy", "claimcreationpolicies", "alice", nil, sampleClaimPolicy()),
 		review(f, admissionv1.Create, "GrantCreationPolicy", "grantcreationpolicies", "alice", nil, sampleGrantPolicy()),
 		review(f, admissionv1.Delete, "ConsumerLedger", "consumerledgers", "alice", map[string]any{}, nil),
+		statusReview(f, admissionv1.Update, "ResourceClaim", "resourceclaims", "alice", policyClaim()),
 	} {
 		f.Add(body)
 	}

@@ -4,7 +4,8 @@
 // [Claim], ...), which tells everything that is wrong at once, each with the path of its field.
 // An update is judged by what it changes, so that an object from before a rule was made can still
 // be maintained and deleted. What only Bursar may do is refused to everybody else: making
-// buckets, writing ledgers, marking claims as its own, and deleting a claim whose object exists.
+// buckets, writing ledgers and any status, marking claims as its own, and deleting a claim whose
+// object exists.
 // What may still become right by itself, such as a grant for a type that nobody has registered
 // yet, is accepted with a warning.
 //
@@ -59,7 +60,7 @@ type Webhooks struct {
 func (w *Webhooks) Validation() http.Handler {
 	judges := w.judges()
 	return reviewer(func(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-		return validate(ctx, judges, request)
+		return w.validate(ctx, judges, request)
 	})
 }
 
@@ -111,9 +112,16 @@ func readReview(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionR
 }
 
 // validate answers a review by the judge of its kind.
-func validate(ctx context.Context, judges map[string]judge, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func (w *Webhooks) validate(ctx context.Context, judges map[string]judge, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	judge, ok := judges[request.Kind.Kind]
-	if !ok || request.Kind.Group != quotav1alpha1.GroupName || request.Kind.Version != quotav1alpha1.GroupVersion.Version || request.SubResource != "" {
+	if !ok || request.Kind.Group != quotav1alpha1.GroupName || request.Kind.Version != quotav1alpha1.GroupVersion.Version {
+		return unexpected(request)
+	}
+	switch request.SubResource {
+	case "":
+	case subresourceStatus:
+		return w.status(request)
+	default:
 		return unexpected(request)
 	}
 	verdict, err := judge(ctx, request)

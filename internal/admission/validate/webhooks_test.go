@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -298,13 +299,72 @@ func TestValidation(t *testing.T) {
 	}
 }
 
-func TestStatusIsNotJudged(t *testing.T) {
-	body := review(t, admissionv1.Update, "ResourceClaim", "resourceclaims", "alice", sampleClaim(), sampleClaim())
-	body = bytes.Replace(body, []byte(`"operation"`), []byte(`"subResource":"status","operation"`), 1)
-	for name, handler := range map[string]http.Handler{"Validation": quiet().Validation(), "Mutation": quiet().Mutation()} {
-		got := send(t, handler, body)
-		want := "this webhook does not know quota.miloapis.com/v1alpha1, Kind=ResourceClaim, subresource status; correct the webhook configuration"
-		if got.Allowed || got.Result.Message != want {
+// statusReview is a request on the status of an object.
+func statusReview(t testing.TB, operation admissionv1.Operation, kind, resource, user string, object any) []byte {
+	t.Helper()
+	return onSubresource(review(t, operation, kind, resource, user, object, object), "status")
+}
+
+func onSubresource(body []byte, name string) []byte {
+	return bytes.Replace(body, []byte(`"operation"`), []byte(`"subResource":"`+name+`","operation"`), 1)
+}
+
+func TestStatus(t *testing.T) {
+	kinds := map[string]struct {
+		resource string
+		object   any
+	}{
+		"ResourceRegistration": {"resourceregistrations", sampleRegistration()},
+		"ResourceGrant":        {"resourcegrants", sampleGrant()},
+		"ResourceClaim":        {"resourceclaims", sampleClaim()},
+		"AllowanceBucket":      {"allowancebuckets", sampleBucket()},
+		"ClaimCreationPolicy":  {"claimcreationpolicies", sampleClaimPolicy()},
+		"GrantCreationPolicy":  {"grantcreationpolicies", sampleGrantPolicy()},
+		"ConsumerLedger":       {"consumerledgers", &quotav1alpha1.ConsumerLedger{}},
+	}
+	for kind, c := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			handler := quiet().Validation()
+			got := send(t, handler, statusReview(t, admissionv1.Update, kind, c.resource, "alice", c.object))
+			want := c.resource + `/status.quota.miloapis.com "p1" is forbidden: the status of ` + kind + ` p1 is written by Bursar alone`
+			if got.Allowed || got.Result.Code != http.StatusForbidden || got.Result.Message != want {
+				t.Errorf("whoever writes a status writes the books\n got %+v\nwant %q", got.Result, want)
+			}
+			if got := send(t, handler, statusReview(t, admissionv1.Update, kind, c.resource, bursar, c.object)); !got.Allowed {
+				t.Errorf("Bursar writes it; got %+v", got.Result)
+			}
+		})
+	}
+	got := send(t, quiet().Validation(), statusReview(t, admissionv1.Delete, "ResourceClaim", "resourceclaims", bursar, sampleClaim()))
+	if want := `operation "DELETE" is not one that a status is validated for`; got.Allowed || got.Result.Message != want {
+		t.Errorf("nothing is let through unseen\n got %+v\nwant %q", got.Result, want)
+	}
+}
+
+// TestStatusInAnUpdate holds that an update of the object is judged by what it changes, although
+// the status that it carries, which the API server drops, may be any.
+func TestStatusInAnUpdate(t *testing.T) {
+	carries := sampleClaim()
+	carries.Status.Conditions = []metav1.Condition{{Type: quotav1alpha1.ConditionGranted, Status: metav1.ConditionTrue}}
+	got := send(t, quiet().Validation(), review(t, admissionv1.Update, "ResourceClaim", "resourceclaims", "alice", sampleClaim(), carries))
+	if !got.Allowed {
+		t.Errorf("got %+v, want it allowed", got.Result)
+	}
+}
+
+func TestOtherSubresources(t *testing.T) {
+	const message = "this webhook does not know quota.miloapis.com/v1alpha1, Kind=ResourceClaim, subresource %s; correct the webhook configuration"
+	cases := map[string]struct {
+		handler     http.Handler
+		subresource string
+	}{
+		"Validation": {quiet().Validation(), "scale"},
+		"Mutation":   {quiet().Mutation(), "status"},
+	}
+	for name, c := range cases {
+		body := review(t, admissionv1.Update, "ResourceClaim", "resourceclaims", bursar, sampleClaim(), sampleClaim())
+		got := send(t, c.handler, onSubresource(body, c.subresource))
+		if want := fmt.Sprintf(message, c.subresource); got.Allowed || got.Result.Message != want {
 			t.Errorf("%s: a webhook that is asked by mistake says so; got %+v", name, got.Result)
 		}
 	}

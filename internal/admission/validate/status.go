@@ -1,0 +1,27 @@
+package validate
+
+import (
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// subresourceStatus is the only subresource that Bursar's kinds have.
+const subresourceStatus = "status"
+
+// status judges an update of an object's status. A status is what Bursar says: a claim that
+// says Granted is paid for, and a registration that says Active is counted by. So nobody else
+// may write one, whatever RBAC allows, not even one that changes nothing.
+func (w *Webhooks) status(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	if request.Operation != admissionv1.Update {
+		return refused(apierrors.NewBadRequest(fmt.Sprintf("operation %q is not one that a status is validated for", request.Operation)))
+	}
+	if request.UserInfo.Username == w.Username {
+		return verdict{}.response(request)
+	}
+	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource + "/" + subresourceStatus}
+	return refused(apierrors.NewForbidden(resource, request.Name,
+		fmt.Errorf("the status of %s %s is written by Bursar alone", request.Kind.Kind, request.Name)))
+}
