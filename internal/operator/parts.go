@@ -77,7 +77,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	}
 	p.webhooks = &webhooks.Controller{
 		Client: o.client, Catalog: m.catalog, Kinds: m.kinds, ClientConfig: p.server.clientConfig,
-		Static:   validate.ValidatingWebhooks(p.server.clientConfig, o.options.Username),
+		Static:   validate.ValidatingWebhooks(p.server.clientConfig, o.options.Username, system),
 		Mutating: validate.MutatingWebhooks(p.server.clientConfig, o.options.Username),
 		Username: o.options.Username, SystemNamespace: system, OnSync: p.policiesChanged.notify, Log: log.WithName("webhooks"),
 	}

@@ -3,9 +3,11 @@ package operator
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/validate"
@@ -13,16 +15,21 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
+// grantsPage is how many grants are read at a time.
+const grantsPage = 500
+
 // routes is where each webhook is served.
 func (p *parts) routes(o *Operator) http.Handler {
 	own := &validate.Webhooks{
-		Username:         o.options.Username,
-		RegisteredBy:     p.registeredBy,
-		CheckGrant:       p.catalog.CheckGrant,
-		CheckClaim:       p.catalog.CheckClaim,
-		CompileCondition: policy.CheckCondition,
-		ObjectExists:     p.objectLives,
-		NamespaceActive:  p.namespaces.Active,
+		Username:          o.options.Username,
+		SystemNamespace:   o.options.SystemNamespace,
+		RegisteredBy:      p.registeredBy,
+		RegistrationUsers: p.registrationUsers,
+		CheckGrant:        p.catalog.CheckGrant,
+		CheckClaim:        p.catalog.CheckClaim,
+		CompileCondition:  policy.CheckCondition,
+		ObjectExists:      p.objectLives,
+		NamespaceActive:   p.namespaces.Active,
 	}
 	mux := http.NewServeMux()
 	mux.Handle(webhooks.EnforcePath, p.enforcer)
@@ -44,6 +51,53 @@ func (p *parts) registeredBy(ctx context.Context, resourceType string) (string, 
 		}
 	}
 	return "", nil
+}
+
+// registrationUsers asks the API server who depends on the registration of a resource type. What
+// is being deleted does not any more.
+func (p *parts) registrationUsers(ctx context.Context, resourceType string) (users validate.RegistrationUsers, err error) {
+	if users.Policies, err = p.policiesThatRequest(ctx, resourceType); err != nil {
+		return users, err
+	}
+	users.Grants, err = p.grantsThatGive(ctx, resourceType)
+	return users, err
+}
+
+func (p *parts) policiesThatRequest(ctx context.Context, resourceType string) ([]string, error) {
+	var list quotav1alpha1.ClaimCreationPolicyList
+	if err := p.manager.GetAPIReader().List(ctx, &list); err != nil {
+		return nil, err
+	}
+	requestsIt := func(r quotav1alpha1.ResourceRequest) bool { return r.ResourceType == resourceType }
+	var names []string
+	for i := range list.Items {
+		policy := &list.Items[i]
+		requests := policy.Spec.Target.ResourceClaimTemplate.Spec.Requests
+		if policy.IsEnabled() && policy.DeletionTimestamp == nil && slices.ContainsFunc(requests, requestsIt) {
+			names = append(names, policy.Name)
+		}
+	}
+	return names, nil
+}
+
+func (p *parts) grantsThatGive(ctx context.Context, resourceType string) ([]string, error) {
+	var list quotav1alpha1.ResourceGrantList
+	givesIt := func(a quotav1alpha1.Allowance) bool { return a.ResourceType == resourceType }
+	var names []string
+	for next := ""; ; next = list.Continue {
+		if err := p.manager.GetAPIReader().List(ctx, &list, client.Limit(grantsPage), client.Continue(next)); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			grant := &list.Items[i]
+			if grant.DeletionTimestamp == nil && slices.ContainsFunc(grant.Spec.Allowances, givesIt) {
+				names = append(names, grant.Namespace+"/"+grant.Name)
+			}
+		}
+		if list.Continue == "" {
+			return names, nil
+		}
+	}
 }
 
 // objectLives asks the API server whether the object that a policy's claim pays for exists.

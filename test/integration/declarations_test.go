@@ -38,10 +38,14 @@ func TestOrderOfArrival(t *testing.T) {
 	claim := w.claim("early", 1)
 	claim.Spec.ConsumerRef = grant.Spec.ConsumerRef
 
+	// The registration comes last, but goes after all that depends on it.
+	w.cleanUp(registration)
 	w.mustCreate(policy)
 	w.mustCreate(grant)
 	w.mustCreate(claim)
-	w.mustCreate(registration)
+	if err := admin.Create(w.ctx, registration); err != nil {
+		t.Fatal(err)
+	}
 	for _, object := range []client.Object{registration, grant} {
 		if c := w.waitCondition(object, quotav1alpha1.ConditionActive, metav1.ConditionFalse); c.Reason != quotav1alpha1.ReasonValidationFailed {
 			t.Errorf("%T: the reason is %s, want ValidationFailed", object, c.Reason)

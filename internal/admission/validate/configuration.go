@@ -6,6 +6,9 @@ import (
 	"strconv"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -26,27 +29,37 @@ type ClientConfig func(path string) admissionregistrationv1.WebhookClientConfig
 
 // ValidatingWebhooks is what a ValidatingWebhookConfiguration holds for [Webhooks.Validation].
 // The API server does not ask it about requests of username, which is Bursar's own: Bursar's
-// writes are many, and right by themselves.
-func ValidatingWebhooks(client ClientConfig, username string) []admissionregistrationv1.ValidatingWebhook {
+// writes are many, and right by themselves. Of namespaces it asks about the deletion of
+// systemNamespace, and about no other, so that none depends on Bursar.
+func ValidatingWebhooks(client ClientConfig, username, systemNamespace string) []admissionregistrationv1.ValidatingWebhook {
 	writes := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
-	all := append(slices.Clone(writes), admissionregistrationv1.Delete)
 	updates := []admissionregistrationv1.OperationType{admissionregistrationv1.Update}
-	return []admissionregistrationv1.ValidatingWebhook{{
-		Name:         "validate." + quotav1alpha1.GroupName,
-		ClientConfig: client(ValidationPath),
-		Rules: []admissionregistrationv1.RuleWithOperations{
-			rule(writes, "resourceregistrations", "resourcegrants", "claimcreationpolicies", "grantcreationpolicies", "allowancebuckets"),
-			rule(all, "resourceclaims", "consumerledgers"),
-			rule(updates, statusOf("resourceregistrations", "resourcegrants", "resourceclaims", "allowancebuckets",
-				"claimcreationpolicies", "grantcreationpolicies", "consumerledgers")...),
-		},
+	deletes := []admissionregistrationv1.OperationType{admissionregistrationv1.Delete}
+	all := slices.Concat(writes, deletes)
+	ownKinds := validating("validate", client, username,
+		rule(writes, "resourcegrants", "claimcreationpolicies", "grantcreationpolicies", "allowancebuckets"),
+		rule(all, "resourceregistrations", "resourceclaims", "consumerledgers"),
+		rule(updates, statusOf("resourceregistrations", "resourcegrants", "resourceclaims", "allowancebuckets",
+			"claimcreationpolicies", "grantcreationpolicies", "consumerledgers")...),
+	)
+	namespace := validating("namespace", client, username, ruleOf(corev1.SchemeGroupVersion, deletes, "namespaces"))
+	namespace.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: systemNamespace}}
+	return []admissionregistrationv1.ValidatingWebhook{ownKinds, namespace}
+}
+
+// validating is a webhook that fails closed.
+func validating(name string, client ClientConfig, username string, rules ...admissionregistrationv1.RuleWithOperations) admissionregistrationv1.ValidatingWebhook {
+	return admissionregistrationv1.ValidatingWebhook{
+		Name:                    name + "." + quotav1alpha1.GroupName,
+		ClientConfig:            client(ValidationPath),
+		Rules:                   rules,
 		MatchConditions:         []admissionregistrationv1.MatchCondition{notBy(username)},
 		FailurePolicy:           new(admissionregistrationv1.Fail),
 		MatchPolicy:             new(admissionregistrationv1.Equivalent),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          new(int32(timeoutSeconds)),
 		AdmissionReviewVersions: []string{"v1"},
-	}}
+	}
 }
 
 // MutatingWebhooks is what a MutatingWebhookConfiguration holds for [Webhooks.Mutation]. The API
@@ -76,14 +89,18 @@ func statusOf(resources ...string) []string {
 	return resources
 }
 
-// rule matches operations on resources of the group, and on those of their subresources that are
-// named.
+// rule matches operations on resources of Bursar's group, and on those of their subresources that
+// are named.
 func rule(operations []admissionregistrationv1.OperationType, resources ...string) admissionregistrationv1.RuleWithOperations {
+	return ruleOf(quotav1alpha1.GroupVersion, operations, resources...)
+}
+
+func ruleOf(version schema.GroupVersion, operations []admissionregistrationv1.OperationType, resources ...string) admissionregistrationv1.RuleWithOperations {
 	return admissionregistrationv1.RuleWithOperations{
 		Operations: operations,
 		Rule: admissionregistrationv1.Rule{
-			APIGroups:   []string{quotav1alpha1.GroupName},
-			APIVersions: []string{quotav1alpha1.GroupVersion.Version},
+			APIGroups:   []string{version.Group},
+			APIVersions: []string{version.Version},
 			Resources:   resources,
 			Scope:       new(admissionregistrationv1.AllScopes),
 		},

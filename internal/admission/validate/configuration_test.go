@@ -7,6 +7,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	admissionregistrationdefaults "k8s.io/kubernetes/pkg/apis/admissionregistration/v1"
@@ -26,7 +27,7 @@ func TestConfigurationIsValid(t *testing.T) {
 	if err := admissionregistrationdefaults.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{Webhooks: validate.ValidatingWebhooks(client, bursar)}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{Webhooks: validate.ValidatingWebhooks(client, bursar, systemNamespace)}
 	validating.Name = "bursar"
 	scheme.Default(validating)
 	internalValidating := &admissionregistration.ValidatingWebhookConfiguration{}
@@ -63,7 +64,7 @@ func TestMatchedRequests(t *testing.T) {
 	all := []admissionregistrationv1.OperationType{"CREATE", "UPDATE", "DELETE"}
 	updates := []admissionregistrationv1.OperationType{"UPDATE"}
 	wantValidating := map[string][]admissionregistrationv1.OperationType{
-		"resourceregistrations": writes,
+		"resourceregistrations": all,
 		"resourcegrants":        writes,
 		"resourceclaims":        all,
 		"allowancebuckets":      writes,
@@ -74,8 +75,17 @@ func TestMatchedRequests(t *testing.T) {
 	for resource := range maps.Clone(wantValidating) {
 		wantValidating[resource+"/status"] = updates
 	}
-	if diff := cmp.Diff(wantValidating, matched(validate.ValidatingWebhooks(client, bursar)[0].Rules)); diff != "" {
+	if diff := cmp.Diff(wantValidating, matched(validate.ValidatingWebhooks(client, bursar, systemNamespace)[0].Rules)); diff != "" {
 		t.Errorf("validation is asked about every kind and its status (-want +got):\n%s", diff)
+	}
+	namespaces := validate.ValidatingWebhooks(client, bursar, systemNamespace)[1]
+	wantNamespaces := map[string][]admissionregistrationv1.OperationType{"namespaces": {"DELETE"}}
+	if diff := cmp.Diff(wantNamespaces, matched(namespaces.Rules)); diff != "" {
+		t.Errorf("and about namespaces that go (-want +got):\n%s", diff)
+	}
+	wantSelector := &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": systemNamespace}}
+	if diff := cmp.Diff(wantSelector, namespaces.NamespaceSelector); diff != "" {
+		t.Errorf("others can be deleted while Bursar is down (-want +got):\n%s", diff)
 	}
 	wantMutating := map[string][]admissionregistrationv1.OperationType{"resourceclaims": {"CREATE"}}
 	if diff := cmp.Diff(wantMutating, matched(validate.MutatingWebhooks(client, bursar)[0].Rules)); diff != "" {
@@ -104,7 +114,7 @@ func TestMatchConditions(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			validating := validate.ValidatingWebhooks(client, c.username)[0].MatchConditions
+			validating := validate.ValidatingWebhooks(client, c.username, systemNamespace)[0].MatchConditions
 			if got := holds(t, validating, c.user, c.object); got != c.validated {
 				t.Errorf("%s: validated = %v, want %v", c.reason, got, c.validated)
 			}

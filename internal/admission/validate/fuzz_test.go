@@ -23,6 +23,8 @@ func FuzzBody(f *testing.F) {
 		review(f, admissionv1.Create, "GrantCreationPolicy", "grantcreationpolicies", "alice", nil, sampleGrantPolicy()),
 		review(f, admissionv1.Delete, "ConsumerLedger", "consumerledgers", "alice", map[string]any{}, nil),
 		statusReview(f, admissionv1.Update, "ResourceClaim", "resourceclaims", "alice", policyClaim()),
+		review(f, admissionv1.Delete, "ResourceRegistration", "resourceregistrations", "alice", activeRegistration(), nil),
+		namespaceReview(f, admissionv1.Delete, "alice", map[string]any{}, nil),
 	} {
 		f.Add(body)
 	}

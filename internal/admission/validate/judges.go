@@ -6,7 +6,9 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -23,26 +25,30 @@ type judge func(ctx context.Context, request *admissionv1.AdmissionRequest) (ver
 // change is what a request does to an object of type T: old is nil on a create, new on a delete.
 type change[T any] struct {
 	old, new *T
+	username string
 	byBursar bool
 }
 
 // judges returns the judge of every kind.
-func (w *Webhooks) judges() map[string]judge {
-	return map[string]judge{
-		"ResourceRegistration": judgeOf(w.Username, w.registration),
-		"ResourceGrant":        judgeOf(w.Username, w.grant),
-		"ResourceClaim":        judgeOf(w.Username, w.claim),
-		"AllowanceBucket":      judgeOf(w.Username, w.bucket),
-		"ClaimCreationPolicy":  judgeOf(w.Username, w.claimPolicy),
-		"GrantCreationPolicy":  judgeOf(w.Username, w.grantPolicy),
-		"ConsumerLedger":       judgeOf(w.Username, w.ledger),
+func (w *Webhooks) judges() map[schema.GroupVersionKind]judge {
+	own := quotav1alpha1.GroupVersion.WithKind
+	return map[schema.GroupVersionKind]judge{
+		own("ResourceRegistration"): judgeOf(w.Username, w.registration),
+		own("ResourceGrant"):        judgeOf(w.Username, w.grant),
+		own("ResourceClaim"):        judgeOf(w.Username, w.claim),
+		own("AllowanceBucket"):      judgeOf(w.Username, w.bucket),
+		own("ClaimCreationPolicy"):  judgeOf(w.Username, w.claimPolicy),
+		own("GrantCreationPolicy"):  judgeOf(w.Username, w.grantPolicy),
+		own("ConsumerLedger"):       judgeOf(w.Username, w.ledger),
+
+		corev1.SchemeGroupVersion.WithKind("Namespace"): judgeOf(w.Username, w.namespace),
 	}
 }
 
 // judgeOf reads the objects of a request for decide.
 func judgeOf[T any](username string, decide func(context.Context, change[T]) verdict) judge {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (verdict, error) {
-		c := change[T]{byBursar: request.UserInfo.Username == username}
+		c := change[T]{username: request.UserInfo.Username, byBursar: request.UserInfo.Username == username}
 		var err error
 		switch request.Operation {
 		case admissionv1.Create:
@@ -76,7 +82,7 @@ func decode[T any](raw runtime.RawExtension) (*T, error) {
 
 func (w *Webhooks) registration(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) verdict {
 	if c.new == nil {
-		return verdict{}
+		return w.registrationDeletion(ctx, c)
 	}
 	var taken string
 	if c.old == nil {

@@ -28,6 +28,12 @@ func sampleRegistration() *quotav1alpha1.ResourceRegistration {
 	}
 }
 
+func activeRegistration() *quotav1alpha1.ResourceRegistration {
+	registration := sampleRegistration()
+	registration.Status.Conditions = []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}
+	return registration
+}
+
 func sampleGrant() *quotav1alpha1.ResourceGrant {
 	return &quotav1alpha1.ResourceGrant{
 		TypeMeta:   typeMeta("ResourceGrant"),

@@ -1,11 +1,12 @@
-// Package validate is the webhooks on Bursar's own kinds, those of the group quota.miloapis.com.
+// Package validate is the webhooks on Bursar's own kinds, those of the group quota.miloapis.com,
+// and on the deletion of its system namespace.
 //
 // Validation judges every create and update by one pure function a kind ([Registration], [Grant],
 // [Claim], ...), which tells everything that is wrong at once, each with the path of its field.
 // An update is judged by what it changes, so that an object from before a rule was made can still
 // be maintained and deleted. What only Bursar may do is refused to everybody else: making
 // buckets, writing ledgers and any status, marking claims as its own, and deleting a claim whose
-// object exists.
+// object exists. A registration may not be deleted while policies or grants depend on it.
 // What may still become right by itself, such as a grant for a type that nobody has registered
 // yet, is accepted with a warning.
 //
@@ -22,6 +23,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -41,9 +43,13 @@ const (
 type Webhooks struct {
 	// Username is the name by which the API server knows Bursar itself.
 	Username string
+	// SystemNamespace is the namespace that may not be deleted.
+	SystemNamespace string
 	// RegisteredBy names the registration that a resource type has, or is empty. It need not
 	// know of creates that go on at the same time.
 	RegisteredBy func(ctx context.Context, resourceType string) (string, error)
+	// RegistrationUsers tells who depends on the registration of a resource type right now.
+	RegistrationUsers func(ctx context.Context, resourceType string) (RegistrationUsers, error)
 	// CheckGrant tells why a grant is not going to be active as things are, or returns nil.
 	CheckGrant func(spec *quotav1alpha1.ResourceGrantSpec) error
 	// CheckClaim tells why a claim cannot be decided as things are, or returns nil.
@@ -112,16 +118,15 @@ func readReview(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionR
 }
 
 // validate answers a review by the judge of its kind.
-func (w *Webhooks) validate(ctx context.Context, judges map[string]judge, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-	judge, ok := judges[request.Kind.Kind]
-	if !ok || request.Kind.Group != quotav1alpha1.GroupName || request.Kind.Version != quotav1alpha1.GroupVersion.Version {
+func (w *Webhooks) validate(ctx context.Context, judges map[schema.GroupVersionKind]judge, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	kind := schema.GroupVersionKind(request.Kind)
+	judge, ok := judges[kind]
+	switch {
+	case !ok:
 		return unexpected(request)
-	}
-	switch request.SubResource {
-	case "":
-	case subresourceStatus:
+	case request.SubResource == subresourceStatus && kind.Group == quotav1alpha1.GroupName:
 		return w.status(request)
-	default:
+	case request.SubResource != "":
 		return unexpected(request)
 	}
 	verdict, err := judge(ctx, request)

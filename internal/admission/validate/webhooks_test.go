@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,13 +25,20 @@ import (
 	"github.com/bursar/bursar/internal/admission/validate"
 )
 
-const bursar = "system:serviceaccount:bursar-system:bursar"
+const (
+	bursar          = "system:serviceaccount:bursar-system:bursar"
+	systemNamespace = "bursar-system"
+)
 
 // quiet is Bursar's webhooks where everything that is looked up is in order and every object exists.
 func quiet() *validate.Webhooks {
 	return &validate.Webhooks{
-		Username:         bursar,
-		RegisteredBy:     func(context.Context, string) (string, error) { return "", nil },
+		Username:        bursar,
+		SystemNamespace: systemNamespace,
+		RegisteredBy:    func(context.Context, string) (string, error) { return "", nil },
+		RegistrationUsers: func(context.Context, string) (validate.RegistrationUsers, error) {
+			return validate.RegistrationUsers{}, nil
+		},
 		CheckGrant:       func(*quotav1alpha1.ResourceGrantSpec) error { return nil },
 		CheckClaim:       func(*quotav1alpha1.ResourceClaimSpec) error { return nil },
 		CompileCondition: func(*field.Path, string) field.ErrorList { return nil },
@@ -162,7 +170,7 @@ func TestValidation(t *testing.T) {
 			code:    422,
 			message: `ResourceRegistration.quota.miloapis.com "p1" is invalid: spec.resourceType: Duplicate value: "example.com/projects": ResourceRegistration older registers it already`,
 		},
-		"RegistrationDelete": {reason: "it may be deleted", operation: remove, kind: "ResourceRegistration", resource: "resourceregistrations", old: sampleRegistration()},
+		"RegistrationDelete": {reason: "one that nobody uses may be deleted", operation: remove, kind: "ResourceRegistration", resource: "resourceregistrations", old: activeRegistration()},
 		"ClaimPolicy":        {reason: "a valid object is accepted", operation: create, kind: "ClaimCreationPolicy", resource: "claimcreationpolicies", new: sampleClaimPolicy()},
 		"GrantPolicy":        {reason: "a valid object is accepted", operation: create, kind: "GrantCreationPolicy", resource: "grantcreationpolicies", new: sampleGrantPolicy()},
 		"GrantWarning": {
@@ -349,6 +357,125 @@ func TestStatusInAnUpdate(t *testing.T) {
 	got := send(t, quiet().Validation(), review(t, admissionv1.Update, "ResourceClaim", "resourceclaims", "alice", sampleClaim(), carries))
 	if !got.Allowed {
 		t.Errorf("got %+v, want it allowed", got.Result)
+	}
+}
+
+func TestNamespaceDeletion(t *testing.T) {
+	named := func(name string) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	deleting := named(systemNamespace)
+	deleting.DeletionTimestamp = &metav1.Time{Time: time.Unix(1700000000, 0)}
+	cases := map[string]struct {
+		reason    string
+		operation admissionv1.Operation
+		user      string
+		old, new  any
+		message   string
+	}{
+		"System": {
+			reason: "the books would go with it", operation: admissionv1.Delete, user: "alice", old: named(systemNamespace),
+			message: `namespaces "bursar-system" is forbidden: namespace bursar-system holds Bursar's books and may not be deleted`,
+		},
+		"Bursar":   {reason: "Bursar may do anything", operation: admissionv1.Delete, user: bursar, old: named(systemNamespace)},
+		"Deleting": {reason: "it is on its way already", operation: admissionv1.Delete, user: "alice", old: deleting},
+		"Other":    {reason: "other namespaces come and go", operation: admissionv1.Delete, user: "alice", old: named("acme")},
+		"Update":   {reason: "it may be labelled", operation: admissionv1.Update, user: "alice", old: named(systemNamespace), new: named(systemNamespace)},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := send(t, quiet().Validation(), namespaceReview(t, c.operation, c.user, c.old, c.new))
+			if got.Allowed != (c.message == "") || !got.Allowed && (got.Result.Code != http.StatusForbidden || got.Result.Message != c.message) {
+				t.Errorf("%s\n got %+v\nwant %q", c.reason, got, c.message)
+			}
+		})
+	}
+	body := onSubresource(namespaceReview(t, admissionv1.Update, bursar, named(systemNamespace), named(systemNamespace)), "status")
+	if got := send(t, quiet().Validation(), body); got.Allowed || got.Result.Code != http.StatusBadRequest {
+		t.Errorf("a status of others is none of Bursar's; got %+v", got)
+	}
+}
+
+// namespaceReview is a request on the system namespace.
+func namespaceReview(t testing.TB, operation admissionv1.Operation, user string, old, new any) []byte {
+	t.Helper()
+	body := &admissionv1.AdmissionReview{}
+	if err := json.Unmarshal(review(t, operation, "Namespace", "namespaces", user, old, new), body); err != nil {
+		t.Fatal(err)
+	}
+	body.Request.Kind = metav1.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+	body.Request.Resource = metav1.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	body.Request.Name, body.Request.Namespace = systemNamespace, systemNamespace
+	return encode(t, body)
+}
+
+func TestRegistrationDeletion(t *testing.T) {
+	const head = `resourceregistrations.quota.miloapis.com "p1" is forbidden: ResourceRegistration projects registers example.com/projects, which `
+	deleting := activeRegistration()
+	deleting.DeletionTimestamp = &metav1.Time{Time: time.Unix(1700000000, 0)}
+	policies, grants := []string{"p", "q", "r"}, []string{"acme/base", "acme/more", "globex/base"}
+	cases := map[string]struct {
+		reason string
+		users  validate.RegistrationUsers
+		err    error
+		user   string
+		old    *quotav1alpha1.ResourceRegistration
+
+		code    int32 // 0: allowed
+		message string
+	}{
+		"Policy": {
+			reason: "it would not be enforced any more", users: validate.RegistrationUsers{Policies: policies[:1]},
+			code: 403, message: head + "ClaimCreationPolicy p requests; delete or disable that policy first",
+		},
+		"Policies": {
+			reason: "one is named, the others are counted", users: validate.RegistrationUsers{Policies: policies},
+			code: 403, message: head + "ClaimCreationPolicy p and 2 more request; delete or disable those policies first",
+		},
+		"Grant": {
+			reason: "it would not count any more", users: validate.RegistrationUsers{Grants: grants[:1]},
+			code: 403, message: head + "ResourceGrant acme/base gives; delete that grant or take example.com/projects out of it first",
+		},
+		"Grants": {
+			reason: "one is named, the others are counted", users: validate.RegistrationUsers{Grants: grants},
+			code: 403, message: head + "ResourceGrant acme/base and 2 more give; delete those grants or take example.com/projects out of them first",
+		},
+		"Both": {
+			reason: "everything is told at once", users: validate.RegistrationUsers{Policies: policies[:1], Grants: grants[:2]},
+			code: 403,
+			message: head + "ClaimCreationPolicy p requests and ResourceGrant acme/base and 1 more give; " +
+				"delete or disable that policy, and delete those grants or take example.com/projects out of them first",
+		},
+		"Unknown": {
+			reason: "an outage is no verdict", err: errors.New("connection refused"), code: 503,
+			message: `resourceregistrations.quota.miloapis.com "p1" could not be checked: find out who uses resource type "example.com/projects": ` +
+				`connection refused; nothing was changed, try again`,
+		},
+		"Bursar":    {reason: "Bursar knows when", users: validate.RegistrationUsers{Policies: policies}, user: bursar},
+		"Collector": {reason: "who deletes the owner has said so", users: validate.RegistrationUsers{Policies: policies}, user: "system:serviceaccount:kube-system:generic-garbage-collector"},
+		"Deleting":  {reason: "it is on its way already", users: validate.RegistrationUsers{Policies: policies}, old: deleting},
+		"Inactive":  {reason: "a second one for the type holds up nothing", users: validate.RegistrationUsers{Policies: policies}, old: sampleRegistration()},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			webhooks := quiet()
+			webhooks.RegistrationUsers = func(_ context.Context, resourceType string) (validate.RegistrationUsers, error) {
+				if resourceType != "example.com/projects" {
+					t.Errorf("asked about %q", resourceType)
+				}
+				return c.users, c.err
+			}
+			if c.user == "" {
+				c.user = "alice"
+			}
+			if c.old == nil {
+				c.old = activeRegistration()
+			}
+			got := send(t, webhooks.Validation(), review(t, admissionv1.Delete, "ResourceRegistration", "resourceregistrations", c.user, c.old, nil))
+			if got.Allowed != (c.code == 0) || !got.Allowed && (got.Result.Code != c.code || got.Result.Message != c.message) {
+				t.Errorf("%s\n got %+v\nwant %d %q", c.reason, got, c.code, c.message)
+			}
+		})
 	}
 }
 

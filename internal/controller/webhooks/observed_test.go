@@ -118,7 +118,7 @@ func newController(t *testing.T) (*webhooks.Controller, *declared) {
 	d := &declared{}
 	c := &webhooks.Controller{
 		Client: api, Catalog: d, Kinds: d, ClientConfig: clientConfig,
-		Static:   validate.ValidatingWebhooks(clientConfig, "nobody"),
+		Static:   validate.ValidatingWebhooks(clientConfig, "nobody", "bursar-system"),
 		Mutating: validate.MutatingWebhooks(clientConfig, "nobody"),
 		Username: "nobody", SystemNamespace: namespace.Name, Log: logr.Discard(),
 	}
