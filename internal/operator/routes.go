@@ -11,6 +11,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/controller/claimpolicy"
 	"github.com/bursar/bursar/internal/controller/webhooks"
 	"github.com/bursar/bursar/internal/policy"
 )
@@ -27,9 +28,12 @@ func (p *parts) routes(o *Operator) http.Handler {
 		RegistrationUsers: p.registrationUsers,
 		CheckGrant:        p.catalog.CheckGrant,
 		CheckClaim:        p.catalog.CheckClaim,
-		CompileCondition:  policy.CheckCondition,
-		ObjectExists:      p.objectLives,
-		NamespaceActive:   p.namespaces.Active,
+		CheckClaimPolicy: func(policy *quotav1alpha1.ClaimCreationPolicy) error {
+			return claimpolicy.CheckRegistrations(p.catalog, policy)
+		},
+		CompileCondition: policy.CheckCondition,
+		ObjectExists:     p.objectLives,
+		NamespaceActive:  p.namespaces.Active,
 	}
 	mux := http.NewServeMux()
 	mux.Handle(webhooks.EnforcePath, p.enforcer)

@@ -134,7 +134,16 @@ func (w *Webhooks) claimPolicy(_ context.Context, c change[quotav1alpha1.ClaimCr
 	if c.new == nil {
 		return verdict{}
 	}
-	return verdict{errs: ClaimPolicy(c.old, c.new)}
+	if errs := ClaimPolicy(c.old, c.new); len(errs) > 0 {
+		return verdict{errs: errs}
+	}
+	if !c.new.IsEnabled() {
+		return verdict{}
+	}
+	if err := w.CheckClaimPolicy(c.new); err != nil {
+		return verdict{warning: fmt.Sprintf("the policy is not ready yet: %v", err)}
+	}
+	return verdict{}
 }
 
 func (w *Webhooks) grantPolicy(_ context.Context, c change[quotav1alpha1.GrantCreationPolicy]) verdict {

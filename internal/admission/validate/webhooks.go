@@ -54,6 +54,9 @@ type Webhooks struct {
 	CheckGrant func(spec *quotav1alpha1.ResourceGrantSpec) error
 	// CheckClaim tells why a claim cannot be decided as things are, or returns nil.
 	CheckClaim func(spec *quotav1alpha1.ResourceClaimSpec) error
+	// CheckClaimPolicy tells why the registrations do not allow what a policy's claims request, as
+	// things are, or returns nil.
+	CheckClaimPolicy func(policy *quotav1alpha1.ClaimCreationPolicy) error
 	// CompileCondition is for the conditions of policies that make grants.
 	CompileCondition ConditionCompiler
 	// ObjectExists tells whether the object that a policy's claim pays for exists right now.

@@ -41,6 +41,7 @@ func quiet() *validate.Webhooks {
 		},
 		CheckGrant:       func(*quotav1alpha1.ResourceGrantSpec) error { return nil },
 		CheckClaim:       func(*quotav1alpha1.ResourceClaimSpec) error { return nil },
+		CheckClaimPolicy: func(*quotav1alpha1.ClaimCreationPolicy) error { return nil },
 		CompileCondition: func(*field.Path, string) field.ErrorList { return nil },
 		ObjectExists:     func(context.Context, *claim) (bool, error) { return true, nil },
 		NamespaceActive:  func(context.Context, string) (bool, error) { return true, nil },
@@ -146,6 +147,11 @@ func TestValidation(t *testing.T) {
 	later := metav1.NewTime(time.Unix(1700000000, 0))
 	deleting := policyClaim()
 	deleting.DeletionTimestamp = &later
+	disabled := sampleClaimPolicy()
+	disabled.Spec.Enabled = new(bool)
+	unregistered := func(w *validate.Webhooks) {
+		w.CheckClaimPolicy = func(*quotav1alpha1.ClaimCreationPolicy) error { return errors.New("no registration") }
+	}
 	outage := errors.New("connection refused")
 	cases := map[string]struct {
 		reason    string
@@ -173,6 +179,15 @@ func TestValidation(t *testing.T) {
 		"RegistrationDelete": {reason: "one that nobody uses may be deleted", operation: remove, kind: "ResourceRegistration", resource: "resourceregistrations", old: activeRegistration()},
 		"ClaimPolicy":        {reason: "a valid object is accepted", operation: create, kind: "ClaimCreationPolicy", resource: "claimcreationpolicies", new: sampleClaimPolicy()},
 		"GrantPolicy":        {reason: "a valid object is accepted", operation: create, kind: "GrantCreationPolicy", resource: "grantcreationpolicies", new: sampleGrantPolicy()},
+		"ClaimPolicyWarning": {
+			reason: "the registration may come later", with: unregistered,
+			operation: create, kind: "ClaimCreationPolicy", resource: "claimcreationpolicies", new: sampleClaimPolicy(),
+			warnings: []string{"the policy is not ready yet: no registration"},
+		},
+		"ClaimPolicyDisabled": {
+			reason: "a disabled policy is not meant to be enforced", with: unregistered,
+			operation: create, kind: "ClaimCreationPolicy", resource: "claimcreationpolicies", new: disabled,
+		},
 		"GrantWarning": {
 			reason: "the registration may come later",
 			with: func(w *validate.Webhooks) {

@@ -3,6 +3,7 @@ package claimpolicy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -127,17 +128,27 @@ func (r *Reconciler) flaws(ctx context.Context, object *quotav1alpha1.ClaimCreat
 	if !served {
 		flaws = append(flaws, fmt.Sprintf("kind %s in version %s is not served by this API server", trigger.GroupKind(), trigger.GroupVersion()))
 	}
-	return append(flaws, r.registrationFlaws(object, trigger.GroupKind())...), nil
+	return append(flaws, registrationFlaws(r.Catalog, object)...), nil
+}
+
+// CheckRegistrations tells why the registrations of what a policy's claims request do not allow
+// them, or returns nil.
+func CheckRegistrations(c *catalog.Catalog, object *quotav1alpha1.ClaimCreationPolicy) error {
+	if flaws := registrationFlaws(c, object); flaws != nil {
+		return errors.New(strings.Join(flaws, "; "))
+	}
+	return nil
 }
 
 // registrationFlaws compares a policy with the registrations of what its claims request.
-func (r *Reconciler) registrationFlaws(object *quotav1alpha1.ClaimCreationPolicy, trigger schema.GroupKind) []string {
+func registrationFlaws(c *catalog.Catalog, object *quotav1alpha1.ClaimCreationPolicy) []string {
+	trigger := catalog.TriggerOf(object).GroupKind()
 	template := object.Spec.Target.ResourceClaimTemplate.Spec
 	consumer := schema.GroupKind{Group: template.ConsumerRef.APIGroup, Kind: template.ConsumerRef.Kind}
 	literal := !strings.Contains(consumer.Group+consumer.Kind, "{{")
 	var flaws []string
 	for _, request := range template.Requests {
-		registration := r.Catalog.Registration(request.ResourceType)
+		registration := c.Registration(request.ResourceType)
 		switch {
 		case registration == nil:
 			flaws = append(flaws, fmt.Sprintf("resource type %q has no active ResourceRegistration", request.ResourceType))
