@@ -4,6 +4,7 @@ package explain
 
 import (
 	"math/big"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -38,13 +39,27 @@ func Amount(amount ledger.Amount, r *catalog.Registration) string {
 // unit puts a unit into the plural where its form allows it. Units that are words in lower
 // case are; symbols such as GiB, TB or vCPU are not.
 func unit(number, name string) string {
-	isWord := len(name) > 2 && !strings.HasSuffix(name, "s") &&
-		strings.IndexFunc(name, func(r rune) bool { return r != ' ' && !unicode.IsLower(r) }) < 0
+	isWord := len(name) > 2 && strings.IndexFunc(name, func(r rune) bool { return r != ' ' && !unicode.IsLower(r) }) < 0
 	if number == "1" || !isWord {
 		return name
 	}
-	if stem, ok := strings.CutSuffix(name, "y"); ok && !strings.ContainsAny(stem[len(stem)-1:], "aeiou") {
-		return stem + "ies"
+	return plural(name)
+}
+
+// sibilants are the endings that take -es.
+var sibilants = []string{"ss", "x", "z", "ch", "sh"}
+
+// plural puts an English word of at least two letters into the plural. A word with a single s at
+// its end is taken for a plural already: gpus or seats are more likely to be counted than gases.
+func plural(word string) string {
+	isEnding := func(ending string) bool { return strings.HasSuffix(word, ending) }
+	switch {
+	case slices.ContainsFunc(sibilants, isEnding):
+		return word + "es"
+	case isEnding("s"):
+		return word
+	case isEnding("y") && !strings.ContainsAny(word[len(word)-2:len(word)-1], "aeiou"):
+		return strings.TrimSuffix(word, "y") + "ies"
 	}
-	return name + "s"
+	return word + "s"
 }
