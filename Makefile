@@ -31,7 +31,7 @@ bench: build ## Measure a standalone server as a client would.
 	$(GO) run ./test/bench -bursar bin/bursar
 
 .PHONY: generate
-generate: ## Generate deep copies and CRDs.
+generate: ## Generate deep copies, CRDs and the API reference.
 	$(GO) generate ./...
 
 .PHONY: lint
@@ -40,6 +40,11 @@ lint: ## Check formatting, vet and lint.
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 
+# What is generated, as git pathspecs. New files count as well as changed ones.
+GENERATED = ':(glob)api/**/zz_generated.*.go' 'deploy/crds/*.yaml' docs/reference
+
 .PHONY: verify-generated
 verify-generated: generate ## Check that generated files are up to date.
-	@git diff --exit-code -- api deploy || { echo "generated files are out of date: run 'make generate' and commit"; exit 1; }
+	@git --no-pager diff -- $(GENERATED)
+	@changed=$$(git status --porcelain --untracked-files=all -- $(GENERATED)) || exit 1; \
+	test -z "$$changed" || { echo "$$changed"; echo "generated files are out of date: run 'make generate' and commit"; exit 1; }

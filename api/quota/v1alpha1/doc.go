@@ -5,11 +5,12 @@
 // and not for use by others.
 //
 // The package imports apimachinery alone, so that any client can import it. The CRDs in
-// deploy/crds are generated from the markers here, and the field comments become the generated
-// reference.
+// deploy/crds are generated from the markers here, and from those the reference in docs/reference,
+// for which the field comments are written.
 //
 // +kubebuilder:object:generate=true
 // +groupName=quota.miloapis.com
 package v1alpha1
 
 //go:generate go tool controller-gen object crd paths=. output:crd:dir=../../../deploy/crds
+//go:generate go run ../../../internal/apireference -output ../../../docs/reference/api.md
