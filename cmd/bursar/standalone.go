@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/standalone"
 )
 
@@ -71,7 +73,7 @@ func runStandalone(command *cobra.Command, o standalone.Options, verbosity int) 
 // directory may not be there yet, or may turn out to be somebody else's.
 type logFile struct {
 	dir  string
-	file *os.File
+	file io.Writer
 }
 
 // redirect makes klog and controller-runtime log to the file.
@@ -86,11 +88,10 @@ func (l *logFile) redirect(verbosity int) logr.Logger {
 // Write implements [io.Writer]. Lines that come before the directory exists are dropped.
 func (l *logFile) Write(line []byte) (int, error) {
 	if l.file == nil {
-		file, err := os.OpenFile(filepath.Join(l.dir, "bursar.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
+		if _, err := os.Stat(l.dir); err != nil {
 			return len(line), nil
 		}
-		l.file = file
+		l.file = controlplane.NewLogFile(filepath.Join(l.dir, "bursar.log"))
 	}
 	return l.file.Write(line)
 }

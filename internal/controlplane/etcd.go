@@ -21,6 +21,7 @@ const (
 // etcdServer is an etcd of one member, reachable by this user only.
 type etcdServer struct {
 	server    *embed.Etcd
+	log       *etcdLog
 	endpoint  string
 	socketDir string
 }
@@ -50,7 +51,10 @@ func startEtcd(ctx context.Context, dir, logFile string, p *pki) (*etcdServer, e
 	}
 	config := embed.NewConfig()
 	config.Dir = filepath.Join(dir, "member-data")
-	config.LogLevel, config.LogOutputs = "warn", []string{logFile}
+	e.log = newEtcdLog(logFile)
+	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(e.log.Logger)
+	// Zero, the value in an embedded etcd's configuration, is a warning for every request.
+	config.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
 	config.QuotaBackendBytes = etcdQuotaBytes
 	client, peer := url.URL{Scheme: "unix", Path: socket}, url.URL{Scheme: "https", Host: "127.0.0.1:0"}
 	config.ListenClientUrls = []url.URL{client}
@@ -60,11 +64,13 @@ func startEtcd(ctx context.Context, dir, logFile string, p *pki) (*etcdServer, e
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
 	config.PeerTLSInfo = transport.TLSInfo{CertFile: certFile, KeyFile: keyFile, TrustedCAFile: p.caFile(), ClientCertAuth: true}
 	if e.server, err = embed.StartEtcd(config); err != nil {
+		e.log.close()
 		return nil, fmt.Errorf("start etcd in %s: %w", dir, err)
 	}
 	select {
 	case <-e.server.Server.ReadyNotify():
 	case err := <-e.server.Err():
+		e.stop()
 		return nil, fmt.Errorf("start etcd in %s: %w", dir, err)
 	case <-ctx.Done():
 		e.stop()
@@ -76,5 +82,6 @@ func startEtcd(ctx context.Context, dir, logFile string, p *pki) (*etcdServer, e
 
 func (e *etcdServer) stop() {
 	e.server.Close()
+	e.log.close()
 	_ = os.RemoveAll(e.socketDir)
 }
