@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"os"
@@ -44,29 +45,72 @@ func TestRefusals(t *testing.T) {
 		"unknown flag":      {"", []string{"standalone", "--nope"}, "unknown flag: --nope"},
 		"no etcd":           {"the etcd that was named does not answer", []string{"standalone", "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--etcd-servers", "http://127.0.0.1:1"}, "etcd at http://127.0.0.1:1 does not answer"},
 	}
-	binary, err := process.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			command := exec.CommandContext(ctx, binary, tt.arguments...)
-			var stderr strings.Builder
-			command.Stderr = &stderr
-			_ = command.Run()
-			if code := command.ProcessState.ExitCode(); code != 1 {
-				t.Errorf("exit code %d, want 1", code)
-			}
-			got := strings.TrimSpace(stderr.String())
-			if !strings.HasPrefix(got, "bursar: ") || strings.Contains(got, "\n") || !strings.Contains(got, tt.want) {
-				t.Errorf("%s: stderr is\n%s\nwant one line that says %q", tt.reason, got, tt.want)
-			}
+			wantRefusal(t, tt.reason, tt.want, tt.arguments...)
 		})
 	}
 	if entries, err := os.ReadDir(foreign); err != nil || len(entries) != 1 {
 		t.Errorf("the foreign directory holds %v, %v", entries, err)
+	}
+}
+
+// TestDamage proves that a server whose etcd is damaged says so in one sentence, whereas one that
+// was only killed starts.
+func TestDamage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds and starts a server")
+	}
+	killed := t.TempDir()
+	process.Start(t, killed).Kill()
+	// It cannot be copied, and a killed server is as well off without it.
+	if err := os.RemoveAll(filepath.Join(killed, "etcd", "socket")); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		reason string
+		file   string
+		want   string
+	}{
+		"database": {"etcd would panic", "etcd/member-data/member/snap/db", "is damaged: etcd cannot read its database ("},
+		"log":      {"etcd would exit without a word", "etcd/member-data/member/wal/0000000000000000-0000000000000000.wal", "is damaged: etcd cannot read its log ("},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(killed)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, tt.file), bytes.Repeat([]byte("garbage"), 10_000), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			wantRefusal(t, tt.reason, tt.want, "standalone", "--data-dir", dir, "--listen", "127.0.0.1:0")
+		})
+	}
+	if code := process.Start(t, killed).Stop(); code != 0 {
+		t.Errorf("after a kill, the server ended with exit code %d", code)
+	}
+}
+
+// wantRefusal runs bursar, which must end with one line on stderr and exit code 1.
+func wantRefusal(t *testing.T, reason, want string, arguments ...string) {
+	t.Helper()
+	binary, err := process.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, binary, arguments...)
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	_ = command.Run()
+	if code := command.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	got := strings.TrimSpace(stderr.String())
+	if !strings.HasPrefix(got, "bursar: ") || strings.Contains(got, "\n") || !strings.Contains(got, want) {
+		t.Errorf("%s: stderr is\n%s\nwant one line that says %q", reason, got, want)
 	}
 }
 

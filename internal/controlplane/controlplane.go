@@ -64,6 +64,9 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	etcd := c.options.Etcd
 	if len(etcd.Servers) == 0 {
 		c.options.Say("starting etcd in %s", c.dir.join("etcd"))
+		if err := checkEtcd(c.dir.join("etcd", etcdMember)); err != nil {
+			return damage(c.dir.path, err)
+		}
 		if c.etcd, err = startEtcd(ctx, c.dir.join("etcd"), c.dir.join("logs", "etcd.log"), c.pki); err != nil {
 			return err
 		}

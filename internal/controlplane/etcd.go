@@ -16,6 +16,8 @@ const (
 	socketPathMax = 100
 	// etcdQuotaBytes is the size that etcd's database may grow to.
 	etcdQuotaBytes = 8 << 30
+	// etcdMember is the folder of etcd's own files.
+	etcdMember = "member-data"
 )
 
 // etcdServer is an etcd of one member, reachable by this user only.
@@ -50,7 +52,7 @@ func startEtcd(ctx context.Context, dir, logFile string, p *pki) (*etcdServer, e
 		return nil, err
 	}
 	config := embed.NewConfig()
-	config.Dir = filepath.Join(dir, "member-data")
+	config.Dir = filepath.Join(dir, etcdMember)
 	e.log = newEtcdLog(logFile)
 	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(e.log.Logger)
 	// Zero, the value in an embedded etcd's configuration, is a warning for every request.
