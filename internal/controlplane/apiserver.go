@@ -12,20 +12,6 @@ import (
 	generic "k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic/server"
 )
 
-// anonymousPaths are open to everyone: health, the version and discovery.
-const authenticationConfig = `apiVersion: apiserver.config.k8s.io/v1
-kind: AuthenticationConfiguration
-anonymous:
-  enabled: true
-  conditions:
-  - path: /livez
-  - path: /readyz
-  - path: /healthz
-  - path: /version
-  - path: /api
-  - path: /apis
-`
-
 // newAPIServer puts the API server together. It serves on listener once it runs.
 func newAPIServer(ctx context.Context, d *directory, p *pki, operator *operatorUser, listener net.Listener, etcd ExternalEtcd, embedded bool, checks []healthz.HealthChecker) (*aggregator.APIAggregator, error) {
 	o, err := apiServerOptions(d, p, operator, listener, etcd)

@@ -105,9 +105,17 @@ func (c *ControlPlane) serve(ctx context.Context, listener net.Listener, etcd Ex
 		cancel()
 		return err
 	}
+	client, err := kubernetes.NewForConfig(c.operator)
+	if err != nil {
+		cancel()
+		return fmt.Errorf("make a client for the API server: %w", err)
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- run(serverCtx, server) }()
-	if err := c.waitServing(ctx, failed); err != nil {
+	if err = c.waitServing(ctx, client, failed); err == nil {
+		err = allowAnonymousDiscovery(ctx, client)
+	}
+	if err != nil {
 		cancel()
 		<-failed
 		return err
@@ -131,14 +139,10 @@ func run(ctx context.Context, server *aggregator.APIAggregator) error {
 }
 
 // waitServing waits until the API server answers requests and has made its own namespaces.
-func (c *ControlPlane) waitServing(ctx context.Context, failed chan error) error {
-	client, err := kubernetes.NewForConfig(c.operator)
-	if err != nil {
-		return fmt.Errorf("make a client for the API server: %w", err)
-	}
+func (c *ControlPlane) waitServing(ctx context.Context, client kubernetes.Interface, failed chan error) error {
 	const poll, patience = 10 * time.Millisecond, 2 * time.Minute
 	var last error
-	err = wait.PollUntilContextTimeout(ctx, poll, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, poll, patience, true, func(ctx context.Context) (bool, error) {
 		select {
 		case err := <-failed:
 			failed <- err

@@ -235,8 +235,11 @@ func TestAccess(t *testing.T) {
 	}{
 		"readiness": {"health is for everyone", "/readyz", 200},
 		"version":   {"so is the version", "/version", 200},
-		"discovery": {"but what is behind it takes credentials", "/api/v1/namespaces", 403},
-		"quota":     {"as do the books", "/apis/quota.miloapis.com/v1alpha1/resourceclaims", 403},
+		"core":      {"and which core kinds are served", "/api", 200},
+		"groups":    {"and which others", "/apis", 200},
+		"objects":   {"but what is behind it takes credentials", "/api/v1/namespaces", 401},
+		"quota":     {"as do the books", "/apis/quota.miloapis.com/v1alpha1/resourcegrants", 401},
+		"metrics":   {"and everything else", "/metrics", 401},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -244,7 +247,7 @@ func TestAccess(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if code != tt.want && !(tt.want == 403 && code == 401) {
+			if code != tt.want {
 				t.Errorf("%s: GET %s answers %d, want %d", tt.reason, tt.path, code, tt.want)
 			}
 		})
