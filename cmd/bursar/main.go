@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // version is set when the binary is built.
@@ -23,6 +24,8 @@ func main() {
 		<-ctx.Done()
 		stop() // a second signal ends the process at once
 	}()
+	// What libraries have put here, cobra would add to every command.
+	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError)
 	if err := newCommand().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bursar:", err)
 		os.Exit(1)
@@ -34,9 +37,11 @@ func newCommand() *cobra.Command {
 		Use:           "bursar",
 		Short:         "Quota for multi-tenant Kubernetes platforms",
 		Long:          "Bursar admits or refuses each resource at the moment it is created, exactly, and explains itself.",
+		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	command.SetVersionTemplate("{{.Version}}\n")
 	command.AddCommand(newStandaloneCommand(), newVersionCommand(), &cobra.Command{
 		Use:                "kubectl",
 		Short:              "kubectl itself, pointed at the running server",

@@ -24,9 +24,10 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close() //nolint:errcheck // the test is over
-	foreign, later, file := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "file")
+	foreign, later, blocked, file := t.TempDir(), t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "file")
 	for path, content := range map[string]string{
 		filepath.Join(foreign, "holiday.jpg"): "x", filepath.Join(later, "bursar.json"): `{"formatVersion": 99}`, file: "x",
+		filepath.Join(blocked, "bursar.json"): `{"formatVersion": 1}`, filepath.Join(blocked, "logs"): "x",
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -43,6 +44,21 @@ func TestRefusals(t *testing.T) {
 		"a file":            {"a directory is needed", []string{"standalone", "--data-dir", file}, "not a directory"},
 		"bad address":       {"host and port", []string{"standalone", "--data-dir", t.TempDir(), "--listen", "7443"}, `listen address "7443" is not of the form host:port`},
 		"unknown flag":      {"", []string{"standalone", "--nope"}, "unknown flag: --nope"},
+		"folder blocked":    {"names what is in the way", onFreePort(blocked), filepath.Join(blocked, "logs") + " is in the way: not a directory"},
+		"etcd no URL":       {"says what one looks like", onFreePort(t.TempDir(), "--etcd-servers", "foo"), `--etcd-servers: "foo" is not a URL such as https://127.0.0.1:2379`},
+		"etcd no scheme":    {"says what one looks like", onFreePort(t.TempDir(), "--etcd-servers", "127.0.0.1:2379"), `--etcd-servers: "127.0.0.1:2379" is not a URL`},
+		"etcd empty":        {"an unset variable must not start an etcd of its own", onFreePort(t.TempDir(), "--etcd-servers", ""), "--etcd-servers is empty"},
+		"etcd authority":    {"it is of no use alone", onFreePort(t.TempDir(), "--etcd-cafile", file), "--etcd-cafile needs --etcd-servers"},
+		"etcd certificate":  {"it is of no use alone", onFreePort(t.TempDir(), "--etcd-certfile", file), "--etcd-certfile needs --etcd-servers"},
+		"etcd key":          {"it is of no use alone", onFreePort(t.TempDir(), "--etcd-keyfile", file), "--etcd-keyfile needs --etcd-servers"},
+		"etcd no key":       {"a certificate needs its key", onFreePort(t.TempDir(), "--etcd-servers", "https://127.0.0.1:1", "--etcd-certfile", file), "--etcd-certfile needs --etcd-keyfile"},
+		"etcd no file":      {"names the flag", onFreePort(t.TempDir(), "--etcd-servers", "https://127.0.0.1:1", "--etcd-cafile", file+"-not"), "--etcd-cafile: " + file + "-not cannot be read: no such file or directory"},
+		"etcd bad file":     {"names the flag", onFreePort(t.TempDir(), "--etcd-servers", "https://127.0.0.1:1", "--etcd-cafile", file), "--etcd-cafile: " + file + " holds no certificate"},
+		"etcd bad pair":     {"names the flags", onFreePort(t.TempDir(), "--etcd-servers", "https://127.0.0.1:1", "--etcd-certfile", file, "--etcd-keyfile", file), "do not make a pair"},
+		"system namespace":  {"says what a name is", onFreePort(t.TempDir(), "--system-namespace", "Bursar"), `--system-namespace: "Bursar" cannot be the name of a namespace: a namespace has`},
+		"no template":       {"shows the form", onFreePort(t.TempDir(), "--consumer-namespace", "Organization"), "is not of the form KIND.GROUP=TEMPLATE, such as"},
+		"bad template":      {"names the template", onFreePort(t.TempDir(), "--consumer-namespace", "Organization.example.com=org_{{name}}"), "Organization.example.com=org_{{name}} does not make the name of a namespace"},
+		"two templates":     {"only one can count", onFreePort(t.TempDir(), "--consumer-namespace", "A.b=c", "--consumer-namespace", "A.b=d"), "A.b is given twice"},
 		"no etcd":           {"the etcd that was named does not answer", []string{"standalone", "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--etcd-servers", "http://127.0.0.1:1"}, "etcd at http://127.0.0.1:1 does not answer"},
 	}
 	for name, tt := range tests {
@@ -52,6 +68,30 @@ func TestRefusals(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(foreign); err != nil || len(entries) != 1 {
 		t.Errorf("the foreign directory holds %v, %v", entries, err)
+	}
+}
+
+// onFreePort are the arguments of a server on a directory and a free port.
+func onFreePort(dir string, more ...string) []string {
+	return append([]string{"standalone", "--data-dir", dir, "--listen", "127.0.0.1:0"}, more...)
+}
+
+// TestVersion proves that both ways to ask for the version answer.
+func TestVersion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds the binary")
+	}
+	binary, err := process.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, argument := range []string{"version", "--version"} {
+		if output, err := exec.Command(binary, argument).CombinedOutput(); err != nil || string(output) != "unknown\n" {
+			t.Errorf("bursar %s: %v\n%s", argument, err, output)
+		}
+	}
+	if output, err := exec.Command(binary, "standalone", "--help").CombinedOutput(); err != nil || strings.Contains(string(output), "--version") {
+		t.Errorf("the help of standalone: %v\n%s\nwant no flags of libraries", err, output)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,17 +16,26 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/bursar/bursar/internal/controlplane"
+	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone"
 )
 
 func newStandaloneCommand() *cobra.Command {
 	var o standalone.Options
+	var consumerNamespaces []string
 	var verbosity int
 	command := &cobra.Command{
 		Use:   "standalone",
 		Short: "Run etcd, a Kubernetes API server and quota enforcement in one process",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if command.Flags().Changed("etcd-servers") && len(o.Etcd.Servers) == 0 {
+				return errors.New("--etcd-servers is empty: name the URLs of an etcd cluster, or leave it out to use the embedded etcd")
+			}
+			var err error
+			if o.ConsumerNamespaces, err = standalone.ParseConsumerNamespaces(consumerNamespaces); err != nil {
+				return err
+			}
 			return runStandalone(command, o, verbosity)
 		},
 	}
@@ -36,6 +46,8 @@ func newStandaloneCommand() *cobra.Command {
 	flags.StringVar(&o.Etcd.CAFile, "etcd-cafile", "", "certificate authority of the etcd servers")
 	flags.StringVar(&o.Etcd.CertFile, "etcd-certfile", "", "client certificate for the etcd servers")
 	flags.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", "", "key of the client certificate for the etcd servers")
+	flags.StringVar(&o.SystemNamespace, "system-namespace", operator.DefaultSystemNamespace, "namespace of buckets, and of the claims of cluster-scoped objects, that have no other")
+	flags.StringArrayVar(&consumerNamespaces, "consumer-namespace", nil, "KIND.GROUP=TEMPLATE: namespace of the buckets of consumers of a kind, with {{name}} for the consumer's name; may be repeated")
 	flags.IntVarP(&verbosity, "verbosity", "v", 0, "how much is written to the log file, from 0 to 10")
 	return command
 }

@@ -55,7 +55,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	}
 	for _, sub := range []string{"pki", "etcd", "logs"} {
 		if err := os.MkdirAll(c.dir.join(sub), 0o700); err != nil {
-			return fmt.Errorf("data directory %s cannot be written: %w", c.dir.path, reason(err))
+			return fmt.Errorf("data directory %s cannot be used: %s is in the way: %w", c.dir.path, c.dir.join(sub), reason(err))
 		}
 	}
 	if c.pki, err = openPKI(c.dir.join("pki")); err != nil {

@@ -41,5 +41,5 @@ func (o *Options) complete() error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		return fmt.Errorf("listen address %q is not of the form host:port", o.Listen)
 	}
-	return nil
+	return o.Etcd.validate()
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
@@ -29,6 +30,12 @@ type Options struct {
 	DataDir string
 	Listen  string
 	Etcd    controlplane.ExternalEtcd
+	// SystemNamespace holds buckets and claims that have no namespace of their own. Default:
+	// operator.DefaultSystemNamespace.
+	SystemNamespace string
+	// ConsumerNamespaces gives the namespace of the buckets of consumers of a kind, with {{name}}
+	// standing for the consumer's name. Default: the system namespace.
+	ConsumerNamespaces map[schema.GroupKind]string
 	// OnServing, if set, is called with the path of the admin kubeconfig once the API server
 	// serves, which is before quota is enforced.
 	OnServing func(kubeconfig string)
@@ -57,6 +64,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 			fmt.Fprintf(o.Out, "bursar: "+format+"\n", args...)
 		}
 	}
+	if err := validateNamespaces(o.SystemNamespace, o.ConsumerNamespaces); err != nil {
+		return nil, err
+	}
 	relaxGarbageCollector()
 	ctx, stop := context.WithCancel(ctx)
 	ready := &readiness{}
@@ -74,6 +84,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	say("starting enforcement")
 	op, err := operator.New(operator.Options{
 		Config: plane.Config(), Username: controlplane.OperatorUser, InstallCRDs: true,
+		SystemNamespace: o.SystemNamespace, ConsumerNamespaces: o.ConsumerNamespaces,
 		AuditInterval: o.AuditInterval, Metrics: o.Metrics, Log: o.Log,
 	})
 	if err == nil {

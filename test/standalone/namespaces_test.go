@@ -1,0 +1,172 @@
+// Package standalone starts standalone servers in this process with options of their own, where
+// the server that the integration tests share will not do.
+package standalone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/test/platform"
+)
+
+const (
+	resourceType = "platform.example.com/teams"
+	books        = "books"
+)
+
+// TestNamespaces proves that claims of cluster-scoped objects and buckets are where the options
+// want them.
+func TestNamespaces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts a server")
+	}
+	api := start(t, standalone.Options{
+		SystemNamespace:    books,
+		ConsumerNamespaces: map[schema.GroupKind]string{{Group: platform.Group, Kind: platform.Kind}: "organization-{{name}}"},
+	})
+	if err := platform.Install(t.Context(), api); err != nil {
+		t.Fatal(err)
+	}
+	policy := teamPolicy()
+	create(t, api, platform.Definition(platform.Group, "Team", "teams"),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "organization-acme"}}, teamRegistration(), teamGrant(), policy)
+	eventually(t, func() error {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(policy), policy); err != nil {
+			return err
+		}
+		if !apimeta.IsStatusConditionTrue(policy.Status.Conditions, quotav1alpha1.ConditionReady) {
+			return fmt.Errorf("the policy is not ready: %+v", policy.Status.Conditions)
+		}
+		return nil
+	})
+	create(t, api, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": platform.Group + "/v1", "kind": "Team", "metadata": map[string]any{"name": "web"},
+	}})
+	eventually(t, func() error {
+		var claims quotav1alpha1.ResourceClaimList
+		var buckets quotav1alpha1.AllowanceBucketList
+		if err := errors.Join(api.List(t.Context(), &claims), api.List(t.Context(), &buckets)); err != nil {
+			return err
+		}
+		if len(claims.Items) != 1 || claims.Items[0].Namespace != books {
+			return fmt.Errorf("claims: %+v, want one in namespace %s", claims.Items, books)
+		}
+		if len(buckets.Items) != 1 || buckets.Items[0].Namespace != "organization-acme" || buckets.Items[0].Status.Allocated != 1 {
+			return fmt.Errorf("buckets: %+v, want one in namespace organization-acme with 1 allocated", buckets.Items)
+		}
+		return nil
+	})
+}
+
+func teamRegistration() *quotav1alpha1.ResourceRegistration {
+	return &quotav1alpha1.ResourceRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: "teams"},
+		Spec: quotav1alpha1.ResourceRegistrationSpec{
+			ResourceType: resourceType, Type: quotav1alpha1.RegistrationTypeEntity, ConsumerTypeRef: platform.ConsumerType(),
+			BaseUnit: "team", DisplayUnit: "team", UnitConversionFactor: 1,
+			ClaimingResources: []quotav1alpha1.ClaimingResource{{APIGroup: platform.Group, Kind: "Team"}},
+		},
+	}
+}
+
+func teamGrant() *quotav1alpha1.ResourceGrant {
+	return &quotav1alpha1.ResourceGrant{
+		ObjectMeta: metav1.ObjectMeta{Name: "base", Namespace: books},
+		Spec: quotav1alpha1.ResourceGrantSpec{ConsumerRef: platform.Consumer("acme"), Allowances: []quotav1alpha1.Allowance{{
+			ResourceType: resourceType, Buckets: []quotav1alpha1.Bucket{{Amount: 1}},
+		}}},
+	}
+}
+
+// teamPolicy charges acme for each Team. It does not say where the claims shall be.
+func teamPolicy() *quotav1alpha1.ClaimCreationPolicy {
+	return &quotav1alpha1.ClaimCreationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "teams"},
+		Spec: quotav1alpha1.ClaimCreationPolicySpec{
+			Trigger: quotav1alpha1.ClaimTrigger{Resource: quotav1alpha1.ClaimTriggerResource{APIVersion: platform.Group + "/v1", Kind: "Team"}},
+			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
+				Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: "team-{{.trigger.metadata.name}}"},
+				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
+					ConsumerRef: platform.Consumer("acme"), Requests: []quotav1alpha1.ResourceRequest{{ResourceType: resourceType, Amount: 1}},
+				},
+			}},
+		},
+	}
+}
+
+// start starts a server for the time of a test, and returns its administrator's client.
+func start(t *testing.T, o standalone.Options) client.Client {
+	t.Helper()
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	ctx, cancel := context.WithCancel(context.Background())
+	o.DataDir, o.Listen, o.Log = t.TempDir(), "127.0.0.1:0", logr.Discard()
+	server, err := standalone.Start(ctx, o)
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := server.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("the server ended: %v", err)
+		}
+	})
+	config, err := clientcmd.BuildConfigFromFlags("", server.AdminKubeconfigPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), quotav1alpha1.AddToScheme(s)); err != nil {
+		t.Fatal(err)
+	}
+	api, err := client.New(config, client.Options{Scheme: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+func create(t *testing.T, api client.Client, objects ...client.Object) {
+	t.Helper()
+	for _, object := range objects {
+		if err := api.Create(t.Context(), object); err != nil {
+			t.Fatalf("create %T %s: %v", object, object.GetName(), err)
+		}
+	}
+}
+
+// eventually waits until check returns nil.
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatal(last)
+	}
+}
