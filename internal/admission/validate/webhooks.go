@@ -30,9 +30,10 @@ import (
 )
 
 const (
-	// reviewBytesMax bounds a review: an object before and after a change, each within the API
-	// server's own limit of 3 MiB, and room for what comes around them.
-	reviewBytesMax = 8 << 20
+	// reviewBytesMax bounds a review. The API server reads 3 MiB of an object and stores half of
+	// that; in a review a character may be escaped by six, and there may be an object before
+	// and one after a change.
+	reviewBytesMax = 6*(3<<20) + 6<<20
 	// reviewTimeMax leaves time to tell the user what could not be found out, before the API
 	// server gives up after [timeoutSeconds].
 	reviewTimeMax = timeoutSeconds*time.Second - 500*time.Millisecond

@@ -142,6 +142,24 @@ func TestErrorsAreBounded(t *testing.T) {
 	}
 }
 
+// TestHugeObjectIsRefusedByItsFields reviews what the API server sends at most: an object of 3 MiB
+// of characters that it escapes, each by six. encode does so too.
+func TestHugeObjectIsRefusedByItsFields(t *testing.T) {
+	huge := sampleClaimPolicy()
+	huge.Spec.Target.ResourceClaimTemplate.Metadata.Name = strings.Repeat("<", 3<<20)
+	stored := sampleClaimPolicy()
+	stored.Annotations = map[string]string{"note": strings.Repeat("<", 256<<10)}
+	body := review(t, admissionv1.Update, "ClaimCreationPolicy", "claimcreationpolicies", "alice", stored, huge)
+	if len(body) < 18<<20 {
+		t.Fatalf("the review has %d bytes, want it to be escaped", len(body))
+	}
+	got := send(t, quiet().Validation(), body)
+	if got.Allowed || got.Result.Code != http.StatusUnprocessableEntity || len(got.Result.Message) > 4<<10 ||
+		!strings.Contains(got.Result.Message, "spec.target.resourceClaimTemplate.metadata.name") {
+		t.Errorf("got %.500v, want the field named in a short message", got.Result)
+	}
+}
+
 func TestValidation(t *testing.T) {
 	const create, update, remove = admissionv1.Create, admissionv1.Update, admissionv1.Delete
 	later := metav1.NewTime(time.Unix(1700000000, 0))
@@ -530,7 +548,7 @@ func TestBadBodies(t *testing.T) {
 			message: "the body is a admission.k8s.io/v1beta1, Kind=AdmissionReview, not an AdmissionReview of admission.k8s.io/v1\n",
 		},
 		"Huge": {
-			reason: "memory is bounded", body: strings.Repeat(" ", 9<<20) + good, code: 413,
+			reason: "memory is bounded", body: strings.Repeat(" ", 24<<20) + good, code: 413,
 			message: "read the AdmissionReview: http: request body too large\n",
 		},
 	}
