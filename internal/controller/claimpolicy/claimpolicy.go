@@ -108,7 +108,8 @@ func (r *Reconciler) judge(ctx context.Context, object *quotav1alpha1.ClaimCreat
 		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonValidationFailed,
 			Message: strings.Join(flaws, "; ")}, nil
 	}
-	if !r.InEffect(trigger) || r.Catalog.PolicyGeneration(object.Name) != object.Generation {
+	// In this order: a rule stays once the catalog has the policy, but may be going before.
+	if r.Catalog.PolicyGeneration(object.Name) != object.Generation || !r.InEffect(trigger) {
 		return nil, nil
 	}
 	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady,

@@ -72,7 +72,8 @@ func (c *Controller) wakeup() chan struct{} {
 	return c.wake
 }
 
-// InEffect tells whether the API server asks about creates of that kind.
+// InEffect tells whether the API server asks about creates of that kind, and goes on doing so
+// while the catalog has a policy for it. The catalog has to have it when this is called.
 func (c *Controller) InEffect(kind schema.GroupVersionKind) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,6 +9,7 @@ package webhooks
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -83,7 +84,7 @@ func (c *Controller) desiredMutating() (webhooks []admissionregistrationv1.Mutat
 // Where it cannot be told as which resource a kind is served, its group and version are covered
 // as a whole: creates of other kinds take a detour then, and nothing goes unchecked.
 func (c *Controller) rules(ctx context.Context) ([][]admissionregistrationv1.RuleWithOperations, map[schema.GroupVersionKind]bool) {
-	triggers := c.Catalog.Triggers()
+	triggers := c.triggers()
 	slices.SortFunc(triggers, func(a, b schema.GroupVersionKind) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Version, b.Version))
 	})
@@ -107,6 +108,17 @@ func (c *Controller) rules(ctx context.Context) ([][]admissionregistrationv1.Rul
 		rules[n] = append(rules[n], creates(resource))
 	}
 	return rules, kinds
+}
+
+// triggers returns the kinds that policies protect now. Of the others, none counts as in effect
+// from here on, though the API server may go on asking for a while: a policy that comes for such
+// a kind while its rule is being taken away must not rely on it.
+func (c *Controller) triggers() []schema.GroupVersionKind {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	triggers := c.Catalog.Triggers()
+	maps.DeleteFunc(c.inEffect, func(kind schema.GroupVersionKind, _ bool) bool { return !slices.Contains(triggers, kind) })
+	return triggers
 }
 
 func creates(resource schema.GroupVersionResource) admissionregistrationv1.RuleWithOperations {

@@ -96,6 +96,23 @@ func TestDesiredRules(t *testing.T) {
 	}
 }
 
+// TestRuleThatGoesIsNotInEffect looks at the moment at which it is decided what to store.
+func TestRuleThatGoesIsNotInEffect(t *testing.T) {
+	c := newController(carts)
+	c.inEffect = map[schema.GroupVersionKind]bool{carts: true, maps1: true}
+	c.desired(t.Context())
+	if c.InEffect(maps1) {
+		t.Error("the rule for ConfigMaps is about to go, so nobody may rely on it")
+	}
+	if !c.InEffect(carts) || !c.Synced() {
+		t.Error("the rule for Carts stays")
+	}
+	c = newController(carts)
+	if c.desired(t.Context()); c.InEffect(carts) || c.Synced() {
+		t.Error("a rule that comes is in effect once it has been observed")
+	}
+}
+
 func TestHashStandsForContent(t *testing.T) {
 	hash := func(triggers ...schema.GroupVersionKind) string {
 		return newController(triggers...).desired(t.Context()).hash
