@@ -29,9 +29,9 @@ import (
 )
 
 const (
-	// reviewBytesMax bounds a review: an object of the API server's own limit of 3 MiB, and
-	// room for what comes around it.
-	reviewBytesMax = 8 << 20
+	// reviewBytesMax bounds a review: an object of the API server's own limit of 3 MiB, in which
+	// every character may be escaped by six, and room for what comes around it.
+	reviewBytesMax = 6*(3<<20) + 6<<20
 	// answerTime is kept back from the API server's timeout, so that a late decision still
 	// reaches the user as a sentence and not as a failed call.
 	answerTime = 500 * time.Millisecond
