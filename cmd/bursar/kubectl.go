@@ -6,7 +6,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/cli"
 	"k8s.io/kubectl/pkg/cmd"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
@@ -17,16 +20,21 @@ import (
 // dataDirVariable names a data directory for `bursar kubectl`.
 const dataDirVariable = "BURSAR_DATA_DIR"
 
+// answerPatience is how long a server may take to say that it is there.
+const answerPatience = 10 * time.Second
+
 // runKubectl runs kubectl with the given arguments, the first of which is its name, and returns
 // its exit code.
 func runKubectl(arguments []string) int {
 	if os.Getenv("KUBECONFIG") == "" && !namesServer(arguments) && needsServer(arguments) {
 		kubeconfig, err := findKubeconfig()
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "bursar:", err)
-			return 1
+		if err == nil {
+			err = os.Setenv("KUBECONFIG", kubeconfig)
 		}
-		if err := os.Setenv("KUBECONFIG", kubeconfig); err != nil {
+		if err == nil && arguments[1] != "config" {
+			err = checkAnswers(kubeconfig)
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, "bursar:", err)
 			return 1
 		}
@@ -78,6 +86,25 @@ func findKubeconfig() (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no running server was found: start one with 'bursar standalone', or name one with --kubeconfig, KUBECONFIG or %s", dataDirVariable)
+}
+
+// checkAnswers makes sure that the server of a kubeconfig that we found still runs: kubectl says
+// the same thing several times where it does not.
+func checkAnswers(kubeconfig string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return fmt.Errorf("%s is not a kubeconfig: %w", kubeconfig, err)
+	}
+	config.Timeout = answerPatience
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return fmt.Errorf("make a client for the server of %s: %w", kubeconfig, err)
+	}
+	response, err := client.Get(config.Host + "/livez")
+	if err != nil {
+		return fmt.Errorf("the server of %s does not answer at %s: start it with bursar standalone --data-dir %s", kubeconfig, config.Host, filepath.Dir(kubeconfig))
+	}
+	return response.Body.Close()
 }
 
 // currentServerFile is where the server started last notes its kubeconfig.

@@ -3,6 +3,7 @@ package main_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -184,8 +185,15 @@ func TestKubectl(t *testing.T) {
 	if err == nil || !strings.Contains(string(output), "is in use by another bursar (process") {
 		t.Errorf("a second server: %v\n%s", err, output)
 	}
+	config := server.Config()
 	if code := server.Stop(); code != 0 {
 		t.Errorf("exit code %d after SIGTERM:\n%s", code, server.Output())
+	}
+	t.Setenv("BURSAR_DATA_DIR", dir)
+	wantRefusal(t, "kubectl would say it five times", fmt.Sprintf("the server of %s does not answer at %s: start it with bursar standalone --data-dir %s",
+		server.Kubeconfig(), config.Host, dir), "kubectl", "get", "namespaces")
+	if output, err := exec.Command(binary, "kubectl", "config", "view").CombinedOutput(); err != nil || !strings.Contains(string(output), config.Host) {
+		t.Errorf("config view, which needs no server: %v\n%s", err, output)
 	}
 	if entries, err := os.ReadDir(runtimeDir); err != nil || len(entries) != 0 {
 		t.Errorf("after the stop the runtime directory holds %v, %v", entries, err)
