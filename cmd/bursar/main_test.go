@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bursar/bursar/test/etcd"
 	"github.com/bursar/bursar/test/process"
 )
 
@@ -130,6 +131,28 @@ func TestDamage(t *testing.T) {
 	}
 	if code := process.Start(t, killed).Stop(); code != 0 {
 		t.Errorf("after a kill, the server ended with exit code %d", code)
+	}
+}
+
+// TestExternalEtcd proves that a server on somebody else's etcd waits for one that was killed, and
+// ends when another may have taken its place.
+func TestExternalEtcd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds and starts a server")
+	}
+	url := etcd.Start(t)
+	process.Start(t, t.TempDir(), "--etcd-servers", url).Kill()
+	server := process.Start(t, t.TempDir(), "--etcd-servers", url)
+	if want := "waiting up to 15 s for it to go"; !strings.Contains(server.Output(), want) {
+		t.Errorf("the server says\n%s\nwant %q", server.Output(), want)
+	}
+	etcd.RevokeLease(t, url, "/bursar/standalone")
+	if code := server.Wait(); code != 1 {
+		t.Errorf("the server whose hold was taken away ended with exit code %d, want 1", code)
+	}
+	_, last, _ := strings.Cut(server.Output(), "admin.kubeconfig\n")
+	if strings.Contains(last, "\n") || !strings.HasPrefix(last, "bursar: the hold on etcd at "+url+" was lost") {
+		t.Errorf("at its end the server says\n%s\nwant one line that says that the hold was lost", last)
 	}
 }
 

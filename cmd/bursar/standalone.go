@@ -70,10 +70,9 @@ func runStandalone(command *cobra.Command, o standalone.Options, verbosity int) 
 	o.OnServing = func(kubeconfig string) { forget = rememberServer(kubeconfig) }
 	o.Metrics = legacyregistry.Registerer()
 	server, err := standalone.Start(command.Context(), o)
-	if err != nil {
-		return err
+	if err == nil {
+		err = server.Wait()
 	}
-	err = server.Wait()
 	if command.Context().Err() != nil {
 		fmt.Fprintln(o.Out, "bursar: stopped")
 		return nil

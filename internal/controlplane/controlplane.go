@@ -17,12 +17,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
+// endPatience is how long the API server may take to end when it has lost its etcd.
+const endPatience = 5 * time.Second
+
 // ControlPlane is a running control plane.
 type ControlPlane struct {
 	options  Options
 	dir      *directory
 	pki      *pki
 	etcd     *etcdServer
+	hold     *etcdHold // of an external etcd
 	operator *rest.Config
 
 	cancel context.CancelFunc
@@ -74,6 +78,9 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	} else {
 		c.options.Say("connecting to etcd at %s", strings.Join(etcd.Servers, ", "))
 		if err := etcd.check(ctx); err != nil {
+			return err
+		}
+		if c.hold, err = etcd.hold(ctx, c.options.Say); err != nil {
 			return err
 		}
 	}
@@ -170,17 +177,29 @@ func (c *ControlPlane) finish(ctx context.Context, failed chan error, stopped fu
 		if c.err == nil {
 			c.err = errors.New("the API server ended")
 		}
+	case <-c.hold.lost():
+		c.err = c.hold.lostError()
+		c.cancel()
+		// Ending in good order takes an etcd that answers.
+		select {
+		case <-failed:
+		case <-time.After(endPatience):
+		}
 	}
 	c.cancel()
 	c.release()
 }
 
 func (c *ControlPlane) release() {
+	c.hold.release()
 	if c.etcd != nil {
 		c.etcd.stop()
 	}
 	c.dir.close()
 }
+
+// Ended is closed once the control plane has ended; Wait then says why.
+func (c *ControlPlane) Ended() <-chan struct{} { return c.done }
 
 // Wait returns once the control plane has ended, after its context ended or because it failed.
 func (c *ControlPlane) Wait() error {

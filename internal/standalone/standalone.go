@@ -125,6 +125,8 @@ func (s *Server) waitReady(ctx context.Context) error {
 		case err := <-s.operatorDone:
 			s.operatorDone <- err
 			return false, fmt.Errorf("the operator ended: %w", err)
+		case <-s.Ended():
+			return false, s.ControlPlane.Wait()
 		default:
 		}
 		var err error

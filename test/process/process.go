@@ -129,6 +129,11 @@ func (s *Server) Kill() {
 // Stop asks the server to end, waits until it has, and returns its exit code.
 func (s *Server) Stop() int {
 	_ = s.command.Process.Signal(syscall.SIGTERM)
+	return s.Wait()
+}
+
+// Wait waits until the server has ended, and returns its exit code.
+func (s *Server) Wait() int {
 	<-s.ended
 	return s.command.ProcessState.ExitCode()
 }
