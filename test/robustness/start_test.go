@@ -1,0 +1,155 @@
+package robustness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/process"
+)
+
+const (
+	starts = 3
+	// room is how much is left of the limit when the server is killed.
+	room = 5
+)
+
+// TestEnforcedFromFirstRequest starts a server while clients already knock. A policy that was there
+// before binds them from the first request that is answered: whoever is admitted is charged, and
+// nobody beyond the limit is admitted. Before the server is ready it may refuse for other reasons.
+func TestEnforcedFromFirstRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds and starts servers")
+	}
+	dir := t.TempDir()
+	server := process.Start(t, dir)
+	address := strings.TrimPrefix(server.Config().Host, "https://")
+	setUp(t, connect(t, server))
+	waitGranted(t, connect(t, server))
+	for round := range starts {
+		api := connect(t, server)
+		for n := range limit - room {
+			if err := api.Create(t.Context(), configMap(fmt.Sprintf("before-%d-%d", round, n))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		checkBooks(t, api)
+		server.Kill()
+		knocks := startKnocking(t, server, round)
+		server = process.Start(t, dir, "--listen", address)
+		knocks.waitRefused(t)
+		admitted := knocks.stop()
+		t.Logf("unanswered %d, not ready %d, exceeded %d, admitted %d", knocks.unanswered, knocks.unready, knocks.exceeded, len(admitted))
+		api = connect(t, server)
+		if len(admitted) != room {
+			t.Errorf("%d creates were admitted, want %d: %v", len(admitted), room, admitted)
+		}
+		if existing := len(list(t, api)); existing != limit {
+			t.Errorf("%d objects exist, want %d", existing, limit)
+		}
+		checkBooks(t, api)
+		if err := api.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace(space)); err != nil {
+			t.Fatal(err)
+		}
+		checkBooks(t, api)
+	}
+}
+
+// waitGranted waits until the limit counts.
+func waitGranted(t *testing.T, api client.Client) {
+	t.Helper()
+	eventually(t, func() error {
+		var grant quotav1alpha1.ResourceGrant
+		if err := api.Get(t.Context(), client.ObjectKey{Namespace: space, Name: "base"}, &grant); err != nil {
+			return err
+		}
+		if !apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) {
+			return fmt.Errorf("the grant is not active: %+v", grant.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: space}}
+}
+
+// knocks are creates that are tried without pause, whether a server answers or not.
+type knocks struct {
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+	mu     sync.Mutex
+	// unanswered counts those that reached no server, unready those that it refused because it
+	// was starting, and exceeded those that it refused for lack of quota.
+	unanswered, unready, exceeded int
+	admitted                      []string
+}
+
+func startKnocking(t *testing.T, server *process.Server, round int) *knocks {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	k := &knocks{cancel: cancel}
+	for n := range clients {
+		api, err := kubernetes.NewForConfig(server.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.group.Go(func() {
+			for attempt := 0; ctx.Err() == nil; attempt++ {
+				object := configMap(fmt.Sprintf("r%d-c%d-%d", round, n, attempt))
+				_, err := api.CoreV1().ConfigMaps(space).Create(ctx, object, metav1.CreateOptions{})
+				k.note(t, object.Name, err)
+			}
+		})
+	}
+	return k
+}
+
+func (k *knocks) note(t *testing.T, name string, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		k.admitted = append(k.admitted, name)
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
+		k.exceeded++
+	case !errors.As(err, &status):
+		k.unanswered++
+	case status.Status().Code >= 500, apierrors.IsTooManyRequests(err), strings.Contains(err.Error(), "not yet ready to handle request"):
+		k.unready++
+	default:
+		t.Errorf("create: %v", err)
+	}
+}
+
+// waitRefused waits until the limit was met many times.
+func (k *knocks) waitRefused(t *testing.T) {
+	t.Helper()
+	eventually(t, func() error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.exceeded < limit {
+			return fmt.Errorf("%d creates were admitted, %d exceeded the quota", len(k.admitted), k.exceeded)
+		}
+		return nil
+	})
+}
+
+// stop returns the names of what was admitted.
+func (k *knocks) stop() []string {
+	k.cancel()
+	k.group.Wait()
+	return k.admitted
+}
