@@ -12,9 +12,9 @@ cleanup() {
   status=$?
   if [[ -n "${server:-}" ]]; then
     kill "$server" 2>/dev/null || true
-    wait "$server" 2>/dev/null || true
+    wait "$server" "$printer" 2>/dev/null || true
   fi
-  rm -rf "$data"
+  rm -rf "$data" "$data.out"
   exit "$status"
 }
 trap cleanup EXIT
@@ -41,14 +41,31 @@ run_denied() {
   grep -q 'exceeded quota' <<<"$output"
 }
 
+# bucket_shows tells whether some bucket has that much allocated.
+bucket_shows() {
+  kubectl get allowancebuckets -n bursar-system -o jsonpath='{.items[*].status.allocated}' | grep -qw "$1"
+}
+
+# wait_until waits at most so many seconds for what the second argument says, which is so once the
+# command that follows succeeds.
+wait_until() {
+  local deadline=$((SECONDS + $1)) what=$2
+  shift 2
+  until "$@"; do
+    kill -0 "$server" 2>/dev/null || { echo "quickstart: the server ended" >&2; return 1; }
+    ((SECONDS < deadline)) || { echo "quickstart: waited in vain for $what" >&2; return 1; }
+    sleep 0.1
+  done
+}
+
 say "A control plane with quota, in a scratch directory:"
 printf '$ bursar standalone --data-dir %s --listen 127.0.0.1:0 &\n' "$data"
-"$bursar" standalone --data-dir "$data" --listen 127.0.0.1:0 &
+exec 3> >(tee "$data.out")
+printer=$!
+"$bursar" standalone --data-dir "$data" --listen 127.0.0.1:0 >&3 &
 server=$!
-until [[ -s "$KUBECONFIG" ]] && kubectl get --raw /readyz >/dev/null 2>&1; do
-  kill -0 "$server" 2>/dev/null || { echo "quickstart: the server did not start" >&2; exit 1; }
-  sleep 0.1
-done
+exec 3>&-
+wait_until 120 "the server to say that it is ready" grep -qs '^bursar: ready' "$data.out"
 
 say "The platform's own kinds, what counts, and what uses it up:"
 run apply -f "$here/1-kinds.yaml"
@@ -69,9 +86,7 @@ say "The third one is refused, and says why:"
 run_denied create -f "$here/project-data.yaml"
 
 say "What acme has, and what it uses:"
-until kubectl get allowancebuckets -n bursar-system -o jsonpath='{.items[*].status.allocated}' | grep -qw 2; do
-  sleep 0.1
-done
+wait_until 30 "the bucket to show 2 Projects" bucket_shows 2
 run get allowancebuckets -n bursar-system
 
 say "Deleting one makes room:"
