@@ -29,11 +29,13 @@ const (
 	// creators create and delete objects, and claimers claims of their own.
 	creators = 6
 	claimers = 2
+	// objectsMax is how many objects there may be.
+	objectsMax = 30
 )
 
 // limits are what the consumers may use. Each object is charged to both, by two policies; claims
 // that are created directly charge acme.
-var limits = map[string]int64{"acme": 40, "shared": 30}
+var limits = map[string]int64{"acme": 40, "shared": objectsMax}
 
 // TestKillUnderLoad kills the server while clients create and delete at the limits. Afterwards
 // every object that exists is charged exactly once by each policy, nothing else is, and

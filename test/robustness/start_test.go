@@ -39,7 +39,7 @@ func TestEnforcedFromFirstRequest(t *testing.T) {
 	waitGranted(t, connect(t, server))
 	for round := range starts {
 		api := connect(t, server)
-		for n := range limit - room {
+		for n := range objectsMax - room {
 			if err := api.Create(t.Context(), configMap(fmt.Sprintf("before-%d-%d", round, n))); err != nil {
 				t.Fatal(err)
 			}
@@ -55,8 +55,12 @@ func TestEnforcedFromFirstRequest(t *testing.T) {
 		if len(admitted) != room {
 			t.Errorf("%d creates were admitted, want %d: %v", len(admitted), room, admitted)
 		}
-		if existing := len(list(t, api)); existing != limit {
-			t.Errorf("%d objects exist, want %d", existing, limit)
+		var existing corev1.ConfigMapList
+		if err := api.List(t.Context(), &existing, client.InNamespace(space)); err != nil {
+			t.Fatal(err)
+		}
+		if len(existing.Items) != objectsMax {
+			t.Errorf("%d objects exist, want %d", len(existing.Items), objectsMax)
 		}
 		checkBooks(t, api)
 		if err := api.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace(space)); err != nil {
@@ -66,16 +70,18 @@ func TestEnforcedFromFirstRequest(t *testing.T) {
 	}
 }
 
-// waitGranted waits until the limit counts.
+// waitGranted waits until the limits count.
 func waitGranted(t *testing.T, api client.Client) {
 	t.Helper()
 	eventually(t, func() error {
-		var grant quotav1alpha1.ResourceGrant
-		if err := api.Get(t.Context(), client.ObjectKey{Namespace: space, Name: "base"}, &grant); err != nil {
+		var grants quotav1alpha1.ResourceGrantList
+		if err := api.List(t.Context(), &grants, client.InNamespace(space)); err != nil {
 			return err
 		}
-		if !apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) {
-			return fmt.Errorf("the grant is not active: %+v", grant.Status.Conditions)
+		for _, grant := range grants.Items {
+			if !apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) {
+				return fmt.Errorf("the grant to %s is not active: %+v", grant.Name, grant.Status.Conditions)
+			}
 		}
 		return nil
 	})
@@ -100,7 +106,7 @@ func startKnocking(t *testing.T, server *process.Server, round int) *knocks {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	k := &knocks{cancel: cancel}
-	for n := range clients {
+	for n := range creators {
 		api, err := kubernetes.NewForConfig(server.Config())
 		if err != nil {
 			t.Fatal(err)
@@ -140,7 +146,7 @@ func (k *knocks) waitRefused(t *testing.T) {
 	eventually(t, func() error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if k.exceeded < limit {
+		if k.exceeded < objectsMax {
 			return fmt.Errorf("%d creates were admitted, %d exceeded the quota", len(k.admitted), k.exceeded)
 		}
 		return nil
