@@ -12,48 +12,58 @@ import (
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
 // busyRetry is when a claim is looked at again that was being worked on elsewhere.
 const busyRetry = 50 * time.Millisecond
 
 // decide decides one claim and records the result in its status.
-func (c *Controller) decide(ctx context.Context, name types.NamespacedName) error {
+func (c *Controller) decide(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) error {
 	if !c.begin(name) {
 		c.queue.AddAfter(name, busyRetry)
 		return nil
 	}
 	defer c.end(name)
-	claim, err := c.undecided(ctx, name)
-	if claim == nil || err != nil {
-		return err
-	}
-	if !claimcache.HasFinalizer(claim) {
-		// It was made while the webhook that adds the finalizer was not in place. Without it, what
-		// it is granted would never be given back.
-		if err := c.Client.AddFinalizer(ctx, claim); err != nil {
-			return fmt.Errorf("put the finalizer on claim %s: %w", name, err)
-		}
-	}
-	reservation, err := c.reservationOf(claim)
-	if err != nil {
-		claims.Reject(claim, err.Error(), time.Now())
-		return c.report(ctx, claim)
-	}
-	decision, err := c.Store.ReserveVerified(ctx, claim.Spec.ConsumerRef, func(ctx context.Context) (*ledger.Reservation, error) {
-		claim, err = c.undecided(ctx, name)
-		if claim == nil || err != nil {
+	var claim *quotav1alpha1.ResourceClaim
+	var flaw error
+	decision, err := c.Store.ReserveVerified(ctx, consumer, func(ctx context.Context) (*ledger.Reservation, error) {
+		flaw = nil
+		var err error
+		if claim, err = c.decidable(ctx, name); claim == nil || err != nil {
 			return nil, err
+		}
+		var reservation ledger.Reservation
+		if reservation, flaw = c.reservationOf(claim); flaw != nil {
+			return nil, nil
 		}
 		return &reservation, nil
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("decide claim %s: %w", name, err)
-	}
-	if decision.Code == 0 {
+	case claim == nil:
 		return nil
+	case flaw != nil:
+		claims.Reject(claim, flaw.Error(), time.Now())
+		return c.report(ctx, claim)
+	default:
+		return c.conclude(ctx, claim, ledgerstore.ClaimKey(string(claim.UID)), decision)
 	}
-	return c.conclude(ctx, claim, reservation.Key, decision)
+}
+
+// decidable reads a claim that is undecided. If it lacks the finalizer, because it was made while
+// the webhook that adds it was not in place, it gets it first: without it, what it is granted
+// would never be given back.
+func (c *Controller) decidable(ctx context.Context, name types.NamespacedName) (*quotav1alpha1.ResourceClaim, error) {
+	claim, err := c.undecided(ctx, name)
+	if claim == nil || err != nil || claimcache.HasFinalizer(claim) {
+		return claim, err
+	}
+	if err := c.Client.AddFinalizer(ctx, claim); err != nil {
+		return nil, fmt.Errorf("put the finalizer on it: %w", err)
+	}
+	return c.undecided(ctx, name)
 }
 
 // undecided reads a claim, and returns nil if there is nothing to decide about it any more.

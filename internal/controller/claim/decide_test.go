@@ -170,9 +170,9 @@ func TestTwoProcessesChargeAClaimOnce(t *testing.T) {
 	}))
 	name := types.NamespacedName{Namespace: "ns", Name: "c"}
 	late := make(chan error, 1)
-	go func() { late <- second.decide(t.Context(), name) }()
+	go func() { late <- second.decide(t.Context(), name, consumer) }()
 	<-arrived
-	if err := first.decide(t.Context(), name); err != nil {
+	if err := first.decide(t.Context(), name, consumer); err != nil {
 		t.Fatal(err)
 	}
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {

@@ -29,7 +29,7 @@ func (c *Controller) reconcile(ctx context.Context, name types.NamespacedName) e
 	case known.State == claimcache.Granted:
 		return nil
 	default:
-		return c.decide(ctx, name)
+		return c.decide(ctx, name, known.Consumer())
 	}
 }
 
