@@ -3,10 +3,12 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -20,6 +22,8 @@ import (
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/namespace"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 const (
@@ -28,6 +32,14 @@ const (
 	collectorWorkers  = 4
 	namespaceWorkers  = 4
 )
+
+// notCollected are the resources that the garbage collector does not watch. To the upstream ones
+// come ledgers, which change with every create and have no owners.
+func notCollected() map[schema.GroupResource]struct{} {
+	ignored := maps.Clone(garbagecollector.DefaultIgnoredResources())
+	ignored[schema.GroupResource{Group: quotav1alpha1.GroupName, Resource: "consumerledgers"}] = struct{}{}
+	return ignored
+}
 
 // runControllers runs those upstream controllers that a control plane without pods needs, until
 // ctx ends.
@@ -46,7 +58,7 @@ func runControllers(ctx context.Context, config *rest.Config) (wait func(), err 
 
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
 	collector, err := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, mapper,
-		garbagecollector.DefaultIgnoredResources(), generic, started)
+		notCollected(), generic, started)
 	if err != nil {
 		return nil, fmt.Errorf("make the garbage collector: %w", err)
 	}

@@ -16,6 +16,10 @@ const (
 	socketPathMax = 100
 	// etcdQuotaBytes is the size that etcd's database may grow to.
 	etcdQuotaBytes = 8 << 30
+	// snapshotCount is after how many writes etcd takes a snapshot, and snapshotCatchUp how many it
+	// keeps in memory all the same, for followers. There are none here, and ledgers are large.
+	snapshotCount   = 2000
+	snapshotCatchUp = 100
 	// etcdMember is the folder of etcd's own files.
 	etcdMember = "member-data"
 )
@@ -58,6 +62,7 @@ func startEtcd(ctx context.Context, dir, logFile string, p *pki) (*etcdServer, e
 	// Zero, the value in an embedded etcd's configuration, is a warning for every request.
 	config.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
 	config.QuotaBackendBytes = etcdQuotaBytes
+	config.SnapshotCount, config.SnapshotCatchUpEntries = snapshotCount, snapshotCatchUp
 	client, peer := url.URL{Scheme: "unix", Path: socket}, url.URL{Scheme: "https", Host: "127.0.0.1:0"}
 	config.ListenClientUrls = []url.URL{client}
 	// Nobody asks the member where it can be reached, and a socket is no valid answer.

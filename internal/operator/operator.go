@@ -14,7 +14,6 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -50,7 +49,7 @@ func New(options Options) (*Operator, error) {
 		return nil, fmt.Errorf("register the API types: %w", err)
 	}
 	var err error
-	if o.httpClient, err = rest.HTTPClientFor(options.Config); err != nil {
+	if o.httpClient, err = newHTTPClient(options.Config); err != nil {
 		return nil, fmt.Errorf("make an HTTP client: %w", err)
 	}
 	if o.client, err = kubernetes.NewForConfigAndClient(options.Config, o.httpClient); err != nil {

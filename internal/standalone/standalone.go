@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -99,17 +98,6 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	say("ready, the admin kubeconfig is %s", plane.AdminKubeconfigPath())
 	return s, nil
-}
-
-// gcPercent lets the heap grow more between collections than Go's default of 100: an API server
-// allocates much and keeps little, and memory is cheaper here than processor time.
-const gcPercent = 300
-
-// relaxGarbageCollector applies gcPercent unless the user said otherwise.
-func relaxGarbageCollector() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 }
 
 // waitReady waits until the server says so itself, in the way that its users ask.

@@ -19,7 +19,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var b bench
-	bursar := flag.String("bursar", "bin/bursar", "the binary to measure")
+	flag.StringVar(&b.binary, "bursar", "bin/bursar", "the binary to measure")
 	clients := flag.String("clients", "1,8,32", "how many clients create at a time, one round for each")
 	existing := flag.String("claims", "0,1000,10000", "how many claims exist, one round for each; add 100000 with time to spare")
 	flag.DurationVar(&b.duration, "duration", 5*time.Second, "how long each measurement lasts")
@@ -30,7 +30,7 @@ func main() {
 		b.existing, err = numbers(*existing)
 	}
 	if err == nil {
-		b.server, err = startServer(ctx, *bursar)
+		b.server, err = startServer(ctx, b.binary)
 	}
 	if err == nil {
 		defer b.server.stop()

@@ -21,6 +21,7 @@ type bench struct {
 	clients  []int
 	existing []int
 	duration time.Duration
+	binary   string
 
 	server *server
 	client client.WithWatch
@@ -50,7 +51,24 @@ func (b *bench) run(ctx context.Context) error {
 			}
 		}
 	}
-	return b.measureRelease(ctx)
+	if err := b.measureRelease(ctx); err != nil {
+		return err
+	}
+	return b.measureRestart(ctx)
+}
+
+// measureRestart restarts the server with all the claims that there are now.
+func (b *bench) measureRestart(ctx context.Context) error {
+	count, err := b.claimCount(ctx)
+	if err != nil {
+		return err
+	}
+	took, err := b.server.restart(ctx, b.binary)
+	if err != nil {
+		return fmt.Errorf("restart the server: %w", err)
+	}
+	fmt.Printf("\nrestart with %d claims: ready after %s, %d MiB resident\n", count, round(took), b.server.memory())
+	return nil
 }
 
 // compare measures creates side by side, with one number of clients.

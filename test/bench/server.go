@@ -62,11 +62,24 @@ func (s *server) start(ctx context.Context, binary string) error {
 
 // stop ends the server and removes its directory.
 func (s *server) stop() {
+	s.end()
+	_ = os.RemoveAll(s.dir)
+}
+
+func (s *server) end() {
 	if s.command != nil && s.command.Process != nil {
 		_ = s.command.Process.Signal(syscall.SIGTERM)
 		_ = s.command.Wait()
 	}
-	_ = os.RemoveAll(s.dir)
+}
+
+// restart ends the server, starts it again on the same directory, and returns how long that took
+// from the start until it was ready.
+func (s *server) restart(ctx context.Context, binary string) (time.Duration, error) {
+	s.end()
+	begin := time.Now()
+	err := s.start(ctx, binary)
+	return time.Since(begin), err
 }
 
 // client returns the configuration of a client with a connection of its own.

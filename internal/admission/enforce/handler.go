@@ -121,7 +121,7 @@ func (h *Handler) answer(ctx context.Context, request *admissionv1.AdmissionRequ
 	if exists, err := h.nameTaken(ctx, create); err != nil {
 		return undecided(err)
 	} else if exists {
-		return alreadyExists(request)
+		return alreadyExists(request, create.name.Name)
 	}
 	if request.DryRun != nil && *request.DryRun {
 		return h.check(ctx, create)
@@ -140,7 +140,7 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	if exists, err := h.nameTaken(ctx, c); err != nil {
 		return undecided(err)
 	} else if exists {
-		return alreadyExists(request)
+		return alreadyExists(request, c.name.Name)
 	}
 	return h.reserve(ctx, c)
 }

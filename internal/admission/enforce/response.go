@@ -57,16 +57,16 @@ func undecided(err error) *admissionv1.AdmissionResponse {
 }
 
 // alreadyExists answers for the API server what it would answer itself, before anything is charged.
-func alreadyExists(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func alreadyExists(request *admissionv1.AdmissionRequest, name string) *admissionv1.AdmissionResponse {
 	resource := request.Resource.Resource
 	if request.Resource.Group != "" {
 		resource += "." + request.Resource.Group
 	}
-	response := refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists, "%s %q already exists", resource, request.Name)
+	response := refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists, "%s %q already exists", resource, name)
 	response.Result.Details = &metav1.StatusDetails{
 		Group: request.Resource.Group,
 		Kind:  request.Resource.Resource,
-		Name:  request.Name,
+		Name:  name,
 	}
 	return response
 }

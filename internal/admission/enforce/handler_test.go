@@ -1,0 +1,241 @@
+package enforce
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
+	"github.com/bursar/bursar/internal/protected"
+)
+
+// scene is a handler over books in memory. ConfigMaps are charged to the Organizations acme and
+// globex, one policy each.
+type scene struct {
+	*testing.T
+	*Handler
+	memory *storagetest.Memory
+	// fault is what goes wrong with calls to storage from now on.
+	fault func(storagetest.Call) storagetest.Fault
+}
+
+var organizations = []string{"acme", "globex"}
+
+func organization(name string) quotav1alpha1.ConsumerRef {
+	return quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Organization", Name: name}
+}
+
+// everywhere is namespaces that all exist.
+type everywhere struct{}
+
+func (everywhere) Active(context.Context, string) (bool, error) { return true, nil }
+func (everywhere) Object(_ context.Context, name string) (map[string]any, error) {
+	return map[string]any{"metadata": map[string]any{"name": name}}, nil
+}
+
+func newScene(t *testing.T, limit ledger.Amount) *scene {
+	s := &scene{T: t, memory: storagetest.New(), fault: func(storagetest.Call) storagetest.Fault { return storagetest.None }}
+	store := ledgerstore.New(t.Context(), s.memory.Connect(func(_ context.Context, call storagetest.Call) storagetest.Fault { return s.fault(call) }))
+	ready := make(chan struct{})
+	close(ready)
+	s.Handler = New(Parts{
+		Catalog: catalog.New(), Store: store, Objects: protected.New(nil, nil), Namespaces: everywhere{}, SystemNamespace: "system", Ready: ready,
+	})
+	registration := &quotav1alpha1.ResourceRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: "maps"},
+		Spec: quotav1alpha1.ResourceRegistrationSpec{
+			ResourceType: "maps", Type: quotav1alpha1.RegistrationTypeEntity, BaseUnit: "map", DisplayUnit: "map", UnitConversionFactor: 1,
+			ConsumerTypeRef:   quotav1alpha1.ConsumerTypeRef{APIGroup: "platform.example.com", Kind: "Organization"},
+			ClaimingResources: []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}},
+		},
+	}
+	apimeta.SetStatusCondition(&registration.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
+	s.Catalog.SetRegistration(registration)
+	for _, name := range organizations {
+		err := store.SetGrants(t.Context(), organization(name), func(context.Context) ([]ledger.Grant, error) {
+			return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "maps", Amount: limit}}}}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.policy(name, "true")
+	}
+	return s
+}
+
+// policy charges ConfigMaps to the organization of the same name.
+func (s *scene) policy(name, condition string) {
+	s.Helper()
+	errs := s.Catalog.SetPolicy(&quotav1alpha1.ClaimCreationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1},
+		Spec: quotav1alpha1.ClaimCreationPolicySpec{
+			Trigger: quotav1alpha1.ClaimTrigger{
+				Resource:   quotav1alpha1.ClaimTriggerResource{APIVersion: "v1", Kind: "ConfigMap"},
+				Conditions: []quotav1alpha1.ConditionExpression{{Expression: condition}},
+			},
+			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
+				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
+					ConsumerRef: organization(name), Requests: []quotav1alpha1.ResourceRequest{{ResourceType: "maps", Amount: 1}},
+				},
+			}},
+		},
+	})
+	if len(errs) > 0 {
+		s.Fatal(errs.ToAggregate())
+	}
+}
+
+// review reviews the create of a ConfigMap.
+func (s *scene) review(uid types.UID) *admissionv1.AdmissionResponse {
+	s.Helper()
+	object, err := json.Marshal(&corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "map-" + string(uid), UID: uid},
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	body, err := json.Marshal(&admissionv1.AdmissionReview{Request: &admissionv1.AdmissionRequest{
+		UID: "round-trip", Operation: admissionv1.Create, Namespace: "n", Name: "map-" + string(uid),
+		Kind:     metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+		Object:   runtime.RawExtension{Raw: object},
+	}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	recorder := httptest.NewRecorder()
+	s.ServeHTTP(recorder, httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/enforce?timeout=1s", bytes.NewReader(body)))
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(recorder.Body.Bytes(), &review); err != nil || review.Response == nil || review.Response.UID != "round-trip" {
+		s.Fatalf("answered %d %s: %v", recorder.Code, recorder.Body, err)
+	}
+	return review.Response
+}
+
+func (s *scene) reservations() (counts []int) {
+	for _, name := range organizations {
+		counts = append(counts, len(s.memory.Books(organization(name)).Reservations))
+	}
+	return counts
+}
+
+func (s *scene) wantReservations(acme, globex int) {
+	s.Helper()
+	if got := s.reservations(); got[0] != acme || got[1] != globex {
+		s.Errorf("acme and globex have %v reservations, want %d and %d", got, acme, globex)
+	}
+}
+
+func (s *scene) wantRefused(answer *admissionv1.AdmissionResponse, code int32, sentences ...string) {
+	s.Helper()
+	if answer.Allowed || answer.Result.Code != code {
+		s.Fatalf("got %+v, want a refusal with code %d", answer, code)
+	}
+	for _, want := range sentences {
+		if !strings.Contains(answer.Result.Message, want) {
+			s.Errorf("the message is %q, want it to say %q", answer.Result.Message, want)
+		}
+	}
+}
+
+func TestAllConsumersOrNone(t *testing.T) {
+	s := newScene(t, 1)
+	if answer := s.review("1"); !answer.Allowed {
+		t.Fatalf("refused: %s", answer.Result.Message)
+	}
+	s.wantReservations(1, 1)
+	s.wantRefused(s.review("2"), http.StatusForbidden,
+		"ConfigMap quota of Organization acme, requested: 1 map, used: 1, limited: 1.",
+		"ConfigMap quota of Organization globex, requested: 1 map, used: 1, limited: 1.")
+	s.wantReservations(1, 1)
+}
+
+// An outage is never called a lack of quota.
+func TestOutage(t *testing.T) {
+	s := newScene(t, 1)
+	s.fault = func(storagetest.Call) storagetest.Fault { return storagetest.Lost }
+	answer := s.review("1")
+	s.wantRefused(answer, http.StatusServiceUnavailable, "quota could not be decided", "try again")
+	if strings.Contains(answer.Result.Message, "exceeded") || answer.Result.Details.RetryAfterSeconds == 0 {
+		t.Errorf("got %+v", answer.Result)
+	}
+	s.fault = func(storagetest.Call) storagetest.Fault { return storagetest.None }
+	if answer := s.review("1"); !answer.Allowed {
+		t.Errorf("after the outage: %s", answer.Result.Message)
+	}
+}
+
+// A repeated review that fails halfway leaves alone what the first one reserved.
+func TestSecondReviewKeepsWhatTheFirstReserved(t *testing.T) {
+	s := newScene(t, 1)
+	if answer := s.review("1"); !answer.Allowed {
+		t.Fatalf("refused: %s", answer.Result.Message)
+	}
+	confirmed := 0
+	s.fault = func(call storagetest.Call) storagetest.Fault {
+		if call == storagetest.CurrentVersion {
+			if confirmed++; confirmed > 1 {
+				return storagetest.Lost
+			}
+		}
+		return storagetest.None
+	}
+	s.wantRefused(s.review("1"), http.StatusServiceUnavailable)
+	s.wantReservations(1, 1)
+}
+
+// What the first consumer was charged is given back when the second falls short.
+func TestGiveBack(t *testing.T) {
+	s := newScene(t, 1)
+	_, err := s.Store.Reserve(t.Context(), organization("globex"), ledger.Reservation{
+		Key: "other", Charges: []ledger.Charge{{ResourceType: "maps", Amount: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := s.review("1")
+	s.wantRefused(answer, http.StatusForbidden, "Organization globex")
+	if strings.Contains(answer.Result.Message, "acme") {
+		t.Errorf("acme lacks nothing, and is named: %s", answer.Result.Message)
+	}
+	s.wantReservations(0, 1)
+}
+
+func TestConditionThatFails(t *testing.T) {
+	s := newScene(t, 1)
+	s.policy("acme", "trigger.data.size == 'large'")
+	s.wantRefused(s.review("1"), http.StatusForbidden, "ClaimCreationPolicy acme cannot be applied to this object", "data")
+	s.wantReservations(0, 0)
+}
+
+func TestNotReady(t *testing.T) {
+	s := newScene(t, 1)
+	s.Ready = make(chan struct{})
+	s.wantRefused(s.review("1"), http.StatusServiceUnavailable, "the policies are still being loaded")
+}
+
+func TestNotAReview(t *testing.T) {
+	s := newScene(t, 1)
+	for _, body := range []string{"", "{", "[]", `{"request": 1}`, `{}`} {
+		recorder := httptest.NewRecorder()
+		s.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/enforce", strings.NewReader(body)))
+		if recorder.Code != http.StatusBadRequest {
+			t.Errorf("%q is answered with %d, want 400", body, recorder.Code)
+		}
+	}
+}
