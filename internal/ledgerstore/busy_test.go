@@ -16,20 +16,12 @@ func fill(t *testing.T, p *process) {
 	t.Helper()
 	p.limit(t, 10*ledgerstore.ReservationsMax)
 	var all []ledger.Reservation
-	for _, key := range keys("full", ledgerstore.ReservationsMax+1) {
+	for _, key := range keys("full", ledgerstore.ReservationsMax) {
 		all = append(all, reservation(key, 1))
 	}
-	decisions, err := p.ReserveEach(t.Context(), acme, all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, decision := range decisions[:ledgerstore.ReservationsMax] {
-		if decision.Code != ledger.Admitted {
-			t.Fatalf("reservation %d: %s", i, decision.Code)
-		}
-	}
-	if last := decisions[ledgerstore.ReservationsMax]; last.Code != 0 {
-		t.Fatalf("one reservation too many was decided: %s", last.Code)
+	outcome, err := p.ReserveTogether(t.Context(), acme, all)
+	if err != nil || outcome.Code != ledger.Admitted {
+		t.Fatalf("fill: %s, %v", outcome.Code, err)
 	}
 }
 

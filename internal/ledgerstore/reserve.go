@@ -60,32 +60,28 @@ func (s *Store) Settle(consumer quotav1alpha1.ConsumerRef, key string, sequence 
 	})
 }
 
-// ReserveEach decides reservations one by one, in order and in one commit, each as Reserve
-// would but without waiting for releases or room. Those beyond [ReservationsMax] are left
-// undecided: their decision has no code.
-func (s *Store) ReserveEach(ctx context.Context, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation) ([]ledger.Decision, error) {
-	decisions := make([]ledger.Decision, len(reservations))
+// Fitting tells which of the reservations Reserve would admit, if they were asked for one by one
+// in this order. Nothing is reserved. Those beyond what may be in flight at a time do not fit.
+func (s *Store) Fitting(ctx context.Context, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation) ([]bool, error) {
+	fits := make([]bool, len(reservations))
 	err := s.do(ctx, consumer, &operation{
 		apply: func(books *ledger.Ledger, _ bool) effect {
-			clear(decisions)
-			e := unconfirmed
+			clear(fits)
+			fresh := unknownTo(books, reservations)
 			for i, r := range reservations {
 				if isFull(books, reservations[i:i+1]) {
 					break
 				}
-				decisions[i] = books.Reserve(r)
-				if decisions[i].Code == ledger.Admitted && !decisions[i].Existing {
-					e = changed
-				}
+				fits[i] = books.Reserve(r).Code == ledger.Admitted
 			}
-			return e
+			undo(books, fresh)
+			return unconfirmed
 		},
-		committed: func() { s.addInflight(consumer, reservations, decisions) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	return decisions, nil
+	return fits, nil
 }
 
 // addInflight notes which reservations were admitted.

@@ -258,33 +258,26 @@ func TestEndOfTheStoreEndsItsCallers(t *testing.T) {
 	})
 }
 
-func TestReserveEachDecidesInOrder(t *testing.T) {
+func TestFitting(t *testing.T) {
 	memory := storagetest.New()
 	p := start(t, memory, nil)
 	p.limit(t, 10)
 	p.reserve(t, "known", 2)
 	before := p.Calls(storagetest.Write)
-	decisions, err := p.ReserveEach(t.Context(), acme, []ledger.Reservation{
+	fits, err := p.Fitting(t.Context(), acme, []ledger.Reservation{
 		reservation("known", 2), reservation("large", 9), reservation("a", 5), reservation("b", 4), reservation("c", 3),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var codes []ledger.Code
-	for _, decision := range decisions {
-		codes = append(codes, decision.Code)
-	}
-	want := []ledger.Code{ledger.Admitted, ledger.Exceeded, ledger.Admitted, ledger.Exceeded, ledger.Admitted}
-	if diff := cmp.Diff(want, codes); diff != "" {
+	if diff := cmp.Diff([]bool{true, false, true, false, true}, fits); diff != "" {
 		t.Errorf("smaller ones may pass a larger one (-want +got):\n%s", diff)
 	}
-	if got := p.Calls(storagetest.Write) - before; got != 1 {
-		t.Errorf("%d writes, want 1", got)
+	if got := p.Calls(storagetest.Write) - before; got != 0 {
+		t.Errorf("%d writes, want none", got)
 	}
-	expect(t, "those that fit are reserved", memory, summary{Limit: 10, Reserved: 10, Keys: []string{"known", "a", "c"}})
-	if got := len(p.Reservations()); got != 3 {
-		t.Errorf("the process knows of %d reservations, want 3", got)
-	}
+	p.reserve(t, "last", 8) // which fits, because nothing was reserved
+	expect(t, "nothing of it is in the books", memory, summary{Limit: 10, Reserved: 10, Keys: []string{"known", "last"}})
 }
 
 // A process whose copy of the books is old acts on what another one has stored.

@@ -272,24 +272,6 @@ func TestRestartKnowsWhatIsInFlight(t *testing.T) {
 	}
 }
 
-func TestTooManyInFlight(t *testing.T) {
-	s := newStore(t, &memory{})
-	setLimit(t, s, 10*ReservationsMax)
-	all := make([]ledger.Reservation, ReservationsMax)
-	for n := range all {
-		all[n] = reservation(fmt.Sprintf("p/%d", n))
-	}
-	decisions, err := s.ReserveEach(t.Context(), acme, all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Reserve(t.Context(), acme, reservation("p/more")); !errors.Is(err, ErrBusy) {
-		t.Fatalf("got %v, want ErrBusy", err)
-	}
-	s.Settle(acme, "p/0", decisions[0].Sequence)
-	want(t, reserve(t, s, "p/more"), ledger.Admitted)
-}
-
 // TestManyProcessesUnderFaults lets three processes reserve, settle, release and cancel at once
 // on storage that fails and leaves outcomes unknown. At no stored revision is the limit passed,
 // and at the end the books say what was acknowledged.

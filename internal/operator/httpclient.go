@@ -13,8 +13,8 @@ import (
 // workers that write at a time.
 const connectionsMax = 128
 
-// newHTTPClient returns the HTTP client for what is written with every create. It speaks HTTP/1.1:
-// requests that are small and many cost a third less there than as streams of one connection.
+// newHTTPClient returns the HTTP client for what is written with every create. It speaks HTTP/1.1,
+// in which many small requests cost both sides less than as streams of one connection.
 func newHTTPClient(config *rest.Config) (*http.Client, error) {
 	tls, err := rest.TLSConfigFor(config)
 	if err != nil {

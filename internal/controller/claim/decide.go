@@ -18,11 +18,11 @@ import (
 // busyRetry is when a claim is looked at again that was being worked on elsewhere.
 const busyRetry = 50 * time.Millisecond
 
-// decide decides one claim and records the result in its status.
-func (c *Controller) decide(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) error {
+// decide decides one claim, records the result in its status and tells whether it was granted.
+func (c *Controller) decide(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (granted bool, err error) {
 	if !c.begin(name) {
 		c.queue.AddAfter(name, busyRetry)
-		return nil
+		return false, nil
 	}
 	defer c.end(name)
 	var claim *quotav1alpha1.ResourceClaim
@@ -41,14 +41,15 @@ func (c *Controller) decide(ctx context.Context, name types.NamespacedName, cons
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("decide claim %s: %w", name, err)
+		return false, fmt.Errorf("decide claim %s: %w", name, err)
 	case claim == nil:
-		return nil
+		return false, nil
 	case flaw != nil:
 		claims.Reject(claim, flaw.Error(), time.Now())
-		return c.report(ctx, claim)
+		return false, c.report(ctx, claim)
 	default:
-		return c.conclude(ctx, claim, ledgerstore.ClaimKey(string(claim.UID)), decision)
+		err := c.conclude(ctx, claim, ledgerstore.ClaimKey(string(claim.UID)), decision)
+		return err == nil && decision.Code == ledger.Admitted, err
 	}
 }
 

@@ -170,10 +170,13 @@ func TestTwoProcessesChargeAClaimOnce(t *testing.T) {
 	}))
 	name := types.NamespacedName{Namespace: "ns", Name: "c"}
 	late := make(chan error, 1)
-	go func() { late <- second.decide(t.Context(), name, consumer) }()
+	go func() {
+		_, err := second.decide(t.Context(), name, consumer)
+		late <- err
+	}()
 	<-arrived
-	if err := first.decide(t.Context(), name, consumer); err != nil {
-		t.Fatal(err)
+	if granted, err := first.decide(t.Context(), name, consumer); err != nil || !granted {
+		t.Fatalf("granted %v, %v", granted, err)
 	}
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
 		return len(memory.Books(consumer).Used) > 0, nil

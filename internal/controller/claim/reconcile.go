@@ -29,7 +29,8 @@ func (c *Controller) reconcile(ctx context.Context, name types.NamespacedName) e
 	case known.State == claimcache.Granted:
 		return nil
 	default:
-		return c.decide(ctx, name, known.Consumer())
+		_, err := c.decide(ctx, name, known.Consumer())
+		return err
 	}
 }
 

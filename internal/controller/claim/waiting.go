@@ -6,22 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
 const (
-	// retryMax is how many waiting claims are decided in one commit.
+	// retryMax is how many waiting claims are looked at together.
 	retryMax = 256
-	// statusWriters is how many statuses are written at a time.
-	statusWriters = 8
+	// decisionsMax is how many of them are decided at a time.
+	decisionsMax = 8
 )
 
 // retryWaiting decides the waiting claims of a consumer again, the oldest first.
@@ -56,21 +55,12 @@ func (c *Controller) waitingOf(consumer quotav1alpha1.ConsumerRef) []*claimcache
 	return waiting
 }
 
-// retry decides a batch in one commit and concludes those that are admitted now. The others
-// keep waiting, and their status is left alone.
+// retry decides those of a batch that fit now, the oldest first. The others keep waiting, and their
+// status is left alone.
 func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerRef, batch []*claimcache.Claim) error {
 	reservations := make([]ledger.Reservation, 0, len(batch))
-	claims := make([]*claimcache.Claim, 0, len(batch))
+	waiting := make([]*claimcache.Claim, 0, len(batch))
 	for _, claim := range batch {
-		if !claim.Finalizer {
-			c.queue.Add(claim.NamespacedName) // to get one
-			continue
-		}
-		if !c.begin(claim.NamespacedName) {
-			c.retries.AddAfter(consumer, busyRetry)
-			continue
-		}
-		defer c.end(claim.NamespacedName)
 		spec := quotav1alpha1.ResourceClaim{Spec: claim.Spec()}
 		spec.Namespace, spec.Name, spec.UID = claim.Namespace, claim.Name, claim.UID
 		reservation, err := c.reservationOf(&spec)
@@ -78,46 +68,33 @@ func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerR
 			c.queue.Add(claim.NamespacedName) // its status will say why
 			continue
 		}
-		reservations, claims = append(reservations, reservation), append(claims, claim)
+		reservations, waiting = append(reservations, reservation), append(waiting, claim)
 	}
-	decisions, err := c.Store.ReserveEach(ctx, consumer, reservations)
+	fits, err := c.Store.Fitting(ctx, consumer, reservations)
 	if err != nil {
 		return err
 	}
 	var group errgroup.Group
-	group.SetLimit(statusWriters)
-	errs := make([]error, len(decisions))
-	for i, decision := range decisions {
-		if decision.Code == 0 {
-			errs[i] = ledgerstore.ErrBusy
-		}
-		if decision.Code != ledger.Admitted {
+	group.SetLimit(decisionsMax)
+	errs := make([]error, len(waiting))
+	var missed atomic.Bool
+	for i, claim := range waiting {
+		if !fits[i] {
 			continue
 		}
 		group.Go(func() error {
-			errs[i] = c.concludeRetry(ctx, claims[i], reservations[i].Key, decision)
+			granted, err := c.decide(ctx, claim.NamespacedName, consumer)
+			if !granted {
+				missed.Store(true)
+			}
+			errs[i] = err
 			return nil
 		})
 	}
 	_ = group.Wait()
+	if missed.Load() {
+		// What was set aside for a claim that did not take it may be enough for another.
+		c.retries.AddAfter(consumer, busyRetry)
+	}
 	return errors.Join(errs...)
-}
-
-// concludeRetry marks a claim as granted that has waited.
-func (c *Controller) concludeRetry(ctx context.Context, known *claimcache.Claim, key string, decision ledger.Decision) error {
-	claim, err := c.Client.Get(ctx, known.NamespacedName)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read claim %s: %w", known.NamespacedName, err)
-	}
-	if err != nil || claim.UID != known.UID {
-		return c.Store.Cancel(ctx, known.Consumer(), key, decision.Sequence)
-	}
-	if claim.DeletionTimestamp != nil {
-		return nil // releasing it gives back the reservation
-	}
-	if claimcache.StateOf(claim) == claimcache.Granted && !decision.Existing {
-		// Another process was faster, and its reservation is settled.
-		return c.Store.Cancel(ctx, known.Consumer(), key, decision.Sequence)
-	}
-	return c.conclude(ctx, claim, key, decision)
 }
