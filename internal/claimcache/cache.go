@@ -124,13 +124,6 @@ func (c *Cache) Kinds() []schema.GroupKind {
 	return kinds
 }
 
-// Len is the number of claims.
-func (c *Cache) Len() int {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return len(c.byName)
-}
-
 // store is the side of the cache that the reflector writes to.
 type store struct{ *Cache }
 

@@ -6,7 +6,6 @@
 package claimcache
 
 import (
-	"strconv"
 	"unique"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -43,15 +42,12 @@ type Claim struct {
 
 	consumer unique.Handle[quotav1alpha1.ConsumerRef]
 	kind     unique.Handle[schema.GroupKind]
-	policy   unique.Handle[string]
 
 	// ObjectUID is the UID of the object that a policy's claim pays for; empty for claims that
 	// were created directly.
 	ObjectUID types.UID
 	// Object names the object that the claim's resourceRef points to.
-	Object types.NamespacedName
-	// Sequence is the number of the reservation that a policy's claim was made from, or 0.
-	Sequence int64
+	Object   types.NamespacedName
 	requests unique.Handle[requestsKey]
 }
 
@@ -61,9 +57,6 @@ func (c *Claim) Consumer() quotav1alpha1.ConsumerRef { return c.consumer.Value()
 // Kind is the kind of the object that the claim's resourceRef points to.
 func (c *Claim) Kind() schema.GroupKind { return c.kind.Value() }
 
-// Policy is the label value of the ClaimCreationPolicy that made the claim, or empty.
-func (c *Claim) Policy() string { return c.policy.Value() }
-
 // FromPolicy tells whether Bursar made the claim for an object, rather than a person or a
 // service directly.
 func (c *Claim) FromPolicy() bool { return c.ObjectUID != "" }
@@ -71,7 +64,6 @@ func (c *Claim) FromPolicy() bool { return c.ObjectUID != "" }
 // Compact keeps what matters of a claim.
 func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 	ref := claim.Spec.ResourceRef
-	sequence, _ := strconv.ParseInt(claim.Annotations[quotav1alpha1.AnnotationReservation], 10, 64)
 	c := &Claim{
 		NamespacedName: types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name},
 		UID:            claim.UID,
@@ -81,14 +73,11 @@ func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 		Finalizer:      HasFinalizer(claim),
 		consumer:       unique.Make(claim.Spec.ConsumerRef),
 		kind:           unique.Make(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}),
-		policy:         unique.Make(""),
 		Object:         types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name},
 		requests:       internRequests(claim.Spec.Requests),
 	}
 	if IsFromPolicy(claim) {
-		c.policy = unique.Make(claim.Labels[quotav1alpha1.LabelPolicy])
 		c.ObjectUID = types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
-		c.Sequence = sequence
 	}
 	return c
 }

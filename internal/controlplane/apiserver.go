@@ -13,7 +13,7 @@ import (
 )
 
 // newAPIServer puts the API server together. It serves on listener once it runs.
-func newAPIServer(ctx context.Context, d *directory, p *pki, operator *operatorUser, listener net.Listener, etcd ExternalEtcd, embedded bool, checks []healthz.HealthChecker) (*aggregator.APIAggregator, error) {
+func newAPIServer(ctx context.Context, d *directory, p *pki, operator *operatorUser, listener net.Listener, etcd ExternalEtcd, checks []healthz.HealthChecker) (*aggregator.APIAggregator, error) {
 	o, err := apiServerOptions(d, p, operator, listener, etcd)
 	if err != nil {
 		return nil, err
@@ -29,10 +29,8 @@ func newAPIServer(ctx context.Context, d *directory, p *pki, operator *operatorU
 	if err != nil {
 		return nil, fmt.Errorf("configure the API server: %w", err)
 	}
-	if embedded {
-		// The only API server need not wait for others to learn of a new kind before serving it.
-		config.APIExtensions.ExtraConfig.MasterCount = 1
-	}
+	// The only API server need not wait for others to learn of a new kind before serving it.
+	config.APIExtensions.ExtraConfig.MasterCount = 1
 	completedConfig, err := config.Complete()
 	if err != nil {
 		return nil, fmt.Errorf("configure the API server: %w", err)

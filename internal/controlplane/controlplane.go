@@ -107,7 +107,7 @@ func (c *ControlPlane) serve(ctx context.Context, listener net.Listener, etcd Ex
 	// The server outlives ctx: whoever uses it goes first.
 	serverCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.cancel = cancel
-	server, err := newAPIServer(serverCtx, c.dir, c.pki, operator, listener, etcd, c.etcd != nil, c.options.ReadyChecks)
+	server, err := newAPIServer(serverCtx, c.dir, c.pki, operator, listener, etcd, c.options.ReadyChecks)
 	if err != nil {
 		cancel()
 		return err

@@ -23,17 +23,33 @@ type Reservation struct {
 	Claim string
 }
 
-// Size is about how many bytes the reservation takes when stored.
+// Size bounds from above how many bytes the reservation takes when it is stored as JSON in a JSON
+// string.
 func (r *Reservation) Size() int {
-	size := len(r.Key) + len(r.Claim)
+	size := len(r.Key) + escapedLen(r.Claim)
 	for i := range r.Charges {
 		size += len(r.Charges[i].ResourceType) + len(r.Charges[i].Dimensions.canonical) + chargeOverhead
 	}
 	return size + chargeOverhead
 }
 
+// escapedLen is the length of text in a JSON string. What is not worth telling apart counts as
+// the longest escape.
+func escapedLen(text string) int {
+	length := len(text)
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"', c == '\\':
+			length++
+		case c < ' ', c == '<', c == '>', c == '&', c >= 0x7f:
+			length += len(`\u0000`) - 1
+		}
+	}
+	return length
+}
+
 // chargeOverhead is what is stored with a charge, or a reservation, besides its texts.
-const chargeOverhead = 64
+const chargeOverhead = 128
 
 // flaw returns the code of the first flaw that the reservation has apart from its key, or
 // Admitted if it has none.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -110,13 +111,14 @@ func (s *APIStorage) CurrentVersion(ctx context.Context, consumer quotav1alpha1.
 
 // classify sorts the errors of a write: a conflict is one whatever form it takes (the object
 // changed, appeared or disappeared), and a request that the API server calls invalid, too large
-// or forbidden has not been carried out and will not be.
+// or forbidden has not been carried out and will not be. etcd's own word on size comes as an error
+// of the server without a reason.
 func classify(err error, expected Version) error {
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err) && expected != "":
 		return ErrConflict
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err),
-		apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), strings.Contains(err.Error(), "request is too large"):
 		return &RejectedError{Err: err}
 	default:
 		return err

@@ -121,7 +121,7 @@ func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *
 }
 
 // doVerified queues an operation that depends on facts outside of the books, such as that a
-// claim still exists. verify establishes them and may return errUnneeded; it runs again
+// claim still exists. verify establishes them, and returns nil if there is nothing to do; it runs again
 // whenever another process may have acted on the same facts before the operation took effect.
 func (s *Store) doVerified(ctx context.Context, consumer quotav1alpha1.ConsumerRef, verify func(context.Context) (*operation, error)) error {
 	c := s.committer(consumer)

@@ -67,13 +67,14 @@ func (f *follower) check(ctx context.Context) {
 	}
 	for kind := range wanted {
 		resource, served, err := f.kinds.ResourceFor(ctx, kind)
-		switch {
-		case err != nil:
-			f.log.Error(err, "cannot tell which kinds to follow, will try again", "kind", kind.String())
-			return
-		case served:
+		if err != nil {
+			// What is followed stays so; the other kinds are no worse off.
+			f.log.Error(err, "cannot tell whether to follow a kind, will try again", "kind", kind.String())
+			resource, served = f.objects.ResourceOf(kind)
+		}
+		if served {
 			wanted[kind] = resource
-		default:
+		} else {
 			delete(wanted, kind)
 		}
 	}

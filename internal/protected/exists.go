@@ -34,6 +34,13 @@ func (o *Objects) Lives(ctx context.Context, groupKind schema.GroupKind, name ty
 	}
 }
 
+// IsUndefined tells whether there is no such kind, and so there are no objects. It is false where
+// that cannot be found out.
+func (o *Objects) IsUndefined(ctx context.Context, groupKind schema.GroupKind) bool {
+	state, _, err := o.states.StateOf(ctx, groupKind)
+	return err == nil && state == kinds.Undefined
+}
+
 // Exists asks the API server whether the object of that name exists with that UID. An empty
 // uid stands for any.
 func (o *Objects) Exists(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName, uid types.UID) (bool, error) {

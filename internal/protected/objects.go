@@ -57,6 +57,14 @@ func (o *Objects) Follow(ctx context.Context, wanted map[schema.GroupKind]schema
 	}
 }
 
+// ResourceOf returns the resource by which a kind is followed, and false if it is not.
+func (o *Objects) ResourceOf(groupKind schema.GroupKind) (schema.GroupVersionResource, bool) {
+	if k := o.kind(groupKind); k != nil {
+		return k.resource, true
+	}
+	return schema.GroupVersionResource{}, false
+}
+
 // WaitForSync waits until the objects of a followed kind have been listed once.
 func (o *Objects) WaitForSync(ctx context.Context, groupKind schema.GroupKind) error {
 	k := o.kind(groupKind)

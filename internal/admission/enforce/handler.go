@@ -41,7 +41,7 @@ const (
 	timeoutDefault = 5 * time.Second
 )
 
-// Namespaces knows the namespaces.
+// Namespaces looks namespaces up.
 type Namespaces interface {
 	// Active tells whether a namespace exists and is not being deleted.
 	Active(ctx context.Context, name string) (bool, error)
@@ -51,10 +51,9 @@ type Namespaces interface {
 
 // Parts are what a handler works with.
 type Parts struct {
-	Catalog *catalog.Catalog
-	Store   *ledgerstore.Store
-	Objects *protected.Objects
-	// Namespaces knows the namespaces.
+	Catalog    *catalog.Catalog
+	Store      *ledgerstore.Store
+	Objects    *protected.Objects
 	Namespaces Namespaces
 	// SystemNamespace is where claims for cluster-scoped objects go unless their template says otherwise.
 	SystemNamespace string

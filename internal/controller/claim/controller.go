@@ -50,7 +50,7 @@ type Controller struct {
 
 	mu      sync.Mutex
 	waiting map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]struct{}
-	busy    map[types.NamespacedName]struct{} // claims that are being decided
+	busy    map[types.NamespacedName]struct{} // claims that are being decided or released
 }
 
 // Start registers the controller with what it follows.

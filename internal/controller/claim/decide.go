@@ -82,7 +82,7 @@ func (c *Controller) undecided(ctx context.Context, name types.NamespacedName) (
 	return claim, nil
 }
 
-// begin claims the right to decide about a claim, and tells whether nobody else has it.
+// begin takes the right to decide or release a claim, and tells whether nobody else has it.
 func (c *Controller) begin(name types.NamespacedName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

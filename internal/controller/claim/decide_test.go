@@ -226,3 +226,76 @@ func TestRejectedClaims(t *testing.T) {
 		})
 	}
 }
+
+// A waiting claim was granted and settled a moment ago, and the cache still says that it waits when
+// capacity appears once more.
+func TestGrantedClaimIsNotDecidedAgain(t *testing.T) {
+	a, client := newAPI(t)
+	memory, registrations := storagetest.New(), catalog.New()
+	register(registrations)
+	c := process(t, client, registrations, memory.Connect(nil))
+	name := types.NamespacedName{Namespace: "ns", Name: "c"}
+	if granted, err := c.decide(t.Context(), name, consumer); err != nil || granted {
+		t.Fatalf("granted %v although there is no quota, %v", granted, err)
+	}
+	waiting := claimcache.Compact(a.claim.DeepCopy())
+	grant(t, c.Store)
+	for range 2 {
+		if err := c.retry(t.Context(), consumer, []*claimcache.Claim{waiting}); err != nil {
+			t.Fatal(err)
+		}
+		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+			return len(memory.Books(consumer).Reservations) == 0, nil
+		})
+		if err != nil {
+			t.Fatal("a reservation was not settled")
+		}
+		if used := memory.Books(consumer).Used; len(used) != 1 || used[0].Amount != 1 || used[0].Claims != 1 {
+			t.Errorf("one claim of 1 is in the books as %+v", used)
+		}
+	}
+}
+
+// A claim that is deleted while it is being decided is released after that.
+func TestReleaseWaitsForTheDecision(t *testing.T) {
+	a, client := newAPI(t)
+	memory, registrations := storagetest.New(), catalog.New()
+	register(registrations)
+	arrived, gate := make(chan struct{}, 10), make(chan struct{})
+	c := process(t, client, registrations, memory.Connect(func(_ context.Context, call storagetest.Call) storagetest.Fault {
+		if call == storagetest.Write {
+			arrived <- struct{}{}
+			<-gate
+		}
+		return storagetest.None
+	}))
+	grant(t, process(t, client, registrations, memory.Connect(nil)).Store)
+	name := types.NamespacedName{Namespace: "ns", Name: "c"}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = c.decide(t.Context(), name, consumer) // its status cannot be written any more
+	}()
+	<-arrived
+	a.mu.Lock()
+	now := metav1.Now()
+	a.claim.DeletionTimestamp, a.claim.ResourceVersion = &now, "99"
+	known := claimcache.Compact(a.claim.DeepCopy())
+	a.mu.Unlock()
+	if err := c.release(t.Context(), known); err != nil {
+		t.Fatal(err)
+	}
+	a.mu.Lock()
+	if !claimcache.HasFinalizer(&a.claim) {
+		t.Error("the claim was let go while its charge was being reserved")
+	}
+	a.mu.Unlock()
+	close(gate)
+	<-done
+	if err := c.release(t.Context(), known); err != nil {
+		t.Fatal(err)
+	}
+	if reservations := memory.Books(consumer).Reservations; len(reservations) != 0 {
+		t.Errorf("a released claim holds %+v", reservations)
+	}
+}

@@ -24,6 +24,11 @@ const inUseRetry = 10 * time.Second
 // its charge, for as long as the object lives that it pays for: whoever deletes the claim, be it
 // the garbage collector or the end of the claim's namespace, does not make the object free.
 func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error {
+	if !c.begin(known.NamespacedName) {
+		c.queue.AddAfter(known.NamespacedName, busyRetry)
+		return nil
+	}
+	defer c.end(known.NamespacedName)
 	var live *quotav1alpha1.ResourceClaim
 	var lives bool
 	var holding *ledgerstore.Holding
@@ -45,10 +50,11 @@ func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error
 		holding, err = holdingOf(live)
 		return holding, err
 	})
+	// Whatever came of it, nobody need wait for it any longer.
+	c.Store.ReleaseDone(known.Consumer(), string(known.UID))
 	if err != nil {
 		return fmt.Errorf("release claim %s: %w", known.NamespacedName, err)
 	}
-	c.Store.ReleaseDone(known.Consumer(), string(known.UID))
 	if holding != nil {
 		c.Store.ReleaseDone(known.Consumer(), holding.Key)
 	}

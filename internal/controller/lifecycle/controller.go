@@ -11,6 +11,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -98,7 +99,7 @@ func (c *Controller) next(ctx context.Context) bool {
 	}
 	defer c.queue.Done(o)
 	if err := c.process(ctx, o); err != nil {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !errors.Is(err, errEarlierClaim) {
 			c.Log.Error(err, "will try again", "kind", o.kind.String(), "uid", o.uid)
 		}
 		c.queue.AddRateLimited(o)
@@ -161,7 +162,7 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
-		c.sweep()
+		c.sweep(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -170,14 +171,26 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 	}
 }
 
-func (c *Controller) sweep() {
+func (c *Controller) sweep(ctx context.Context) {
 	for _, reservation := range c.Store.Reservations() {
 		if o, ok := objectOf(reservation); ok {
 			c.queue.Add(o)
 		}
 	}
+	undefined := map[schema.GroupKind]bool{}
 	for _, claim := range c.Claims.Select(c.isOrphan) {
-		c.queue.Add(object{claim.Kind(), claim.ObjectUID})
+		kind := claim.Kind()
+		if c.Objects.Presence(kind, claim.ObjectUID) == protected.Unknown {
+			// Its objects are not listed, and cannot be while the kind is not served. Unless there is
+			// no such kind any more, nothing can be said of them.
+			if _, asked := undefined[kind]; !asked {
+				undefined[kind] = c.Objects.IsUndefined(ctx, kind)
+			}
+			if !undefined[kind] {
+				continue
+			}
+		}
+		c.queue.Add(object{kind, claim.ObjectUID})
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

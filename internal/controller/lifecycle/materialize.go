@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -36,49 +37,51 @@ func (c *Controller) materialize(ctx context.Context, reservation ledgerstore.Pe
 	return nil
 }
 
+// errEarlierClaim says that the name of a new claim is that of the claim of an earlier object,
+// which is on its way out.
+var errEarlierClaim = errors.New("the claim of an earlier object of that name is still there")
+
 // ensureClaim returns the claim of the reservation as it is stored, creating it if need be. It
 // returns nil if the reservation turns out to be a second one for a claim that is charged.
+//
+// A name that is taken by the claim of something else is no obstacle: there is a second one.
 func (c *Controller) ensureClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
-	stored, err := c.Client.Create(ctx, claim)
-	if isNamespaceUnusable(err) && claim.Namespace != c.SystemNamespace {
-		// The namespace went away since the create was admitted; the charge has to live somewhere.
-		claim.Namespace, claim.OwnerReferences = c.SystemNamespace, nil
-		stored, err = c.Client.Create(ctx, claim)
+	for _, name := range []string{claim.Name, otherName(claim, reservation)} {
+		named := claim.DeepCopy()
+		named.Name = name
+		created, err := c.create(ctx, named)
+		if !apierrors.IsAlreadyExists(err) {
+			return created, err
+		}
+		stored, err := c.Client.Get(ctx, types.NamespacedName{Namespace: named.Namespace, Name: name})
+		if err != nil {
+			return nil, fmt.Errorf("read claim %s/%s: %w", named.Namespace, name, err)
+		}
+		switch {
+		case sameOrigin(stored, claim) && sameReservation(stored, claim):
+			return stored, nil
+		case sameOrigin(stored, claim):
+			// It was made from an earlier reservation, and so is charged: the create was reviewed twice.
+			return nil, c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
+		case isOfEarlierObject(stored, claim):
+			return nil, fmt.Errorf("claim %s/%s: %w", named.Namespace, name, errEarlierClaim)
+		}
 	}
-	if apierrors.IsAlreadyExists(err) {
-		return c.adoptClaim(ctx, claim, reservation)
+	return nil, fmt.Errorf("both names of claim %s/%s are taken by other claims", claim.Namespace, claim.Name)
+}
+
+// create creates a claim, in the system namespace if its own went away since the create of the
+// object was admitted: the charge has to live somewhere. The claim says where it is.
+func (c *Controller) create(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
+	created, err := c.Client.Create(ctx, claim)
+	if isNamespaceUnusable(err) && claim.Namespace != c.SystemNamespace {
+		claim.Namespace, claim.OwnerReferences = c.SystemNamespace, nil
+		created, err = c.Client.Create(ctx, claim)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
-	return stored, nil
-}
-
-// adoptClaim finds out whose claim has the name that a new claim should have. The claim of an
-// earlier object of the same name is on its way out and is waited for; with any other the new
-// claim shares nothing but the name, and gets another.
-func (c *Controller) adoptClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
-	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
-	stored, err := c.Client.Get(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("read claim %s: %w", name, err)
-	}
-	switch {
-	case sameOrigin(stored, claim) && sameReservation(stored, claim):
-		return stored, nil
-	case sameOrigin(stored, claim):
-		// It was made from an earlier reservation, and so is charged: the create was reviewed twice.
-		return nil, c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
-	case isOfEarlierObject(stored, claim):
-		return nil, fmt.Errorf("claim %s of an earlier object is still there", name)
-	}
-	renamed := claim.DeepCopy()
-	renamed.Name = otherName(claim, reservation)
-	created, err := c.Client.Create(ctx, renamed)
-	if apierrors.IsAlreadyExists(err) {
-		return c.Client.Get(ctx, types.NamespacedName{Namespace: renamed.Namespace, Name: renamed.Name})
-	}
-	return created, err
+	return created, nil
 }
 
 // isOfEarlierObject tells whether the same policy made the stored claim for an object that had

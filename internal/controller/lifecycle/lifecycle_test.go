@@ -1,0 +1,176 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/kinds"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
+	"github.com/bursar/bursar/internal/protected"
+)
+
+// server is an API server with nothing but claims.
+type server struct {
+	mu     sync.Mutex
+	claims map[string]*quotav1alpha1.ResourceClaim
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	fail := func(code int, reason metav1.StatusReason) {
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: int32(code), Reason: reason})
+	}
+	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	last := parts[len(parts)-1]
+	switch {
+	case r.URL.Query().Get("watch") != "":
+		if r.URL.Query().Get("sendInitialEvents") != "" {
+			fail(422, metav1.StatusReasonInvalid)
+			return
+		}
+		w.(http.Flusher).Flush()
+		s.mu.Unlock()
+		<-r.Context().Done()
+		s.mu.Lock()
+	case r.Method == http.MethodGet && last == "resourceclaims":
+		items := []any{}
+		for _, c := range s.claims {
+			items = append(items, c)
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "quota.miloapis.com/v1alpha1", "kind": "ResourceClaimList", "metadata": map[string]any{"resourceVersion": "1"}, "items": items})
+	case r.Method == http.MethodGet:
+		if c := s.claims[last]; c != nil {
+			_ = json.NewEncoder(w).Encode(c)
+			return
+		}
+		fail(404, metav1.StatusReasonNotFound)
+	case r.Method == http.MethodPost:
+		in := &quotav1alpha1.ResourceClaim{}
+		_ = json.NewDecoder(r.Body).Decode(in)
+		if s.claims[in.Name] != nil {
+			fail(409, metav1.StatusReasonAlreadyExists)
+			return
+		}
+		in.UID, in.ResourceVersion = types.UID("uid-"+in.Name), "1"
+		s.claims[in.Name] = in
+		_ = json.NewEncoder(w).Encode(in)
+	case r.Method == http.MethodPut && last == "status":
+		in := &quotav1alpha1.ResourceClaim{}
+		_ = json.NewDecoder(r.Body).Decode(in)
+		s.claims[in.Name].Status = in.Status
+		_ = json.NewEncoder(w).Encode(s.claims[in.Name])
+	default:
+		fail(404, metav1.StatusReasonNotFound)
+	}
+}
+
+var acme = quotav1alpha1.ConsumerRef{Kind: "Org", Name: "acme"}
+
+// withheld says of every kind that it is defined and not served.
+type withheld struct{ asked atomic.Int64 }
+
+func (w *withheld) StateOf(context.Context, schema.GroupKind) (kinds.State, schema.GroupVersionResource, error) {
+	w.asked.Add(1)
+	return kinds.Withheld, schema.GroupVersionResource{}, nil
+}
+
+func newController(t *testing.T, s *server, states protected.Kinds, memory *storagetest.Memory) *Controller {
+	h := httptest.NewServer(s)
+	t.Cleanup(func() { h.CloseClientConnections(); h.Close() })
+	client, err := claims.NewClient(&rest.Config{Host: h.URL, QPS: -1}, h.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Controller{
+		Store: ledgerstore.New(t.Context(), memory.Connect(nil)), Objects: protected.New(nil, states), Claims: claimcache.New(),
+		Client: client, Catalog: catalog.New(), SystemNamespace: "sys",
+		Log: logr.Discard(),
+	}
+	c.Start()
+	return c
+}
+
+// Two reviews of one create, of which the first is settled before the second reserves, make one
+// claim, also where its name is taken and it gets another.
+func TestSecondReviewOfARenamedClaim(t *testing.T) {
+	s := &server{claims: map[string]*quotav1alpha1.ResourceClaim{"taken": {
+		TypeMeta:   metav1.TypeMeta{APIVersion: "quota.miloapis.com/v1alpha1", Kind: "ResourceClaim"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "taken", UID: "other"}}}}
+	memory := storagetest.New()
+	c := newController(t, s, &withheld{}, memory)
+	err := c.Store.SetGrants(t.Context(), acme, func(context.Context) ([]ledger.Grant, error) {
+		return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "t", Amount: 10}}}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		outline := claims.Outline{Claim: types.NamespacedName{Namespace: "ns", Name: "taken"}, Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Object: types.NamespacedName{Namespace: "ns", Name: "a"}}
+		_, err := c.Store.Reserve(t.Context(), acme, ledger.Reservation{Key: ledgerstore.ObjectKey("p", "u"), ReservedAt: time.Now().Unix(), Charges: []ledger.Charge{{ResourceType: "t", Amount: 1}}, Claim: outline.Encode()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range c.Store.ReservationsFor("u") {
+			if err := c.materialize(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+			return len(memory.Books(acme).Reservations) == 0, nil
+		})
+		if err != nil {
+			t.Fatal("a reservation is neither settled nor cancelled")
+		}
+	}
+	if used := memory.Books(acme).Used; len(used) != 1 || used[0].Amount != 1 {
+		t.Errorf("one object, %d claims; used %+v", len(s.claims)-1, used)
+	}
+}
+
+// Claims of a kind that is not served are left alone, and the API server is asked about the kind and
+// not about each.
+func TestWithheldKindIsLeftAlone(t *testing.T) {
+	s := &server{claims: map[string]*quotav1alpha1.ResourceClaim{}}
+	const n = 100
+	for i := range n {
+		name := fmt.Sprint("c", i)
+		s.claims[name] = &quotav1alpha1.ResourceClaim{TypeMeta: metav1.TypeMeta{APIVersion: "quota.miloapis.com/v1alpha1", Kind: "ResourceClaim"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{quotav1alpha1.LabelAutoCreated: "true", quotav1alpha1.LabelPolicy: "p"},
+				Annotations: map[string]string{quotav1alpha1.AnnotationResourceUID: "o" + name}, Finalizers: []string{quotav1alpha1.FinalizerQuotaRelease}},
+			Spec: quotav1alpha1.ResourceClaimSpec{ConsumerRef: acme, ResourceRef: quotav1alpha1.UnversionedObjectReference{APIGroup: "g", Kind: "Widget", Name: name}, Requests: []quotav1alpha1.ResourceRequest{{ResourceType: "t", Amount: 1}}}}
+	}
+	states := &withheld{}
+	c := newController(t, s, states, storagetest.New())
+	go c.Claims.Run(t.Context(), c.Client.REST())
+	if err := c.Claims.WaitForSync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.sweep(t.Context())
+	if asked, queued := states.asked.Load(), c.queue.Len(); asked != 1 || queued != 0 {
+		t.Errorf("for %d claims the kind was looked up %d times and %d objects are to be processed", n, asked, queued)
+	}
+}

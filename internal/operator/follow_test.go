@@ -1,0 +1,55 @@
+package operator
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	metadatafake "k8s.io/client-go/metadata/fake"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/kinds"
+	"github.com/bursar/bursar/internal/protected"
+)
+
+// brokenGroup serves ConfigMaps, and cannot tell what there is in another group.
+type brokenGroup struct{}
+
+func (brokenGroup) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	core := &metav1.APIGroup{Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: "v1", Version: "v1"}}, PreferredVersion: metav1.GroupVersionForDiscovery{GroupVersion: "v1", Version: "v1"}}
+	list := &metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "configmaps", Kind: "ConfigMap"}}}
+	return []*metav1.APIGroup{core}, []*metav1.APIResourceList{list}, &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "down.example.com", Version: "v1"}: errors.New("503")}}
+}
+
+// A group that discovery cannot tell about does not keep the others from being followed.
+func TestFollowBesideABrokenGroup(t *testing.T) {
+	c := catalog.New()
+	r := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: quotav1alpha1.ResourceRegistrationSpec{ResourceType: "t"}}
+	r.Status.Conditions = []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}
+	c.SetRegistration(r)
+	for name, trigger := range map[string]quotav1alpha1.ClaimTriggerResource{"a": {APIVersion: "v1", Kind: "ConfigMap"}, "b": {APIVersion: "down.example.com/v1", Kind: "Thing"}} {
+		p := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		p.Spec.Trigger.Resource = trigger
+		p.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef = quotav1alpha1.ConsumerRef{Kind: "Org", Name: "acme"}
+		p.Spec.Target.ResourceClaimTemplate.Spec.Requests = []quotav1alpha1.ResourceRequest{{ResourceType: "t", Amount: 1}}
+		if errs := c.SetPolicy(p); len(errs) > 0 {
+			t.Fatal(errs)
+		}
+	}
+	served := kinds.New(brokenGroup{}, nil)
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	objects := protected.New(metadatafake.NewSimpleMetadataClient(scheme), served)
+	f := &follower{catalog: c, claims: claimcache.New(), objects: objects, kinds: served, log: logr.Discard(), wake: make(chan struct{}, 1)}
+	f.check(t.Context())
+	if err := objects.WaitForSync(t.Context(), schema.GroupKind{Kind: "ConfigMap"}); err != nil {
+		t.Error(err)
+	}
+}
