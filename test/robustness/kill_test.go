@@ -70,6 +70,11 @@ func TestKillUnderLoad(t *testing.T) {
 	if code := server.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d after SIGTERM:\n%s", code, server.Output())
 	}
+	server = process.Start(t, dir)
+	checkDrift(t, server)
+	if code := server.Stop(); code != 0 {
+		t.Errorf("the server ended with exit code %d after SIGTERM:\n%s", code, server.Output())
+	}
 }
 
 func connect(t *testing.T, server *process.Server) client.Client {

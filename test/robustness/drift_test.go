@@ -1,0 +1,49 @@
+package robustness
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/bursar/bursar/internal/controller/audit"
+	"github.com/bursar/bursar/test/process"
+)
+
+// cleanAudits finds how many ledgers were audited and found in order.
+var cleanAudits = regexp.MustCompile(`(?m)^bursar_ledger_audits_total\{result="clean"\} (\d+)$`)
+
+// checkDrift waits for the audit that begins when a server starts, and fails if this one, or one
+// before, had to put a ledger right: drift that was repaired is a bug all the same.
+func checkDrift(t *testing.T, server *process.Server) {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		metrics, err := client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+		if err != nil {
+			return err
+		}
+		if found := cleanAudits.FindSubmatch(metrics); found == nil || string(found[1]) != fmt.Sprint(len(limits)) {
+			return fmt.Errorf("not all %d ledgers were found in order: %s", len(limits), found)
+		}
+		if strings.Contains(string(metrics), "\nbursar_ledger_drift_total{") {
+			t.Error("the audit found drift")
+		}
+		return nil
+	})
+	var events eventsv1.EventList
+	if err := connect(t, server).List(t.Context(), &events); err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range events.Items {
+		if event.Reason == audit.EventReasonDrift {
+			t.Errorf("drift was found: %s", event.Note)
+		}
+	}
+}
