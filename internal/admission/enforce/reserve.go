@@ -13,9 +13,9 @@ import (
 	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
-// giveBackTimeout bounds giving back what was taken when a later consumer falls short. What
-// is not given back in time expires.
-const giveBackTimeout = 5 * time.Second
+// giveBackTimeout bounds giving back what was taken when a later consumer falls short, so that the
+// answer is still in time. What is not given back by then expires.
+const giveBackTimeout = answerTime
 
 // taken is what a consumer's ledger holds newly for an object.
 type taken struct {
