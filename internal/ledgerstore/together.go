@@ -132,7 +132,9 @@ func reserveAll(books *ledger.Ledger, reservations []ledger.Reservation) Outcome
 		undo(books, entered)
 		outcome := Outcome{Code: decisions[i].Code, Fault: i, Shortages: decisions[i].Shortages}
 		if outcome.Code == ledger.Exceeded && len(reservations) > 1 {
-			outcome.Shortages = shortagesOf(books, unknownTo(books, reservations))
+			if all := shortagesOf(books, unknownTo(books, reservations)); len(all) > 0 {
+				outcome.Shortages = all
+			}
 		}
 		return outcome
 	}

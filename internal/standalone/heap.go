@@ -11,9 +11,10 @@ const (
 	// heapHeadroom is by how many bytes the heap may at least grow between two garbage collections.
 	// An API server allocates much and keeps little: with Go's default, a small server collects
 	// several times a second and spends a fifth of its processor time on it.
-	heapHeadroom = 512 << 20
-	// gcPercentMin applies where the heap is so large that it may grow by more than the headroom.
-	gcPercentMin = 100
+	heapHeadroom = 768 << 20
+	// gcPercentMin applies where the heap is so large that it may grow by more than the headroom. Its
+	// objects are small and full of pointers, so that a collection costs more than it does elsewhere.
+	gcPercentMin = 200
 	// gcPercentMax keeps what is set within reason while there is hardly any heap yet.
 	gcPercentMax = 2000
 

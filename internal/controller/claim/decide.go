@@ -33,6 +33,10 @@ func (c *Controller) decide(ctx context.Context, name types.NamespacedName, cons
 		if claim, err = c.decidable(ctx, name); claim == nil || err != nil {
 			return nil, err
 		}
+		if claim.Spec.ConsumerRef != consumer {
+			claim = nil // another claim of that name, which is on its way here
+			return nil, nil
+		}
 		var reservation ledger.Reservation
 		if reservation, flaw = c.reservationOf(claim); flaw != nil {
 			return nil, nil
