@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // formatVersion is the version of the layout of a data directory.
@@ -18,6 +21,9 @@ const formatVersion = 1
 const (
 	markerFile = "bursar.json"
 	lockFile   = "lock"
+
+	lockInterval = 50 * time.Millisecond
+	lockPatience = 2 * time.Second
 )
 
 // marker is the content of the file that tells a data directory of Bursar from any other.
@@ -97,16 +103,24 @@ func writeMarker(path string) error {
 	return writeFile(filepath.Join(path, markerFile), append(content, '\n'))
 }
 
-// lock takes the lock of a data directory and notes who holds it.
+// lock takes the lock of a data directory and notes who holds it. It waits a little for a process
+// that was killed and has not quite ended.
 func lock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be locked: %w", reason(err))
 	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	err = wait.PollUntilContextTimeout(context.Background(), lockInterval, lockPatience, true, func(context.Context) (bool, error) {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return false, nil
+		}
+		return true, err
+	})
+	if err != nil {
 		holder, _ := os.ReadFile(path)
 		_ = file.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
+		if wait.Interrupted(err) {
 			return nil, fmt.Errorf("is in use by another bursar%s; stop it or choose another --data-dir", describeHolder(holder))
 		}
 		return nil, fmt.Errorf("cannot be locked: %w", err)
