@@ -215,9 +215,6 @@ func (c *ControlPlane) AdminKubeconfigPath() string {
 	return filepath.Join(c.dir.path, "admin.kubeconfig")
 }
 
-// URL is where the API server is reached.
-func (c *ControlPlane) URL() string { return c.operator.Host }
-
 // loopbackAddress is where a local client reaches a listener.
 func loopbackAddress(address *net.TCPAddr) string {
 	return net.JoinHostPort(advertised(address.IP).String(), fmt.Sprint(address.Port))

@@ -25,7 +25,12 @@ type ClaimPolicy struct {
 	annotations                   []keyedField
 	consumer                      consumerFields
 	requests                      []requestFields
+	usesNamespace                 bool
 }
+
+// UsesNamespace tells whether the policy looks at [Input.NamespaceObject], which need not be
+// given otherwise.
+func (p *ClaimPolicy) UsesNamespace() bool { return p.usesNamespace }
 
 // consumerFields are the fields of the consumer reference.
 type consumerFields struct{ apiGroup, kind, name, namespace templateField }
@@ -76,13 +81,23 @@ func Compile(policy *quotav1alpha1.ClaimCreationPolicy) (*ClaimPolicy, field.Err
 	if len(c.errs) > 0 {
 		return nil, c.errs
 	}
+	p.usesNamespace = c.usesNamespace
 	return p, nil
 }
 
-// compiler collects the faults of a policy.
-type compiler struct{ errs field.ErrorList }
+// compiler collects the faults of a policy, and whether it speaks of the namespace.
+type compiler struct {
+	errs          field.ErrorList
+	usesNamespace bool
+}
 
 func (c *compiler) fault(err *field.Error) { c.errs = append(c.errs, err) }
+
+// note looks for the namespace in an expression or template. To find it in a text where it is no
+// variable does no harm.
+func (c *compiler) note(source string) {
+	c.usesNamespace = c.usesNamespace || strings.Contains(source, varNamespace)
+}
 
 func (c *compiler) conditions(path *field.Path, expressions []quotav1alpha1.ConditionExpression) []*condition {
 	if len(expressions) > conditionsMax {
@@ -91,6 +106,7 @@ func (c *compiler) conditions(path *field.Path, expressions []quotav1alpha1.Cond
 	}
 	var conditions []*condition
 	for i, expression := range expressions {
+		c.note(expression.Expression)
 		compiled, errs := compileCondition(path.Index(i).Child("expression"), expression.Expression)
 		c.errs = append(c.errs, errs...)
 		conditions = append(conditions, compiled)
@@ -99,6 +115,7 @@ func (c *compiler) conditions(path *field.Path, expressions []quotav1alpha1.Cond
 }
 
 func (c *compiler) field(path *field.Path, source string, rules fieldRules) templateField {
+	c.note(source)
 	compiled, errs := compileField(path, source, rules)
 	c.errs = append(c.errs, errs...)
 	return compiled

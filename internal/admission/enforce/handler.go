@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -174,7 +175,7 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
 	}
 	input := inputOf(request, object)
-	if request.Namespace != "" {
+	if request.Namespace != "" && slices.ContainsFunc(policies, func(p *catalog.Policy) bool { return p.UsesNamespace() }) {
 		var err error
 		if input.NamespaceObject, err = h.Namespaces.Object(ctx, request.Namespace); err != nil {
 			return nil, undecided(err)

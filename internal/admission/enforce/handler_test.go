@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -238,4 +239,28 @@ func TestNotAReview(t *testing.T) {
 			t.Errorf("%q is answered with %d, want 400", body, recorder.Code)
 		}
 	}
+}
+
+// nowhere is namespaces that cannot be looked up.
+type nowhere struct{ everywhere }
+
+func (nowhere) Object(context.Context, string) (map[string]any, error) {
+	return nil, errors.New("the API server does not answer")
+}
+
+// The namespace is looked up for policies that speak of it, and for no others.
+func TestNamespaceIsLookedUpWhereItIsUsed(t *testing.T) {
+	s := newScene(t, 1)
+	s.Namespaces = nowhere{}
+	if answer := s.review("1"); !answer.Allowed {
+		t.Errorf("no policy speaks of the namespace: %s", answer.Result.Message)
+	}
+	s.policy("acme", "namespaceObject.metadata.name == 'elsewhere'")
+	s.wantRefused(s.review("2"), http.StatusServiceUnavailable, "the API server does not answer")
+	s.Namespaces = everywhere{}
+	s.policy("globex", "false")
+	if answer := s.review("3"); !answer.Allowed {
+		t.Errorf("the policies leave the object out: %s", answer.Result.Message)
+	}
+	s.wantReservations(1, 1)
 }

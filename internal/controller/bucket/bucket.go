@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +18,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/worker"
 )
 
 const (
@@ -71,20 +71,12 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err := c.takeUp(ctx); err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		<-ctx.Done()
-		c.queue.ShutDown()
-		return nil
+	worker.Run(ctx, c.queue, workers, c.show, func(consumer quotav1alpha1.ConsumerRef, err error) {
+		if !isBehind(err) {
+			c.Log.Error(err, "will try again", "consumer", consumer.Kind+"/"+consumer.Name)
+		}
 	})
-	for range workers {
-		group.Go(func() error {
-			for c.next(ctx) {
-			}
-			return nil
-		})
-	}
-	return group.Wait()
+	return nil
 }
 
 // takeUp asks for every consumer that has a bucket to be shown.
@@ -101,29 +93,12 @@ func (c *Controller) takeUp(ctx context.Context) error {
 	return nil
 }
 
-func (c *Controller) next(ctx context.Context) bool {
-	consumer, stopped := c.queue.Get()
-	if stopped {
-		return false
-	}
-	defer c.queue.Done(consumer)
-	c.mu.Lock()
-	c.shown[consumer] = time.Now()
-	c.mu.Unlock()
-	if err := c.show(ctx, consumer); err != nil {
-		if ctx.Err() == nil && !isBehind(err) {
-			c.Log.Error(err, "will try again", "consumer", consumer.Kind+"/"+consumer.Name)
-		}
-		c.queue.AddRateLimited(consumer)
-		return true
-	}
-	c.queue.Forget(consumer)
-	return true
-}
-
 // show writes the buckets of a consumer: those of the resource types in its books, and those
 // that were shown before, of which the books now know nothing.
 func (c *Controller) show(ctx context.Context, consumer quotav1alpha1.ConsumerRef) error {
+	c.mu.Lock()
+	c.shown[consumer] = time.Now()
+	c.mu.Unlock()
 	statuses := map[string]quotav1alpha1.AllowanceBucketStatus{}
 	err := c.Ledgers.View(ctx, consumer, func(books *ledger.Ledger) {
 		for _, resourceType := range books.ResourceTypes() {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/worker"
 )
 
 const (
@@ -67,40 +67,20 @@ func (c *Controller) Start() {
 
 // Run works until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		<-ctx.Done()
-		c.queue.ShutDown()
-		c.retries.ShutDown()
-		return nil
+	var group sync.WaitGroup
+	group.Go(func() { c.sweepRegularly(ctx) })
+	group.Go(func() {
+		worker.Run(ctx, c.queue, claimWorkers, c.reconcile, func(claim types.NamespacedName, err error) {
+			c.Log.Error(err, "will try again", "claim", claim.String())
+		})
 	})
-	group.Go(func() error { c.sweepRegularly(ctx); return nil })
-	for range claimWorkers {
-		group.Go(func() error { work(ctx, c.queue, c.Log, c.reconcile); return nil })
-	}
-	for range consumerWorkers {
-		group.Go(func() error { work(ctx, c.retries, c.Log, c.retryWaiting); return nil })
-	}
-	return group.Wait()
-}
-
-// work processes items of a queue until the queue shuts down.
-func work[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[T], log logr.Logger, process func(context.Context, T) error) {
-	for {
-		item, stopped := queue.Get()
-		if stopped {
-			return
-		}
-		if err := process(ctx, item); err != nil {
-			if ctx.Err() == nil {
-				log.Error(err, "will try again", "item", item)
-			}
-			queue.AddRateLimited(item)
-		} else {
-			queue.Forget(item)
-		}
-		queue.Done(item)
-	}
+	group.Go(func() {
+		worker.Run(ctx, c.retries, consumerWorkers, c.retryWaiting, func(consumer quotav1alpha1.ConsumerRef, err error) {
+			c.Log.Error(err, "will try again", "consumer", consumer.Kind+"/"+consumer.Name)
+		})
+	})
+	group.Wait()
+	return nil
 }
 
 // changed looks at what happened to a claim.

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -26,6 +25,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/worker"
 )
 
 const (
@@ -75,38 +75,15 @@ func (c *Controller) Start() {
 
 // Run works until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		<-ctx.Done()
-		c.queue.ShutDown()
-		return nil
-	})
-	group.Go(func() error { c.sweepRegularly(ctx); return nil })
-	for range workers {
-		group.Go(func() error {
-			for c.next(ctx) {
-			}
-			return nil
-		})
-	}
-	return group.Wait()
-}
-
-func (c *Controller) next(ctx context.Context) bool {
-	o, stopped := c.queue.Get()
-	if stopped {
-		return false
-	}
-	defer c.queue.Done(o)
-	if err := c.process(ctx, o); err != nil {
-		if ctx.Err() == nil && !errors.Is(err, errEarlierClaim) {
+	var sweeps sync.WaitGroup
+	defer sweeps.Wait()
+	sweeps.Go(func() { c.sweepRegularly(ctx) })
+	worker.Run(ctx, c.queue, workers, c.process, func(o object, err error) {
+		if !errors.Is(err, errEarlierClaim) {
 			c.Log.Error(err, "will try again", "kind", o.kind.String(), "uid", o.uid)
 		}
-		c.queue.AddRateLimited(o)
-		return true
-	}
-	c.queue.Forget(o)
-	return true
+	})
+	return nil
 }
 
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {

@@ -8,17 +8,24 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	admissionregistrationclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 )
 
 // apply stores both configurations and waits until the API server works with them.
 func (c *Controller) apply(ctx context.Context, wanted validating) error {
 	mutating, mutatingHash := c.desiredMutating()
-	api := c.Client.AdmissionregistrationV1()
-	if err := applyMutating(ctx, api.MutatingWebhookConfigurations(), mutating); err != nil {
+	api, name := c.Client.AdmissionregistrationV1(), metav1.ObjectMeta{Name: configurationName}
+	err := store(ctx, api.MutatingWebhookConfigurations(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: name, Webhooks: mutating},
+		func(stored *admissionregistrationv1.MutatingWebhookConfiguration) bool {
+			return replace(&stored.Webhooks, mutating)
+		})
+	if err != nil {
 		return fmt.Errorf("apply MutatingWebhookConfiguration %s: %w", configurationName, err)
 	}
-	if err := applyValidating(ctx, api.ValidatingWebhookConfigurations(), wanted.webhooks); err != nil {
+	err = store(ctx, api.ValidatingWebhookConfigurations(), &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: name, Webhooks: wanted.webhooks},
+		func(stored *admissionregistrationv1.ValidatingWebhookConfiguration) bool {
+			return replace(&stored.Webhooks, wanted.webhooks)
+		})
+	if err != nil {
 		return fmt.Errorf("apply ValidatingWebhookConfiguration %s: %w", configurationName, err)
 	}
 	for _, hash := range []string{mutatingHash, wanted.hash} {
@@ -29,36 +36,34 @@ func (c *Controller) apply(ctx context.Context, wanted validating) error {
 	return nil
 }
 
-func applyValidating(ctx context.Context, api admissionregistrationclient.ValidatingWebhookConfigurationInterface, webhooks []admissionregistrationv1.ValidatingWebhook) error {
+// configurations is the API of configurations of one of the two kinds.
+type configurations[T any] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	Create(ctx context.Context, configuration T, options metav1.CreateOptions) (T, error)
+	Update(ctx context.Context, configuration T, options metav1.UpdateOptions) (T, error)
+}
+
+// store creates the wanted configuration, or updates the stored one, where change changes it.
+func store[T any](ctx context.Context, api configurations[T], wanted T, change func(stored T) bool) error {
 	stored, err := api.Get(ctx, configurationName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = api.Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: configurationName}, Webhooks: webhooks,
-		}, metav1.CreateOptions{})
+		_, err = api.Create(ctx, wanted, metav1.CreateOptions{})
 		return err
 	}
-	if err != nil || equality.Semantic.DeepEqual(webhooks, stored.Webhooks) {
+	if err != nil || !change(stored) {
 		return err
 	}
-	stored.Webhooks = webhooks
 	_, err = api.Update(ctx, stored, metav1.UpdateOptions{})
 	return err
 }
 
-func applyMutating(ctx context.Context, api admissionregistrationclient.MutatingWebhookConfigurationInterface, webhooks []admissionregistrationv1.MutatingWebhook) error {
-	stored, err := api.Get(ctx, configurationName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = api.Create(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: configurationName}, Webhooks: webhooks,
-		}, metav1.CreateOptions{})
-		return err
+// replace tells whether webhooks were not the wanted ones before.
+func replace[W any](webhooks *[]W, wanted []W) bool {
+	if equality.Semantic.DeepEqual(*webhooks, wanted) {
+		return false
 	}
-	if err != nil || equality.Semantic.DeepEqual(webhooks, stored.Webhooks) {
-		return err
-	}
-	stored.Webhooks = webhooks
-	_, err = api.Update(ctx, stored, metav1.UpdateOptions{})
-	return err
+	*webhooks = wanted
+	return true
 }
 
 // completeValidating fills in what the API server does where nothing is said, so that what is
