@@ -19,7 +19,7 @@ func TestAll(t *testing.T) {
 		}
 	}
 	want := []string{
-		"AllowanceBucket", "ClaimCreationPolicy", "ConsumerLedger", "GrantCreationPolicy",
+		"AllowanceBucket", "ClaimCreationPolicy", "ConsumerLedger", "EffectiveResourceGrant", "GrantCreationPolicy",
 		"ResourceClaim", "ResourceGrant", "ResourceRegistration",
 	}
 	if diff := cmp.Diff(want, kinds); diff != "" {

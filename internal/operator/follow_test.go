@@ -36,7 +36,7 @@ func TestFollowBesideABrokenGroup(t *testing.T) {
 		p := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		p.Spec.Trigger.Resource = trigger
 		p.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef = quotav1alpha1.ConsumerRef{Kind: "Org", Name: "acme"}
-		p.Spec.Target.ResourceClaimTemplate.Spec.Requests = []quotav1alpha1.ResourceRequest{{ResourceType: "t", Amount: 1}}
+		p.Spec.Target.ResourceClaimTemplate.Spec.Requests = []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "t", Amount: 1}}
 		if errs := c.SetPolicy(p); len(errs) > 0 {
 			t.Fatal(errs)
 		}

@@ -72,7 +72,7 @@ func (p *parts) policiesThatRequest(ctx context.Context, resourceType string) ([
 	if err := p.manager.GetAPIReader().List(ctx, &list); err != nil {
 		return nil, err
 	}
-	requestsIt := func(r quotav1alpha1.ResourceRequest) bool { return r.ResourceType == resourceType }
+	requestsIt := func(r quotav1alpha1.ResourceRequestTemplate) bool { return r.ResourceType == resourceType }
 	var names []string
 	for i := range list.Items {
 		policy := &list.Items[i]

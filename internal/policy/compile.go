@@ -183,7 +183,7 @@ func (c *compiler) consumer(path *field.Path, ref quotav1alpha1.ConsumerRef) con
 
 // requests wants 1 to 20 requests, each of another resource type. Amounts and types are fixed;
 // the values of dimensions may be templates.
-func (c *compiler) requests(path *field.Path, requests []quotav1alpha1.ResourceRequest) []requestFields {
+func (c *compiler) requests(path *field.Path, requests []quotav1alpha1.ResourceRequestTemplate) []requestFields {
 	switch {
 	case len(requests) == 0:
 		c.fault(field.Required(path, "a claim requests at least one resource type"))

@@ -38,7 +38,7 @@ func validPolicy() *quotav1alpha1.ClaimCreationPolicy {
 					ConsumerRef: quotav1alpha1.ConsumerRef{
 						APIGroup: "example.com", Kind: "Team", Name: "{{index .user.extra.team 0}}", Namespace: "shop",
 					},
-					Requests: []quotav1alpha1.ResourceRequest{
+					Requests: []quotav1alpha1.ResourceRequestTemplate{
 						{ResourceType: "apps/deployments", Amount: 1},
 						{ResourceType: "apps/zones", Amount: 2, Dimensions: map[string]string{"zone": "a", "name": "{{.trigger.metadata.name}}"}},
 					},
@@ -172,13 +172,13 @@ func TestCompileErrors(t *testing.T) {
 		},
 		"too many requests": {
 			"21",
-			func(p *policy) { of(p).Spec.Requests = make([]quotav1alpha1.ResourceRequest, 21) },
+			func(p *policy) { of(p).Spec.Requests = make([]quotav1alpha1.ResourceRequestTemplate, 21) },
 			[]string{template + `spec.requests: Too many: 21: must have at most 20 items`},
 		},
 		"requests": {
 			"types are fixed, there once, and amounts positive",
 			func(p *policy) {
-				of(p).Spec.Requests = []quotav1alpha1.ResourceRequest{
+				of(p).Spec.Requests = []quotav1alpha1.ResourceRequestTemplate{
 					{ResourceType: "a", Amount: 1}, {ResourceType: "a", Amount: -1}, {Amount: 1}, {ResourceType: "{{.trigger.kind}}", Amount: 1},
 				}
 			},

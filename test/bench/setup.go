@@ -77,7 +77,7 @@ func (b *bench) setUp(ctx context.Context) error {
 					Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: "configmap-{{.trigger.metadata.name}}"},
 					Spec: quotav1alpha1.ResourceClaimTemplateSpec{
 						ConsumerRef: platform.Consumer("{{.trigger.metadata.namespace}}"),
-						Requests:    []quotav1alpha1.ResourceRequest{{ResourceType: resourceType, Amount: 1}},
+						Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: resourceType, Amount: 1}},
 					},
 				}},
 			},

@@ -240,7 +240,7 @@ func TestMultiResourceClaimIsAllOrNothing(t *testing.T) {
 	w.mustCreate(w.registration(scarcer))
 	w.grantTypes("base", map[string]int64{w.resourceType(): 10, scarce: 1, scarcer: 0})
 	w.policy(w.name, func(p *quotav1alpha1.ClaimCreationPolicy) {
-		p.Spec.Target.ResourceClaimTemplate.Spec.Requests = []quotav1alpha1.ResourceRequest{
+		p.Spec.Target.ResourceClaimTemplate.Spec.Requests = []quotav1alpha1.ResourceRequestTemplate{
 			{ResourceType: w.resourceType(), Amount: 1}, {ResourceType: scarce, Amount: 2}, {ResourceType: scarcer, Amount: 3},
 		}
 	})

@@ -183,7 +183,7 @@ func TestTwoPoliciesBothShort(t *testing.T) {
 	w.policy(w.name+"-1", nil)
 	w.policy(w.name+"-2", func(p *quotav1alpha1.ClaimCreationPolicy) {
 		p.Spec.Target.ResourceClaimTemplate.Spec.Requests = append(p.Spec.Target.ResourceClaimTemplate.Spec.Requests,
-			quotav1alpha1.ResourceRequest{ResourceType: second, Amount: 1})
+			quotav1alpha1.ResourceRequestTemplate{ResourceType: second, Amount: 1})
 	})
 	for name, options := range map[string][]client.CreateOption{"create": nil, "dry run": {client.DryRunAll}} {
 		message := w.wantExceeded(w.configMap("a"), options...)

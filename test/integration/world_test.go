@@ -128,7 +128,7 @@ func (w *world) newPolicy(name string) *quotav1alpha1.ClaimCreationPolicy {
 				Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: name + "-{{.trigger.metadata.name}}"},
 				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
 					ConsumerRef: w.consumer(),
-					Requests:    []quotav1alpha1.ResourceRequest{{ResourceType: w.resourceType(), Amount: 1}},
+					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: w.resourceType(), Amount: 1}},
 				},
 			}},
 		},

@@ -70,7 +70,7 @@ func policyFor(consumer string) *quotav1alpha1.ClaimCreationPolicy {
 				Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: consumer + "-{{.trigger.metadata.name}}"},
 				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
 					ConsumerRef: platform.Consumer(consumer),
-					Requests:    []quotav1alpha1.ResourceRequest{{ResourceType: resourceType, Amount: 1}},
+					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: resourceType, Amount: 1}},
 				},
 			}},
 		},

@@ -108,7 +108,7 @@ func teamPolicy() *quotav1alpha1.ClaimCreationPolicy {
 			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
 				Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: "team-{{.trigger.metadata.name}}"},
 				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
-					ConsumerRef: platform.Consumer("acme"), Requests: []quotav1alpha1.ResourceRequest{{ResourceType: resourceType, Amount: 1}},
+					ConsumerRef: platform.Consumer("acme"), Requests: []quotav1alpha1.ResourceRequestTemplate{{ResourceType: resourceType, Amount: 1}},
 				},
 			}},
 		},

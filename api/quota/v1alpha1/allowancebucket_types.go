@@ -37,6 +37,12 @@ type AllowanceBucketSpec struct {
 	// consumerRef is the consumer whose quota is shown.
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 
+	// dimensions are those of the requests shown. Empty (the default), the bucket shows the resource
+	// type as a whole, whatever the dimensions.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	Dimensions map[string]string `json:"dimensions,omitempty"`
+
 	// resourceType is the resource type shown, in 1 to 253 characters: the spec.resourceType of a
 	// registration.
 	// +kubebuilder:validation:MinLength=1

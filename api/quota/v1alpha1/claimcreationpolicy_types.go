@@ -36,10 +36,20 @@ func (p *ClaimCreationPolicy) IsEnabled() bool {
 // ClaimCreationPolicySpec says what is put under quota, and what it costs.
 type ClaimCreationPolicySpec struct {
 	// enabled turns the policy on (true, the default) or off. While it is off, objects are created
-	// without a claim, and stay without one when it is turned on again.
+	// without a claim. When it is turned on again, they get one in the background, like all objects
+	// that are there before the policy. Claims that the policy has made stay, with what they hold,
+	// for as long as their objects exist.
 	// +optional
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
+
+	// enforcementMode says what becomes of an object whose claim exceeds a quota. Enforce (the
+	// default) refuses it. Warn lets it pass and warns whoever creates it. Audit lets it pass and
+	// records an event on the policy. What passes is charged, also beyond the limit, so that the
+	// numbers are true whatever the mode.
+	// +optional
+	// +kubebuilder:default=Enforce
+	EnforcementMode EnforcementMode `json:"enforcementMode,omitempty"`
 
 	// target is the claim to make.
 	Target ClaimTarget `json:"target"`
@@ -47,6 +57,33 @@ type ClaimCreationPolicySpec struct {
 	// trigger is which objects the policy applies to.
 	Trigger ClaimTrigger `json:"trigger"`
 }
+
+// EnforcementMode says what becomes of an object whose claim exceeds a quota.
+// +kubebuilder:validation:Enum=Enforce;Warn;Audit
+type EnforcementMode string
+
+const (
+	// EnforcementModeEnforce refuses the object.
+	EnforcementModeEnforce EnforcementMode = "Enforce"
+
+	// EnforcementModeWarn lets the object pass with a warning.
+	EnforcementModeWarn EnforcementMode = "Warn"
+
+	// EnforcementModeAudit lets the object pass and records it.
+	EnforcementModeAudit EnforcementMode = "Audit"
+)
+
+// TriggerOperation is something that is done to an object.
+// +kubebuilder:validation:Enum=CREATE;UPDATE
+type TriggerOperation string
+
+const (
+	// TriggerOperationCreate is the creation of the object.
+	TriggerOperationCreate TriggerOperation = "CREATE"
+
+	// TriggerOperationUpdate is a change of the object, also through its scale subresource.
+	TriggerOperationUpdate TriggerOperation = "UPDATE"
+)
 
 // ClaimTrigger says which objects a ClaimCreationPolicy applies to.
 type ClaimTrigger struct {
@@ -56,6 +93,18 @@ type ClaimTrigger struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=10
 	Conditions []ConditionExpression `json:"conditions,omitempty"`
+
+	// operations are when the policy applies: CREATE (the default), or CREATE and UPDATE. With UPDATE
+	// the claim follows the object: a change, also through the scale subresource, that makes the
+	// object cost more is refused when that exceeds the quota; one that makes it cost less is allowed
+	// and frees the difference. What the policy asks of an object may then depend on the object and
+	// its namespace alone, not on user and requestInfo.
+	// +optional
+	// +listType=set
+	// +kubebuilder:default={"CREATE"}
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:XValidation:rule="self.exists(o, o == 'CREATE')",message="operations must have CREATE"
+	Operations []TriggerOperation `json:"operations,omitempty"`
 
 	// resource is the kind of object.
 	Resource ClaimTriggerResource `json:"resource"`
@@ -94,12 +143,11 @@ type ResourceClaimTemplateSpec struct {
 	// consumerRef is the consumer whose quota is charged. Its fields may hold Go templates.
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 
-	// requests is what each object costs: 1 to 20 entries, each of another resource type, with
-	// fixed amounts.
+	// requests is what each object costs: 1 to 20 entries, each of another resource type.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:XValidation:rule="self.all(r, self.exists_one(other, other.resourceType == r.resourceType))",message="requests must name each resourceType only once"
-	Requests []ResourceRequest `json:"requests"`
+	Requests []ResourceRequestTemplate `json:"requests"`
 
 	// resourceRef is the object that the claim pays for. Absent (the default) or not, Bursar fills
 	// in the object that is being created.
@@ -107,8 +155,49 @@ type ResourceClaimTemplateSpec struct {
 	ResourceRef *UnversionedObjectReference `json:"resourceRef,omitempty"`
 }
 
+// ResourceRequestTemplate is the pattern for one request of a claim.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.amount) != has(self.amountExpression)",message="give either amount or amountExpression"
+type ResourceRequestTemplate struct {
+	// amount is how much each object costs, in base units of the resource type, at least 1: the
+	// schema admits 0, and a policy that asks for 0 is refused all the same. Either this or
+	// amountExpression is given.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Amount int64 `json:"amount,omitempty"`
+
+	// amountExpression is a CEL expression of 1 to 1024 characters that yields how much the object
+	// costs. It sees the object as trigger and as object, and namespaceObject. A number is an amount
+	// of base units. A quantity, such as quantity("500m") or a text like "2Gi", counts whole
+	// (cores, bytes) and is converted where the base unit begins with nano, micro or milli, or is one
+	// of kB, MB, GB, TB, PB, KiB, MiB, GiB, TiB or PiB; a part of a base unit counts as one. With 0
+	// the object costs nothing of this type, and what is negative refuses it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	AmountExpression string `json:"amountExpression,omitempty"`
+
+	// dimensions tell what the amount is for, such as a location: at most 16 entries with keys of
+	// at most 317 characters, which the registration of the resource type has to allow. The values
+	// may hold Go templates.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(key, size(key) <= 317)",message="dimensions must have keys of at most 317 characters"
+	Dimensions map[string]string `json:"dimensions,omitempty"`
+
+	// resourceType is what is asked for: the spec.resourceType of an active registration, at most
+	// 253 characters.
+	// +kubebuilder:validation:MaxLength=253
+	ResourceType string `json:"resourceType"`
+}
+
 // ClaimCreationPolicyStatus is what Bursar found out about a policy.
 type ClaimCreationPolicyStatus struct {
+	// adoption is how far the objects that were there before the policy have got their claims. It is
+	// absent until the policy is in force.
+	// +optional
+	Adoption *AdoptionStatus `json:"adoption,omitempty"`
+
 	// conditions holds the condition Ready. It is True with reason PolicyReady while the policy is
 	// in force, and False with reason ValidationFailed (the message says what is wrong) or
 	// PolicyDisabled while it is not.
@@ -118,6 +207,52 @@ type ClaimCreationPolicyStatus struct {
 	// observedGeneration is the metadata.generation that the conditions are about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// AdoptionState says whether a policy's adoption is done.
+// +kubebuilder:validation:Enum=Running;Complete
+type AdoptionState string
+
+const (
+	// AdoptionRunning: objects are still being looked at.
+	AdoptionRunning AdoptionState = "Running"
+
+	// AdoptionComplete: every object that existed has been looked at.
+	AdoptionComplete AdoptionState = "Complete"
+)
+
+// AdoptionStatus is how far existing objects have got the claims that a policy asks of them. They
+// are charged also where that exceeds a limit.
+type AdoptionStatus struct {
+	// adopted is the number of objects that got a claim.
+	// +kubebuilder:validation:Minimum=0
+	Adopted int64 `json:"adopted"`
+
+	// completionTime is when every object had been looked at.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// failed is the number of objects that the policy could not be applied to. They have no claim.
+	// +kubebuilder:validation:Minimum=0
+	Failed int64 `json:"failed"`
+
+	// message says why objects could not be adopted, by an example.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// observedGeneration is the metadata.generation of the policy that is being adopted for.
+	ObservedGeneration int64 `json:"observedGeneration"`
+
+	// processed is the number of objects looked at so far.
+	// +kubebuilder:validation:Minimum=0
+	Processed int64 `json:"processed"`
+
+	// startTime is when the first object was looked at.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// state is Running until every object has been looked at, then Complete.
+	State AdoptionState `json:"state"`
 }
 
 // ClaimCreationPolicyList is a list of policies.

@@ -1,6 +1,6 @@
 // Package v1alpha1 holds the types of the API group quota.miloapis.com, version v1alpha1: what
 // can be counted (ResourceRegistration), who may have how much (ResourceGrant), who has taken
-// what (ResourceClaim), the sums of both (AllowanceBucket), and the policies that make claims and
+// what (ResourceClaim), the sums of both (AllowanceBucket, EffectiveResourceGrant), and the policies that make claims and
 // grants by themselves (ClaimCreationPolicy, GrantCreationPolicy). ConsumerLedger is Bursar's own
 // and not for use by others.
 //

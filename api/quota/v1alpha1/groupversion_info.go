@@ -27,6 +27,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&AllowanceBucket{}, &AllowanceBucketList{},
 		&ClaimCreationPolicy{}, &ClaimCreationPolicyList{},
 		&ConsumerLedger{}, &ConsumerLedgerList{},
+		&EffectiveResourceGrant{}, &EffectiveResourceGrantList{},
 		&GrantCreationPolicy{}, &GrantCreationPolicyList{},
 		&ResourceClaim{}, &ResourceClaimList{},
 		&ResourceGrant{}, &ResourceGrantList{},

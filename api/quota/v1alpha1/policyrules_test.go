@@ -10,9 +10,53 @@ import (
 func TestClaimCreationPolicyRules(t *testing.T) {
 	type policy = v1alpha1.ClaimCreationPolicy
 	setRequests := func(p *policy, requests []v1alpha1.ResourceRequest) {
-		p.Spec.Target.ResourceClaimTemplate.Spec.Requests = requests
+		p.Spec.Target.ResourceClaimTemplate.Spec.Requests = requestTemplates(requests)
 	}
 	cases := requestCases(setRequests, "spec.target.resourceClaimTemplate.spec.requests")
+	// Without an amount there has to be an expression, and values of dimensions may be templates.
+	delete(cases, "ZeroAmount")
+	delete(cases, "TooLongDimension")
+	request := func(r v1alpha1.ResourceRequestTemplate) func(*policy) {
+		return func(p *policy) {
+			p.Spec.Target.ResourceClaimTemplate.Spec.Requests = []v1alpha1.ResourceRequestTemplate{r}
+		}
+	}
+	cases["AmountExpression"] = ruleCase[policy]{
+		reason: "an amount may follow the object",
+		change: request(v1alpha1.ResourceRequestTemplate{ResourceType: "type", AmountExpression: "object.spec.replicas"}),
+	}
+	cases["TwoAmounts"] = ruleCase[policy]{
+		reason: "there is one amount",
+		change: request(v1alpha1.ResourceRequestTemplate{ResourceType: "type", Amount: 1, AmountExpression: "object.spec.replicas"}),
+		want:   []string{"give either amount or amountExpression"},
+	}
+	cases["NoAmount"] = ruleCase[policy]{
+		reason: "there is an amount",
+		change: request(v1alpha1.ResourceRequestTemplate{ResourceType: "type"}),
+		want:   []string{"give either amount or amountExpression"},
+	}
+	cases["OnlyUpdates"] = ruleCase[policy]{
+		reason: "what is not counted when it is created cannot be followed",
+		change: func(p *policy) {
+			p.Spec.Trigger.Operations = []v1alpha1.TriggerOperation{v1alpha1.TriggerOperationUpdate}
+		},
+		want: []string{"operations must have CREATE"},
+	}
+	cases["Updates"] = ruleCase[policy]{
+		reason: "a policy may follow updates",
+		change: func(p *policy) {
+			p.Spec.Trigger.Operations = []v1alpha1.TriggerOperation{v1alpha1.TriggerOperationCreate, v1alpha1.TriggerOperationUpdate}
+		},
+	}
+	cases["EnforcementMode"] = ruleCase[policy]{
+		reason: "a policy may only warn",
+		change: func(p *policy) { p.Spec.EnforcementMode = v1alpha1.EnforcementModeWarn },
+	}
+	cases["OtherEnforcementMode"] = ruleCase[policy]{
+		reason: "there are three modes",
+		change: func(p *policy) { p.Spec.EnforcementMode = "Dryrun" },
+		want:   []string{"spec.enforcementMode"},
+	}
 	cases["Sample"] = ruleCase[policy]{
 		reason: "strings in templates may hold Go templates, and resourceRef may be absent",
 		change: func(p *policy) {},

@@ -9,8 +9,9 @@ type ResourceRequest struct {
 
 	// dimensions tell what the amount is for, such as a location: at most 16 entries with keys of
 	// at most 317 and values of at most 253 characters. Only allowances whose dimensionSelector
-	// matches them can pay for the request. Empty (the default), only allowances that match the
-	// absence of every dimension can.
+	// matches them can pay for the request, and the registration of the resource type has to allow
+	// their keys. Empty (the default), only allowances that match the absence of every dimension
+	// can.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(key, size(key) <= 317 && size(self[key]) <= 253)",message="dimensions must have keys of at most 317 and values of at most 253 characters"

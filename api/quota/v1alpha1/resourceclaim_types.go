@@ -52,8 +52,9 @@ type ResourceClaim struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is who takes how much of what, and for which object. It cannot be changed.
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable: to ask for something else, create another claim"
+	// spec is who takes how much of what, and for which object. It cannot be changed by hand: to
+	// ask for something else, create another claim. The requests of a policy's claim follow the
+	// object where the policy has the operation UPDATE.
 	Spec ResourceClaimSpec `json:"spec"`
 
 	// status is what was decided about the claim.
@@ -62,11 +63,12 @@ type ResourceClaim struct {
 	Status ResourceClaimStatus `json:"status,omitzero"`
 }
 
-// ResourceClaimSpec is who takes how much of what, and for which object. It cannot be changed once
-// the claim exists.
+// ResourceClaimSpec is who takes how much of what, and for which object. Nobody but Bursar can
+// change it once the claim exists, and Bursar only the requests of a policy's claim.
 type ResourceClaimSpec struct {
 	// consumerRef is the consumer whose quota is charged. Its kind has to be the one in the
-	// spec.consumerTypeRef of every resource type asked for.
+	// spec.consumerTypeRef of every resource type asked for. It cannot be changed.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.consumerRef is immutable: create another claim"
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 
 	// requests is what is asked for: 1 to 20 entries, each of another resource type. All of them
@@ -77,7 +79,8 @@ type ResourceClaimSpec struct {
 	Requests []ResourceRequest `json:"requests"`
 
 	// resourceRef is the object that the claim pays for. Its kind has to be among the
-	// spec.claimingResources of every resource type asked for.
+	// spec.claimingResources of every resource type asked for. It cannot be changed.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.resourceRef is immutable: create another claim"
 	ResourceRef UnversionedObjectReference `json:"resourceRef"`
 }
 

@@ -49,8 +49,8 @@ type ResourceRegistration struct {
 	Status ResourceRegistrationStatus `json:"status,omitzero"`
 }
 
-// ResourceRegistrationSpec describes a resource type. Only description and claimingResources may
-// change once the registration exists, because stored amounts mean what the rest says.
+// ResourceRegistrationSpec describes a resource type. Only description, claimingResources and
+// dimensions may change once the registration exists, because stored amounts mean what the rest says.
 type ResourceRegistrationSpec struct {
 	// baseUnit is the unit of every amount of this type in grants, claims and buckets, in the
 	// singular and at most 50 characters, such as byte. It cannot be changed.
@@ -74,6 +74,18 @@ type ResourceRegistrationSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=500
 	Description string `json:"description,omitempty"`
+
+	// dimensions are the keys that the dimensions of claims and the dimension selectors of grants may
+	// use for this type, such as networking.example.com/location: at most 16, of at most 317
+	// characters each. Empty (the default) means that the type has no dimensions. Removing a key
+	// leaves what was granted by it as it is; grants and policies that still use it are not Active
+	// and not Ready any more.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=317
+	Dimensions []string `json:"dimensions,omitempty"`
 
 	// displayUnit is the unit in which amounts are shown to people, in the singular and at most
 	// 50 characters, such as GiB. It cannot be changed.

@@ -207,19 +207,21 @@ func TestResourceClaimRules(t *testing.T) {
 		},
 		want: []string{"status.allocations[1]", "Duplicate value"},
 	}
-	for name, change := range map[string]func(*claim){
-		"Amount":     func(c *claim) { c.Spec.Requests[0].Amount = 2 },
-		"Requests":   func(c *claim) { c.Spec.Requests = c.Spec.Requests[:1] },
-		"Dimensions": func(c *claim) { c.Spec.Requests[0].Dimensions = dimensions(1) },
-		"Consumer":   func(c *claim) { c.Spec.ConsumerRef.Namespace = "elsewhere" },
-		"Object":     func(c *claim) { c.Spec.ResourceRef.Name = "other" },
+	for field, change := range map[string]func(*claim){
+		"consumerRef": func(c *claim) { c.Spec.ConsumerRef.Namespace = "elsewhere" },
+		"resourceRef": func(c *claim) { c.Spec.ResourceRef.Name = "other" },
 	} {
-		cases["Immutable/"+name] = ruleCase[claim]{
-			reason: "what is charged stays what was asked for",
+		cases["Immutable/"+field] = ruleCase[claim]{
+			reason: "a claim stays with its consumer and its object",
 			update: true,
 			change: change,
-			want:   []string{"spec: Invalid value", "spec is immutable"},
+			want:   []string{"spec." + field + " is immutable"},
 		}
+	}
+	cases["Requests"] = ruleCase[claim]{
+		reason: "a policy's claim follows its object; who may change requests is for the webhook to say",
+		update: true,
+		change: func(c *claim) { c.Spec.Requests[0].Amount++ },
 	}
 	checkRules(t, "ResourceClaim", sampleClaim, cases)
 }

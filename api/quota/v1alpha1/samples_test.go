@@ -42,6 +42,15 @@ func sampleRegistration() *v1alpha1.ResourceRegistration {
 	}
 }
 
+// requestTemplates are requests as a policy writes them.
+func requestTemplates(requests []v1alpha1.ResourceRequest) []v1alpha1.ResourceRequestTemplate {
+	templates := make([]v1alpha1.ResourceRequestTemplate, 0, len(requests))
+	for _, r := range requests {
+		templates = append(templates, v1alpha1.ResourceRequestTemplate{ResourceType: r.ResourceType, Amount: r.Amount, Dimensions: r.Dimensions})
+	}
+	return templates
+}
+
 func sampleGrant() *v1alpha1.ResourceGrant {
 	typeMeta, objectMeta := sampleMeta("ResourceGrant")
 	return &v1alpha1.ResourceGrant{
@@ -81,7 +90,7 @@ func sampleClaimPolicy() *v1alpha1.ClaimCreationPolicy {
 			},
 			Target: v1alpha1.ClaimTarget{ResourceClaimTemplate: v1alpha1.ResourceClaimTemplate{
 				Metadata: sampleTemplateMetadata(),
-				Spec:     v1alpha1.ResourceClaimTemplateSpec{ConsumerRef: sampleConsumerTemplate(), Requests: requests(1)},
+				Spec:     v1alpha1.ResourceClaimTemplateSpec{ConsumerRef: sampleConsumerTemplate(), Requests: requestTemplates(requests(1))},
 			}},
 		},
 	}

@@ -91,7 +91,7 @@ func (s *scene) policy(name, condition string) {
 			},
 			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
 				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
-					ConsumerRef: organization(name), Requests: []quotav1alpha1.ResourceRequest{{ResourceType: "maps", Amount: 1}},
+					ConsumerRef: organization(name), Requests: []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "maps", Amount: 1}},
 				},
 			}},
 		},

@@ -97,7 +97,7 @@ func sampleClaimPolicy() *quotav1alpha1.ClaimCreationPolicy {
 			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
 				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
 					ConsumerRef: quotav1alpha1.ConsumerRef{APIGroup: "example.com", Kind: "Organization", Name: "{{.trigger.spec.organization}}"},
-					Requests:    []quotav1alpha1.ResourceRequest{{ResourceType: "example.com/projects", Amount: 1}},
+					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "example.com/projects", Amount: 1}},
 				},
 			}},
 		},

@@ -51,7 +51,7 @@ func policyFor(change func(*quotav1alpha1.ClaimCreationPolicy)) *quotav1alpha1.C
 	p.Spec.Trigger.Resource = quotav1alpha1.ClaimTriggerResource{APIVersion: cart.GroupVersion().String(), Kind: cart.Kind}
 	spec := &p.Spec.Target.ResourceClaimTemplate.Spec
 	spec.ConsumerRef = quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Organization", Name: "{{.trigger.metadata.namespace}}"}
-	spec.Requests = []quotav1alpha1.ResourceRequest{{ResourceType: "shop/carts", Amount: 1}}
+	spec.Requests = []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "shop/carts", Amount: 1}}
 	p.Spec.Target.ResourceClaimTemplate.Metadata.Name = "cart-{{.trigger.metadata.name}}"
 	change(p)
 	return p
