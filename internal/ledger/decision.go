@@ -34,6 +34,9 @@ const (
 	Overflow
 	// RowsFull: a resource type would have more than [RowsMax] rows.
 	RowsFull
+	// NotHeld: what an amendment replaces is not in the books. Only Amend and AdoptAmendment decide
+	// this, and before Exceeded.
+	NotHeld
 )
 
 var codeNames = [...]string{
@@ -48,6 +51,7 @@ var codeNames = [...]string{
 	Exceeded:            "Exceeded",
 	Overflow:            "Overflow",
 	RowsFull:            "RowsFull",
+	NotHeld:             "NotHeld",
 }
 
 // String returns the name of the code.

@@ -91,6 +91,9 @@ func pickBooks(s *script) ledger.Books {
 		for range s.choose("charges", 4) {
 			r.Charges = append(r.Charges, ledger.Charge{ResourceType: pick(s, "type", types), Dimensions: pick(s, "dimensions", someDimensions), Amount: pick(s, "amount", amounts)})
 		}
+		for range s.choose("replaces", 2) {
+			r.Replaces = append(r.Replaces, ledger.Charge{ResourceType: pick(s, "type", types), Dimensions: pick(s, "dimensions", someDimensions), Amount: pick(s, "amount", amounts)})
+		}
 		b.Reservations = append(b.Reservations, r)
 	}
 	for range s.choose("released", 4) {
@@ -148,12 +151,16 @@ func soundBooks(b ledger.Books) bool {
 		s.require(claims.Cmp(big.NewInt(ledger.CountMax)) <= 0)
 	}
 	for _, r := range b.Reservations {
-		s.require(r.Key != "" && len(r.Charges) > 0 && r.Sequence > 0 && r.Sequence <= b.Sequence)
+		s.require(r.Key != "" && len(r.Charges)+len(r.Replaces) > 0 && r.Sequence > 0 && r.Sequence <= b.Sequence)
 		s.once("key", r.Key)
 		s.once("sequence", r.Sequence)
 		for _, c := range r.Charges {
 			s.once("charge", r.Key, c.ResourceType, c.Dimensions)
 			s.sum("demand", c.ResourceType, 1, int64(c.Amount))
+		}
+		for _, c := range r.Replaces {
+			s.once("replaced", r.Key, c.ResourceType, c.Dimensions)
+			s.require(c.ResourceType != "" && c.Amount > 0)
 		}
 	}
 	s.require(b.Sequence >= 0 && b.Sequence <= ledger.CountMax)

@@ -57,19 +57,12 @@ func (l *Ledger) Adopt(r Reservation) Decision {
 	if d := l.screen(&r); d.Code != 0 {
 		return d
 	}
-	for i := range r.Charges {
-		l.pageOf(r.Charges[i].ResourceType)
-	}
 	var t trial
-	t.admit(l, r.Charges)
-	code := Overflow
-	if t.insist() {
-		code = t.fits()
-	}
-	if code != Admitted {
+	d := l.tryAdopting(&t, r.Charges)
+	if d.Code != Admitted {
 		t.revert()
 		l.prune(r.Charges)
-		return Decision{Code: code}
+		return d
 	}
 	return l.enter(&t, r)
 }
@@ -91,10 +84,11 @@ func (l *Ledger) Cancel(key string, sequence int64) bool {
 }
 
 // Settle turns a reservation into usage and counts its claim once in every row it charges.
-// Sequence 0 stands for any. It reports whether there was such a reservation.
+// Sequence 0 stands for any. It reports whether there was such a reservation; amendments end by
+// [Ledger.Exchange].
 func (l *Ledger) Settle(key string, sequence int64) bool {
 	r, ok := l.held(key, sequence)
-	if !ok {
+	if !ok || r.amends() {
 		return false
 	}
 	for i := range r.Charges {
@@ -127,11 +121,24 @@ func (l *Ledger) try(t *trial, charges []Charge) Decision {
 	return Decision{Code: t.fits()}
 }
 
+// tryAdopting decides valid charges regardless of the limits. The trial must be entered or
+// reverted afterwards.
+func (l *Ledger) tryAdopting(t *trial, charges []Charge) Decision {
+	for i := range charges {
+		l.pageOf(charges[i].ResourceType)
+	}
+	t.admit(l, charges)
+	if !t.insist() {
+		return Decision{Code: Overflow}
+	}
+	return Decision{Code: t.fits()}
+}
+
 func (l *Ledger) enter(t *trial, r Reservation) Decision {
 	t.enter()
 	l.sequence++
 	r.Sequence = l.sequence
-	r.Charges = slices.Clone(r.Charges)
+	r.Charges, r.Replaces = slices.Clone(r.Charges), slices.Clone(r.Replaces)
 	l.reservations[r.Key] = r
 	l.reserved += r.Size()
 	return Decision{Code: Admitted, Sequence: r.Sequence}

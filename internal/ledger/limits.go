@@ -3,7 +3,7 @@ package ledger
 // Bounds on everything that a ledger takes in. Those on counts of dimension sets and selectors
 // bound the work of a decision; the others keep a ledger storable as one object.
 const (
-	// ChargesMax is how many charges a reservation or a release may have.
+	// ChargesMax is how many charges a reservation, what it replaces, or a release may have.
 	ChargesMax = 20
 	// KeyBytesMax is the length of the longest reservation key.
 	KeyBytesMax = 1024

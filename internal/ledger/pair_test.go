@@ -123,6 +123,16 @@ var operations = []struct {
 	{"Reserve", func(p *pair, s source, huge bool) bool { return p.reserve(pickReservation(s, huge)) }},
 	{"Reserve", func(p *pair, s source, huge bool) bool { return p.reserve(pickReservation(s, huge)) }},
 	{"Adopt", func(p *pair, s source, huge bool) bool { return p.adopt(pickReservation(s, huge)) }},
+	{"Amend", func(p *pair, s source, huge bool) bool {
+		return p.amend("Amend", p.ledger.Amend, p.model.Amend, p.pickAmendment(s, huge))
+	}},
+	{"AdoptAmendment", func(p *pair, s source, huge bool) bool {
+		return p.amend("AdoptAmendment", p.ledger.AdoptAmendment, p.model.AdoptAmendment, p.pickAmendment(s, huge))
+	}},
+	{"Exchange", func(p *pair, s source, huge bool) bool {
+		key, sequence, after := pick(s, "key", someKeys), p.pickSequence(s), pickCharges(s, huge)
+		return p.same("Exchange", p.ledger.Exchange(key, sequence, after), p.model.Exchange(key, sequence, after))
+	}},
 	{"Check", func(p *pair, s source, huge bool) bool { return p.check(pickCharges(s, huge)) }},
 	{"Cancel", func(p *pair, s source, _ bool) bool {
 		key, sequence := pick(s, "key", someKeys), p.pickSequence(s)
@@ -194,6 +204,26 @@ func (p *pair) adopt(r ledger.Reservation) bool {
 	p.same("Adopt", d, p.model.Adopt(r))
 	p.replayed(r, d)
 	return d.Code == ledger.Admitted && !d.Existing
+}
+
+// pickAmendment is one of what is likely to be settled.
+func (p *pair) pickAmendment(s source, huge bool) ledger.Reservation {
+	r := pickReservation(s, huge)
+	r.Replaces = p.pickHeld(s, huge)
+	return r
+}
+
+func (p *pair) amend(what string, ledgers, models func(ledger.Reservation) ledger.Decision, r ledger.Reservation) bool {
+	p.t.Helper()
+	d := ledgers(r)
+	p.same(what, d, models(r))
+	if d.Code == ledger.Admitted {
+		again := ledgers(r)
+		d.Existing, d.Sequence = true, d.Sequence+1
+		p.same(what+" again", again, d)
+		p.same(what+" again", again, models(r))
+	}
+	return d.Code == ledger.Admitted
 }
 
 // replayed reserves what was admitted once more, which must change nothing.

@@ -17,26 +17,21 @@ func (l *Ledger) Release(claimUID string, charges []Charge) bool {
 	if flawOf(charges) != Admitted {
 		return false
 	}
-	for i := range charges {
-		c := &charges[i]
-		if p := l.pages[c.ResourceType]; p == nil || !p.holds(c.Dimensions, c.Amount) {
-			return false
-		}
+	if !l.holds(charges) {
+		return false
 	}
-	for i := range charges {
-		c := &charges[i]
-		l.pages[c.ResourceType].release(c.Dimensions, c.Amount)
-	}
+	l.takeOut(charges)
 	l.prune(charges)
 	l.released[claimUID] = struct{}{}
 	return true
 }
 
 // ReleaseReserved is Release for a claim whose reservation was not settled: it drops the
-// reservation, where sequence 0 stands for any, and records the UID in the same step. For a UID
-// that is recorded already nothing changes, not even a reservation with that key. It reports
-// whether the UID is recorded now; if not, there was no such reservation or the UID is empty,
-// and the books are unchanged.
+// reservation, where sequence 0 stands for any, and records the UID in the same step. With an
+// amendment goes what it replaces. For a UID that is recorded already nothing changes, not even a
+// reservation with that key. It reports whether the UID is recorded now; if not, the UID is empty,
+// there was no such reservation, or the books do not have any more what it replaces, and they are
+// unchanged.
 func (l *Ledger) ReleaseReserved(claimUID, key string, sequence int64) bool {
 	if claimUID == "" {
 		return false
@@ -44,9 +39,13 @@ func (l *Ledger) ReleaseReserved(claimUID, key string, sequence int64) bool {
 	if l.IsReleased(claimUID) {
 		return true
 	}
-	if !l.Cancel(key, sequence) {
+	r, ok := l.held(key, sequence)
+	if !ok || !l.holds(r.Replaces) {
 		return false
 	}
+	l.Cancel(key, sequence)
+	l.takeOut(r.Replaces)
+	l.prune(r.Replaces)
 	l.released[claimUID] = struct{}{}
 	return true
 }

@@ -1,5 +1,7 @@
 package ledger
 
+import "cmp"
+
 // Charge is an amount of a resource type with its dimensions.
 type Charge struct {
 	ResourceType string
@@ -19,6 +21,10 @@ type Reservation struct {
 	ReservedAt int64
 	// Charges are 1 to [ChargesMax], each of another pair of resource type and dimensions.
 	Charges []Charge
+	// Replaces is what the claim holds settled, where the reservation is an amendment: it changes
+	// what a settled claim holds, see [Ledger.Amend]. Charges are then what is held in addition to
+	// that, and may be none.
+	Replaces []Charge
 	// Claim is kept for the caller, who can finish the claim from it.
 	Claim string
 }
@@ -27,11 +33,19 @@ type Reservation struct {
 // string.
 func (r *Reservation) Size() int {
 	size := len(r.Key) + escapedLen(r.Claim)
-	for i := range r.Charges {
-		size += len(r.Charges[i].ResourceType) + len(r.Charges[i].Dimensions.canonical) + chargeOverhead
-	}
-	return size + chargeOverhead
+	return size + sizeOf(r.Charges) + sizeOf(r.Replaces) + chargeOverhead
 }
+
+func sizeOf(charges []Charge) int {
+	size := 0
+	for i := range charges {
+		size += len(charges[i].ResourceType) + len(charges[i].Dimensions.canonical) + chargeOverhead
+	}
+	return size
+}
+
+// amends tells whether the reservation is an amendment.
+func (r *Reservation) amends() bool { return len(r.Replaces) > 0 }
 
 // escapedLen is the length of text in a JSON string. What is not worth telling apart counts as
 // the longest escape.
@@ -57,7 +71,21 @@ func (r *Reservation) flaw() Code {
 	if len(r.Claim) > ClaimBytesMax {
 		return ClaimTooLong
 	}
+	if r.amends() {
+		return cmp.Or(flawUnlessEmpty(r.Charges), flawOf(r.Replaces))
+	}
 	return flawOf(r.Charges)
+}
+
+// flawUnlessEmpty is flawOf for charges that may be none. It returns 0 in place of Admitted.
+func flawUnlessEmpty(charges []Charge) Code {
+	if len(charges) == 0 {
+		return 0
+	}
+	if code := flawOf(charges); code != Admitted {
+		return code
+	}
+	return 0
 }
 
 // flawOf returns the code with the highest precedence among the flaws of the charges, or

@@ -34,13 +34,10 @@ func specOf(consumer quotav1alpha1.ConsumerRef, books ledger.Books) quotav1alpha
 		})
 	}
 	for _, r := range books.Reservations {
-		stored := quotav1alpha1.LedgerReservation{Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt, Claim: r.Claim}
-		for _, charge := range r.Charges {
-			stored.Charges = append(stored.Charges, quotav1alpha1.LedgerCharge{
-				ResourceType: charge.ResourceType, Dimensions: charge.Dimensions.Map(), Amount: int64(charge.Amount),
-			})
-		}
-		spec.Reservations = append(spec.Reservations, stored)
+		spec.Reservations = append(spec.Reservations, quotav1alpha1.LedgerReservation{
+			Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt,
+			Charges: storedCharges(r.Charges), Replaces: storedCharges(r.Replaces), Claim: r.Claim,
+		})
 	}
 	return spec
 }
@@ -72,18 +69,36 @@ func booksOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Books, error) {
 	}
 	for _, r := range spec.Reservations {
 		reservation := ledger.Reservation{Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt, Claim: r.Claim}
-		for _, charge := range r.Charges {
-			dimensions, err := ledger.NewDimensions(charge.Dimensions)
-			if err != nil {
-				return books, fmt.Errorf("reservation %s, charge of %s: %w", r.Key, charge.ResourceType, err)
-			}
-			reservation.Charges = append(reservation.Charges, ledger.Charge{
-				ResourceType: charge.ResourceType, Dimensions: dimensions, Amount: ledger.Amount(charge.Amount),
-			})
+		var err error
+		if reservation.Charges, err = chargesOf(r.Charges); err != nil {
+			return books, fmt.Errorf("reservation %s: %w", r.Key, err)
+		}
+		if reservation.Replaces, err = chargesOf(r.Replaces); err != nil {
+			return books, fmt.Errorf("reservation %s: %w", r.Key, err)
 		}
 		books.Reservations = append(books.Reservations, reservation)
 	}
 	return books, nil
+}
+
+func storedCharges(charges []ledger.Charge) []quotav1alpha1.LedgerCharge {
+	var stored []quotav1alpha1.LedgerCharge
+	for _, c := range charges {
+		stored = append(stored, quotav1alpha1.LedgerCharge{ResourceType: c.ResourceType, Dimensions: c.Dimensions.Map(), Amount: int64(c.Amount)})
+	}
+	return stored
+}
+
+func chargesOf(stored []quotav1alpha1.LedgerCharge) ([]ledger.Charge, error) {
+	var charges []ledger.Charge
+	for _, s := range stored {
+		dimensions, err := ledger.NewDimensions(s.Dimensions)
+		if err != nil {
+			return nil, fmt.Errorf("charge of %s: %w", s.ResourceType, err)
+		}
+		charges = append(charges, ledger.Charge{ResourceType: s.ResourceType, Dimensions: dimensions, Amount: ledger.Amount(s.Amount)})
+	}
+	return charges, nil
 }
 
 // SelectorOf reads a label selector over dimensions. None at all selects everything, as does

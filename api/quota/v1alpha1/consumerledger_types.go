@@ -118,6 +118,11 @@ type LedgerReservation struct {
 	// +optional
 	Charges []LedgerCharge `json:"charges,omitempty"`
 
+	// replaces is what the claim holds settled, where the reservation changes what a claim holds: it
+	// is part of used until the change is made. charges are then held in addition, and may be none.
+	// +optional
+	Replaces []LedgerCharge `json:"replaces,omitempty"`
+
 	// claim is the claim to create, as JSON, so that any replica can create it. It is empty where
 	// the claim was there first.
 	// +optional

@@ -1,0 +1,159 @@
+package ledger
+
+import "slices"
+
+// Amend prepares a change of what a settled claim holds: from r.Replaces, which the books must
+// have, to r.Charges, which may be none. By how much the latter exceed the former is decided like
+// a reservation, whole or not at all, and held in addition until [Ledger.Exchange] makes the
+// change, or [Ledger.Cancel] drops it. What becomes less stays held until then.
+//
+// If the key is in the books already, that amendment goes on with what it replaces: it comes to
+// hold enough for r.Charges too, keeps what it held, takes the claim payload of r, and gets a new
+// sequence.
+func (l *Ledger) Amend(r Reservation) Decision { return l.amend(r, l.try) }
+
+// AdoptAmendment is Amend regardless of the limits. It never decides Exceeded.
+func (l *Ledger) AdoptAmendment(r Reservation) Decision { return l.amend(r, l.tryAdopting) }
+
+func (l *Ledger) amend(r Reservation, decide func(*trial, []Charge) Decision) Decision {
+	before, known := l.reservations[r.Key]
+	if code := l.screenAmendment(&r, before, known); code != Admitted {
+		return Decision{Code: code}
+	}
+	if known {
+		r.Replaces = before.Replaces
+	}
+	more := excess(r.Charges, r.Replaces, before.Charges)
+	r.Charges = sum(before.Charges, more)
+	if len(r.Charges) > ChargesMax {
+		return Decision{Code: ChargesTooMany}
+	}
+	var t trial
+	d := decide(&t, more)
+	if d.Code != Admitted {
+		t.revert()
+		l.prune(more)
+		return d
+	}
+	if known {
+		l.drop(&before)
+	}
+	d = l.enter(&t, r)
+	d.Existing = known
+	return d
+}
+
+// screenAmendment answers what needs no decision. Admitted means that one is needed.
+func (l *Ledger) screenAmendment(r *Reservation, before Reservation, known bool) Code {
+	switch {
+	case !validKey(r.Key), known && !before.amends():
+		return KeyInvalid
+	case len(r.Claim) > ClaimBytesMax:
+		return ClaimTooLong
+	}
+	if code := flawUnlessEmpty(r.Charges); code != 0 {
+		return code
+	}
+	if known {
+		return Admitted
+	}
+	if code := flawOf(r.Replaces); code != Admitted {
+		return code
+	}
+	if !l.holds(r.Replaces) {
+		return NotHeld
+	}
+	return Admitted
+}
+
+// Exchange ends an amendment: what it replaces and what it holds are taken out, and after, which
+// may be none, becomes what the claim holds settled, regardless of the limits. Sequence 0 stands
+// for any. It reports whether it did. It did not, and the books are unchanged, if there is no such
+// amendment, if after is invalid or too much to count, or if the books do not have any more what
+// is to be replaced.
+func (l *Ledger) Exchange(key string, sequence int64, after []Charge) bool {
+	r, ok := l.held(key, sequence)
+	if !ok || !r.amends() || flawUnlessEmpty(after) != 0 || !l.holds(r.Replaces) {
+		return false
+	}
+	l.Cancel(key, 0)
+	l.takeOut(r.Replaces)
+	if len(after) == 0 || l.putIn(key, after) {
+		l.prune(r.Replaces)
+		return true
+	}
+	// Both were in the books together, so they fit again.
+	l.putIn(key, r.Replaces)
+	var t trial
+	if d := l.tryAdopting(&t, r.Charges); d.Code != Admitted {
+		panic("what an amendment held does not fit any more: " + d.Code.String())
+	}
+	sequence, latest := r.Sequence, l.sequence
+	l.enter(&t, r)
+	r.Sequence = sequence
+	l.reservations[key], l.sequence = r, latest
+	return false
+}
+
+// putIn makes charges what a claim holds settled, if they can be counted. It uses no sequence.
+func (l *Ledger) putIn(key string, charges []Charge) bool {
+	latest := l.sequence
+	d := l.Adopt(Reservation{Key: key, Charges: charges})
+	if d.Code == Admitted {
+		l.Settle(key, 0)
+	}
+	l.sequence = latest
+	return d.Code == Admitted
+}
+
+// holds reports whether a settled claim may have these charges.
+func (l *Ledger) holds(charges []Charge) bool {
+	return !slices.ContainsFunc(charges, func(c Charge) bool {
+		p := l.pages[c.ResourceType]
+		return p == nil || !p.holds(c.Dimensions, c.Amount)
+	})
+}
+
+// takeOut gives the charges of a settled claim back, which the books hold. The caller prunes.
+func (l *Ledger) takeOut(charges []Charge) {
+	for i := range charges {
+		c := &charges[i]
+		l.pages[c.ResourceType].release(c.Dimensions, c.Amount)
+	}
+}
+
+// excess is by how much charges exceed what is held, in one list or in another.
+func excess(charges, settled, reserved []Charge) []Charge {
+	var more []Charge
+	for _, c := range charges {
+		held, ok := amountOf(settled, c).Add(amountOf(reserved, c))
+		if ok && c.Amount > held {
+			more = append(more, Charge{ResourceType: c.ResourceType, Dimensions: c.Dimensions, Amount: c.Amount - held})
+		}
+	}
+	return more
+}
+
+// sum adds charges to others. The sums are in the books together, or refused.
+func sum(charges, more []Charge) []Charge {
+	charges = slices.Clone(charges)
+	for _, m := range more {
+		i := slices.IndexFunc(charges, func(c Charge) bool { return c.ResourceType == m.ResourceType && c.Dimensions == m.Dimensions })
+		if i < 0 {
+			charges = append(charges, m)
+		} else {
+			charges[i].Amount += m.Amount
+		}
+	}
+	return charges
+}
+
+// amountOf returns the amount of the charge of the same type and dimensions, or 0.
+func amountOf(charges []Charge, like Charge) Amount {
+	for _, c := range charges {
+		if c.ResourceType == like.ResourceType && c.Dimensions == like.Dimensions {
+			return c.Amount
+		}
+	}
+	return 0
+}
