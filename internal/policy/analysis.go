@@ -3,10 +3,13 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"text/template"
 	"text/template/parse"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // fault is something wrong with a template.
@@ -34,12 +37,14 @@ type analysis struct {
 	faults []fault
 	// added are the functions put in, by name.
 	added template.FuncMap
+	// uses are the names of the variables that the template reads.
+	uses sets.Set[string]
 }
 
-// analyse checks and rewrites a template. It returns the functions that it has put in, and every
-// fault in the order of the source. trees are those of all templates that the source defines.
-func analyse(tree *parse.Tree, trees map[string]*parse.Tree) (template.FuncMap, []fault) {
-	a := &analysis{added: template.FuncMap{}}
+// analyse checks and rewrites a template. The faults of what it returns are in the order of the
+// source. trees are those of all templates that the source defines.
+func analyse(tree *parse.Tree, trees map[string]*parse.Tree) *analysis {
+	a := &analysis{added: template.FuncMap{}, uses: sets.New[string]()}
 	for _, other := range trees {
 		if other != tree {
 			a.fault(other.Root.Pos, "define and block are not allowed: a template cannot call another")
@@ -47,7 +52,7 @@ func analyse(tree *parse.Tree, trees map[string]*parse.Tree) (template.FuncMap, 
 	}
 	a.list(tree.Root, true)
 	slices.SortStableFunc(a.faults, func(x, y fault) int { return cmp.Compare(x.at, y.at) })
-	return a.added, a.faults
+	return a
 }
 
 func (a *analysis) fault(at parse.Pos, format string, args ...any) {
@@ -170,8 +175,15 @@ func (a *analysis) argument(node parse.Node, atRoot, optional bool) parse.Node {
 			return a.lookup(n, dot(start(n)), "", n.Ident, optional)
 		}
 		return a.lookup(n, dot(start(n)), ".", n.Ident, optional)
+	case *parse.DotNode:
+		if atRoot {
+			a.useAll()
+		}
 	case *parse.VariableNode:
 		if len(n.Ident) == 1 {
+			if n.Ident[0] == "$" {
+				a.useAll()
+			}
 			return n
 		}
 		if n.Ident[0] == "$" {
@@ -194,8 +206,12 @@ func (a *analysis) argument(node parse.Node, atRoot, optional bool) parse.Node {
 	return node
 }
 
+// useAll notes that the template has all variables in its hands.
+func (a *analysis) useAll() { a.uses.Insert(slices.Collect(maps.Keys(variableFields))...) }
+
 // chain checks a chain of fields that begins at the variables.
 func (a *analysis) chain(at parse.Pos, path []string) {
+	a.uses.Insert(path[0])
 	fields, known := variableFields[path[0]]
 	switch {
 	case !known:

@@ -10,7 +10,7 @@ func BenchmarkMatchesAndRender(b *testing.B) {
 		if matches, err := p.Matches(b.Context(), in); err != nil || !matches {
 			b.Fatal(matches, err)
 		}
-		if _, err := p.Render(in); err != nil {
+		if _, err := p.Render(b.Context(), in); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -30,7 +30,7 @@ func BenchmarkRender(b *testing.B) {
 	p, in := mustCompile(b, nil), sample()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := p.Render(in); err != nil {
+		if _, err := p.Render(b.Context(), in); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -5,119 +5,161 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// conditionEnv is the CEL environment of Kubernetes with the variables of a policy. It is built on
-// first use, because a process that also runs an API server settles its feature gates first.
-var conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
+// conditionEnv is the CEL environment of Kubernetes with the variables of a policy, objectEnv that
+// with those alone that say what the object is. They are built on first use, because a process that
+// also runs an API server settles its feature gates first.
+var (
+	conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
+		return newEnv(append(objectVariables,
+			cel.Variable(varUser, cel.MapType(cel.StringType, cel.DynType)),
+			cel.Variable(varRequestInfo, cel.MapType(cel.StringType, cel.DynType)),
+		))
+	})
+	objectEnv = sync.OnceValues(func() (*cel.Env, error) { return newEnv(objectVariables) })
+)
+
+var objectVariables = []cel.EnvOption{
+	cel.Variable(varTrigger, cel.DynType),
+	cel.Variable(varObject, cel.DynType),
+	cel.Variable(varNamespace, cel.DynType),
+}
+
+func newEnv(variables []cel.EnvOption) (*cel.Env, error) {
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	extended, err := base.Extend(environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
-		EnvOptions: []cel.EnvOption{
-			cel.Variable(varTrigger, cel.DynType),
-			cel.Variable(varObject, cel.DynType),
-			cel.Variable(varNamespace, cel.DynType),
-			cel.Variable(varUser, cel.MapType(cel.StringType, cel.DynType)),
-			cel.Variable(varRequestInfo, cel.MapType(cel.StringType, cel.DynType)),
-		},
+		EnvOptions:        variables,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the CEL environment: %w", err)
 	}
 	return extended.NewExpressionsEnv(), nil
-})
-
-// condition is a compiled CEL expression. It is immutable and safe for concurrent use.
-type condition struct {
-	path       string
-	expression string
-	program    cel.Program
 }
 
-// CheckCondition returns every fault of a condition, each with its line and column.
-func CheckCondition(path *field.Path, expression string) field.ErrorList {
-	_, errs := compileCondition(path, expression)
-	return errs
+// expression is a compiled CEL expression. It is immutable and safe for concurrent use.
+type expression struct {
+	path    string
+	source  string
+	program cel.Program
+	// uses are the names of the variables that it reads.
+	uses sets.Set[string]
 }
 
-// compileCondition returns every fault of an expression, each with its line and column.
-func compileCondition(path *field.Path, expression string) (*condition, field.ErrorList) {
-	if expression == "" {
-		return nil, field.ErrorList{field.Required(path, "a condition needs a CEL expression")}
+// compileExpression returns every fault of an expression, each with its line and column. wanted
+// says which types it may yield: the beginning of the sentence that it does not.
+func compileExpression(environ func() (*cel.Env, error), path *field.Path, source, wanted string, yields ...*cel.Type) (*expression, field.ErrorList) {
+	if utf8.RuneCountInString(source) > expressionCharsMax {
+		return nil, field.ErrorList{field.TooLongCharacters(path, source, expressionCharsMax)}
 	}
-	if utf8.RuneCountInString(expression) > expressionCharsMax {
-		return nil, field.ErrorList{field.TooLongCharacters(path, expression, expressionCharsMax)}
-	}
-	env, err := conditionEnv()
+	env, err := environ()
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
-	ast, issues := env.Compile(expression)
+	ast, issues := env.Compile(source)
 	if issues.Err() != nil {
 		var faults []string
 		for _, issue := range issues.Errors() {
 			at := issue.Location
 			faults = append(faults, fmt.Sprintf("%d:%d: %s", at.Line(), at.Column()+1, issue.Message))
 		}
-		return nil, invalid(path, expression, faults)
+		return nil, invalid(path, source, faults)
 	}
-	if result := ast.OutputType(); !result.IsExactType(cel.BoolType) && !result.IsExactType(cel.DynType) {
-		return nil, field.ErrorList{field.Invalid(path, expression, fmt.Sprintf("1:1: a condition must yield bool, not %s", result))}
+	if result := ast.OutputType(); !slices.ContainsFunc(yields, result.IsExactType) {
+		return nil, field.ErrorList{field.Invalid(path, source, fmt.Sprintf("1:1: %s, not %s", wanted, result))}
 	}
 	program, err := env.Program(ast,
 		cel.CostLimit(expressionCostMax),
 		cel.InterruptCheckFrequency(interruptCheckEvery))
 	if err != nil {
-		return nil, field.ErrorList{field.Invalid(path, expression, err.Error())}
+		return nil, field.ErrorList{field.Invalid(path, source, err.Error())}
 	}
-	return &condition{path: path.String(), expression: expression, program: program}, nil
+	uses := sets.New[string]()
+	for _, reference := range ast.NativeRep().ReferenceMap() {
+		uses.Insert(reference.Name)
+	}
+	return &expression{path: path.String(), source: source, program: program, uses: uses}, nil
 }
 
-// evaluate returns whether the condition holds, and what finding out has cost. When ctx ends
+// evaluate returns the value of the expression, and what finding out has cost. When ctx ends
 // before that is known, the error wraps the cause.
-func (c *condition) evaluate(ctx context.Context, variables map[string]any) (holds bool, cost uint64, err error) {
+func (e *expression) evaluate(ctx context.Context, variables map[string]any) (value ref.Val, cost uint64, err error) {
 	if err := ctx.Err(); err != nil {
-		return false, 0, c.failed(context.Cause(ctx))
+		return nil, 0, e.failed(context.Cause(ctx))
 	}
-	value, details, err := c.program.ContextEval(ctx, variables)
+	value, details, err := e.program.ContextEval(ctx, variables)
 	if err != nil {
 		if exceedsCost(err) {
 			err = fmt.Errorf("it costs more than %d units for this object", expressionCostMax)
 		} else if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return false, 0, c.failed(err)
+		return nil, 0, e.failed(err)
 	}
 	cost = math.MaxUint64
 	if actual := details.ActualCost(); actual != nil {
 		cost = *actual
 	}
-	result, ok := value.(types.Bool)
-	if !ok {
-		return false, cost, c.failed(fmt.Errorf("it yields %s, not bool", value.Type().TypeName()))
-	}
-	return bool(result), cost, nil
+	return value, cost, nil
 }
 
 // errTakesTooLong is why an evaluation ends that takes more than policyTimeMax.
-var errTakesTooLong = fmt.Errorf("the policy's conditions take longer than %v for this object", policyTimeMax)
+var errTakesTooLong = fmt.Errorf("the policy's expressions take longer than %v for this object", policyTimeMax)
 
 func exceedsCost(err error) bool {
 	var cancelled interpreter.EvalCancelledError
 	return errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded
 }
 
-func (c *condition) failed(err error) error {
-	return fmt.Errorf("evaluate %s %q: %w", c.path, excerpt(c.expression), err)
+func (e *expression) failed(err error) error {
+	return fmt.Errorf("evaluate %s %q: %w", e.path, excerpt(e.source), err)
+}
+
+// condition is an expression that yields a boolean.
+type condition struct{ expression }
+
+// CheckCondition returns every fault of a condition, each with its line and column.
+func CheckCondition(path *field.Path, source string) field.ErrorList {
+	_, errs := compileCondition(path, source)
+	return errs
+}
+
+// compileCondition returns every fault of an expression, each with its line and column.
+func compileCondition(path *field.Path, source string) (*condition, field.ErrorList) {
+	if source == "" {
+		return nil, field.ErrorList{field.Required(path, "a condition needs a CEL expression")}
+	}
+	compiled, errs := compileExpression(conditionEnv, path, source, "a condition must yield bool", cel.BoolType, cel.DynType)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	return &condition{*compiled}, nil
+}
+
+// evaluate returns whether the condition holds, and what finding out has cost.
+func (c *condition) evaluate(ctx context.Context, variables map[string]any) (holds bool, cost uint64, err error) {
+	value, cost, err := c.expression.evaluate(ctx, variables)
+	if err != nil {
+		return false, 0, err
+	}
+	result, ok := value.(types.Bool)
+	if !ok {
+		return false, cost, c.failed(fmt.Errorf("it yields %s, not bool", value.Type().TypeName()))
+	}
+	return bool(result), cost, nil
 }
 
 // Matches tells whether all conditions of the policy hold. They are evaluated in order and up to
@@ -129,6 +171,9 @@ func (c *condition) failed(err error) error {
 func (p *ClaimPolicy) Matches(ctx context.Context, in Input) (bool, error) {
 	if len(p.conditions) == 0 {
 		return true, nil
+	}
+	if err := p.checkQuantities(in.Object); err != nil {
+		return false, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)
 	defer cancel()

@@ -26,11 +26,17 @@ type ClaimPolicy struct {
 	consumer                      consumerFields
 	requests                      []requestFields
 	usesNamespace                 bool
+	usesQuantities                bool
+	followsUpdates                bool
 }
 
 // UsesNamespace tells whether the policy looks at [Input.NamespaceObject], which need not be
 // given otherwise.
 func (p *ClaimPolicy) UsesNamespace() bool { return p.usesNamespace }
+
+// FollowsUpdates tells whether the policy applies to changes of an object too. What it asks of an
+// object then depends on the object and its namespace alone.
+func (p *ClaimPolicy) FollowsUpdates() bool { return p.followsUpdates }
 
 // consumerFields are the fields of the consumer reference.
 type consumerFields struct{ apiGroup, kind, name, namespace templateField }
@@ -38,8 +44,10 @@ type consumerFields struct{ apiGroup, kind, name, namespace templateField }
 // requestFields are what one request is made from.
 type requestFields struct {
 	resourceType string
-	amount       int64
-	dimensions   []keyedField
+	// amount is fixed, or 0 where expression says how much.
+	amount     int64
+	expression *amountExpression
+	dimensions []keyedField
 }
 
 // keyedField is an entry of a map: a key as written, and a value that may be a template.
@@ -68,7 +76,7 @@ var reservedKeys = sets.New(
 //
 // The template's resourceRef is not looked at: the claim always refers to the object itself.
 func Compile(policy *quotav1alpha1.ClaimCreationPolicy) (*ClaimPolicy, field.ErrorList) {
-	c := &compiler{}
+	c := &compiler{followsUpdates: slices.Contains(policy.Spec.Trigger.Operations, quotav1alpha1.TriggerOperationUpdate)}
 	spec := field.NewPath("spec")
 	template := policy.Spec.Target.ResourceClaimTemplate
 	at := spec.Child("target", "resourceClaimTemplate")
@@ -81,22 +89,39 @@ func Compile(policy *quotav1alpha1.ClaimCreationPolicy) (*ClaimPolicy, field.Err
 	if len(c.errs) > 0 {
 		return nil, c.errs
 	}
-	p.usesNamespace = c.usesNamespace
+	p.usesNamespace, p.usesQuantities, p.followsUpdates = c.usesNamespace, c.usesQuantities, c.followsUpdates
 	return p, nil
 }
 
-// compiler collects the faults of a policy, and whether it speaks of the namespace.
+// compiler collects the faults of a policy, and whether it speaks of the namespace and of quantities.
 type compiler struct {
-	errs          field.ErrorList
-	usesNamespace bool
+	errs           field.ErrorList
+	usesNamespace  bool
+	usesQuantities bool
+	followsUpdates bool
 }
 
 func (c *compiler) fault(err *field.Error) { c.errs = append(c.errs, err) }
 
-// note looks for the namespace in an expression or template. To find it in a text where it is no
-// variable does no harm.
+// note looks for the namespace and for quantities in an expression or template. To find them in a
+// text where they are no variable and no function does no harm.
 func (c *compiler) note(source string) {
 	c.usesNamespace = c.usesNamespace || strings.Contains(source, varNamespace)
+	c.usesQuantities = c.usesQuantities || strings.Contains(source, "uantity")
+}
+
+// steady refuses, in a policy that follows updates, to make depend on the request what has to be
+// the same for whoever changes the object.
+func (c *compiler) steady(path *field.Path, source string, uses sets.Set[string]) {
+	if !c.followsUpdates {
+		return
+	}
+	for _, name := range []string{varUser, varRequestInfo} {
+		if uses.Has(name) {
+			c.fault(field.Invalid(path, excerpt(source), fmt.Sprintf(
+				"a policy with the operation UPDATE may not use %s here: what it asks has to depend on the object alone, whoever changes it", name)))
+		}
+	}
 }
 
 func (c *compiler) conditions(path *field.Path, expressions []quotav1alpha1.ConditionExpression) []*condition {
@@ -109,6 +134,9 @@ func (c *compiler) conditions(path *field.Path, expressions []quotav1alpha1.Cond
 		c.note(expression.Expression)
 		compiled, errs := compileCondition(path.Index(i).Child("expression"), expression.Expression)
 		c.errs = append(c.errs, errs...)
+		if compiled != nil {
+			c.steady(path.Index(i).Child("expression"), expression.Expression, compiled.uses)
+		}
 		conditions = append(conditions, compiled)
 	}
 	return conditions
@@ -118,6 +146,9 @@ func (c *compiler) field(path *field.Path, source string, rules fieldRules) temp
 	c.note(source)
 	compiled, errs := compileField(path, source, rules)
 	c.errs = append(c.errs, errs...)
+	if compiled.template != nil && !rules.mayVary {
+		c.steady(path, source, compiled.template.uses)
+	}
 	return compiled
 }
 
@@ -181,8 +212,8 @@ func (c *compiler) consumer(path *field.Path, ref quotav1alpha1.ConsumerRef) con
 	}
 }
 
-// requests wants 1 to 20 requests, each of another resource type. Amounts and types are fixed;
-// the values of dimensions may be templates.
+// requests wants 1 to 20 requests, each of another resource type. Types are fixed; amounts may be
+// expressions, and the values of dimensions templates.
 func (c *compiler) requests(path *field.Path, requests []quotav1alpha1.ResourceRequestTemplate) []requestFields {
 	switch {
 	case len(requests) == 0:
@@ -196,16 +227,32 @@ func (c *compiler) requests(path *field.Path, requests []quotav1alpha1.ResourceR
 	for i, request := range requests {
 		at := path.Index(i)
 		c.resourceType(at.Child("resourceType"), request.ResourceType, seen)
-		if request.Amount <= 0 {
-			c.fault(field.Invalid(at.Child("amount"), request.Amount, "must be greater than 0"))
-		}
 		fields = append(fields, requestFields{
 			resourceType: request.ResourceType,
 			amount:       request.Amount,
+			expression:   c.amount(at, request),
 			dimensions:   c.dimensions(at.Child("dimensions"), request.Dimensions),
 		})
 	}
 	return fields
+}
+
+// amount wants either a fixed amount or an expression, which it compiles.
+func (c *compiler) amount(path *field.Path, request quotav1alpha1.ResourceRequestTemplate) *amountExpression {
+	if request.AmountExpression == "" {
+		if request.Amount <= 0 {
+			c.fault(field.Invalid(path.Child("amount"), request.Amount, "must be greater than 0"))
+		}
+		return nil
+	}
+	at := path.Child("amountExpression")
+	if request.Amount != 0 {
+		c.fault(field.Forbidden(at, "give either amount or amountExpression"))
+	}
+	c.note(request.AmountExpression)
+	compiled, errs := compileAmount(at, request.AmountExpression)
+	c.errs = append(c.errs, errs...)
+	return compiled
 }
 
 func (c *compiler) resourceType(path *field.Path, resourceType string, seen sets.Set[string]) {

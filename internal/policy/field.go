@@ -21,6 +21,8 @@ type templateField struct {
 type fieldRules struct {
 	// required means that the text may not be empty. Where it may, empty means absent.
 	required bool
+	// mayVary means that the text may depend on the request, in a policy that follows updates too.
+	mayVary bool
 	// bytesMax is the length of the longest text.
 	bytesMax int
 	// check says what is wrong with a text that is not empty; nil if any text will do.
@@ -31,7 +33,7 @@ var (
 	nameRules              = fieldRules{bytesMax: nameBytesMax, check: isObjectName}
 	generateNameRules      = fieldRules{bytesMax: nameBytesMax, check: isNamePrefix}
 	namespaceRules         = fieldRules{bytesMax: nameBytesMax, check: namevalidation.IsDNS1123Label}
-	annotationRules        = fieldRules{bytesMax: annotationBytesMax}
+	annotationRules        = fieldRules{mayVary: true, bytesMax: annotationBytesMax}
 	consumerAPIGroupRules  = fieldRules{bytesMax: nameBytesMax, check: isObjectName}
 	consumerKindRules      = fieldRules{required: true, bytesMax: nameBytesMax, check: isKind}
 	consumerNameRules      = fieldRules{required: true, bytesMax: nameBytesMax, check: content.IsPathSegmentName}

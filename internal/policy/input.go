@@ -13,6 +13,9 @@ type Input struct {
 	// its metadata at least. Policies see it as namespaceObject. It is nil for cluster-scoped
 	// objects, and then its fields are missing.
 	NamespaceObject map[string]any
+	// BaseUnit names the base unit of a resource type, which quantities are converted to. Where it
+	// is nil or answers with nothing, they are taken as they are.
+	BaseUnit func(resourceType string) string
 }
 
 // UserInfo is who makes a request, as the API server authenticated them.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,9 +21,21 @@ import (
 // the policy's name and a dash. A generateName is not completed. spec.resourceRef is the object,
 // whatever the template says.
 //
+// A request whose amount comes to 0 is left out. Where all are, Render returns nil: the object costs
+// nothing.
+//
 // The error names the first field that cannot be rendered, with the position in its template.
-func (p *ClaimPolicy) Render(in Input) (*quotav1alpha1.ResourceClaim, error) {
+func (p *ClaimPolicy) Render(ctx context.Context, in Input) (*quotav1alpha1.ResourceClaim, error) {
+	if err := p.checkQuantities(in.Object); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)
+	defer cancel()
 	r := rendering{variables: in.variables()}
+	requests := r.requests(ctx, p.requests, in.BaseUnit)
+	if r.err == nil && len(requests) == 0 {
+		return nil, nil
+	}
 	claim := &quotav1alpha1.ResourceClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -38,7 +51,7 @@ func (p *ClaimPolicy) Render(in Input) (*quotav1alpha1.ResourceClaim, error) {
 				Name:      r.text(&p.consumer.name),
 				Namespace: r.text(&p.consumer.namespace),
 			},
-			Requests: r.requests(p.requests),
+			Requests: requests,
 		},
 	}
 	if claim.Name == "" {
@@ -113,12 +126,36 @@ func (r *rendering) annotations(fields []keyedField) map[string]string {
 	return entries
 }
 
-func (r *rendering) requests(fields []requestFields) []quotav1alpha1.ResourceRequest {
-	requests := make([]quotav1alpha1.ResourceRequest, len(fields))
-	for i, f := range fields {
-		requests[i] = quotav1alpha1.ResourceRequest{
-			ResourceType: f.resourceType, Amount: f.amount, Dimensions: r.entries(f.dimensions),
+func (r *rendering) requests(ctx context.Context, fields []requestFields, baseUnit func(string) string) []quotav1alpha1.ResourceRequest {
+	requests := make([]quotav1alpha1.ResourceRequest, 0, len(fields))
+	for _, f := range fields {
+		amount := r.amount(ctx, f, baseUnit)
+		if amount > 0 {
+			requests = append(requests, quotav1alpha1.ResourceRequest{
+				ResourceType: f.resourceType, Amount: amount, Dimensions: r.entries(f.dimensions),
+			})
 		}
 	}
 	return requests
+}
+
+func (r *rendering) amount(ctx context.Context, f requestFields, baseUnit func(string) string) int64 {
+	if f.expression == nil || r.err != nil {
+		return f.amount
+	}
+	var unit string
+	if baseUnit != nil {
+		unit = baseUnit(f.resourceType)
+	}
+	var amount int64
+	amount, r.err = f.expression.evaluate(ctx, r.variables, unit)
+	return amount
+}
+
+// checkQuantities refuses what the policy's expressions would take too long to read.
+func (p *ClaimPolicy) checkQuantities(object map[string]any) error {
+	if !p.usesQuantities {
+		return nil
+	}
+	return checkQuantities(object)
 }

@@ -99,7 +99,7 @@ func TestRender(t *testing.T) {
 			in, want := sample(), sampleClaim()
 			compiled := mustCompile(t, func(p *policy) { tc.change(p, in.Object) })
 			tc.want(want)
-			got, err := compiled.Render(in)
+			got, err := compiled.Render(t.Context(), in)
 			if err != nil {
 				t.Fatalf("%s: %v", tc.reason, err)
 			}
@@ -208,7 +208,7 @@ func TestRenderErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := sample()
 			compiled := mustCompile(t, func(p *policy) { tc.change(p, in.Object) })
-			got, err := compiled.Render(in)
+			got, err := compiled.Render(t.Context(), in)
 			if err == nil || err.Error() != tc.want {
 				t.Errorf("%s: got %v, %v, want error %s", tc.reason, got, err, tc.want)
 			}
@@ -220,7 +220,7 @@ func TestRenderErrors(t *testing.T) {
 func TestRenderSharesNothing(t *testing.T) {
 	p := mustCompile(t, nil)
 	for range 2 {
-		claim, err := p.Render(sample())
+		claim, err := p.Render(t.Context(), sample())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +242,7 @@ func TestConcurrentUse(t *testing.T) {
 				if matches, err := p.Matches(t.Context(), in); err != nil || !matches {
 					t.Errorf("Matches = %t, %v, want true", matches, err)
 				}
-				claim, err := p.Render(in)
+				claim, err := p.Render(t.Context(), in)
 				if err != nil {
 					t.Errorf("Render: %v", err)
 				} else if diff := cmp.Diff(sampleClaim(), claim); diff != "" {

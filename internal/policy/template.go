@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/template"
 	"text/template/parse"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // templateName stands before the position in the errors of text/template.
@@ -16,6 +18,8 @@ type textTemplate struct {
 	source string
 	// compiled is nil if the source is a plain text.
 	compiled *template.Template
+	// uses are the names of the variables that it reads.
+	uses sets.Set[string]
 }
 
 // compileTemplate takes a source of at most templateBytesMax. It returns every fault, each with its line and column; of faults in
@@ -28,21 +32,21 @@ func compileTemplate(source string) (*textTemplate, []string) {
 	if err != nil {
 		return nil, []string{err.Error()}
 	}
-	added, faults := analyse(tree, trees)
-	if len(faults) > 0 {
-		reasons := make([]string, len(faults))
-		for i, f := range faults {
+	analysed := analyse(tree, trees)
+	if len(analysed.faults) > 0 {
+		reasons := make([]string, len(analysed.faults))
+		for i, f := range analysed.faults {
 			line, column := position(source, f.at)
 			reasons[i] = fmt.Sprintf("%d:%d: %s", line, column, f.reason)
 		}
 		return nil, reasons
 	}
 	compiled, err := template.New(templateName).Option("missingkey=error").
-		Funcs(implementations).Funcs(added).AddParseTree(templateName, tree)
+		Funcs(implementations).Funcs(analysed.added).AddParseTree(templateName, tree)
 	if err != nil {
 		return nil, []string{err.Error()}
 	}
-	return &textTemplate{source: source, compiled: compiled}, nil
+	return &textTemplate{source: source, compiled: compiled, uses: analysed.uses}, nil
 }
 
 // parseTemplate returns a template's tree, and all trees with those of further templates that it

@@ -34,7 +34,7 @@ func (h *Handler) planClaim(ctx context.Context, c *create, p *catalog.Policy, i
 	if matches, err := p.Matches(ctx, input); err != nil || !matches {
 		return nil, err
 	}
-	claim, err := p.Render(input)
+	claim, err := p.Render(ctx, input)
 	if err != nil {
 		return nil, err
 	}
