@@ -16,6 +16,8 @@ type Catalog struct {
 	byType        map[string]*Registration // by resource type
 	policies      map[string]*Policy
 	byKind        map[schema.GroupVersionKind][]*Policy
+	byGroupKind   map[schema.GroupKind][]*Policy
+	faulty        map[string]faulty // policies that do not compile, by name
 }
 
 // New returns an empty catalog.
@@ -25,5 +27,7 @@ func New() *Catalog {
 		byType:        map[string]*Registration{},
 		policies:      map[string]*Policy{},
 		byKind:        map[schema.GroupVersionKind][]*Policy{},
+		byGroupKind:   map[schema.GroupKind][]*Policy{},
+		faulty:        map[string]faulty{},
 	}
 }

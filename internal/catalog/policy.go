@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -15,12 +16,27 @@ import (
 type Policy struct {
 	*policy.ClaimPolicy
 	Name string
+	UID  types.UID
 	// Generation is that of the object that was compiled.
 	Generation int64
+	// Mode says what becomes of an object that exceeds a quota.
+	Mode quotav1alpha1.EnforcementMode
 	// Trigger is the kind whose creation the policy guards.
 	Trigger schema.GroupVersionKind
 	// ResourceTypes are those that its claims request.
 	ResourceTypes []string
+}
+
+// Enforces tells whether objects that exceed a quota are refused.
+func (p *Policy) Enforces() bool { return p.Mode == quotav1alpha1.EnforcementModeEnforce }
+
+// Trigger is a kind that policies guard, and how.
+type Trigger struct {
+	schema.GroupVersionKind
+	// Updates is set if changes of an object are looked at too.
+	Updates bool
+	// Enforced is set if a policy refuses objects.
+	Enforced bool
 }
 
 // TriggerOf returns the kind that a policy guards.
@@ -30,18 +46,28 @@ func TriggerOf(object *quotav1alpha1.ClaimCreationPolicy) schema.GroupVersionKin
 }
 
 // SetPolicy compiles and enters a policy, or removes it if it is disabled, being deleted or
-// does not compile. It returns why it does not compile.
+// does not compile. It returns why it does not compile. What is entered already is not compiled
+// again.
 func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
 	if !object.IsEnabled() || object.DeletionTimestamp != nil {
 		c.RemovePolicy(object.Name)
 		return nil
 	}
+	if c.has(object) {
+		return nil
+	}
 	compiled, errs := policy.Compile(object)
 	if len(errs) > 0 {
-		c.RemovePolicy(object.Name)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.removePolicyLocked(object.Name)
+		c.faulty[object.Name] = faulty{object.UID, object.Generation, errs}
 		return errs
 	}
-	p := &Policy{ClaimPolicy: compiled, Name: object.Name, Generation: object.Generation, Trigger: TriggerOf(object)}
+	p := &Policy{
+		ClaimPolicy: compiled, Name: object.Name, UID: object.UID, Generation: object.Generation,
+		Mode: cmp.Or(object.Spec.EnforcementMode, quotav1alpha1.EnforcementModeEnforce), Trigger: TriggerOf(object),
+	}
 	for _, request := range object.Spec.Target.ResourceClaimTemplate.Spec.Requests {
 		p.ResourceTypes = append(p.ResourceTypes, request.ResourceType)
 	}
@@ -50,7 +76,16 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 	c.removePolicyLocked(object.Name)
 	c.policies[p.Name] = p
 	c.byKind[p.Trigger] = insertSorted(c.byKind[p.Trigger], p)
+	c.byGroupKind[p.Trigger.GroupKind()] = insertSorted(c.byGroupKind[p.Trigger.GroupKind()], p)
 	return nil
+}
+
+// has tells whether this generation of a policy is entered.
+func (c *Catalog) has(object *quotav1alpha1.ClaimCreationPolicy) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	p := c.policies[object.Name]
+	return p != nil && p.UID == object.UID && p.Generation == object.Generation && p.Generation != 0
 }
 
 // RemovePolicy removes the policy of that name.
@@ -61,17 +96,41 @@ func (c *Catalog) RemovePolicy(name string) {
 }
 
 func (c *Catalog) removePolicyLocked(name string) {
+	delete(c.faulty, name)
 	p := c.policies[name]
 	if p == nil {
 		return
 	}
 	delete(c.policies, name)
-	rest := slices.DeleteFunc(slices.Clone(c.byKind[p.Trigger]), func(other *Policy) bool { return other == p })
+	removeFrom(c.byKind, p.Trigger, p)
+	removeFrom(c.byGroupKind, p.Trigger.GroupKind(), p)
+}
+
+func removeFrom[K comparable](index map[K][]*Policy, key K, p *Policy) {
+	rest := slices.DeleteFunc(slices.Clone(index[key]), func(other *Policy) bool { return other == p })
 	if len(rest) == 0 {
-		delete(c.byKind, p.Trigger)
+		delete(index, key)
 		return
 	}
-	c.byKind[p.Trigger] = rest
+	index[key] = rest
+}
+
+// faulty is a policy that does not compile.
+type faulty struct {
+	uid        types.UID
+	generation int64
+	errs       field.ErrorList
+}
+
+// FaultsOf returns why this generation of a policy does not compile, without compiling it again.
+// It returns nothing of one that was not set.
+func (c *Catalog) FaultsOf(object *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if f := c.faulty[object.Name]; f.uid == object.UID && f.generation == object.Generation {
+		return f.errs
+	}
+	return nil
 }
 
 // PolicyGeneration returns the generation of the policy of that name as decisions use it, or 0
@@ -90,25 +149,57 @@ func (c *Catalog) PolicyGeneration(name string) int64 {
 func (c *Catalog) Policies(kind schema.GroupVersionKind) []*Policy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	return c.usableLocked(c.byKind[kind])
+}
+
+func (c *Catalog) usableLocked(policies []*Policy) []*Policy {
 	unusable := func(p *Policy) bool { return c.unregisteredLocked(p) != nil }
-	policies := c.byKind[kind]
 	if slices.ContainsFunc(policies, unusable) {
 		policies = slices.DeleteFunc(slices.Clone(policies), unusable)
 	}
 	return policies
 }
 
-// Triggers returns the kinds that usable policies guard.
-func (c *Catalog) Triggers() []schema.GroupVersionKind {
+// Policy returns the usable policy of that name, or nil.
+func (c *Catalog) Policy(name string) *Policy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	var kinds []schema.GroupVersionKind
+	if p := c.policies[name]; p != nil && c.unregisteredLocked(p) == nil {
+		return p
+	}
+	return nil
+}
+
+// PoliciesOf returns the usable policies that guard a kind in any version, ordered by name.
+func (c *Catalog) PoliciesOf(kind schema.GroupKind) []*Policy {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.usableLocked(c.byGroupKind[kind])
+}
+
+// Triggers returns the kinds that usable policies guard, in a fixed order.
+func (c *Catalog) Triggers() []Trigger {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var triggers []Trigger
 	for kind, policies := range c.byKind {
-		if slices.ContainsFunc(policies, func(p *Policy) bool { return c.unregisteredLocked(p) == nil }) {
-			kinds = append(kinds, kind)
+		trigger, guarded := Trigger{GroupVersionKind: kind}, false
+		for _, p := range policies {
+			if c.unregisteredLocked(p) != nil {
+				continue
+			}
+			guarded = true
+			trigger.Updates = trigger.Updates || p.FollowsUpdates()
+			trigger.Enforced = trigger.Enforced || p.Enforces()
+		}
+		if guarded {
+			triggers = append(triggers, trigger)
 		}
 	}
-	return kinds
+	slices.SortFunc(triggers, func(a, b Trigger) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Version, b.Version))
+	})
+	return triggers
 }
 
 // unregisteredLocked returns the resource types of a policy that have no active registration.

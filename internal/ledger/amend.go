@@ -15,10 +15,37 @@ func (l *Ledger) Amend(r Reservation) Decision { return l.amend(r, l.try) }
 // AdoptAmendment is Amend regardless of the limits. It never decides Exceeded.
 func (l *Ledger) AdoptAmendment(r Reservation) Decision { return l.amend(r, l.tryAdopting) }
 
+// CheckAmendment returns the decision that Amend would come to, and changes nothing. Its sequence
+// is 0.
+func (l *Ledger) CheckAmendment(r Reservation) Decision {
+	var t trial
+	_, d := l.tryAmending(&t, &r, l.try)
+	t.revert()
+	return d
+}
+
 func (l *Ledger) amend(r Reservation, decide func(*trial, []Charge) Decision) Decision {
+	var t trial
+	before, d := l.tryAmending(&t, &r, decide)
+	if d.Code != Admitted {
+		t.revert()
+		l.prune(t.charges)
+		return d
+	}
+	if d.Existing {
+		l.drop(&before)
+	}
+	entered := l.enter(&t, r)
+	entered.Existing = d.Existing
+	return entered
+}
+
+// tryAmending decides an amendment and completes r. It returns the one that is under way, if there
+// is one. The trial must be entered or reverted afterwards.
+func (l *Ledger) tryAmending(t *trial, r *Reservation, decide func(*trial, []Charge) Decision) (before Reservation, d Decision) {
 	before, known := l.reservations[r.Key]
-	if code := l.screenAmendment(&r, before, known); code != Admitted {
-		return Decision{Code: code}
+	if code := l.screenAmendment(r, before, known); code != Admitted {
+		return before, Decision{Code: code}
 	}
 	if known {
 		r.Replaces = before.Replaces
@@ -26,21 +53,11 @@ func (l *Ledger) amend(r Reservation, decide func(*trial, []Charge) Decision) De
 	more := excess(r.Charges, r.Replaces, before.Charges)
 	r.Charges = sum(before.Charges, more)
 	if len(r.Charges) > ChargesMax {
-		return Decision{Code: ChargesTooMany}
+		return before, Decision{Code: ChargesTooMany}
 	}
-	var t trial
-	d := decide(&t, more)
-	if d.Code != Admitted {
-		t.revert()
-		l.prune(more)
-		return d
-	}
-	if known {
-		l.drop(&before)
-	}
-	d = l.enter(&t, r)
-	d.Existing = known
-	return d
+	d = decide(t, more)
+	d.Existing = known && d.Code == Admitted
+	return before, d
 }
 
 // screenAmendment answers what needs no decision. Admitted means that one is needed.

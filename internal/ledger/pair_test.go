@@ -215,8 +215,13 @@ func (p *pair) pickAmendment(s source, huge bool) ledger.Reservation {
 
 func (p *pair) amend(what string, ledgers, models func(ledger.Reservation) ledger.Decision, r ledger.Reservation) bool {
 	p.t.Helper()
+	checked := p.ledger.CheckAmendment(r)
 	d := ledgers(r)
 	p.same(what, d, models(r))
+	if what == "Amend" {
+		checked.Sequence = d.Sequence
+		p.same("CheckAmendment before Amend", checked, d)
+	}
 	if d.Code == ledger.Admitted {
 		again := ledgers(r)
 		d.Existing, d.Sequence = true, d.Sequence+1

@@ -19,10 +19,21 @@ func ObjectKey(policy, objectUID string) string { return policy + "/" + objectUI
 // named like it, because names hold no colon.
 func ClaimKey(claimUID string) string { return "claim:" + claimUID }
 
-// SplitObjectKey undoes ObjectKey. Both parts are empty if the reservation is of a claim that was
-// created directly.
+// amendmentSuffix tells the key of an amendment from that of the reservation that a claim is made from.
+const amendmentSuffix = "/amendment"
+
+// AmendmentKey is the key of the amendment of the claim that a policy made for an object.
+func AmendmentKey(policy, objectUID string) string {
+	return ObjectKey(policy, objectUID) + amendmentSuffix
+}
+
+// IsAmendment tells whether a key is that of an amendment.
+func IsAmendment(key string) bool { return strings.HasSuffix(key, amendmentSuffix) }
+
+// SplitObjectKey undoes ObjectKey and AmendmentKey. Both parts are empty if the reservation is of a
+// claim that was created directly.
 func SplitObjectKey(key string) (policy, objectUID string) {
-	if policy, objectUID, ok := strings.Cut(key, "/"); ok {
+	if policy, objectUID, ok := strings.Cut(strings.TrimSuffix(key, amendmentSuffix), "/"); ok {
 		return policy, objectUID
 	}
 	return "", ""
@@ -68,8 +79,15 @@ func (i *inflight) addLocked(p Pending) {
 		keys = map[string]Pending{}
 		i.byConsumer[p.Consumer] = keys
 	}
-	if _, known := keys[p.Key]; known {
-		return
+	if before, known := keys[p.Key]; known {
+		if before.Sequence == p.Sequence {
+			return
+		}
+		i.removeLocked(before) // an amendment goes on under another sequence
+		if keys = i.byConsumer[p.Consumer]; keys == nil {
+			keys = map[string]Pending{}
+			i.byConsumer[p.Consumer] = keys
+		}
 	}
 	keys[p.Key] = p
 	if uid := ObjectUID(p.Key); uid != "" {

@@ -14,6 +14,9 @@ type Holding struct {
 	// Key and Sequence name the reservation that the claim was made from.
 	Key      string
 	Sequence int64
+	// Amendment is the key of an amendment that may be under way: then the books have what it
+	// replaces, whatever Charges says. It is empty for claims that were created directly.
+	Amendment string
 	// Granted tells whether the claim's stored status says Granted. Only then can its charges
 	// have been settled.
 	Granted bool
@@ -50,6 +53,7 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 			},
 			committed: func() {
 				s.inflight.remove(consumer, h.Key, h.Sequence)
+				s.inflight.remove(consumer, h.Amendment, 0)
 				if recorded {
 					s.released.add(consumer, h.ClaimUID)
 				}
@@ -67,7 +71,7 @@ func (h *Holding) release(books *ledger.Ledger) (e effect, drifted bool) {
 	if books.IsReleased(h.ClaimUID) {
 		return unconfirmed, false
 	}
-	if books.ReleaseReserved(h.ClaimUID, h.Key, h.Sequence) {
+	if books.ReleaseReserved(h.ClaimUID, h.Key, h.Sequence) || books.ReleaseReserved(h.ClaimUID, h.Amendment, 0) {
 		return changed, false
 	}
 	if !h.Granted {

@@ -58,6 +58,7 @@ type Store struct {
 	metrics   *metrics
 	inflight  *inflight
 	released  *released
+	locks     objectLocks
 	mu        sync.RWMutex
 	byRef     map[quotav1alpha1.ConsumerRef]*committer
 	byName    map[string]*committer

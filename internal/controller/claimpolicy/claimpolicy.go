@@ -22,7 +22,6 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/policy"
 )
 
 // Kinds tells whether kinds are served. An error means that it cannot tell.
@@ -119,7 +118,7 @@ func (r *Reconciler) judge(ctx context.Context, object *quotav1alpha1.ClaimCreat
 // flaws says all that keeps a policy from being in effect.
 func (r *Reconciler) flaws(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy, trigger schema.GroupVersionKind) ([]string, error) {
 	var flaws []string
-	if _, errs := policy.Compile(object); len(errs) > 0 {
+	if errs := r.Catalog.FaultsOf(object); len(errs) > 0 {
 		flaws = append(flaws, errs.ToAggregate().Error())
 	}
 	_, served, err := r.Kinds.VersionedResourceFor(ctx, trigger)

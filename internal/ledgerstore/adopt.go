@@ -1,0 +1,45 @@
+package ledgerstore
+
+import (
+	"context"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// adoptionsMax is how many reservations may be in flight for more to be adopted: the rest is kept
+// free for objects that are being created.
+const adoptionsMax = ReservationsMax / 2
+
+// Adopt enters a reservation for an object that exists, regardless of the limits. It returns after
+// it was stored, and is otherwise like [Store.Reserve]. If half of what may be in flight is, it
+// waits for some of it to be settled, and then fails with [ErrBusy].
+func (s *Store) Adopt(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) (ledger.Decision, error) {
+	reservations := []ledger.Reservation{r}
+	var decision ledger.Decision
+	var full bool
+	err := s.do(ctx, consumer, &operation{
+		patience: time.Now().Add(releasePatience),
+		apply: func(books *ledger.Ledger, _ bool) effect {
+			decision = ledger.Decision{}
+			fresh := unknownTo(books, reservations)
+			if full = len(fresh) > 0 && books.ReservationCount() >= adoptionsMax || isFull(books, fresh); full {
+				return postponed
+			}
+			if decision = books.Adopt(r); decision.Code == ledger.Admitted && !decision.Existing {
+				return changed
+			}
+			return unconfirmed
+		},
+		committed: func() { s.addInflight(consumer, reservations, []ledger.Decision{decision}) },
+	})
+	switch {
+	case err != nil:
+		return ledger.Decision{}, err
+	case full:
+		return ledger.Decision{}, ErrBusy
+	default:
+		return decision, nil
+	}
+}

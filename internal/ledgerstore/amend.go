@@ -1,0 +1,109 @@
+package ledgerstore
+
+import (
+	"context"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// Amend prepares a change of what a settled claim holds, see [ledger.Ledger.Amend]: by how much it
+// is to grow is decided like a reservation, or held regardless of the limits if forced. An
+// amendment that is under way is extended.
+//
+// wanted reads from the API server, not from a cache, what the claim holds, and returns nil if
+// there is nothing to change any more; then nothing happens and the decision has no code. It is
+// called again whenever another process may have acted in between. The caller holds the lock of
+// the claim's object, see [Store.LockObject].
+func (s *Store) Amend(ctx context.Context, consumer quotav1alpha1.ConsumerRef, forced bool, wanted func(context.Context) (*ledger.Reservation, error)) (ledger.Decision, error) {
+	var decision ledger.Decision
+	var amendment ledger.Reservation
+	var full bool
+	err := s.doVerified(ctx, consumer, func(ctx context.Context) (*operation, error) {
+		decision, full = ledger.Decision{}, false
+		r, err := wanted(ctx)
+		if r == nil || err != nil {
+			return nil, err
+		}
+		return &operation{
+			patience: time.Now().Add(releasePatience),
+			apply: func(books *ledger.Ledger, releasing bool) effect {
+				decision = ledger.Decision{}
+				if full = isFull(books, unknownTo(books, []ledger.Reservation{*r})); full {
+					return postponed
+				}
+				if decision = amend(books, *r, forced); decision.Code == ledger.Admitted {
+					amendment, _ = books.Reservation(r.Key)
+					return changed
+				}
+				if decision.Code == ledger.Exceeded && releasing {
+					return postponed
+				}
+				return unconfirmed
+			},
+			committed: func() {
+				if decision.Code == ledger.Admitted {
+					s.inflight.add(consumer, amendment)
+				}
+			},
+		}, nil
+	})
+	switch {
+	case err != nil:
+		return ledger.Decision{}, err
+	case full:
+		return ledger.Decision{}, ErrBusy
+	default:
+		return decision, nil
+	}
+}
+
+func amend(books *ledger.Ledger, r ledger.Reservation, forced bool) ledger.Decision {
+	if forced {
+		return books.AdoptAmendment(r)
+	}
+	return books.Amend(r)
+}
+
+// CheckAmendment answers what Amend would, if not forced, and changes nothing. r is what wanted
+// would return.
+func (s *Store) CheckAmendment(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) (ledger.Decision, error) {
+	var decision ledger.Decision
+	err := s.do(ctx, consumer, &operation{
+		patience: time.Now().Add(releasePatience),
+		apply: func(books *ledger.Ledger, releasing bool) effect {
+			decision = books.CheckAmendment(r)
+			if decision.Code == ledger.Exceeded && releasing {
+				return postponed
+			}
+			return unconfirmed
+		},
+	})
+	if err != nil {
+		return ledger.Decision{}, err
+	}
+	return decision, nil
+}
+
+// Exchange ends an amendment once the claim says what it holds from now on, see
+// [ledger.Ledger.Exchange]. It reports whether it did: if not, the amendment is not there any
+// more, or the books do not have what it replaces, which is for the auditor to put right.
+func (s *Store) Exchange(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, after []ledger.Charge) (bool, error) {
+	var done bool
+	err := s.do(ctx, consumer, &operation{
+		makesRoom: true, growsCapacity: true,
+		apply: func(books *ledger.Ledger, _ bool) effect {
+			if done = books.Exchange(key, 0, after); done {
+				return changed
+			}
+			return unconfirmed
+		},
+		committed: func() {
+			if done {
+				s.inflight.remove(consumer, key, 0)
+			}
+		},
+	})
+	return done && err == nil, err
+}
