@@ -1,0 +1,84 @@
+// Package rbac carries the roles that say what people, services and Bursar itself may do, as YAML
+// for kubectl and embedded for the server.
+package rbac
+
+import (
+	"embed"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// AggregateToOperator is the label, with the value "true", of ClusterRoles whose rules Bursar gets
+// too: those for the kinds that policies name.
+const AggregateToOperator = "quota.miloapis.com/aggregate-to-operator"
+
+//go:embed *.yaml
+var files embed.FS
+
+// ForUsers returns the ClusterRoles of people and services. The objects are the caller's own. An
+// error means that a file does not hold exactly one role without unknown fields, which is a mistake
+// in the build.
+func ForUsers() ([]*rbacv1.ClusterRole, error) {
+	return readAll[rbacv1.ClusterRole]("ClusterRole", "platform-admin", "quota-manager", "tenant-admin", "tenant-viewer", "owning-service", "break-glass")
+}
+
+// Operator is what Bursar itself may do.
+type Operator struct {
+	// Role and Kinds are for the whole cluster; the rules of Kinds come from administrators.
+	Role, Kinds *rbacv1.ClusterRole
+	// Install is needed where nobody else installs the CRDs and makes the system namespace.
+	Install *rbacv1.ClusterRole
+	// System is for the system namespace alone.
+	System *rbacv1.Role
+}
+
+// ForOperator returns the roles of Bursar itself, with that system namespace. The objects are the
+// caller's own. Errors are as those of [ForUsers].
+func ForOperator(systemNamespace string) (Operator, error) {
+	roles, err := readAll[rbacv1.ClusterRole]("ClusterRole", "operator", "operator-kinds", "operator-install")
+	if err != nil {
+		return Operator{}, err
+	}
+	system, err := readAll[rbacv1.Role]("Role", "operator-system")
+	if err != nil {
+		return Operator{}, err
+	}
+	system[0].Namespace = systemNamespace
+	return Operator{Role: roles[0], Kinds: roles[1], Install: roles[2], System: system[0]}, nil
+}
+
+func readAll[T any](kind string, names ...string) ([]*T, error) {
+	roles := make([]*T, 0, len(names))
+	for _, name := range names {
+		content, err := files.ReadFile(name + ".yaml")
+		if err != nil {
+			return nil, fmt.Errorf("read the embedded role %s: %w", name, err)
+		}
+		role, err := decode[T](kind, content)
+		if err != nil {
+			return nil, fmt.Errorf("decode the role %s: %w", name, err)
+		}
+		roles = append(roles, role)
+	}
+	return roles, nil
+}
+
+func decode[T any](kind string, content []byte) (*T, error) {
+	var header struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+	}
+	if err := yaml.Unmarshal(content, &header); err != nil {
+		return nil, err
+	}
+	if header.Kind != kind || header.APIVersion != rbacv1.SchemeGroupVersion.String() {
+		return nil, fmt.Errorf("it is a %s of %s", header.Kind, header.APIVersion)
+	}
+	role := new(T)
+	if err := yaml.UnmarshalStrict(content, role); err != nil {
+		return nil, err
+	}
+	return role, nil
+}
