@@ -18,8 +18,8 @@ const AggregateToOperator = "quota.miloapis.com/aggregate-to-operator"
 var files embed.FS
 
 // ForUsers returns the ClusterRoles of people and services. The objects are the caller's own. An
-// error means that a file does not hold exactly one role without unknown fields, which is a mistake
-// in the build.
+// error means that a file does not hold such a role without unknown fields, which is a mistake in the
+// build.
 func ForUsers() ([]*rbacv1.ClusterRole, error) {
 	return readAll[rbacv1.ClusterRole]("ClusterRole", "platform-admin", "quota-manager", "tenant-admin", "tenant-viewer", "owning-service", "break-glass")
 }
@@ -28,7 +28,7 @@ func ForUsers() ([]*rbacv1.ClusterRole, error) {
 type Operator struct {
 	// Role and Kinds are for the whole cluster; the rules of Kinds come from administrators.
 	Role, Kinds *rbacv1.ClusterRole
-	// Install is needed where nobody else installs the CRDs and makes the system namespace.
+	// Install is needed where nobody else installs the CRDs.
 	Install *rbacv1.ClusterRole
 	// System is for the system namespace alone.
 	System *rbacv1.Role

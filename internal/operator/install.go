@@ -71,11 +71,18 @@ func waitEstablished(ctx context.Context, client apiextensionsclient.Interface, 
 	})
 }
 
-// ensureNamespace creates a namespace unless it exists.
+// ensureNamespace creates a namespace unless it exists. It looks first, because the operator need
+// not be permitted to create namespaces where somebody else has made this one.
 func ensureNamespace(ctx context.Context, client kubernetes.Interface, name string) error {
-	_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create namespace %s: %w", name, err)
+	_, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make sure that namespace %s exists: %w", name, err)
 	}
 	return nil
 }

@@ -81,11 +81,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		o.OnServing(plane.AdminKubeconfigPath())
 	}
 	say("starting enforcement")
-	op, err := operator.New(operator.Options{
-		Config: plane.Config(), Username: controlplane.OperatorUser, InstallCRDs: true,
-		SystemNamespace: o.SystemNamespace, ConsumerNamespaces: o.ConsumerNamespaces,
-		AuditInterval: o.AuditInterval, Metrics: o.Metrics, Log: o.Log,
-	})
+	op, err := newOperator(plane, o)
 	if err == nil {
 		go func() { s.operatorDone <- op.Run(ctx) }()
 		ready.set(op)
@@ -98,6 +94,18 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	say("ready, the admin kubeconfig is %s", plane.AdminKubeconfigPath())
 	return s, nil
+}
+
+// newOperator installs what a cluster's administrators install beside the operator, and makes it.
+func newOperator(plane *controlplane.ControlPlane, o Options) (*operator.Operator, error) {
+	if err := installRoles(plane.Config()); err != nil {
+		return nil, err
+	}
+	return operator.New(operator.Options{
+		Config: plane.Config(), Username: controlplane.OperatorUser, InstallCRDs: true,
+		SystemNamespace: o.SystemNamespace, ConsumerNamespaces: o.ConsumerNamespaces,
+		AuditInterval: o.AuditInterval, Metrics: o.Metrics, Log: o.Log,
+	})
 }
 
 // waitReady waits until the server says so itself, in the way that its users ask.

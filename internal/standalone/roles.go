@@ -1,0 +1,53 @@
+package standalone
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/component-helpers/auth/rbac/reconciliation"
+
+	"github.com/bursar/bursar/deploy/rbac"
+)
+
+// roleTimeout bounds a request about a role: the server is our own and serves already.
+const roleTimeout = 30 * time.Second
+
+// installRoles creates the roles of people and services, or brings them up to date. What somebody
+// added to one is taken out again, as Kubernetes does not with its own roles: a role means what the
+// documentation says. One with the annotation rbac.authorization.kubernetes.io/autoupdate: "false"
+// stays as it is, and labels and annotations of others stay too.
+//
+// On a cluster this is not the operator's business but that of whoever installs it: to create a role,
+// the operator would need every permission that is in it, or the one to escalate, which is all.
+// The server's own operator is a member of system:masters and needs no role.
+func installRoles(config *rest.Config) error {
+	config = rest.CopyConfig(config)
+	config.Timeout = roleTimeout
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client for the API server: %w", err)
+	}
+	roles, err := rbac.ForUsers()
+	if err != nil {
+		return fmt.Errorf("read the roles: %w", err)
+	}
+	for _, role := range roles {
+		reconcile := reconciliation.ReconcileRoleOptions{
+			Role:                   reconciliation.ClusterRoleRuleOwner{ClusterRole: role},
+			Confirm:                true,
+			RemoveExtraPermissions: true,
+			Client:                 reconciliation.ClusterRoleModifier{Client: client.RbacV1().ClusterRoles()},
+		}
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			_, err := reconcile.Run()
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("install ClusterRole %s: %w", role.Name, err)
+		}
+	}
+	return nil
+}
