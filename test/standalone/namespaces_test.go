@@ -122,7 +122,10 @@ func start(t *testing.T, o standalone.Options) client.Client {
 	ctrl.SetLogger(logr.Discard())
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	ctx, cancel := context.WithCancel(context.Background())
-	o.DataDir, o.Listen, o.Log = t.TempDir(), "127.0.0.1:0", logr.Discard()
+	if o.DataDir == "" {
+		o.DataDir = t.TempDir()
+	}
+	o.Listen, o.Log = "127.0.0.1:0", logr.Discard()
 	server, err := standalone.Start(ctx, o)
 	if err != nil {
 		cancel()
