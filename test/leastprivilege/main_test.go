@@ -1,0 +1,192 @@
+package leastprivilege
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/deploy/rbac"
+	"github.com/bursar/bursar/internal/controlplane"
+	"github.com/bursar/bursar/internal/operator"
+)
+
+const (
+	system  = operator.DefaultSystemNamespace
+	account = "bursar"
+	user    = "system:serviceaccount:" + system + ":" + account
+)
+
+// scene is a control plane without an operator, as its administrator sees it.
+type scene struct {
+	*testing.T
+	client.Client
+	config *rest.Config
+	token  string
+}
+
+// newScene starts a control plane with a ServiceAccount for the operator, that may do nothing yet.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	ctx, cancel := context.WithCancel(context.Background())
+	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = plane.Wait() // how it ends is not what is tested
+	})
+	s := &scene{T: t}
+	if s.config, err = clientcmd.BuildConfigFromFlags("", plane.AdminKubeconfigPath()); err != nil {
+		t.Fatal(err)
+	}
+	types := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(types), apiextensionsv1.AddToScheme(types), quotav1alpha1.AddToScheme(types)); err != nil {
+		t.Fatal(err)
+	}
+	s.config.QPS = -1
+	if s.Client, err = client.New(s.config, client.Options{Scheme: types}); err != nil {
+		t.Fatal(err)
+	}
+	object := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account, Namespace: system}}
+	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}}, object)
+	request := &authenticationv1.TokenRequest{}
+	if err := s.SubResource("token").Create(t.Context(), object, request); err != nil {
+		t.Fatal(err)
+	}
+	s.token = request.Status.Token
+	return s
+}
+
+// permit installs the operator's roles and binds them as a cluster's administrator would.
+func (s *scene) permit(roles rbac.Operator) {
+	s.Helper()
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: system, Name: account}}
+	for _, role := range []*rbacv1.ClusterRole{roles.Role, roles.Kinds} {
+		s.create(role, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Subjects: subjects,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		})
+	}
+	s.create(roles.System, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: roles.System.Name, Namespace: system}, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: roles.System.Name},
+	})
+	s.waitMay(authorizationv1.ResourceAttributes{Verb: "list", Group: quotav1alpha1.GroupName, Resource: "resourceclaims"})
+	s.waitMay(authorizationv1.ResourceAttributes{Verb: "create", Resource: "configmaps", Namespace: system})
+}
+
+// permitInstall lets the operator install its CRDs, until the returned function is called.
+func (s *scene) permitInstall(roles rbac.Operator) (revoke func()) {
+	s.Helper()
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: roles.Install.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: system, Name: account}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: roles.Install.Name},
+	}
+	s.create(roles.Install, binding)
+	s.waitMay(authorizationv1.ResourceAttributes{Verb: "create", Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"})
+	return func() {
+		if err := s.Delete(s.Context(), binding); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+// waitMay waits until the API server has seen what permits the operator something.
+func (s *scene) waitMay(attributes authorizationv1.ResourceAttributes) {
+	s.Helper()
+	s.eventually(func() error {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user,
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + system, "system:authenticated"}, ResourceAttributes: &attributes}}
+		if err := s.Create(s.Context(), review); err != nil {
+			return err
+		}
+		if !review.Status.Allowed {
+			return fmt.Errorf("the operator may not %s %s", attributes.Verb, attributes.Resource)
+		}
+		return nil
+	})
+}
+
+// run runs the operator until the returned function is called, and returns once it enforces quota.
+func (s *scene) run(asked *requests, installCRDs bool) (stop func()) {
+	s.Helper()
+	config := rest.AnonymousClientConfig(s.config)
+	config.BearerToken, config.QPS = s.token, -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return recorder{asked, next}
+	})
+	o, err := operator.New(operator.Options{
+		Config: config, Username: user, InstallCRDs: installCRDs, AuditInterval: time.Second, Log: logr.Discard(),
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(s.Context())
+	done := make(chan error, 1)
+	go func() { done <- o.Run(ctx) }()
+	s.eventually(func() error {
+		select {
+		case err := <-done:
+			s.Fatalf("the operator ended: %v; it was forbidden: %q", err, asked.refusals())
+		default:
+		}
+		if refusals := asked.refusals(); len(refusals) > 0 {
+			s.Fatalf("the operator was forbidden: %q", refusals)
+		}
+		return o.Ready()
+	})
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.Errorf("the operator ended: %v", err)
+		}
+	}
+}
+
+func (s *scene) create(objects ...client.Object) {
+	s.Helper()
+	for _, object := range objects {
+		if err := s.Create(s.Context(), object); err != nil {
+			s.Fatalf("create %T %s: %v", object, object.GetName(), err)
+		}
+	}
+}
+
+// eventually waits until check returns nil.
+func (s *scene) eventually(check func() error) {
+	s.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(s.Context(), 20*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		s.Fatal(last)
+	}
+}

@@ -1,0 +1,312 @@
+package leastprivilege
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/deploy/rbac"
+	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/test/platform"
+)
+
+const (
+	resourceType = "platform.example.com/maps"
+	tenant       = "tenant"
+	books        = "tenant-claims"
+)
+
+var acme = platform.Consumer("acme")
+
+// notAsked is what the roles permit and this test does not make the operator ask for, with the
+// reason why it is needed all the same. Everything else that they permit has to be asked for.
+var notAsked = map[string]string{
+	"get secrets":   kubeconfigs,
+	"list secrets":  kubeconfigs,
+	"watch secrets": kubeconfigs,
+
+	"list grantcreationpolicies":          grantPolicies,
+	"watch grantcreationpolicies":         grantPolicies,
+	"update grantcreationpolicies/status": grantPolicies,
+	"get resourcegrants":                  grantPolicies,
+	"create resourcegrants":               grantPolicies,
+	"update resourcegrants":               grantPolicies,
+	"delete resourcegrants":               grantPolicies,
+
+	"list effectiveresourcegrants":          tenantView,
+	"watch effectiveresourcegrants":         tenantView,
+	"create effectiveresourcegrants":        tenantView,
+	"update effectiveresourcegrants":        tenantView,
+	"delete effectiveresourcegrants":        tenantView,
+	"update effectiveresourcegrants/status": tenantView,
+}
+
+const (
+	kubeconfigs   = "a GrantCreationPolicy may create grants in another control plane, and here is none"
+	grantPolicies = "here is no GrantCreationPolicy"
+	tenantView    = "the part that keeps the tenant's view is not exercised here"
+)
+
+// TestOperatorWithItsRoleAlone runs the operator as a cluster would, with the roles that are made for
+// it and a role for the one kind that policies name here. It does all that it has to do, nothing is
+// ever forbidden to it, and nothing is permitted to it that it does not ask for.
+func TestOperatorWithItsRoleAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts a server")
+	}
+	s := newScene(t)
+	roles, err := rbac.ForOperator(system)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.permit(roles)
+	s.permitKinds()
+	var asked requests
+
+	revoke := s.permitInstall(roles)
+	s.run(&asked, true)()
+	s.outdateDefinition()
+	s.run(&asked, true)()
+	revoke()
+
+	// From here on it is as where somebody else installs the CRDs.
+	stop := s.run(&asked, false)
+	s.exercise()
+	stop()
+
+	for _, refusal := range asked.refusals() {
+		t.Errorf("the operator was forbidden %s", refusal)
+	}
+	for _, rules := range [][]rbacv1.PolicyRule{roles.Role.Rules, roles.Install.Rules, roles.System.Rules} {
+		wantAsked(t, &asked, rules)
+	}
+}
+
+// permitKinds lets Bursar follow ConfigMaps, in the way that its documentation says.
+func (s *scene) permitKinds() {
+	s.create(&rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "bursar-follows-configmaps", Labels: map[string]string{rbac.AggregateToOperator: "true"}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}}},
+	})
+	s.waitMay(authorizationv1.ResourceAttributes{Verb: "watch", Resource: "configmaps"})
+}
+
+// outdateDefinition makes one of Bursar's definitions that of another release.
+func (s *scene) outdateDefinition() {
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	if err := s.Get(s.Context(), client.ObjectKey{Name: "resourcegrants." + quotav1alpha1.GroupName}, definition); err != nil {
+		s.Fatal(err)
+	}
+	definition.Spec.Versions[0].AdditionalPrinterColumns = nil
+	if err := s.Update(s.Context(), definition); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// exercise makes the operator do everything that it does.
+func (s *scene) exercise() {
+	if err := platform.Install(s.Context(), s); err != nil {
+		s.Fatal(err)
+	}
+	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: books}},
+		registration(), grant(3), policy("beside", tenant), policy("elsewhere", books))
+	for _, name := range []string{"beside", "elsewhere"} {
+		s.waitReady(name)
+	}
+
+	s.create(configMap("a")) // two claims: one beside it, one in another namespace
+	s.wantAllocated(2)
+	if err := s.Create(s.Context(), configMap("b")); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
+		s.Fatalf("got %v, want it to be refused for lack of quota", err)
+	}
+	direct := &quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "direct", Namespace: tenant}, Spec: quotav1alpha1.ResourceClaimSpec{
+		ConsumerRef: acme, ResourceRef: quotav1alpha1.UnversionedObjectReference{Kind: "ConfigMap", Name: "direct", Namespace: tenant},
+		Requests: []quotav1alpha1.ResourceRequest{{ResourceType: resourceType, Amount: 1}},
+	}}
+	s.create(direct)
+	s.wantAllocated(3)
+	if err := errors.Join(s.Delete(s.Context(), direct), s.Delete(s.Context(), configMap("a"))); err != nil {
+		s.Fatal(err)
+	}
+	s.wantAllocated(0)
+	s.create(configMap("b"))
+	s.wantAllocated(2)
+
+	s.repair()
+	s.restore()
+}
+
+// repair alters the books twice: the auditor reports the first time by an event, and the second
+// time by the same one.
+func (s *scene) repair() {
+	bursar := s.asBursar()
+	for n := range 2 {
+		ledger := &quotav1alpha1.ConsumerLedger{}
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			if err := bursar.Get(s.Context(), client.ObjectKey{Name: naming.Ledger(acme)}, ledger); err != nil {
+				return err
+			}
+			ledger.Spec.Used[0].Amount++
+			return bursar.Update(s.Context(), ledger)
+		})
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.eventually(func() error {
+			var list eventsv1.EventList
+			if err := s.List(s.Context(), &list); err != nil {
+				return err
+			}
+			for i := range list.Items {
+				event := &list.Items[i]
+				if event.Regarding.Name == ledger.Name && (n == 0 || event.Series != nil) {
+					return nil
+				}
+			}
+			return fmt.Errorf("the drift was not reported %d times", n+1)
+		})
+		s.wantAllocated(2)
+	}
+}
+
+// restore deletes what Bursar makes anew.
+func (s *scene) restore() {
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "bursar"}}
+	bucket := &quotav1alpha1.AllowanceBucket{ObjectMeta: metav1.ObjectMeta{Name: naming.Bucket(acme, resourceType), Namespace: system}}
+	for _, object := range []client.Object{configuration, bucket} {
+		if err := s.Delete(s.Context(), object); err != nil {
+			s.Fatal(err)
+		}
+		s.eventually(func() error { return s.Get(s.Context(), client.ObjectKeyFromObject(object), object) })
+	}
+	s.wantAllocated(2)
+}
+
+// asBursar talks to the server as the operator's own user, to whom everything is permitted.
+func (s *scene) asBursar() client.Client {
+	config := rest.CopyConfig(s.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters"}}
+	bursar, err := client.New(config, client.Options{Scheme: s.Scheme(), Mapper: s.RESTMapper()})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return bursar
+}
+
+func (s *scene) waitReady(name string) {
+	s.Helper()
+	s.eventually(func() error {
+		policy := &quotav1alpha1.ClaimCreationPolicy{}
+		if err := s.Get(s.Context(), client.ObjectKey{Name: name}, policy); err != nil {
+			return err
+		}
+		if !apimeta.IsStatusConditionTrue(policy.Status.Conditions, quotav1alpha1.ConditionReady) {
+			return fmt.Errorf("policy %s is not ready: %+v", name, policy.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+// wantAllocated waits until the bucket shows that much in use.
+func (s *scene) wantAllocated(want int64) {
+	s.Helper()
+	s.eventually(func() error {
+		bucket := &quotav1alpha1.AllowanceBucket{}
+		if err := s.Get(s.Context(), client.ObjectKey{Name: naming.Bucket(acme, resourceType), Namespace: system}, bucket); err != nil {
+			return err
+		}
+		if bucket.Status.Allocated != want || int64(bucket.Status.ClaimCount) != want {
+			return fmt.Errorf("%d are allocated by %d claims, want %d each", bucket.Status.Allocated, bucket.Status.ClaimCount, want)
+		}
+		return nil
+	})
+}
+
+// wantAsked checks that everything that rules permit was asked for.
+func wantAsked(t *testing.T, asked *requests, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	for _, rule := range rules {
+		names := rule.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					if notAsked[verb+" "+resource] == "" && !askedFor(asked, group, resource, verb, names) {
+						t.Errorf("the operator may %s %s of group %q, names %q, and does not", verb, resource, group, rule.ResourceNames)
+					}
+				}
+			}
+		}
+	}
+}
+
+// askedFor tells whether a request was made for one of the names. Whoever watches also lists where
+// the API server cannot send what there is as part of the watch.
+func askedFor(asked *requests, group, resource, verb string, names []string) bool {
+	for _, name := range names {
+		if asked.have(group, resource, verb, name) || verb == "list" && asked.have(group, resource, "watch", name) {
+			return true
+		}
+	}
+	return false
+}
+
+func registration() *quotav1alpha1.ResourceRegistration {
+	return &quotav1alpha1.ResourceRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: "maps"},
+		Spec: quotav1alpha1.ResourceRegistrationSpec{
+			ResourceType: resourceType, Type: quotav1alpha1.RegistrationTypeEntity, ConsumerTypeRef: platform.ConsumerType(),
+			BaseUnit: "map", DisplayUnit: "map", UnitConversionFactor: 1,
+			ClaimingResources: []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}},
+		},
+	}
+}
+
+func grant(amount int64) *quotav1alpha1.ResourceGrant {
+	return &quotav1alpha1.ResourceGrant{
+		ObjectMeta: metav1.ObjectMeta{Name: "base", Namespace: tenant},
+		Spec: quotav1alpha1.ResourceGrantSpec{ConsumerRef: acme, Allowances: []quotav1alpha1.Allowance{{
+			ResourceType: resourceType, Buckets: []quotav1alpha1.Bucket{{Amount: amount}},
+		}}},
+	}
+}
+
+// policy charges acme for each ConfigMap of the tenant, with claims in that namespace.
+func policy(name, claims string) *quotav1alpha1.ClaimCreationPolicy {
+	return &quotav1alpha1.ClaimCreationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: quotav1alpha1.ClaimCreationPolicySpec{
+			Trigger: quotav1alpha1.ClaimTrigger{
+				Resource:   quotav1alpha1.ClaimTriggerResource{APIVersion: "v1", Kind: "ConfigMap"},
+				Conditions: []quotav1alpha1.ConditionExpression{{Expression: fmt.Sprintf("trigger.metadata.namespace == %q", tenant)}},
+			},
+			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
+				Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: name + "-{{.trigger.metadata.name}}", Namespace: claims},
+				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
+					ConsumerRef: acme, Requests: []quotav1alpha1.ResourceRequestTemplate{{ResourceType: resourceType, Amount: 1}},
+				},
+			}},
+		},
+	}
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: tenant}}
+}
