@@ -46,6 +46,7 @@ type Claim struct {
 	// ObjectUID is the UID of the object that a policy's claim pays for; empty for claims that
 	// were created directly.
 	ObjectUID types.UID
+	policy    unique.Handle[string]
 	// Object names the object that the claim's resourceRef points to.
 	Object   types.NamespacedName
 	requests unique.Handle[requestsKey]
@@ -56,6 +57,10 @@ func (c *Claim) Consumer() quotav1alpha1.ConsumerRef { return c.consumer.Value()
 
 // Kind is the kind of the object that the claim's resourceRef points to.
 func (c *Claim) Kind() schema.GroupKind { return c.kind.Value() }
+
+// Policy is the label value of the policy that made the claim; empty for claims that were created
+// directly.
+func (c *Claim) Policy() string { return c.policy.Value() }
 
 // FromPolicy tells whether Bursar made the claim for an object, rather than a person or a
 // service directly.
@@ -75,8 +80,10 @@ func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 		kind:           unique.Make(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}),
 		Object:         types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name},
 		requests:       internRequests(claim.Spec.Requests),
+		policy:         unique.Make(""),
 	}
 	if IsFromPolicy(claim) {
+		c.policy = unique.Make(claim.Labels[quotav1alpha1.LabelPolicy])
 		c.ObjectUID = types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
 	}
 	return c

@@ -28,6 +28,9 @@ type Outline struct {
 	Object types.NamespacedName
 	// Labels and Annotations are those of the policy's template.
 	Labels, Annotations map[string]string
+	// Base is, for what is reserved because an object is about to change, the resource version that
+	// the change is made to.
+	Base string
 }
 
 // storedOutline is an outline as JSON. Names are written as namespace/name.
@@ -38,13 +41,14 @@ type storedOutline struct {
 	Object      string            `json:"object"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
+	Base        string            `json:"base,omitempty"`
 }
 
 // Encode writes the outline as JSON.
 func (o Outline) Encode() string {
 	encoded, err := json.Marshal(storedOutline{
 		Claim: o.Claim.String(), APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Object: o.Object.String(),
-		Labels: o.Labels, Annotations: o.Annotations,
+		Labels: o.Labels, Annotations: o.Annotations, Base: o.Base,
 	})
 	if err != nil {
 		panic(err) // strings always encode
@@ -64,7 +68,7 @@ func OutlineOf(encoded string) (Outline, error) {
 	}
 	return Outline{
 		Claim: nameOf(stored.Claim), Kind: version.WithKind(stored.Kind), Object: nameOf(stored.Object),
-		Labels: stored.Labels, Annotations: stored.Annotations,
+		Labels: stored.Labels, Annotations: stored.Annotations, Base: stored.Base,
 	}, nil
 }
 
@@ -92,7 +96,7 @@ func FromReservation(reservation ledgerstore.Pending) (*quotav1alpha1.ResourceCl
 			ResourceRef: quotav1alpha1.UnversionedObjectReference{
 				APIGroup: outline.Kind.Group, Kind: outline.Kind.Kind, Name: outline.Object.Name, Namespace: outline.Object.Namespace,
 			},
-			Requests: requestsOf(reservation.Charges),
+			Requests: RequestsOf(reservation.Charges),
 		},
 	}
 	mark(claim, origin{
@@ -107,8 +111,8 @@ func FromReservation(reservation ledgerstore.Pending) (*quotav1alpha1.ResourceCl
 	return claim, nil
 }
 
-// requestsOf undoes what Charges does.
-func requestsOf(charges []ledger.Charge) []quotav1alpha1.ResourceRequest {
+// RequestsOf undoes what Charges does.
+func RequestsOf(charges []ledger.Charge) []quotav1alpha1.ResourceRequest {
 	requests := make([]quotav1alpha1.ResourceRequest, 0, len(charges))
 	for _, charge := range charges {
 		requests = append(requests, quotav1alpha1.ResourceRequest{

@@ -6,10 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -138,6 +140,35 @@ func (c *Client) Delete(ctx context.Context, name types.NamespacedName, uid type
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
 }
 
+// Amend makes a claim request something else, and has its status say so: status completes it. What
+// is the case already is not written again.
+func (c *Client) Amend(ctx context.Context, claim *quotav1alpha1.ResourceClaim, requests []quotav1alpha1.ResourceRequest, status func(*quotav1alpha1.ResourceClaim)) error {
+	amended := claim.DeepCopy()
+	if !equality.Semantic.DeepEqual(amended.Spec.Requests, requests) {
+		patch := map[string]any{"spec": map[string]any{"requests": requests}}
+		raw, err := c.patch(ctx, claim, patch, nil)
+		if err != nil {
+			return err
+		}
+		var stored metav1.PartialObjectMetadata
+		if err := json.Unmarshal(raw, &stored); err != nil {
+			return fmt.Errorf("decode the metadata of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		}
+		amended.Spec.Requests, amended.ResourceVersion, amended.Generation = requests, stored.ResourceVersion, stored.Generation
+	}
+	before := amended.Status.DeepCopy()
+	if status(amended); equality.Semantic.DeepEqual(*before, amended.Status) {
+		return nil
+	}
+	return c.UpdateStatus(ctx, amended)
+}
+
+// Supersede marks a claim as one that goes although its object exists.
+func (c *Client) Supersede(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
+	_, err := c.patch(ctx, claim, map[string]any{}, map[string]any{"annotations": map[string]any{quotav1alpha1.AnnotationSuperseded: "true"}})
+	return err
+}
+
 // AddFinalizer puts Bursar's finalizer on a claim that lacks it.
 func (c *Client) AddFinalizer(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
 	return c.setFinalizers(ctx, claim, append(slices.Clone(claim.Finalizers), quotav1alpha1.FinalizerQuotaRelease))
@@ -151,14 +182,20 @@ func (c *Client) RemoveFinalizer(ctx context.Context, claim *quotav1alpha1.Resou
 }
 
 func (c *Client) setFinalizers(ctx context.Context, claim *quotav1alpha1.ResourceClaim, finalizers []string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":             claim.UID,
-		"resourceVersion": claim.ResourceVersion,
-		"finalizers":      finalizers,
-	}})
+	_, err := c.patch(ctx, claim, map[string]any{}, map[string]any{"finalizers": finalizers})
+	return err
+}
+
+// patch changes a claim, with its metadata, if it has not changed since it was read. It returns
+// the metadata as stored.
+func (c *Client) patch(ctx context.Context, claim *quotav1alpha1.ResourceClaim, change, metadata map[string]any) ([]byte, error) {
+	meta := map[string]any{"uid": claim.UID, "resourceVersion": claim.ResourceVersion}
+	maps.Copy(meta, metadata)
+	change["metadata"] = meta
+	patch, err := json.Marshal(change)
 	if err != nil {
-		return fmt.Errorf("encode a patch for claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		return nil, fmt.Errorf("encode a patch for claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	return c.rest.Patch(types.MergePatchType).Namespace(claim.Namespace).Resource(resource).Name(claim.Name).
-		Body(patch).Do(ctx).Error()
+		SetHeader("Accept", onlyMetadata).Body(patch).Do(ctx).Raw()
 }

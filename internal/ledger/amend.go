@@ -9,7 +9,7 @@ import "slices"
 //
 // If the key is in the books already, that amendment goes on with what it replaces: it comes to
 // hold enough for r.Charges too, keeps what it held, takes the claim payload of r, and gets a new
-// sequence.
+// sequence. Where nothing is replaced, Amend does the same for a reservation.
 func (l *Ledger) Amend(r Reservation) Decision { return l.amend(r, l.try) }
 
 // AdoptAmendment is Amend regardless of the limits. It never decides Exceeded.
@@ -63,18 +63,12 @@ func (l *Ledger) tryAmending(t *trial, r *Reservation, decide func(*trial, []Cha
 // screenAmendment answers what needs no decision. Admitted means that one is needed.
 func (l *Ledger) screenAmendment(r *Reservation, before Reservation, known bool) Code {
 	switch {
-	case !validKey(r.Key), known && !before.amends():
+	case !validKey(r.Key), known && before.amends() != r.amends():
 		return KeyInvalid
 	case len(r.Claim) > ClaimBytesMax:
 		return ClaimTooLong
 	}
-	if code := flawUnlessEmpty(r.Charges); code != 0 {
-		return code
-	}
-	if known {
-		return Admitted
-	}
-	if code := flawOf(r.Replaces); code != Admitted {
+	if code := r.flaw(); code != Admitted || known {
 		return code
 	}
 	if !l.holds(r.Replaces) {

@@ -209,7 +209,9 @@ func (p *pair) adopt(r ledger.Reservation) bool {
 // pickAmendment is one of what is likely to be settled.
 func (p *pair) pickAmendment(s source, huge bool) ledger.Reservation {
 	r := pickReservation(s, huge)
-	r.Replaces = p.pickHeld(s, huge)
+	if s.choose("replaces", 4) > 0 {
+		r.Replaces = p.pickHeld(s, huge)
+	}
 	return r
 }
 

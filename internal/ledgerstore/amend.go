@@ -14,9 +14,12 @@ import (
 //
 // wanted reads from the API server, not from a cache, what the claim holds, and returns nil if
 // there is nothing to change any more; then nothing happens and the decision has no code. It is
-// called again whenever another process may have acted in between. The caller holds the lock of
-// the claim's object, see [Store.LockObject].
-func (s *Store) Amend(ctx context.Context, consumer quotav1alpha1.ConsumerRef, forced bool, wanted func(context.Context) (*ledger.Reservation, error)) (ledger.Decision, error) {
+// called again whenever another process may have acted in between. If an amendment is under way,
+// payload makes one claim payload of that and of the new one. The caller holds the lock of the
+// claim's object, see [Store.LockObject].
+//
+// Where nothing is replaced, it is a reservation that is made, or extended, in the same way.
+func (s *Store) Amend(ctx context.Context, consumer quotav1alpha1.ConsumerRef, forced bool, payload func(before, after string) string, wanted func(context.Context) (*ledger.Reservation, error)) (ledger.Decision, error) {
 	var decision ledger.Decision
 	var amendment ledger.Reservation
 	var full bool
@@ -33,7 +36,11 @@ func (s *Store) Amend(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f
 				if full = isFull(books, unknownTo(books, []ledger.Reservation{*r})); full {
 					return postponed
 				}
-				if decision = amend(books, *r, forced); decision.Code == ledger.Admitted {
+				amending := *r
+				if before, known := books.Reservation(r.Key); known {
+					amending.Claim = payload(before.Claim, r.Claim)
+				}
+				if decision = amend(books, amending, forced); decision.Code == ledger.Admitted {
 					amendment, _ = books.Reservation(r.Key)
 					return changed
 				}

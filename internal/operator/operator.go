@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,6 +26,7 @@ import (
 	"github.com/bursar/bursar/internal/kinds"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/namespaces"
+	"github.com/bursar/bursar/internal/plan"
 	"github.com/bursar/bursar/internal/protected"
 )
 
@@ -121,6 +123,8 @@ type models struct {
 	objects    *protected.Objects
 	kinds      *kinds.Kinds
 	namespaces *namespaces.Namespaces
+	planner    *plan.Planner
+	dynamic    dynamic.Interface
 	manager    ctrl.Manager
 }
 
@@ -144,15 +148,23 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the controller manager: %w", err)
 	}
+	objects, err := dynamic.NewForConfigAndClient(o.options.Config, o.httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("make a dynamic client: %w", err)
+	}
 	served := kinds.New(o.client.Discovery(), o.extensions)
+	declared := catalog.New()
+	known := &namespaces.Namespaces{Cached: manager.GetClient(), Live: manager.GetAPIReader()}
 	return &models{
 		store:      ledgerstore.New(ctx, storage),
-		catalog:    catalog.New(),
+		catalog:    declared,
 		claims:     claimcache.New(),
 		client:     client,
 		objects:    protected.New(o.metadata, served),
 		kinds:      served,
-		namespaces: &namespaces.Namespaces{Cached: manager.GetClient(), Live: manager.GetAPIReader()},
+		namespaces: known,
+		planner:    &plan.Planner{Catalog: declared, Namespaces: known, SystemNamespace: o.options.SystemNamespace},
+		dynamic:    objects,
 		manager:    manager,
 	}, nil
 }

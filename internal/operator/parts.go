@@ -67,9 +67,17 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		consumers:            make(chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef]),
 	}
 	log, system := o.options.Log, o.options.SystemNamespace
+	p.lifecycle = &lifecycle.Controller{
+		Store: m.store, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
+		SystemNamespace: system, Planner: m.planner, Live: m.dynamic, Kinds: m.kinds, Log: log.WithName("lifecycle"),
+	}
 	p.enforcer = enforce.New(enforce.Parts{
-		Catalog: m.catalog, Store: m.store, Objects: m.objects,
-		Namespaces: m.namespaces, SystemNamespace: system, Ready: p.loaded,
+		Catalog: m.catalog, Planner: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
+		Events: m.manager.GetEventRecorder("bursar"),
+		Updates: enforce.Updates{
+			Claims: m.claims, Client: m.client, Kinds: m.kinds, Live: m.dynamic,
+			Expect: p.lifecycle.Expect,
+		},
 	})
 	m.objects.OnAppear(p.enforcer.Appeared)
 	if p.server, err = newWebhookServer(o.options.WebhookListener, p.routes(o), log.WithName("webhooks")); err != nil {
@@ -80,10 +88,6 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		Static:   validate.ValidatingWebhooks(p.server.clientConfig, o.options.Username, system),
 		Mutating: validate.MutatingWebhooks(p.server.clientConfig, o.options.Username),
 		Username: o.options.Username, SystemNamespace: system, OnSync: p.policiesChanged.notify, Log: log.WithName("webhooks"),
-	}
-	p.lifecycle = &lifecycle.Controller{
-		Store: m.store, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
-		SystemNamespace: system, Log: log.WithName("lifecycle"),
 	}
 	p.claim = &claim.Controller{
 		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, ObjectLives: p.objectLives, Log: log.WithName("claim"),

@@ -179,3 +179,28 @@ func SameCharges(a, b []ledger.Charge) bool {
 	}
 	return true
 }
+
+// Covers tells whether a claim charges at least what another does, and the same consumer. Either
+// may be nil, for nothing.
+func (c *Claim) Covers(other *Claim) bool {
+	if other == nil {
+		return true
+	}
+	if c == nil || c.Consumer != other.Consumer {
+		return false
+	}
+	type row struct {
+		resourceType string
+		dimensions   ledger.Dimensions
+	}
+	amounts := make(map[row]ledger.Amount, len(c.Charges))
+	for _, charge := range c.Charges {
+		amounts[row{charge.ResourceType, charge.Dimensions}] = charge.Amount
+	}
+	for _, charge := range other.Charges {
+		if amounts[row{charge.ResourceType, charge.Dimensions}] < charge.Amount {
+			return false
+		}
+	}
+	return true
+}

@@ -67,6 +67,7 @@ var reservedKeys = sets.New(
 	quotav1alpha1.AnnotationResourceName,
 	quotav1alpha1.AnnotationResourceUID,
 	quotav1alpha1.AnnotationReservation,
+	quotav1alpha1.AnnotationSuperseded,
 )
 
 // Compile checks what can be checked of a policy without knowing objects or registrations. It

@@ -24,7 +24,7 @@ type kind struct {
 
 	mu     sync.RWMutex
 	byName map[types.NamespacedName]types.UID
-	uids   map[types.UID]struct{}
+	uids   map[types.UID]types.NamespacedName
 }
 
 var _ cache.TransformingStore = (*kind)(nil)
@@ -44,7 +44,7 @@ func (o *Objects) start(ctx context.Context, groupKind schema.GroupKind, resourc
 		stop:      cancel,
 		synced:    make(chan struct{}),
 		byName:    map[types.NamespacedName]types.UID{},
-		uids:      map[types.UID]struct{}{},
+		uids:      map[types.UID]types.NamespacedName{},
 	}
 	client := o.client.Resource(resource)
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -67,6 +67,13 @@ func (k *kind) uidOf(name types.NamespacedName) (types.UID, bool) {
 	defer k.mu.RUnlock()
 	uid, ok := k.byName[name]
 	return uid, ok
+}
+
+func (k *kind) nameOf(uid types.UID) (types.NamespacedName, bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	name, ok := k.uids[uid]
+	return name, ok
 }
 
 func (k *kind) presence(uid types.UID) Presence {
@@ -110,6 +117,7 @@ func (k *kind) put(obj any) error {
 	}
 	before := k.swap(object.NamespacedName, object.uid)
 	if before == object.uid {
+		tell(k.owner.modified, k.groupKind, object.uid)
 		return nil
 	}
 	if before != "" {
@@ -174,7 +182,7 @@ func (k *kind) swap(name types.NamespacedName, uid types.UID) (before types.UID)
 	delete(k.byName, name)
 	if uid != "" {
 		k.byName[name] = uid
-		k.uids[uid] = struct{}{}
+		k.uids[uid] = name
 	}
 	return before
 }

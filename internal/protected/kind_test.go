@@ -17,8 +17,9 @@ func newKind() (*kind, *news) {
 	told := &news{}
 	o := New(nil, nil)
 	o.OnAppear(func(_ schema.GroupKind, uid types.UID) { *told = append(*told, "+"+string(uid)) })
+	o.OnModify(func(_ schema.GroupKind, uid types.UID) { *told = append(*told, "~"+string(uid)) })
 	o.OnVanish(func(_ schema.GroupKind, uid types.UID) { *told = append(*told, "-"+string(uid)) })
-	return &kind{owner: o, synced: make(chan struct{}), byName: map[types.NamespacedName]types.UID{}, uids: map[types.UID]struct{}{}}, told
+	return &kind{owner: o, synced: make(chan struct{}), byName: map[types.NamespacedName]types.UID{}, uids: map[types.UID]types.NamespacedName{}}, told
 }
 
 func object(name string, uid types.UID) *metav1.PartialObjectMetadata {
@@ -34,16 +35,16 @@ func TestKindTellsWhatHappened(t *testing.T) {
 		"add and delete": {"the plain case", func(k *kind) []error {
 			return []error{k.Add(object("a", "1")), k.Delete(object("a", "1"))}
 		}, []string{"+1", "-1"}},
-		"update": {"a change to an object is no news", func(k *kind) []error {
+		"update": {"a change to an object is told", func(k *kind) []error {
 			return []error{k.Add(object("a", "1")), k.Update(object("a", "1"))}
-		}, []string{"+1"}},
+		}, []string{"+1", "~1"}},
 		"replaced under its name": {"a missed deletion shows in the UID", func(k *kind) []error {
 			return []error{k.Add(object("a", "1")), k.Update(object("a", "2"))}
 		}, []string{"+1", "-1", "+2"}},
 		"list": {"what a list lacks is gone", func(k *kind) []error {
 			return []error{k.Add(object("a", "1")), k.Add(object("b", "2")),
 				k.Replace([]any{object("b", "2"), object("c", "3")}, "")}
-		}, []string{"+1", "+2", "+3", "-1"}},
+		}, []string{"+1", "+2", "~2", "+3", "-1"}},
 		"reported gone": {"and its late deletion is no news", func(k *kind) []error {
 			errs := []error{k.Add(object("a", "1"))}
 			if k.drop(types.NamespacedName{Namespace: "n", Name: "a"}, "1") {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Handler is told of objects that appear and vanish. It must return quickly.
+// Handler is told of objects that appear, change and vanish. It must return quickly.
 type Handler func(kind schema.GroupKind, uid types.UID)
 
 // Objects follows the objects of any number of kinds. It is safe for concurrent use.
@@ -21,6 +21,7 @@ type Objects struct {
 	client   metadata.Interface
 	states   Kinds
 	appeared []Handler
+	modified []Handler
 	vanished []Handler
 
 	mu    sync.RWMutex
@@ -35,6 +36,9 @@ func New(client metadata.Interface, states Kinds) *Objects {
 // OnAppear registers f for objects that exist when their kind is first listed or are created
 // later. Register before the first call of Follow.
 func (o *Objects) OnAppear(f Handler) { o.appeared = append(o.appeared, f) }
+
+// OnModify registers f for objects that changed.
+func (o *Objects) OnModify(f Handler) { o.modified = append(o.modified, f) }
 
 // OnVanish registers f for objects that were seen and are gone. A UID never comes back.
 func (o *Objects) OnVanish(f Handler) { o.vanished = append(o.vanished, f) }
@@ -86,6 +90,15 @@ func (o *Objects) UIDOf(groupKind schema.GroupKind, name types.NamespacedName) (
 		return "", false
 	}
 	return k.uidOf(name)
+}
+
+// Name returns the name of an object that exists.
+func (o *Objects) Name(groupKind schema.GroupKind, uid types.UID) (types.NamespacedName, bool) {
+	k := o.kind(groupKind)
+	if k == nil {
+		return types.NamespacedName{}, false
+	}
+	return k.nameOf(uid)
 }
 
 // Presence is what is known about one object.

@@ -44,10 +44,18 @@ var notNameCharacters = regexp.MustCompile(`[^a-z0-9]+`)
 // newWorld makes a world with a registration, a namespace and nothing else.
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldFor(t, quotav1alpha1.ClaimingResource{Kind: "ConfigMap"})
+}
+
+// newWorldFor makes a world whose resource type may be claimed by objects of a kind.
+func newWorldFor(t *testing.T, claiming quotav1alpha1.ClaimingResource) *world {
+	t.Helper()
 	name := strings.Trim(notNameCharacters.ReplaceAllString(strings.ToLower(t.Name()), "-"), "-")
 	w := &world{T: t, ctx: t.Context(), name: name}
 	w.mustCreate(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	w.mustCreate(w.registration(w.resourceType()))
+	registration := w.registration(w.resourceType())
+	registration.Spec.ClaimingResources = []quotav1alpha1.ClaimingResource{claiming}
+	w.mustCreate(registration)
 	w.waitCondition(&quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: registrationName(w.resourceType())}},
 		quotav1alpha1.ConditionActive, metav1.ConditionTrue)
 	return w

@@ -38,6 +38,10 @@ const (
 	// AnnotationReservation is the sequence number, in the consumer's ledger, of the reservation
 	// that the claim was made from.
 	AnnotationReservation = GroupName + "/reservation"
+
+	// AnnotationSuperseded is "true" on a claim that Bursar takes away although its object exists,
+	// because the object now costs another consumer, or nothing.
+	AnnotationSuperseded = GroupName + "/superseded"
 )
 
 // CreatedByClaimCreation is the value of [AnnotationCreatedBy] on claims made by a policy.

@@ -34,13 +34,13 @@ type admission struct {
 }
 
 func (a *admitted) add(c *create) {
-	name := objectName{c.kind.GroupKind(), c.name}
+	name := objectName{c.Kind.GroupKind(), c.Name}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.byName == nil {
 		a.byName, a.byUID = map[objectName]types.UID{}, map[types.UID]admission{}
 	}
-	uid := c.uid // the timer must not keep the whole create
+	uid := c.UID // the timer must not keep the whole create
 	a.byName[name] = uid
 	a.byUID[uid] = admission{name, time.AfterFunc(admittedFor, func() { a.remove(uid) }), make(chan struct{})}
 }
@@ -92,15 +92,15 @@ func (h *Handler) Appeared(_ schema.GroupKind, uid types.UID) { h.admitted.remov
 // nameTaken tells whether the object cannot be created because its name is taken. Names that
 // may be taken are looked up; for all others the API server finds out when it stores the object.
 func (h *Handler) nameTaken(ctx context.Context, c *create) (bool, error) {
-	kind := c.kind.GroupKind()
-	seen, ok := h.Objects.UIDOf(kind, c.name)
-	pending := h.admitted.uidOf(objectName{kind, c.name})
-	if (!ok || seen == c.uid) && (pending == "" || pending == c.uid) {
+	kind := c.Kind.GroupKind()
+	seen, ok := h.Objects.UIDOf(kind, c.Name)
+	pending := h.admitted.uidOf(objectName{kind, c.Name})
+	if (!ok || seen == c.UID) && (pending == "" || pending == c.UID) {
 		return false, nil
 	}
-	exists, err := h.Objects.Exists(ctx, c.resource, c.name, "")
+	exists, err := h.Objects.Exists(ctx, c.resource, c.Name, "")
 	if err == nil && !exists && ok {
-		h.Objects.ReportGone(kind, c.name, seen)
+		h.Objects.ReportGone(kind, c.Name, seen)
 	}
 	return exists, err
 }

@@ -1,7 +1,11 @@
 // Package enforce is the validating webhook on the kinds that policies protect. For each
 // object that is about to be created it finds the policies that apply, renders their claims,
-// and reserves what they ask for in the consumers' ledgers. Only when every claim is reserved
-// may the object be created.
+// and reserves what they ask for in the consumers' ledgers. Only when every claim of a policy that
+// enforces is reserved may the object be created. Policies that do not enforce let the object pass,
+// charge it all the same, and say that it exceeds its quota.
+//
+// A change of an object that costs more by it is decided on the difference. What becomes less, and
+// what the claim says, follows when the change is seen (package lifecycle).
 //
 // The claims themselves are written after the object has appeared (package lifecycle): until
 // then the reservation holds everything that is needed to make the claim. So a create that
@@ -15,17 +19,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/plan"
 	"github.com/bursar/bursar/internal/protected"
 )
 
@@ -42,22 +43,16 @@ const (
 	timeoutDefault = 5 * time.Second
 )
 
-// Namespaces looks namespaces up.
-type Namespaces interface {
-	// Active tells whether a namespace exists and is not being deleted.
-	Active(ctx context.Context, name string) (bool, error)
-	// Object returns the metadata of a namespace as policies see it.
-	Object(ctx context.Context, name string) (map[string]any, error)
-}
-
 // Parts are what a handler works with.
 type Parts struct {
-	Catalog    *catalog.Catalog
-	Store      *ledgerstore.Store
-	Objects    *protected.Objects
-	Namespaces Namespaces
-	// SystemNamespace is where claims for cluster-scoped objects go unless their template says otherwise.
-	SystemNamespace string
+	Catalog *catalog.Catalog
+	Planner *plan.Planner
+	Store   *ledgerstore.Store
+	Objects *protected.Objects
+	// Updates is what reviews of updates need in addition.
+	Updates Updates
+	// Events receives what policies in the mode Audit have to say. Default: no events.
+	Events Events
 	// Ready is closed once everything that decisions depend on is loaded.
 	Ready <-chan struct{}
 }
@@ -66,6 +61,7 @@ type Parts struct {
 type Handler struct {
 	Parts
 	admitted admitted
+	reviewed recent
 	metrics  metrics
 }
 
@@ -106,43 +102,19 @@ func timeoutOf(r *http.Request) time.Duration {
 	return timeout
 }
 
-// answer decides one create.
+// answer decides one request.
 func (h *Handler) answer(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if err := h.waitReady(ctx); err != nil {
 		return undecided(err)
 	}
-	create, refusal := h.plan(ctx, request)
-	if refusal != nil {
-		return refusal
+	switch request.Operation {
+	case admissionv1.Create:
+		return h.create(ctx, request)
+	case admissionv1.Update:
+		return h.update(ctx, request)
+	default:
+		return refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "this webhook does not know the operation %q; correct the webhook configuration", request.Operation)
 	}
-	if create == nil {
-		return allowed()
-	}
-	if exists, err := h.nameTaken(ctx, create); err != nil {
-		return undecided(err)
-	} else if exists {
-		return alreadyExists(request, create.name.Name)
-	}
-	if request.DryRun != nil && *request.DryRun {
-		return h.check(ctx, create)
-	}
-	return h.admit(ctx, request, create)
-}
-
-// admit reserves for the object. If that is refused while an object that was admitted under the
-// same name has not been seen yet, that one may be gone already: once it was seen, its charge is
-// known to come back, and the answer may be another.
-func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
-	response := h.reserve(ctx, c)
-	if response.Allowed || !h.admitted.waitSeen(ctx, objectName{c.kind.GroupKind(), c.name}, recreatePatience) {
-		return response
-	}
-	if exists, err := h.nameTaken(ctx, c); err != nil {
-		return undecided(err)
-	} else if exists {
-		return alreadyExists(request, c.name.Name)
-	}
-	return h.reserve(ctx, c)
 }
 
 func (h *Handler) waitReady(ctx context.Context) error {
@@ -152,55 +124,4 @@ func (h *Handler) waitReady(ctx context.Context) error {
 	case <-ctx.Done():
 		return errors.New("the policies are still being loaded")
 	}
-}
-
-// create is one object that is about to be created, and the claims that policies make for it.
-type create struct {
-	kind     schema.GroupVersionKind
-	resource schema.GroupVersionResource
-	name     types.NamespacedName
-	uid      types.UID
-	claims   []*plannedClaim
-}
-
-// plan finds out which claims the object needs. It returns nil if it needs none.
-func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionRequest) (*create, *admissionv1.AdmissionResponse) {
-	kind := schema.GroupVersionKind(request.Kind)
-	policies := h.Catalog.Policies(kind)
-	if len(policies) == 0 {
-		return nil, nil
-	}
-	var object map[string]any
-	if err := utiljson.Unmarshal(request.Object.Raw, &object); err != nil {
-		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
-	}
-	input := inputOf(request, object)
-	if request.Namespace != "" && slices.ContainsFunc(policies, func(p *catalog.Policy) bool { return p.UsesNamespace() }) {
-		var err error
-		if input.NamespaceObject, err = h.Namespaces.Object(ctx, request.Namespace); err != nil {
-			return nil, undecided(err)
-		}
-	}
-	c := &create{
-		kind:     kind,
-		resource: schema.GroupVersionResource(request.Resource),
-		name:     nameOf(request, object),
-		uid:      uidOf(object),
-	}
-	if c.uid == "" {
-		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object has no UID; quota is decided in the validating phase of a create")
-	}
-	for _, p := range policies {
-		planned, err := h.planClaim(ctx, c, p, input)
-		if err != nil {
-			return nil, undecidable(p.Name, err)
-		}
-		if planned != nil {
-			c.claims = append(c.claims, planned)
-		}
-	}
-	if len(c.claims) == 0 {
-		return nil, nil
-	}
-	return c, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
+	"github.com/bursar/bursar/internal/plan"
 	"github.com/bursar/bursar/internal/protected"
 )
 
@@ -31,6 +32,8 @@ type scene struct {
 	*testing.T
 	*Handler
 	memory *storagetest.Memory
+	// policies counts those that were set, and is the generation of the latest.
+	policies int64
 	// fault is what goes wrong with calls to storage from now on.
 	fault func(storagetest.Call) storagetest.Fault
 }
@@ -54,8 +57,10 @@ func newScene(t *testing.T, limit ledger.Amount) *scene {
 	store := ledgerstore.New(t.Context(), s.memory.Connect(func(_ context.Context, call storagetest.Call) storagetest.Fault { return s.fault(call) }))
 	ready := make(chan struct{})
 	close(ready)
+	declared := catalog.New()
 	s.Handler = New(Parts{
-		Catalog: catalog.New(), Store: store, Objects: protected.New(nil, nil), Namespaces: everywhere{}, SystemNamespace: "system", Ready: ready,
+		Catalog: declared, Planner: &plan.Planner{Catalog: declared, Namespaces: everywhere{}, SystemNamespace: "system"},
+		Store: store, Objects: protected.New(nil, nil), Ready: ready,
 	})
 	registration := &quotav1alpha1.ResourceRegistration{
 		ObjectMeta: metav1.ObjectMeta{Name: "maps"},
@@ -82,8 +87,9 @@ func newScene(t *testing.T, limit ledger.Amount) *scene {
 // policy charges ConfigMaps to the organization of the same name.
 func (s *scene) policy(name, condition string) {
 	s.Helper()
+	s.policies++
 	errs := s.Catalog.SetPolicy(&quotav1alpha1.ClaimCreationPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: s.policies},
 		Spec: quotav1alpha1.ClaimCreationPolicySpec{
 			Trigger: quotav1alpha1.ClaimTrigger{
 				Resource:   quotav1alpha1.ClaimTriggerResource{APIVersion: "v1", Kind: "ConfigMap"},
@@ -251,13 +257,13 @@ func (nowhere) Object(context.Context, string) (map[string]any, error) {
 // The namespace is looked up for policies that speak of it, and for no others.
 func TestNamespaceIsLookedUpWhereItIsUsed(t *testing.T) {
 	s := newScene(t, 1)
-	s.Namespaces = nowhere{}
+	s.Planner.Namespaces = nowhere{}
 	if answer := s.review("1"); !answer.Allowed {
 		t.Errorf("no policy speaks of the namespace: %s", answer.Result.Message)
 	}
 	s.policy("acme", "namespaceObject.metadata.name == 'elsewhere'")
 	s.wantRefused(s.review("2"), http.StatusServiceUnavailable, "the API server does not answer")
-	s.Namespaces = everywhere{}
+	s.Planner.Namespaces = everywhere{}
 	s.policy("globex", "false")
 	if answer := s.review("3"); !answer.Allowed {
 		t.Errorf("the policies leave the object out: %s", answer.Result.Message)

@@ -10,13 +10,18 @@ import (
 
 // metrics counts reviews and times them.
 type metrics struct {
-	reviews *prometheus.HistogramVec
+	reviews     *prometheus.HistogramVec
+	notEnforced *prometheus.CounterVec
 }
 
 func newMetrics() metrics {
-	return metrics{reviews: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	notEnforced := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "bursar_admission_not_enforced_total",
+		Help: "Number of requests that a policy would have refused and let pass, because its mode is Warn or Audit.",
+	}, []string{"policy", "mode"})
+	return metrics{notEnforced: notEnforced, reviews: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "bursar_admission_review_duration_seconds",
-		Help: "Time taken to review the create of a protected object, by outcome: allowed, denied " +
+		Help: "Time taken to review a create or update of a protected object, by outcome: allowed, denied " +
 			"(quota exceeded or policy not applicable), exists (the name is taken) or undecided (the client should retry).",
 		Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5},
 	}, []string{"outcome"})}
@@ -42,5 +47,5 @@ func outcomeOf(answer *admissionv1.AdmissionResponse) string {
 
 // Collectors returns the handler's metrics, for registration.
 func (h *Handler) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{h.metrics.reviews}
+	return []prometheus.Collector{h.metrics.reviews, h.metrics.notEnforced}
 }

@@ -2,6 +2,8 @@ package enforce
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,13 +26,18 @@ type taken struct {
 	sequence int64
 }
 
-// reserve takes what every claim needs, or nothing: consumer by consumer in a fixed order, all
-// claims on one consumer together.
-func (h *Handler) reserve(ctx context.Context, c *create) *admissionv1.AdmissionResponse {
+// reserve takes what every claim of a policy that enforces needs, or nothing: consumer by consumer
+// in a fixed order, all claims on one consumer together. Then it charges what the others ask.
+func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
 	var all []taken
+	notices := slices.Clone(c.notices)
 	groups := byConsumer(c.claims)
 	for i, planned := range groups {
-		consumer, reservations := planned[0].consumer, reservationsOf(planned)
+		if !planned[0].policy.Enforces() {
+			h.charge(ctx, planned, &notices)
+			continue
+		}
+		consumer, reservations := planned[0].Consumer, reservationsOf(planned)
 		outcome, err := h.Store.ReserveTogether(ctx, consumer, reservations)
 		if err == nil && outcome.Code == ledger.Admitted {
 			all = append(all, newIn(consumer, reservations, outcome.Decisions)...)
@@ -43,7 +50,29 @@ func (h *Handler) reserve(ctx context.Context, c *create) *admissionv1.Admission
 		return h.refusal(ctx, planned, outcome, groups[i+1:])
 	}
 	h.admitted.add(c)
-	return allowed()
+	return h.notify(request, notices)
+}
+
+// charge takes what claims of one consumer need that is not enforced: beyond the limit too, where
+// it says so.
+func (h *Handler) charge(ctx context.Context, planned []*plannedClaim, notices *notices) {
+	outcome, err := h.Store.ReserveTogether(ctx, planned[0].Consumer, reservationsOf(planned))
+	if err == nil && outcome.Code == ledger.Admitted {
+		return
+	}
+	for _, p := range planned {
+		r := reservationOf(p)
+		decision, err := h.Store.Reserve(ctx, p.Consumer, r)
+		if err == nil && decision.Code == ledger.Exceeded {
+			notices.add(p.policy, explain.Exceeded(h.Catalog, p.Consumer, decision.Shortages))
+			decision, err = h.Store.Adopt(ctx, p.Consumer, r)
+		}
+		if err != nil {
+			notices.add(p.policy, fmt.Sprintf("quota could not be decided: %v; the object is charged later.", err))
+		} else if decision.Code != ledger.Admitted {
+			notices.add(p.policy, notApplicable(p.Policy, explain.Impossible(p.Consumer, decision.Code)))
+		}
+	}
 }
 
 // newIn returns the reservations that were not there before. Another review of the same create
@@ -70,28 +99,35 @@ func (h *Handler) giveBack(all []taken) {
 }
 
 // check answers a dry run: what reserve would answer, with nothing written.
-func (h *Handler) check(ctx context.Context, c *create) *admissionv1.AdmissionResponse {
+func (h *Handler) check(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
+	notices := slices.Clone(c.notices)
 	groups := byConsumer(c.claims)
 	for i, planned := range groups {
-		outcome, err := h.Store.Check(ctx, planned[0].consumer, reservationsOf(planned))
-		if err != nil {
+		outcome, err := h.Store.Check(ctx, planned[0].Consumer, reservationsOf(planned))
+		enforces := planned[0].policy.Enforces()
+		switch {
+		case err != nil && enforces:
 			return undecided(err)
-		}
-		if outcome.Code != ledger.Admitted {
+		case err != nil || outcome.Code == ledger.Admitted:
+		case enforces:
 			return h.refusal(ctx, planned, outcome, groups[i+1:])
+		case outcome.Code == ledger.Exceeded:
+			notices.add(planned[0].policy, explain.Exceeded(h.Catalog, planned[0].Consumer, outcome.Shortages))
 		}
 	}
-	return allowed()
+	return h.notify(request, notices)
 }
 
 func reservationsOf(planned []*plannedClaim) []ledger.Reservation {
 	reservations := make([]ledger.Reservation, 0, len(planned))
 	for _, p := range planned {
-		reservations = append(reservations, ledger.Reservation{
-			Key: p.key, ReservedAt: time.Now().Unix(), Charges: p.charges, Claim: p.outline.Encode(),
-		})
+		reservations = append(reservations, reservationOf(p))
 	}
 	return reservations
+}
+
+func reservationOf(p *plannedClaim) ledger.Reservation {
+	return ledger.Reservation{Key: p.Key, ReservedAt: time.Now().Unix(), Charges: p.Charges, Claim: p.Outline.Encode()}
 }
 
 // refusal explains why claims on one consumer are not admitted. If that is for lack of quota, it
@@ -99,13 +135,16 @@ func reservationsOf(planned []*plannedClaim) []ledger.Reservation {
 func (h *Handler) refusal(ctx context.Context, planned []*plannedClaim, outcome ledgerstore.Outcome, others [][]*plannedClaim) *admissionv1.AdmissionResponse {
 	if outcome.Code != ledger.Exceeded {
 		at := planned[outcome.Fault]
-		return undecidable(at.policy, explain.Impossible(at.consumer, outcome.Code))
+		return undecidable(at.Policy, explain.Impossible(at.Consumer, outcome.Code))
 	}
-	messages := []string{explain.Exceeded(h.Catalog, planned[0].consumer, outcome.Shortages)}
+	messages := []string{explain.Exceeded(h.Catalog, planned[0].Consumer, outcome.Shortages)}
 	for _, other := range others {
-		outcome, err := h.Store.Check(ctx, other[0].consumer, reservationsOf(other))
+		if !other[0].policy.Enforces() {
+			continue
+		}
+		outcome, err := h.Store.Check(ctx, other[0].Consumer, reservationsOf(other))
 		if err == nil && outcome.Code == ledger.Exceeded {
-			messages = append(messages, explain.Exceeded(h.Catalog, other[0].consumer, outcome.Shortages))
+			messages = append(messages, explain.Exceeded(h.Catalog, other[0].Consumer, outcome.Shortages))
 		}
 	}
 	return exceeded(strings.Join(messages, " "))

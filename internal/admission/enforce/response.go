@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/plan"
 )
 
 // retryAfterSeconds is what clients are told to wait when nothing could be decided.
@@ -36,12 +37,11 @@ func exceeded(message string) *admissionv1.AdmissionResponse {
 
 // undecidable refuses because a policy, or what it made of this object, is at fault.
 func undecidable(policy string, err error) *admissionv1.AdmissionResponse {
-	var transient *transientError
+	var transient *plan.TransientError
 	if errors.As(err, &transient) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return undecided(err)
 	}
-	return refuse(http.StatusForbidden, metav1.StatusReasonForbidden,
-		"ClaimCreationPolicy %s cannot be applied to this object: %v; correct the object, or ask an administrator to correct the policy", policy, err)
+	return refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", notApplicable(policy, err))
 }
 
 // undecided refuses because no decision could be had right now. It never says that quota is
@@ -51,7 +51,7 @@ func undecided(err error) *admissionv1.AdmissionResponse {
 	if errors.Is(err, ledgerstore.ErrBusy) {
 		code, reason = http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests
 	}
-	response := refuse(code, reason, "quota could not be decided: %v; nothing was created, try again", err)
+	response := refuse(code, reason, "quota could not be decided: %v; nothing was changed, try again", err)
 	response.Result.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds}
 	return response
 }
@@ -70,8 +70,3 @@ func alreadyExists(request *admissionv1.AdmissionRequest, name string) *admissio
 	}
 	return response
 }
-
-// transientError marks an error that is not the fault of the policy or the object.
-type transientError struct{ error }
-
-func (e *transientError) Unwrap() error { return e.error }

@@ -21,6 +21,7 @@ var (
 		quotav1alpha1.AnnotationCreatedBy,
 		quotav1alpha1.AnnotationResourceUID,
 		quotav1alpha1.AnnotationReservation,
+		quotav1alpha1.AnnotationSuperseded,
 	}
 )
 

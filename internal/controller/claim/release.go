@@ -29,6 +29,13 @@ func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error
 		return nil
 	}
 	defer c.end(known.NamespacedName)
+	if known.FromPolicy() {
+		unlock, err := c.Store.LockObject(ctx, string(known.ObjectUID))
+		if err != nil {
+			return fmt.Errorf("release claim %s: %w", known.NamespacedName, err)
+		}
+		defer unlock()
+	}
 	var live *quotav1alpha1.ResourceClaim
 	var lives bool
 	var holding *ledgerstore.Holding
@@ -76,7 +83,7 @@ func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error
 
 // isInUse tells whether the object exists that a claim pays for.
 func (c *Controller) isInUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
-	if !claimcache.IsFromPolicy(claim) {
+	if !claimcache.IsFromPolicy(claim) || claims.IsSuperseded(claim) {
 		return false, nil
 	}
 	lives, err := c.ObjectLives(ctx, claim)
@@ -104,13 +111,17 @@ func holdingOf(claim *quotav1alpha1.ResourceClaim) (*ledgerstore.Holding, error)
 		return nil, err
 	}
 	key, sequence := keyOf(claim)
-	return &ledgerstore.Holding{
+	holding := &ledgerstore.Holding{
 		ClaimUID: string(claim.UID),
 		Key:      key,
 		Sequence: sequence,
 		Granted:  claimcache.StateOf(claim) == claimcache.Granted,
 		Charges:  charges,
-	}, nil
+	}
+	if claimcache.IsFromPolicy(claim) {
+		holding.Amendment = ledgerstore.AmendmentKey(claims.PolicyOf(claim), claim.Annotations[quotav1alpha1.AnnotationResourceUID])
+	}
+	return holding, nil
 }
 
 // keyOf names the reservation that a claim was, or will be, made from. Sequence 0 is any.

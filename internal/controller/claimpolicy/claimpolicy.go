@@ -2,9 +2,11 @@
 package claimpolicy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -34,8 +36,8 @@ type Reconciler struct {
 	Client  client.Client
 	Catalog *catalog.Catalog
 	Kinds   Kinds
-	// InEffect tells whether the API server asks Bursar about creates of a kind.
-	InEffect func(kind schema.GroupVersionKind) bool
+	// InEffect tells whether the API server asks Bursar about a kind as a policy needs it.
+	InEffect func(catalog.Trigger) bool
 	// Changed delivers an event whenever something changed that policies depend on.
 	Changed <-chan event.TypedGenericEvent[client.Object]
 }
@@ -108,11 +110,37 @@ func (r *Reconciler) judge(ctx context.Context, object *quotav1alpha1.ClaimCreat
 			Message: strings.Join(flaws, "; ")}, nil
 	}
 	// In this order: a rule stays once the catalog has the policy, but may be going before.
-	if r.Catalog.PolicyGeneration(object.Name) != object.Generation || !r.InEffect(trigger) {
+	wanted := catalog.Trigger{
+		GroupVersionKind: trigger,
+		Updates:          slices.Contains(object.Spec.Trigger.Operations, quotav1alpha1.TriggerOperationUpdate),
+		Enforced:         modeOf(object) == quotav1alpha1.EnforcementModeEnforce,
+	}
+	if r.Catalog.PolicyGeneration(object.Name) != object.Generation || !r.InEffect(wanted) {
 		return nil, nil
 	}
 	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady,
-		Message: fmt.Sprintf("creates of %s are checked", trigger.GroupKind())}, nil
+		Message: readyMessage(wanted, modeOf(object))}, nil
+}
+
+func modeOf(object *quotav1alpha1.ClaimCreationPolicy) quotav1alpha1.EnforcementMode {
+	return cmp.Or(object.Spec.EnforcementMode, quotav1alpha1.EnforcementModeEnforce)
+}
+
+// readyMessage says what a policy does.
+func readyMessage(t catalog.Trigger, mode quotav1alpha1.EnforcementMode) string {
+	what := "creates"
+	if t.Updates {
+		what = "creates and updates"
+	}
+	message := fmt.Sprintf("%s of %s are checked", what, t.GroupKind())
+	switch mode {
+	case quotav1alpha1.EnforcementModeWarn:
+		return message + "; what exceeds a quota passes with a warning"
+	case quotav1alpha1.EnforcementModeAudit:
+		return message + "; what exceeds a quota passes, and is recorded as an event of this policy"
+	default:
+		return message
+	}
 }
 
 // flaws says all that keeps a policy from being in effect.

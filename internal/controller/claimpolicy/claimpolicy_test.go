@@ -103,7 +103,7 @@ func TestJudge(t *testing.T) {
 				tt.change = func(*policy) {}
 			}
 			object := policyFor(tt.change)
-			r := &Reconciler{Catalog: registered(), Kinds: tt.kinds, InEffect: func(schema.GroupVersionKind) bool { return !tt.notInEffect }}
+			r := &Reconciler{Catalog: registered(), Kinds: tt.kinds, InEffect: func(catalog.Trigger) bool { return !tt.notInEffect }}
 			if !tt.notLoaded {
 				loaded := object.DeepCopy()
 				loaded.Spec.Enabled = nil

@@ -5,6 +5,9 @@
 // reserved for it is cancelled. A reservation whose object never appears is given up once the
 // API server can no longer be working on the create.
 //
+// When an object changes that a policy follows, its claim comes to hold what the policy now asks
+// (change.go, conform.go).
+//
 // All work on one object is done by one worker at a time, so a claim is never made for an
 // object while it is being cleaned up after.
 package lifecycle
@@ -18,12 +21,14 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/plan"
 	"github.com/bursar/bursar/internal/protected"
 	"github.com/bursar/bursar/internal/worker"
 )
@@ -50,11 +55,21 @@ type Controller struct {
 	Client          *claims.Client
 	Catalog         *catalog.Catalog
 	SystemNamespace string
-	Log             logr.Logger
+	// Planner, Live and Kinds are for finding out what policies ask of objects that exist.
+	Planner *plan.Planner
+	Live    dynamic.Interface
+	Kinds   Kinds
+	Log     logr.Logger
 
-	queue workqueue.TypedRateLimitingInterface[object]
-	mu    sync.Mutex
-	gone  map[types.UID]time.Time
+	queue    workqueue.TypedRateLimitingInterface[object]
+	mu       sync.Mutex
+	gone     map[types.UID]time.Time
+	changing map[types.UID]changing
+}
+
+// Kinds resolves versioned kinds to resources. An error means that it cannot tell.
+type Kinds interface {
+	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
 }
 
 // object is what one item of work is about.
@@ -65,10 +80,11 @@ type object struct {
 
 // Start registers the controller with what it follows.
 func (c *Controller) Start() {
-	c.gone = map[types.UID]time.Time{}
+	c.gone, c.changing = map[types.UID]time.Time{}, map[types.UID]changing{}
 	c.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[object](5*time.Millisecond, 5*time.Second))
 	c.Objects.OnAppear(c.appeared)
+	c.Objects.OnModify(c.modified)
 	c.Objects.OnVanish(c.vanished)
 	c.Claims.OnChange(c.claimChanged)
 }
@@ -108,12 +124,19 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 	}
 	c.mu.Lock()
 	c.gone[uid] = time.Now()
+	delete(c.changing, uid)
 	c.mu.Unlock()
 	c.queue.Add(object{kind, uid})
 }
 
-// claimChanged catches claims whose object went away before the claim was seen.
-func (c *Controller) claimChanged(_, after *claimcache.Claim) {
+// claimChanged catches claims whose object went away before the claim was seen, and objects whose
+// claim went away before them.
+func (c *Controller) claimChanged(before, after *claimcache.Claim) {
+	if after == nil && before.FromPolicy() && c.Objects.Presence(before.Kind(), before.ObjectUID) == protected.Present {
+		c.Expect(before.Kind(), before.ObjectUID, "", nil)
+		c.queue.Add(object{before.Kind(), before.ObjectUID})
+		return
+	}
 	if after == nil || after.Deleting || !after.FromPolicy() {
 		return
 	}
@@ -168,6 +191,9 @@ func (c *Controller) sweep(ctx context.Context) {
 			}
 		}
 		c.queue.Add(object{kind, claim.ObjectUID})
+	}
+	for _, o := range c.changedLongAgo() {
+		c.queue.Add(o)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -37,9 +37,9 @@ func (c *Controller) materialize(ctx context.Context, reservation ledgerstore.Pe
 	return nil
 }
 
-// errEarlierClaim says that the name of a new claim is that of the claim of an earlier object,
-// which is on its way out.
-var errEarlierClaim = errors.New("the claim of an earlier object of that name is still there")
+// errEarlierClaim says that the name of a new claim is that of an earlier one, of another object or
+// consumer, which is on its way out.
+var errEarlierClaim = errors.New("an earlier claim of that name is still there")
 
 // ensureClaim returns the claim of the reservation as it is stored, creating it if need be. It
 // returns nil if the reservation turns out to be a second one for a claim that is charged.
@@ -60,6 +60,8 @@ func (c *Controller) ensureClaim(ctx context.Context, claim *quotav1alpha1.Resou
 		switch {
 		case sameOrigin(stored, claim) && sameReservation(stored, claim):
 			return stored, nil
+		case sameOrigin(stored, claim) && (stored.DeletionTimestamp != nil || claims.IsSuperseded(stored) || stored.Spec.ConsumerRef != claim.Spec.ConsumerRef):
+			return nil, fmt.Errorf("claim %s/%s: %w", named.Namespace, name, errEarlierClaim)
 		case sameOrigin(stored, claim):
 			// It was made from an earlier reservation, and so is charged: the create was reviewed twice.
 			return nil, c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)

@@ -23,7 +23,12 @@ func (c *Controller) process(ctx context.Context, o object) error {
 	}
 	var errs []error
 	for _, reservation := range c.Store.ReservationsFor(string(o.uid)) {
-		errs = append(errs, c.processUnseen(ctx, o, reservation))
+		if !ledgerstore.IsAmendment(reservation.Key) {
+			errs = append(errs, c.processUnseen(ctx, o, reservation))
+		} else if len(c.Claims.ForObject(o.uid)) == 0 && c.IsGone(o.uid) {
+			// Otherwise it ends with its claim.
+			errs = append(errs, c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence))
+		}
 	}
 	for _, claim := range c.Claims.ForObject(o.uid) {
 		if !claim.Deleting {
@@ -33,11 +38,25 @@ func (c *Controller) process(ctx context.Context, o object) error {
 	return errors.Join(errs...)
 }
 
-// bind makes the claims of an object that exists.
+// bind makes the claims of an object that exists, and has them follow it if it changes.
 func (c *Controller) bind(ctx context.Context, o object) error {
+	unlock, err := c.Store.LockObject(ctx, string(o.uid))
+	if err != nil {
+		return err
+	}
 	var errs []error
+	follow := c.isChanging(o.uid)
 	for _, reservation := range c.Store.ReservationsFor(string(o.uid)) {
+		if isForChange(reservation) {
+			follow = true // the change may not have been made yet
+			errs = append(errs, c.abandon(ctx, reservation))
+			continue
+		}
 		errs = append(errs, c.materialize(ctx, reservation))
+	}
+	unlock()
+	if follow {
+		errs = append(errs, c.follow(ctx, o))
 	}
 	return errors.Join(errs...)
 }

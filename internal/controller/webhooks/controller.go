@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/bursar/bursar/internal/catalog"
 )
 
 const (
@@ -33,7 +35,7 @@ type Kinds interface {
 
 // Policies tells which kinds they protect.
 type Policies interface {
-	Triggers() []schema.GroupVersionKind
+	Triggers() []catalog.Trigger
 }
 
 // Controller keeps the webhook configurations. Its fields are set once, before use.
@@ -56,7 +58,7 @@ type Controller struct {
 	once sync.Once
 
 	mu       sync.Mutex
-	inEffect map[schema.GroupVersionKind]bool
+	inEffect map[schema.GroupVersionKind]catalog.Trigger
 }
 
 // Trigger asks for the configurations to be brought in step soon.
@@ -72,12 +74,14 @@ func (c *Controller) wakeup() chan struct{} {
 	return c.wake
 }
 
-// InEffect tells whether the API server asks about creates of that kind, and goes on doing so
+// InEffect tells whether the API server asks about creates of that kind, and about updates if they
+// are wanted, refuses what Bursar cannot be asked about if that is wanted, and goes on doing so
 // while the catalog has a policy for it. The catalog has to have it when this is called.
-func (c *Controller) InEffect(kind schema.GroupVersionKind) bool {
+func (c *Controller) InEffect(wanted catalog.Trigger) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.inEffect[kind]
+	trigger, ok := c.inEffect[wanted.GroupVersionKind]
+	return ok && (trigger.Updates || !wanted.Updates) && (trigger.Enforced || !wanted.Enforced)
 }
 
 // Synced tells whether the API server has observed what the policies required at some time.

@@ -7,8 +7,8 @@
 package webhooks
 
 import (
-	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
 )
 
 const (
@@ -29,23 +30,32 @@ const (
 	servicePort    = 443
 	// allResources stands in a rule for all resources, without subresources.
 	allResources = "*"
+	// subresourceScale sets the number of an object's replicas.
+	subresourceScale = "scale"
 )
+
+// breaksGlass is a match condition that holds for requests of the group that is not kept by quota.
+// The API server evaluates it, so it holds while Bursar is down.
+var breaksGlass = fmt.Sprintf("has(request.userInfo.groups) && %q in request.userInfo.groups", quotav1alpha1.BreakGlassGroup)
 
 // validating is what the validating configuration has to hold.
 type validating struct {
 	webhooks []admissionregistrationv1.ValidatingWebhook
 	// hash is that of the webhooks without the probe, which carries it.
 	hash string
-	// kinds are those whose creates the API server asks about.
-	kinds map[schema.GroupVersionKind]bool
+	// kinds are those whose creates, and maybe updates, the API server asks about.
+	kinds map[schema.GroupVersionKind]catalog.Trigger
 }
 
 // desired returns what the validating configuration has to hold.
 func (c *Controller) desired(ctx context.Context) validating {
-	rules, kinds := c.rules(ctx)
+	guarded := c.rules(ctx)
 	webhooks := slices.Clone(c.Static)
-	for i, r := range rules {
-		webhooks = append(webhooks, c.enforcing(i, r))
+	for i, r := range guarded.enforced {
+		webhooks = append(webhooks, c.asking(enforceName, i, r, admissionregistrationv1.Fail))
+	}
+	for i, r := range guarded.observed {
+		webhooks = append(webhooks, c.asking(observeName, i, r, admissionregistrationv1.Ignore))
 	}
 	for i := range webhooks {
 		completeValidating(&webhooks[i])
@@ -53,7 +63,7 @@ func (c *Controller) desired(ctx context.Context) validating {
 	hash := hashOf("validating", webhooks)
 	probe := c.probe(hash)
 	completeValidating(&probe)
-	return validating{webhooks: append(webhooks, probe), hash: hash, kinds: kinds}
+	return validating{webhooks: append(webhooks, probe), hash: hash, kinds: guarded.kinds}
 }
 
 // desiredMutating returns what the mutating configuration has to hold, and the hash that its
@@ -76,6 +86,25 @@ func (c *Controller) desiredMutating() (webhooks []admissionregistrationv1.Mutat
 	return append(webhooks, probe), hash
 }
 
+// rules are those of each webhook on protected kinds.
+type rules [][]admissionregistrationv1.RuleWithOperations
+
+// add puts a rule into the n-th webhook, n being at most their number.
+func (r *rules) add(n int, rule admissionregistrationv1.RuleWithOperations) {
+	if n == len(*r) {
+		*r = append(*r, nil)
+	}
+	(*r)[n] = append((*r)[n], rule)
+}
+
+// guarded is what the API server asks about.
+type guarded struct {
+	// enforced are the rules for kinds with a policy that enforces, observed those for the others:
+	// whoever only wants to know what would be refused does not want creates to depend on Bursar.
+	enforced, observed rules
+	kinds              map[schema.GroupVersionKind]catalog.Trigger
+}
+
 // rules returns the rules of each enforcing webhook, and the kinds that they cover. A webhook is
 // called once for a request, with the object in one version, so the versions of one kind go to
 // different webhooks.
@@ -83,60 +112,71 @@ func (c *Controller) desiredMutating() (webhooks []admissionregistrationv1.Mutat
 // A kind that is defined but not served now stays covered: it may be served again at any moment.
 // Where it cannot be told as which resource a kind is served, its group and version are covered
 // as a whole: creates of other kinds take a detour then, and nothing goes unchecked.
-func (c *Controller) rules(ctx context.Context) ([][]admissionregistrationv1.RuleWithOperations, map[schema.GroupVersionKind]bool) {
-	triggers := c.triggers()
-	slices.SortFunc(triggers, func(a, b schema.GroupVersionKind) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Version, b.Version))
-	})
-	var rules [][]admissionregistrationv1.RuleWithOperations
-	kinds := map[schema.GroupVersionKind]bool{}
-	versions := map[schema.GroupKind]int{}
-	for _, trigger := range triggers {
-		resource, defined, err := c.Kinds.DefinedResourceFor(ctx, trigger)
+func (c *Controller) rules(ctx context.Context) guarded {
+	g := guarded{kinds: map[schema.GroupVersionKind]catalog.Trigger{}}
+	enforced, observed := map[schema.GroupKind]int{}, map[schema.GroupKind]int{}
+	for _, trigger := range c.triggers() {
+		resource, defined, err := c.Kinds.DefinedResourceFor(ctx, trigger.GroupVersionKind)
 		if err != nil {
 			resource, defined = trigger.GroupVersion().WithResource(allResources), true
 		}
 		if !defined {
 			continue
 		}
-		kinds[trigger] = true
+		g.kinds[trigger.GroupVersionKind] = trigger
+		into, versions := &g.observed, observed
+		if trigger.Enforced {
+			into, versions = &g.enforced, enforced
+		}
 		n := versions[trigger.GroupKind()]
 		versions[trigger.GroupKind()]++
-		if n == len(rules) {
-			rules = append(rules, nil)
+		into.add(n, ruleFor(resource, admissionregistrationv1.Create))
+		if trigger.Updates {
+			into.add(n, ruleFor(resource, admissionregistrationv1.Update, subresourceScale))
 		}
-		rules[n] = append(rules[n], creates(resource))
 	}
-	return rules, kinds
+	return g
 }
 
 // triggers returns the kinds that policies protect now. Of the others, none counts as in effect
 // from here on, though the API server may go on asking for a while: a policy that comes for such
 // a kind while its rule is being taken away must not rely on it.
-func (c *Controller) triggers() []schema.GroupVersionKind {
+func (c *Controller) triggers() []catalog.Trigger {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	triggers := c.Catalog.Triggers()
-	maps.DeleteFunc(c.inEffect, func(kind schema.GroupVersionKind, _ bool) bool { return !slices.Contains(triggers, kind) })
+	maps.DeleteFunc(c.inEffect, func(_ schema.GroupVersionKind, before catalog.Trigger) bool {
+		return !slices.Contains(triggers, before)
+	})
 	return triggers
 }
 
-func creates(resource schema.GroupVersionResource) admissionregistrationv1.RuleWithOperations {
+// ruleFor matches an operation on a resource, and on those of its subresources that are named.
+func ruleFor(resource schema.GroupVersionResource, operation admissionregistrationv1.OperationType, subresources ...string) admissionregistrationv1.RuleWithOperations {
+	resources := []string{resource.Resource}
+	for _, subresource := range subresources {
+		resources = append(resources, resource.Resource+"/"+subresource)
+	}
 	return admissionregistrationv1.RuleWithOperations{
-		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+		Operations: []admissionregistrationv1.OperationType{operation},
 		Rule: admissionregistrationv1.Rule{
 			APIGroups:   []string{resource.Group},
 			APIVersions: []string{resource.Version},
-			Resources:   []string{resource.Resource},
+			Resources:   resources,
 			Scope:       new(admissionregistrationv1.AllScopes),
 		},
 	}
 }
 
-// enforcing is the n-th webhook on protected kinds. It fails closed, and leaves out system
-// namespaces and Bursar itself.
-func (c *Controller) enforcing(n int, rules []admissionregistrationv1.RuleWithOperations) admissionregistrationv1.ValidatingWebhook {
-	name := "enforce"
+// The names of the webhooks on kinds with policies that enforce, and on the others.
+const (
+	enforceName = "enforce"
+	observeName = "observe"
+)
+
+// asking is the n-th webhook of that name on protected kinds. It leaves out system namespaces,
+// Bursar itself, and who breaks the glass.
+func (c *Controller) asking(name string, n int, rules []admissionregistrationv1.RuleWithOperations, failure admissionregistrationv1.FailurePolicyType) admissionregistrationv1.ValidatingWebhook {
 	if n > 0 {
 		name += "-" + strconv.Itoa(n+1)
 	}
@@ -148,10 +188,11 @@ func (c *Controller) enforcing(n int, rules []admissionregistrationv1.RuleWithOp
 			Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn,
 			Values: []string{metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease", c.SystemNamespace},
 		}}},
-		MatchConditions: []admissionregistrationv1.MatchCondition{{
-			Name: "not-by-bursar", Expression: "request.userInfo.username != " + strconv.Quote(c.Username),
-		}},
-		FailurePolicy:           new(admissionregistrationv1.Fail),
+		MatchConditions: []admissionregistrationv1.MatchCondition{
+			{Name: "not-by-bursar", Expression: "request.userInfo.username != " + strconv.Quote(c.Username)},
+			{Name: "glass-not-broken", Expression: "!(" + breaksGlass + ")"},
+		},
+		FailurePolicy:           new(failure),
 		MatchPolicy:             new(admissionregistrationv1.Equivalent),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNoneOnDryRun),
 		TimeoutSeconds:          new(int32(timeoutSeconds)),

@@ -1,44 +1,61 @@
 package webhooks
 
 import (
+	stdcmp "cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/bursar/bursar/internal/catalog"
 )
 
 var (
-	carts   = schema.GroupVersionKind{Group: "shop.example.com", Version: "v1", Kind: "Cart"}
-	cartsV2 = schema.GroupVersionKind{Group: "shop.example.com", Version: "v2", Kind: "Cart"}
-	maps1   = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
-	gone    = schema.GroupVersionKind{Group: "gone.example.com", Version: "v1", Kind: "Ghost"}
-	unknown = schema.GroupVersionKind{Group: "down.example.com", Version: "v1", Kind: "Riddle"}
+	carts   = enforced("shop.example.com", "v1", "Cart")
+	cartsV2 = enforced("shop.example.com", "v2", "Cart")
+	maps1   = enforced("", "v1", "ConfigMap")
+	gone    = enforced("gone.example.com", "v1", "Ghost")
+	unknown = enforced("down.example.com", "v1", "Riddle")
 )
 
-type policies []schema.GroupVersionKind
+func enforced(group, version, kind string) catalog.Trigger {
+	return catalog.Trigger{GroupVersionKind: schema.GroupVersionKind{Group: group, Version: version, Kind: kind}, Enforced: true}
+}
 
-func (p policies) Triggers() []schema.GroupVersionKind { return slices.Clone(p) }
+// following is a trigger of which updates are looked at too, and observed one that only warns.
+func following(t catalog.Trigger) catalog.Trigger { t.Updates = true; return t }
+func observed(t catalog.Trigger) catalog.Trigger  { t.Enforced = false; return t }
+
+type policies []catalog.Trigger
+
+// Triggers has a fixed order, like that of the catalog.
+func (p policies) Triggers() []catalog.Trigger {
+	return slices.SortedFunc(slices.Values(p), func(a, b catalog.Trigger) int {
+		return stdcmp.Compare(a.Group+a.Kind+a.Version, b.Group+b.Kind+b.Version)
+	})
+}
 
 // resources serves carts and config maps, does not serve ghosts, and cannot tell of riddles.
 type resources struct{}
 
 func (resources) DefinedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
 	switch kind {
-	case carts, cartsV2:
+	case carts.GroupVersionKind, cartsV2.GroupVersionKind:
 		return kind.GroupVersion().WithResource("carts"), true, nil
-	case maps1:
+	case maps1.GroupVersionKind:
 		return kind.GroupVersion().WithResource("configmaps"), true, nil
-	case unknown:
+	case unknown.GroupVersionKind:
 		return schema.GroupVersionResource{}, false, errors.New("the server is restarting")
 	}
 	return schema.GroupVersionResource{}, false, nil
 }
 
-func newController(triggers ...schema.GroupVersionKind) *Controller {
+func newController(triggers ...catalog.Trigger) *Controller {
 	return &Controller{
 		Catalog: policies(triggers), Kinds: resources{}, Username: "bursar", SystemNamespace: "bursar-system",
 		ClientConfig: func(path string) admissionregistrationv1.WebhookClientConfig {
@@ -55,7 +72,11 @@ func covered(v validating) map[string][]string {
 			continue
 		}
 		for _, rule := range w.Rules {
-			all[w.Name] = append(all[w.Name], rule.APIGroups[0]+"/"+rule.APIVersions[0]+"/"+rule.Resources[0])
+			covers := rule.APIGroups[0] + "/" + rule.APIVersions[0] + "/" + strings.Join(rule.Resources, "+")
+			if rule.Operations[0] != admissionregistrationv1.Create {
+				covers = string(rule.Operations[0]) + " " + covers
+			}
+			all[w.Name] = append(all[w.Name], covers)
 		}
 	}
 	return all
@@ -65,19 +86,23 @@ func TestDesiredRules(t *testing.T) {
 	const first, second = "enforce.quota.miloapis.com", "enforce-2.quota.miloapis.com"
 	tests := map[string]struct {
 		reason    string
-		triggers  []schema.GroupVersionKind
+		triggers  []catalog.Trigger
 		want      map[string][]string
-		wantKinds []schema.GroupVersionKind
+		wantKinds []catalog.Trigger
 	}{
 		"none": {reason: "without protected kinds there is nothing to ask about", want: map[string][]string{}},
-		"several kinds": {reason: "one webhook does for different kinds", triggers: []schema.GroupVersionKind{maps1, carts},
-			want: map[string][]string{first: {"/v1/configmaps", "shop.example.com/v1/carts"}}, wantKinds: []schema.GroupVersionKind{maps1, carts}},
-		"two versions": {reason: "a webhook sees an object in one version only", triggers: []schema.GroupVersionKind{cartsV2, carts},
-			want: map[string][]string{first: {"shop.example.com/v1/carts"}, second: {"shop.example.com/v2/carts"}}, wantKinds: []schema.GroupVersionKind{carts, cartsV2}},
-		"not served": {reason: "what is not served cannot be created", triggers: []schema.GroupVersionKind{gone, carts},
-			want: map[string][]string{first: {"shop.example.com/v1/carts"}}, wantKinds: []schema.GroupVersionKind{carts}},
-		"cannot tell": {reason: "doubt must not leave creates unchecked", triggers: []schema.GroupVersionKind{unknown, carts},
-			want: map[string][]string{first: {"down.example.com/v1/*", "shop.example.com/v1/carts"}}, wantKinds: []schema.GroupVersionKind{unknown, carts}},
+		"several kinds": {reason: "one webhook does for different kinds", triggers: []catalog.Trigger{maps1, carts},
+			want: map[string][]string{first: {"/v1/configmaps", "shop.example.com/v1/carts"}}, wantKinds: []catalog.Trigger{maps1, carts}},
+		"two versions": {reason: "a webhook sees an object in one version only", triggers: []catalog.Trigger{cartsV2, carts},
+			want: map[string][]string{first: {"shop.example.com/v1/carts"}, second: {"shop.example.com/v2/carts"}}, wantKinds: []catalog.Trigger{carts, cartsV2}},
+		"not served": {reason: "what is not served cannot be created", triggers: []catalog.Trigger{gone, carts},
+			want: map[string][]string{first: {"shop.example.com/v1/carts"}}, wantKinds: []catalog.Trigger{carts}},
+		"updates": {reason: "a policy may follow changes, also by the scale subresource", triggers: []catalog.Trigger{following(carts)},
+			want: map[string][]string{first: {"shop.example.com/v1/carts", "UPDATE shop.example.com/v1/carts+carts/scale"}}, wantKinds: []catalog.Trigger{following(carts)}},
+		"observed": {reason: "kinds of which nothing is refused do not depend on Bursar", triggers: []catalog.Trigger{observed(carts), maps1},
+			want: map[string][]string{first: {"/v1/configmaps"}, "observe.quota.miloapis.com": {"shop.example.com/v1/carts"}}, wantKinds: []catalog.Trigger{observed(carts), maps1}},
+		"cannot tell": {reason: "doubt must not leave creates unchecked", triggers: []catalog.Trigger{unknown, carts},
+			want: map[string][]string{first: {"down.example.com/v1/*", "shop.example.com/v1/carts"}}, wantKinds: []catalog.Trigger{unknown, carts}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -85,9 +110,9 @@ func TestDesiredRules(t *testing.T) {
 			if diff := cmp.Diff(tt.want, covered(got)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
 			}
-			wantKinds := map[schema.GroupVersionKind]bool{}
-			for _, kind := range tt.wantKinds {
-				wantKinds[kind] = true
+			wantKinds := map[schema.GroupVersionKind]catalog.Trigger{}
+			for _, trigger := range tt.wantKinds {
+				wantKinds[trigger.GroupVersionKind] = trigger
 			}
 			if diff := cmp.Diff(wantKinds, got.kinds); diff != "" {
 				t.Errorf("%s: kinds (-want +got):\n%s", tt.reason, diff)
@@ -99,13 +124,20 @@ func TestDesiredRules(t *testing.T) {
 // TestRuleThatGoesIsNotInEffect looks at the moment at which it is decided what to store.
 func TestRuleThatGoesIsNotInEffect(t *testing.T) {
 	c := newController(carts)
-	c.inEffect = map[schema.GroupVersionKind]bool{carts: true, maps1: true}
+	c.inEffect = map[schema.GroupVersionKind]catalog.Trigger{carts.GroupVersionKind: carts, maps1.GroupVersionKind: maps1}
 	c.desired(t.Context())
 	if c.InEffect(maps1) {
 		t.Error("the rule for ConfigMaps is about to go, so nobody may rely on it")
 	}
 	if !c.InEffect(carts) || !c.Synced() {
 		t.Error("the rule for Carts stays")
+	}
+	if c.InEffect(following(carts)) {
+		t.Error("nobody is asked about updates of Carts")
+	}
+	c.Catalog = policies{observed(carts)}
+	if c.desired(t.Context()); c.InEffect(carts) {
+		t.Error("the rule for Carts is about to let creates pass while Bursar is down")
 	}
 	c = newController(carts)
 	if c.desired(t.Context()); c.InEffect(carts) || c.Synced() {
@@ -114,7 +146,7 @@ func TestRuleThatGoesIsNotInEffect(t *testing.T) {
 }
 
 func TestHashStandsForContent(t *testing.T) {
-	hash := func(triggers ...schema.GroupVersionKind) string {
+	hash := func(triggers ...catalog.Trigger) string {
 		return newController(triggers...).desired(t.Context()).hash
 	}
 	if hash(carts, maps1) != hash(maps1, carts) {
@@ -125,5 +157,18 @@ func TestHashStandsForContent(t *testing.T) {
 	}
 	if _, mutating := newController().desiredMutating(); mutating == hash() {
 		t.Error("both configurations have the same hash, so that one probe answers for both")
+	}
+}
+
+// TestFailurePolicies proves that what is enforced fails closed, and what is observed open.
+func TestFailurePolicies(t *testing.T) {
+	for _, w := range newController(observed(carts), maps1).desired(t.Context()).webhooks {
+		want := admissionregistrationv1.Fail
+		if strings.HasPrefix(w.Name, observeName) {
+			want = admissionregistrationv1.Ignore
+		}
+		if *w.FailurePolicy != want {
+			t.Errorf("failurePolicy of %s is %s, want %s", w.Name, *w.FailurePolicy, want)
+		}
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/controller/webhooks"
 	"github.com/bursar/bursar/internal/controlplane"
 )
@@ -73,21 +74,21 @@ func fail(err error) int {
 }
 
 // configMaps are the one kind that can be protected here.
-var configMaps = corev1.SchemeGroupVersion.WithKind("ConfigMap")
+var configMaps = catalog.Trigger{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Enforced: true}
 
 // declared is the policies and kinds of a controller. Tests change it.
 type declared struct {
 	mu       sync.Mutex
-	triggers []schema.GroupVersionKind
+	triggers []catalog.Trigger
 }
 
-func (d *declared) set(triggers ...schema.GroupVersionKind) {
+func (d *declared) set(triggers ...catalog.Trigger) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.triggers = triggers
 }
 
-func (d *declared) Triggers() []schema.GroupVersionKind {
+func (d *declared) Triggers() []catalog.Trigger {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.triggers)

@@ -33,7 +33,7 @@ func (c *Controller) probe(hash string) admissionregistrationv1.ValidatingWebhoo
 	return admissionregistrationv1.ValidatingWebhook{
 		Name:         "probe." + quotav1alpha1.GroupName,
 		ClientConfig: c.ClientConfig(ProbePath),
-		Rules:        []admissionregistrationv1.RuleWithOperations{creates(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})},
+		Rules:        []admissionregistrationv1.RuleWithOperations{ruleFor(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, admissionregistrationv1.Create)},
 		NamespaceSelector: &metav1.LabelSelector{
 			MatchLabels: map[string]string{"kubernetes.io/metadata.name": c.SystemNamespace},
 		},

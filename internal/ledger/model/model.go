@@ -198,19 +198,19 @@ func (m *Model) AdoptAmendment(r ledger.Reservation) ledger.Decision {
 
 func (m *Model) amend(r ledger.Reservation, decide func([]ledger.Charge) ledger.Decision) ledger.Decision {
 	before, known := m.reservations[r.Key]
-	if r.Key == "" || len(r.Key) > ledger.KeyBytesMax || known && len(before.Replaces) == 0 {
+	if r.Key == "" || len(r.Key) > ledger.KeyBytesMax || known && (len(before.Replaces) == 0) != (len(r.Replaces) == 0) {
 		return ledger.Decision{Code: ledger.KeyInvalid}
 	}
 	if len(r.Claim) > ledger.ClaimBytesMax {
 		return ledger.Decision{Code: ledger.ClaimTooLong}
 	}
-	if len(r.Charges) > 0 && flaw(r.Charges) != 0 {
+	if amends := len(r.Replaces) > 0; (len(r.Charges) > 0 || !amends) && flaw(r.Charges) != 0 {
 		return ledger.Decision{Code: flaw(r.Charges)}
+	} else if amends && flaw(r.Replaces) != 0 {
+		return ledger.Decision{Code: flaw(r.Replaces)}
 	}
 	if known {
 		r.Replaces = before.Replaces
-	} else if code := flaw(r.Replaces); code != 0 {
-		return ledger.Decision{Code: code}
 	} else if _, held := m.without(r.Replaces); !held {
 		return ledger.Decision{Code: ledger.NotHeld}
 	}

@@ -1,0 +1,116 @@
+package enforce
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/dynamic"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/plan"
+)
+
+// subresourceScale is the subresource that sets the number of an object's replicas.
+const subresourceScale = "scale"
+
+// Updates is what reviews of updates work with.
+type Updates struct {
+	Claims *claimcache.Cache
+	Client *claims.Client
+	Kinds  Kinds
+	// Live reads objects from the API server.
+	Live dynamic.Interface
+	// Expect is told of an object that is about to change, of the version that the change is made to,
+	// and of the consumers of whom it will cost less by that.
+	Expect func(kind schema.GroupKind, uid types.UID, base string, freed []quotav1alpha1.ConsumerRef)
+}
+
+// Kinds tells about the kinds that the API server serves. An error means that it cannot tell.
+type Kinds interface {
+	KindOf(ctx context.Context, resource schema.GroupVersionResource) (schema.GroupVersionKind, bool, error)
+	ReplicasPath(ctx context.Context, kind schema.GroupVersionKind) ([]string, error)
+}
+
+// change is an update of an object.
+type change struct {
+	plan.Object
+	old, new map[string]any
+	// base is the version that the change is made to: when the object has another one, the change
+	// was made, or will not be.
+	base    string
+	created time.Time
+}
+
+// changeIn reads the change that a request makes.
+func (h *Handler) changeIn(ctx context.Context, request *admissionv1.AdmissionRequest) (*change, *admissionv1.AdmissionResponse) {
+	before, err := contentOf(request.OldObject)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	after, err := contentOf(request.Object)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	kind := schema.GroupVersionKind(request.Kind)
+	if request.SubResource == subresourceScale {
+		if kind, before, after, err = h.scaled(ctx, request, after); err != nil {
+			return nil, undecided(err)
+		}
+	}
+	if before == nil {
+		return nil, nil // the object is gone, and the API server will say so
+	}
+	object := unstructured.Unstructured{Object: before}
+	return &change{
+		Object: plan.Object{Kind: kind, Name: types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, UID: object.GetUID()},
+		old:    before, new: after, base: object.GetResourceVersion(), created: object.GetCreationTimestamp().Time,
+	}, nil
+}
+
+func unreadable(err error) *admissionv1.AdmissionResponse {
+	return refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
+}
+
+func contentOf(raw runtime.RawExtension) (content map[string]any, err error) {
+	err = utiljson.Unmarshal(raw.Raw, &content)
+	return content, err
+}
+
+// scaled returns the object that a request on the scale subresource changes, before and after. Of
+// the object itself the request says nothing, so it is read. If it changes before the request is
+// carried out, the API server asks again.
+func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequest, scale map[string]any) (kind schema.GroupVersionKind, before, after map[string]any, err error) {
+	resource := schema.GroupVersionResource(request.Resource)
+	kind, served, err := h.Updates.Kinds.KindOf(ctx, resource)
+	if err != nil || !served {
+		return kind, nil, nil, err
+	}
+	replicas, found, err := unstructured.NestedInt64(scale, "spec", "replicas")
+	if err != nil {
+		return kind, nil, nil, fmt.Errorf("read the number of replicas: %w", err)
+	}
+	path, err := h.Updates.Kinds.ReplicasPath(ctx, kind)
+	if err != nil {
+		return kind, nil, nil, err
+	}
+	object, err := h.Updates.Live.Resource(resource).Namespace(request.Namespace).Get(ctx, request.Name, metav1.GetOptions{})
+	if err != nil {
+		return kind, nil, nil, fmt.Errorf("read %s %s, which is to be scaled: %w", kind.Kind, qualified(request), err)
+	}
+	before, after = object.Object, object.DeepCopy().Object
+	if !found {
+		replicas = 0
+	}
+	return kind, before, after, unstructured.SetNestedField(after, replicas, path...)
+}

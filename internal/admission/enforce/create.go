@@ -1,0 +1,175 @@
+package enforce
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/policy"
+)
+
+// create is one object that is about to be created, and the claims that policies make for it.
+type create struct {
+	plan.Object
+	resource schema.GroupVersionResource
+	claims   []*plannedClaim
+	notices  notices
+}
+
+// plannedClaim is a claim that a policy makes for an object, before it is reserved.
+type plannedClaim struct {
+	*plan.Claim
+	policy *catalog.Policy
+}
+
+// create answers the review of a create.
+func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	create, refusal := h.plan(ctx, request)
+	if refusal != nil {
+		return refusal
+	}
+	if create == nil {
+		return allowed()
+	}
+	if len(create.claims) == 0 {
+		return h.notify(request, create.notices)
+	}
+	if exists, err := h.nameTaken(ctx, create); err != nil {
+		return undecided(err)
+	} else if exists {
+		return alreadyExists(request, create.Name.Name)
+	}
+	if isDryRun(request) {
+		return h.check(ctx, request, create)
+	}
+	return h.admit(ctx, request, create)
+}
+
+// admit reserves for the object. If that is refused while an object that was admitted under the
+// same name has not been seen yet, that one may be gone already: once it was seen, its charge is
+// known to come back, and the answer may be another.
+func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
+	response := h.reserve(ctx, request, c)
+	if response.Allowed || !h.admitted.waitSeen(ctx, objectName{c.Kind.GroupKind(), c.Name}, recreatePatience) {
+		return response
+	}
+	if exists, err := h.nameTaken(ctx, c); err != nil {
+		return undecided(err)
+	} else if exists {
+		return alreadyExists(request, c.Name.Name)
+	}
+	return h.reserve(ctx, request, c)
+}
+
+// plan finds out which claims the object needs. It returns nil if it needs none and there is
+// nothing to say.
+func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionRequest) (*create, *admissionv1.AdmissionResponse) {
+	kind := schema.GroupVersionKind(request.Kind)
+	policies := h.Catalog.Policies(kind)
+	if len(policies) == 0 {
+		return nil, nil
+	}
+	var content map[string]any
+	if err := utiljson.Unmarshal(request.Object.Raw, &content); err != nil {
+		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
+	}
+	input := inputOf(request, content)
+	if err := h.Planner.Complete(ctx, &input, request.Namespace, policies); err != nil {
+		return nil, undecided(err)
+	}
+	c := &create{
+		Object:   plan.Object{Kind: kind, Name: nameOf(request, content), UID: uidOf(content)},
+		resource: schema.GroupVersionResource(request.Resource),
+	}
+	if c.UID == "" {
+		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object has no UID; quota is decided in the validating phase of a create")
+	}
+	h.reviewed.add(c.UID)
+	for _, p := range policies {
+		planned, err := h.Planner.Plan(ctx, p, c.Object, input)
+		switch {
+		case err != nil && p.Enforces():
+			return nil, undecidable(p.Name, err)
+		case err != nil:
+			c.notices.add(p, notApplicable(p.Name, err))
+		case planned != nil:
+			c.claims = append(c.claims, &plannedClaim{planned, p})
+		}
+	}
+	if len(c.claims) == 0 && len(c.notices) == 0 {
+		return nil, nil
+	}
+	return c, nil
+}
+
+func inputOf(request *admissionv1.AdmissionRequest, content map[string]any) policy.Input {
+	extra := make(map[string][]string, len(request.UserInfo.Extra))
+	for key, values := range request.UserInfo.Extra {
+		extra[key] = values
+	}
+	return policy.Input{
+		Object: content,
+		User: policy.UserInfo{
+			Name: request.UserInfo.Username, UID: request.UserInfo.UID, Groups: request.UserInfo.Groups, Extra: extra,
+		},
+		RequestInfo: policy.RequestInfo{
+			Verb: "create", APIGroup: request.Resource.Group, APIVersion: request.Resource.Version,
+			Resource: request.Resource.Resource, Subresource: request.SubResource,
+			Namespace: request.Namespace, Name: request.Name,
+		},
+	}
+}
+
+func isDryRun(request *admissionv1.AdmissionRequest) bool {
+	return request.DryRun != nil && *request.DryRun
+}
+
+// nameOf returns the object's own name, which generateName has already become.
+func nameOf(request *admissionv1.AdmissionRequest, content map[string]any) types.NamespacedName {
+	name, _, _ := unstructured.NestedString(content, "metadata", "name")
+	return types.NamespacedName{Namespace: request.Namespace, Name: cmp.Or(name, request.Name)}
+}
+
+func uidOf(content map[string]any) types.UID {
+	uid, _, _ := unstructured.NestedString(content, "metadata", "uid")
+	return types.UID(uid)
+}
+
+// byConsumer groups claims by whom they charge and in which mode: what is enforced first, then in
+// a fixed order. Every replica reserves for several consumers in the same order.
+func byConsumer(claims []*plannedClaim) [][]*plannedClaim {
+	slices.SortFunc(claims, func(a, b *plannedClaim) int {
+		return cmp.Or(compareModes(a.policy, b.policy),
+			cmp.Compare(naming.Ledger(a.Consumer), naming.Ledger(b.Consumer)), cmp.Compare(a.Policy, b.Policy))
+	})
+	var groups [][]*plannedClaim
+	for i, claim := range claims {
+		if i == 0 || claim.Consumer != claims[i-1].Consumer || claim.policy.Mode != claims[i-1].policy.Mode {
+			groups = append(groups, nil)
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], claim)
+	}
+	return groups
+}
+
+// compareModes puts what is enforced first.
+func compareModes(a, b *catalog.Policy) int {
+	if a.Enforces() != b.Enforces() {
+		if a.Enforces() {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(a.Mode, b.Mode)
+}

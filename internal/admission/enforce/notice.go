@@ -1,0 +1,72 @@
+package enforce
+
+import (
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+)
+
+// EventReasonNotEnforced is the reason of the events on policies in the mode Audit.
+const EventReasonNotEnforced = "NotEnforced"
+
+// Events records events, as the recorders of k8s.io/client-go/tools/events do.
+type Events interface {
+	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+}
+
+// notice is what would have been a refusal, of a policy that does not enforce.
+type notice struct {
+	policy  *catalog.Policy
+	message string
+}
+
+// notices are those of one review.
+type notices []notice
+
+func (n *notices) add(p *catalog.Policy, message string) { *n = append(*n, notice{p, message}) }
+
+// notApplicable says that a policy cannot be applied to an object.
+func notApplicable(policy string, err error) string {
+	return fmt.Sprintf("ClaimCreationPolicy %s cannot be applied to this object: %v; correct the object, or ask an administrator to correct the policy", policy, err)
+}
+
+// notify lets the object pass and says what is to be said: to the user of the request, by policies
+// that warn, and to administrators, by those that audit. Of a dry run only the user is told.
+func (h *Handler) notify(request *admissionv1.AdmissionRequest, notices notices) *admissionv1.AdmissionResponse {
+	response := allowed()
+	for _, n := range notices {
+		if n.policy.Mode == quotav1alpha1.EnforcementModeWarn {
+			response.Warnings = append(response.Warnings, n.message+" This is not enforced yet.")
+		}
+		if isDryRun(request) {
+			continue
+		}
+		h.metrics.notEnforced.WithLabelValues(n.policy.Name, string(n.policy.Mode)).Inc()
+		if n.policy.Mode == quotav1alpha1.EnforcementModeAudit && h.Events != nil {
+			h.Events.Eventf(policyObject(n.policy), nil, corev1.EventTypeWarning, EventReasonNotEnforced, "Audit",
+				"%s of %s %s by %s is allowed: %s", request.Operation, request.Kind.Kind, qualified(request), request.UserInfo.Username, n.message)
+		}
+	}
+	return response
+}
+
+func qualified(request *admissionv1.AdmissionRequest) string {
+	if request.Namespace == "" {
+		return request.Name
+	}
+	return request.Namespace + "/" + request.Name
+}
+
+// policyObject is a policy as events refer to it.
+func policyObject(p *catalog.Policy) *quotav1alpha1.ClaimCreationPolicy {
+	return &quotav1alpha1.ClaimCreationPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ClaimCreationPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: p.UID},
+	}
+}

@@ -1,0 +1,244 @@
+package enforce
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/internal/plan"
+)
+
+const (
+	// claimPatience is how long an update waits for the claim of an object that was just created.
+	claimPatience = 2 * time.Second
+	claimPoll     = 10 * time.Millisecond
+	// youngFor is how long an object without a claim may be one whose claim was not seen yet.
+	youngFor = 30 * time.Second
+)
+
+// asked is how an update changes what a policy asks of an object. Either side is nil for nothing.
+type asked struct {
+	policy        *catalog.Policy
+	before, after *plan.Claim
+}
+
+// update answers the review of an update. What a policy asks depends on the object alone, so an
+// update that does not change it needs no look at the books.
+func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	c, refusal := h.changeIn(ctx, request)
+	if refusal != nil {
+		return refusal
+	}
+	if c == nil {
+		return allowed()
+	}
+	var notices notices
+	changed, refusal := h.compare(ctx, c, &notices)
+	if refusal != nil {
+		return refusal
+	}
+	if len(changed) == 0 {
+		return h.notify(request, notices)
+	}
+	unlock, err := h.Store.LockObject(ctx, string(c.UID))
+	if err != nil {
+		return undecided(err)
+	}
+	defer unlock()
+	var all []taken
+	for _, a := range changed {
+		took, refusal := h.raise(ctx, request, c, a, &notices)
+		if refusal != nil {
+			h.giveBack(all)
+			return refusal
+		}
+		all = append(all, took...)
+	}
+	if !isDryRun(request) {
+		h.Updates.Expect(c.Kind.GroupKind(), c.UID, c.base, freedBy(changed))
+	}
+	return h.notify(request, notices)
+}
+
+// compare finds the policies that ask something else of the object after the change.
+func (h *Handler) compare(ctx context.Context, c *change, notices *notices) ([]asked, *admissionv1.AdmissionResponse) {
+	policies := slices.DeleteFunc(slices.Clone(h.Catalog.Policies(c.Kind)), func(p *catalog.Policy) bool { return !p.FollowsUpdates() })
+	before, after := h.Planner.Input(c.Object, c.old), h.Planner.Input(c.Object, c.new)
+	if err := errors.Join(h.Planner.Complete(ctx, &before, c.Name.Namespace, policies), h.Planner.Complete(ctx, &after, c.Name.Namespace, policies)); err != nil {
+		return nil, undecided(err)
+	}
+	var changed []asked
+	for _, p := range policies {
+		a := asked{policy: p}
+		var err, errBefore error
+		a.after, err = h.Planner.Plan(ctx, p, c.Object, after)
+		if err != nil && p.Enforces() {
+			return nil, undecidable(p.Name, err)
+		}
+		if err != nil {
+			notices.add(p, notApplicable(p.Name, err))
+			continue
+		}
+		// A policy that could not be applied to what the object was may have charged anything for it.
+		a.before, errBefore = h.Planner.Plan(ctx, p, c.Object, before)
+		if errBefore != nil || !plan.Same(a.before, a.after) {
+			changed = append(changed, a)
+		}
+	}
+	slices.SortFunc(changed, func(a, b asked) int {
+		return cmp.Or(compareModes(a.policy, b.policy), cmp.Compare(ledgerOf(a.after), ledgerOf(b.after)), cmp.Compare(a.policy.Name, b.policy.Name))
+	})
+	return changed, nil
+}
+
+// ledgerOf names the ledger that a claim is reserved in.
+func ledgerOf(c *plan.Claim) string {
+	if c == nil {
+		return ""
+	}
+	return naming.Ledger(c.Consumer)
+}
+
+// freedBy returns the consumers that have more once the update was made.
+func freedBy(changed []asked) []quotav1alpha1.ConsumerRef {
+	var consumers []quotav1alpha1.ConsumerRef
+	for _, a := range changed {
+		if a.before != nil && !a.after.Covers(a.before) {
+			consumers = append(consumers, a.before.Consumer)
+		}
+	}
+	return consumers
+}
+
+// raise takes what a policy asks more of the object than it holds: the difference, if it charges
+// the same consumer, and all of it otherwise.
+func (h *Handler) raise(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, a asked, notices *notices) ([]taken, *admissionv1.AdmissionResponse) {
+	if a.after == nil {
+		return nil, nil
+	}
+	decision, key, err := h.take(ctx, c, a, isDryRun(request), false)
+	if a.before.Covers(a.after) && (err != nil || decision.Code != ledger.Admitted) {
+		// It costs no more than before. What it frees is found out without what would be noted here.
+		return nil, nil
+	}
+	if err == nil && decision.Code == ledger.Exceeded && !a.policy.Enforces() {
+		notices.add(a.policy, explain.Exceeded(h.Catalog, a.after.Consumer, decision.Shortages))
+		if isDryRun(request) {
+			return nil, nil
+		}
+		decision, key, err = h.take(ctx, c, a, false, true)
+	}
+	switch {
+	case err != nil:
+		return nil, h.unknown(a.policy, err, notices)
+	case decision.Code == ledger.Exceeded:
+		return nil, exceeded(explain.Exceeded(h.Catalog, a.after.Consumer, decision.Shortages))
+	case decision.Code != ledger.Admitted:
+		return nil, undecidable(a.policy.Name, explain.Impossible(a.after.Consumer, decision.Code))
+	case decision.Existing || isDryRun(request):
+		return nil, nil
+	default:
+		return []taken{{a.after.Consumer, key, decision.Sequence}}, nil
+	}
+}
+
+// unknown refuses because something could not be found out, or lets pass what is not enforced.
+func (h *Handler) unknown(p *catalog.Policy, err error, notices *notices) *admissionv1.AdmissionResponse {
+	if p.Enforces() {
+		return undecided(err)
+	}
+	notices.add(p, fmt.Sprintf("quota could not be decided: %v; the object is charged later.", err))
+	return nil
+}
+
+// take takes from the ledger of the consumer what the update needs: by how much the object's claim
+// is to grow, or all of it if there is no such claim. With dry it finds out whether it could, with
+// forced it takes regardless of the limits. key is that of what was taken.
+func (h *Handler) take(ctx context.Context, c *change, a asked, dry, forced bool) (decision ledger.Decision, key string, err error) {
+	held, err := h.holding(ctx, c, a)
+	if err != nil {
+		return ledger.Decision{}, "", err
+	}
+	key, wanted := a.after.Key, h.anew(c, a)
+	if held != nil && held.Spec.ConsumerRef == a.after.Consumer {
+		key = ledgerstore.AmendmentKey(claims.LabelValue(a.policy.Name), string(c.UID))
+		wanted = h.inAddition(c, a, key, held)
+	}
+	if !dry {
+		decision, err := h.Store.Amend(ctx, a.after.Consumer, forced, claims.LaterChange, wanted)
+		return decision, key, err
+	}
+	r, err := wanted(ctx)
+	if err != nil {
+		return ledger.Decision{}, key, err
+	}
+	decision, err = h.Store.CheckAmendment(ctx, a.after.Consumer, *r)
+	return decision, key, err
+}
+
+// anew is a reservation of all that a policy asks.
+func (h *Handler) anew(c *change, a asked) func(context.Context) (*ledger.Reservation, error) {
+	return func(context.Context) (*ledger.Reservation, error) {
+		outline := a.after.Outline
+		outline.Base = c.base
+		return &ledger.Reservation{Key: a.after.Key, ReservedAt: time.Now().Unix(), Charges: a.after.Charges, Claim: outline.Encode()}, nil
+	}
+}
+
+// inAddition is the amendment of the object's claim.
+func (h *Handler) inAddition(c *change, a asked, key string, held *quotav1alpha1.ResourceClaim) func(context.Context) (*ledger.Reservation, error) {
+	return func(ctx context.Context) (*ledger.Reservation, error) {
+		claim, err := h.Updates.Client.Reread(ctx, held)
+		if err != nil {
+			return nil, err
+		}
+		if claim == nil {
+			return nil, fmt.Errorf("claim %s/%s went away: %w", held.Namespace, held.Name, errUnsettled)
+		}
+		return claims.Amendment(claim, key, a.after.Charges, a.after.Outline, c.base)
+	}
+}
+
+// errUnsettled says that what an object holds is being recorded right now.
+var errUnsettled = errors.New("what the object holds is still being recorded")
+
+// holding returns the claim that a policy made for an object, or nil if there is none. The claim
+// of an object that was just created is waited for.
+func (h *Handler) holding(ctx context.Context, c *change, a asked) (*quotav1alpha1.ResourceClaim, error) {
+	policy := claims.LabelValue(a.policy.Name)
+	var held *quotav1alpha1.ResourceClaim
+	err := wait.PollUntilContextTimeout(ctx, claimPoll, claimPatience, true, func(ctx context.Context) (bool, error) {
+		for _, pending := range h.Store.ReservationsFor(string(c.UID)) {
+			if pending.Key == ledgerstore.ObjectKey(policy, string(c.UID)) {
+				return false, nil
+			}
+		}
+		var err error
+		held, err = h.Updates.Client.OfObject(ctx, h.Updates.Claims.ForObject(c.UID), policy)
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		if held != nil {
+			return claims.Stays(held), nil
+		}
+		return a.before == nil || time.Since(c.created) > youngFor, err
+	})
+	if wait.Interrupted(err) {
+		return nil, errUnsettled
+	}
+	return held, err
+}

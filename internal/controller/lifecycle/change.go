@@ -1,0 +1,208 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledgerstore"
+)
+
+// pendingRetry is how long a change that is under way is left alone.
+const pendingRetry = time.Second
+
+// changing is an object of which an update was admitted that changes what it costs.
+type changing struct {
+	kind  schema.GroupKind
+	since time.Time
+	// base is the version that the update is made to: until the object has a later one, it may come.
+	base string
+	// freed are the consumers that have more after the update.
+	freed []quotav1alpha1.ConsumerRef
+}
+
+// Expect notes that an object is about to change in a way that changes what it costs. base is the
+// version that the change is made to. freed are the consumers of whom it will cost less: refusals
+// wait a little for that.
+func (c *Controller) Expect(kind schema.GroupKind, uid types.UID, base string, freed []quotav1alpha1.ConsumerRef) {
+	for _, consumer := range freed {
+		c.Store.ExpectRelease(consumer, releaseOf(uid))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.changing[uid]
+	if before.base != "" && claims.MayChange(base, before.base) {
+		base = before.base
+	}
+	c.changing[uid] = changing{kind, time.Now(), base, append(slices.Clone(before.freed), freed...)}
+	if len(freed) > 0 {
+		c.queue.AddAfter(object{kind, uid}, pendingRetry) // nobody waits any longer
+	}
+}
+
+func (c *Controller) isChanging(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.changing[uid]
+	return ok
+}
+
+// modified has the claims of an object follow it.
+func (c *Controller) modified(kind schema.GroupKind, uid types.UID) {
+	if c.isChanging(uid) || c.hasChangeInFlight(uid) {
+		c.queue.Add(object{kind, uid})
+	}
+}
+
+// releaseOf identifies what an object frees by changing.
+func releaseOf(uid types.UID) string { return "change:" + string(uid) }
+
+func (c *Controller) hasChangeInFlight(uid types.UID) bool {
+	for _, reservation := range c.Store.ReservationsFor(string(uid)) {
+		if isForChange(reservation) {
+			return true
+		}
+	}
+	return false
+}
+
+// isForChange tells whether a reservation was made because its object was about to change.
+func isForChange(reservation ledgerstore.Pending) bool {
+	if ledgerstore.IsAmendment(reservation.Key) {
+		return true
+	}
+	outline, err := claims.OutlineOf(reservation.Claim)
+	return err == nil && outline.Base != ""
+}
+
+// changedLongAgo returns the objects whose update must have been made by now, or never will be.
+func (c *Controller) changedLongAgo() []object {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var objects []object
+	for uid, change := range c.changing {
+		if time.Since(change.since) > reservationLifetime {
+			objects = append(objects, object{change.kind, uid})
+		}
+	}
+	return objects
+}
+
+// follow brings the claims of an object in line with what policies ask of it now. While an update
+// that was admitted may still be made, what was reserved for it stays.
+func (c *Controller) follow(ctx context.Context, o object) error {
+	c.mu.Lock()
+	change := c.changing[o.uid]
+	c.mu.Unlock()
+	defer func() {
+		for _, consumer := range change.freed {
+			c.Store.ReleaseDone(consumer, releaseOf(o.uid))
+		}
+	}()
+	isPending, err := c.conformToAll(ctx, o, change)
+	if err != nil {
+		return err
+	}
+	if isPending {
+		c.queue.AddAfter(o, pendingRetry)
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changing[o.uid].since.Equal(change.since) {
+		delete(c.changing, o.uid)
+	}
+	return nil
+}
+
+// conformToAll has an object conform to all policies for its kind.
+func (c *Controller) conformToAll(ctx context.Context, o object, change changing) (isPending bool, err error) {
+	versions := map[schema.GroupVersionKind]*unstructured.Unstructured{}
+	var errs []error
+	for _, p := range c.Catalog.PoliciesOf(o.kind) {
+		live, known := versions[p.Trigger]
+		if !known {
+			if live, err = c.read(ctx, p.Trigger, o); err != nil {
+				return false, err
+			}
+			versions[p.Trigger] = live
+		}
+		if live == nil {
+			continue // it is gone, and what it holds goes with it
+		}
+		if change.base != "" && claims.MayChange(live.GetResourceVersion(), change.base) && time.Since(change.since) < reservationLifetime {
+			return true, nil
+		}
+		result, err := c.Conform(ctx, p, live)
+		isPending = isPending || result == Pending
+		if err != nil {
+			errs = append(errs, fmt.Errorf("apply ClaimCreationPolicy %s to %s %s: %w", p.Name, o.kind.Kind, live.GetName(), err))
+		}
+	}
+	return isPending, errors.Join(errs...)
+}
+
+// abandon ends what is reserved for a change of which the policy is gone: the claim tells whether
+// the change was made.
+func (c *Controller) abandon(ctx context.Context, reservation ledgerstore.Pending) error {
+	policy, uid := ledgerstore.SplitObjectKey(reservation.Key)
+	for _, p := range c.Catalog.PoliciesOf(kindOf(reservation)) {
+		if claims.LabelValue(p.Name) == policy && p.FollowsUpdates() {
+			return nil
+		}
+	}
+	if time.Since(reservation.KnownSince) < reservationLifetime {
+		return nil
+	}
+	held, err := c.Client.OfObject(ctx, c.Claims.ForObject(types.UID(uid)), policy)
+	if err != nil {
+		return err
+	}
+	if held == nil || !ledgerstore.IsAmendment(reservation.Key) {
+		return c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
+	}
+	charges, err := claims.Charges(held.Spec.Requests)
+	if err != nil {
+		return err
+	}
+	_, err = c.Store.Exchange(ctx, reservation.Consumer, reservation.Key, charges)
+	return err
+}
+
+func kindOf(reservation ledgerstore.Pending) schema.GroupKind {
+	o, _ := objectOf(reservation)
+	return o.kind
+}
+
+// read returns an object in one version, or nil if it is gone.
+func (c *Controller) read(ctx context.Context, kind schema.GroupVersionKind, o object) (*unstructured.Unstructured, error) {
+	name, ok := c.Objects.Name(o.kind, o.uid)
+	if !ok {
+		return nil, nil
+	}
+	resource, served, err := c.Kinds.VersionedResourceFor(ctx, kind)
+	if err != nil || !served {
+		return nil, err
+	}
+	live, err := c.Live.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", kind.Kind, name, err)
+	}
+	if live.GetUID() != o.uid {
+		return nil, nil
+	}
+	return live, nil
+}

@@ -1,0 +1,331 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/platform"
+)
+
+// fleet is the kind of the tests whose amounts follow their objects: it has replicas of some
+// memory, can be scaled, and names who pays.
+var fleet = schema.GroupVersionKind{Group: "fleet.example.com", Version: "v1", Kind: "Fleet"}
+
+// followed is a world in which Fleets cost one for each replica, and follow their updates.
+type followed struct {
+	*world
+	policy *quotav1alpha1.ClaimCreationPolicy
+}
+
+// newFollowedWorld makes a world with a limit for fleets. change may alter its policy first.
+func newFollowedWorld(t *testing.T, limit int64, change func(*quotav1alpha1.ClaimCreationPolicy)) *followed {
+	t.Helper()
+	w := newWorldFor(t, quotav1alpha1.ClaimingResource{APIGroup: fleet.Group, Kind: fleet.Kind})
+	w.installFleets()
+	w.grant("base", limit)
+	f := &followed{world: w}
+	f.policy = w.policy(w.name, func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec.Trigger.Resource = quotav1alpha1.ClaimTriggerResource{APIVersion: fleet.GroupVersion().String(), Kind: fleet.Kind}
+		p.Spec.Trigger.Operations = []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationCreate, quotav1alpha1.TriggerOperationUpdate}
+		template := &p.Spec.Target.ResourceClaimTemplate.Spec
+		template.ConsumerRef.Name = `{{default "` + w.name + `" .trigger.spec.payer}}`
+		template.Requests = []quotav1alpha1.ResourceRequestTemplate{{ResourceType: w.resourceType(), AmountExpression: "trigger.spec.replicas"}}
+		if change != nil {
+			change(p)
+		}
+	})
+	return f
+}
+
+// installFleets makes the server know Fleets.
+func (w *world) installFleets() {
+	w.Helper()
+	anything := true
+	definition := platform.Definition(fleet.Group, fleet.Kind, "fleets")
+	definition.Spec.Scope = apiextensionsv1.NamespaceScoped
+	definition.Spec.Versions[0].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
+		"spec":   {Type: "object", XPreserveUnknownFields: &anything, Properties: map[string]apiextensionsv1.JSONSchemaProps{"replicas": {Type: "integer"}}},
+		"status": {Type: "object", XPreserveUnknownFields: &anything, Properties: map[string]apiextensionsv1.JSONSchemaProps{"replicas": {Type: "integer"}}},
+	}}
+	definition.Spec.Versions[0].Subresources = &apiextensionsv1.CustomResourceSubresources{
+		Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
+		Scale:  &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas"},
+	}
+	if err := admin.Create(w.ctx, definition); err != nil && !apierrors.IsAlreadyExists(err) {
+		w.Fatal(err)
+	}
+	w.eventually(soon, func() error {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(fleet.GroupVersion().WithKind("FleetList"))
+		return admin.List(w.ctx, list)
+	})
+}
+
+func (w *world) fleet(name string, replicas int64) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": replicas}}}
+	object.SetGroupVersionKind(fleet)
+	object.SetNamespace(w.name)
+	object.SetName(name)
+	return object
+}
+
+// set changes a field of a fleet as it is stored now.
+func (w *world) set(name string, value any, path ...string) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		object := w.fleet(name, 0)
+		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
+			return err
+		}
+		return admin.Update(w.ctx, object)
+	})
+}
+
+// resize changes the number of a fleet's replicas.
+func (w *world) resize(name string, replicas int64) error {
+	return w.set(name, replicas, "spec", "replicas")
+}
+
+// scale changes the number of a fleet's replicas through the scale subresource.
+func (w *world) scale(name string, replicas int32, options ...client.SubResourceUpdateOption) error {
+	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
+	return admin.SubResource("scale").Update(w.ctx, w.fleet(name, 0), append(options, client.WithSubResourceBody(scale))...)
+}
+
+func mustNot(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantTooMuch(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if !apierrors.IsForbidden(err) {
+		t.Fatalf("got %v, want it to be forbidden", err)
+	}
+	for _, part := range append(parts, "exceeded quota") {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("got %q, want it to say %q", err, part)
+		}
+	}
+}
+
+func TestChargeFollowsUpdates(t *testing.T) {
+	f := newFollowedWorld(t, 5, nil)
+	f.mustCreate(f.fleet("a", 2))
+	f.wantBucket(5, 2, 3, 1)
+	mustNot(t, f.resize("a", 4))
+	f.wantBucket(5, 4, 1, 1)
+	wantTooMuch(t, f.resize("a", 6), "requested: 2 map", "used: 4", "limited: 5")
+	f.wantBucket(5, 4, 1, 1)
+	mustNot(t, f.resize("a", 1))
+	// What an update frees can be had at once.
+	f.mustCreate(f.fleet("b", 4))
+	f.wantBucket(5, 5, 0, 2)
+	f.eventually(soon, func() error {
+		for _, claim := range f.claims() {
+			want := map[string]int64{f.name + "-a": 1, f.name + "-b": 4}[claim.Name]
+			got := claim.Status.Allocations[0].AllocatedAmount
+			if claim.Spec.Requests[0].Amount != want || got != want || claim.Status.ObservedGeneration != claim.Generation {
+				return fmt.Errorf("claim %s requests %d and is allocated %d, want %d", claim.Name, claim.Spec.Requests[0].Amount, got, want)
+			}
+		}
+		return nil
+	})
+	mustNot(t, f.set("a", "new", "metadata", "labels", "release"))
+	f.wantBucket(5, 5, 0, 2)
+}
+
+func TestChargeFollowsScale(t *testing.T) {
+	f := newFollowedWorld(t, 5, nil)
+	f.mustCreate(f.fleet("a", 1))
+	f.wantBucket(5, 1, 4, 1)
+	wantTooMuch(t, f.scale("a", 6), "requested: 5 maps", "used: 1", "limited: 5")
+	wantTooMuch(t, f.scale("a", 6, client.DryRunAll))
+	mustNot(t, f.scale("a", 5, client.DryRunAll))
+	f.wantBucket(5, 1, 4, 1)
+	mustNot(t, f.scale("a", 5))
+	f.wantBucket(5, 5, 0, 1)
+	mustNot(t, f.scale("a", 0))
+	f.wantBucket(5, 0, 5, 0)
+	if claims := f.claims(); len(claims) != 0 {
+		t.Errorf("a fleet of nothing has the claim %s", claims[0].Name)
+	}
+	mustNot(t, f.scale("a", 3))
+	f.wantBucket(5, 3, 2, 1)
+}
+
+// However many clients scale at once, the limit holds, and in the end books and objects agree.
+func TestUpdatesAtOnce(t *testing.T) {
+	const fleets, limit = 4, 20
+	f := newFollowedWorld(t, limit, nil)
+	for i := range fleets {
+		f.mustCreate(f.fleet(fmt.Sprint("f", i), 1))
+	}
+	var group errgroup.Group
+	for worker := range 8 {
+		group.Go(func() error {
+			for round := range 12 {
+				name, replicas := fmt.Sprint("f", (worker+round)%fleets), int64(1+(worker*7+round*5)%9)
+				if err := f.resize(name, replicas); err != nil && !apierrors.IsForbidden(err) && !apierrors.IsConflict(err) && !apierrors.IsServiceUnavailable(err) {
+					return err
+				}
+				var list unstructured.UnstructuredList
+				list.SetGroupVersionKind(fleet.GroupVersion().WithKind("FleetList"))
+				if err := admin.List(f.ctx, &list, client.InNamespace(f.name)); err != nil {
+					return err
+				}
+				if total := replicasOf(list.Items); total > limit {
+					return fmt.Errorf("%d replicas of %d", total, limit)
+				}
+			}
+			return nil
+		})
+	}
+	mustNot(t, group.Wait())
+	var list unstructured.UnstructuredList
+	list.SetGroupVersionKind(fleet.GroupVersion().WithKind("FleetList"))
+	mustNot(t, admin.List(f.ctx, &list, client.InNamespace(f.name)))
+	total := replicasOf(list.Items)
+	f.wantBucket(limit, total, limit-total, fleets)
+}
+
+func replicasOf(items []unstructured.Unstructured) (total int64) {
+	for _, item := range items {
+		replicas, _, _ := unstructured.NestedInt64(item.Object, "spec", "replicas")
+		total += replicas
+	}
+	return total
+}
+
+// A change of who pays moves the charge, if the other can pay.
+func TestChargeMovesToAnotherConsumer(t *testing.T) {
+	f := newFollowedWorld(t, 5, nil)
+	other := f.name + "-other"
+	f.grantTo(other, "other", 3)
+	f.mustCreate(f.fleet("a", 4))
+	f.wantBucket(5, 4, 1, 1)
+	wantTooMuch(t, f.set("a", other, "spec", "payer"), "Organization "+other, "requested: 4")
+	f.wantBucket(5, 4, 1, 1)
+	mustNot(t, f.resize("a", 3))
+	mustNot(t, f.set("a", other, "spec", "payer"))
+	f.wantBucket(5, 0, 5, 0)
+	f.wantBucketOf(platform.Consumer(other), 3, 3, 0, 1)
+	mustNot(t, f.set("a", f.name, "spec", "payer"))
+	f.wantBucket(5, 3, 2, 1)
+	f.wantBucketOf(platform.Consumer(other), 3, 0, 3, 0)
+}
+
+// An object that comes to meet the conditions is charged, and one that ceases to is not any more.
+func TestConditionsFollowUpdates(t *testing.T) {
+	f := newFollowedWorld(t, 5, func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec.Trigger.Conditions = append(p.Spec.Trigger.Conditions, quotav1alpha1.ConditionExpression{Expression: "!has(trigger.spec.free)"})
+	})
+	free := f.fleet("a", 3)
+	mustNot(t, unstructured.SetNestedField(free.Object, true, "spec", "free"))
+	f.mustCreate(free)
+	f.mustCreate(f.fleet("b", 3))
+	f.wantBucket(5, 3, 2, 1)
+	unset := func(name string) error {
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"free":null}}`))
+		return admin.Patch(f.ctx, f.fleet(name, 0), patch)
+	}
+	wantTooMuch(t, unset("a"))
+	mustNot(t, f.set("b", true, "spec", "free"))
+	f.wantBucket(5, 0, 5, 0)
+	mustNot(t, unset("a"))
+	f.wantBucket(5, 3, 2, 1)
+}
+
+// An update that is admitted and then fails elsewhere leaves no charge behind once it is known.
+func TestUpdateThatFailsAfterwards(t *testing.T) {
+	f := newFollowedWorld(t, 5, nil)
+	f.mustCreate(f.fleet("a", 1))
+	f.wantBucket(5, 1, 4, 1)
+	// The API server asks the webhooks before it finds that the version is out of date.
+	stale := f.fleet("a", 0)
+	mustNot(t, admin.Get(f.ctx, client.ObjectKeyFromObject(stale), stale))
+	mustNot(t, f.set("a", "x", "spec", "note"))
+	mustNot(t, unstructured.SetNestedField(stale.Object, int64(4), "spec", "replicas"))
+	if err := admin.Update(f.ctx, stale); !apierrors.IsConflict(err) {
+		t.Fatalf("got %v, want a conflict", err)
+	}
+	mustNot(t, f.set("a", "y", "spec", "note"))
+	f.mustCreate(f.fleet("b", 4))
+	f.wantBucket(5, 5, 0, 2)
+}
+
+// Deleting an object right after it grew frees all of it.
+func TestDeletionRightAfterUpdate(t *testing.T) {
+	f := newFollowedWorld(t, 5, nil)
+	for range 5 {
+		mustNot(t, admin.Create(f.ctx, f.fleet("a", 1)))
+		mustNot(t, f.resize("a", 5))
+		mustNot(t, admin.Delete(f.ctx, f.fleet("a", 0)))
+	}
+	f.wantBucket(5, 0, 5, 0)
+	f.mustCreate(f.fleet("a", 5))
+	f.wantBucket(5, 5, 0, 1)
+}
+
+// Amounts may be quantities, in which the object writes them.
+func TestQuantities(t *testing.T) {
+	f := newFollowedWorld(t, 1000, func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].AmountExpression = "quantity(trigger.spec.memory)"
+	})
+	object := f.fleet("a", 1)
+	mustNot(t, unstructured.SetNestedField(object.Object, "0.5k", "spec", "memory"))
+	f.mustCreate(object)
+	f.wantBucket(1000, 500, 500, 1)
+	wantTooMuch(t, f.set("a", "2k", "spec", "memory"), "requested: 1500")
+	if err := f.set("a", "much", "spec", "memory"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "requests[0].amountExpression") {
+		t.Errorf("got %v, want it to be forbidden with the field of the policy", err)
+	}
+	mustNot(t, f.set("a", "1k", "spec", "memory"))
+	f.wantBucket(1000, 1000, 0, 1)
+}
+
+// grantTo grants another consumer some of the world's resource type.
+func (w *world) grantTo(consumer, name string, amount int64) {
+	w.Helper()
+	grant := &quotav1alpha1.ResourceGrant{}
+	grant.Name, grant.Namespace = name, w.name
+	grant.Spec = quotav1alpha1.ResourceGrantSpec{
+		ConsumerRef: platform.Consumer(consumer),
+		Allowances:  []quotav1alpha1.Allowance{{ResourceType: w.resourceType(), Buckets: []quotav1alpha1.Bucket{{Amount: amount}}}},
+	}
+	w.mustCreate(grant)
+	w.waitCondition(grant, quotav1alpha1.ConditionActive, "True")
+}
+
+// wantBucketOf waits until the bucket of another consumer shows these numbers.
+func (w *world) wantBucketOf(consumer quotav1alpha1.ConsumerRef, limit, allocated, available int64, claims int32) {
+	w.Helper()
+	w.eventually(soon, func() error {
+		bucket, err := bucketOf(context.Background(), consumer, w.resourceType())
+		if err != nil {
+			return err
+		}
+		s := bucket.Status
+		if s.Limit != limit || s.Allocated != allocated || s.Available != available || s.ClaimCount != claims {
+			return errors.New("the bucket of " + consumer.Name + fmt.Sprintf(" shows %d, %d, %d, %d", s.Limit, s.Allocated, s.Available, s.ClaimCount))
+		}
+		return nil
+	})
+}
