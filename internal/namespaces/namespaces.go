@@ -13,6 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// Exempt returns the namespaces whose objects no policy looks at: those of the control plane, and
+// Bursar's own.
+func Exempt(systemNamespace string) []string {
+	return []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease, systemNamespace}
+}
+
 // Namespaces is safe for concurrent use.
 type Namespaces struct {
 	// Cached reads from the watch, Live from the API server.

@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,7 +18,9 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/enforce"
 	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/controller/adoption"
 	"github.com/bursar/bursar/internal/controller/audit"
 	"github.com/bursar/bursar/internal/controller/bucket"
 	"github.com/bursar/bursar/internal/controller/claim"
@@ -35,6 +38,7 @@ type parts struct {
 	enforcer  *enforce.Handler
 	webhooks  *webhooks.Controller
 	lifecycle *lifecycle.Controller
+	adoption  *adoption.Controller
 	claim     *claim.Controller
 	bucket    *bucket.Controller
 	auditor   *audit.Auditor
@@ -89,8 +93,16 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		Mutating: validate.MutatingWebhooks(p.server.clientConfig, o.options.Username),
 		Username: o.options.Username, SystemNamespace: system, OnSync: p.policiesChanged.notify, Log: log.WithName("webhooks"),
 	}
+	p.adoption = &adoption.Controller{
+		Client: m.manager.GetClient(), Catalog: m.catalog, Kinds: m.kinds, Live: m.dynamic, Objects: m.objects, Claims: m.claims, Store: m.store,
+		Conform: func(ctx context.Context, policy *catalog.Policy, object *unstructured.Unstructured) (bool, error) {
+			result, err := p.lifecycle.Conform(ctx, policy, object)
+			return result == lifecycle.Adopted, err
+		},
+		Reviewed: p.enforcer.Reviewed, SystemNamespace: system, Events: m.manager.GetEventRecorder("bursar"), Log: log.WithName("adoption"),
+	}
 	p.claim = &claim.Controller{
-		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, ObjectLives: p.objectLives, Log: log.WithName("claim"),
+		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Log: log.WithName("claim"),
 	}
 	p.bucket = &bucket.Controller{
 		Client: m.manager.GetClient(), Ledgers: m.store, SystemNamespace: system,
@@ -119,6 +131,7 @@ func (p *parts) connect() {
 	p.store.Subscribe(p.bucket.Changed)
 	p.store.Recover = p.recover
 	p.lifecycle.Start()
+	p.adoption.Start()
 	p.claim.Start()
 	p.objects.OnVanish(p.claim.ObjectVanished)
 	p.claims.OnChange(p.follower.claimChanged)
@@ -215,6 +228,7 @@ func (p *parts) addReconcilers() error {
 		&grant.Reconciler{Client: api, Live: live, Catalog: p.catalog, Ledgers: p.store, Loaded: p.loaded, RegistrationsChanged: p.registrationsChanged, Consumers: p.consumers},
 		&claimpolicy.Reconciler{Client: api, Catalog: p.catalog, Kinds: p.kinds, InEffect: p.webhooks.InEffect, Changed: p.policiesChanged},
 		p.bucket,
+		p.adoption,
 	} {
 		if err := reconciler.SetupWithManager(p.manager); err != nil {
 			return fmt.Errorf("set up %T: %w", reconciler, err)
@@ -235,6 +249,7 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	}
 	group.Go(func() error { return p.webhooks.Run(ctx) })
 	group.Go(func() error { return p.lifecycle.Run(ctx) })
+	group.Go(func() error { return p.adoption.Run(ctx) })
 	group.Go(func() error { return p.claim.Run(ctx) })
 	group.Go(func() error { return p.bucket.Run(ctx) })
 	group.Go(func() error { return p.auditor.Run(ctx) })

@@ -11,6 +11,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/controller/claimpolicy"
 	"github.com/bursar/bursar/internal/controller/webhooks"
 	"github.com/bursar/bursar/internal/policy"
@@ -32,7 +33,7 @@ func (p *parts) routes(o *Operator) http.Handler {
 			return claimpolicy.CheckRegistrations(p.catalog, policy)
 		},
 		CompileCondition: policy.CheckCondition,
-		ObjectExists:     p.objectLives,
+		ObjectExists:     p.isInUse,
 		NamespaceActive:  p.namespaces.Active,
 	}
 	mux := http.NewServeMux()
@@ -102,6 +103,23 @@ func (p *parts) grantsThatGive(ctx context.Context, resourceType string) ([]stri
 			return names, nil
 		}
 	}
+}
+
+// isInUse asks the API server whether the object that a policy's claim pays for exists, and the
+// policy itself: nothing keeps the claims of a policy that was deleted.
+func (p *parts) isInUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
+	lives, err := p.objectLives(ctx, claim)
+	if !lives || err != nil {
+		return false, err
+	}
+	var list quotav1alpha1.ClaimCreationPolicyList
+	if err := p.manager.GetAPIReader().List(ctx, &list); err != nil {
+		return false, err
+	}
+	made := func(policy quotav1alpha1.ClaimCreationPolicy) bool {
+		return claims.LabelValue(policy.Name) == claims.PolicyOf(claim)
+	}
+	return slices.ContainsFunc(list.Items, made), nil
 }
 
 // objectLives asks the API server whether the object that a policy's claim pays for exists.

@@ -69,6 +69,26 @@ func (k *kind) uidOf(name types.NamespacedName) (types.UID, bool) {
 	return uid, ok
 }
 
+func (k *kind) isListed() bool {
+	select {
+	case <-k.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+func (k *kind) all(holds func(Object) bool) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for uid, name := range k.uids {
+		if !holds(Object{name, uid}) {
+			return false
+		}
+	}
+	return true
+}
+
 func (k *kind) nameOf(uid types.UID) (types.NamespacedName, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -82,12 +102,10 @@ func (k *kind) presence(uid types.UID) Presence {
 	if _, ok := k.uids[uid]; ok {
 		return Present
 	}
-	select {
-	case <-k.synced:
+	if k.isListed() {
 		return Absent
-	default:
-		return Unknown
 	}
+	return Unknown
 }
 
 // Transformer implements [cache.TransformingStore].

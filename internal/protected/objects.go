@@ -92,6 +92,24 @@ func (o *Objects) UIDOf(groupKind schema.GroupKind, name types.NamespacedName) (
 	return k.uidOf(name)
 }
 
+// Object is an object that exists.
+type Object struct {
+	types.NamespacedName
+	UID types.UID
+}
+
+// IsListed tells whether the objects of a kind have been listed once.
+func (o *Objects) IsListed(groupKind schema.GroupKind) bool {
+	k := o.kind(groupKind)
+	return k != nil && k.isListed()
+}
+
+// All tells whether the kind is listed and holds true for each of its objects.
+func (o *Objects) All(groupKind schema.GroupKind, holds func(Object) bool) bool {
+	k := o.kind(groupKind)
+	return k != nil && k.isListed() && k.all(holds)
+}
+
 // Name returns the name of an object that exists.
 func (o *Objects) Name(groupKind schema.GroupKind, uid types.UID) (types.NamespacedName, bool) {
 	k := o.kind(groupKind)

@@ -251,6 +251,11 @@ type AdoptionStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
+	// total is the number of objects of the kind, as far as it is known.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Total int64 `json:"total,omitempty"`
+
 	// state is Running until every object has been looked at, then Complete.
 	State AdoptionState `json:"state"`
 }

@@ -95,7 +95,6 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 	if c.UID == "" {
 		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object has no UID; quota is decided in the validating phase of a create")
 	}
-	h.reviewed.add(c.UID)
 	for _, p := range policies {
 		planned, err := h.Planner.Plan(ctx, p, c.Object, input)
 		switch {
@@ -106,6 +105,9 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 		case planned != nil:
 			c.claims = append(c.claims, &plannedClaim{planned, p})
 		}
+	}
+	if len(c.claims) == 0 && !isDryRun(request) {
+		h.reviewed.add(c.UID)
 	}
 	if len(c.claims) == 0 && len(c.notices) == 0 {
 		return nil, nil

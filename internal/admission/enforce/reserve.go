@@ -30,11 +30,11 @@ type taken struct {
 // in a fixed order, all claims on one consumer together. Then it charges what the others ask.
 func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
 	var all []taken
-	notices := slices.Clone(c.notices)
+	notices, charged := slices.Clone(c.notices), true
 	groups := byConsumer(c.claims)
 	for i, planned := range groups {
 		if !planned[0].policy.Enforces() {
-			h.charge(ctx, planned, &notices)
+			charged = h.charge(ctx, planned, &notices) && charged
 			continue
 		}
 		consumer, reservations := planned[0].Consumer, reservationsOf(planned)
@@ -50,16 +50,21 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 		return h.refusal(ctx, planned, outcome, groups[i+1:])
 	}
 	h.admitted.add(c)
+	if charged {
+		h.reviewed.add(c.UID)
+	}
 	return h.notify(request, notices)
 }
 
 // charge takes what claims of one consumer need that is not enforced: beyond the limit too, where
-// it says so.
-func (h *Handler) charge(ctx context.Context, planned []*plannedClaim, notices *notices) {
+// it says so. It reports false if something could not be decided now, so that it has to be looked
+// at again once the object is there.
+func (h *Handler) charge(ctx context.Context, planned []*plannedClaim, notices *notices) bool {
 	outcome, err := h.Store.ReserveTogether(ctx, planned[0].Consumer, reservationsOf(planned))
 	if err == nil && outcome.Code == ledger.Admitted {
-		return
+		return true
 	}
+	decided := true
 	for _, p := range planned {
 		r := reservationOf(p)
 		decision, err := h.Store.Reserve(ctx, p.Consumer, r)
@@ -68,11 +73,13 @@ func (h *Handler) charge(ctx context.Context, planned []*plannedClaim, notices *
 			decision, err = h.Store.Adopt(ctx, p.Consumer, r)
 		}
 		if err != nil {
+			decided = false
 			notices.add(p.policy, fmt.Sprintf("quota could not be decided: %v; the object is charged later.", err))
 		} else if decision.Code != ledger.Admitted {
 			notices.add(p.policy, notApplicable(p.Policy, explain.Impossible(p.Consumer, decision.Code)))
 		}
 	}
+	return decided
 }
 
 // newIn returns the reservations that were not there before. Another review of the same create

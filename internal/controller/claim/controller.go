@@ -41,9 +41,9 @@ type Controller struct {
 	Claims  *claimcache.Cache
 	Client  *claims.Client
 	Catalog *catalog.Catalog
-	// ObjectLives asks the API server whether the object exists that a policy's claim pays for.
-	ObjectLives func(context.Context, *quotav1alpha1.ResourceClaim) (bool, error)
-	Log         logr.Logger
+	// InUse asks the API server whether a policy's claim still pays for an object.
+	InUse func(context.Context, *quotav1alpha1.ResourceClaim) (bool, error)
+	Log   logr.Logger
 
 	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	retries workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]

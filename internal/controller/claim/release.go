@@ -86,7 +86,7 @@ func (c *Controller) isInUse(ctx context.Context, claim *quotav1alpha1.ResourceC
 	if !claimcache.IsFromPolicy(claim) || claims.IsSuperseded(claim) {
 		return false, nil
 	}
-	lives, err := c.ObjectLives(ctx, claim)
+	lives, err := c.InUse(ctx, claim)
 	if err != nil {
 		return false, fmt.Errorf("find out whether %s %s still exists: %w", claim.Spec.ResourceRef.Kind, claim.Spec.ResourceRef.Name, err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/namespaces"
 )
 
 const (
@@ -186,7 +187,7 @@ func (c *Controller) asking(name string, n int, rules []admissionregistrationv1.
 		Rules:        rules,
 		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 			Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn,
-			Values: []string{metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease", c.SystemNamespace},
+			Values: namespaces.Exempt(c.SystemNamespace),
 		}}},
 		MatchConditions: []admissionregistrationv1.MatchCondition{
 			{Name: "not-by-bursar", Expression: "request.userInfo.username != " + strconv.Quote(c.Username)},

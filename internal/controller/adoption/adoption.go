@@ -1,0 +1,223 @@
+// Package adoption sees to it that objects have their claims that nobody was asked about when they
+// were created: those that are older than a policy, those that were let past enforcement, and those
+// that came while Bursar was down and nothing was enforced. They are charged regardless of the
+// limits: they exist, and books that leave them out would be wrong.
+//
+// A policy that has come into force is applied to all objects of its kind, page by page, and its
+// status says how far that is. After a restart the same is done once more, quietly. An object that
+// appears later without having been reviewed is looked at by itself.
+package adoption
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/namespaces"
+	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/worker"
+)
+
+const (
+	// policiesAtOnce is how many policies are adopted for at the same time.
+	policiesAtOnce = 2
+	// workers is how many objects that were not reviewed are looked at at a time.
+	workers = 2
+	// patience is how long an object may wait for its claim before it is taken for one that was not
+	// reviewed. Another replica may have reviewed it, and its books come by watch.
+	patience = 2 * time.Second
+	// retryAfter is when a policy is looked at again whose objects could not all be looked at.
+	retryAfter = 5 * time.Second
+)
+
+// EventReasonAdopted is the reason of the events on policies about objects that were not reviewed.
+const EventReasonAdopted = "Adopted"
+
+// Events records events, as the recorders of k8s.io/client-go/tools/events do.
+type Events interface {
+	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+}
+
+// Kinds resolves versioned kinds to resources. An error means that it cannot tell.
+type Kinds interface {
+	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
+}
+
+// Controller adopts. Its fields are set once; call Start, then SetupWithManager, then Run.
+type Controller struct {
+	Client  client.Client
+	Catalog *catalog.Catalog
+	Kinds   Kinds
+	Live    dynamic.Interface
+	Objects *protected.Objects
+	Claims  *claimcache.Cache
+	Store   *ledgerstore.Store
+	// Conform sees to it that an object has the claim that a policy asks, and tells whether it was
+	// adopted for that. A [plan.TransientError] is worth another try.
+	Conform func(ctx context.Context, p *catalog.Policy, object *unstructured.Unstructured) (adopted bool, err error)
+	// Reviewed tells whether it was decided, when an object was created, what it costs.
+	Reviewed        func(types.UID) bool
+	SystemNamespace string
+	Events          Events
+	Log             logr.Logger
+
+	queue  workqueue.TypedRateLimitingInterface[object]
+	exempt []string
+
+	mu   sync.Mutex
+	done map[types.UID]int64 // the generations of policies that this process has adopted for
+}
+
+type object struct {
+	kind schema.GroupKind
+	uid  types.UID
+}
+
+// Start registers the controller with what it follows.
+func (c *Controller) Start() {
+	c.done = map[types.UID]int64{}
+	c.exempt = namespaces.Exempt(c.SystemNamespace)
+	c.queue = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[object](100*time.Millisecond, 30*time.Second))
+	c.Objects.OnAppear(c.appeared)
+}
+
+// SetupWithManager registers the reconciler of policies.
+func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("adoption").
+		For(&quotav1alpha1.ClaimCreationPolicy{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: policiesAtOnce}).
+		Complete(c)
+}
+
+// Run looks at objects that were not reviewed until ctx ends.
+func (c *Controller) Run(ctx context.Context) error {
+	worker.Run(ctx, c.queue, workers, c.look, func(o object, err error) {
+		c.Log.Error(err, "will try again", "kind", o.kind.String(), "uid", o.uid)
+	})
+	return nil
+}
+
+// Reconcile implements [reconcile.Reconciler]: it adopts for a policy that is in force.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	if err := c.Claims.WaitForSync(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	object := &quotav1alpha1.ClaimCreationPolicy{}
+	if err := c.Client.Get(ctx, request.NamespacedName, object); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	ready := apimeta.FindStatusCondition(object.Status.Conditions, quotav1alpha1.ConditionReady)
+	if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != object.Generation {
+		return reconcile.Result{}, nil
+	}
+	c.mu.Lock()
+	isDone := c.done[object.UID] == object.Generation
+	c.mu.Unlock()
+	p := c.Catalog.Policy(object.Name)
+	if isDone || p == nil || p.Generation != object.Generation {
+		return reconcile.Result{}, nil
+	}
+	s := &scan{Controller: c, policy: p, progress: progressOf(object)}
+	complete, err := s.run(ctx)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("adopt objects for ClaimCreationPolicy %s: %w", object.Name, err)
+	}
+	if !complete {
+		return reconcile.Result{RequeueAfter: retryAfter}, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done[object.UID] = object.Generation
+	return reconcile.Result{}, nil
+}
+
+// appeared notes objects that appear after the first list of their kind without a review.
+func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
+	if c.Objects.IsListed(kind) && !c.Reviewed(uid) && len(c.missing(kind, uid)) > 0 {
+		c.queue.AddAfter(object{kind, uid}, patience)
+	}
+}
+
+// missing returns the policies for a kind of which an object has neither a claim nor a reservation.
+func (c *Controller) missing(kind schema.GroupKind, uid types.UID) []*catalog.Policy {
+	return slices.DeleteFunc(slices.Clone(c.Catalog.PoliciesOf(kind)), func(p *catalog.Policy) bool { return c.hasClaim(p, uid) })
+}
+
+func (c *Controller) hasClaim(p *catalog.Policy, uid types.UID) bool {
+	policy := claims.LabelValue(p.Name)
+	for _, claim := range c.Claims.ForObject(uid) {
+		if claim.Policy() == policy {
+			return true
+		}
+	}
+	key := ledgerstore.ObjectKey(policy, string(uid))
+	return slices.ContainsFunc(c.Store.ReservationsFor(string(uid)), func(r ledgerstore.Pending) bool { return r.Key == key })
+}
+
+// look adopts one object that was not reviewed, and reports it.
+func (c *Controller) look(ctx context.Context, o object) error {
+	name, ok := c.Objects.Name(o.kind, o.uid)
+	if !ok || slices.Contains(c.exempt, name.Namespace) {
+		return nil
+	}
+	var errs []error
+	for _, p := range c.missing(o.kind, o.uid) {
+		resource, served, err := c.Kinds.VersionedResourceFor(ctx, p.Trigger)
+		if err != nil || !served {
+			errs = append(errs, err)
+			continue
+		}
+		live, err := c.Live.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+		if err != nil || live.GetUID() != o.uid {
+			errs = append(errs, client.IgnoreNotFound(err))
+			continue
+		}
+		adopted, err := c.Conform(ctx, p, live)
+		switch {
+		case isTransient(err):
+			errs = append(errs, err)
+		case err != nil:
+			c.report(p, corev1.EventTypeWarning, "%s %s was created without a review, and cannot be charged: %v", o.kind.Kind, name, err)
+		case adopted:
+			c.report(p, corev1.EventTypeNormal, "%s %s was created without a review, and has been charged", o.kind.Kind, name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// report records an event on a policy.
+func (c *Controller) report(p *catalog.Policy, eventType, note string, args ...any) {
+	if c.Events == nil {
+		return
+	}
+	policy := &quotav1alpha1.ClaimCreationPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ClaimCreationPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: p.UID},
+	}
+	c.Events.Eventf(policy, nil, eventType, EventReasonAdopted, "Adopt", note, args...)
+}

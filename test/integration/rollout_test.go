@@ -1,0 +1,269 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// warned collects API warnings.
+type warned struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+// HandleWarningHeader implements [rest.WarningHandler].
+func (w *warned) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.texts = append(w.texts, text)
+}
+
+func (w *warned) all() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.texts, "\n")
+}
+
+// adminWithWarnings is an administrator who is told of warnings.
+func adminWithWarnings(t *testing.T, change func(*rest.Config)) (client.Client, *warned) {
+	t.Helper()
+	warnings := &warned{}
+	config := rest.CopyConfig(adminConfig)
+	config.WarningHandler = warnings
+	if change != nil {
+		change(config)
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme.Scheme})
+	mustNot(t, err)
+	return api, warnings
+}
+
+func inMode(mode quotav1alpha1.EnforcementMode) func(*quotav1alpha1.ClaimCreationPolicy) {
+	return func(p *quotav1alpha1.ClaimCreationPolicy) { p.Spec.EnforcementMode = mode }
+}
+
+// wantEvent waits for an event on a policy that says all of the parts.
+func (w *world) wantEvent(policy *quotav1alpha1.ClaimCreationPolicy, reason string, parts ...string) {
+	w.Helper()
+	w.eventually(soon, func() error {
+		var list eventsv1.EventList
+		if err := admin.List(w.ctx, &list); err != nil {
+			return err
+		}
+		for _, event := range list.Items {
+			matches := event.Regarding.Kind == "ClaimCreationPolicy" && event.Regarding.UID == policy.UID && event.Reason == reason
+			for _, part := range parts {
+				matches = matches && strings.Contains(event.Note, part)
+			}
+			if matches {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event %s on policy %s says %q, of %d events", reason, policy.Name, parts, len(list.Items))
+	})
+}
+
+func TestWarnLetsPassWithAWarning(t *testing.T) {
+	w := newWorld(t)
+	w.grant("base", 1)
+	w.policy(w.name, inMode(quotav1alpha1.EnforcementModeWarn))
+	api, warnings := adminWithWarnings(t, nil)
+	mustNot(t, api.Create(w.ctx, w.configMap("a")))
+	if text := warnings.all(); text != "" {
+		t.Errorf("what fits is warned about: %s", text)
+	}
+	mustNot(t, api.Create(w.ctx, w.configMap("b"), client.DryRunAll))
+	mustNot(t, api.Create(w.ctx, w.configMap("b")))
+	if text := warnings.all(); strings.Count(text, "exceeded quota: ConfigMap quota of Organization "+w.name) != 2 || !strings.Contains(text, "not enforced") {
+		t.Errorf("the user is warned with %q, want it in the dry run and in the create", text)
+	}
+	w.wantBucket(1, 2, 0, 2)
+	mustNot(t, admin.Delete(w.ctx, w.configMap("b")))
+	w.wantBucket(1, 1, 0, 1)
+}
+
+func TestAuditRecordsAndSaysNothing(t *testing.T) {
+	w := newWorld(t)
+	w.grant("base", 1)
+	policy := w.policy(w.name, inMode(quotav1alpha1.EnforcementModeAudit))
+	api, warnings := adminWithWarnings(t, nil)
+	mustNot(t, api.Create(w.ctx, w.configMap("a")))
+	mustNot(t, api.Create(w.ctx, w.configMap("b")))
+	if text := warnings.all(); text != "" {
+		t.Errorf("the user is told: %s", text)
+	}
+	w.wantEvent(policy, "NotEnforced", "ConfigMap "+w.name+"/b", "exceeded quota", "requested: 1 map, used: 1, limited: 1")
+	w.wantBucket(1, 2, 0, 2)
+}
+
+// Going from a mode that only warns to one that enforces needs nothing to be adopted.
+func TestFromWarnToEnforce(t *testing.T) {
+	w := newWorld(t)
+	w.grant("base", 1)
+	policy := w.policy(w.name, inMode(quotav1alpha1.EnforcementModeWarn))
+	mustNot(t, admin.Create(w.ctx, w.configMap("a")))
+	w.update(policy, func() { policy.Spec.EnforcementMode = quotav1alpha1.EnforcementModeEnforce })
+	w.waitCondition(policy, quotav1alpha1.ConditionReady, "True")
+	w.wantExceeded(w.configMap("b"))
+	w.wantBucket(1, 1, 0, 1)
+}
+
+// A policy that cannot be applied to an object is no reason to refuse it unless it enforces.
+func TestFaultyConditionInModeWarn(t *testing.T) {
+	w := newWorld(t)
+	w.grant("base", 5)
+	w.policy(w.name, func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec.EnforcementMode = quotav1alpha1.EnforcementModeWarn
+		p.Spec.Trigger.Conditions = append(p.Spec.Trigger.Conditions, quotav1alpha1.ConditionExpression{Expression: "trigger.data.size == 'large'"})
+	})
+	api, warnings := adminWithWarnings(t, nil)
+	mustNot(t, api.Create(w.ctx, w.configMap("a")))
+	if text := warnings.all(); !strings.Contains(text, "cannot be applied to this object") || !strings.Contains(text, "no such key: data") {
+		t.Errorf("the user is warned with %q, want the reason", text)
+	}
+}
+
+// update changes an object as it is stored now.
+func (w *world) update(object client.Object, change func()) {
+	w.Helper()
+	mustNot(w.T, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		change()
+		return admin.Update(w.ctx, object)
+	}))
+}
+
+// wantAdopted waits until a policy has adopted that many objects.
+func (w *world) wantAdopted(policy *quotav1alpha1.ClaimCreationPolicy, adopted, failed int64) *quotav1alpha1.AdoptionStatus {
+	w.Helper()
+	w.eventually(soon, func() error {
+		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
+			return err
+		}
+		a := policy.Status.Adoption
+		if a == nil || a.State != quotav1alpha1.AdoptionComplete || a.ObservedGeneration != policy.Generation || a.Adopted != adopted || a.Failed != failed {
+			return fmt.Errorf("adoption is %+v, want %d adopted and %d failed", a, adopted, failed)
+		}
+		return nil
+	})
+	return policy.Status.Adoption
+}
+
+func TestExistingObjectsAreAdopted(t *testing.T) {
+	w := newWorld(t)
+	w.grant("base", 3)
+	for i := range 5 {
+		mustNot(t, admin.Create(w.ctx, w.configMap(fmt.Sprint("old-", i))))
+	}
+	policy := w.policy(w.name, nil)
+	adoption := w.wantAdopted(policy, 5, 0)
+	if adoption.Processed < 5 || adoption.Total < 5 || adoption.CompletionTime == nil || adoption.StartTime == nil {
+		t.Errorf("adoption is %+v, want it to tell what was processed, of how many, and when", adoption)
+	}
+	w.wantBucket(3, 5, 0, 5)
+	w.wantExceeded(w.configMap("new"))
+	// What was adopted goes with its object, like any claim.
+	for i := range 3 {
+		mustNot(t, admin.Delete(w.ctx, w.configMap(fmt.Sprint("old-", i))))
+	}
+	w.wantBucket(3, 2, 1, 2)
+	w.mustCreate(w.configMap("new"))
+	w.wantBucket(3, 3, 0, 3)
+}
+
+// What a policy cannot be applied to is counted, with a reason.
+func TestAdoptionThatFails(t *testing.T) {
+	w := newWorld(t)
+	w.grant("base", 3)
+	good, bad := w.configMap("good"), w.configMap("bad")
+	good.Data = map[string]string{"payer": w.name}
+	mustNot(t, admin.Create(w.ctx, good))
+	mustNot(t, admin.Create(w.ctx, bad))
+	policy := w.policy(w.name, func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef.Name = "{{.trigger.data.payer}}"
+	})
+	adoption := w.wantAdopted(policy, 1, 1)
+	if !strings.Contains(adoption.Message, "consumerRef.name") {
+		t.Errorf("the reason is %q, want it to name the field", adoption.Message)
+	}
+	w.wantBucket(3, 1, 2, 1)
+}
+
+// A policy that is off enforces nothing within a second, and what it has charged stays charged.
+func TestDisabledPolicy(t *testing.T) {
+	w := newProtectedWorld(t, 1)
+	policy := &quotav1alpha1.ClaimCreationPolicy{}
+	policy.Name = w.name
+	mustNot(t, admin.Create(w.ctx, w.configMap("a")))
+	w.wantExceeded(w.configMap("b"))
+	setEnabled := func(enabled bool) { w.update(policy, func() { policy.Spec.Enabled = &enabled }) }
+	setEnabled(false)
+	began := time.Now()
+	w.eventually(soon, func() error { return admin.Create(w.ctx, w.configMap("b")) })
+	t.Logf("creates passed %s after the policy was disabled", time.Since(began))
+	condition := w.waitCondition(policy, quotav1alpha1.ConditionReady, "False")
+	if condition.Reason != quotav1alpha1.ReasonPolicyDisabled {
+		t.Errorf("the reason is %s", condition.Reason)
+	}
+	w.wantBucket(1, 1, 0, 1)
+	mustNot(t, admin.Delete(w.ctx, w.configMap("a")))
+	w.wantBucket(1, 0, 1, 0)
+	setEnabled(true)
+	w.waitCondition(policy, quotav1alpha1.ConditionReady, "True")
+	w.wantAdopted(policy, 1, 0)
+	w.wantBucket(1, 1, 0, 1)
+}
+
+// A policy that is deleted enforces nothing, its claims stay with their objects, and may now be
+// deleted by hand.
+func TestDeletedPolicy(t *testing.T) {
+	w := newProtectedWorld(t, 2)
+	policy := &quotav1alpha1.ClaimCreationPolicy{}
+	policy.Name = w.name
+	mustNot(t, admin.Create(w.ctx, w.configMap("a")))
+	mustNot(t, admin.Create(w.ctx, w.configMap("b")))
+	w.wantBucket(2, 2, 0, 2)
+	w.mustDelete(policy)
+	w.eventually(soon, func() error { return admin.Create(w.ctx, w.configMap("c")) })
+	w.wantBucket(2, 2, 0, 2)
+	mustNot(t, admin.Delete(w.ctx, w.configMap("a")))
+	w.wantBucket(2, 1, 1, 1)
+	for _, claim := range w.claims() {
+		w.eventually(soon, func() error { return client.IgnoreNotFound(admin.Delete(w.ctx, &claim)) })
+	}
+	w.wantBucket(2, 0, 2, 0)
+	var left corev1.ConfigMap
+	mustNot(t, admin.Get(context.Background(), client.ObjectKeyFromObject(w.configMap("b")), &left))
+}
+
+// Administrators who may impersonate the group get past enforcement, and what they create is
+// charged and reported.
+func TestBreakGlass(t *testing.T) {
+	w := newWorld(t)
+	w.grant("base", 1)
+	policy := w.policy(w.name, nil)
+	mustNot(t, admin.Create(w.ctx, w.configMap("a")))
+	w.wantExceeded(w.configMap("b"))
+	api, _ := adminWithWarnings(t, func(c *rest.Config) {
+		c.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"system:masters", quotav1alpha1.BreakGlassGroup}}
+	})
+	mustNot(t, api.Create(w.ctx, w.configMap("b")))
+	w.wantBucket(1, 2, 0, 2)
+	w.wantEvent(policy, "Adopted", "ConfigMap "+w.name+"/b", "created without a review")
+	w.wantExceeded(w.configMap("c"))
+}
