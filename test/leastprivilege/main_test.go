@@ -133,11 +133,17 @@ func (s *scene) waitMay(attributes authorizationv1.ResourceAttributes) {
 	})
 }
 
+// operatorConfig reaches the API server as the operator's ServiceAccount.
+func (s *scene) operatorConfig() *rest.Config {
+	config := rest.AnonymousClientConfig(s.config)
+	config.BearerToken, config.QPS = s.token, -1
+	return config
+}
+
 // run runs the operator until the returned function is called, and returns once it enforces quota.
 func (s *scene) run(asked *requests, installCRDs bool) (stop func()) {
 	s.Helper()
-	config := rest.AnonymousClientConfig(s.config)
-	config.BearerToken, config.QPS = s.token, -1
+	config := s.operatorConfig()
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return recorder{asked, next}
 	})

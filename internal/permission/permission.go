@@ -1,0 +1,89 @@
+// Package permission finds out whether Bursar itself is permitted to follow the objects of a kind.
+// Which kinds policies will name is not known when Bursar is installed, so on a cluster its
+// administrators permit them one by one.
+package permission
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/cache"
+
+	"github.com/bursar/bursar/deploy/rbac"
+)
+
+const (
+	// rememberedFor is how long an answer is taken for granted: many policies name one kind.
+	rememberedFor = 5 * time.Second
+	// AskAgain is when it is worth asking again about a kind that may not be followed. Nobody tells
+	// when that changes.
+	AskAgain = 10 * time.Second
+)
+
+// followVerbs is what it takes to follow a kind: to watch its objects, and to look one up where the
+// watch may be behind.
+var followVerbs = []string{"get", "list", "watch"}
+
+// Reviews asks the API server what whoever asks may do, as the clientset's
+// AuthorizationV1().SelfSubjectAccessReviews() does.
+type Reviews interface {
+	Create(ctx context.Context, review *authorizationv1.SelfSubjectAccessReview, options metav1.CreateOptions) (*authorizationv1.SelfSubjectAccessReview, error)
+}
+
+// Checker answers from the API server. It is safe for concurrent use.
+type Checker struct {
+	reviews Reviews
+	flaws   *cache.Expiring // by resource, without its version
+}
+
+// New returns a Checker that asks reviews.
+func New(reviews Reviews) *Checker {
+	return &Checker{reviews: reviews, flaws: cache.NewExpiring()}
+}
+
+// Follow returns a sentence on why the objects of a resource may not be followed in all namespaces,
+// for the status of a policy, or "". An error means that it cannot tell.
+func (c *Checker) Follow(ctx context.Context, resource schema.GroupVersionResource) (flaw string, err error) {
+	if flaw, ok := c.flaws.Get(resource.GroupResource()); ok {
+		return flaw.(string), nil
+	}
+	var missing []string
+	for _, verb := range followVerbs {
+		allowed, err := c.may(ctx, verb, resource)
+		if err != nil {
+			return "", err
+		}
+		if !allowed {
+			missing = append(missing, verb)
+		}
+	}
+	if len(missing) > 0 {
+		flaw = explain(missing, resource.GroupResource())
+	}
+	c.flaws.Set(resource.GroupResource(), flaw, rememberedFor)
+	return flaw, nil
+}
+
+func (c *Checker) may(ctx context.Context, verb string, resource schema.GroupVersionResource) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: verb, Group: resource.Group, Version: resource.Version, Resource: resource.Resource,
+		},
+	}}
+	answer, err := c.reviews.Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("find out whether Bursar may %s %s: %w", verb, resource.GroupResource(), err)
+	}
+	return answer.Status.Allowed, nil
+}
+
+// explain says what is missing and what to do about it.
+func explain(missing []string, resource schema.GroupResource) string {
+	return fmt.Sprintf("Bursar may not %s %s; create a ClusterRole labelled %s=true that allows %s on %s in API group %q",
+		strings.Join(missing, ", "), resource, rbac.AggregateToOperator, strings.Join(followVerbs, ", "), resource.Resource, resource.Group)
+}

@@ -1,0 +1,81 @@
+package permission
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// answers allows some verbs on carts, and counts how often it is asked.
+type answers struct {
+	allowed map[string]bool
+	err     error
+	asked   int
+}
+
+func (a *answers) Create(_ context.Context, review *authorizationv1.SelfSubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SelfSubjectAccessReview, error) {
+	a.asked++
+	attributes := review.Spec.ResourceAttributes
+	review.Status.Allowed = a.allowed[attributes.Verb] && attributes.Resource == "carts" && attributes.Group == "shop.example.com" &&
+		attributes.Namespace == "" && attributes.Name == ""
+	return review, a.err
+}
+
+var carts = schema.GroupVersionResource{Group: "shop.example.com", Version: "v1", Resource: "carts"}
+
+func TestFollow(t *testing.T) {
+	const todo = "; create a ClusterRole labelled quota.miloapis.com/aggregate-to-operator=true that allows get, list, watch on "
+	tests := map[string]struct {
+		reason   string
+		allowed  map[string]bool
+		resource schema.GroupVersionResource
+		want     string
+	}{
+		"all":     {"nothing is missing", map[string]bool{"get": true, "list": true, "watch": true}, carts, ""},
+		"nothing": {"a new kind", nil, carts, `Bursar may not get, list, watch carts.shop.example.com` + todo + `carts in API group "shop.example.com"`},
+		"part": {"a rule that is too narrow", map[string]bool{"get": true, "list": true}, carts,
+			`Bursar may not watch carts.shop.example.com` + todo + `carts in API group "shop.example.com"`},
+		"core": {"the core group has no name", nil, schema.GroupVersionResource{Version: "v1", Resource: "pods"},
+			`Bursar may not get, list, watch pods` + todo + `pods in API group ""`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := New(&answers{allowed: tt.allowed}).Follow(t.Context(), tt.resource)
+			if err != nil || got != tt.want {
+				t.Errorf("%s: got %q, error %v; want %q", tt.reason, got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestFollowAsksOnceForManyPolicies(t *testing.T) {
+	a := &answers{}
+	c := New(a)
+	later := carts
+	later.Version = "v2"
+	for _, resource := range []schema.GroupVersionResource{carts, carts, later} {
+		if flaw, err := c.Follow(t.Context(), resource); flaw == "" || err != nil {
+			t.Fatalf("got flaw %q, error %v", flaw, err)
+		}
+	}
+	if a.asked != len(followVerbs) {
+		t.Errorf("the API server was asked %d times, want once for each verb", a.asked)
+	}
+}
+
+// Not knowing is neither permission nor the lack of it, and is not remembered.
+func TestFollowCannotTell(t *testing.T) {
+	a := &answers{allowed: map[string]bool{"get": true, "list": true, "watch": true}, err: errors.New("the API server is restarting")}
+	c := New(a)
+	if flaw, err := c.Follow(t.Context(), carts); flaw != "" || err == nil {
+		t.Errorf("got flaw %q, error %v; want an error alone", flaw, err)
+	}
+	a.err = nil
+	if flaw, err := c.Follow(t.Context(), carts); flaw != "" || err != nil {
+		t.Errorf("got flaw %q, error %v; want neither", flaw, err)
+	}
+}
