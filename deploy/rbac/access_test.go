@@ -1,0 +1,99 @@
+package rbac
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+const (
+	page       = "../../docs/access.md"
+	tableStart = "<!-- made from deploy/rbac by: go test ./deploy/rbac -update -->\n"
+	tableEnd   = "<!-- end -->\n"
+)
+
+// resources are the rows of the table.
+var resources = []string{
+	"resourceregistrations", "claimcreationpolicies", "grantcreationpolicies", "resourcegrants", "resourceclaims",
+	"allowancebuckets", "effectiveresourcegrants", "consumerledgers", "events",
+}
+
+var update = flag.Bool("update", false, "write the table of docs/access.md anew")
+
+// The table in the documentation is made from the roles.
+func TestDocumentedTable(t *testing.T) {
+	content, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, started := strings.Cut(string(content), tableStart)
+	got, after, ended := strings.Cut(rest, tableEnd)
+	if !started || !ended {
+		t.Fatalf("%s has no place for the table", page)
+	}
+	want := table(t)
+	if *update {
+		if err := os.WriteFile(page, []byte(before+tableStart+want+tableEnd+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s is out of date, run go test ./deploy/rbac -update (-want +got):\n%s", page, diff)
+	}
+}
+
+// table has a row for each resource and a column for each role that permits any.
+func table(t *testing.T) string {
+	t.Helper()
+	roles, err := ForUsers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles = slices.DeleteFunc(roles, func(role *rbacv1.ClusterRole) bool { return role.Name == "bursar-break-glass" })
+	var b strings.Builder
+	header, line := "| |", "| --- |"
+	for _, role := range roles {
+		header += " " + strings.ReplaceAll(strings.TrimPrefix(role.Name, "bursar-"), "-", " ") + " |"
+		line += " --- |"
+	}
+	fmt.Fprintf(&b, "%s\n%s\n", header, line)
+	for _, role := range roles {
+		for _, rule := range role.Rules {
+			if i := slices.IndexFunc(rule.Resources, func(resource string) bool { return !slices.Contains(resources, resource) }); i >= 0 {
+				t.Errorf("%s permits something on %s, which the table has no row for", role.Name, rule.Resources[i])
+			}
+		}
+	}
+	for _, resource := range resources {
+		fmt.Fprintf(&b, "| %s |", resource)
+		for _, role := range roles {
+			fmt.Fprintf(&b, " %s |", cell(role.Rules, resource))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// cell says what rules permit on a resource.
+func cell(rules []rbacv1.PolicyRule, resource string) string {
+	var verbs []string
+	for _, rule := range rules {
+		if slices.Contains(rule.Resources, resource) {
+			verbs = append(verbs, rule.Verbs...)
+		}
+	}
+	said := strings.Join(verbs, ", ")
+	for _, word := range []struct{ verbs, word string }{
+		{"get, list, watch, create, update, patch, delete", "write"}, {"get, list, watch", "read"},
+	} {
+		said = strings.Replace(said, word.verbs, word.word, 1)
+	}
+	return said
+}
