@@ -26,6 +26,7 @@ import (
 	"github.com/bursar/bursar/internal/kinds"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/namespaces"
+	"github.com/bursar/bursar/internal/permission"
 	"github.com/bursar/bursar/internal/plan"
 	"github.com/bursar/bursar/internal/protected"
 )
@@ -124,6 +125,7 @@ type models struct {
 	kinds      *kinds.Kinds
 	namespaces *namespaces.Namespaces
 	planner    *plan.Planner
+	permission *permission.Checker
 	dynamic    dynamic.Interface
 	manager    ctrl.Manager
 }
@@ -164,6 +166,7 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		kinds:      served,
 		namespaces: known,
 		planner:    &plan.Planner{Catalog: declared, Namespaces: known, SystemNamespace: o.options.SystemNamespace},
+		permission: permission.New(o.client.AuthorizationV1().SelfSubjectAccessReviews()),
 		dynamic:    objects,
 		manager:    manager,
 	}, nil

@@ -77,7 +77,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	}
 	p.enforcer = enforce.New(enforce.Parts{
 		Catalog: m.catalog, Planner: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
-		Events: m.manager.GetEventRecorder("bursar"),
+		Events: m.manager.GetEventRecorder("bursar"), Log: log.WithName("enforce"),
 		Updates: enforce.Updates{
 			Claims: m.claims, Client: m.client, Kinds: m.kinds, Live: m.dynamic,
 			Expect: p.lifecycle.Expect,
@@ -226,7 +226,7 @@ func (p *parts) addReconcilers() error {
 	}{
 		&registration.Reconciler{Client: api, Kinds: p.kinds, KindsChanged: p.kindsChanged},
 		&grant.Reconciler{Client: api, Live: live, Catalog: p.catalog, Ledgers: p.store, Loaded: p.loaded, RegistrationsChanged: p.registrationsChanged, Consumers: p.consumers},
-		&claimpolicy.Reconciler{Client: api, Catalog: p.catalog, Kinds: p.kinds, InEffect: p.webhooks.InEffect, Changed: p.policiesChanged},
+		&claimpolicy.Reconciler{Client: api, Catalog: p.catalog, Kinds: p.kinds, Permission: p.permission, InEffect: p.webhooks.InEffect, Changed: p.policiesChanged},
 		p.bucket,
 		p.adoption,
 	} {

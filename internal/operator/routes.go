@@ -38,6 +38,7 @@ func (p *parts) routes(o *Operator) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(webhooks.EnforcePath, p.enforcer)
+	mux.Handle(webhooks.BreakGlassPath, p.enforcer.BreakGlass())
 	mux.Handle(webhooks.ProbePath, webhooks.Probe())
 	mux.Handle(validate.ValidationPath, own.Validation())
 	mux.Handle(validate.MutationPath, own.Mutation())

@@ -58,13 +58,27 @@ func inMode(mode quotav1alpha1.EnforcementMode) func(*quotav1alpha1.ClaimCreatio
 // wantEvent waits for an event on a policy that says all of the parts.
 func (w *world) wantEvent(policy *quotav1alpha1.ClaimCreationPolicy, reason string, parts ...string) {
 	w.Helper()
+	w.wantEventWhere(reason, parts, func(e *eventsv1.Event) bool {
+		return e.Regarding.Kind == "ClaimCreationPolicy" && e.Regarding.UID == policy.UID
+	})
+}
+
+// wantEventOn waits for an event on an object in a namespace.
+func (w *world) wantEventOn(kind, namespace, reason string, parts ...string) {
+	w.Helper()
+	w.wantEventWhere(reason, parts, func(e *eventsv1.Event) bool { return e.Regarding.Kind == kind && e.Namespace == namespace })
+}
+
+func (w *world) wantEventWhere(reason string, parts []string, isMeant func(*eventsv1.Event) bool) {
+	w.Helper()
 	w.eventually(soon, func() error {
 		var list eventsv1.EventList
 		if err := admin.List(w.ctx, &list); err != nil {
 			return err
 		}
-		for _, event := range list.Items {
-			matches := event.Regarding.Kind == "ClaimCreationPolicy" && event.Regarding.UID == policy.UID && event.Reason == reason
+		for i := range list.Items {
+			event := &list.Items[i]
+			matches := isMeant(event) && event.Reason == reason
 			for _, part := range parts {
 				matches = matches && strings.Contains(event.Note, part)
 			}
@@ -72,7 +86,7 @@ func (w *world) wantEvent(policy *quotav1alpha1.ClaimCreationPolicy, reason stri
 				return nil
 			}
 		}
-		return fmt.Errorf("no event %s on policy %s says %q, of %d events", reason, policy.Name, parts, len(list.Items))
+		return fmt.Errorf("no event %s says %q, of %d events", reason, parts, len(list.Items))
 	})
 }
 
@@ -259,11 +273,15 @@ func TestBreakGlass(t *testing.T) {
 	policy := w.policy(w.name, nil)
 	mustNot(t, admin.Create(w.ctx, w.configMap("a")))
 	w.wantExceeded(w.configMap("b"))
-	api, _ := adminWithWarnings(t, func(c *rest.Config) {
+	api, warnings := adminWithWarnings(t, func(c *rest.Config) {
 		c.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"system:masters", quotav1alpha1.BreakGlassGroup}}
 	})
 	mustNot(t, api.Create(w.ctx, w.configMap("b")))
 	w.wantBucket(1, 2, 0, 2)
 	w.wantEvent(policy, "Adopted", "ConfigMap "+w.name+"/b", "created without a review")
+	w.wantEventOn("ConfigMap", w.name, "BrokenGlass", "CREATE by jane", quotav1alpha1.BreakGlassGroup, "past quota enforcement")
+	if text := warnings.all(); !strings.Contains(text, "quota is not enforced for this request") {
+		t.Errorf("who breaks the glass is told %q", text)
+	}
 	w.wantExceeded(w.configMap("c"))
 }

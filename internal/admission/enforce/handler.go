@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -53,6 +54,8 @@ type Parts struct {
 	Updates Updates
 	// Events receives what policies in the mode Audit have to say. Default: no events.
 	Events Events
+	// Log receives who broke the glass. Default: nothing is logged.
+	Log logr.Logger
 	// Ready is closed once everything that decisions depend on is loaded.
 	Ready <-chan struct{}
 }

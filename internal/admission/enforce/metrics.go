@@ -12,6 +12,7 @@ import (
 type metrics struct {
 	reviews     *prometheus.HistogramVec
 	notEnforced *prometheus.CounterVec
+	brokenGlass prometheus.Counter
 }
 
 func newMetrics() metrics {
@@ -19,7 +20,11 @@ func newMetrics() metrics {
 		Name: "bursar_admission_not_enforced_total",
 		Help: "Number of requests that a policy would have refused and let pass, because its mode is Warn or Audit.",
 	}, []string{"policy", "mode"})
-	return metrics{notEnforced: notEnforced, reviews: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	brokenGlass := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "bursar_admission_break_glass_total",
+		Help: "Number of requests that were let past enforcement because of their group.",
+	})
+	return metrics{notEnforced: notEnforced, brokenGlass: brokenGlass, reviews: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "bursar_admission_review_duration_seconds",
 		Help: "Time taken to review a create or update of a protected object, by outcome: allowed, denied " +
 			"(quota exceeded or policy not applicable), exists (the name is taken) or undecided (the client should retry).",
@@ -47,5 +52,5 @@ func outcomeOf(answer *admissionv1.AdmissionResponse) string {
 
 // Collectors returns the handler's metrics, for registration.
 func (h *Handler) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{h.metrics.reviews, h.metrics.notEnforced}
+	return []prometheus.Collector{h.metrics.reviews, h.metrics.notEnforced, h.metrics.brokenGlass}
 }

@@ -24,6 +24,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/permission"
 )
 
 // Kinds tells whether kinds are served. An error means that it cannot tell.
@@ -31,11 +32,19 @@ type Kinds interface {
 	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
 }
 
+// Permission tells why the objects of a resource may not be followed, or returns "". An error means
+// that it cannot tell.
+type Permission interface {
+	Follow(ctx context.Context, resource schema.GroupVersionResource) (flaw string, err error)
+}
+
 // Reconciler reports whether policies are in effect.
 type Reconciler struct {
 	Client  client.Client
 	Catalog *catalog.Catalog
 	Kinds   Kinds
+	// Permission is Bursar's own.
+	Permission Permission
 	// InEffect tells whether the API server asks Bursar about a kind as a policy needs it.
 	InEffect func(catalog.Trigger) bool
 	// Changed delivers an event whenever something changed that policies depend on.
@@ -77,18 +86,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if condition == nil {
 		return reconcile.Result{}, nil // an event follows once decisions and webhooks are in step
 	}
+	var result reconcile.Result
+	if condition.Reason == quotav1alpha1.ReasonValidationFailed {
+		result.RequeueAfter = permission.AskAgain // nobody tells when Bursar is permitted more
+	}
 	updated := object.DeepCopy()
 	condition.Type, condition.ObservedGeneration = quotav1alpha1.ConditionReady, object.Generation
 	apimeta.SetStatusCondition(&updated.Status.Conditions, *condition)
 	updated.Status.ObservedGeneration = object.Generation
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
-		return reconcile.Result{}, nil
+		return result, nil
 	}
 	// A conflict means that what was judged is out of date; its successor is on its way here.
 	if err := r.Client.Status().Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return reconcile.Result{}, fmt.Errorf("update the status of ClaimCreationPolicy %s: %w", object.Name, err)
 	}
-	return reconcile.Result{}, nil
+	return result, nil
 }
 
 // judge returns the condition of a policy, or nil while what it says is not in effect yet.
@@ -149,12 +162,16 @@ func (r *Reconciler) flaws(ctx context.Context, object *quotav1alpha1.ClaimCreat
 	if errs := r.Catalog.FaultsOf(object); len(errs) > 0 {
 		flaws = append(flaws, errs.ToAggregate().Error())
 	}
-	_, served, err := r.Kinds.VersionedResourceFor(ctx, trigger)
+	resource, served, err := r.Kinds.VersionedResourceFor(ctx, trigger)
 	if err != nil {
 		return nil, err
 	}
 	if !served {
 		flaws = append(flaws, fmt.Sprintf("kind %s in version %s is not served by this API server", trigger.GroupKind(), trigger.GroupVersion()))
+	} else if flaw, err := r.Permission.Follow(ctx, resource); err != nil {
+		return nil, err
+	} else if flaw != "" {
+		flaws = append(flaws, flaw)
 	}
 	return append(flaws, registrationFlaws(r.Catalog, object)...), nil
 }

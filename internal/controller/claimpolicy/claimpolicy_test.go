@@ -57,20 +57,29 @@ func policyFor(change func(*quotav1alpha1.ClaimCreationPolicy)) *quotav1alpha1.C
 	return p
 }
 
+// permitted is a permission that lacks what it says.
+type permitted string
+
+func (p permitted) Follow(context.Context, schema.GroupVersionResource) (string, error) {
+	return string(p), nil
+}
+
 func TestJudge(t *testing.T) {
 	no := false
 	type policy = quotav1alpha1.ClaimCreationPolicy
 	tests := map[string]struct {
-		reason      string
-		change      func(*policy)
-		kinds       kinds
-		notInEffect bool
-		notLoaded   bool
-		want        string // the condition's reason, or empty while it is undecided
-		wantParts   []string
-		wantErr     bool
+		reason       string
+		change       func(*policy)
+		kinds        kinds
+		notInEffect  bool
+		notPermitted string
+		notLoaded    bool
+		want         string // the condition's reason, or empty while it is undecided
+		wantParts    []string
+		wantErr      bool
 	}{
 		"ready":          {reason: "all is in place", kinds: kinds{cart}, want: quotav1alpha1.ReasonPolicyReady, wantParts: []string{"Cart"}},
+		"not permitted":  {reason: "what may not be followed cannot be released", kinds: kinds{cart}, notPermitted: "Bursar may not list carts", want: quotav1alpha1.ReasonValidationFailed},
 		"not asked":      {reason: "Ready promises that creates are checked", kinds: kinds{cart}, notInEffect: true},
 		"older in use":   {reason: "and by this generation of the policy", kinds: kinds{cart}, notLoaded: true},
 		"disabled":       {reason: "who disables a policy is told that nothing is enforced", kinds: kinds{cart}, change: func(p *policy) { p.Spec.Enabled = &no }, want: quotav1alpha1.ReasonPolicyDisabled, notLoaded: true},
@@ -103,7 +112,7 @@ func TestJudge(t *testing.T) {
 				tt.change = func(*policy) {}
 			}
 			object := policyFor(tt.change)
-			r := &Reconciler{Catalog: registered(), Kinds: tt.kinds, InEffect: func(catalog.Trigger) bool { return !tt.notInEffect }}
+			r := &Reconciler{Catalog: registered(), Kinds: tt.kinds, Permission: permitted(tt.notPermitted), InEffect: func(catalog.Trigger) bool { return !tt.notInEffect }}
 			if !tt.notLoaded {
 				loaded := object.DeepCopy()
 				loaded.Spec.Enabled = nil

@@ -23,12 +23,15 @@ import (
 )
 
 const (
-	// EnforcePath and ProbePath are where the handlers are served.
-	EnforcePath = "/enforce"
-	ProbePath   = "/probe"
+	// EnforcePath, BreakGlassPath and ProbePath are where the handlers are served.
+	EnforcePath    = "/enforce"
+	BreakGlassPath = "/break-glass"
+	ProbePath      = "/probe"
 
 	timeoutSeconds = 5
-	servicePort    = 443
+	// recordingTimeoutSeconds is short, since nothing depends on the answer.
+	recordingTimeoutSeconds = 1
+	servicePort             = 443
 	// allResources stands in a rule for all resources, without subresources.
 	allResources = "*"
 	// subresourceScale sets the number of an object's replicas.
@@ -57,6 +60,9 @@ func (c *Controller) desired(ctx context.Context) validating {
 	}
 	for i, r := range guarded.observed {
 		webhooks = append(webhooks, c.asking(observeName, i, r, admissionregistrationv1.Ignore))
+	}
+	if len(guarded.kinds) > 0 {
+		webhooks = append(webhooks, c.recording(slices.Concat(slices.Concat(guarded.enforced...), slices.Concat(guarded.observed...))))
 	}
 	for i := range webhooks {
 		completeValidating(&webhooks[i])
@@ -190,13 +196,30 @@ func (c *Controller) asking(name string, n int, rules []admissionregistrationv1.
 			Values: namespaces.Exempt(c.SystemNamespace),
 		}}},
 		MatchConditions: []admissionregistrationv1.MatchCondition{
-			{Name: "not-by-bursar", Expression: "request.userInfo.username != " + strconv.Quote(c.Username)},
-			{Name: "glass-not-broken", Expression: "!(" + breaksGlass + ")"},
+			c.notByBursar(), {Name: "glass-not-broken", Expression: "!(" + breaksGlass + ")"},
 		},
 		FailurePolicy:           new(failure),
 		MatchPolicy:             new(admissionregistrationv1.Equivalent),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNoneOnDryRun),
 		TimeoutSeconds:          new(int32(timeoutSeconds)),
 		AdmissionReviewVersions: []string{"v1"},
+	}
+}
+
+// recording is the webhook that is told of requests that break the glass. It refuses nothing, and
+// they pass without it.
+func (c *Controller) recording(rules []admissionregistrationv1.RuleWithOperations) admissionregistrationv1.ValidatingWebhook {
+	w := c.asking("break-glass", 0, rules, admissionregistrationv1.Ignore)
+	w.ClientConfig = c.ClientConfig(BreakGlassPath)
+	w.MatchConditions = []admissionregistrationv1.MatchCondition{
+		c.notByBursar(), {Name: "glass-broken", Expression: breaksGlass},
+	}
+	w.TimeoutSeconds = new(int32(recordingTimeoutSeconds))
+	return w
+}
+
+func (c *Controller) notByBursar() admissionregistrationv1.MatchCondition {
+	return admissionregistrationv1.MatchCondition{
+		Name: "not-by-bursar", Expression: "request.userInfo.username != " + strconv.Quote(c.Username),
 	}
 }

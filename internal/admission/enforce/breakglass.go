@@ -1,0 +1,61 @@
+package enforce
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// EventReasonBrokenGlass is the reason of the events on objects that were let past enforcement.
+const EventReasonBrokenGlass = "BrokenGlass"
+
+// breakGlassWarning is what its user is told of such a request.
+const breakGlassWarning = "quota is not enforced for this request, which is recorded; what it creates is charged all the same"
+
+// BreakGlass records the requests that enforcement leaves out: by whom, and of what. It refuses none.
+func (h *Handler) BreakGlass() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, reviewBytesMax))
+		if err == nil {
+			err = json.Unmarshal(body, &review)
+		}
+		if err != nil || review.Request == nil {
+			http.Error(w, fmt.Sprintf("not an AdmissionReview with a request: %v", err), http.StatusBadRequest)
+			return
+		}
+		if !isDryRun(review.Request) {
+			h.record(review.Request)
+		}
+		response := allowed()
+		response.UID, response.Warnings = review.Request.UID, []string{breakGlassWarning}
+		review.Request, review.Response = nil, response
+		w.Header().Set("Content-Type", "application/json")
+		// A client that is gone is no error of ours.
+		_ = json.NewEncoder(w).Encode(&review)
+	})
+}
+
+func (h *Handler) record(request *admissionv1.AdmissionRequest) {
+	h.metrics.brokenGlass.Inc()
+	h.Log.Info("the glass was broken", "operation", request.Operation, "kind", request.Kind.Kind, "object", qualified(request),
+		"user", request.UserInfo.Username, "groups", request.UserInfo.Groups)
+	if h.Events == nil {
+		return
+	}
+	object := &metav1.PartialObjectMetadata{}
+	raw := request.Object.Raw
+	if json.Unmarshal(raw, object) != nil || object.UID == "" {
+		object.Name, object.Namespace = request.Name, request.Namespace
+	}
+	object.SetGroupVersionKind(schema.GroupVersionKind(request.Kind))
+	h.Events.Eventf(object, nil, corev1.EventTypeWarning, EventReasonBrokenGlass, "BreakGlass",
+		"%s by %s (groups %s) was let past quota enforcement", request.Operation, request.UserInfo.Username, strings.Join(request.UserInfo.Groups, ", "))
+}
