@@ -22,6 +22,7 @@ func main() {
 	flag.StringVar(&b.binary, "bursar", "bin/bursar", "the binary to measure")
 	clients := flag.String("clients", "1,8,32", "how many clients create at a time, one round for each")
 	existing := flag.String("claims", "0,1000,10000", "how many claims exist, one round for each; add 100000 with time to spare")
+	flag.IntVar(&b.adopted, "adopt", 5000, "how many existing objects are adopted, in each of two rounds")
 	flag.DurationVar(&b.duration, "duration", 5*time.Second, "how long each measurement lasts")
 	flag.Parse()
 

@@ -21,6 +21,7 @@ type bench struct {
 	clients  []int
 	existing []int
 	duration time.Duration
+	adopted  int
 	binary   string
 
 	server *server
@@ -54,7 +55,12 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.measureRelease(ctx); err != nil {
 		return err
 	}
-	return b.measureRestart(ctx)
+	for _, measure := range []func(context.Context) error{b.measureManyPolicies, b.measureOtherPolicies, b.measureAdoption, b.measureRestart} {
+		if err := measure(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // measureRestart restarts the server with all the claims that there are now.
@@ -130,12 +136,17 @@ func (b *bench) creator(connections []kubernetes.Interface, namespace string) fu
 
 // unprotected creates Secrets, objects like ConfigMaps of a kind that no policy protects.
 func (b *bench) unprotected(connections []kubernetes.Interface) func(context.Context, int, int) error {
+	return b.secrets(connections, unprotected)
+}
+
+// secrets creates Secrets in a namespace, each under a name of its own.
+func (b *bench) secrets(connections []kubernetes.Interface, namespace string) func(context.Context, int, int) error {
 	b.serial++
 	serial := b.serial
 	return func(ctx context.Context, client, n int) error {
 		like := configMap(fmt.Sprintf("c%d-%d", serial, n))
 		secret := &corev1.Secret{ObjectMeta: like.ObjectMeta, StringData: like.Data}
-		_, err := connections[client].CoreV1().Secrets(unprotected).Create(ctx, secret, metav1.CreateOptions{})
+		_, err := connections[client].CoreV1().Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{})
 		return err
 	}
 }

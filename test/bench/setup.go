@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,18 +53,7 @@ func (b *bench) setUp(ctx context.Context) error {
 		return err
 	}
 	objects := []client.Object{
-		&quotav1alpha1.ResourceRegistration{
-			ObjectMeta: metav1.ObjectMeta{Name: "configmaps"},
-			Spec: quotav1alpha1.ResourceRegistrationSpec{
-				ResourceType:         resourceType,
-				Type:                 quotav1alpha1.RegistrationTypeEntity,
-				ConsumerTypeRef:      platform.ConsumerType(),
-				BaseUnit:             "config map",
-				DisplayUnit:          "config map",
-				UnitConversionFactor: 1,
-				ClaimingResources:    []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}},
-			},
-		},
+		registrationOf(resourceType, []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}}),
 		&quotav1alpha1.ClaimCreationPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: "configmaps"},
 			Spec: quotav1alpha1.ClaimCreationPolicySpec{
@@ -84,15 +74,7 @@ func (b *bench) setUp(ctx context.Context) error {
 		},
 	}
 	for name, limit := range map[string]int64{plenty: 10_000_000, nothing: 0, narrow: narrowLimit} {
-		objects = append(objects, &quotav1alpha1.ResourceGrant{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: systemSpace},
-			Spec: quotav1alpha1.ResourceGrantSpec{
-				ConsumerRef: platform.Consumer(name),
-				Allowances: []quotav1alpha1.Allowance{{
-					ResourceType: resourceType, Buckets: []quotav1alpha1.Bucket{{Amount: limit}},
-				}},
-			},
-		})
+		objects = append(objects, grantOf(name, resourceType, limit))
 	}
 	for _, name := range []string{plenty, nothing, narrow, unprotected} {
 		if err := b.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
@@ -110,7 +92,7 @@ func (b *bench) setUp(ctx context.Context) error {
 // waitUsable waits until every object says that it is in effect.
 func (b *bench) waitUsable(ctx context.Context, objects []client.Object) error {
 	for _, object := range objects {
-		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
 			if err := b.client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 				return false, err
 			}
@@ -129,4 +111,33 @@ func (b *bench) waitUsable(ctx context.Context, objects []client.Object) error {
 		}
 	}
 	return nil
+}
+
+// registrationOf makes a resource type known of which Organizations have quota.
+func registrationOf(resourceType string, claiming []quotav1alpha1.ClaimingResource) *quotav1alpha1.ResourceRegistration {
+	return &quotav1alpha1.ResourceRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: path.Base(resourceType)},
+		Spec: quotav1alpha1.ResourceRegistrationSpec{
+			ResourceType:         resourceType,
+			Type:                 quotav1alpha1.RegistrationTypeEntity,
+			ConsumerTypeRef:      platform.ConsumerType(),
+			BaseUnit:             "object",
+			DisplayUnit:          "object",
+			UnitConversionFactor: 1,
+			ClaimingResources:    claiming,
+		},
+	}
+}
+
+// grantOf grants a consumer some of a resource type.
+func grantOf(consumer, resourceType string, limit int64) *quotav1alpha1.ResourceGrant {
+	return &quotav1alpha1.ResourceGrant{
+		ObjectMeta: metav1.ObjectMeta{Name: consumer + "-" + path.Base(resourceType), Namespace: systemSpace},
+		Spec: quotav1alpha1.ResourceGrantSpec{
+			ConsumerRef: platform.Consumer(consumer),
+			Allowances: []quotav1alpha1.Allowance{{
+				ResourceType: resourceType, Buckets: []quotav1alpha1.Bucket{{Amount: limit}},
+			}},
+		},
+	}
 }
