@@ -41,6 +41,48 @@ func (l *Ledger) Available(resourceType string, d Dimensions) Amount {
 	return p.available(d)
 }
 
+// Row is the state of one dimension set of a resource type, for display.
+type Row struct {
+	Dimensions Dimensions
+	// Used is what settled claims use.
+	Used Amount
+	// Reserved is what reservations hold.
+	Reserved Amount
+	// Claims counts the settled claims.
+	Claims int64
+}
+
+// Rows returns the dimension sets of a resource type that have usage or reservations, in the order
+// of [Dimensions.Compare].
+func (l *Ledger) Rows(resourceType string) []Row {
+	p := l.pages[resourceType]
+	if p == nil {
+		return nil
+	}
+	rows := make([]Row, 0, len(p.rows))
+	for _, d := range p.dimensionSets() {
+		r := p.rows[d]
+		rows = append(rows, Row{Dimensions: d, Used: r.used, Reserved: r.reserved, Claims: r.claims})
+	}
+	return rows
+}
+
+// Matching returns the sum of the allowances whose selectors match the dimensions, which is 0 if
+// the type is unknown.
+func (l *Ledger) Matching(resourceType string, d Dimensions) Amount {
+	p := l.pages[resourceType]
+	if p == nil {
+		return 0
+	}
+	return p.matching(d)
+}
+
+// Matcher returns [Selector.Matches] in a form that is cheap to call many times.
+func (s Selector) Matcher() func(Dimensions) bool {
+	requirements := s.Requirements()
+	return func(d Dimensions) bool { return matchesAll(requirements, d) }
+}
+
 // ResourceTypes returns, sorted, the types that a grant names or that have usage or reservations.
 func (l *Ledger) ResourceTypes() []string { return sortedKeys(l.pages) }
 
