@@ -2,12 +2,20 @@ package catalog
 
 import (
 	"fmt"
+	"iter"
+	"maps"
+	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
+
+// namedMax is how many dimensions a flaw names. They may be long and a claim has many requests,
+// while the message of a condition is bounded.
+const namedMax = 2
 
 // CheckClaim tells why the registrations do not allow a claim, or returns nil. Every reason is
 // named, in the order of the requests.
@@ -25,6 +33,10 @@ func (c *Catalog) CheckClaim(spec *quotav1alpha1.ResourceClaimSpec) error {
 		case !r.MayClaim(claiming):
 			problems = append(problems, fmt.Sprintf("resource type %q may not be claimed by %s: ResourceRegistration %s does not list it in claimingResources",
 				request.ResourceType, claiming, r.Name))
+		default:
+			if flaw := r.RequestFlaw(request.Dimensions); flaw != "" {
+				problems = append(problems, flaw)
+			}
 		}
 	}
 	if problems == nil {
@@ -44,10 +56,64 @@ func (c *Catalog) CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error {
 			problems = append(problems, fmt.Sprintf("resource type %q has no active ResourceRegistration", allowance.ResourceType))
 		case r.Consumer != consumer:
 			problems = append(problems, fmt.Sprintf("resource type %q is granted to %s, not to %s", allowance.ResourceType, r.Consumer, consumer))
+		default:
+			if flaw := r.selectorFlaw(allowance.DimensionSelector); flaw != "" {
+				problems = append(problems, flaw)
+			}
 		}
 	}
 	if problems == nil {
 		return nil
 	}
 	return fmt.Errorf("%s", strings.Join(problems, "; "))
+}
+
+// RequestFlaw tells why the resource type may not be requested with these dimensions, or returns "".
+func (r *Registration) RequestFlaw(dimensions map[string]string) string {
+	return r.dimensionsFlaw(maps.Keys(dimensions), "request it without")
+}
+
+// selectorFlaw tells why the resource type may not be granted by this selector, or returns "".
+func (r *Registration) selectorFlaw(selector *metav1.LabelSelector) string {
+	return r.dimensionsFlaw(keysOf(selector), "select without")
+}
+
+func (r *Registration) dimensionsFlaw(keys iter.Seq[string], instead string) string {
+	others := r.NotDimensions(keys)
+	if len(others) == 0 {
+		return ""
+	}
+	what, them := "dimension", "it"
+	if len(others) > 1 {
+		what, them = "dimensions", "them"
+	}
+	named := make([]string, 0, namedMax)
+	for _, key := range others[:min(len(others), namedMax)] {
+		named = append(named, strconv.Quote(key))
+	}
+	list := strings.Join(named, ", ")
+	if more := len(others) - len(named); more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("resource type %q has no %s %s: add %s to spec.dimensions of ResourceRegistration %s, or %s %s",
+		r.ResourceType, what, list, them, r.Name, instead, them)
+}
+
+// keysOf yields the keys that a selector looks at, in no order and maybe repeatedly.
+func keysOf(selector *metav1.LabelSelector) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if selector == nil {
+			return
+		}
+		for key := range selector.MatchLabels {
+			if !yield(key) {
+				return
+			}
+		}
+		for _, requirement := range selector.MatchExpressions {
+			if !yield(requirement.Key) {
+				return
+			}
+		}
+	}
 }

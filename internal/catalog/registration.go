@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"iter"
+	"slices"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -20,14 +22,28 @@ type Registration struct {
 	BaseUnit, DisplayUnit string
 	Factor                int64
 
-	claiming map[schema.GroupKind]struct{}
-	created  time.Time
+	claiming   map[schema.GroupKind]struct{}
+	dimensions []string
+	created    time.Time
 }
 
 // MayClaim tells whether objects of that kind may use up this resource type.
 func (r *Registration) MayClaim(kind schema.GroupKind) bool {
 	_, ok := r.claiming[kind]
 	return ok
+}
+
+// NotDimensions returns, sorted and once each, those of the keys that are not dimensions of this
+// resource type.
+func (r *Registration) NotDimensions(keys iter.Seq[string]) []string {
+	var others []string
+	for key := range keys {
+		if !slices.Contains(r.dimensions, key) {
+			others = append(others, key)
+		}
+	}
+	slices.Sort(others)
+	return slices.Compact(others)
 }
 
 // Subject is what people call the thing that is counted: the kind, where objects of one kind
@@ -57,6 +73,7 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 		DisplayUnit:  object.Spec.DisplayUnit,
 		Factor:       max(object.Spec.UnitConversionFactor, 1),
 		claiming:     map[schema.GroupKind]struct{}{},
+		dimensions:   slices.Clone(object.Spec.Dimensions),
 		created:      object.CreationTimestamp.Time,
 	}
 	for _, claiming := range object.Spec.ClaimingResources {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
 )
 
 const (
@@ -53,7 +54,8 @@ func checkRegistrationSpec(path *field.Path, spec *quotav1alpha1.ResourceRegistr
 	errs = append(errs, checkGroup(consumer.Child("apiGroup"), spec.ConsumerTypeRef.APIGroup)...)
 	errs = append(errs, checkKind(consumer.Child("kind"), spec.ConsumerTypeRef.Kind)...)
 	errs = append(errs, checkDescription(path.Child("description"), spec.Description)...)
-	return append(errs, checkClaimingResources(path.Child("claimingResources"), spec.ClaimingResources)...)
+	errs = append(errs, checkClaimingResources(path.Child("claimingResources"), spec.ClaimingResources)...)
+	return append(errs, checkDimensionKeys(path.Child("dimensions"), spec.Dimensions)...)
 }
 
 // checkRegistrationChange judges the fields that may change only where they do change, so that a
@@ -70,6 +72,9 @@ func checkRegistrationChange(path *field.Path, old, new *quotav1alpha1.ResourceR
 	}
 	if !slices.Equal(old.ClaimingResources, new.ClaimingResources) {
 		errs = append(errs, checkClaimingResources(path.Child("claimingResources"), new.ClaimingResources)...)
+	}
+	if !slices.Equal(old.Dimensions, new.Dimensions) {
+		errs = append(errs, checkDimensionKeys(path.Child("dimensions"), new.Dimensions)...)
 	}
 	return errs
 }
@@ -103,6 +108,25 @@ func checkClaimingResources(path *field.Path, claiming []quotav1alpha1.ClaimingR
 		errs = append(errs, checkKind(at.Child("kind"), resource.Kind)...)
 		if slices.Contains(claiming[:i], resource) {
 			errs = append(errs, field.Duplicate(at, resource))
+		}
+	}
+	return errs
+}
+
+// checkDimensionKeys checks the keys by the ledger's own rule. Which values they may have is not
+// for a registration to say.
+func checkDimensionKeys(path *field.Path, keys []string) field.ErrorList {
+	var errs field.ErrorList
+	if len(keys) > ledger.DimensionsMax {
+		errs = append(errs, field.TooMany(path, len(keys), ledger.DimensionsMax))
+		keys = keys[:ledger.DimensionsMax]
+	}
+	for i, key := range keys {
+		at := path.Index(i)
+		if _, err := ledger.NewDimensions(map[string]string{key: ""}); err != nil {
+			errs = append(errs, field.Invalid(at, field.OmitValueType{}, err.Error()))
+		} else if slices.Contains(keys[:i], key) {
+			errs = append(errs, field.Duplicate(at, key))
 		}
 	}
 	return errs

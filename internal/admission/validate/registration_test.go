@@ -23,6 +23,13 @@ func TestRegistration(t *testing.T) {
 		}
 		return kinds
 	}
+	manyKeys := func(count, bytes int) []string {
+		var keys []string
+		for i := range count {
+			keys = append(keys, string(rune('a'+i))+strings.Repeat("k", bytes-1))
+		}
+		return keys
+	}
 	checkRules(t, sampleRegistration, rules, map[string]ruleCase[registration]{
 		"Sample": {
 			reason: "a complete registration is valid",
@@ -36,6 +43,7 @@ func TestRegistration(t *testing.T) {
 				r.Spec.DisplayUnit = strings.Repeat("ü", 50)
 				r.Spec.Description = strings.Repeat("ü", 500)
 				r.Spec.ClaimingResources = manyKinds(20)
+				r.Spec.Dimensions = manyKeys(16, 317)
 			},
 		},
 		"EverythingWrong": {
@@ -86,6 +94,39 @@ func TestRegistration(t *testing.T) {
 			change: func(r *registration) { r.Spec.ResourceType = "projects\x00" },
 			want:   []string{`spec.resourceType: Invalid value: "projects\x00": must be made of printable characters without spaces`},
 		},
+		"Dimensions": {
+			reason: "a dimension is a key that the ledger takes, once",
+			change: func(r *registration) {
+				r.Spec.Dimensions = []string{"location", "", "location", "a\x00b", strings.Repeat("k", 318)}
+			},
+			want: []string{
+				`spec.dimensions[1]: Invalid value: a dimension key is empty`,
+				`spec.dimensions[2]: Duplicate value: "location"`,
+				`spec.dimensions[3]: Invalid value: dimension key "a\x00b" is not UTF-8 or has a NUL`,
+				`spec.dimensions[4]: Invalid value: a dimension key is 318 bytes long, at most 317 are allowed`,
+			},
+		},
+		"TooManyDimensions": {
+			reason: "16 are the most",
+			change: func(r *registration) { r.Spec.Dimensions = manyKeys(17, 1) },
+			want:   []string{`spec.dimensions: Too many: 17: must have at most 16 items`},
+		},
+		"AddDimension": {
+			reason: "dimensions may be added",
+			before: func(r *registration) { r.Spec.Dimensions = []string{"location"} },
+			change: func(r *registration) { r.Spec.Dimensions = []string{"tier", "location"} },
+		},
+		"RemoveDimension": {
+			reason: "and removed",
+			before: func(r *registration) { r.Spec.Dimensions = []string{"location"} },
+			change: func(r *registration) { r.Spec.Dimensions = nil },
+		},
+		"AddBadDimension": {
+			reason: "what is added is checked",
+			before: func(r *registration) { r.Spec.Dimensions = []string{"location"} },
+			change: func(r *registration) { r.Spec.Dimensions = []string{"location", ""} },
+			want:   []string{`spec.dimensions[1]: Invalid value: a dimension key is empty`},
+		},
 		"DuplicateType": {
 			reason: "a resource type is registered once",
 			change: func(r *registration) { r.Spec.ResourceType = "taken" },
@@ -97,7 +138,9 @@ func TestRegistration(t *testing.T) {
 		},
 		"Maintained": {
 			reason: "description and claimingResources may change, also of a registration that would not be accepted any more",
-			before: func(r *registration) { r.Spec.ResourceType, r.Spec.BaseUnit = "taken", "" },
+			before: func(r *registration) {
+				r.Spec.ResourceType, r.Spec.BaseUnit, r.Spec.Dimensions = "taken", "", []string{""}
+			},
 			change: func(r *registration) { r.Spec.Description, r.Spec.ClaimingResources = "better", nil },
 		},
 		"ImmutableFields": {

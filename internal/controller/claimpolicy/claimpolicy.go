@@ -203,6 +203,10 @@ func registrationFlaws(c *catalog.Catalog, object *quotav1alpha1.ClaimCreationPo
 		case literal && registration.Consumer != consumer:
 			flaws = append(flaws, fmt.Sprintf("resource type %q is granted to %s, and the template's consumerRef is of %s",
 				request.ResourceType, registration.Consumer, consumer))
+		default:
+			if flaw := registration.RequestFlaw(request.Dimensions); flaw != "" {
+				flaws = append(flaws, flaw)
+			}
 		}
 	}
 	return flaws

@@ -39,6 +39,7 @@ func registered() *catalog.Catalog {
 			ResourceType:      "shop/carts",
 			ConsumerTypeRef:   quotav1alpha1.ConsumerTypeRef{APIGroup: "platform.example.com", Kind: "Organization"},
 			ClaimingResources: []quotav1alpha1.ClaimingResource{{APIGroup: cart.Group, Kind: cart.Kind}},
+			Dimensions:        []string{"location"},
 		},
 		Status: quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}},
 	})
@@ -101,6 +102,16 @@ func TestJudge(t *testing.T) {
 		"other consumer": {reason: "a literal consumer kind can be compared", kinds: kinds{cart},
 			change: func(p *policy) { p.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef.Kind = "Team" },
 			want:   quotav1alpha1.ReasonValidationFailed, wantParts: []string{"Organization.platform.example.com", "Team.platform.example.com"}},
+		"unknown dimension": {reason: "a registration says which dimensions there are", kinds: kinds{cart},
+			change: func(p *policy) {
+				p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].Dimensions = map[string]string{"location": "DFW", "zone": "{{.trigger.spec.zone}}"}
+			},
+			want:      quotav1alpha1.ReasonValidationFailed,
+			wantParts: []string{`"shop/carts" has no dimension "zone": add it to spec.dimensions of ResourceRegistration carts`}},
+		"known dimension": {reason: "its values may be templates", kinds: kinds{cart},
+			change: func(p *policy) {
+				p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].Dimensions = map[string]string{"location": "{{.trigger.spec.location}}"}
+			}, want: quotav1alpha1.ReasonPolicyReady},
 		"templated consumer": {reason: "what a template makes is known at each create only", kinds: kinds{cart},
 			change: func(p *policy) {
 				p.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef.Kind = "{{.trigger.spec.ownerKind}}"
