@@ -94,9 +94,14 @@ func checkRequests(path *field.Path, requests []quotav1alpha1.ResourceRequest) f
 		if request.Amount <= 0 {
 			errs = append(errs, field.Invalid(at.Child("amount"), request.Amount, "must be a positive integer"))
 		}
-		if _, err := ledger.NewDimensions(request.Dimensions); err != nil {
-			errs = append(errs, field.Invalid(at.Child("dimensions"), field.OmitValueType{}, err.Error()))
-		}
+		errs = append(errs, checkDimensions(at.Child("dimensions"), request.Dimensions)...)
 	}
 	return errs
+}
+
+func checkDimensions(path *field.Path, dimensions map[string]string) field.ErrorList {
+	if _, err := ledger.NewDimensions(dimensions); err != nil {
+		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}
+	}
+	return nil
 }

@@ -37,9 +37,9 @@ func ValidatingWebhooks(client ClientConfig, username, systemNamespace string) [
 	deletes := []admissionregistrationv1.OperationType{admissionregistrationv1.Delete}
 	all := slices.Concat(writes, deletes)
 	ownKinds := validating("validate", client, username,
-		rule(writes, "resourcegrants", "claimcreationpolicies", "grantcreationpolicies", "allowancebuckets"),
+		rule(writes, "resourcegrants", "claimcreationpolicies", "grantcreationpolicies", "allowancebuckets", "effectiveresourcegrants"),
 		rule(all, "resourceregistrations", "resourceclaims", "consumerledgers"),
-		rule(updates, statusOf("resourceregistrations", "resourcegrants", "resourceclaims", "allowancebuckets",
+		rule(updates, statusOf("resourceregistrations", "resourcegrants", "resourceclaims", "allowancebuckets", "effectiveresourcegrants",
 			"claimcreationpolicies", "grantcreationpolicies", "consumerledgers")...),
 	)
 	namespace := validating("namespace", client, username, ruleOf(corev1.SchemeGroupVersion, deletes, "namespaces"))

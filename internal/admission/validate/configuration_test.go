@@ -64,13 +64,14 @@ func TestMatchedRequests(t *testing.T) {
 	all := []admissionregistrationv1.OperationType{"CREATE", "UPDATE", "DELETE"}
 	updates := []admissionregistrationv1.OperationType{"UPDATE"}
 	wantValidating := map[string][]admissionregistrationv1.OperationType{
-		"resourceregistrations": all,
-		"resourcegrants":        writes,
-		"resourceclaims":        all,
-		"allowancebuckets":      writes,
-		"claimcreationpolicies": writes,
-		"grantcreationpolicies": writes,
-		"consumerledgers":       all,
+		"effectiveresourcegrants": writes,
+		"resourceregistrations":   all,
+		"resourcegrants":          writes,
+		"resourceclaims":          all,
+		"allowancebuckets":        writes,
+		"claimcreationpolicies":   writes,
+		"grantcreationpolicies":   writes,
+		"consumerledgers":         all,
 	}
 	for resource := range maps.Clone(wantValidating) {
 		wantValidating[resource+"/status"] = updates

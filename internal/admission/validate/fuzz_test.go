@@ -19,6 +19,7 @@ func FuzzBody(f *testing.F) {
 		review(f, admissionv1.Create, "ResourceClaim", "resourceclaims", "alice", nil, policyClaim()),
 		review(f, admissionv1.Delete, "ResourceClaim", "resourceclaims", "alice", policyClaim(), nil),
 		review(f, admissionv1.Update, "AllowanceBucket", "allowancebuckets", bursar, sampleBucket(), sampleBucket()),
+		review(f, admissionv1.Create, "EffectiveResourceGrant", "effectiveresourcegrants", "alice", nil, sampleEffectiveGrant()),
 		review(f, admissionv1.Create, "ClaimCreationPolicy", "claimcreationpolicies", "alice", nil, sampleClaimPolicy()),
 		review(f, admissionv1.Create, "GrantCreationPolicy", "grantcreationpolicies", "alice", nil, sampleGrantPolicy()),
 		review(f, admissionv1.Delete, "ConsumerLedger", "consumerledgers", "alice", map[string]any{}, nil),

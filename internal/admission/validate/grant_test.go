@@ -102,19 +102,25 @@ func TestBucket(t *testing.T) {
 		"Sample": {reason: "a complete bucket is valid", change: asIs[bucket]},
 		"EverythingWrong": {
 			reason: "everything that is wrong is told at once",
-			change: func(b *bucket) { b.Spec = quotav1alpha1.AllowanceBucketSpec{} },
+			change: func(b *bucket) {
+				b.Spec = quotav1alpha1.AllowanceBucketSpec{Dimensions: map[string]string{"": "x"}}
+			},
 			want: []string{
 				`spec.consumerRef.kind: Required value: name the kind of the object, such as Project`,
 				`spec.consumerRef.name: Required value: name the object`,
+				`spec.dimensions: Invalid value: a dimension key is empty`,
 				`spec.resourceType: Required value: name the resource type, such as resourcemanager.miloapis.com/projects`,
 			},
 		},
 		"Immutable": {
-			reason: "a bucket is of one consumer and one type for good",
+			reason: "a bucket is of one consumer, one type and one set of dimensions for good",
 			before: asIs[bucket],
-			change: func(b *bucket) { b.Spec.ResourceType, b.Spec.ConsumerRef.Name = "other", "globex" },
+			change: func(b *bucket) {
+				b.Spec.ResourceType, b.Spec.ConsumerRef.Name, b.Spec.Dimensions = "other", "globex", map[string]string{"location": "DFW"}
+			},
 			want: []string{
 				`spec.consumerRef: Invalid value: field is immutable`,
+				`spec.dimensions: Invalid value: field is immutable`,
 				`spec.resourceType: Invalid value: field is immutable`,
 			},
 		},
@@ -122,6 +128,36 @@ func TestBucket(t *testing.T) {
 			reason: "anything else may change",
 			before: asIs[bucket],
 			change: func(b *bucket) { b.Labels = map[string]string{"team": "a"} },
+		},
+	})
+}
+
+func TestEffectiveGrant(t *testing.T) {
+	type effective = quotav1alpha1.EffectiveResourceGrant
+	checkRules(t, sampleEffectiveGrant, validate.EffectiveGrant, map[string]ruleCase[effective]{
+		"Sample": {reason: "a complete one is valid", change: asIs[effective]},
+		"EverythingWrong": {
+			reason: "everything that is wrong is told at once",
+			change: func(e *effective) { e.Spec = quotav1alpha1.EffectiveResourceGrantSpec{} },
+			want: []string{
+				`spec.consumerRef.kind: Required value: name the kind of the object, such as Project`,
+				`spec.consumerRef.name: Required value: name the object`,
+				`spec.resourceType: Required value: name the resource type, such as resourcemanager.miloapis.com/projects`,
+			},
+		},
+		"Immutable": {
+			reason: "it is of one consumer and one type for good",
+			before: asIs[effective],
+			change: func(e *effective) { e.Spec.ResourceType, e.Spec.ConsumerRef.Name = "other", "globex" },
+			want: []string{
+				`spec.consumerRef: Invalid value: field is immutable`,
+				`spec.resourceType: Invalid value: field is immutable`,
+			},
+		},
+		"Labelled": {
+			reason: "anything else may change",
+			before: asIs[effective],
+			change: func(e *effective) { e.Labels = map[string]string{"team": "a"} },
 		},
 	})
 }

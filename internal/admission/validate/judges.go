@@ -15,7 +15,9 @@ import (
 )
 
 const (
-	bucketIsBursars = "buckets are made by Bursar, one for each consumer and resource type that a grant or a claim names"
+	bucketIsBursars         = "buckets are made by Bursar, one for each consumer and resource type that a grant or a claim names"
+	effectiveGrantIsBursars = "effective grants are made by Bursar, one for each consumer and resource type that a grant or a claim names;" +
+		" to change what a consumer may use, change its ResourceGrants"
 	ledgerIsBursars = "ledgers are written by Bursar alone; to change what a consumer may use, change its ResourceGrants"
 )
 
@@ -33,13 +35,14 @@ type change[T any] struct {
 func (w *Webhooks) judges() map[schema.GroupVersionKind]judge {
 	own := quotav1alpha1.GroupVersion.WithKind
 	return map[schema.GroupVersionKind]judge{
-		own("ResourceRegistration"): judgeOf(w.Username, w.registration),
-		own("ResourceGrant"):        judgeOf(w.Username, w.grant),
-		own("ResourceClaim"):        judgeOf(w.Username, w.claim),
-		own("AllowanceBucket"):      judgeOf(w.Username, w.bucket),
-		own("ClaimCreationPolicy"):  judgeOf(w.Username, w.claimPolicy),
-		own("GrantCreationPolicy"):  judgeOf(w.Username, w.grantPolicy),
-		own("ConsumerLedger"):       judgeOf(w.Username, w.ledger),
+		own("ResourceRegistration"):   judgeOf(w.Username, w.registration),
+		own("ResourceGrant"):          judgeOf(w.Username, w.grant),
+		own("ResourceClaim"):          judgeOf(w.Username, w.claim),
+		own("AllowanceBucket"):        judgeOf(w.Username, w.bucket),
+		own("EffectiveResourceGrant"): judgeOf(w.Username, w.effectiveGrant),
+		own("ClaimCreationPolicy"):    judgeOf(w.Username, w.claimPolicy),
+		own("GrantCreationPolicy"):    judgeOf(w.Username, w.grantPolicy),
+		own("ConsumerLedger"):         judgeOf(w.Username, w.ledger),
 
 		corev1.SchemeGroupVersion.WithKind("Namespace"): judgeOf(w.Username, w.namespace),
 	}
@@ -128,6 +131,16 @@ func (w *Webhooks) bucket(_ context.Context, c change[quotav1alpha1.AllowanceBuc
 		return verdict{forbidden: bucketIsBursars}
 	}
 	return verdict{errs: Bucket(c.old, c.new)}
+}
+
+func (w *Webhooks) effectiveGrant(_ context.Context, c change[quotav1alpha1.EffectiveResourceGrant]) verdict {
+	if c.new == nil {
+		return verdict{} // Bursar makes it again while it is needed.
+	}
+	if c.old == nil && !c.byBursar {
+		return verdict{forbidden: effectiveGrantIsBursars}
+	}
+	return verdict{errs: EffectiveGrant(c.old, c.new)}
 }
 
 func (w *Webhooks) claimPolicy(_ context.Context, c change[quotav1alpha1.ClaimCreationPolicy]) verdict {

@@ -86,6 +86,14 @@ func sampleBucket() *quotav1alpha1.AllowanceBucket {
 	}
 }
 
+func sampleEffectiveGrant() *quotav1alpha1.EffectiveResourceGrant {
+	return &quotav1alpha1.EffectiveResourceGrant{
+		TypeMeta:   typeMeta("EffectiveResourceGrant"),
+		ObjectMeta: metav1.ObjectMeta{Namespace: "acme", Name: "organization-acme"},
+		Spec:       quotav1alpha1.EffectiveResourceGrantSpec{ConsumerRef: sampleConsumer, ResourceType: "example.com/projects"},
+	}
+}
+
 func sampleClaimPolicy() *quotav1alpha1.ClaimCreationPolicy {
 	return &quotav1alpha1.ClaimCreationPolicy{
 		TypeMeta:   typeMeta("ClaimCreationPolicy"),

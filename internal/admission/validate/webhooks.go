@@ -5,7 +5,7 @@
 // [Claim], ...), which tells everything that is wrong at once, each with the path of its field.
 // An update is judged by what it changes, so that an object from before a rule was made can still
 // be maintained and deleted. What only Bursar may do is refused to everybody else: making
-// buckets, writing ledgers and any status, marking claims as its own, and deleting a claim whose
+// buckets and effective grants, writing ledgers and any status, marking claims as its own, and deleting a claim whose
 // object exists. A registration may not be deleted while policies or grants depend on it.
 // What may still become right by itself, such as a grant for a type that nobody has registered
 // yet, is accepted with a warning.

@@ -274,6 +274,16 @@ func TestValidation(t *testing.T) {
 		"BucketByBursar": {reason: "Bursar makes buckets", operation: create, kind: "AllowanceBucket", resource: "allowancebuckets", user: bursar, new: sampleBucket()},
 		"BucketUpdate":   {reason: "a bucket may be labelled", operation: update, kind: "AllowanceBucket", resource: "allowancebuckets", old: sampleBucket(), new: sampleBucket()},
 		"BucketDelete":   {reason: "it comes again", operation: remove, kind: "AllowanceBucket", resource: "allowancebuckets", old: sampleBucket()},
+		"EffectiveGrant": {
+			reason:    "a view of somebody else would show nothing",
+			operation: create, kind: "EffectiveResourceGrant", resource: "effectiveresourcegrants", new: sampleEffectiveGrant(),
+			code: 403,
+			message: `effectiveresourcegrants.quota.miloapis.com "p1" is forbidden: effective grants are made by Bursar, one for each consumer and` +
+				` resource type that a grant or a claim names; to change what a consumer may use, change its ResourceGrants`,
+		},
+		"EffectiveGrantByBursar": {reason: "Bursar makes them", operation: create, kind: "EffectiveResourceGrant", resource: "effectiveresourcegrants", user: bursar, new: sampleEffectiveGrant()},
+		"EffectiveGrantUpdate":   {reason: "one may be labelled", operation: update, kind: "EffectiveResourceGrant", resource: "effectiveresourcegrants", old: sampleEffectiveGrant(), new: sampleEffectiveGrant()},
+		"EffectiveGrantDelete":   {reason: "it comes again", operation: remove, kind: "EffectiveResourceGrant", resource: "effectiveresourcegrants", old: sampleEffectiveGrant()},
 		"Ledger": {
 			reason:    "the books are Bursar's",
 			operation: update, kind: "ConsumerLedger", resource: "consumerledgers", old: &quotav1alpha1.ConsumerLedger{}, new: &quotav1alpha1.ConsumerLedger{},
@@ -355,13 +365,14 @@ func TestStatus(t *testing.T) {
 		resource string
 		object   any
 	}{
-		"ResourceRegistration": {"resourceregistrations", sampleRegistration()},
-		"ResourceGrant":        {"resourcegrants", sampleGrant()},
-		"ResourceClaim":        {"resourceclaims", sampleClaim()},
-		"AllowanceBucket":      {"allowancebuckets", sampleBucket()},
-		"ClaimCreationPolicy":  {"claimcreationpolicies", sampleClaimPolicy()},
-		"GrantCreationPolicy":  {"grantcreationpolicies", sampleGrantPolicy()},
-		"ConsumerLedger":       {"consumerledgers", &quotav1alpha1.ConsumerLedger{}},
+		"ResourceRegistration":   {"resourceregistrations", sampleRegistration()},
+		"ResourceGrant":          {"resourcegrants", sampleGrant()},
+		"ResourceClaim":          {"resourceclaims", sampleClaim()},
+		"AllowanceBucket":        {"allowancebuckets", sampleBucket()},
+		"EffectiveResourceGrant": {"effectiveresourcegrants", sampleEffectiveGrant()},
+		"ClaimCreationPolicy":    {"claimcreationpolicies", sampleClaimPolicy()},
+		"GrantCreationPolicy":    {"grantcreationpolicies", sampleGrantPolicy()},
+		"ConsumerLedger":         {"consumerledgers", &quotav1alpha1.ConsumerLedger{}},
 	}
 	for kind, c := range kinds {
 		t.Run(kind, func(t *testing.T) {
