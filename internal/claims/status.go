@@ -18,7 +18,7 @@ func Grant(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, n
 	setCondition(claim, metav1.ConditionTrue, quotav1alpha1.ReasonQuotaAvailable,
 		"all requested quota is allocated to "+explain.Consumer(claim.Spec.ConsumerRef))
 	setAllocations(claim, now, func(request quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
-		bucket := naming.Bucket(claim.Spec.ConsumerRef, request.ResourceType)
+		bucket := naming.Bucket(claim.Spec.ConsumerRef, request.ResourceType, request.Dimensions)
 		a.Status = quotav1alpha1.AllocationGranted
 		a.Reason = quotav1alpha1.ReasonQuotaAvailable
 		a.AllocatedAmount = request.Amount

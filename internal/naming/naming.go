@@ -5,6 +5,8 @@ package naming
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"maps"
+	"slices"
 	"strings"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -24,11 +26,23 @@ func Ledger(consumer quotav1alpha1.ConsumerRef) string {
 		consumer.APIGroup, consumer.Kind, consumer.Namespace, consumer.Name)
 }
 
-// Bucket is the name of the AllowanceBucket of a consumer and a resource type, in the form
-// of the API reference: consumer kind, consumer name, resource type, hash.
-func Bucket(consumer quotav1alpha1.ConsumerRef, resourceType string) string {
-	return join([]string{consumer.Kind, consumer.Name, resourceType},
-		consumer.APIGroup, consumer.Kind, consumer.Namespace, consumer.Name, resourceType)
+// Bucket is the name of the AllowanceBucket of a consumer, a resource type and, unless they are
+// empty, dimensions. Its form is that of the API reference: consumer kind, consumer name, resource
+// type, hash; the values of the dimensions, in the order of their keys, come before the hash.
+func Bucket(consumer quotav1alpha1.ConsumerRef, resourceType string, dimensions map[string]string) string {
+	readable := []string{consumer.Kind, consumer.Name, resourceType}
+	identity := []string{consumer.APIGroup, consumer.Kind, consumer.Namespace, consumer.Name, resourceType}
+	for _, key := range slices.Sorted(maps.Keys(dimensions)) {
+		readable = append(readable, dimensions[key])
+		identity = append(identity, key, dimensions[key])
+	}
+	return join(readable, identity...)
+}
+
+// EffectiveGrant is the name of the EffectiveResourceGrant of a consumer and a resource type. It is
+// that of the bucket that shows the type as a whole.
+func EffectiveGrant(consumer quotav1alpha1.ConsumerRef, resourceType string) string {
+	return Bucket(consumer, resourceType, nil)
 }
 
 // Suffix is a short hash of the identity, for making a name that is taken distinct.

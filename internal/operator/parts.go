@@ -105,7 +105,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Log: log.WithName("claim"),
 	}
 	p.bucket = &bucket.Controller{
-		Client: m.manager.GetClient(), Ledgers: m.store, SystemNamespace: system,
+		Client: m.manager.GetClient(), Ledgers: m.store, Catalog: m.catalog, SystemNamespace: system,
 		Namespaces: o.options.ConsumerNamespaces, Log: log.WithName("bucket"),
 	}
 	p.auditor = audit.New(audit.Options{
@@ -208,6 +208,7 @@ func (h handlers[T]) forInformer() cache.ResourceEventHandler {
 func (p *parts) registrationChanged() {
 	p.registrationsChanged.notify()
 	p.policyChanged()
+	p.bucket.RegistrationsChanged()
 	if p.claims.HasSynced() {
 		p.claim.RegistrationsChanged()
 	}

@@ -1,8 +1,8 @@
 package v1alpha1
 
 // Labels that Bursar sets on what it creates. Every claim made by a ClaimCreationPolicy carries
-// the first three, every AllowanceBucket the last two. A value that is too long for a label, or
-// has characters that a label cannot hold, is left out.
+// the first three, every AllowanceBucket the two that name the consumer, and every
+// EffectiveResourceGrant the last three. A label is left out where its value cannot be one.
 const (
 	// LabelAutoCreated is "true" on objects that a policy created and absent from all others.
 	LabelAutoCreated = GroupName + "/auto-created"
@@ -18,6 +18,11 @@ const (
 
 	// LabelConsumerName is the name of the consumer that the object is about.
 	LabelConsumerName = GroupName + "/consumer-name"
+
+	// LabelResourceType is the resource type that the object is about, with a dot for every slash,
+	// as label values have no slashes. To find the objects of exactly one type, select by the
+	// field spec.resourceType.
+	LabelResourceType = GroupName + "/resource-type"
 )
 
 // Annotations that Bursar sets on claims made by a ClaimCreationPolicy.

@@ -1,21 +1,27 @@
-// Package bucket shows the books: for every consumer and resource type an AllowanceBucket with
-// its limit, what is allocated and what is available. Buckets are a view. Nothing is decided on
-// them, and changes that come quickly are shown together.
+// Package bucket shows the books: for every consumer and resource type an EffectiveResourceGrant,
+// which owns an AllowanceBucket of the whole and one for each dimension set in use, all with the
+// limit, what is allocated and what is available. They are a view. Nothing is decided on them, and
+// changes that come quickly are shown together.
+//
+// The unit of work is a consumer. Its books are read at one instant, and whatever says something
+// else is written. What exists and is right costs no write, so the writes are as many as the
+// buckets that changed.
 package bucket
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/worker"
@@ -34,18 +40,19 @@ type Ledgers interface {
 	View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
 }
 
-// Controller keeps the buckets. Its fields are set once; call Start, then Run.
+// Controller keeps what is shown. Its fields are set once; call Start, then Run.
 type Controller struct {
 	Client  client.Client
 	Ledgers Ledgers
-	// SystemNamespace holds the buckets of consumers that have no namespace; Namespaces gives
-	// the namespace of consumers of a kind, with {{name}} standing for the consumer's name.
+	Catalog *catalog.Catalog
+	// SystemNamespace is where the quota is shown of consumers that have no namespace; Namespaces
+	// gives the namespace of consumers of a kind, with {{name}} standing for the consumer's name.
 	SystemNamespace string
 	Namespaces      map[schema.GroupKind]string
 	Log             logr.Logger
 
 	queue workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
-	types resourceTypes
+	known known
 	mu    sync.Mutex
 	shown map[quotav1alpha1.ConsumerRef]time.Time
 }
@@ -65,8 +72,8 @@ func (c *Controller) Changed(consumer quotav1alpha1.ConsumerRef, _ ledgerstore.C
 	c.queue.AddAfter(consumer, max(promptly, interval-since))
 }
 
-// Run shows changes until ctx ends. It begins with all buckets that there are: the books may
-// have changed since they were written.
+// Run shows changes until ctx ends. It begins with all that is shown already: the books may have
+// changed since it was written.
 func (c *Controller) Run(ctx context.Context) error {
 	if err := c.takeUp(ctx); err != nil {
 		return err
@@ -79,67 +86,56 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// takeUp asks for every consumer that has a bucket to be shown.
+// takeUp asks for every consumer to be shown of which something is shown already. Buckets without
+// an owner are from a version that made no effective grants; what owns them has to be made.
 func (c *Controller) takeUp(ctx context.Context) error {
-	var list quotav1alpha1.AllowanceBucketList
-	if err := c.Client.List(ctx, &list); err != nil {
+	var buckets quotav1alpha1.AllowanceBucketList
+	if err := c.Client.List(ctx, &buckets); err != nil {
 		return fmt.Errorf("list the buckets: %w", err)
 	}
-	for i := range list.Items {
-		spec := &list.Items[i].Spec
-		c.types.add(spec.ConsumerRef, spec.ResourceType, false)
+	for i := range buckets.Items {
+		spec := &buckets.Items[i].Spec
+		d, err := ledger.NewDimensions(spec.Dimensions)
+		if err != nil {
+			c.Log.Error(err, "cannot tell what a bucket shows, it is left alone", "bucket", buckets.Items[i].Name)
+			continue
+		}
+		c.known.add(spec.ConsumerRef, spec.ResourceType, d)
+		if metav1.GetControllerOf(&buckets.Items[i]) == nil {
+			c.known.need(spec.ConsumerRef, spec.ResourceType)
+		}
+		c.Show(spec.ConsumerRef)
+	}
+	var effective quotav1alpha1.EffectiveResourceGrantList
+	if err := c.Client.List(ctx, &effective); err != nil {
+		return fmt.Errorf("list the effective grants: %w", err)
+	}
+	for i := range effective.Items {
+		spec := &effective.Items[i].Spec
+		c.known.add(spec.ConsumerRef, spec.ResourceType)
 		c.Show(spec.ConsumerRef)
 	}
 	return nil
 }
 
-// show writes the buckets of a consumer: those of the resource types in its books, and those
-// that were shown before, of which the books now know nothing.
-func (c *Controller) show(ctx context.Context, consumer quotav1alpha1.ConsumerRef) error {
-	c.mu.Lock()
-	c.shown[consumer] = time.Now()
-	c.mu.Unlock()
-	statuses := map[string]quotav1alpha1.AllowanceBucketStatus{}
-	err := c.Ledgers.View(ctx, consumer, func(books *ledger.Ledger) {
-		for _, resourceType := range books.ResourceTypes() {
-			statuses[resourceType] = statusOf(books, resourceType)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for resourceType, status := range statuses {
-		err := c.write(ctx, consumer, resourceType, status)
-		if err == nil {
-			c.types.add(consumer, resourceType, false)
-		}
-		errs = append(errs, err)
-	}
-	for resourceType, needed := range c.types.of(consumer) {
-		if _, known := statuses[resourceType]; known {
-			continue
-		}
-		report := c.clear
-		if needed {
-			report = c.writeZero
-		}
-		err := report(ctx, consumer, resourceType)
-		if err == nil {
-			c.types.remove(consumer, resourceType)
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
 // Need asks for buckets of what a consumer requests, also where nothing is granted.
 func (c *Controller) Need(consumer quotav1alpha1.ConsumerRef, requests []quotav1alpha1.ResourceRequest) {
 	for _, request := range requests {
-		c.types.add(consumer, request.ResourceType, true)
+		c.known.need(consumer, request.ResourceType)
 	}
 	c.Show(consumer)
 }
 
-// Show asks for the buckets of a consumer to be compared with its books.
+// Show asks for what is shown of a consumer to be compared with its books.
 func (c *Controller) Show(consumer quotav1alpha1.ConsumerRef) { c.queue.Add(consumer) }
+
+// RegistrationsChanged asks for all quota to be shown anew that is displayed in another unit than
+// its registration has now.
+func (c *Controller) RegistrationsChanged() {
+	consumers := c.known.displayedOtherwise(func(resourceType string) unit {
+		return unitOf(c.Catalog.Registration(resourceType))
+	})
+	for _, consumer := range consumers {
+		c.Show(consumer)
+	}
+}

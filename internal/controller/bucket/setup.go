@@ -6,29 +6,36 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// SetupWithManager makes the controller notice deleted buckets: they are made anew while the
-// books have something to show. Call it after Start and before the manager starts.
+// SetupWithManager makes the controller notice deleted buckets and effective grants: they are made
+// anew while the books have something to show. Call it after Start and before the manager starts.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
-	informer, err := mgr.GetCache().GetInformer(context.Background(), &quotav1alpha1.AllowanceBucket{})
-	if err != nil {
-		return fmt.Errorf("follow the buckets: %w", err)
-	}
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: c.deleted}); err != nil {
-		return fmt.Errorf("follow the buckets: %w", err)
+	for _, object := range []client.Object{&quotav1alpha1.AllowanceBucket{}, &quotav1alpha1.EffectiveResourceGrant{}} {
+		informer, err := mgr.GetCache().GetInformer(context.Background(), object)
+		if err != nil {
+			return fmt.Errorf("follow %T: %w", object, err)
+		}
+		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: c.deleted}); err != nil {
+			return fmt.Errorf("follow %T: %w", object, err)
+		}
 	}
 	return nil
 }
 
-// deleted has the form of an informer's handler.
+// deleted has the form of an informer's handler. With an effective grant go its buckets, maybe
+// many, so it waits a moment for more.
 func (c *Controller) deleted(object any) {
 	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = tombstone.Obj
 	}
-	if bucket, ok := object.(*quotav1alpha1.AllowanceBucket); ok {
-		c.Show(bucket.Spec.ConsumerRef)
+	switch object := object.(type) {
+	case *quotav1alpha1.AllowanceBucket:
+		c.queue.AddAfter(object.Spec.ConsumerRef, promptly)
+	case *quotav1alpha1.EffectiveResourceGrant:
+		c.queue.AddAfter(object.Spec.ConsumerRef, promptly)
 	}
 }

@@ -1,68 +1,184 @@
 package bucket
 
 import (
-	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
+	"slices"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// statusOf reads one resource type from the books. What is reserved counts as allocated: it is
-// not available to anyone else.
-func statusOf(books *ledger.Ledger, resourceType string) quotav1alpha1.AllowanceBucketStatus {
-	account := books.Account(resourceType)
+// reading is what the books of a consumer said at one instant.
+type reading struct {
+	grants []ledger.Grant
+	quotas map[string]quota // by resource type
+}
+
+// quota is what a consumer has of one resource type.
+type quota struct {
+	// wanted tells that it must be shown, whether or not it was before.
+	wanted  bool
+	account ledger.Account
+	// shares are in the order of their dimensions, none of which are empty.
+	shares []share
+}
+
+// share is what a dimension set has of a resource type.
+type share struct {
+	ledger.Row
+	limit, available ledger.Amount
+}
+
+// unused tells whether nothing is in use any more: the share is shown because it was before.
+func (s *share) unused() bool { return s.Used == 0 && s.Reserved == 0 && s.Claims == 0 }
+
+// allocated is what is taken. What is reserved is: it is not available to anyone else.
+func (s *share) allocated() int64 { return int64(s.Used + s.Reserved) }
+
+// read takes from the books what is shown: every resource type in them, and the dimension sets
+// that are in use or were shown before. It runs while decisions wait, so it leaves to others what
+// can be done later.
+func read(books *ledger.Ledger, before map[string]remembered) reading {
+	r := reading{grants: slices.Collect(books.Grants()), quotas: map[string]quota{}}
+	for _, resourceType := range books.ResourceTypes() {
+		q := quota{wanted: true, account: books.Account(resourceType)}
+		shown := map[ledger.Dimensions]struct{}{}
+		add := func(row ledger.Row) {
+			if _, repeated := shown[row.Dimensions]; repeated || row.Dimensions.IsZero() {
+				return
+			}
+			shown[row.Dimensions] = struct{}{}
+			q.shares = append(q.shares, share{
+				Row:       row,
+				limit:     books.Matching(resourceType, row.Dimensions),
+				available: books.Available(resourceType, row.Dimensions),
+			})
+		}
+		for _, row := range books.Rows(resourceType) {
+			add(row)
+		}
+		for _, d := range before[resourceType].sets {
+			add(ledger.Row{Dimensions: d})
+		}
+		q.sort()
+		r.quotas[resourceType] = q
+	}
+	return r
+}
+
+// nothingOf is the quota of a resource type of which the books know nothing.
+func nothingOf(before remembered) quota {
+	q := quota{wanted: before.needed}
+	for _, d := range before.sets {
+		q.shares = append(q.shares, share{Row: ledger.Row{Dimensions: d}})
+	}
+	q.sort()
+	return q
+}
+
+// sets returns the dimension sets that are shown.
+func (q *quota) sets() []ledger.Dimensions {
+	sets := make([]ledger.Dimensions, 0, len(q.shares))
+	for i := range q.shares {
+		sets = append(sets, q.shares[i].Dimensions)
+	}
+	return sets
+}
+
+func (q *quota) sort() {
+	slices.SortFunc(q.shares, func(a, b share) int { return a.Dimensions.Compare(b.Dimensions) })
+}
+
+// excess takes out, and returns, shares that are not in use until there are at most as many as
+// the books can hold. So what is shown stays bounded, whatever dimensions come and go.
+func (q *quota) excess() []share {
+	over := len(q.shares) - ledger.RowsMax
+	var excess []share
+	q.shares = slices.DeleteFunc(q.shares, func(s share) bool {
+		if len(excess) >= over || !s.unused() {
+			return false
+		}
+		excess = append(excess, s)
+		return true
+	})
+	return excess
+}
+
+// contribution is what a grant gives of a resource type by one allowance.
+type contribution struct {
+	grant   *ledger.Grant
+	matches func(ledger.Dimensions) bool
+	amount  ledger.Amount
+}
+
+// contributionsTo returns what grants give of a resource type, in the order of the grants.
+func contributionsTo(resourceType string, grants []ledger.Grant) []contribution {
+	matchers := map[ledger.Selector]func(ledger.Dimensions) bool{}
+	var contributions []contribution
+	for i := range grants {
+		for _, a := range grants[i].Allowances {
+			if a.ResourceType != resourceType {
+				continue
+			}
+			if matchers[a.Selector] == nil {
+				matchers[a.Selector] = a.Selector.Matcher()
+			}
+			contributions = append(contributions, contribution{grant: &grants[i], matches: matchers[a.Selector], amount: a.Amount})
+		}
+	}
+	return contributions
+}
+
+// grantRefs names the grants that contribute, once each. What one of them gives by several
+// allowances adds up.
+func grantRefs(contributions []contribution, counts func(contribution) bool) []quotav1alpha1.EffectiveGrantRef {
+	var refs []quotav1alpha1.EffectiveGrantRef
+	var last *ledger.Grant
+	for _, c := range contributions {
+		if !counts(c) {
+			continue
+		}
+		if c.grant != last {
+			last = c.grant
+			refs = append(refs, quotav1alpha1.EffectiveGrantRef{
+				Name: c.grant.Name, Namespace: c.grant.Namespace, ObservedGeneration: c.grant.Generation,
+			})
+		}
+		refs[len(refs)-1].Amount += int64(c.amount) // no more than the limit, which fits
+	}
+	return refs
+}
+
+func everyContribution(contribution) bool { return true }
+
+// statusOf is what the bucket of the whole resource type shows.
+func statusOf(account ledger.Account, contributions []contribution) quotav1alpha1.AllowanceBucketStatus {
 	status := quotav1alpha1.AllowanceBucketStatus{
 		Limit:      int64(account.Limit),
 		Allocated:  int64(account.Used + account.Reserved),
 		Available:  int64(account.Available),
 		ClaimCount: int32(account.Claims),
 	}
-	for grant := range books.Grants() {
-		var amount ledger.Amount
-		contributes := false
-		for _, allowance := range grant.Allowances {
-			if allowance.ResourceType == resourceType {
-				amount, contributes = amount+allowance.Amount, true // no more than the limit, which fits
-			}
-		}
-		if contributes {
-			status.GrantCount++
-			status.ContributingGrantRefs = append(status.ContributingGrantRefs, quotav1alpha1.ContributingGrantRef{
-				Name: grant.Name, Amount: int64(amount), LastObservedGeneration: grant.Generation,
-			})
-		}
-	}
+	contribute(&status, grantRefs(contributions, everyContribution))
 	return status
 }
 
-// newBucket is a bucket that says nothing yet.
-func newBucket(name types.NamespacedName, consumer quotav1alpha1.ConsumerRef, resourceType string) *quotav1alpha1.AllowanceBucket {
-	return &quotav1alpha1.AllowanceBucket{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: name.Namespace,
-			Name:      name.Name,
-			Labels: map[string]string{
-				quotav1alpha1.LabelConsumerKind: claims.LabelValue(consumer.Kind),
-				quotav1alpha1.LabelConsumerName: claims.LabelValue(consumer.Name),
-			},
-		},
-		Spec: quotav1alpha1.AllowanceBucketSpec{ConsumerRef: consumer, ResourceType: resourceType},
+// statusOfShare is what the bucket of a dimension set shows.
+func statusOfShare(s *share, contributions []contribution) quotav1alpha1.AllowanceBucketStatus {
+	status := quotav1alpha1.AllowanceBucketStatus{
+		Limit:      int64(s.limit),
+		Allocated:  s.allocated(),
+		Available:  int64(s.available),
+		ClaimCount: int32(s.Claims),
 	}
+	contribute(&status, grantRefs(contributions, func(c contribution) bool { return c.matches(s.Dimensions) }))
+	return status
 }
 
-// namespaceOf is where the buckets of a consumer are.
-func (c *Controller) namespaceOf(consumer quotav1alpha1.ConsumerRef) string {
-	if consumer.Namespace != "" {
-		return consumer.Namespace
+func contribute(status *quotav1alpha1.AllowanceBucketStatus, refs []quotav1alpha1.EffectiveGrantRef) {
+	status.GrantCount = int32(len(refs))
+	for _, ref := range refs {
+		status.ContributingGrantRefs = append(status.ContributingGrantRefs, quotav1alpha1.ContributingGrantRef{
+			Name: ref.Name, Amount: ref.Amount, LastObservedGeneration: ref.ObservedGeneration,
+		})
 	}
-	template, ok := c.Namespaces[schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind}]
-	if !ok {
-		return c.SystemNamespace
-	}
-	return strings.ReplaceAll(template, "{{name}}", consumer.Name)
 }

@@ -1,12 +1,17 @@
 package bucket
 
 import (
+	"encoding/json"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -55,11 +60,168 @@ func TestStatusOf(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := statusOf(booksOf(t, tt.granted, tt.settled, tt.reserved), "projects")
+			r := read(booksOf(t, tt.granted, tt.settled, tt.reserved), nil)
+			got := statusOf(r.quotas["projects"].account, contributionsTo("projects", r.grants))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
 			}
 		})
+	}
+}
+
+func at(location string) ledger.Dimensions {
+	d, err := ledger.NewDimensions(map[string]string{"location": location})
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// locations are books with 10 cpus for every location, 50 for DLS alone, and 2 without a location.
+// DFW uses 4, DLS 52, and 1 is without location.
+func locations(t *testing.T) *ledger.Ledger {
+	t.Helper()
+	selector := func(requirement ledger.Requirement) ledger.Selector {
+		s, err := ledger.NewSelector(requirement)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	books := ledger.New()
+	_, err := books.ReplaceGrants([]ledger.Grant{
+		{UID: "1", Name: "base", Namespace: "web", Generation: 2, Allowances: []ledger.Allowance{
+			{ResourceType: "cpu", Amount: 10, Selector: selector(ledger.Requirement{Key: "location", Operator: ledger.Exists})},
+			{ResourceType: "cpu", Amount: 30, Selector: selector(ledger.Requirement{Key: "location", Operator: ledger.In, Values: []string{"DLS"}})},
+		}},
+		{UID: "2", Name: "more", Namespace: "web", Generation: 1, Allowances: []ledger.Allowance{
+			{ResourceType: "cpu", Amount: 20, Selector: selector(ledger.Requirement{Key: "location", Operator: ledger.In, Values: []string{"DLS"}})},
+			{ResourceType: "cpu", Amount: 2, Selector: selector(ledger.Requirement{Key: "location", Operator: ledger.DoesNotExist})},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d, amount := range map[ledger.Dimensions]ledger.Amount{at("DFW"): 4, at("DLS"): 52, {}: 1} {
+		if _, err := books.SetUsed(ledger.Usage{ResourceType: "cpu", Dimensions: d, Amount: amount, Claims: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return books
+}
+
+func TestSharesOfDimensions(t *testing.T) {
+	books := locations(t)
+	r := read(books, map[string]remembered{"cpu": {sets: []ledger.Dimensions{at("DLS"), at("LHR"), {}}}})
+	contributions := contributionsTo("cpu", r.grants)
+	got := map[string]quotav1alpha1.AllowanceBucketStatus{}
+	for _, share := range r.quotas["cpu"].shares {
+		got[share.Dimensions.String()] = statusOfShare(&share, contributions)
+	}
+	base := quotav1alpha1.ContributingGrantRef{Name: "base", Amount: 10, LastObservedGeneration: 2}
+	want := map[string]quotav1alpha1.AllowanceBucketStatus{
+		// DLS takes 2 of the 10 for every location.
+		"location=DFW": {Limit: 10, Allocated: 4, Available: 4, ClaimCount: 1, GrantCount: 1, ContributingGrantRefs: []quotav1alpha1.ContributingGrantRef{base}},
+		"location=DLS": {Limit: 60, Allocated: 52, Available: 4, ClaimCount: 1, GrantCount: 2, ContributingGrantRefs: []quotav1alpha1.ContributingGrantRef{
+			{Name: "base", Amount: 40, LastObservedGeneration: 2}, {Name: "more", Amount: 20, LastObservedGeneration: 1}}},
+		// It was shown before.
+		"location=LHR": {Limit: 10, Available: 4, GrantCount: 1, ContributingGrantRefs: []quotav1alpha1.ContributingGrantRef{base}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("each dimension set in use, and each shown before, has what its allowances give (-want +got):\n%s", diff)
+	}
+}
+
+func TestExcessOfShares(t *testing.T) {
+	inUse := func(n int) share {
+		return share{Row: ledger.Row{Dimensions: at(strconv.Itoa(n)), Reserved: 1}}
+	}
+	var q quota
+	for n := range ledger.RowsMax {
+		q.shares = append(q.shares, inUse(n))
+	}
+	if excess := q.excess(); excess != nil {
+		t.Errorf("%d shares are in excess of those that the books can hold, want none", len(excess))
+	}
+	for n := range 3 {
+		unused := share{Row: ledger.Row{Dimensions: at("unused-" + strconv.Itoa(n))}}
+		q.shares = append([]share{unused}, q.shares...)
+	}
+	q.shares[5] = share{Row: ledger.Row{Dimensions: at("unused")}}
+	if got := len(q.excess()); got != 3 || len(q.shares) != ledger.RowsMax {
+		t.Errorf("%d shares went and %d are left, want 3 and %d", got, len(q.shares), ledger.RowsMax)
+	}
+	for _, s := range q.shares {
+		if s.unused() != (s.Dimensions == at("unused")) {
+			t.Fatalf("share %s is left, want all that are in use, and one that is not", s.Dimensions)
+		}
+	}
+}
+
+func TestEffectiveStatus(t *testing.T) {
+	c := catalog.New()
+	registration := &quotav1alpha1.ResourceRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: "cpus"},
+		Spec:       quotav1alpha1.ResourceRegistrationSpec{ResourceType: "cpu", BaseUnit: "millicore", DisplayUnit: "core", UnitConversionFactor: 8},
+	}
+	registration.Status.Conditions = []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}
+	c.SetRegistration(registration)
+	r := read(locations(t), nil)
+	refs := []quotav1alpha1.AllowanceBucketRef{{Name: "a-bucket"}}
+	want := quotav1alpha1.EffectiveResourceGrantStatus{
+		TotalLimit: 62, TotalAllocated: 57, Available: 5, AllowanceBucketRefs: refs,
+		Display: &quotav1alpha1.DisplayedQuota{TotalLimit: "7.75 cores", TotalAllocated: "7.125 cores", Available: "0.625 cores"},
+		GrantRefs: []quotav1alpha1.EffectiveGrantRef{
+			{Name: "base", Namespace: "web", Amount: 40, ObservedGeneration: 2}, {Name: "more", Namespace: "web", Amount: 22, ObservedGeneration: 1}},
+	}
+	got := effectiveStatus(r.quotas["cpu"].account, contributionsTo("cpu", r.grants), refs, c.Registration("cpu"))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("everything adds up (-want +got):\n%s", diff)
+	}
+	got = effectiveStatus(r.quotas["cpu"].account, contributionsTo("cpu", r.grants), refs, nil)
+	want.Display = nil
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("without a registration there is no unit to display amounts in (-want +got):\n%s", diff)
+	}
+}
+
+func TestReferencesFit(t *testing.T) {
+	long := map[string]string{}
+	for n := range ledger.DimensionsMax {
+		long[strconv.Itoa(n)+strings.Repeat("k", 300)] = strings.Repeat("v", 250)
+	}
+	refs := make([]quotav1alpha1.AllowanceBucketRef, ledger.RowsMax+1)
+	for i := range refs {
+		refs[i] = quotav1alpha1.AllowanceBucketRef{Name: strings.Repeat("n", 100), Dimensions: map[string]string{"location": strconv.Itoa(i)}}
+	}
+	if got := len(cut(refs)); got != len(refs) {
+		t.Errorf("%d of %d references are left, want all: they are short", got, len(refs))
+	}
+	for i := range refs {
+		refs[i].Dimensions = long
+	}
+	left := cut(refs)
+	encoded, err := json.Marshal(left)
+	if err != nil || len(encoded) > 1<<20 || len(left) < 20 {
+		t.Errorf("%d references are left, which take %d bytes, want as many as fit into a stored object: %v", len(left), len(encoded), err)
+	}
+}
+
+func TestNewObjects(t *testing.T) {
+	s := subject{consumer: acme, resourceType: "example.com/gpus", namespace: "organization-acme"}
+	whole, located, effective := s.newBucket(ledger.Dimensions{}), s.newBucket(at("DFW")), s.newEffectiveGrant()
+	if whole.Name == located.Name || whole.Name != effective.Name || whole.Spec.Dimensions != nil {
+		t.Errorf("buckets %+v and %+v and effective grant %s, want a name for each bucket, that of the whole for the effective grant", whole, located, effective.Name)
+	}
+	want := map[string]string{
+		quotav1alpha1.LabelConsumerKind: "Organization", quotav1alpha1.LabelConsumerName: "acme", quotav1alpha1.LabelResourceType: "example.com.gpus",
+	}
+	if diff := cmp.Diff(want, effective.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	s.consumer.Name, s.resourceType = "system:acme", strings.Repeat("r", 64)
+	if diff := cmp.Diff(map[string]string{quotav1alpha1.LabelConsumerKind: "Organization"}, s.newEffectiveGrant().Labels); diff != "" {
+		t.Errorf("what cannot be a label is none (-want +got):\n%s", diff)
 	}
 }
 
@@ -86,24 +248,5 @@ func TestNamespaceOf(t *testing.T) {
 				t.Errorf("got %q, want %q: %s", got, tt.want, tt.reason)
 			}
 		})
-	}
-}
-
-func TestResourceTypes(t *testing.T) {
-	var r resourceTypes
-	other := acme
-	other.Name = "other"
-	r.add(acme, "projects", false)
-	r.add(acme, "projects", false)
-	r.add(acme, "castles", false)
-	r.add(other, "projects", false)
-	r.remove(acme, "castles")
-	r.remove(other, "projects")
-	r.remove(other, "never added")
-	if diff := cmp.Diff(map[string]bool{"projects": false}, r.of(acme)); diff != "" {
-		t.Errorf("types of acme (-want +got):\n%s", diff)
-	}
-	if len(r.byConsumer) != 1 {
-		t.Errorf("%d consumers are remembered, want 1: one without types is forgotten", len(r.byConsumer))
 	}
 }

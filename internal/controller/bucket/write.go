@@ -3,73 +3,79 @@ package bucket
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/internal/ledger"
 )
 
-// write creates or updates one bucket, unless it says the same already.
-func (c *Controller) write(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType string, status quotav1alpha1.AllowanceBucketStatus) error {
-	name := c.nameOf(consumer, resourceType)
-	bucket := &quotav1alpha1.AllowanceBucket{}
-	err := c.Client.Get(ctx, name, bucket)
-	if apierrors.IsNotFound(err) {
-		bucket = newBucket(name, consumer, resourceType)
-		err = c.Client.Create(ctx, bucket)
-	}
-	if err != nil {
-		return fmt.Errorf("bucket %s: %w", name, err)
-	}
-	return c.update(ctx, bucket, consumer, resourceType, status)
-}
+// renewAfter is how old lastReconciliation may be of a bucket that was found to be right.
+const renewAfter = time.Minute
 
-// writeZero makes one bucket say that there is no quota.
-func (c *Controller) writeZero(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType string) error {
-	return c.write(ctx, consumer, resourceType, quotav1alpha1.AllowanceBucketStatus{})
-}
-
-// clear makes one bucket, if it is there, say that there is no quota.
-func (c *Controller) clear(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType string) error {
-	name := c.nameOf(consumer, resourceType)
+// bucket returns a bucket of an effective grant, owned by it, or nil if it is not there. It makes
+// it if told to.
+func (c *Controller) bucket(ctx context.Context, s subject, effective *quotav1alpha1.EffectiveResourceGrant, d ledger.Dimensions, create bool) (*quotav1alpha1.AllowanceBucket, error) {
+	wanted := s.newBucket(d)
+	wanted.OwnerReferences = []metav1.OwnerReference{ownerOf(effective)}
 	bucket := &quotav1alpha1.AllowanceBucket{}
-	err := c.Client.Get(ctx, name, bucket)
+	err := c.Client.Get(ctx, client.ObjectKeyFromObject(wanted), bucket)
 	switch {
-	case err == nil:
-		return c.update(ctx, bucket, consumer, resourceType, quotav1alpha1.AllowanceBucketStatus{})
+	case apierrors.IsNotFound(err) && create:
+		bucket = wanted
+		err = c.Client.Create(ctx, bucket)
 	case apierrors.IsNotFound(err):
-		return c.checkGone(ctx, newBucket(name, consumer, resourceType))
+		return nil, c.checkGone(ctx, wanted)
 	}
-	return fmt.Errorf("bucket %s: %w", name, err)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("bucket %s/%s: %w", wanted.Namespace, wanted.Name, err)
+	case !isOf(bucket, wanted):
+		return nil, fmt.Errorf("bucket %s/%s is of another consumer, resource type or dimensions", bucket.Namespace, bucket.Name)
+	}
+	return c.own(ctx, effective, bucket)
 }
 
-// checkGone returns nil if a bucket that the cache does not hold is not stored either. It may
-// have been created a moment ago, and then it is too early to tell.
-func (c *Controller) checkGone(ctx context.Context, bucket *quotav1alpha1.AllowanceBucket) error {
-	err := c.Client.Create(ctx, bucket, client.DryRunAll)
-	if err == nil || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return nil
-	}
-	return fmt.Errorf("bucket %s/%s: %w", bucket.Namespace, bucket.Name, err)
+// isOf tells whether two buckets show the same.
+func isOf(bucket, wanted *quotav1alpha1.AllowanceBucket) bool {
+	return bucket.Spec.ConsumerRef == wanted.Spec.ConsumerRef && bucket.Spec.ResourceType == wanted.Spec.ResourceType &&
+		maps.Equal(bucket.Spec.Dimensions, wanted.Spec.Dimensions)
 }
 
-// update writes the status of a bucket, unless the bucket is of something else, or only the time of writing would change.
-func (c *Controller) update(ctx context.Context, bucket *quotav1alpha1.AllowanceBucket, consumer quotav1alpha1.ConsumerRef, resourceType string, status quotav1alpha1.AllowanceBucketStatus) error {
-	if bucket.Spec.ConsumerRef != consumer || bucket.Spec.ResourceType != resourceType {
-		return fmt.Errorf("bucket %s/%s is of another consumer or resource type", bucket.Namespace, bucket.Name)
+// own makes an effective grant the owner of a bucket: one from before there were effective
+// grants, or one whose owner was deleted while the bucket is still there.
+func (c *Controller) own(ctx context.Context, effective *quotav1alpha1.EffectiveResourceGrant, bucket *quotav1alpha1.AllowanceBucket) (*quotav1alpha1.AllowanceBucket, error) {
+	if metav1.IsControlledBy(bucket, effective) || !effective.DeletionTimestamp.IsZero() {
+		return bucket, nil
 	}
+	owned := bucket.DeepCopy()
+	isOther := func(o metav1.OwnerReference) bool {
+		return o.Kind == effectiveGrantKind || o.Controller != nil && *o.Controller
+	}
+	owned.OwnerReferences = append(slices.DeleteFunc(owned.OwnerReferences, isOther), ownerOf(effective))
+	if err := c.Client.Update(ctx, owned); err != nil {
+		return nil, fmt.Errorf("owner of bucket %s/%s: %w", bucket.Namespace, bucket.Name, err)
+	}
+	return owned, nil
+}
+
+// update writes the status of a bucket, unless it says the same already. The time is renewed all
+// the same once it is old, if told to.
+func (c *Controller) update(ctx context.Context, bucket *quotav1alpha1.AllowanceBucket, status quotav1alpha1.AllowanceBucketStatus, renew bool) error {
 	status.ObservedGeneration = bucket.Generation
 	status.LastReconciliation = bucket.Status.LastReconciliation
-	if equality.Semantic.DeepEqual(bucket.Status, status) {
+	now := metav1.Now()
+	isOld := status.LastReconciliation == nil || now.Sub(status.LastReconciliation.Time) >= renewAfter
+	if equality.Semantic.DeepEqual(bucket.Status, status) && !(renew && isOld) {
 		return nil
 	}
-	now := metav1.Now()
 	status.LastReconciliation = &now
 	updated := bucket.DeepCopy()
 	updated.Status = status
@@ -79,8 +85,24 @@ func (c *Controller) update(ctx context.Context, bucket *quotav1alpha1.Allowance
 	return nil
 }
 
-func (c *Controller) nameOf(consumer quotav1alpha1.ConsumerRef, resourceType string) types.NamespacedName {
-	return types.NamespacedName{Namespace: c.namespaceOf(consumer), Name: naming.Bucket(consumer, resourceType)}
+// drop deletes the bucket of a dimension set.
+func (c *Controller) drop(ctx context.Context, s subject, d ledger.Dimensions) error {
+	bucket := s.newBucket(d)
+	if err := c.Client.Delete(ctx, bucket); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete bucket %s/%s: %w", bucket.Namespace, bucket.Name, err)
+	}
+	c.known.forget(s.consumer, s.resourceType, d)
+	return nil
+}
+
+// checkGone returns nil if an object that the cache does not hold is not stored either. It may
+// have been created a moment ago, and then it is too early to tell.
+func (c *Controller) checkGone(ctx context.Context, object client.Object) error {
+	err := c.Client.Create(ctx, object, client.DryRunAll)
+	if err == nil || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return fmt.Errorf("find out whether %T %s/%s exists: %w", object, object.GetNamespace(), object.GetName(), err)
 }
 
 // isBehind tells whether a write failed only because the cache had not seen the last one.

@@ -1,0 +1,114 @@
+package bucket
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// refsBytesMax bounds what the references to buckets take in an effective grant, as dimensions may
+// be long and etcd stores objects of up to 1.5 MiB. Buckets beyond it are there, and are found by
+// their owner.
+const refsBytesMax = 512 << 10
+
+// unit is how amounts of a resource type are displayed; the zero value says that they are not.
+type unit struct {
+	name   string
+	factor int64
+}
+
+// unitOf is the unit of a registration, or none if there is no registration.
+func unitOf(r *catalog.Registration) unit {
+	if r == nil {
+		return unit{}
+	}
+	return unit{name: r.DisplayUnit, factor: r.Factor}
+}
+
+// effectiveGrant returns the effective grant of a subject, or nil if it is not there. It makes it
+// if told to.
+func (c *Controller) effectiveGrant(ctx context.Context, s subject, create bool) (*quotav1alpha1.EffectiveResourceGrant, error) {
+	wanted := s.newEffectiveGrant()
+	effective := &quotav1alpha1.EffectiveResourceGrant{}
+	err := c.Client.Get(ctx, client.ObjectKeyFromObject(wanted), effective)
+	switch {
+	case apierrors.IsNotFound(err) && create:
+		effective = wanted
+		err = c.Client.Create(ctx, effective)
+	case apierrors.IsNotFound(err):
+		return nil, c.checkGone(ctx, wanted)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("effective grant %s/%s: %w", wanted.Namespace, wanted.Name, err)
+	}
+	if effective.Spec != wanted.Spec {
+		return nil, fmt.Errorf("effective grant %s/%s is of another consumer or resource type", wanted.Namespace, wanted.Name)
+	}
+	return effective, nil
+}
+
+// updateEffectiveGrant writes the status of an effective grant, unless it says the same already.
+func (c *Controller) updateEffectiveGrant(ctx context.Context, effective *quotav1alpha1.EffectiveResourceGrant, status quotav1alpha1.EffectiveResourceGrantStatus) error {
+	status.ObservedGeneration = effective.Generation
+	if equality.Semantic.DeepEqual(effective.Status, status) {
+		return nil
+	}
+	updated := effective.DeepCopy()
+	updated.Status = status
+	if err := c.Client.Status().Update(ctx, updated); err != nil {
+		return fmt.Errorf("status of effective grant %s/%s: %w", effective.Namespace, effective.Name, err)
+	}
+	return nil
+}
+
+// effectiveStatus is what an effective grant shows. Without a registration nobody knows the unit
+// to display amounts in.
+func effectiveStatus(account ledger.Account, contributions []contribution, buckets []quotav1alpha1.AllowanceBucketRef, r *catalog.Registration) quotav1alpha1.EffectiveResourceGrantStatus {
+	allocated := account.Used + account.Reserved
+	status := quotav1alpha1.EffectiveResourceGrantStatus{
+		TotalLimit:          int64(account.Limit),
+		TotalAllocated:      int64(allocated),
+		Available:           int64(account.Available),
+		GrantRefs:           grantRefs(contributions, everyContribution),
+		AllowanceBucketRefs: buckets,
+	}
+	if r != nil {
+		status.Display = &quotav1alpha1.DisplayedQuota{
+			TotalLimit:     explain.Amount(account.Limit, r),
+			TotalAllocated: explain.Amount(allocated, r),
+			Available:      explain.Amount(account.Available, r),
+		}
+	}
+	return status
+}
+
+// refTo refers to a bucket that shows this much as allocated.
+func refTo(bucket *quotav1alpha1.AllowanceBucket, allocated int64) quotav1alpha1.AllowanceBucketRef {
+	return quotav1alpha1.AllowanceBucketRef{
+		Name: bucket.Name, Dimensions: bucket.Spec.Dimensions, Allocated: allocated, ObservedGeneration: bucket.Generation,
+	}
+}
+
+// cut leaves the references out that do not fit into an effective grant.
+func cut(refs []quotav1alpha1.AllowanceBucketRef) []quotav1alpha1.AllowanceBucketRef {
+	const fieldsBytes = 100 // what the names of the fields and the numbers take
+	total := 0
+	for i, ref := range refs {
+		total += fieldsBytes + len(ref.Name)
+		for key, value := range ref.Dimensions {
+			total += len(key) + len(value)
+		}
+		if total > refsBytesMax {
+			return refs[:i]
+		}
+	}
+	return refs
+}

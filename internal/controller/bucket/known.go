@@ -1,0 +1,136 @@
+package bucket
+
+import (
+	"sync"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// known remembers of which resource types, and of which dimension sets of them, a consumer may have
+// buckets. Books forget a type once nothing is granted or used, and a dimension set once nothing
+// is used; the buckets stay, and have to say so. The zero value is ready to use, by several
+// goroutines at once.
+type known struct {
+	mu         sync.Mutex
+	byConsumer map[quotav1alpha1.ConsumerRef]map[string]*knownType
+}
+
+// knownType is one resource type of one consumer.
+type knownType struct {
+	// needed means that the buckets must be made although the books may know nothing of the type.
+	needed bool
+	// unit is the one in which the quota was last displayed.
+	unit unit
+	// sets are the dimension sets that may have a bucket besides that of the whole.
+	sets map[ledger.Dimensions]struct{}
+}
+
+// add remembers a resource type and those dimension sets of it that are not empty.
+func (k *known) add(consumer quotav1alpha1.ConsumerRef, resourceType string, sets ...ledger.Dimensions) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.typeLocked(consumer, resourceType)
+	for _, d := range sets {
+		if !d.IsZero() {
+			t.sets[d] = struct{}{}
+		}
+	}
+}
+
+// need remembers that the buckets of a resource type must be made, until made is called.
+func (k *known) need(consumer quotav1alpha1.ConsumerRef, resourceType string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.typeLocked(consumer, resourceType).needed = true
+}
+
+// made ends the need for the buckets of a resource type.
+func (k *known) made(consumer quotav1alpha1.ConsumerRef, resourceType string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if t := k.byConsumer[consumer][resourceType]; t != nil {
+		t.needed = false
+	}
+}
+
+// display remembers in which unit the quota of a known resource type is displayed.
+func (k *known) display(consumer quotav1alpha1.ConsumerRef, resourceType string, u unit) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if t := k.byConsumer[consumer][resourceType]; t != nil {
+		t.unit = u
+	}
+}
+
+// forget drops a dimension set of a resource type or, if it is empty, the type.
+func (k *known) forget(consumer quotav1alpha1.ConsumerRef, resourceType string, d ledger.Dimensions) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if t := k.byConsumer[consumer][resourceType]; t != nil && !d.IsZero() {
+		delete(t.sets, d)
+		return
+	}
+	delete(k.byConsumer[consumer], resourceType)
+	if len(k.byConsumer[consumer]) == 0 {
+		delete(k.byConsumer, consumer)
+	}
+}
+
+// of returns what is known of a consumer, by resource type. What it returns belongs to the caller.
+func (k *known) of(consumer quotav1alpha1.ConsumerRef) map[string]remembered {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	types := map[string]remembered{}
+	for resourceType, t := range k.byConsumer[consumer] {
+		r := remembered{needed: t.needed, sets: make([]ledger.Dimensions, 0, len(t.sets))}
+		for d := range t.sets {
+			r.sets = append(r.sets, d)
+		}
+		types[resourceType] = r
+	}
+	return types
+}
+
+// remembered is what was known of a resource type at some instant.
+type remembered struct {
+	needed bool
+	sets   []ledger.Dimensions
+}
+
+// displayedOtherwise returns the consumers of which some quota was last displayed in another unit
+// than unitOf gives for its resource type.
+func (k *known) displayedOtherwise(unitOf func(resourceType string) unit) []quotav1alpha1.ConsumerRef {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	units := map[string]unit{}
+	var consumers []quotav1alpha1.ConsumerRef
+	for consumer, types := range k.byConsumer {
+		differs := false
+		for resourceType, t := range types {
+			if _, asked := units[resourceType]; !asked {
+				units[resourceType] = unitOf(resourceType)
+			}
+			differs = differs || t.unit != units[resourceType]
+		}
+		if differs {
+			consumers = append(consumers, consumer)
+		}
+	}
+	return consumers
+}
+
+func (k *known) typeLocked(consumer quotav1alpha1.ConsumerRef, resourceType string) *knownType {
+	if k.byConsumer == nil {
+		k.byConsumer = map[quotav1alpha1.ConsumerRef]map[string]*knownType{}
+	}
+	if k.byConsumer[consumer] == nil {
+		k.byConsumer[consumer] = map[string]*knownType{}
+	}
+	t := k.byConsumer[consumer][resourceType]
+	if t == nil {
+		t = &knownType{sets: map[ledger.Dimensions]struct{}{}}
+		k.byConsumer[consumer][resourceType] = t
+	}
+	return t
+}

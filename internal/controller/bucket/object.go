@@ -1,0 +1,84 @@
+package bucket
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+// subject is whose quota of what is shown, and where.
+type subject struct {
+	consumer     quotav1alpha1.ConsumerRef
+	resourceType string
+	namespace    string
+}
+
+// newBucket is a bucket that says nothing yet. Without dimensions it is that of the whole.
+func (s subject) newBucket(d ledger.Dimensions) *quotav1alpha1.AllowanceBucket {
+	return &quotav1alpha1.AllowanceBucket{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.namespace,
+			Name:      naming.Bucket(s.consumer, s.resourceType, d.Map()),
+			Labels:    s.labels(),
+		},
+		Spec: quotav1alpha1.AllowanceBucketSpec{ConsumerRef: s.consumer, ResourceType: s.resourceType, Dimensions: d.Map()},
+	}
+}
+
+// newEffectiveGrant is an effective grant that says nothing yet.
+func (s subject) newEffectiveGrant() *quotav1alpha1.EffectiveResourceGrant {
+	labels := s.labels()
+	setLabel(labels, quotav1alpha1.LabelResourceType, strings.ReplaceAll(s.resourceType, "/", "."))
+	return &quotav1alpha1.EffectiveResourceGrant{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.namespace,
+			Name:      naming.EffectiveGrant(s.consumer, s.resourceType),
+			Labels:    labels,
+		},
+		Spec: quotav1alpha1.EffectiveResourceGrantSpec{ConsumerRef: s.consumer, ResourceType: s.resourceType},
+	}
+}
+
+func (s subject) labels() map[string]string {
+	labels := map[string]string{}
+	setLabel(labels, quotav1alpha1.LabelConsumerKind, claims.LabelValue(s.consumer.Kind))
+	setLabel(labels, quotav1alpha1.LabelConsumerName, claims.LabelValue(s.consumer.Name))
+	return labels
+}
+
+// setLabel sets a label, unless the value is none that a label can have.
+func setLabel(labels map[string]string, key, value string) {
+	if len(validation.IsValidLabelValue(value)) == 0 {
+		labels[key] = value
+	}
+}
+
+// ownerOf refers to the effective grant as the one owner of its buckets. It does not block the
+// deletion of the owner: the buckets would be made anew meanwhile.
+func ownerOf(effective *quotav1alpha1.EffectiveResourceGrant) metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: effectiveGrantKind,
+		Name: effective.Name, UID: effective.UID, Controller: new(true),
+	}
+}
+
+const effectiveGrantKind = "EffectiveResourceGrant"
+
+// namespaceOf is where the quota of a consumer is shown.
+func (c *Controller) namespaceOf(consumer quotav1alpha1.ConsumerRef) string {
+	if consumer.Namespace != "" {
+		return consumer.Namespace
+	}
+	template, ok := c.Namespaces[schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind}]
+	if !ok {
+		return c.SystemNamespace
+	}
+	return strings.ReplaceAll(template, "{{name}}", consumer.Name)
+}

@@ -1,0 +1,106 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// show writes what is shown of a consumer: the resource types in its books, and those that were
+// shown before, of which the books now know nothing.
+func (c *Controller) show(ctx context.Context, consumer quotav1alpha1.ConsumerRef) error {
+	again := c.begin(consumer)
+	before := c.known.of(consumer)
+	var books reading
+	err := c.Ledgers.View(ctx, consumer, func(l *ledger.Ledger) { books = read(l, before) })
+	if err != nil {
+		return err
+	}
+	for resourceType := range before {
+		if _, inBooks := books.quotas[resourceType]; !inBooks {
+			books.quotas[resourceType] = nothingOf(before[resourceType])
+		}
+	}
+	namespace := c.namespaceOf(consumer)
+	var errs []error
+	for _, resourceType := range slices.Sorted(maps.Keys(books.quotas)) {
+		s := subject{consumer: consumer, resourceType: resourceType, namespace: namespace}
+		err := c.showType(ctx, s, books.quotas[resourceType], contributionsTo(resourceType, books.grants), again)
+		if err == nil && before[resourceType].needed {
+			c.known.made(consumer, resourceType)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// begin notes that a consumer is being shown, and tells whether it was before. The first time
+// after a start nothing is written but what differs: there may be many consumers.
+func (c *Controller) begin(consumer quotav1alpha1.ConsumerRef) (again bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, again = c.shown[consumer]
+	c.shown[consumer] = time.Now()
+	return again
+}
+
+// showType writes the effective grant of a resource type, and its buckets.
+func (c *Controller) showType(ctx context.Context, s subject, q quota, contributions []contribution, renew bool) error {
+	// In this order: a registration that comes later finds that another unit is displayed.
+	c.known.add(s.consumer, s.resourceType, q.sets()...)
+	registration := c.Catalog.Registration(s.resourceType)
+	c.known.display(s.consumer, s.resourceType, unitOf(registration))
+
+	effective, err := c.effectiveGrant(ctx, s, q.wanted)
+	if err != nil {
+		return err
+	}
+	if effective == nil {
+		// Somebody deleted it, its buckets go with it, and there is nothing to show.
+		c.known.forget(s.consumer, s.resourceType, ledger.Dimensions{})
+		return nil
+	}
+	for _, excess := range q.excess() {
+		if err := c.drop(ctx, s, excess.Dimensions); err != nil {
+			return err
+		}
+	}
+	refs, err := c.showBuckets(ctx, s, effective, q, contributions, renew)
+	if err != nil {
+		return err
+	}
+	return c.updateEffectiveGrant(ctx, effective, effectiveStatus(q.account, contributions, cut(refs), registration))
+}
+
+// showBuckets writes the buckets of a resource type, and returns references to those that exist.
+// A failure does not keep it from the others.
+func (c *Controller) showBuckets(ctx context.Context, s subject, effective *quotav1alpha1.EffectiveResourceGrant, q quota, contributions []contribution, renew bool) ([]quotav1alpha1.AllowanceBucketRef, error) {
+	// The garbage collector takes what is made for an owner that is being deleted. The buckets are
+	// made once the owner is gone and made anew.
+	create := q.wanted && effective.DeletionTimestamp.IsZero()
+	var refs []quotav1alpha1.AllowanceBucketRef
+	var errs []error
+	showOne := func(d ledger.Dimensions, status quotav1alpha1.AllowanceBucketStatus, renew bool) {
+		bucket, err := c.bucket(ctx, s, effective, d, create)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case bucket != nil:
+			refs = append(refs, refTo(bucket, status.Allocated))
+			errs = append(errs, c.update(ctx, bucket, status, renew))
+		case !q.wanted && !d.IsZero():
+			c.known.forget(s.consumer, s.resourceType, d)
+		}
+	}
+	showOne(ledger.Dimensions{}, statusOf(q.account, contributions), renew)
+	for i := range q.shares {
+		share := &q.shares[i]
+		showOne(share.Dimensions, statusOfShare(share, contributions), false)
+	}
+	return refs, errors.Join(errs...)
+}
