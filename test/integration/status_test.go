@@ -26,6 +26,10 @@ func TestStatusIsBursars(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	effective, err := w.effective()
+	if err != nil {
+		t.Fatal(err)
+	}
 	registration := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: registrationName(w.resourceType())}}
 	grant := &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "base", Namespace: w.name}}
 	policy := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
@@ -35,10 +39,11 @@ func TestStatusIsBursars(t *testing.T) {
 	}{
 		"ResourceClaim": {waiting, `{"status":{"conditions":[{"type":"Granted","status":"True","reason":"QuotaAvailable","message":"forged",` +
 			`"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`},
-		"AllowanceBucket":      {bucket, `{"status":{"limit":100,"available":100}}`},
-		"ResourceRegistration": {registration, `{"status":{"conditions":[]}}`},
-		"ResourceGrant":        {grant, `{"status":{"conditions":[]}}`},
-		"ClaimCreationPolicy":  {policy, `{"status":{"conditions":[]}}`},
+		"AllowanceBucket":        {bucket, `{"status":{"limit":100,"available":100}}`},
+		"EffectiveResourceGrant": {effective, `{"status":{"totalLimit":100,"available":100}}`},
+		"ResourceRegistration":   {registration, `{"status":{"conditions":[]}}`},
+		"ResourceGrant":          {grant, `{"status":{"conditions":[]}}`},
+		"ClaimCreationPolicy":    {policy, `{"status":{"conditions":[]}}`},
 	}
 	for kind, c := range forged {
 		t.Run(kind, func(t *testing.T) {

@@ -239,7 +239,7 @@ func conditionsOf(object client.Object) []metav1.Condition {
 	panic(fmt.Sprintf("%T has no conditions", object))
 }
 
-// bucket returns the bucket of the world's consumer and resource type.
+// bucket returns the bucket of the world's consumer and resource type, whatever the dimensions.
 func (w *world) bucket() (*quotav1alpha1.AllowanceBucket, error) {
 	return bucketOf(w.ctx, w.consumer(), w.resourceType())
 }
@@ -250,7 +250,7 @@ func bucketOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceT
 		return nil, err
 	}
 	for i := range list.Items {
-		if list.Items[i].Spec.ConsumerRef == consumer && list.Items[i].Spec.ResourceType == resourceType {
+		if list.Items[i].Spec.ConsumerRef == consumer && list.Items[i].Spec.ResourceType == resourceType && list.Items[i].Spec.Dimensions == nil {
 			return &list.Items[i], nil
 		}
 	}
