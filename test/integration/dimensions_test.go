@@ -290,3 +290,30 @@ func TestSelectorsOfBuckets(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyWhatChangedIsWritten uses one location and looks at the buckets of the others.
+func TestOnlyWhatChangedIsWritten(t *testing.T) {
+	t.Parallel()
+	w := newLocatedWorld(t)
+	w.give("base", w.located(5, "DFW"), w.located(5, "LHR"), w.located(5, "DLS"))
+	for _, at := range []string{"DFW", "LHR", "DLS"} {
+		w.mustCreate(w.claimAt("one-in-"+strings.ToLower(at), at, 1))
+		w.wantBucketAt(at, 5, 1, 4, 1)
+	}
+	w.wantBucketAt("", 15, 3, 12, 3)
+	lhr, dls := w.wantBucketAt("LHR", 5, 1, 4, 1), w.wantBucketAt("DLS", 5, 1, 4, 1)
+	w.mustCreate(w.claimAt("another", "DFW", 2))
+	w.wantBucketAt("", 15, 5, 10, 4)
+	w.wantBucketAt("DFW", 5, 3, 2, 2)
+	w.mustDelete(w.claimAt("another", "DFW", 2))
+	w.wantBucketAt("", 15, 3, 12, 3)
+	for at, before := range map[string]*quotav1alpha1.AllowanceBucket{"LHR": lhr, "DLS": dls} {
+		after := w.wantBucketAt(at, 5, 1, 4, 1)
+		if after.ResourceVersion != before.ResourceVersion {
+			t.Errorf("the bucket of %s was written, although nothing changed there:\n%s", at, cmp.Diff(before, after))
+		}
+		if after.Status.ObservedGeneration != after.Generation || after.Status.LastReconciliation == nil {
+			t.Errorf("the status of the bucket of %s is %+v, want it to say when and of which generation", at, after.Status)
+		}
+	}
+}

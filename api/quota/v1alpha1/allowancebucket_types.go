@@ -3,9 +3,10 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // AllowanceBucket shows the quota that a consumer has of one resource type: the limit, what is
-// taken, and what is left. Bursar keeps one for each pair that a grant or a claim names, and keeps
-// it when the last of them is gone. It is for reading: decisions are made on the ledger, which
-// the bucket follows within about a second.
+// taken, and what is left. Bursar keeps one for each pair that a grant or a claim names, and beside
+// it one for each set of dimensions in use; they stay when they are not used any more, those by
+// dimensions up to 1024 for a pair. An EffectiveResourceGrant owns them. A bucket is for reading:
+// decisions are made on the ledger, which it follows within about a second.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -52,13 +53,17 @@ type AllowanceBucketSpec struct {
 
 // AllowanceBucketStatus is the quota and its use, in base units.
 type AllowanceBucketStatus struct {
-	// allocated is the sum of what granted claims hold, at least 0. It exceeds the limit where
+	// allocated is the sum of what granted claims hold, at least 0; with spec.dimensions, of those
+	// requests that have exactly these. It exceeds the limit where
 	// grants have shrunk below what was in use.
 	// +kubebuilder:validation:Minimum=0
 	Allocated int64 `json:"allocated"`
 
-	// available is what is left of the limit, and 0 where more is allocated than the limit.
-	// Where allowances carry dimension selectors, a request may find less than this.
+	// available is, with spec.dimensions, the largest amount that would be granted for them right
+	// now; it may be less than the limit less what is allocated, as other dimensions use the same
+	// allowances. For the resource type as a whole it is what is left of the limit, of which a
+	// request may find less where allowances carry dimension selectors. It is 0 where more is
+	// allocated than the limit.
 	// +kubebuilder:validation:Minimum=0
 	Available int64 `json:"available"`
 
@@ -66,7 +71,8 @@ type AllowanceBucketStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	ClaimCount int32 `json:"claimCount"`
 
-	// contributingGrantRefs are the active grants that the limit is made of.
+	// contributingGrantRefs are the active grants that the limit is made of: with spec.dimensions,
+	// those with an allowance that matches them.
 	// +optional
 	ContributingGrantRefs []ContributingGrantRef `json:"contributingGrantRefs,omitempty"`
 
@@ -74,11 +80,14 @@ type AllowanceBucketStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	GrantCount int32 `json:"grantCount"`
 
-	// lastReconciliation is when the status was last written.
+	// lastReconciliation is when the status was last compared with the ledger. That is told at once
+	// when anything changes; where nothing does, within a minute, for the bucket of the resource
+	// type as a whole, while the consumer's quota is being used.
 	// +optional
 	LastReconciliation *metav1.Time `json:"lastReconciliation,omitempty"`
 
-	// limit is the sum of what active grants give, at least 0.
+	// limit is the sum of what active grants give, at least 0; with spec.dimensions, of the
+	// allowances that match them.
 	// +kubebuilder:validation:Minimum=0
 	Limit int64 `json:"limit"`
 
@@ -89,7 +98,7 @@ type AllowanceBucketStatus struct {
 
 // ContributingGrantRef is a grant's part in a limit.
 type ContributingGrantRef struct {
-	// amount is what the grant gives of the resource type, in base units, at least 0.
+	// amount is what the grant gives of what the bucket shows, in base units, at least 0.
 	// +kubebuilder:validation:Minimum=0
 	Amount int64 `json:"amount"`
 

@@ -4,9 +4,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // EffectiveResourceGrant is a consumer's view of its quota of one resource type: what all active
 // grants give together, what is taken, and what is left, in base units and in the units that
-// people read. Bursar keeps one in the consumer's namespace as soon as there is a grant, and keeps
-// it when the last grant is gone. It owns the AllowanceBuckets that it sums up. It is for reading:
-// decisions are made on the ledger, which it follows within about a second.
+// people read. Bursar keeps one in the consumer's namespace as soon as there is an active grant or
+// a claim waits, and keeps it when the last of them is gone. It owns the AllowanceBuckets that it
+// sums up. Deleted by hand it comes back, and so do they, unless there is nothing to show. It is for
+// reading: decisions are made on the ledger, which it follows within about a second.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -47,7 +48,9 @@ type EffectiveResourceGrantSpec struct {
 // EffectiveResourceGrantStatus is the quota and its use. Amounts are in base units unless they
 // are under display.
 type EffectiveResourceGrantStatus struct {
-	// allowanceBucketRefs are the buckets that show the quota as a whole and by dimensions.
+	// allowanceBucketRefs are the buckets that show the quota, the one of the whole first and then
+	// those by dimensions. Those that would not fit are left out, if the dimensions are very long;
+	// all of them have this object as owner.
 	// +optional
 	AllowanceBucketRefs []AllowanceBucketRef `json:"allowanceBucketRefs,omitempty"`
 

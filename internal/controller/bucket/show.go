@@ -84,23 +84,67 @@ func (c *Controller) showBuckets(ctx context.Context, s subject, effective *quot
 	// made once the owner is gone and made anew.
 	create := q.wanted && effective.DeletionTimestamp.IsZero()
 	var refs []quotav1alpha1.AllowanceBucketRef
+	var elsewhere []outdated
 	var errs []error
 	showOne := func(d ledger.Dimensions, status quotav1alpha1.AllowanceBucketStatus, renew bool) {
 		bucket, err := c.bucket(ctx, s, effective, d, create)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
-		case bucket != nil:
-			refs = append(refs, refTo(bucket, status.Allocated))
-			errs = append(errs, c.update(ctx, bucket, status, renew))
-		case !q.wanted && !d.IsZero():
-			c.known.forget(s.consumer, s.resourceType, d)
+			return
+		case bucket == nil:
+			if !q.wanted && !d.IsZero() {
+				c.known.forget(s.consumer, s.resourceType, d)
+			}
+			return
 		}
+		refs = append(refs, refTo(bucket, status.Allocated))
+		if !d.IsZero() && differsInAvailable(bucket.Status, status) {
+			elsewhere = append(elsewhere, outdated{bucket, status})
+			return
+		}
+		errs = append(errs, c.update(ctx, bucket, status, renew))
 	}
 	showOne(ledger.Dimensions{}, statusOf(q.account, contributions), renew)
 	for i := range q.shares {
 		share := &q.shares[i]
 		showOne(share.Dimensions, statusOfShare(share, contributions), false)
 	}
+	now, later := next(elsewhere)
+	for _, o := range now {
+		errs = append(errs, c.update(ctx, o.bucket, o.status, false))
+	}
+	if later {
+		c.queue.AddAfter(s.consumer, interval)
+	}
 	return refs, errors.Join(errs...)
+}
+
+// elsewhereMax is how many buckets of a resource type are written at a time because of what happened
+// to others. Every charge changes what is available to all dimension sets that share an allowance
+// with it; were all their buckets written each time, charges would cost more the more sets there
+// are.
+const elsewhereMax = 25
+
+// outdated is a bucket of which only that is not right any more what is available.
+type outdated struct {
+	bucket *quotav1alpha1.AllowanceBucket
+	status quotav1alpha1.AllowanceBucketStatus
+}
+
+// next returns those to be written now, which are the ones written longest ago, and whether there
+// are more.
+func next(all []outdated) (now []outdated, later bool) {
+	slices.SortStableFunc(all, func(a, b outdated) int {
+		return writtenAt(a.bucket).Compare(writtenAt(b.bucket))
+	})
+	now = all[:min(len(all), elsewhereMax)]
+	return now, len(now) < len(all)
+}
+
+func writtenAt(bucket *quotav1alpha1.AllowanceBucket) time.Time {
+	if t := bucket.Status.LastReconciliation; t != nil {
+		return t.Time
+	}
+	return time.Time{}
 }

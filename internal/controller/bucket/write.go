@@ -69,20 +69,39 @@ func (c *Controller) own(ctx context.Context, effective *quotav1alpha1.Effective
 // update writes the status of a bucket, unless it says the same already. The time is renewed all
 // the same once it is old, if told to.
 func (c *Controller) update(ctx context.Context, bucket *quotav1alpha1.AllowanceBucket, status quotav1alpha1.AllowanceBucketStatus, renew bool) error {
-	status.ObservedGeneration = bucket.Generation
-	status.LastReconciliation = bucket.Status.LastReconciliation
 	now := metav1.Now()
-	isOld := status.LastReconciliation == nil || now.Sub(status.LastReconciliation.Time) >= renewAfter
-	if equality.Semantic.DeepEqual(bucket.Status, status) && !(renew && isOld) {
+	status.ObservedGeneration = bucket.Generation
+	status.LastReconciliation = &now
+	if !differs(bucket.Status, status) && !(renew && isOld(bucket.Status.LastReconciliation, now.Time)) {
 		return nil
 	}
-	status.LastReconciliation = &now
 	updated := bucket.DeepCopy()
 	updated.Status = status
 	if err := c.Client.Status().Update(ctx, updated); err != nil {
 		return fmt.Errorf("status of bucket %s/%s: %w", bucket.Namespace, bucket.Name, err)
 	}
 	return nil
+}
+
+// differs tells whether two statuses differ in more than the time of writing.
+func differs(have, wanted quotav1alpha1.AllowanceBucketStatus) bool {
+	wanted.LastReconciliation = have.LastReconciliation
+	return !equality.Semantic.DeepEqual(have, wanted)
+}
+
+// differsInAvailable tells whether two statuses differ in what is available and in nothing else.
+func differsInAvailable(have, wanted quotav1alpha1.AllowanceBucketStatus) bool {
+	wanted.ObservedGeneration = have.ObservedGeneration // a spec never changes, so there is but one
+	if have.LastReconciliation == nil || have.Available == wanted.Available {
+		return false
+	}
+	wanted.Available = have.Available
+	return !differs(have, wanted)
+}
+
+// isOld tells whether a status that says the right thing should say that it was looked at.
+func isOld(looked *metav1.Time, now time.Time) bool {
+	return looked == nil || now.Sub(looked.Time) >= renewAfter
 }
 
 // drop deletes the bucket of a dimension set.
