@@ -72,6 +72,13 @@ func TestNamespaces(t *testing.T) {
 		if len(claims.Items) != 1 || claims.Items[0].Namespace != books {
 			return fmt.Errorf("claims: %+v, want one in namespace %s", claims.Items, books)
 		}
+		var effective quotav1alpha1.EffectiveResourceGrantList
+		if err := api.List(t.Context(), &effective, client.InNamespace("organization-acme")); err != nil {
+			return err
+		}
+		if len(effective.Items) != 1 || effective.Items[0].Status.TotalAllocated != 1 {
+			return fmt.Errorf("effective grants: %+v, want one in namespace organization-acme with 1 allocated", effective.Items)
+		}
 		if len(buckets.Items) != 1 || buckets.Items[0].Namespace != "organization-acme" || buckets.Items[0].Status.Allocated != 1 {
 			return fmt.Errorf("buckets: %+v, want one in namespace organization-acme with 1 allocated", buckets.Items)
 		}
