@@ -107,7 +107,7 @@ func (w *tenantWorld) attacks() map[string]func(context.Context) error {
 	}
 	in := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: w.name} }
 	grant := &quotav1alpha1.ResourceGrant{ObjectMeta: in("base")}
-	bucket := &quotav1alpha1.AllowanceBucket{ObjectMeta: in(naming.Bucket(w.consumer(), w.resourceType()))}
+	bucket := &quotav1alpha1.AllowanceBucket{ObjectMeta: in(naming.Bucket(w.consumer(), w.resourceType(), nil))}
 	view := &quotav1alpha1.EffectiveResourceGrant{ObjectMeta: in("any")}
 	ledger := &quotav1alpha1.ConsumerLedger{ObjectMeta: metav1.ObjectMeta{Name: naming.Ledger(w.consumer())}}
 	more := &quotav1alpha1.ResourceGrant{ObjectMeta: in("more"), Spec: quotav1alpha1.ResourceGrantSpec{ConsumerRef: w.consumer(),

@@ -210,7 +210,7 @@ func (s *scene) repair() {
 // restore deletes what Bursar makes anew.
 func (s *scene) restore() {
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "bursar"}}
-	bucket := &quotav1alpha1.AllowanceBucket{ObjectMeta: metav1.ObjectMeta{Name: naming.Bucket(acme, resourceType), Namespace: system}}
+	bucket := &quotav1alpha1.AllowanceBucket{ObjectMeta: metav1.ObjectMeta{Name: naming.Bucket(acme, resourceType, nil), Namespace: system}}
 	for _, object := range []client.Object{configuration, bucket} {
 		if err := s.Delete(s.Context(), object); err != nil {
 			s.Fatal(err)
@@ -250,7 +250,7 @@ func (s *scene) wantAllocated(want int64) {
 	s.Helper()
 	s.eventually(func() error {
 		bucket := &quotav1alpha1.AllowanceBucket{}
-		if err := s.Get(s.Context(), client.ObjectKey{Name: naming.Bucket(acme, resourceType), Namespace: system}, bucket); err != nil {
+		if err := s.Get(s.Context(), client.ObjectKey{Name: naming.Bucket(acme, resourceType, nil), Namespace: system}, bucket); err != nil {
 			return err
 		}
 		if bucket.Status.Allocated != want || int64(bucket.Status.ClaimCount) != want {
