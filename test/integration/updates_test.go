@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -269,6 +271,25 @@ func TestUpdateThatFailsAfterwards(t *testing.T) {
 	mustNot(t, f.set("a", "y", "spec", "note"))
 	f.mustCreate(f.fleet("b", 4))
 	f.wantBucket(5, 5, 0, 2)
+}
+
+// What is changed past enforcement is charged as it is, beyond the limit too.
+func TestBreakGlassOnUpdate(t *testing.T) {
+	f := newFollowedWorld(t, 5, nil)
+	f.mustCreate(f.fleet("a", 4))
+	f.wantBucket(5, 4, 1, 1)
+	api, _ := adminWithWarnings(t, func(c *rest.Config) {
+		c.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"system:masters", quotav1alpha1.BreakGlassGroup}}
+	})
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":7}}`))
+	mustNot(t, api.Patch(f.ctx, f.fleet("a", 0), patch))
+	f.wantBucket(5, 7, 0, 1)
+	mustNot(t, f.resize("a", 6))
+	f.wantBucket(5, 6, 0, 1)
+	wantTooMuch(t, f.resize("a", 8))
+	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 9}}
+	mustNot(t, api.SubResource("scale").Update(f.ctx, f.fleet("a", 0), client.WithSubResourceBody(scale)))
+	f.wantBucket(5, 9, 0, 1)
 }
 
 // Deleting an object right after it grew frees all of it.

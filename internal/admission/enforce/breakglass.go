@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -33,6 +34,7 @@ func (h *Handler) BreakGlass() http.Handler {
 		}
 		if !isDryRun(review.Request) {
 			h.record(review.Request)
+			h.expectUnreviewed(r.Context(), review.Request)
 		}
 		response := allowed()
 		response.UID, response.Warnings = review.Request.UID, []string{breakGlassWarning}
@@ -41,6 +43,18 @@ func (h *Handler) BreakGlass() http.Handler {
 		// A client that is gone is no error of ours.
 		_ = json.NewEncoder(w).Encode(&review)
 	})
+}
+
+// expectUnreviewed has the claims of an object follow a change that nobody decides on.
+func (h *Handler) expectUnreviewed(ctx context.Context, request *admissionv1.AdmissionRequest) {
+	if request.Operation != admissionv1.Update {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	if c, _ := h.changeIn(ctx, request); c != nil {
+		h.Updates.Expect(c.Kind.GroupKind(), c.UID, c.base, nil)
+	}
 }
 
 func (h *Handler) record(request *admissionv1.AdmissionRequest) {
