@@ -13,6 +13,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 func main() {
@@ -25,6 +29,8 @@ func main() {
 	flag.IntVar(&b.adopted, "adopt", 5000, "how many existing objects are adopted, in each of two rounds")
 	flag.DurationVar(&b.duration, "duration", 5*time.Second, "how long each measurement lasts")
 	flag.Parse()
+	ctrl.SetLogger(logr.Discard())
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // policies come before their kinds are found
 
 	var err error
 	if b.clients, err = numbers(*clients); err == nil {

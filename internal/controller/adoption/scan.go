@@ -22,7 +22,7 @@ const (
 	pageSize = 500
 	// objectsAtOnce is how many objects of a policy are adopted at the same time. Most of the time
 	// each waits for the API server, which others need too.
-	objectsAtOnce = 6
+	objectsAtOnce = 32
 )
 
 // scan applies one policy to all objects of its kind.
