@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -43,18 +44,21 @@ func TestBucketsGetAnOwnerAtStart(t *testing.T) {
 		if err := api.Delete(t.Context(), grant); err != nil {
 			t.Fatal(err)
 		}
+		var bucket quotav1alpha1.AllowanceBucket
 		var view quotav1alpha1.EffectiveResourceGrant
 		eventually(t, func() error {
-			_, effective, err := shown(t, api)
+			buckets, effective, err := shown(t, api)
 			if err == nil && effective[0].Status.TotalLimit != 0 {
 				err = errors.New("the effective grant still has a limit")
 			}
 			if err == nil {
-				view = effective[0]
+				bucket, view = buckets[0], effective[0]
 			}
 			return err
 		})
-		if err := api.Delete(t.Context(), &view, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+		// Not by orphan deletion, in which the garbage collector may not know of the bucket yet.
+		disowned := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`))
+		if err := errors.Join(api.Patch(t.Context(), &bucket, disowned), api.Delete(t.Context(), &view)); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, func() error {
