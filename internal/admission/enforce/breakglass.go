@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -58,16 +59,14 @@ func (h *Handler) expectUnreviewed(ctx context.Context, request *admissionv1.Adm
 }
 
 func (h *Handler) record(request *admissionv1.AdmissionRequest) {
+	object := &metav1.PartialObjectMetadata{}
+	_ = json.Unmarshal(request.Object.Raw, object) // what cannot be read has the name of the request
+	object.Name, object.Namespace = cmp.Or(object.Name, request.Name), request.Namespace
 	h.metrics.brokenGlass.Inc()
-	h.Log.Info("the glass was broken", "operation", request.Operation, "kind", request.Kind.Kind, "object", qualified(request),
-		"user", request.UserInfo.Username, "groups", request.UserInfo.Groups)
+	h.Log.Info("the glass was broken", "operation", request.Operation, "kind", request.Kind.Kind, "namespace", object.Namespace,
+		"name", object.Name, "user", request.UserInfo.Username, "groups", request.UserInfo.Groups)
 	if h.Events == nil {
 		return
-	}
-	object := &metav1.PartialObjectMetadata{}
-	raw := request.Object.Raw
-	if json.Unmarshal(raw, object) != nil || object.UID == "" {
-		object.Name, object.Namespace = request.Name, request.Namespace
 	}
 	object.SetGroupVersionKind(schema.GroupVersionKind(request.Kind))
 	h.Events.Eventf(object, nil, corev1.EventTypeWarning, EventReasonBrokenGlass, "BreakGlass",

@@ -106,7 +106,7 @@ func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequ
 	}
 	object, err := h.Updates.Live.Resource(resource).Namespace(request.Namespace).Get(ctx, request.Name, metav1.GetOptions{})
 	if err != nil {
-		return kind, nil, nil, fmt.Errorf("read %s %s, which is to be scaled: %w", kind.Kind, qualified(request), err)
+		return kind, nil, nil, fmt.Errorf("read %s %s, which is to be scaled: %w", kind.Kind, qualified(types.NamespacedName{Namespace: request.Namespace, Name: request.Name}), err)
 	}
 	before, after = object.Object, object.DeepCopy().Object
 	if !found {

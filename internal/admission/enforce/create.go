@@ -43,7 +43,7 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 		return allowed()
 	}
 	if len(create.claims) == 0 {
-		return h.notify(request, create.notices)
+		return h.notify(request, create.Name, create.notices)
 	}
 	if exists, err := h.nameTaken(ctx, create); err != nil {
 		return undecided(err)

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
@@ -38,7 +39,7 @@ func notApplicable(policy string, err error) string {
 
 // notify lets the object pass and says what is to be said: to the user of the request, by policies
 // that warn, and to administrators, by those that audit. Of a dry run only the user is told.
-func (h *Handler) notify(request *admissionv1.AdmissionRequest, notices notices) *admissionv1.AdmissionResponse {
+func (h *Handler) notify(request *admissionv1.AdmissionRequest, name types.NamespacedName, notices notices) *admissionv1.AdmissionResponse {
 	response := allowed()
 	for _, n := range notices {
 		if n.policy.Mode == quotav1alpha1.EnforcementModeWarn {
@@ -50,17 +51,18 @@ func (h *Handler) notify(request *admissionv1.AdmissionRequest, notices notices)
 		h.metrics.notEnforced.WithLabelValues(n.policy.Name, string(n.policy.Mode)).Inc()
 		if n.policy.Mode == quotav1alpha1.EnforcementModeAudit && h.Events != nil {
 			h.Events.Eventf(policyObject(n.policy), nil, corev1.EventTypeWarning, EventReasonNotEnforced, "Audit",
-				"%s of %s %s by %s is allowed: %s", request.Operation, request.Kind.Kind, qualified(request), request.UserInfo.Username, n.message)
+				"%s of %s %s by %s is allowed: %s", request.Operation, request.Kind.Kind, qualified(name), request.UserInfo.Username, n.message)
 		}
 	}
 	return response
 }
 
-func qualified(request *admissionv1.AdmissionRequest) string {
-	if request.Namespace == "" {
-		return request.Name
+// qualified writes a name with its namespace, if there is one.
+func qualified(name types.NamespacedName) string {
+	if name.Namespace == "" {
+		return name.Name
 	}
-	return request.Namespace + "/" + request.Name
+	return name.String()
 }
 
 // policyObject is a policy as events refer to it.

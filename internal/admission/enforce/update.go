@@ -52,7 +52,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 		return refusal
 	}
 	if len(changed) == 0 {
-		return h.notify(request, notices)
+		return h.notify(request, c.Name, notices)
 	}
 	unlock, err := h.Store.LockObject(ctx, string(c.UID))
 	if err != nil {
@@ -71,7 +71,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 	if !isDryRun(request) {
 		h.Updates.Expect(c.Kind.GroupKind(), c.UID, c.base, freedBy(changed))
 	}
-	return h.notify(request, notices)
+	return h.notify(request, c.Name, notices)
 }
 
 // compare finds the policies that ask something else of the object after the change.
