@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,37 +17,18 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// warned collects API warnings.
-type warned struct {
-	mu    sync.Mutex
-	texts []string
-}
-
-// HandleWarningHeader implements [rest.WarningHandler].
-func (w *warned) HandleWarningHeader(_ int, _, text string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.texts = append(w.texts, text)
-}
-
-func (w *warned) all() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.Join(w.texts, "\n")
-}
-
 // adminWithWarnings is an administrator who is told of warnings.
-func adminWithWarnings(t *testing.T, change func(*rest.Config)) (client.Client, *warned) {
+func adminWithWarnings(t *testing.T, change func(*rest.Config)) (client.Client, *warnings) {
 	t.Helper()
-	warnings := &warned{}
+	told := &warnings{}
 	config := rest.CopyConfig(adminConfig)
-	config.WarningHandler = warnings
+	config.WarningHandler = told
 	if change != nil {
 		change(config)
 	}
 	api, err := client.New(config, client.Options{Scheme: scheme.Scheme})
 	mustNot(t, err)
-	return api, warnings
+	return api, told
 }
 
 func inMode(mode quotav1alpha1.EnforcementMode) func(*quotav1alpha1.ClaimCreationPolicy) {
@@ -96,12 +76,12 @@ func TestWarnLetsPassWithAWarning(t *testing.T) {
 	w.policy(w.name, inMode(quotav1alpha1.EnforcementModeWarn))
 	api, warnings := adminWithWarnings(t, nil)
 	mustNot(t, api.Create(w.ctx, w.configMap("a")))
-	if text := warnings.all(); text != "" {
+	if text := warnings.String(); text != "" {
 		t.Errorf("what fits is warned about: %s", text)
 	}
 	mustNot(t, api.Create(w.ctx, w.configMap("b"), client.DryRunAll))
 	mustNot(t, api.Create(w.ctx, w.configMap("b")))
-	if text := warnings.all(); strings.Count(text, "exceeded quota: ConfigMap quota of Organization "+w.name) != 2 || !strings.Contains(text, "not enforced") {
+	if text := warnings.String(); strings.Count(text, "exceeded quota: ConfigMap quota of Organization "+w.name) != 2 || !strings.Contains(text, "not enforced") {
 		t.Errorf("the user is warned with %q, want it in the dry run and in the create", text)
 	}
 	w.wantBucket(1, 2, 0, 2)
@@ -116,7 +96,7 @@ func TestAuditRecordsAndSaysNothing(t *testing.T) {
 	api, warnings := adminWithWarnings(t, nil)
 	mustNot(t, api.Create(w.ctx, w.configMap("a")))
 	mustNot(t, api.Create(w.ctx, w.configMap("b")))
-	if text := warnings.all(); text != "" {
+	if text := warnings.String(); text != "" {
 		t.Errorf("the user is told: %s", text)
 	}
 	w.wantEvent(policy, "NotEnforced", "ConfigMap "+w.name+"/b", "exceeded quota", "requested: 1 map, used: 1, limited: 1")
@@ -145,7 +125,7 @@ func TestFaultyConditionInModeWarn(t *testing.T) {
 	})
 	api, warnings := adminWithWarnings(t, nil)
 	mustNot(t, api.Create(w.ctx, w.configMap("a")))
-	if text := warnings.all(); !strings.Contains(text, "cannot be applied to this object") || !strings.Contains(text, "no such key: data") {
+	if text := warnings.String(); !strings.Contains(text, "cannot be applied to this object") || !strings.Contains(text, "no such key: data") {
 		t.Errorf("the user is warned with %q, want the reason", text)
 	}
 }
@@ -280,7 +260,7 @@ func TestBreakGlass(t *testing.T) {
 	w.wantBucket(1, 2, 0, 2)
 	w.wantEvent(policy, "Adopted", "ConfigMap "+w.name+"/b", "created without a review")
 	w.wantEventOn("ConfigMap", w.name, "BrokenGlass", "CREATE by jane", quotav1alpha1.BreakGlassGroup, "past quota enforcement")
-	if text := warnings.all(); !strings.Contains(text, "quota is not enforced for this request") {
+	if text := warnings.String(); !strings.Contains(text, "quota is not enforced for this request") {
 		t.Errorf("who breaks the glass is told %q", text)
 	}
 	w.wantExceeded(w.configMap("c"))

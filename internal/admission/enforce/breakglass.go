@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
@@ -24,25 +22,15 @@ const breakGlassWarning = "quota is not enforced for this request, which is reco
 // BreakGlass records the requests that enforcement leaves out: by whom, and of what. It refuses none.
 func (h *Handler) BreakGlass() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var review admissionv1.AdmissionReview
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, reviewBytesMax))
-		if err == nil {
-			err = json.Unmarshal(body, &review)
-		}
-		if err != nil || review.Request == nil {
-			http.Error(w, fmt.Sprintf("not an AdmissionReview with a request: %v", err), http.StatusBadRequest)
-			return
-		}
-		if !isDryRun(review.Request) {
-			h.record(review.Request)
-			h.expectUnreviewed(r.Context(), review.Request)
-		}
-		response := allowed()
-		response.UID, response.Warnings = review.Request.UID, []string{breakGlassWarning}
-		review.Request, review.Response = nil, response
-		w.Header().Set("Content-Type", "application/json")
-		// A client that is gone is no error of ours.
-		_ = json.NewEncoder(w).Encode(&review)
+		serve(w, r, func(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+			if !isDryRun(request) {
+				h.record(request)
+				h.expectUnreviewed(r.Context(), request)
+			}
+			response := allowed()
+			response.Warnings = []string{breakGlassWarning}
+			return response
+		})
 	})
 }
 

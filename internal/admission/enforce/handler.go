@@ -73,6 +73,18 @@ func New(parts Parts) *Handler { return &Handler{Parts: parts, metrics: newMetri
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
+	defer cancel()
+	serve(w, r, func(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		began := time.Now()
+		answer := h.answer(ctx, request)
+		h.metrics.reviewed(answer, time.Since(began))
+		return answer
+	})
+}
+
+// serve reads a review and writes the answer to it.
+func serve(w http.ResponseWriter, r *http.Request, answer func(*admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse) {
 	var review admissionv1.AdmissionReview
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, reviewBytesMax))
 	if err == nil {
@@ -82,13 +94,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("not an AdmissionReview with a request: %v", err), http.StatusBadRequest)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
-	defer cancel()
-	began := time.Now()
-	answer := h.answer(ctx, review.Request)
-	h.metrics.reviewed(answer, time.Since(began))
-	answer.UID = review.Request.UID
-	review.Request, review.Response = nil, answer
+	response := answer(review.Request)
+	response.UID = review.Request.UID
+	review.Request, review.Response = nil, response
 	w.Header().Set("Content-Type", "application/json")
 	// A client that is gone is no error of ours.
 	_ = json.NewEncoder(w).Encode(&review)
