@@ -16,6 +16,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/plan"
 )
 
 // pendingRetry is how long a change that is under way is left alone.
@@ -145,8 +146,13 @@ func (c *Controller) conformToAll(ctx context.Context, o object, change changing
 		}
 		result, err := c.Conform(ctx, p, live)
 		isPending = isPending || result == Pending
-		if err != nil {
+		var transient *plan.TransientError
+		switch {
+		case errors.As(err, &transient):
 			errs = append(errs, fmt.Errorf("apply ClaimCreationPolicy %s to %s %s: %w", p.Name, o.kind.Kind, live.GetName(), err))
+		case err != nil:
+			c.Log.Error(err, "the policy cannot be applied to the object any more, whose claim stays as it is",
+				"policy", p.Name, "kind", o.kind.String(), "namespace", live.GetNamespace(), "name", live.GetName())
 		}
 	}
 	return isPending, errors.Join(errs...)
@@ -171,12 +177,7 @@ func (c *Controller) abandon(ctx context.Context, reservation ledgerstore.Pendin
 	if held == nil || !ledgerstore.IsAmendment(reservation.Key) {
 		return c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
 	}
-	charges, err := claims.Charges(held.Spec.Requests)
-	if err != nil {
-		return err
-	}
-	_, err = c.Store.Exchange(ctx, reservation.Consumer, reservation.Key, charges)
-	return err
+	return c.keep(ctx, held, &reservation)
 }
 
 func kindOf(reservation ledgerstore.Pending) schema.GroupKind {

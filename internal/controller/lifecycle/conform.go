@@ -73,7 +73,7 @@ func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstr
 	asked, err := c.Planner.Plan(ctx, p, o, in)
 	switch {
 	case err != nil:
-		return 0, err
+		return 0, errors.Join(err, c.keep(ctx, held, amendment))
 	case held == nil && asked == nil:
 		return Conforms, nil
 	case held == nil:
@@ -168,6 +168,20 @@ func (c *Controller) amend(ctx context.Context, held *quotav1alpha1.ResourceClai
 		return Amended, transient(c.Store.Cancel(ctx, asked.Consumer, key, 0))
 	}
 	return Amended, nil
+}
+
+// keep ends an amendment of a claim that goes on holding what it holds, because what it ought to
+// hold cannot be told.
+func (c *Controller) keep(ctx context.Context, held *quotav1alpha1.ResourceClaim, amendment *ledgerstore.Pending) error {
+	if held == nil || amendment == nil {
+		return nil
+	}
+	charges, err := claims.Charges(held.Spec.Requests)
+	if err != nil {
+		return err
+	}
+	_, err = c.Store.Exchange(ctx, amendment.Consumer, amendment.Key, charges)
+	return transient(err)
 }
 
 func (c *Controller) openAmendment(ctx context.Context, held *quotav1alpha1.ResourceClaim, asked *plan.Claim, key string) error {
