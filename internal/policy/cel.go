@@ -175,11 +175,15 @@ func (p *ClaimPolicy) Matches(ctx context.Context, in Input) (bool, error) {
 	if err := p.checkQuantities(in.Object); err != nil {
 		return false, err
 	}
+	return allHold(ctx, p.conditions, in.variables())
+}
+
+// allHold evaluates conditions in order, up to the first that does not hold.
+func allHold(ctx context.Context, conditions []*condition, variables map[string]any) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)
 	defer cancel()
-	variables := in.variables()
 	remaining := uint64(policyCostMax)
-	for _, c := range p.conditions {
+	for _, c := range conditions {
 		holds, cost, err := c.evaluate(ctx, variables)
 		if err != nil {
 			return false, err

@@ -61,6 +61,7 @@ type keyedField struct {
 var reservedKeys = sets.New(
 	quotav1alpha1.LabelAutoCreated,
 	quotav1alpha1.LabelPolicy,
+	quotav1alpha1.LabelPolicyUID,
 	quotav1alpha1.LabelGVK,
 	quotav1alpha1.AnnotationCreatedBy,
 	quotav1alpha1.AnnotationCreatedAt,
@@ -68,6 +69,7 @@ var reservedKeys = sets.New(
 	quotav1alpha1.AnnotationResourceUID,
 	quotav1alpha1.AnnotationReservation,
 	quotav1alpha1.AnnotationSuperseded,
+	quotav1alpha1.AnnotationTemplateKeys,
 )
 
 // Compile checks what can be checked of a policy without knowing objects or registrations. It

@@ -102,8 +102,8 @@ func TestCompileErrors(t *testing.T) {
 			"a claim charges somebody",
 			func(p *policy) { of(p).Spec.ConsumerRef = quotav1alpha1.ConsumerRef{} },
 			[]string{
-				template + `spec.consumerRef.kind: Required value: the claim cannot be made without it`,
-				template + `spec.consumerRef.name: Required value: the claim cannot be made without it`,
+				template + `spec.consumerRef.kind: Required value: nothing can be made without it`,
+				template + `spec.consumerRef.name: Required value: nothing can be made without it`,
 			},
 		},
 		"long source": {

@@ -1,6 +1,7 @@
 // Package policy turns a ClaimCreationPolicy into something that can be applied to a request:
 // [Compile] checks a policy as a whole, [ClaimPolicy.Matches] evaluates its CEL conditions and
-// [ClaimPolicy.Render] makes the claim from its Go templates.
+// [ClaimPolicy.Render] makes the claim from its Go templates. [CompileGrant] and [GrantPolicy] do
+// the same for a GrantCreationPolicy, which is applied to objects.
 //
 // Policies are written by administrators, but what they are applied to comes from anyone. So
 // whatever an object holds, applying a policy takes bounded time and memory, and yields a valid

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// templateField is a field of a claim template that may hold a Go template.
+// templateField is a field of a claim or grant template that may hold a Go template.
 type templateField struct {
 	path     string
 	template *textTemplate
@@ -54,7 +54,7 @@ func isKind(kind string) []string { return namevalidation.IsDNS1035Label(strings
 func compileField(path *field.Path, source string, rules fieldRules) (templateField, field.ErrorList) {
 	f := templateField{path: path.String(), rules: rules}
 	if source == "" && rules.required {
-		return f, field.ErrorList{field.Required(path, "the claim cannot be made without it")}
+		return f, field.ErrorList{field.Required(path, "nothing can be made without it")}
 	}
 	if len(source) > templateBytesMax {
 		return f, field.ErrorList{field.TooLong(path, "", templateBytesMax)}

@@ -12,6 +12,8 @@ const (
 	conditionsMax = 10
 	// expressionCharsMax is the length of the longest condition.
 	expressionCharsMax = 1024
+	// nameExpressionCharsMax is the length of the longest expression for the name of a control plane.
+	nameExpressionCharsMax = 512
 	// expressionCostMax is what one condition may cost for one object, in CEL cost units. It is a
 	// tenth of the API server's own limit: to keep count, CEL looks through all that a loop has
 	// left on its stack, so that the time grows with the square of the cost. Half a second is what
@@ -41,7 +43,7 @@ const (
 	listItemsMax = 1 << 10
 )
 
-// Bounds on the rendered claim.
+// Bounds on the rendered claim or grant.
 const (
 	// requestsMax is how many resource types a claim may request.
 	requestsMax = 20

@@ -2,6 +2,34 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+// Reasons for the ParentContextReady condition of policies, besides [ReasonValidationFailed] and
+// [ReasonPolicyDisabled]. Where several apply, the one that is listed first is given.
+const (
+	// ReasonParentContextUnresolved goes with ParentContextReady=False: for some matching object,
+	// nameExpression does not yield a name.
+	ReasonParentContextUnresolved = "NameUnresolved"
+
+	// ReasonControlPlaneNotRegistered goes with ParentContextReady=False: no Secret registers a
+	// control plane that a matching object needs.
+	ReasonControlPlaneNotRegistered = "ControlPlaneNotRegistered"
+
+	// ReasonControlPlaneInvalid goes with ParentContextReady=False: the kubeconfig of a control plane
+	// cannot be used.
+	ReasonControlPlaneInvalid = "ControlPlaneInvalid"
+
+	// ReasonControlPlaneUnreachable goes with ParentContextReady=False: a control plane does not
+	// answer, or not as it should.
+	ReasonControlPlaneUnreachable = "ControlPlaneUnreachable"
+
+	// ReasonControlPlanePending goes with ParentContextReady=Unknown: a control plane has not answered
+	// yet, or not all objects have been looked at.
+	ReasonControlPlanePending = "ControlPlanePending"
+
+	// ReasonParentContextReady goes with ParentContextReady=True: every control plane that matching
+	// objects need is registered and answers.
+	ReasonParentContextReady = "ParentContextReady"
+)
+
 // GrantCreationPolicy gives capacity by itself: for every object of a kind that meets the
 // policy's conditions, a grant is made from the policy's template. A policy is in force while its
 // Ready condition is True.
@@ -36,7 +64,7 @@ func (p *GrantCreationPolicy) IsEnabled() bool {
 
 // GrantCreationPolicySpec says what is a reason to give capacity, and how much.
 type GrantCreationPolicySpec struct {
-	// enabled turns the policy on (true, the default) or off. While it is off, no grants are made.
+	// enabled turns the policy on (true, the default) or off. Turning it off deletes its grants.
 	// +optional
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
@@ -51,7 +79,9 @@ type GrantCreationPolicySpec struct {
 // GrantTrigger says which objects a GrantCreationPolicy applies to.
 type GrantTrigger struct {
 	// conditions have to hold all for the policy to apply, at most 10. Empty (the default) means
-	// that it applies to every object of the kind.
+	// that it applies to every object of the kind. They are evaluated whenever the object changes;
+	// when they hold no more, its grant is deleted. While one of them cannot be evaluated for an
+	// object, its grant stays as it is.
 	// +optional
 	// +kubebuilder:validation:MaxItems=10
 	Conditions []ConditionExpression `json:"conditions,omitempty"`
@@ -67,7 +97,7 @@ type GrantTriggerResource struct {
 	APIVersion string `json:"apiVersion"`
 
 	// kind is the kind of object, such as Organization: a capital letter, then letters and digits,
-	// 63 characters at most.
+	// 63 characters at most. It may be one that is defined later.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[A-Z][a-zA-Z0-9]*$`
@@ -77,16 +107,20 @@ type GrantTriggerResource struct {
 // GrantTarget says which grant a GrantCreationPolicy makes, and where.
 type GrantTarget struct {
 	// parentContext is the control plane to make the grant in. Absent (the default), it is the one
-	// that the policy is in.
+	// that the policy is in. Changing it moves the grants.
 	// +optional
 	ParentContext *ParentContext `json:"parentContext,omitempty"`
 
 	// resourceGrantTemplate is what the grant looks like. Its strings may hold Go templates, which
-	// see .trigger (the object).
+	// see .trigger and .object (the object), and .user and .requestInfo, of which all fields are empty
+	// as there is no request. Changing the template changes the grants.
 	ResourceGrantTemplate ResourceGrantTemplate `json:"resourceGrantTemplate"`
 }
 
-// ParentContext names a control plane by the object that stands for it.
+// ParentContext names a control plane by the object that stands for it. Control planes are
+// registered by Secrets in Bursar's system namespace that carry the labels
+// quota.miloapis.com/control-plane-group, -kind and -name and hold a kubeconfig, or by those that
+// Cluster API makes for its Clusters there.
 type ParentContext struct {
 	// apiGroup is the API group of that object, a DNS subdomain of at most 253 characters.
 	// +kubebuilder:validation:MaxLength=253
@@ -101,7 +135,8 @@ type ParentContext struct {
 	Kind string `json:"kind"`
 
 	// nameExpression is a CEL expression that yields the name of that object, of 1 to 512
-	// characters. It sees the object that the policy applies to as trigger and as object.
+	// characters. It sees the object that the policy applies to as trigger and as object. An example:
+	// trigger.spec.organization. An object for which it yields no name, or an empty one, gets no grant.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	NameExpression string `json:"nameExpression"`
@@ -109,18 +144,24 @@ type ParentContext struct {
 
 // ResourceGrantTemplate is the pattern for the grants of a policy.
 type ResourceGrantTemplate struct {
-	// metadata is the grant's name, namespace, labels and annotations.
+	// metadata is the grant's name, namespace, labels and annotations. An object always gets a grant
+	// of the same name: a name that is not given in full ends in a hash of the policy and the object.
 	Metadata ObjectTemplateMetadata `json:"metadata"`
 
 	// spec is what the grant gives, and to whom. The fields of consumerRef may hold Go templates;
-	// resource types and amounts are fixed.
+	// resource types and amounts are fixed. Without a parent context, the resource types have to be
+	// registered here for a consumer of that kind.
 	Spec ResourceGrantSpec `json:"spec"`
 }
 
 // GrantCreationPolicyStatus is what Bursar found out about a policy.
 type GrantCreationPolicyStatus struct {
-	// conditions holds Ready (the policy is in force) and, where a parent context is set,
-	// ParentContextReady (the grants can be made there).
+	// conditions holds Ready and, where a parent context is set, ParentContextReady. Ready is True
+	// with reason PolicyReady while the policy is in force, and False with reason ValidationFailed (the
+	// message says what is wrong) or PolicyDisabled while it is not. ParentContextReady is True while
+	// every control plane that matching objects need is registered and answers; else its reason and
+	// message say which is not, and what to do. An object that the policy cannot be applied to does
+	// not make the policy less ready: it is told in an event on the policy.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 

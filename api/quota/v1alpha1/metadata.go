@@ -1,14 +1,25 @@
 package v1alpha1
 
 // Labels that Bursar sets on what it creates. Every claim made by a ClaimCreationPolicy carries
-// the first three, every AllowanceBucket the two that name the consumer, and every
-// EffectiveResourceGrant the last three. A label is left out where its value cannot be one.
+// LabelAutoCreated, LabelPolicy and LabelGVK, every grant made by a GrantCreationPolicy
+// LabelAutoCreated, LabelPolicy, LabelPolicyUID and LabelSource, every AllowanceBucket the two that
+// name the consumer, and every EffectiveResourceGrant the last three. Of a policy's name that is too
+// long for a label, its beginning and a hash are given; any other label is left out where its value
+// cannot be one.
 const (
 	// LabelAutoCreated is "true" on objects that a policy created and absent from all others.
 	LabelAutoCreated = GroupName + "/auto-created"
 
 	// LabelPolicy names the policy that created the object.
 	LabelPolicy = GroupName + "/policy"
+
+	// LabelPolicyUID is the UID of the policy that created a grant. By it the policy finds its grants,
+	// also in a control plane that other policies of the same name, from elsewhere, make grants in.
+	LabelPolicyUID = GroupName + "/policy-uid"
+
+	// LabelSource tells where a grant comes from: the name of the policy that created it, unless the
+	// policy's template gives another value. On other grants people set it as they like.
+	LabelSource = GroupName + "/source"
 
 	// LabelGVK tells the kind of the object that a claim pays for, with its group and version.
 	LabelGVK = GroupName + "/gvk"
@@ -25,19 +36,22 @@ const (
 	LabelResourceType = GroupName + "/resource-type"
 )
 
-// Annotations that Bursar sets on claims made by a ClaimCreationPolicy.
+// Annotations that Bursar sets on claims made by a ClaimCreationPolicy and, but for the
+// reservation, on grants made by a GrantCreationPolicy.
 const (
-	// AnnotationCreatedBy tells what made the claim: always [CreatedByClaimCreation].
+	// AnnotationCreatedBy tells what made the claim or grant: [CreatedByClaimCreation] or
+	// [CreatedByGrantCreation].
 	AnnotationCreatedBy = GroupName + "/created-by"
 
-	// AnnotationCreatedAt is when the claim was decided, in RFC 3339.
+	// AnnotationCreatedAt is when the claim was decided, or the grant made, in RFC 3339.
 	AnnotationCreatedAt = GroupName + "/created-at"
 
-	// AnnotationResourceName is the name of the object that the claim pays for.
+	// AnnotationResourceName is the name of the object that the claim pays for, or that is the
+	// reason for the grant.
 	AnnotationResourceName = GroupName + "/resource-name"
 
-	// AnnotationResourceUID is the UID of the object that the claim pays for. It tells that
-	// object from another that takes its name later.
+	// AnnotationResourceUID is the UID of that object. It tells the object from another that takes
+	// its name later.
 	AnnotationResourceUID = GroupName + "/resource-uid"
 
 	// AnnotationReservation is the sequence number, in the consumer's ledger, of the reservation
@@ -47,11 +61,44 @@ const (
 	// AnnotationSuperseded is "true" on a claim that Bursar takes away although its object exists,
 	// because the object now costs another consumer, or nothing.
 	AnnotationSuperseded = GroupName + "/superseded"
+
+	// AnnotationTemplateKeys lists, as JSON, the keys of the labels and annotations that a grant has
+	// from its policy's template, so that those which the template drops are removed and those that
+	// others have added stay.
+	AnnotationTemplateKeys = GroupName + "/template-keys"
 )
 
 // CreatedByClaimCreation is the value of [AnnotationCreatedBy] on claims made by a policy.
 const CreatedByClaimCreation = "claim-creation-plugin"
 
+// CreatedByGrantCreation is the value of [AnnotationCreatedBy] on grants made by a policy.
+const CreatedByGrantCreation = "grant-creation-controller"
+
 // FinalizerQuotaRelease keeps a deleted claim in place until its charge has been given back.
 // Removing it by hand leaves the charge in the ledger until the next audit.
 const FinalizerQuotaRelease = GroupName + "/quota-release"
+
+// Finalizers of GrantCreationPolicies, which keep a deleted policy until its grants are gone.
+// Removing one by hand leaves the grants behind.
+const (
+	// FinalizerGrants is about the grants in the policy's own control plane.
+	FinalizerGrants = GroupName + "/grants"
+
+	// FinalizerParentGrants is about the grants in other control planes. A policy has it from when it
+	// names a parent context until none of its grants are left in one.
+	FinalizerParentGrants = GroupName + "/parent-grants"
+)
+
+// Labels of a Secret in Bursar's system namespace that registers a control plane, by the object
+// that stands for it. A value that a label cannot hold may be in an annotation of the same name.
+// The Secret holds a kubeconfig under the key kubeconfig or value.
+const (
+	// LabelControlPlaneGroup is the API group of that object.
+	LabelControlPlaneGroup = GroupName + "/control-plane-group"
+
+	// LabelControlPlaneKind is its kind.
+	LabelControlPlaneKind = GroupName + "/control-plane-kind"
+
+	// LabelControlPlaneName is its name.
+	LabelControlPlaneName = GroupName + "/control-plane-name"
+)

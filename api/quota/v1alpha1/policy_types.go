@@ -12,8 +12,8 @@ const (
 // ConditionExpression is one condition that an object has to meet for a policy to act on it.
 type ConditionExpression struct {
 	// expression is a CEL expression that yields a boolean, of 1 to 1024 characters. It sees the
-	// object as trigger and as object; in a ClaimCreationPolicy also user (name, uid, groups,
-	// extra) and requestInfo. An example: trigger.spec.tier == "premium".
+	// object as trigger and as object; in a ClaimCreationPolicy also namespaceObject, user (name, uid,
+	// groups, extra) and requestInfo. An example: trigger.spec.tier == "premium".
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Expression string `json:"expression"`
@@ -26,8 +26,9 @@ type ConditionExpression struct {
 }
 
 // ObjectTemplateMetadata is the metadata of the objects that a policy creates. Where a field may
-// hold a Go template, the template sees .trigger (the object that the policy acts on) and, in a
-// ClaimCreationPolicy, .user and .requestInfo.
+// hold a Go template, the template sees .trigger and .object (the object that the policy acts on),
+// .user and .requestInfo. A GrantCreationPolicy acts on no request, so that there all fields of .user
+// and .requestInfo are empty.
 type ObjectTemplateMetadata struct {
 	// annotations are set on the created object, in addition to Bursar's own. Their values may
 	// hold Go templates, their keys may not.
@@ -46,7 +47,7 @@ type ObjectTemplateMetadata struct {
 
 	// name is the created object's name. It may hold a Go template, such as
 	// {{.trigger.metadata.name}}-quota. Empty (the default) means that the name is made from
-	// generateName or, where that is empty too, chosen by Bursar.
+	// generateName or, where that is empty too, from the policy's name.
 	// +optional
 	Name string `json:"name,omitempty"`
 

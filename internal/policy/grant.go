@@ -1,0 +1,242 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// GrantPolicy is a compiled GrantCreationPolicy. It is immutable and safe for concurrent use.
+//
+// It is applied to an object as it is, not to a request. So CEL sees trigger and object alone.
+// Templates may name user and requestInfo too, as the API promises, but all their fields are empty.
+type GrantPolicy struct {
+	conditions []*condition
+	// parentName names the control plane to make the grant in; nil for the policy's own.
+	parentName *nameExpression
+	// defaultPrefix begins the names of grants that the template does not name.
+	defaultPrefix string
+
+	name, generateName, namespace templateField
+	labels                        map[string]string
+	annotations                   []keyedField
+	consumer                      consumerFields
+	allowances                    []quotav1alpha1.Allowance
+	usesQuantities                bool
+	usesRequest                   bool
+}
+
+// UsesRequest tells whether a template speaks of user or requestInfo, which are empty.
+func (p *GrantPolicy) UsesRequest() bool { return p.usesRequest }
+
+// CompileGrant checks what can be checked of a policy without knowing objects, registrations or
+// control planes, apart from its allowances, which are taken as they are. Faults are as those of
+// [Compile].
+func CompileGrant(policy *quotav1alpha1.GrantCreationPolicy) (*GrantPolicy, field.ErrorList) {
+	c := &grantCompiler{}
+	spec := field.NewPath("spec")
+	template := policy.Spec.Target.ResourceGrantTemplate
+	at := spec.Child("target", "resourceGrantTemplate")
+	p := &GrantPolicy{defaultPrefix: policy.Name + "-"}
+
+	p.conditions = c.objectConditions(spec.Child("trigger", "conditions"), policy.Spec.Trigger.Conditions)
+	if parent := policy.Spec.Target.ParentContext; parent != nil {
+		p.parentName = c.parentName(spec.Child("target", "parentContext", "nameExpression"), parent.NameExpression)
+	}
+	metadata := at.Child("metadata")
+	p.name = c.text(metadata.Child("name"), template.Metadata.Name, nameRules)
+	p.generateName = c.text(metadata.Child("generateName"), template.Metadata.GenerateName, generateNameRules)
+	p.namespace = c.text(metadata.Child("namespace"), template.Metadata.Namespace, namespaceRules)
+	p.labels = c.labels(metadata.Child("labels"), template.Metadata.Labels)
+	p.annotations = c.annotations(metadata.Child("annotations"), template.Metadata.Annotations)
+	for i := range p.annotations {
+		c.checkVariables(metadata.Child("annotations").Key(p.annotations[i].key), &p.annotations[i].value)
+	}
+	p.consumer = c.grantConsumer(at.Child("spec", "consumerRef"), template.Spec.ConsumerRef)
+	p.allowances = c.allowances(at.Child("spec", "allowances"), template.Spec.Allowances)
+	if len(c.errs) > 0 {
+		return nil, c.errs
+	}
+	p.usesQuantities, p.usesRequest = c.usesQuantities, c.usesRequest
+	return p, nil
+}
+
+// grantCompiler is a compiler for what sees no request and no namespace.
+type grantCompiler struct {
+	compiler
+	usesRequest bool
+}
+
+func (c *grantCompiler) objectConditions(path *field.Path, expressions []quotav1alpha1.ConditionExpression) []*condition {
+	compiled := c.conditions(path, expressions)
+	for i, condition := range compiled {
+		if condition != nil {
+			c.refuse(path.Index(i).Child("expression"), condition.source, condition.uses, varUser, varRequestInfo, varNamespace)
+		}
+	}
+	return compiled
+}
+
+// text compiles a field that may be a template.
+func (c *grantCompiler) text(path *field.Path, source string, rules fieldRules) templateField {
+	compiled := c.field(path, source, rules)
+	c.checkVariables(path, &compiled)
+	return compiled
+}
+
+func (c *grantCompiler) checkVariables(path *field.Path, f *templateField) {
+	if f.template == nil {
+		return
+	}
+	c.refuse(path, f.template.source, f.template.uses, varNamespace)
+	c.usesRequest = c.usesRequest || f.template.uses.HasAny(varUser, varRequestInfo)
+}
+
+func (c *grantCompiler) grantConsumer(path *field.Path, ref quotav1alpha1.ConsumerRef) consumerFields {
+	return consumerFields{
+		apiGroup:  c.text(path.Child("apiGroup"), ref.APIGroup, consumerAPIGroupRules),
+		kind:      c.text(path.Child("kind"), ref.Kind, consumerKindRules),
+		name:      c.text(path.Child("name"), ref.Name, consumerNameRules),
+		namespace: c.text(path.Child("namespace"), ref.Namespace, consumerNamespaceRules),
+	}
+}
+
+// allowances looks for templates, of which there may be none.
+func (c *grantCompiler) allowances(path *field.Path, allowances []quotav1alpha1.Allowance) []quotav1alpha1.Allowance {
+	copied := make([]quotav1alpha1.Allowance, len(allowances))
+	for i := range allowances {
+		if resourceType := allowances[i].ResourceType; strings.Contains(resourceType, "{{") {
+			c.fault(field.Invalid(path.Index(i).Child("resourceType"), resourceType,
+				"may not be a template: the registration of a resource type is checked before there are objects"))
+		}
+		allowances[i].DeepCopyInto(&copied[i])
+	}
+	return copied
+}
+
+// refuse finds fault with the variables in names that a source uses by name.
+func (c *grantCompiler) refuse(path *field.Path, source string, uses sets.Set[string], names ...string) {
+	for _, name := range names {
+		if at := strings.Index(source, name); uses.Has(name) && at >= 0 {
+			line, column := position(source, at)
+			c.fault(field.Invalid(path, excerpt(source), fmt.Sprintf(
+				"%d:%d: a GrantCreationPolicy does not see %s here: it applies to an object, of which it sees trigger and object", line, column, name)))
+		}
+	}
+}
+
+// nameExpression is a CEL expression that yields the name of a control plane.
+type nameExpression struct{ expression }
+
+func (c *grantCompiler) parentName(path *field.Path, source string) *nameExpression {
+	if strings.TrimSpace(source) == "" {
+		c.fault(field.Required(path, "write a CEL expression that yields the name of the control plane"))
+		return nil
+	}
+	if len([]rune(source)) > nameExpressionCharsMax {
+		c.fault(field.TooLongCharacters(path, source, nameExpressionCharsMax))
+		return nil
+	}
+	c.note(source)
+	compiled, errs := compileExpression(objectEnv, path, source, "a name must be a string", cel.StringType, cel.DynType)
+	c.errs = append(c.errs, errs...)
+	if compiled == nil {
+		return nil
+	}
+	c.refuse(path, source, compiled.uses, varNamespace)
+	return &nameExpression{*compiled}
+}
+
+// Matches tells whether all conditions of the policy hold for an object. It behaves as
+// [ClaimPolicy.Matches].
+func (p *GrantPolicy) Matches(ctx context.Context, object map[string]any) (bool, error) {
+	if err := p.checkQuantities(object); err != nil {
+		return false, err
+	}
+	in := Input{Object: object}
+	return allHold(ctx, p.conditions, in.variables())
+}
+
+// ParentName returns the name of the control plane to make an object's grant in, and "" if it is
+// the policy's own.
+func (p *GrantPolicy) ParentName(ctx context.Context, object map[string]any) (string, error) {
+	if p.parentName == nil {
+		return "", nil
+	}
+	if err := p.checkQuantities(object); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)
+	defer cancel()
+	in := Input{Object: object}
+	value, _, err := p.parentName.evaluate(ctx, in.variables())
+	if err != nil {
+		return "", err
+	}
+	name, ok := value.(types.String)
+	switch {
+	case !ok:
+		return "", p.parentName.failed(fmt.Errorf("it yields %s, not a string", value.Type().TypeName()))
+	case name == "":
+		return "", p.parentName.failed(fmt.Errorf("it yields an empty string, which names no control plane"))
+	case len(name) > nameBytesMax:
+		return "", p.parentName.failed(fmt.Errorf("it yields a string of more than %d bytes, which names no control plane", nameBytesMax))
+	}
+	return string(name), nil
+}
+
+// Render makes the grant that an object is the reason for: kind, name, namespace, labels,
+// annotations and spec. Names and the caller's part are as with [ClaimPolicy.Render]; allowances
+// are those of the template. The error names the first field that cannot be rendered, with the
+// position in its template.
+func (p *GrantPolicy) Render(object map[string]any) (*quotav1alpha1.ResourceGrant, error) {
+	in := Input{Object: object}
+	r := rendering{variables: in.variables()}
+	grant := &quotav1alpha1.ResourceGrant{
+		TypeMeta: metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceGrant"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        r.text(&p.name),
+			Namespace:   r.text(&p.namespace),
+			Labels:      maps.Clone(p.labels),
+			Annotations: r.annotations(p.annotations),
+		},
+		Spec: quotav1alpha1.ResourceGrantSpec{
+			ConsumerRef: quotav1alpha1.ConsumerRef{
+				APIGroup:  r.text(&p.consumer.apiGroup),
+				Kind:      r.text(&p.consumer.kind),
+				Name:      r.text(&p.consumer.name),
+				Namespace: r.text(&p.consumer.namespace),
+			},
+			Allowances: make([]quotav1alpha1.Allowance, len(p.allowances)),
+		},
+	}
+	for i := range p.allowances {
+		p.allowances[i].DeepCopyInto(&grant.Spec.Allowances[i])
+	}
+	if grant.Name == "" {
+		grant.GenerateName = r.text(&p.generateName)
+		if grant.GenerateName == "" {
+			grant.GenerateName = p.defaultPrefix
+		}
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return grant, nil
+}
+
+func (p *GrantPolicy) checkQuantities(object map[string]any) error {
+	if !p.usesQuantities {
+		return nil
+	}
+	return checkQuantities(object)
+}
