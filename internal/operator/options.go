@@ -34,6 +34,9 @@ type Options struct {
 	WebhookListener net.Listener
 	// AuditInterval is the time between two audits of all ledgers. Default: 5 minutes.
 	AuditInterval time.Duration
+	// ControlPlaneInterval is the time between two looks at the grants in another control plane.
+	// Default: 30 s.
+	ControlPlaneInterval time.Duration
 	// Metrics, if set, takes the operator's metrics while it runs.
 	Metrics prometheus.Registerer
 	// Log receives what goes wrong. Default: nothing is logged.

@@ -26,6 +26,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/claim"
 	"github.com/bursar/bursar/internal/controller/claimpolicy"
 	"github.com/bursar/bursar/internal/controller/grant"
+	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/lifecycle"
 	"github.com/bursar/bursar/internal/controller/registration"
 	"github.com/bursar/bursar/internal/controller/webhooks"
@@ -42,6 +43,7 @@ type parts struct {
 	claim     *claim.Controller
 	bucket    *bucket.Controller
 	auditor   *audit.Auditor
+	grants    *grantpolicy.Controller
 	follower  *follower
 	observer  *ledgerObserver
 	// loaded is closed once registrations and policies are in the catalog.
@@ -113,6 +115,9 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		ListLedgers: audit.ListLedgers(m.manager.GetAPIReader()), LiveClaims: audit.LiveClaims(m.manager.GetAPIReader()),
 		Events: m.manager.GetEventRecorder("bursar"), Interval: o.options.AuditInterval, Log: log.WithName("audit"),
 	})
+	if p.grants, err = o.newGrantPolicies(m, log); err != nil {
+		return nil, err
+	}
 	p.observer = &ledgerObserver{metadata: o.metadata, live: m.manager.GetAPIReader(), store: m.store, log: log.WithName("ledgers")}
 	p.follower = &follower{
 		catalog: m.catalog, claims: m.claims, objects: m.objects, kinds: m.kinds,
@@ -141,6 +146,7 @@ func (p *parts) connect() {
 		p.policiesChanged.notify()
 		p.webhooks.Trigger()
 		p.follower.trigger()
+		p.grants.Trigger()
 	})
 }
 
@@ -209,6 +215,7 @@ func (p *parts) registrationChanged() {
 	p.registrationsChanged.notify()
 	p.policyChanged()
 	p.bucket.RegistrationsChanged()
+	p.grants.Trigger()
 	if p.claims.HasSynced() {
 		p.claim.RegistrationsChanged()
 	}
@@ -254,6 +261,7 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	group.Go(func() error { return p.claim.Run(ctx) })
 	group.Go(func() error { return p.bucket.Run(ctx) })
 	group.Go(func() error { return p.auditor.Run(ctx) })
+	group.Go(func() error { return p.grants.Run(ctx) })
 	group.Go(func() error { return p.follower.run(ctx) })
 	group.Go(func() error { return p.observer.run(ctx) })
 	group.Go(func() error { p.claims.Run(ctx, p.client.REST()); return nil })

@@ -13,8 +13,8 @@ import (
 	"github.com/bursar/bursar/internal/admission/validate"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/controller/claimpolicy"
+	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/webhooks"
-	"github.com/bursar/bursar/internal/policy"
 )
 
 // grantsPage is how many grants are read at a time.
@@ -32,9 +32,12 @@ func (p *parts) routes(o *Operator) http.Handler {
 		CheckClaimPolicy: func(policy *quotav1alpha1.ClaimCreationPolicy) error {
 			return claimpolicy.CheckRegistrations(p.catalog, policy)
 		},
-		CompileCondition: policy.CheckCondition,
-		ObjectExists:     p.isInUse,
-		NamespaceActive:  p.namespaces.Active,
+		CheckGrantPolicy: func(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) error {
+			return grantpolicy.Check(ctx, p.kinds, p.catalog, policy)
+		},
+		MayMarkGrants:   o.mayMarkGrants,
+		ObjectExists:    p.isInUse,
+		NamespaceActive: p.namespaces.Active,
 	}
 	mux := http.NewServeMux()
 	mux.Handle(webhooks.EnforcePath, p.enforcer)

@@ -42,6 +42,9 @@ type Options struct {
 	Out io.Writer
 	// AuditInterval is the time between two audits of all ledgers. Default: 5 minutes.
 	AuditInterval time.Duration
+	// ControlPlaneInterval is the time between two looks at the grants in another control plane.
+	// Default: 30 s.
+	ControlPlaneInterval time.Duration
 	// Metrics, if set, takes the operator's metrics while it runs.
 	Metrics prometheus.Registerer
 	// Log receives what goes wrong. Default: nothing is logged.
@@ -104,7 +107,7 @@ func newOperator(plane *controlplane.ControlPlane, o Options) (*operator.Operato
 	return operator.New(operator.Options{
 		Config: plane.Config(), Username: controlplane.OperatorUser, InstallCRDs: true,
 		SystemNamespace: o.SystemNamespace, ConsumerNamespaces: o.ConsumerNamespaces,
-		AuditInterval: o.AuditInterval, Metrics: o.Metrics, Log: o.Log,
+		AuditInterval: o.AuditInterval, ControlPlaneInterval: o.ControlPlaneInterval, Metrics: o.Metrics, Log: o.Log,
 	})
 }
 

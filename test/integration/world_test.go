@@ -235,6 +235,8 @@ func conditionsOf(object client.Object) []metav1.Condition {
 		return object.Status.Conditions
 	case *quotav1alpha1.ClaimCreationPolicy:
 		return object.Status.Conditions
+	case *quotav1alpha1.GrantCreationPolicy:
+		return object.Status.Conditions
 	}
 	panic(fmt.Sprintf("%T has no conditions", object))
 }

@@ -15,6 +15,13 @@ import (
 
 const allowancesMax = 20
 
+// These marks are what tells a policy's grants from others. The policy would change or delete what
+// carries them.
+var (
+	grantMarkLabels      = []string{quotav1alpha1.LabelAutoCreated, quotav1alpha1.LabelPolicy, quotav1alpha1.LabelPolicyUID}
+	grantMarkAnnotations = []string{quotav1alpha1.AnnotationCreatedBy, quotav1alpha1.AnnotationResourceUID}
+)
+
 // Grant tells everything that is wrong with a grant that is created (old is nil) or changed.
 // Resource types that are not registered and consumers of another kind are not wrong: the grant
 // becomes active when the registration fits.
@@ -25,6 +32,17 @@ func Grant(old, new *quotav1alpha1.ResourceGrant) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := checkAllowances(path.Child("allowances"), new.Spec.Allowances)
 	return append(errs, checkReference(path.Child("consumerRef"), new.Spec.ConsumerRef)...)
+}
+
+// GrantMarks tells which marks of a policy's grant differ between old, which is nil on a create,
+// and new.
+func GrantMarks(old, new *quotav1alpha1.ResourceGrant) field.ErrorList {
+	if old == nil {
+		old = &quotav1alpha1.ResourceGrant{}
+	}
+	metadata := field.NewPath("metadata")
+	errs := checkMarks(metadata.Child("labels"), grantMarkLabels, old.Labels, new.Labels)
+	return append(errs, checkMarks(metadata.Child("annotations"), grantMarkAnnotations, old.Annotations, new.Annotations)...)
 }
 
 // checkAllowances checks what a grant or the template of one gives. One resource type may be in

@@ -161,3 +161,31 @@ func TestEffectiveGrant(t *testing.T) {
 		},
 	})
 }
+
+func TestGrantMarks(t *testing.T) {
+	type grant = quotav1alpha1.ResourceGrant
+	marked := func(g *grant) {
+		g.Labels = map[string]string{
+			quotav1alpha1.LabelAutoCreated: "true", quotav1alpha1.LabelPolicy: "tiers", quotav1alpha1.LabelPolicyUID: "1f",
+			quotav1alpha1.LabelSource: "tiers",
+		}
+		g.Annotations = map[string]string{
+			quotav1alpha1.AnnotationCreatedBy: quotav1alpha1.CreatedByGrantCreation, quotav1alpha1.AnnotationResourceUID: "7d",
+		}
+	}
+	const isBursars = ": Forbidden: is set, changed and removed by Bursar alone"
+	all := []string{
+		`metadata.labels[quota.miloapis.com/auto-created]` + isBursars,
+		`metadata.labels[quota.miloapis.com/policy]` + isBursars,
+		`metadata.labels[quota.miloapis.com/policy-uid]` + isBursars,
+		`metadata.annotations[quota.miloapis.com/created-by]` + isBursars,
+		`metadata.annotations[quota.miloapis.com/resource-uid]` + isBursars,
+	}
+	checkRules(t, sampleGrant, validate.GrantMarks, map[string]ruleCase[grant]{
+		"None":    {reason: "a person's grant has no marks", change: asIs[grant]},
+		"Forged":  {reason: "nor may it", change: marked, want: all},
+		"Removed": {reason: "a policy's grant keeps them", before: marked, change: func(g *grant) { g.Labels, g.Annotations = nil, nil }, want: all},
+		"Kept":    {reason: "other changes leave them alone", before: marked, change: func(g *grant) { g.Labels["team"] = "a" }},
+		"Source":  {reason: "where a grant comes from people say themselves", change: func(g *grant) { g.Labels = map[string]string{quotav1alpha1.LabelSource: "manual"} }},
+	})
+}

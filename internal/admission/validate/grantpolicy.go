@@ -1,91 +1,45 @@
 package validate
 
 import (
-	"strings"
-	"unicode/utf8"
-
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/policy"
 )
 
-const (
-	conditionsMax               = 10
-	conditionCharactersMax      = 1024
-	nameExpressionCharactersMax = 512
-)
-
-// ConditionCompiler tells everything that is wrong with the CEL expression of a condition, which
-// is at path.
-type ConditionCompiler func(path *field.Path, expression string) field.ErrorList
+// requestIsEmpty warns of a policy that will not do what it seems to.
+const requestIsEmpty = "the template speaks of user or requestInfo, whose fields are all empty in a GrantCreationPolicy: " +
+	"it applies to objects, and no request is involved"
 
 // GrantPolicy tells everything that is wrong with a policy that is created (old is nil) or
-// changed. compile is for its conditions.
-func GrantPolicy(old, new *quotav1alpha1.GrantCreationPolicy, compile ConditionCompiler) field.ErrorList {
+// changed: the kind that it is triggered by, the kind of control plane that it names, its
+// allowances, and what does not compile. Kinds that are not served and resource types that are not
+// registered are not wrong: the policy becomes ready when they are.
+func GrantPolicy(old, new *quotav1alpha1.GrantCreationPolicy) field.ErrorList {
 	if old != nil && equality.Semantic.DeepEqual(old.Spec, new.Spec) {
 		return nil
 	}
 	path := field.NewPath("spec")
-	trigger := path.Child("trigger")
 	resource := new.Spec.Trigger.Resource
-	errs := checkTrigger(trigger.Child("resource"), resource.APIVersion, resource.Kind, groupsWithoutPolicy)
-	errs = append(errs, checkConditions(trigger.Child("conditions"), new.Spec.Trigger.Conditions, compile)...)
+	errs := checkTrigger(path.Child("trigger", "resource"), resource.APIVersion, resource.Kind, groupsWithoutPolicy)
 	target := path.Child("target")
 	if parent := new.Spec.Target.ParentContext; parent != nil {
-		errs = append(errs, checkParentContext(target.Child("parentContext"), parent)...)
+		at := target.Child("parentContext")
+		errs = append(errs, checkGroup(at.Child("apiGroup"), parent.APIGroup)...)
+		errs = append(errs, checkKind(at.Child("kind"), parent.Kind)...)
 	}
-	spec := target.Child("resourceGrantTemplate", "spec")
-	grant := &new.Spec.Target.ResourceGrantTemplate.Spec
-	errs = append(errs, checkAllowances(spec.Child("allowances"), grant.Allowances)...)
-	return append(errs, checkTemplateReference(spec.Child("consumerRef"), grant.ConsumerRef)...)
+	allowances := new.Spec.Target.ResourceGrantTemplate.Spec.Allowances
+	errs = append(errs, checkAllowances(target.Child("resourceGrantTemplate", "spec", "allowances"), allowances)...)
+	_, faults := policy.CompileGrant(new)
+	return append(errs, faults...)
 }
 
-func checkConditions(path *field.Path, conditions []quotav1alpha1.ConditionExpression, compile ConditionCompiler) field.ErrorList {
-	var errs field.ErrorList
-	if len(conditions) > conditionsMax {
-		errs = append(errs, field.TooMany(path, len(conditions), conditionsMax))
-		conditions = conditions[:conditionsMax]
+// grantPolicyWarnings are for whoever writes a policy that is valid and yet not what they may think.
+func grantPolicyWarnings(new *quotav1alpha1.GrantCreationPolicy) []string {
+	var warnings []string
+	if compiled, _ := policy.CompileGrant(new); compiled != nil && compiled.UsesRequest() {
+		warnings = append(warnings, requestIsEmpty)
 	}
-	for i, condition := range conditions {
-		at := path.Index(i).Child("expression")
-		wrong := checkExpression(at, condition.Expression, conditionCharactersMax)
-		if wrong == nil {
-			wrong = compile(at, condition.Expression)
-		}
-		errs = append(errs, wrong...)
-	}
-	return errs
-}
-
-func checkParentContext(path *field.Path, parent *quotav1alpha1.ParentContext) field.ErrorList {
-	errs := checkGroup(path.Child("apiGroup"), parent.APIGroup)
-	errs = append(errs, checkKind(path.Child("kind"), parent.Kind)...)
-	return append(errs, checkExpression(path.Child("nameExpression"), parent.NameExpression, nameExpressionCharactersMax)...)
-}
-
-func checkExpression(path *field.Path, expression string, charactersMax int) field.ErrorList {
-	switch {
-	case strings.TrimSpace(expression) == "":
-		return field.ErrorList{field.Required(path, "write a CEL expression")}
-	case utf8.RuneCountInString(expression) > charactersMax:
-		return field.ErrorList{field.TooLongCharacters(path, expression, charactersMax)}
-	}
-	return nil
-}
-
-// checkTemplateReference checks the parts of a reference that hold no Go template; what the
-// others become is not known yet.
-func checkTemplateReference(path *field.Path, ref quotav1alpha1.ConsumerRef) field.ErrorList {
-	var errs field.ErrorList
-	check := func(name, value string, check func(*field.Path, string) field.ErrorList) {
-		if !strings.Contains(value, "{{") {
-			errs = append(errs, check(path.Child(name), value)...)
-		}
-	}
-	check("apiGroup", ref.APIGroup, checkGroup)
-	check("kind", ref.Kind, checkKind)
-	check("name", ref.Name, checkName)
-	check("namespace", ref.Namespace, checkNamespace)
-	return errs
+	return warnings
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,6 +28,7 @@ type judge func(ctx context.Context, request *admissionv1.AdmissionRequest) (ver
 // change is what a request does to an object of type T: old is nil on a create, new on a delete.
 type change[T any] struct {
 	old, new *T
+	user     authenticationv1.UserInfo
 	username string
 	byBursar bool
 }
@@ -51,7 +53,7 @@ func (w *Webhooks) judges() map[schema.GroupVersionKind]judge {
 // judgeOf reads the objects of a request for decide.
 func judgeOf[T any](username string, decide func(context.Context, change[T]) verdict) judge {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (verdict, error) {
-		c := change[T]{username: request.UserInfo.Username, byBursar: request.UserInfo.Username == username}
+		c := change[T]{user: request.UserInfo, username: request.UserInfo.Username, byBursar: request.UserInfo.Username == username}
 		var err error
 		switch request.Operation {
 		case admissionv1.Create:
@@ -97,15 +99,25 @@ func (w *Webhooks) registration(ctx context.Context, c change[quotav1alpha1.Reso
 	return verdict{errs: Registration(c.old, c.new, taken)}
 }
 
-func (w *Webhooks) grant(_ context.Context, c change[quotav1alpha1.ResourceGrant]) verdict {
+func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGrant]) verdict {
 	if c.new == nil {
 		return verdict{}
 	}
-	if errs := Grant(c.old, c.new); len(errs) > 0 {
+	errs := Grant(c.old, c.new)
+	if marks := GrantMarks(c.old, c.new); len(marks) > 0 && !c.byBursar {
+		may, err := w.MayMarkGrants(ctx, c.user, c.new.Namespace)
+		if err != nil {
+			return verdict{unknown: fmt.Errorf("find out whether user %q may mark grants as a policy's: %w", c.username, err)}
+		}
+		if !may {
+			errs = append(errs, marks...)
+		}
+	}
+	if len(errs) > 0 {
 		return verdict{errs: errs}
 	}
 	if err := w.CheckGrant(&c.new.Spec); err != nil {
-		return verdict{warning: fmt.Sprintf("the grant does not count yet: %v", err)}
+		return verdict{warnings: []string{fmt.Sprintf("the grant does not count yet: %v", err)}}
 	}
 	return verdict{}
 }
@@ -118,7 +130,7 @@ func (w *Webhooks) claim(ctx context.Context, c change[quotav1alpha1.ResourceCla
 		return verdict{errs: errs}
 	}
 	if err := w.CheckClaim(&c.new.Spec); err != nil {
-		return verdict{warning: fmt.Sprintf("the claim cannot be granted yet: %v", err)}
+		return verdict{warnings: []string{fmt.Sprintf("the claim cannot be granted yet: %v", err)}}
 	}
 	return verdict{}
 }
@@ -154,17 +166,28 @@ func (w *Webhooks) claimPolicy(_ context.Context, c change[quotav1alpha1.ClaimCr
 		return verdict{}
 	}
 	if err := w.CheckClaimPolicy(c.new); err != nil {
-		return verdict{warning: fmt.Sprintf("the policy is not ready yet: %v", err)}
+		return verdict{warnings: []string{notReadyYet(err)}}
 	}
 	return verdict{}
 }
 
-func (w *Webhooks) grantPolicy(_ context.Context, c change[quotav1alpha1.GrantCreationPolicy]) verdict {
+func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.GrantCreationPolicy]) verdict {
 	if c.new == nil {
 		return verdict{}
 	}
-	return verdict{errs: GrantPolicy(c.old, c.new, w.CompileCondition)}
+	if errs := GrantPolicy(c.old, c.new); len(errs) > 0 {
+		return verdict{errs: errs}
+	}
+	warnings := grantPolicyWarnings(c.new)
+	if c.new.IsEnabled() {
+		if err := w.CheckGrantPolicy(ctx, c.new); err != nil {
+			warnings = append(warnings, notReadyYet(err))
+		}
+	}
+	return verdict{warnings: warnings}
 }
+
+func notReadyYet(err error) string { return fmt.Sprintf("the policy is not ready yet: %v", err) }
 
 // ledger goes by the user alone: what Bursar writes is right, and nobody else may write.
 func (w *Webhooks) ledger(_ context.Context, c change[quotav1alpha1.ConsumerLedger]) verdict {

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/validate"
 )
@@ -77,13 +75,6 @@ func TestClaimPolicy(t *testing.T) {
 
 func TestGrantPolicy(t *testing.T) {
 	type policy = quotav1alpha1.GrantCreationPolicy
-	compile := func(path *field.Path, expression string) field.ErrorList {
-		if strings.Contains(expression, "==") {
-			return nil
-		}
-		return field.ErrorList{field.Invalid(path, expression, "1:1: does not compile")}
-	}
-	rules := func(old, new *policy) field.ErrorList { return validate.GrantPolicy(old, new, compile) }
 	conditions := func(count int, expression string) func(*policy) {
 		return func(p *policy) {
 			p.Spec.Trigger.Conditions = nil
@@ -92,7 +83,7 @@ func TestGrantPolicy(t *testing.T) {
 			}
 		}
 	}
-	checkRules(t, sampleGrantPolicy, rules, map[string]ruleCase[policy]{
+	checkRules(t, sampleGrantPolicy, validate.GrantPolicy, map[string]ruleCase[policy]{
 		"Sample":         {reason: "a complete policy is valid", change: asIs[policy]},
 		"MostConditions": {reason: "10 conditions are allowed", change: conditions(10, "1 == 1")},
 		"OwnKind": {
@@ -108,16 +99,18 @@ func TestGrantPolicy(t *testing.T) {
 			want:   []string{`spec.trigger.conditions: Too many: 11: must have at most 10 items`},
 		},
 		"Conditions": {
-			reason: "only expressions of a sensible length are compiled",
+			reason: "what does not compile is told with its position",
 			change: func(p *policy) {
 				p.Spec.Trigger.Conditions = []quotav1alpha1.ConditionExpression{
-					{Expression: " "}, {Expression: strings.Repeat("x", 1025)}, {Expression: "x ="},
+					{Expression: ""}, {Expression: strings.Repeat("x", 1025)}, {Expression: "user.name"},
 				}
+				p.Spec.Target.ResourceGrantTemplate.Metadata.Name = "{{.trigger.metadata.name"
 			},
 			want: []string{
-				`spec.trigger.conditions[0].expression: Required value: write a CEL expression`,
+				`spec.trigger.conditions[0].expression: Required value: a condition needs a CEL expression`,
 				`spec.trigger.conditions[1].expression: Too long: may not be more than 1024 characters`,
-				`spec.trigger.conditions[2].expression: Invalid value: "x =": 1:1: does not compile`,
+				`spec.trigger.conditions[2].expression: Invalid value: "user.name": 1:1: a GrantCreationPolicy does not see user here: it applies to an object, of which it sees trigger and object`,
+				`spec.target.resourceGrantTemplate.metadata.name: Invalid value: "{{.trigger.metadata.name": line 1: unclosed action`,
 			},
 		},
 		"EverythingWrong": {
@@ -133,9 +126,9 @@ func TestGrantPolicy(t *testing.T) {
 			want: []string{
 				`spec.trigger.resource.apiVersion: Invalid value: "": must be an API group and version, such as apps/v1, or v1 for the core group`,
 				`spec.target.parentContext.kind: Required value: name the kind of the object, such as Project`,
-				`spec.target.parentContext.nameExpression: Too long: may not be more than 512 characters`,
 				`spec.target.resourceGrantTemplate.spec.allowances[0].buckets[0].amount: Invalid value: -1: must be greater than or equal to 0`,
-				`spec.target.resourceGrantTemplate.spec.consumerRef.name: Required value: name the object`,
+				`spec.target.parentContext.nameExpression: Too long: may not be more than 512 characters`,
+				`spec.target.resourceGrantTemplate.spec.consumerRef.name: Required value: nothing can be made without it`,
 			},
 		},
 		"Unchanged": {

@@ -26,8 +26,8 @@ type verdict struct {
 	forbidden string
 	// errs is what is wrong with the object.
 	errs field.ErrorList
-	// warning is for the user of a request that is allowed.
-	warning string
+	// warnings are for the user of a request that is allowed.
+	warnings []string
 }
 
 // response gives the verdict the form in which the API server refuses by itself.
@@ -44,11 +44,7 @@ func (v verdict) response(request *admissionv1.AdmissionRequest) *admissionv1.Ad
 		kind := schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}
 		return refused(apierrors.NewInvalid(kind, request.Name, v.errs[:min(len(v.errs), errorsMax)]))
 	}
-	response := &admissionv1.AdmissionResponse{Allowed: true}
-	if v.warning != "" {
-		response.Warnings = []string{v.warning}
-	}
-	return response
+	return &admissionv1.AdmissionResponse{Allowed: true, Warnings: v.warnings}
 }
 
 // refused answers with the status of an error.

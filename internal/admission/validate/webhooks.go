@@ -5,8 +5,9 @@
 // [Claim], ...), which tells everything that is wrong at once, each with the path of its field.
 // An update is judged by what it changes, so that an object from before a rule was made can still
 // be maintained and deleted. What only Bursar may do is refused to everybody else: making
-// buckets and effective grants, writing ledgers and any status, marking claims as its own, and deleting a claim whose
-// object exists. A registration may not be deleted while policies or grants depend on it.
+// buckets and effective grants, writing ledgers and any status, marking claims and grants as a
+// policy's, and deleting a claim whose object exists. A registration may not be deleted while
+// policies or grants depend on it.
 // What may still become right by itself, such as a grant for a type that nobody has registered
 // yet, is accepted with a warning.
 //
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -58,8 +60,12 @@ type Webhooks struct {
 	// CheckClaimPolicy tells why the registrations do not allow what a policy's claims request, as
 	// things are, or returns nil.
 	CheckClaimPolicy func(policy *quotav1alpha1.ClaimCreationPolicy) error
-	// CompileCondition is for the conditions of policies that make grants.
-	CompileCondition ConditionCompiler
+	// CheckGrantPolicy tells why a policy that makes grants is not going to be in force as things are,
+	// or returns nil.
+	CheckGrantPolicy func(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) error
+	// MayMarkGrants tells whether a user may mark grants in a namespace as a policy's, as the Bursar
+	// of another control plane does.
+	MayMarkGrants func(ctx context.Context, user authenticationv1.UserInfo, namespace string) (bool, error)
 	// ObjectExists tells whether the object that a policy's claim pays for exists right now.
 	ObjectExists func(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error)
 	// NamespaceActive tells whether a namespace exists and is not being deleted.

@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/validate"
@@ -42,7 +41,8 @@ func quiet() *validate.Webhooks {
 		CheckGrant:       func(*quotav1alpha1.ResourceGrantSpec) error { return nil },
 		CheckClaim:       func(*quotav1alpha1.ResourceClaimSpec) error { return nil },
 		CheckClaimPolicy: func(*quotav1alpha1.ClaimCreationPolicy) error { return nil },
-		CompileCondition: func(*field.Path, string) field.ErrorList { return nil },
+		CheckGrantPolicy: func(context.Context, *quotav1alpha1.GrantCreationPolicy) error { return nil },
+		MayMarkGrants:    func(context.Context, authenticationv1.UserInfo, string) (bool, error) { return false, nil },
 		ObjectExists:     func(context.Context, *claim) (bool, error) { return true, nil },
 		NamespaceActive:  func(context.Context, string) (bool, error) { return true, nil },
 	}
@@ -171,6 +171,10 @@ func TestValidation(t *testing.T) {
 		w.CheckClaimPolicy = func(*quotav1alpha1.ClaimCreationPolicy) error { return errors.New("no registration") }
 	}
 	outage := errors.New("connection refused")
+	marked := sampleGrant()
+	marked.Labels = map[string]string{quotav1alpha1.LabelAutoCreated: "true"}
+	requesting := sampleGrantPolicy()
+	requesting.Spec.Target.ResourceGrantTemplate.Metadata.Annotations = map[string]string{"by": "{{.user.name}}"}
 	cases := map[string]struct {
 		reason    string
 		with      func(*validate.Webhooks)
@@ -205,6 +209,39 @@ func TestValidation(t *testing.T) {
 		"ClaimPolicyDisabled": {
 			reason: "a disabled policy is not meant to be enforced", with: unregistered,
 			operation: create, kind: "ClaimCreationPolicy", resource: "claimcreationpolicies", new: disabled,
+		},
+		"GrantPolicyWarnings": {
+			reason: "kinds and registrations may come later, and a request never",
+			with: func(w *validate.Webhooks) {
+				w.CheckGrantPolicy = func(context.Context, *quotav1alpha1.GrantCreationPolicy) error { return errors.New("no registration") }
+			},
+			operation: create, kind: "GrantCreationPolicy", resource: "grantcreationpolicies", new: requesting,
+			warnings: []string{
+				"the template speaks of user or requestInfo, whose fields are all empty in a GrantCreationPolicy: it applies to objects, and no request is involved",
+				"the policy is not ready yet: no registration",
+			},
+		},
+		"GrantMarked": {
+			reason:    "nobody makes a policy's grant by label",
+			operation: create, kind: "ResourceGrant", resource: "resourcegrants", new: marked, code: 422,
+		},
+		"GrantMarkedByPermission": {
+			reason: "but for the Bursar of another control plane",
+			with: func(w *validate.Webhooks) {
+				w.MayMarkGrants = func(_ context.Context, user authenticationv1.UserInfo, namespace string) (bool, error) {
+					return user.Username == "child" && namespace == "acme", nil
+				}
+			},
+			operation: create, kind: "ResourceGrant", resource: "resourcegrants", user: "child", new: marked,
+		},
+		"GrantMarkedUnknown": {
+			reason: "an outage is no verdict",
+			with: func(w *validate.Webhooks) {
+				w.MayMarkGrants = func(context.Context, authenticationv1.UserInfo, string) (bool, error) { return false, outage }
+			},
+			operation: create, kind: "ResourceGrant", resource: "resourcegrants", new: marked,
+			code:    503,
+			message: `resourcegrants.quota.miloapis.com "p1" could not be checked: find out whether user "alice" may mark grants as a policy's: connection refused; nothing was changed, try again`,
 		},
 		"GrantWarning": {
 			reason: "the registration may come later",

@@ -1,0 +1,281 @@
+package grantpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// grantError is why a grant is not what it should be.
+type grantError struct {
+	grant *quotav1alpha1.ResourceGrant
+	doing string
+	err   error
+	// ours tells that it was found out here, and not said by the API server.
+	ours bool
+	// where names the control plane, unless it is this one.
+	where string
+}
+
+func (e *grantError) Error() string {
+	return fmt.Sprintf("%s %s%s: %v", e.doing, describe(e.grant), e.where, e.err)
+}
+
+func (e *grantError) Unwrap() error { return e.err }
+
+func (p *plane) problemWith(grant *quotav1alpha1.ResourceGrant, doing string, err error) *grantError {
+	return &grantError{grant: grant, doing: doing, err: err, where: p.in()}
+}
+
+// in says where the plane's grants are, unless that is here.
+func (p *plane) in() string {
+	if p.ref.IsLocal() {
+		return ""
+	}
+	return " in " + p.ref.String()
+}
+
+// process makes the grants of a key what they should be.
+func (p *plane) process(ctx context.Context, k key) error {
+	p.work.RLock()
+	defer p.work.RUnlock()
+	if !p.begin(k) {
+		return nil // the next list has everything looked at again
+	}
+	defer p.end(k)
+	wanted, known := p.owner.want(k, p.ref)
+	if !known {
+		return nil
+	}
+	// Deleting comes first: for a moment a consumer may have less than it should, never more.
+	for _, grant := range p.grantsOf(k) {
+		if wanted == nil || nameOf(grant) != nameOf(wanted) {
+			if err := p.delete(ctx, k, grant); err != nil {
+				return p.suspicious(err)
+			}
+		}
+	}
+	if wanted != nil {
+		if err := p.ensure(ctx, k, wanted); err != nil {
+			return p.suspicious(err)
+		}
+	}
+	p.done(k)
+	return nil
+}
+
+// begin tells whether there is any use in working on a key now.
+func (p *plane) begin(k key) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.listed || p.problem != nil {
+		return false
+	}
+	p.busy[k.policy]++
+	return true
+}
+
+func (p *plane) end(k key) {
+	p.mu.Lock()
+	if p.busy[k.policy]--; p.busy[k.policy] == 0 {
+		delete(p.busy, k.policy)
+	}
+	p.mu.Unlock()
+	if p.isClean(k.policy) {
+		p.owner.cleaned(k.policy)
+	}
+}
+
+// cleaned has a policy looked at that may wait for its grants to be gone.
+func (c *Controller) cleaned(policy types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.policies[policy]
+	if s == nil {
+		return
+	}
+	hasLeft := s.object.Spec.Target.ParentContext == nil && slices.Contains(s.object.Finalizers, quotav1alpha1.FinalizerParentGrants)
+	if s.object.DeletionTimestamp != nil || hasLeft {
+		c.pokeLocked(policy)
+	}
+}
+
+// suspicious passes on an error, and has another control plane asked whether it answers if that is
+// what is wrong.
+func (p *plane) suspicious(err error) error {
+	if !p.ref.IsLocal() && !isAnswer(err) {
+		if problem := (*grantError)(nil); !errors.As(err, &problem) || !problem.ours {
+			p.suspect(listError(err))
+		}
+	}
+	return err
+}
+
+func (p *plane) grantsOf(k key) []*quotav1alpha1.ResourceGrant {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	grants := make([]*quotav1alpha1.ResourceGrant, 0, len(p.grants.byKey[k]))
+	for _, grant := range p.grants.byKey[k] {
+		grants = append(grants, grant)
+	}
+	return grants
+}
+
+func (p *plane) known(k key, name types.NamespacedName) *quotav1alpha1.ResourceGrant {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.grants.byKey[k][name]
+}
+
+func (p *plane) keep(grant *quotav1alpha1.ResourceGrant) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.grants.put(grant)
+}
+
+func (p *plane) forget(grant *quotav1alpha1.ResourceGrant) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.grants.remove(nameOf(grant), grant.UID)
+}
+
+// delete deletes a grant. Only when it is gone, which a finalizer of somebody else may put off, is
+// it forgotten.
+func (p *plane) delete(ctx context.Context, k key, grant *quotav1alpha1.ResourceGrant) error {
+	if grant.DeletionTimestamp != nil {
+		return nil
+	}
+	err := p.api.Delete(ctx, grant.DeepCopy(), client.Preconditions{UID: &grant.UID})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // another has its name
+		p.forget(grant)
+		return nil
+	case err != nil:
+		return p.problemWith(grant, "delete", err)
+	}
+	p.owner.tellGrant(k, grant, normal, reasonGrantDeleted, "Delete", "deleted %s%s, which %s %s had", describe(grant), p.in(),
+		grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
+	if len(grant.Finalizers) == 0 {
+		p.forget(grant)
+	}
+	return nil
+}
+
+// ensure makes a grant, or changes the one that there is.
+func (p *plane) ensure(ctx context.Context, k key, wanted *quotav1alpha1.ResourceGrant) error {
+	stored := p.known(k, nameOf(wanted))
+	if stored == nil {
+		grant := created(wanted, time.Now())
+		err := p.api.Create(ctx, grant)
+		if err == nil {
+			p.keep(grant)
+			p.owner.tellGrant(k, grant, normal, reasonGrantCreated, "Create", "created %s%s for %s %s", describe(grant), p.in(),
+				grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
+			return nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return p.createFailed(k, wanted, err)
+		}
+		if stored, err = p.look(ctx, k, wanted); err != nil || stored == nil {
+			return err
+		}
+	}
+	return p.correct(ctx, k, stored, wanted)
+}
+
+// correct changes a grant to what is wanted, if it differs.
+func (p *plane) correct(ctx context.Context, k key, stored, wanted *quotav1alpha1.ResourceGrant) error {
+	if stored.DeletionTimestamp != nil {
+		return nil // once it is gone it is made again
+	}
+	for range conflictsMax {
+		grant, differs := corrected(stored, wanted)
+		if !differs {
+			return nil
+		}
+		err := p.api.Update(ctx, grant)
+		switch {
+		case err == nil:
+			p.keep(grant)
+			if _, still := corrected(grant, wanted); still {
+				return &grantError{grant: wanted, doing: "correct", ours: true, where: p.in(), err: errors.New("something that admits it changes it to something else")}
+			}
+			p.owner.tellGrant(k, grant, normal, reasonGrantUpdated, "Update", "changed %s%s of %s %s to what the policy says", describe(grant), p.in(),
+				grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
+			return nil
+		case apierrors.IsNotFound(err):
+			p.forget(stored)
+			return p.problemWith(wanted, "correct", err)
+		case !apierrors.IsConflict(err):
+			return p.problemWith(wanted, "correct", err)
+		}
+		if stored, err = p.look(ctx, k, wanted); err != nil || stored == nil {
+			return err
+		}
+	}
+	return p.problemWith(wanted, "correct", errors.New("it changes all the time"))
+}
+
+// conflictsMax is how often a change is tried that others get in the way of.
+const conflictsMax = 3
+
+// look reads the grant that has the wanted name. It is nil if it is being deleted, and an error if
+// it is none of ours.
+func (p *plane) look(ctx context.Context, k key, wanted *quotav1alpha1.ResourceGrant) (*quotav1alpha1.ResourceGrant, error) {
+	stored := &quotav1alpha1.ResourceGrant{}
+	reader := client.Reader(p.api)
+	if p.ref.IsLocal() {
+		reader = p.owner.Live
+	}
+	if err := reader.Get(ctx, nameOf(wanted), stored); err != nil {
+		return nil, p.problemWith(wanted, "read", err)
+	}
+	if !k.isOf(stored) {
+		if marked, ok := keyOf(stored); ok && marked.policy == k.policy {
+			if other, known := p.owner.want(marked, p.ref); known && (other == nil || nameOf(other) != nameOf(stored)) {
+				return nil, fmt.Errorf("%s is still that of another object, which has no use for it any more", describe(stored))
+			}
+		}
+		return nil, &grantError{grant: wanted, doing: "create", ours: true, where: p.in(), err: errors.New(
+			"a grant of that name exists that was not made for this object; it is left as it is. Delete or rename it, or give the policy's grants another name")}
+	}
+	p.keep(stored)
+	if stored.DeletionTimestamp != nil {
+		return nil, nil
+	}
+	return stored, nil
+}
+
+// createFailed says why a grant could not be made, and notes if it is not certain that it was not.
+func (p *plane) createFailed(k key, wanted *quotav1alpha1.ResourceGrant, err error) error {
+	if !p.ref.IsLocal() && !isDefinite(err) { // what is made here will be seen
+		p.mu.Lock()
+		p.doubtful[k.policy] = struct{}{}
+		p.mu.Unlock()
+	}
+	switch {
+	case isNamespaceMissing(err, wanted.Namespace):
+		err = fmt.Errorf("namespace %s does not exist; create it, and the grant will follow: %w", wanted.Namespace, err)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		err = fmt.Errorf("namespace %s is being deleted: %w", wanted.Namespace, err)
+	}
+	return p.problemWith(wanted, "create", err)
+}
+
+func isNamespaceMissing(err error, namespace string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	details := status.Status().Details
+	return details.Kind == "namespaces" && details.Name == namespace
+}

@@ -1,0 +1,133 @@
+package grantpolicy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/kinds"
+	"github.com/bursar/bursar/internal/planes"
+	"github.com/bursar/bursar/internal/worker"
+)
+
+const (
+	// evaluators is how many pairs of a policy and an object are evaluated at a time.
+	evaluators = 4
+	// reconcilers is how many policies' finalizers and statuses are looked after at a time.
+	reconcilers = 2
+	// evaluateAgainMax is the longest time until something that cannot be evaluated is tried again,
+	// unless the object or the policy changes before.
+	evaluateAgainMax = time.Minute
+
+	defaultCompareInterval = 30 * time.Second
+)
+
+// Kinds tells what may be done with the objects of a kind.
+type Kinds interface {
+	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
+	StateOf(ctx context.Context, kind schema.GroupKind) (kinds.State, schema.GroupVersionResource, error)
+}
+
+// Registrations tells why those that are active do not allow a grant, or returns nil.
+type Registrations interface {
+	CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error
+}
+
+// Controller makes and keeps the grants of policies. Its fields are set once, before it is run.
+type Controller struct {
+	// Client talks to this control plane and reads from Cache; Live reads from the API server.
+	Client client.Client
+	Live   client.Reader
+	Cache  ctrlcache.Cache
+	// Objects watches the kinds that policies name.
+	Objects dynamic.Interface
+	// Core watches the Secrets in the system namespace.
+	Core    kubernetes.Interface
+	Kinds   Kinds
+	Catalog Registrations
+	// Validate tells everything that is wrong with a grant. What the controller writes here is asked
+	// of no webhook.
+	Validate func(*quotav1alpha1.ResourceGrant) field.ErrorList
+	Events   Events
+	// SystemNamespace holds the Secrets that register control planes, and the grants that have no
+	// other namespace.
+	SystemNamespace string
+	// CompareInterval is the time between two lists of the grants in another control plane. Default: 30 s.
+	CompareInterval time.Duration
+	Log             logr.Logger
+
+	// policyQueue holds the names of policies, evaluations the keys to evaluate.
+	policyQueue workqueue.TypedRateLimitingInterface[string]
+	evaluations workqueue.TypedRateLimitingInterface[key]
+
+	// mu guards what follows. A plane's own lock may be taken while it is held, not the other way.
+	mu       sync.Mutex
+	policies map[types.UID]*policyState
+	triggers map[schema.GroupVersionKind]*trigger
+	planes   map[planes.Ref]*plane
+	// secrets are those that register control planes, by name.
+	secrets map[string]*registration
+	// tasks are what runs besides the workers, in the context running.
+	tasks   sync.WaitGroup
+	running context.Context
+}
+
+// Start makes the queues, so that Trigger may be called.
+func (c *Controller) Start() {
+	if c.CompareInterval <= 0 {
+		c.CompareInterval = defaultCompareInterval
+	}
+	c.policyQueue = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))
+	c.evaluations = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[key](time.Second, evaluateAgainMax))
+	c.policies = map[types.UID]*policyState{}
+	c.triggers = map[schema.GroupVersionKind]*trigger{}
+	c.planes = map[planes.Ref]*plane{}
+	c.secrets = map[string]*registration{}
+}
+
+// Trigger has every policy looked at, because kinds or registrations have changed.
+func (c *Controller) Trigger() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.policies {
+		c.policyQueue.Add(s.object.Name)
+	}
+}
+
+// Run works until ctx ends, or returns why it cannot.
+func (c *Controller) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer c.tasks.Wait()
+	defer cancel()
+	c.running = ctx
+	if err := c.addLocalPlane(ctx); err != nil {
+		return fmt.Errorf("follow the grants: %w", err)
+	}
+	if err := c.followSecrets(ctx); err != nil {
+		return fmt.Errorf("follow the Secrets in namespace %s: %w", c.SystemNamespace, err)
+	}
+	if err := c.followPolicies(ctx); err != nil {
+		return fmt.Errorf("follow the policies: %w", err)
+	}
+	c.tasks.Go(func() {
+		worker.Run(ctx, c.evaluations, evaluators, c.evaluate, func(key, error) {}) // events tell
+	})
+	worker.Run(ctx, c.policyQueue, reconcilers, c.reconcile, func(name string, err error) {
+		c.Log.Error(err, "will try again", "policy", name)
+	})
+	return nil
+}

@@ -1,0 +1,167 @@
+package grantpolicy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/planes"
+)
+
+// pokeDelay is how long further news about a policy is waited for.
+const pokeDelay = 50 * time.Millisecond
+
+// evaluateAllLocked has every object of a policy's kind evaluated.
+func (c *Controller) evaluateAllLocked(s *policyState) {
+	t := c.triggers[s.trigger()]
+	if s.mode != active || t == nil {
+		return
+	}
+	for _, object := range t.informer.GetStore().List() {
+		if o, ok := object.(metav1.Object); ok {
+			c.enqueueEvaluationLocked(key{s.uid(), o.GetUID()})
+		}
+	}
+	for uid := range s.outcomes {
+		c.enqueueEvaluationLocked(key{s.uid(), uid})
+	}
+}
+
+func (c *Controller) enqueueEvaluationLocked(k key) {
+	s := c.policies[k.policy]
+	if s == nil {
+		return
+	}
+	if o := s.outcomes[k.object]; o == nil || o.generation != s.object.Generation {
+		s.unseen[k.object] = struct{}{}
+	}
+	c.evaluations.Forget(k)
+	c.evaluations.Add(k)
+}
+
+// evaluate finds out what a policy asks for an object, and has the control planes concerned do it.
+func (c *Controller) evaluate(ctx context.Context, k key) error {
+	c.mu.Lock()
+	s := c.policies[k.policy]
+	if s == nil || s.mode != active {
+		c.mu.Unlock()
+		return nil
+	}
+	t := c.triggers[s.trigger()]
+	policy := s.object
+	c.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	object := t.get(k.object)
+	if object == nil && !t.hasSynced() {
+		return nil
+	}
+	var next *outcome
+	if object != nil && !leavesFirst(object) {
+		next = c.judge(ctx, s, policy, object)
+	}
+	before, ok := c.settle(s, k, next)
+	if !ok {
+		return nil // the policy has changed, and is evaluated anew
+	}
+	if next == nil || next.err == nil {
+		return nil
+	}
+	if before == nil || before.err == nil || before.err.Error() != next.err.Error() {
+		c.tellObject(policy, object, warning, reasonEvaluationFailed, "Evaluate", "%s %s gets no grant or keeps the one that it has: %v",
+			object.GetKind(), objectName(object), next.err)
+	}
+	return next.err
+}
+
+// settle keeps an outcome, and returns the one before it. It returns false if the state of the
+// policy is not current any more.
+func (c *Controller) settle(s *policyState, k key, next *outcome) (*outcome, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.policies[k.policy] != s {
+		return nil, false
+	}
+	before := s.outcomes[k.object]
+	if next == nil {
+		delete(s.outcomes, k.object)
+	} else {
+		s.outcomes[k.object] = next
+	}
+	_, first := s.unseen[k.object]
+	delete(s.unseen, k.object)
+	if s.object.Spec.Target.ParentContext != nil && (first && len(s.unseen) == 0 || !sameNeeds(before, next)) {
+		c.pokeLocked(k.policy)
+	}
+	for _, p := range c.planes {
+		if next != nil && next.grant != nil && next.plane == p.ref || p.holds(k) {
+			p.queue.Add(k)
+		}
+	}
+	return before, true
+}
+
+// sameNeeds tells whether two outcomes say the same of the control plane that an object needs.
+func sameNeeds(a, b *outcome) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.matches == b.matches && a.plane == b.plane && (a.unresolved == nil) == (b.unresolved == nil)
+}
+
+// judge applies a policy to an object.
+func (c *Controller) judge(ctx context.Context, s *policyState, policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured) *outcome {
+	o := &outcome{generation: policy.Generation}
+	if o.matches, o.err = s.compiled.Matches(ctx, object.Object); o.err != nil || !o.matches {
+		return o
+	}
+	if parent := policy.Spec.Target.ParentContext; parent != nil {
+		name, err := s.compiled.ParentName(ctx, object.Object)
+		if err != nil {
+			o.err, o.unresolved = err, err
+			return o
+		}
+		o.plane = planes.Ref{Group: parent.APIGroup, Kind: parent.Kind, Name: name}
+	}
+	grant, err := s.compiled.Render(object.Object)
+	if err != nil {
+		o.err = err
+		return o
+	}
+	complete(grant, policy, object, c.SystemNamespace, o.plane.IsLocal())
+	if o.err = c.check(grant, o.plane.IsLocal()); o.err == nil {
+		o.grant = grant
+	}
+	return o
+}
+
+// check tells why a grant may not be made. What is registered in another control plane is for that
+// one to say.
+func (c *Controller) check(grant *quotav1alpha1.ResourceGrant, local bool) error {
+	if errs := c.Validate(grant); len(errs) > 0 {
+		return fmt.Errorf("the grant would not be valid: %w", errs.ToAggregate())
+	}
+	if local {
+		return c.Catalog.CheckGrant(&grant.Spec)
+	}
+	return nil
+}
+
+// leavesFirst tells whether an object is being deleted after what it owns: then its grant goes now,
+// and would be deleted again if it were made again.
+func leavesFirst(object *unstructured.Unstructured) bool {
+	return object.GetDeletionTimestamp() != nil && slices.Contains(object.GetFinalizers(), metav1.FinalizerDeleteDependents)
+}
+
+func objectName(object *unstructured.Unstructured) string {
+	if namespace := object.GetNamespace(); namespace != "" {
+		return namespace + "/" + object.GetName()
+	}
+	return object.GetName()
+}

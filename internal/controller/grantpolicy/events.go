@@ -1,0 +1,76 @@
+package grantpolicy
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// Events records events, as the recorders of k8s.io/client-go/tools/events do.
+type Events interface {
+	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+}
+
+const (
+	normal  = corev1.EventTypeNormal
+	warning = corev1.EventTypeWarning
+)
+
+// The reasons of the events on policies.
+const (
+	reasonGrantCreated     = "GrantCreated"
+	reasonGrantUpdated     = "GrantUpdated"
+	reasonGrantDeleted     = "GrantDeleted"
+	reasonGrantFailed      = "GrantFailed"
+	reasonEvaluationFailed = "EvaluationFailed"
+	reasonCleanupHeldUp    = "GrantsNotCleanedUp"
+	reasonLeftBehind       = "GrantsLeftBehind"
+)
+
+// noteBytesMax is the length of the longest note that the API server takes, less what is cut off.
+const noteBytesMax = 1000
+
+// tellObject records an event on a policy about an object.
+func (c *Controller) tellObject(policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured, eventtype, reason, action, note string, args ...any) {
+	c.tell(policy, &corev1.ObjectReference{
+		APIVersion: object.GetAPIVersion(), Kind: object.GetKind(),
+		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
+	}, eventtype, reason, action, note, args...)
+}
+
+// tellGrant records an event on the policy of a key about a grant. Events on one grant are
+// told apart by the grant's name, also where it is in another control plane.
+func (c *Controller) tellGrant(k key, grant *quotav1alpha1.ResourceGrant, eventtype, reason, action, note string, args ...any) {
+	c.mu.Lock()
+	s := c.policies[k.policy]
+	c.mu.Unlock()
+	if s == nil {
+		return
+	}
+	c.tell(s.object, &corev1.ObjectReference{
+		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceGrant",
+		Namespace: grant.Namespace, Name: grant.Name, UID: types.UID(""),
+	}, eventtype, reason, action, note, args...)
+}
+
+// tell records an event on a policy. The version of the policy is left out: the same event at
+// another version is the same.
+func (c *Controller) tell(policy *quotav1alpha1.GrantCreationPolicy, related *corev1.ObjectReference, eventtype, reason, action, note string, args ...any) {
+	regarding := &corev1.ObjectReference{
+		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "GrantCreationPolicy", Name: policy.Name, UID: policy.UID,
+	}
+	text := fmt.Sprintf(note, args...)
+	if len(text) > noteBytesMax {
+		text = text[:noteBytesMax] + "..."
+	}
+	if related == nil {
+		c.Events.Eventf(regarding, nil, eventtype, reason, action, "%s", text)
+		return
+	}
+	c.Events.Eventf(regarding, related, eventtype, reason, action, "%s", text)
+}

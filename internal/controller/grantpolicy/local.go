@@ -1,0 +1,81 @@
+package grantpolicy
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/planes"
+	"github.com/bursar/bursar/internal/worker"
+)
+
+// addLocalPlane makes the plane that is this control plane, whose grants are watched.
+func (c *Controller) addLocalPlane(ctx context.Context) error {
+	p := newPlane(c, planes.Ref{}, c.Client, nil)
+	c.planes[p.ref] = p
+	informer, err := c.Cache.GetInformer(ctx, &quotav1alpha1.ResourceGrant{})
+	if err != nil {
+		return err
+	}
+	handle, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    p.seen,
+		UpdateFunc: func(_, object any) { p.seen(object) },
+		DeleteFunc: p.unseen,
+	})
+	if err != nil {
+		return err
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), handle.HasSynced) {
+		return ctx.Err()
+	}
+	p.mu.Lock()
+	p.listed, p.asked = true, true
+	p.mu.Unlock()
+	c.tasks.Go(func() { worker.Run(ctx, p.queue, localWorkers, p.process, p.failed) })
+	return nil
+}
+
+func (p *plane) seen(object any) {
+	grant, ok := object.(*quotav1alpha1.ResourceGrant)
+	if !ok {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range p.grants.put(grant) {
+		p.queue.Add(k)
+	}
+}
+
+func (p *plane) unseen(object any) {
+	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = gone.Obj
+	}
+	grant, ok := object.(*quotav1alpha1.ResourceGrant)
+	if !ok {
+		return
+	}
+	p.mu.Lock()
+	k, ok := p.grants.remove(nameOf(grant), grant.UID)
+	if !ok {
+		k, ok = keyOf(grant)
+	}
+	p.mu.Unlock()
+	if ok {
+		p.queue.Add(k)
+		p.owner.cleaned(k.policy)
+	}
+}
+
+// holdsNone asks this control plane's API server whether it has no grant of a policy.
+func (c *Controller) holdsNone(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) (bool, error) {
+	var list quotav1alpha1.ResourceGrantList
+	err := c.Live.List(ctx, &list, client.MatchingLabels{quotav1alpha1.LabelPolicyUID: string(policy.UID)}, client.Limit(1))
+	if err != nil {
+		return false, fmt.Errorf("look for grants of GrantCreationPolicy %s: %w", policy.Name, err)
+	}
+	return len(list.Items) == 0, nil
+}

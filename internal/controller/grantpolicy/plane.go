@@ -1,0 +1,305 @@
+package grantpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/planes"
+	"github.com/bursar/bursar/internal/worker"
+)
+
+const (
+	localWorkers = 4
+	otherWorkers = 2
+	// applyAgainMax is the longest time until something that could not be done is tried again.
+	applyAgainMax = 30 * time.Second
+	// askAgainMin is the shortest time until a control plane that did not answer is asked again.
+	askAgainMin = time.Second
+	// grantsPage is how many grants are listed at a time, and policiesAtOnce of how many policies.
+	grantsPage     = 500
+	policiesAtOnce = 200
+)
+
+// plane is one control plane that policies make grants in.
+type plane struct {
+	ref   planes.Ref
+	owner *Controller
+	// api reads from the API server and writes to it. It is nil if invalid is set.
+	api client.Client
+	// invalid is why the control plane cannot be talked to at all.
+	invalid error
+	queue   workqueue.TypedRateLimitingInterface[key]
+	wake    chan struct{}
+	stop    context.CancelFunc
+	// kubeconfig is what api was made from, and secret the name of the Secret that it is in. Guarded
+	// by the controller's lock.
+	kubeconfig []byte
+	secret     string
+
+	// work is held for reading while something is written, and for writing while the grants are
+	// listed, so that a list never hides what was written meanwhile.
+	work sync.RWMutex
+
+	mu     sync.Mutex
+	grants *inventory
+	// busy counts the keys of a policy that are being worked on.
+	busy map[types.UID]int
+	// doubtful are the policies with a create of which it is not known whether it succeeded.
+	doubtful map[types.UID]struct{}
+	// told is what was last told of a key that failed.
+	told map[key]string
+	// listed tells that grants is complete but for what is doubtful.
+	listed bool
+	// asked tells that the control plane was asked, and problem why it did not answer.
+	asked   bool
+	problem error
+}
+
+func newPlane(c *Controller, ref planes.Ref, api client.Client, invalid error) *plane {
+	return &plane{
+		ref: ref, owner: c, api: api, invalid: invalid,
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[key](200*time.Millisecond, applyAgainMax)),
+		wake:   make(chan struct{}, 1),
+		grants: newInventory(), busy: map[types.UID]int{}, doubtful: map[types.UID]struct{}{}, told: map[key]string{},
+	}
+}
+
+// holds tells whether the control plane is known to hold a grant of a key.
+func (p *plane) holds(k key) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.grants.byKey[k]) > 0
+}
+
+// enqueueAll has all grants of a policy looked at.
+func (p *plane) enqueueAll(policy types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k := range p.grants.byPolicy[policy] {
+		p.queue.Add(k)
+	}
+}
+
+// isClean tells whether the control plane certainly holds no grant of a policy that is off.
+func (p *plane) isClean(policy types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, doubtful := p.doubtful[policy]
+	return p.listed && !doubtful && p.busy[policy] == 0 && len(p.grants.byPolicy[policy]) == 0
+}
+
+// state tells whether the control plane was asked yet, and why it cannot be used.
+func (p *plane) state() (asked bool, problem error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked, p.problem
+}
+
+// runOther works on a control plane other than this one, until ctx ends.
+func (p *plane) runOther(ctx context.Context) {
+	if p.invalid != nil {
+		return
+	}
+	var group sync.WaitGroup
+	group.Go(func() { worker.Run(ctx, p.queue, otherWorkers, p.process, p.failed) })
+	wait := askAgainMin
+	for ctx.Err() == nil {
+		if p.compare(ctx) {
+			wait = askAgainMin
+			p.pause(ctx, p.owner.CompareInterval)
+		} else {
+			p.pause(ctx, wait)
+			wait = min(2*wait, p.owner.CompareInterval)
+		}
+	}
+	group.Wait()
+}
+
+// pause waits for a while, or for less if somebody suspects that the control plane does not answer.
+func (p *plane) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	wake := p.wake
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-wake:
+			wake = nil
+			timer.Reset(min(d, askAgainMin))
+		}
+	}
+}
+
+// suspect has the control plane asked whether it answers. Its workers rest until it does.
+func (p *plane) suspect(err error) {
+	p.note(err)
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// compare lists the grants, has everything looked at that should be there or is, and tells whether
+// the control plane has answered.
+func (p *plane) compare(ctx context.Context) bool {
+	found, err := p.list(ctx)
+	if ctx.Err() != nil {
+		return false
+	}
+	p.note(err)
+	if err != nil {
+		return false
+	}
+	for _, k := range found {
+		p.queue.Add(k)
+	}
+	for _, k := range p.owner.wantedIn(p.ref) {
+		p.queue.Add(k)
+	}
+	return true
+}
+
+// note keeps whether the control plane answers, and has the policies told if that has changed.
+func (p *plane) note(problem error) {
+	p.mu.Lock()
+	news := !p.asked || (p.problem == nil) != (problem == nil)
+	p.asked, p.problem = true, problem
+	p.mu.Unlock()
+	if news {
+		p.owner.planesChanged()
+	}
+}
+
+// list reads the grants of all policies that may have some in another control plane.
+func (p *plane) list(ctx context.Context) ([]key, error) {
+	p.work.Lock()
+	defer p.work.Unlock()
+	grants := newInventory()
+	var keys []key
+	for some := range slices.Chunk(p.owner.policiesWithParents(), policiesAtOnce) {
+		list, err := p.listOf(ctx, some)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			keys = append(keys, grants.put(&list[i])...)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.grants, p.listed = grants, true
+	p.doubtful = map[types.UID]struct{}{}
+	return keys, nil
+}
+
+func (p *plane) listOf(ctx context.Context, policies []string) ([]quotav1alpha1.ResourceGrant, error) {
+	requirement, err := labels.NewRequirement(quotav1alpha1.LabelPolicyUID, selection.In, policies)
+	if err != nil {
+		return nil, fmt.Errorf("select the grants: %w", err)
+	}
+	selector := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*requirement)}
+	var all []quotav1alpha1.ResourceGrant
+	var page quotav1alpha1.ResourceGrantList
+	for next := ""; ; next = page.Continue {
+		page = quotav1alpha1.ResourceGrantList{}
+		if err := p.api.List(ctx, &page, selector, client.Limit(grantsPage), client.Continue(next)); err != nil {
+			return nil, listError(err)
+		}
+		all = append(all, page.Items...)
+		if page.Continue == "" {
+			return all, nil
+		}
+	}
+}
+
+// listError says in one sentence why the grants cannot be listed.
+func listError(err error) error {
+	switch {
+	case apierrors.IsNotFound(err):
+		return errors.New("it does not serve ResourceGrants; install Bursar's CustomResourceDefinitions there")
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return fmt.Errorf("its kubeconfig may not list ResourceGrants there: %w", err)
+	default:
+		return fmt.Errorf("it does not answer: %w", err)
+	}
+}
+
+// policiesWithParents returns the UIDs of the policies that may have grants in other control planes.
+func (c *Controller) policiesWithParents() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var uids []string
+	for uid, s := range c.policies {
+		if s.object.Spec.Target.ParentContext != nil || slices.Contains(s.object.Finalizers, quotav1alpha1.FinalizerParentGrants) {
+			uids = append(uids, string(uid))
+		}
+	}
+	return uids
+}
+
+// planesChanged has the policies looked at that depend on other control planes.
+func (c *Controller) planesChanged() {
+	for _, uid := range c.policiesWithParents() {
+		c.mu.Lock()
+		c.pokeLocked(types.UID(uid))
+		c.mu.Unlock()
+	}
+}
+
+// isAnswer tells whether an error is what an API server has said, rather than a sign that it could
+// not be reached.
+func isAnswer(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status)
+}
+
+// isDefinite tells whether after this error a create has certainly not happened.
+func isDefinite(err error) bool {
+	switch apierrors.ReasonForError(err) {
+	case metav1.StatusReasonAlreadyExists, metav1.StatusReasonNotFound, metav1.StatusReasonForbidden, metav1.StatusReasonInvalid,
+		metav1.StatusReasonUnauthorized, metav1.StatusReasonBadRequest, metav1.StatusReasonTooManyRequests:
+		return true
+	default:
+		return false
+	}
+}
+
+// failed records why the grants of a key could not be made what they should be, once for each reason.
+func (p *plane) failed(k key, err error) {
+	var problem *grantError
+	if !errors.As(err, &problem) || !p.ref.IsLocal() && !isAnswer(problem.err) && !problem.ours {
+		p.owner.Log.V(1).Info("will try again", "where", p.ref.String(), "problem", err.Error())
+		return
+	}
+	p.mu.Lock()
+	news := p.told[k] != err.Error()
+	p.told[k] = err.Error()
+	p.mu.Unlock()
+	if news {
+		p.owner.tellGrant(k, problem.grant, warning, reasonGrantFailed, "Apply", "%s", strings.TrimSpace(err.Error()))
+	}
+}
+
+func (p *plane) done(k key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.told, k)
+}

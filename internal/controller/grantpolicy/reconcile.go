@@ -1,0 +1,234 @@
+package grantpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/kinds"
+	"github.com/bursar/bursar/internal/planes"
+	"github.com/bursar/bursar/internal/policy"
+)
+
+// holdUpInterval is how often a policy is looked at whose grants could not be deleted yet.
+const holdUpInterval = 10 * time.Second
+
+// reconcile brings the state, the finalizers and the status of a policy up to date. The finalizers
+// are there before the first grant is.
+func (c *Controller) reconcile(ctx context.Context, name string) error {
+	object := &quotav1alpha1.GrantCreationPolicy{}
+	err := c.Client.Get(ctx, types.NamespacedName{Name: name}, object)
+	if apierrors.IsNotFound(err) {
+		c.dropPolicy(name)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// A policy that is off needs no finalizer: it makes nothing.
+	if added := wantedFinalizers(object); len(added) > 0 {
+		object = object.DeepCopy()
+		object.Finalizers = append(object.Finalizers, added...)
+		return c.update(ctx, object) // an event follows
+	}
+	state := &policyState{object: object}
+	flaws, err := c.inspect(ctx, state)
+	if err != nil {
+		return err
+	}
+	c.setPolicy(state)
+	if object.DeletionTimestamp == nil {
+		if err := c.report(ctx, object, flaws); err != nil {
+			return err
+		}
+	}
+	return c.letGo(ctx, object)
+}
+
+// wantedFinalizers are those that a policy lacks.
+func wantedFinalizers(object *quotav1alpha1.GrantCreationPolicy) []string {
+	if object.DeletionTimestamp != nil || !object.IsEnabled() {
+		return nil
+	}
+	var wanted []string
+	if !slices.Contains(object.Finalizers, quotav1alpha1.FinalizerGrants) {
+		wanted = append(wanted, quotav1alpha1.FinalizerGrants)
+	}
+	if object.Spec.Target.ParentContext != nil && !slices.Contains(object.Finalizers, quotav1alpha1.FinalizerParentGrants) {
+		wanted = append(wanted, quotav1alpha1.FinalizerParentGrants)
+	}
+	return wanted
+}
+
+// update stores a policy, unless it has changed since it was read: then it is on its way here.
+func (c *Controller) update(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) error {
+	if err := c.Client.Update(ctx, object); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("update the finalizers of GrantCreationPolicy %s: %w", object.Name, err)
+	}
+	return nil
+}
+
+// inspect decides what becomes of a policy's grants, and says all that keeps it from being in force.
+func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string, error) {
+	object := state.object
+	var faults []string
+	compiled, errs := policy.CompileGrant(object)
+	if len(errs) > 0 {
+		faults = append(faults, errs.ToAggregate().Error())
+	}
+	state.compiled = compiled
+	if object.DeletionTimestamp != nil || !object.IsEnabled() {
+		state.mode = off
+		return nil, nil
+	}
+	kind := triggerOf(object)
+	resource, served, err := c.Kinds.VersionedResourceFor(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	flaws := append(faults, registrationFlaws(c.Catalog, object)...)
+	switch {
+	case served && len(flaws) == 0:
+		state.mode, state.resource = active, resource
+	case !served:
+		flaws = append(flaws, notServed(kind))
+		groupState, _, err := c.Kinds.StateOf(ctx, kind.GroupKind())
+		if err != nil {
+			return nil, err
+		}
+		if groupState == kinds.Undefined {
+			state.mode = off // there are no objects, and so no reason for grants
+		}
+	}
+	return flaws, nil
+}
+
+func notServed(kind schema.GroupVersionKind) string {
+	return fmt.Sprintf("kind %s in version %s is not served by this API server", kind.GroupKind(), kind.GroupVersion())
+}
+
+// registrationFlaws says why the registrations do not allow what a policy's grants give. Those of
+// another control plane are not known here, and what is a template is judged for each object.
+func registrationFlaws(registrations Registrations, object *quotav1alpha1.GrantCreationPolicy) []string {
+	if object.Spec.Target.ParentContext != nil {
+		return nil
+	}
+	spec := object.Spec.Target.ResourceGrantTemplate.Spec
+	if isTemplate := strings.Contains(spec.ConsumerRef.APIGroup+spec.ConsumerRef.Kind, "{{"); isTemplate {
+		return nil
+	}
+	if err := registrations.CheckGrant(&spec); err != nil {
+		return []string{err.Error()}
+	}
+	return nil
+}
+
+// Check tells why a policy is not going to be in force as things are, or returns nil.
+func Check(ctx context.Context, served Kinds, registrations Registrations, object *quotav1alpha1.GrantCreationPolicy) error {
+	flaws := registrationFlaws(registrations, object)
+	kind := triggerOf(object)
+	if _, ok, err := served.VersionedResourceFor(ctx, kind); err == nil && !ok {
+		flaws = append(flaws, notServed(kind))
+	}
+	if len(flaws) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(flaws, "; "))
+}
+
+// letGo removes the finalizers of a policy that have no grants to be for.
+func (c *Controller) letGo(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) error {
+	leaves := object.DeletionTimestamp != nil
+	updated := object.DeepCopy()
+	remove := func(finalizer string) {
+		updated.Finalizers = slices.DeleteFunc(updated.Finalizers, func(f string) bool { return f == finalizer })
+	}
+	if slices.Contains(object.Finalizers, quotav1alpha1.FinalizerParentGrants) && (leaves || object.Spec.Target.ParentContext == nil) {
+		holding := c.planesHolding(object)
+		if len(holding) == 0 {
+			remove(quotav1alpha1.FinalizerParentGrants)
+			c.tellLeftBehind(object)
+		} else if leaves {
+			c.tellHeldUp(object, holding)
+		}
+	}
+	if leaves && slices.Contains(object.Finalizers, quotav1alpha1.FinalizerGrants) && c.plane(planes.Ref{}).isClean(object.UID) {
+		none, err := c.holdsNone(ctx, object)
+		if err != nil {
+			return err
+		}
+		if none {
+			remove(quotav1alpha1.FinalizerGrants)
+		}
+	}
+	if len(updated.Finalizers) != len(object.Finalizers) {
+		return c.update(ctx, updated)
+	}
+	if leaves {
+		c.policyQueue.AddAfter(object.Name, holdUpInterval)
+	}
+	return nil
+}
+
+func (c *Controller) plane(ref planes.Ref) *plane {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.planes[ref]
+}
+
+// planesHolding returns the other control planes that hold grants of a policy, or may.
+func (c *Controller) planesHolding(object *quotav1alpha1.GrantCreationPolicy) []*plane {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var holding []*plane
+	for ref, p := range c.planes {
+		if !ref.IsLocal() && !p.isClean(object.UID) {
+			holding = append(holding, p)
+		}
+	}
+	slices.SortFunc(holding, func(a, b *plane) int { return strings.Compare(a.ref.String(), b.ref.String()) })
+	return holding
+}
+
+// tellHeldUp says which control planes keep a deleted policy from going. Those that answer are
+// being cleaned up.
+func (c *Controller) tellHeldUp(object *quotav1alpha1.GrantCreationPolicy, holding []*plane) {
+	for _, p := range holding {
+		_, problem := p.state()
+		if p.invalid != nil {
+			problem = p.invalid
+		}
+		if problem == nil {
+			continue
+		}
+		c.tell(object, c.secretOf(p), warning, reasonCleanupHeldUp, "Delete",
+			"the policy stays until its grants in %s are deleted: %v; make it answer, or delete Secret %s/%s to leave the grants behind",
+			p.ref, problem, c.SystemNamespace, p.secretName())
+	}
+}
+
+// tellLeftBehind says in which control planes grants stay because nothing registers them any more.
+func (c *Controller) tellLeftBehind(object *quotav1alpha1.GrantCreationPolicy) {
+	c.mu.Lock()
+	var names []string
+	if s := c.policies[object.UID]; s != nil {
+		for _, o := range s.outcomes {
+			if o.matches && o.unresolved == nil && !o.plane.IsLocal() && c.planes[o.plane] == nil && !slices.Contains(names, o.plane.String()) {
+				names = append(names, o.plane.String())
+			}
+		}
+	}
+	c.mu.Unlock()
+	if len(names) > 0 {
+		slices.Sort(names)
+		c.tell(object, nil, warning, reasonLeftBehind, "Delete", "grants of the policy may stay in %s: no Secret registers it any more", firstFew(names))
+	}
+}

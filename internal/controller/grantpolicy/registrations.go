@@ -1,0 +1,140 @@
+package grantpolicy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/planes"
+)
+
+// registration is a Secret that registers a control plane.
+type registration struct {
+	planes.Registration
+	secret *corev1.Secret
+}
+
+// followSecrets keeps the control planes that are worked on those that Secrets register.
+func (c *Controller) followSecrets(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactoryWithOptions(c.Core, 0, informers.WithNamespace(c.SystemNamespace))
+	informer := factory.Core().V1().Secrets().Informer()
+	handle, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { c.secretChanged(object) },
+		UpdateFunc: func(_, object any) { c.secretChanged(object) },
+		DeleteFunc: func(object any) {
+			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+				_, name, _ := cache.SplitMetaNamespaceKey(key)
+				c.setRegistration(name, nil)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	c.tasks.Go(func() { informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), handle.HasSynced) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (c *Controller) secretChanged(object any) {
+	secret, ok := object.(*corev1.Secret)
+	if !ok {
+		return
+	}
+	if read, ok := planes.Read(secret); ok && secret.DeletionTimestamp == nil {
+		c.setRegistration(secret.Name, &registration{read, secret})
+	} else {
+		c.setRegistration(secret.Name, nil)
+	}
+}
+
+// setRegistration enters what the Secret of that name registers now, or nothing.
+func (c *Controller) setRegistration(name string, now *registration) {
+	c.mu.Lock()
+	before := c.secrets[name]
+	delete(c.secrets, name)
+	if now != nil {
+		c.secrets[name] = now
+	}
+	if before != nil && (now == nil || before.Ref != now.Ref) {
+		c.registerLocked(before.Ref)
+	}
+	if now != nil {
+		c.registerLocked(now.Ref)
+	}
+	c.mu.Unlock()
+	c.planesChanged()
+}
+
+// registerLocked makes the plane of a control plane what the oldest Secret for it says.
+func (c *Controller) registerLocked(ref planes.Ref) {
+	var chosen *registration
+	for _, r := range c.secrets {
+		if r.Ref == ref && (chosen == nil || planes.Precedes(r.secret, chosen.secret)) {
+			chosen = r
+		}
+	}
+	running := c.planes[ref]
+	if running != nil {
+		if chosen != nil && bytes.Equal(running.kubeconfig, chosen.Kubeconfig) {
+			running.secret = chosen.secret.Name
+			return
+		}
+		running.stop()
+		delete(c.planes, ref)
+	}
+	if chosen == nil {
+		return
+	}
+	api, err := connect(chosen.Kubeconfig)
+	p := newPlane(c, ref, api, err)
+	p.kubeconfig, p.secret = chosen.Kubeconfig, chosen.secret.Name
+	ctx, stop := context.WithCancel(c.running)
+	p.stop = stop
+	c.planes[ref] = p
+	c.tasks.Go(func() { p.runOther(ctx) })
+}
+
+// connect makes a client for grants in the control plane of a kubeconfig. It asks nothing of it.
+func connect(kubeconfig []byte) (client.Client, error) {
+	config, err := planes.Config(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig cannot be used: %w", err)
+	}
+	scheme, mapper, err := onlyGrants()
+	if err != nil {
+		return nil, err
+	}
+	api, err := client.New(config, client.Options{HTTPClient: httpClient, Scheme: scheme, Mapper: mapper})
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig cannot be used: %w", err)
+	}
+	return api, nil
+}
+
+// onlyGrants is a scheme and a mapper with which a client need not ask what is served.
+func onlyGrants() (*runtime.Scheme, apimeta.RESTMapper, error) {
+	scheme := runtime.NewScheme()
+	if err := quotav1alpha1.AddToScheme(scheme); err != nil {
+		return nil, nil, fmt.Errorf("register the API types: %w", err)
+	}
+	mapper := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{quotav1alpha1.GroupVersion})
+	mapper.Add(quotav1alpha1.GroupVersion.WithKind("ResourceGrant"), apimeta.RESTScopeNamespace)
+	return scheme, mapper, nil
+}

@@ -1,0 +1,123 @@
+package grantpolicy
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
+)
+
+// complete gives a rendered grant its name, namespace, marks and, where that works, its owner.
+func complete(grant *quotav1alpha1.ResourceGrant, policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured, systemNamespace string, local bool) {
+	if grant.Name == "" {
+		grant.Name, grant.GenerateName = claims.GeneratedName(grant.GenerateName, policy.Name, object.GetUID()), ""
+	}
+	if grant.Namespace == "" {
+		grant.Namespace = object.GetNamespace()
+	}
+	if grant.Namespace == "" {
+		grant.Namespace = systemNamespace
+	}
+	fromTemplate := templateKeys{slices.Sorted(maps.Keys(grant.Labels)), slices.Sorted(maps.Keys(grant.Annotations))}
+	if grant.Labels == nil {
+		grant.Labels = map[string]string{}
+	}
+	if grant.Annotations == nil {
+		grant.Annotations = map[string]string{}
+	}
+	grant.Labels[quotav1alpha1.LabelAutoCreated] = "true"
+	grant.Labels[quotav1alpha1.LabelPolicy] = claims.LabelValue(policy.Name)
+	grant.Labels[quotav1alpha1.LabelPolicyUID] = string(policy.UID)
+	if _, given := grant.Labels[quotav1alpha1.LabelSource]; !given {
+		grant.Labels[quotav1alpha1.LabelSource] = claims.LabelValue(policy.Name)
+	}
+	grant.Annotations[quotav1alpha1.AnnotationCreatedBy] = quotav1alpha1.CreatedByGrantCreation
+	grant.Annotations[quotav1alpha1.AnnotationResourceName] = object.GetName()
+	grant.Annotations[quotav1alpha1.AnnotationResourceUID] = string(object.GetUID())
+	if fromTemplate.any() {
+		grant.Annotations[quotav1alpha1.AnnotationTemplateKeys] = fromTemplate.encode()
+	}
+	// The garbage collector deletes what its owner cannot own: an owner elsewhere.
+	if local && (object.GetNamespace() == "" || object.GetNamespace() == grant.Namespace) {
+		grant.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID(),
+		}}
+	}
+}
+
+// templateKeys are the keys that a grant has from its template.
+type templateKeys struct {
+	Labels      []string `json:"labels,omitempty"`
+	Annotations []string `json:"annotations,omitempty"`
+}
+
+func (k templateKeys) any() bool { return len(k.Labels)+len(k.Annotations) > 0 }
+
+func (k templateKeys) encode() string {
+	encoded, err := json.Marshal(k)
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return string(encoded)
+}
+
+// templateKeysOf reads what encode wrote. What somebody has spoilt is as good as nothing.
+func templateKeysOf(grant *quotav1alpha1.ResourceGrant) templateKeys {
+	var keys templateKeys
+	if err := json.Unmarshal([]byte(grant.Annotations[quotav1alpha1.AnnotationTemplateKeys]), &keys); err != nil {
+		return templateKeys{}
+	}
+	return keys
+}
+
+// created is a wanted grant as it is made at a time.
+func created(wanted *quotav1alpha1.ResourceGrant, now time.Time) *quotav1alpha1.ResourceGrant {
+	grant := wanted.DeepCopy()
+	grant.Annotations[quotav1alpha1.AnnotationCreatedAt] = now.UTC().Format(time.RFC3339)
+	return grant
+}
+
+// corrected returns what a grant has to be changed to, and whether that differs from what it is.
+// Labels and annotations that neither the template nor Bursar has set are left alone: others may
+// set them again each time they are removed.
+func corrected(stored, wanted *quotav1alpha1.ResourceGrant) (*quotav1alpha1.ResourceGrant, bool) {
+	grant := stored.DeepCopy()
+	grant.Spec = *wanted.Spec.DeepCopy()
+	earlier := templateKeysOf(stored)
+	grant.Labels = overlay(grant.Labels, earlier.Labels, wanted.Labels)
+	grant.Annotations = overlay(grant.Annotations, append(earlier.Annotations, quotav1alpha1.AnnotationTemplateKeys), wanted.Annotations)
+	if grant.Annotations[quotav1alpha1.AnnotationCreatedAt] == "" && !stored.CreationTimestamp.IsZero() {
+		grant.Annotations[quotav1alpha1.AnnotationCreatedAt] = stored.CreationTimestamp.UTC().Format(time.RFC3339)
+	}
+	for _, owner := range wanted.OwnerReferences {
+		grant.OwnerReferences = slices.DeleteFunc(grant.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
+		grant.OwnerReferences = append(grant.OwnerReferences, owner)
+	}
+	return grant, !equality.Semantic.DeepEqual(stored, grant)
+}
+
+// overlay removes the keys that are dropped and sets those that are wanted.
+func overlay(stored map[string]string, dropped []string, wanted map[string]string) map[string]string {
+	if stored == nil {
+		stored = map[string]string{}
+	}
+	for _, name := range dropped {
+		if _, kept := wanted[name]; !kept {
+			delete(stored, name)
+		}
+	}
+	maps.Copy(stored, wanted)
+	return stored
+}
+
+func describe(grant *quotav1alpha1.ResourceGrant) string {
+	return fmt.Sprintf("ResourceGrant %s/%s", grant.Namespace, grant.Name)
+}

@@ -1,0 +1,178 @@
+package grantpolicy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/planes"
+)
+
+// namesShown is how many control planes or objects a message names.
+const namesShown = 3
+
+// report writes the status of a policy, with all that keeps it from being in force.
+func (c *Controller) report(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy, flaws []string) error {
+	ready := c.ready(object, flaws)
+	if ready == nil {
+		return nil // a poke follows once the objects are listed
+	}
+	updated := object.DeepCopy()
+	conditions := &updated.Status.Conditions
+	ready.Type, ready.ObservedGeneration = quotav1alpha1.ConditionReady, object.Generation
+	apimeta.SetStatusCondition(conditions, *ready)
+	if object.Spec.Target.ParentContext == nil {
+		apimeta.RemoveStatusCondition(conditions, quotav1alpha1.ConditionParentContextReady)
+	} else {
+		parent := c.parentReady(object, ready)
+		parent.Type, parent.ObservedGeneration = quotav1alpha1.ConditionParentContextReady, object.Generation
+		apimeta.SetStatusCondition(conditions, parent)
+	}
+	updated.Status.ObservedGeneration = object.Generation
+	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
+		return nil
+	}
+	// A conflict means that what was judged is out of date; its successor is on its way here.
+	if err := c.Client.Status().Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("update the status of GrantCreationPolicy %s: %w", object.Name, err)
+	}
+	return nil
+}
+
+// ready returns the condition Ready, or nil while it is not known yet.
+func (c *Controller) ready(object *quotav1alpha1.GrantCreationPolicy, flaws []string) *metav1.Condition {
+	if !object.IsEnabled() {
+		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonPolicyDisabled,
+			Message: "the policy is disabled by spec.enabled; it has no grants"}
+	}
+	kind := triggerOf(object)
+	if len(flaws) == 0 {
+		c.mu.Lock()
+		t := c.triggers[kind]
+		c.mu.Unlock()
+		if t == nil {
+			return nil
+		}
+		if err := t.failure(); err != nil {
+			flaws = []string{fmt.Sprintf("objects of kind %s cannot be listed: %v", kind.GroupKind(), err)}
+		} else if !t.hasSynced() {
+			return nil
+		}
+	}
+	if len(flaws) > 0 {
+		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonValidationFailed, Message: strings.Join(flaws, "; ")}
+	}
+	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady,
+		Message: fmt.Sprintf("every %s that meets the conditions gets a grant", kind.GroupKind())}
+}
+
+// needs is what a policy's matching objects ask of other control planes.
+type needs struct {
+	// unresolved is by the texts of why a name could not be found out.
+	unresolved []string
+	// unregistered, invalid, unreachable and pending name control planes.
+	unregistered, invalid, unreachable, pending []string
+	count                                       int
+	unseen                                      int
+}
+
+// needsOf looks at every object of a policy.
+func (c *Controller) needsOf(object *quotav1alpha1.GrantCreationPolicy) needs {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var n needs
+	s := c.policies[object.UID]
+	if s == nil {
+		return n
+	}
+	n.unseen = len(s.unseen)
+	refs := map[planes.Ref]bool{}
+	for _, o := range s.outcomes {
+		if o.unresolved != nil && len(n.unresolved) < namesShown {
+			n.unresolved = append(n.unresolved, o.unresolved.Error())
+		}
+		if o.matches && o.unresolved == nil && !o.plane.IsLocal() {
+			refs[o.plane] = true
+		}
+	}
+	n.count = len(refs)
+	for ref := range refs {
+		p := c.planes[ref]
+		if p == nil {
+			n.unregistered = append(n.unregistered, ref.String())
+			continue
+		}
+		asked, problem := p.state()
+		switch {
+		case p.invalid != nil:
+			n.invalid = append(n.invalid, fmt.Sprintf("%s (Secret %s): %v", ref, p.secret, p.invalid))
+		case problem != nil:
+			n.unreachable = append(n.unreachable, fmt.Sprintf("%s (Secret %s): %v", ref, p.secret, problem))
+		case !asked:
+			n.pending = append(n.pending, ref.String())
+		}
+	}
+	for _, names := range [][]string{n.unresolved, n.unregistered, n.invalid, n.unreachable, n.pending} {
+		slices.Sort(names)
+	}
+	return n
+}
+
+// parentReady returns the condition ParentContextReady.
+func (c *Controller) parentReady(object *quotav1alpha1.GrantCreationPolicy, ready *metav1.Condition) metav1.Condition {
+	if ready.Status != metav1.ConditionTrue {
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: ready.Reason, Message: "the policy is not ready, see the condition Ready"}
+	}
+	n := c.needsOf(object)
+	no := func(reason, message string) metav1.Condition {
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
+	}
+	switch {
+	case len(n.unresolved) > 0:
+		return no(quotav1alpha1.ReasonParentContextUnresolved, "the control plane of some objects is not known: "+n.unresolved[0]+"; correct the objects or the expression")
+	case len(n.unregistered) > 0:
+		return no(quotav1alpha1.ReasonControlPlaneNotRegistered, fmt.Sprintf(
+			"no Secret in namespace %s registers %s; create one that has the labels %s, %s and %s and holds a kubeconfig", c.SystemNamespace,
+			firstFew(n.unregistered), quotav1alpha1.LabelControlPlaneGroup, quotav1alpha1.LabelControlPlaneKind, quotav1alpha1.LabelControlPlaneName))
+	case len(n.invalid) > 0:
+		return no(quotav1alpha1.ReasonControlPlaneInvalid, firstFew(n.invalid)+"; correct the Secret")
+	case len(n.unreachable) > 0:
+		return no(quotav1alpha1.ReasonControlPlaneUnreachable, firstFew(n.unreachable)+"; grants there are brought up to date once it answers")
+	case len(n.pending) > 0:
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: quotav1alpha1.ReasonControlPlanePending, Message: firstFew(n.pending) + " has not answered yet"}
+	case n.unseen > 0:
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: quotav1alpha1.ReasonControlPlanePending, Message: "not all objects have been looked at yet"}
+	}
+	message := "no object needs another control plane now"
+	if n.count > 0 {
+		message = "every control plane that objects need is registered and answers"
+	}
+	return metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonParentContextReady, Message: message}
+}
+
+// firstFew joins names, and counts those that are too many.
+func firstFew(names []string) string {
+	if len(names) <= namesShown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:namesShown], ", "), len(names)-namesShown)
+}
+
+// secretOf refers to the Secret that registers a control plane.
+func (c *Controller) secretOf(p *plane) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: c.SystemNamespace, Name: p.secretName()}
+}
+
+func (p *plane) secretName() string {
+	p.owner.mu.Lock()
+	defer p.owner.mu.Unlock()
+	return p.secret
+}
