@@ -19,7 +19,9 @@ import (
 // Ref names a control plane by the object that stands for it. The zero value is the control plane
 // that Bursar itself runs in.
 type Ref struct {
-	Group, Kind, Name string
+	Group string `json:"apiGroup"`
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
 }
 
 // IsLocal tells whether it is the control plane that Bursar runs in.
@@ -67,7 +69,7 @@ func Read(secret *corev1.Secret) (Registration, bool) {
 	}
 	name := secret.Labels[clusterNameLabel]
 	if name != "" && secret.Name == name+clusterSecretSuffix {
-		return Registration{Ref{clusterGroup, clusterKind, name}, secret.Data[clusterKubeconfigKey]}, true
+		return Registration{Ref{Group: clusterGroup, Kind: clusterKind, Name: name}, secret.Data[clusterKubeconfigKey]}, true
 	}
 	return Registration{}, false
 }

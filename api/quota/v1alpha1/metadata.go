@@ -89,6 +89,10 @@ const (
 	FinalizerParentGrants = GroupName + "/parent-grants"
 )
 
+// AnnotationControlPlanes lists on a GrantCreationPolicy, as JSON, the other control planes that it
+// has made grants in. A deleted policy stays until its grants there are gone.
+const AnnotationControlPlanes = GroupName + "/control-planes"
+
 // Labels of a Secret in Bursar's system namespace that registers a control plane, by the object
 // that stands for it. A value that a label cannot hold may be in an annotation of the same name.
 // The Secret holds a kubeconfig under the key kubeconfig or value.

@@ -89,8 +89,9 @@ func (p *plane) end(k key) {
 	if p.busy[k.policy]--; p.busy[k.policy] == 0 {
 		delete(p.busy, k.policy)
 	}
+	isLast := p.busy[k.policy] == 0 && len(p.grants.byPolicy[k.policy]) == 0
 	p.mu.Unlock()
-	if p.isClean(k.policy) {
+	if isLast {
 		p.owner.cleaned(k.policy)
 	}
 }
@@ -174,6 +175,9 @@ func (p *plane) delete(ctx context.Context, k key, grant *quotav1alpha1.Resource
 func (p *plane) ensure(ctx context.Context, k key, wanted *quotav1alpha1.ResourceGrant) error {
 	stored := p.known(k, nameOf(wanted))
 	if stored == nil {
+		if err := p.owner.record(ctx, k, p.ref); err != nil {
+			return &grantError{grant: wanted, doing: "create", ours: true, where: p.in(), err: err}
+		}
 		grant := created(wanted, time.Now())
 		err := p.api.Create(ctx, grant)
 		if err == nil {

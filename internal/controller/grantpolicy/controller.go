@@ -72,6 +72,9 @@ type Controller struct {
 	policyQueue workqueue.TypedRateLimitingInterface[string]
 	evaluations workqueue.TypedRateLimitingInterface[key]
 
+	// recording is held while a policy's record is changed.
+	recording sync.Mutex
+
 	// mu guards what follows. A plane's own lock may be taken while it is held, not the other way.
 	mu       sync.Mutex
 	policies map[types.UID]*policyState
@@ -79,6 +82,8 @@ type Controller struct {
 	planes   map[planes.Ref]*plane
 	// secrets are those that register control planes, by name.
 	secrets map[string]*registration
+	// recorded are the control planes that the policies are known to have on record.
+	recorded map[types.UID]map[planes.Ref]bool
 	// tasks are what runs besides the workers, in the context running.
 	tasks   sync.WaitGroup
 	running context.Context
@@ -97,6 +102,7 @@ func (c *Controller) Start() {
 	c.triggers = map[schema.GroupVersionKind]*trigger{}
 	c.planes = map[planes.Ref]*plane{}
 	c.secrets = map[string]*registration{}
+	c.recorded = map[types.UID]map[planes.Ref]bool{}
 }
 
 // Trigger has every policy looked at, because kinds or registrations have changed.
@@ -114,6 +120,24 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer c.tasks.Wait()
 	defer cancel()
 	c.running = ctx
+	if err := c.follow(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	c.tasks.Go(func() {
+		worker.Run(ctx, c.evaluations, evaluators, c.evaluate, func(key, error) {}) // events tell
+	})
+	worker.Run(ctx, c.policyQueue, reconcilers, c.reconcile, func(name string, err error) {
+		c.Log.Error(err, "will try again", "policy", name)
+	})
+	return nil
+}
+
+// follow begins to follow grants, Secrets and policies, in this order: where grants can be is known
+// before any policy is looked at.
+func (c *Controller) follow(ctx context.Context) error {
 	if err := c.addLocalPlane(ctx); err != nil {
 		return fmt.Errorf("follow the grants: %w", err)
 	}
@@ -123,11 +147,5 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err := c.followPolicies(ctx); err != nil {
 		return fmt.Errorf("follow the policies: %w", err)
 	}
-	c.tasks.Go(func() {
-		worker.Run(ctx, c.evaluations, evaluators, c.evaluate, func(key, error) {}) // events tell
-	})
-	worker.Run(ctx, c.policyQueue, reconcilers, c.reconcile, func(name string, err error) {
-		c.Log.Error(err, "will try again", "policy", name)
-	})
 	return nil
 }

@@ -100,8 +100,12 @@ func (c *Controller) settle(s *policyState, k key, next *outcome) (*outcome, boo
 		c.pokeLocked(k.policy)
 	}
 	for _, p := range c.planes {
-		if next != nil && next.grant != nil && next.plane == p.ref || p.holds(k) {
+		isNeeded := next != nil && next.grant != nil && next.plane == p.ref
+		if isNeeded || p.holds(k) {
 			p.queue.Add(k)
+		}
+		if asked, _ := p.state(); isNeeded && !asked {
+			p.ask()
 		}
 	}
 	return before, true

@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -46,15 +45,13 @@ func (c *Controller) tellObject(policy *quotav1alpha1.GrantCreationPolicy, objec
 // tellGrant records an event on the policy of a key about a grant. Events on one grant are
 // told apart by the grant's name, also where it is in another control plane.
 func (c *Controller) tellGrant(k key, grant *quotav1alpha1.ResourceGrant, eventtype, reason, action, note string, args ...any) {
-	c.mu.Lock()
-	s := c.policies[k.policy]
-	c.mu.Unlock()
-	if s == nil {
+	policy := c.policyOf(k)
+	if policy == nil {
 		return
 	}
-	c.tell(s.object, &corev1.ObjectReference{
+	c.tell(policy, &corev1.ObjectReference{
 		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceGrant",
-		Namespace: grant.Namespace, Name: grant.Name, UID: types.UID(""),
+		Namespace: grant.Namespace, Name: grant.Name,
 	}, eventtype, reason, action, note, args...)
 }
 

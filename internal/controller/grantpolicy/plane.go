@@ -62,8 +62,9 @@ type plane struct {
 	doubtful map[types.UID]struct{}
 	// told is what was last told of a key that failed.
 	told map[key]string
-	// listed tells that grants is complete but for what is doubtful.
-	listed bool
+	// listed tells that grants is complete but for what is doubtful, and listedAt when the list began.
+	listed   bool
+	listedAt time.Time
 	// asked tells that the control plane was asked, and problem why it did not answer.
 	asked   bool
 	problem error
@@ -95,12 +96,14 @@ func (p *plane) enqueueAll(policy types.UID) {
 	}
 }
 
-// isClean tells whether the control plane certainly holds no grant of a policy that is off.
-func (p *plane) isClean(policy types.UID) bool {
+// isClean tells whether the control plane holds no grant of a policy that makes none there since
+// that time.
+func (p *plane) isClean(policy types.UID, since time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, doubtful := p.doubtful[policy]
-	return p.listed && !doubtful && p.busy[policy] == 0 && len(p.grants.byPolicy[policy]) == 0
+	isRecent := p.ref.IsLocal() || p.listedAt.After(since)
+	return p.listed && isRecent && !doubtful && p.busy[policy] == 0 && len(p.grants.byPolicy[policy]) == 0
 }
 
 // state tells whether the control plane was asked yet, and why it cannot be used.
@@ -130,7 +133,8 @@ func (p *plane) runOther(ctx context.Context) {
 	group.Wait()
 }
 
-// pause waits for a while, or for less if somebody suspects that the control plane does not answer.
+// pause waits for a while. Who asks has it end at once or, if the control plane did not answer
+// last, before long.
 func (p *plane) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -142,25 +146,41 @@ func (p *plane) pause(ctx context.Context, d time.Duration) {
 		case <-timer.C:
 			return
 		case <-wake:
+			if _, problem := p.state(); problem == nil {
+				return
+			}
 			wake = nil
 			timer.Reset(min(d, askAgainMin))
 		}
 	}
 }
 
-// suspect has the control plane asked whether it answers. Its workers rest until it does.
-func (p *plane) suspect(err error) {
-	p.note(err)
+// ask has the control plane asked for its grants soon.
+func (p *plane) ask() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
+// suspect has the control plane asked whether it answers. Its workers rest until it does.
+func (p *plane) suspect(err error) {
+	p.note(err)
+	p.ask()
+}
+
 // compare lists the grants, has everything looked at that should be there or is, and tells whether
 // the control plane has answered.
 func (p *plane) compare(ctx context.Context) bool {
-	found, err := p.list(ctx)
+	policies, err := p.owner.policiesWithParents(ctx)
+	if err != nil {
+		return false // ctx has ended
+	}
+	if len(policies) == 0 {
+		p.rest()
+		return true
+	}
+	found, err := p.list(ctx, policies)
 	if ctx.Err() != nil {
 		return false
 	}
@@ -188,13 +208,21 @@ func (p *plane) note(problem error) {
 	}
 }
 
-// list reads the grants of all policies that may have some in another control plane.
-func (p *plane) list(ctx context.Context) ([]key, error) {
+// rest leaves the control plane alone for as long as no policy has to do with others.
+func (p *plane) rest() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.grants, p.listed, p.asked, p.problem = newInventory(), false, false, nil
+}
+
+// list reads the grants of policies.
+func (p *plane) list(ctx context.Context, policies []string) ([]key, error) {
 	p.work.Lock()
 	defer p.work.Unlock()
+	began := time.Now()
 	grants := newInventory()
 	var keys []key
-	for some := range slices.Chunk(p.owner.policiesWithParents(), policiesAtOnce) {
+	for some := range slices.Chunk(policies, policiesAtOnce) {
 		list, err := p.listOf(ctx, some)
 		if err != nil {
 			return nil, err
@@ -205,7 +233,7 @@ func (p *plane) list(ctx context.Context) ([]key, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.grants, p.listed = grants, true
+	p.grants, p.listed, p.listedAt = grants, true, began
 	p.doubtful = map[types.UID]struct{}{}
 	return keys, nil
 }
@@ -242,25 +270,34 @@ func listError(err error) error {
 	}
 }
 
-// policiesWithParents returns the UIDs of the policies that may have grants in other control planes.
-func (c *Controller) policiesWithParents() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// policiesWithParents returns the UIDs of all policies that may have grants in other control planes,
+// also of those that have not been looked at yet.
+func (c *Controller) policiesWithParents(ctx context.Context) ([]string, error) {
+	var list quotav1alpha1.GrantCreationPolicyList
+	if err := c.Client.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list the policies: %w", err)
+	}
 	var uids []string
-	for uid, s := range c.policies {
-		if s.object.Spec.Target.ParentContext != nil || slices.Contains(s.object.Finalizers, quotav1alpha1.FinalizerParentGrants) {
-			uids = append(uids, string(uid))
+	for i := range list.Items {
+		if hasParents(&list.Items[i]) {
+			uids = append(uids, string(list.Items[i].UID))
 		}
 	}
-	return uids
+	return uids, nil
+}
+
+func hasParents(policy *quotav1alpha1.GrantCreationPolicy) bool {
+	return policy.Spec.Target.ParentContext != nil || slices.Contains(policy.Finalizers, quotav1alpha1.FinalizerParentGrants)
 }
 
 // planesChanged has the policies looked at that depend on other control planes.
 func (c *Controller) planesChanged() {
-	for _, uid := range c.policiesWithParents() {
-		c.mu.Lock()
-		c.pokeLocked(types.UID(uid))
-		c.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for uid, s := range c.policies {
+		if hasParents(s.object) {
+			c.pokeLocked(uid)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package grantpolicy
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,12 +25,15 @@ const (
 	off
 )
 
-// policyState is what the controller knows of one policy. All but outcomes and unseen are set once:
-// when the policy changes, its state is replaced.
+// policyState is what the controller knows of one policy, guarded by the controller's lock. When
+// the policy's generation or mode changes, its state is replaced.
 type policyState struct {
+	// object is the policy as it was seen last. Its spec stays.
 	object   *quotav1alpha1.GrantCreationPolicy
 	compiled *policy.GrantPolicy // nil if it does not compile
 	mode     mode
+	// since is when the state was set.
+	since time.Time
 	// resource is what the trigger's objects are watched by, while the policy is active.
 	resource schema.GroupVersionResource
 
@@ -105,6 +109,7 @@ func (c *Controller) setPolicy(s *policyState) {
 			s.outcomes[uid] = &old
 		}
 	}
+	s.since = time.Now()
 	c.policies[s.uid()] = s
 	c.followLocked()
 	c.evaluateAllLocked(s)
@@ -118,9 +123,20 @@ func (c *Controller) dropPolicy(name string) {
 	for uid, s := range c.policies {
 		if s.object.Name == name {
 			delete(c.policies, uid)
+			delete(c.recorded, uid)
 		}
 	}
 	c.followLocked()
+}
+
+// policyOf returns the policy of a key as it was seen last, or nil.
+func (c *Controller) policyOf(k key) *quotav1alpha1.GrantCreationPolicy {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.policies[k.policy]; s != nil {
+		return s.object
+	}
+	return nil
 }
 
 // applyAllLocked has the grants of a policy that exist compared with what the policy wants.

@@ -152,15 +152,18 @@ func (c *Controller) letGo(ctx context.Context, object *quotav1alpha1.GrantCreat
 		updated.Finalizers = slices.DeleteFunc(updated.Finalizers, func(f string) bool { return f == finalizer })
 	}
 	if slices.Contains(object.Finalizers, quotav1alpha1.FinalizerParentGrants) && (leaves || object.Spec.Target.ParentContext == nil) {
-		holding := c.planesHolding(object)
+		holding, unregistered := c.planesOf(object)
 		if len(holding) == 0 {
 			remove(quotav1alpha1.FinalizerParentGrants)
-			c.tellLeftBehind(object)
+			delete(updated.Annotations, quotav1alpha1.AnnotationControlPlanes)
+			if len(unregistered) > 0 {
+				c.tell(object, nil, warning, reasonLeftBehind, "Delete", "grants of the policy may stay in %s: no Secret registers it any more", firstFew(unregistered))
+			}
 		} else if leaves {
 			c.tellHeldUp(object, holding)
 		}
 	}
-	if leaves && slices.Contains(object.Finalizers, quotav1alpha1.FinalizerGrants) && c.plane(planes.Ref{}).isClean(object.UID) {
+	if leaves && slices.Contains(object.Finalizers, quotav1alpha1.FinalizerGrants) && c.plane(planes.Ref{}).isClean(object.UID, time.Time{}) {
 		none, err := c.holdsNone(ctx, object)
 		if err != nil {
 			return err
@@ -184,20 +187,6 @@ func (c *Controller) plane(ref planes.Ref) *plane {
 	return c.planes[ref]
 }
 
-// planesHolding returns the other control planes that hold grants of a policy, or may.
-func (c *Controller) planesHolding(object *quotav1alpha1.GrantCreationPolicy) []*plane {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var holding []*plane
-	for ref, p := range c.planes {
-		if !ref.IsLocal() && !p.isClean(object.UID) {
-			holding = append(holding, p)
-		}
-	}
-	slices.SortFunc(holding, func(a, b *plane) int { return strings.Compare(a.ref.String(), b.ref.String()) })
-	return holding
-}
-
 // tellHeldUp says which control planes keep a deleted policy from going. Those that answer are
 // being cleaned up.
 func (c *Controller) tellHeldUp(object *quotav1alpha1.GrantCreationPolicy, holding []*plane) {
@@ -212,23 +201,5 @@ func (c *Controller) tellHeldUp(object *quotav1alpha1.GrantCreationPolicy, holdi
 		c.tell(object, c.secretOf(p), warning, reasonCleanupHeldUp, "Delete",
 			"the policy stays until its grants in %s are deleted: %v; make it answer, or delete Secret %s/%s to leave the grants behind",
 			p.ref, problem, c.SystemNamespace, p.secretName())
-	}
-}
-
-// tellLeftBehind says in which control planes grants stay because nothing registers them any more.
-func (c *Controller) tellLeftBehind(object *quotav1alpha1.GrantCreationPolicy) {
-	c.mu.Lock()
-	var names []string
-	if s := c.policies[object.UID]; s != nil {
-		for _, o := range s.outcomes {
-			if o.matches && o.unresolved == nil && !o.plane.IsLocal() && c.planes[o.plane] == nil && !slices.Contains(names, o.plane.String()) {
-				names = append(names, o.plane.String())
-			}
-		}
-	}
-	c.mu.Unlock()
-	if len(names) > 0 {
-		slices.Sort(names)
-		c.tell(object, nil, warning, reasonLeftBehind, "Delete", "grants of the policy may stay in %s: no Secret registers it any more", firstFew(names))
 	}
 }

@@ -1,0 +1,111 @@
+package grantpolicy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/planes"
+)
+
+// A policy has on record, in an annotation, which other control planes it has made grants in. The
+// record comes before the first grant there, so that a deleted policy waits for those control planes
+// and for no others, also after a restart.
+
+// recordOf returns the control planes that a policy has on record. What somebody has spoilt is as
+// good as nothing.
+func recordOf(policy *quotav1alpha1.GrantCreationPolicy) []planes.Ref {
+	var refs []planes.Ref
+	if err := json.Unmarshal([]byte(policy.Annotations[quotav1alpha1.AnnotationControlPlanes]), &refs); err != nil {
+		return nil
+	}
+	return refs
+}
+
+// record makes sure that the policy of a key has another control plane on record.
+func (c *Controller) record(ctx context.Context, k key, ref planes.Ref) error {
+	if ref.IsLocal() || c.isRecorded(k, ref) {
+		return nil
+	}
+	c.recording.Lock()
+	defer c.recording.Unlock()
+	policy := c.policyOf(k)
+	if policy == nil {
+		return errors.New("the policy is gone")
+	}
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		stored := &quotav1alpha1.GrantCreationPolicy{}
+		if err := c.Live.Get(ctx, types.NamespacedName{Name: policy.Name}, stored); err != nil {
+			return err
+		}
+		if stored.UID != policy.UID || stored.DeletionTimestamp != nil {
+			return errors.New("the policy is deleted")
+		}
+		refs := recordOf(stored)
+		if slices.Contains(refs, ref) {
+			return nil
+		}
+		encoded, err := json.Marshal(append(refs, ref))
+		if err != nil {
+			return err
+		}
+		if stored.Annotations == nil {
+			stored.Annotations = map[string]string{}
+		}
+		stored.Annotations[quotav1alpha1.AnnotationControlPlanes] = string(encoded)
+		return c.Client.Update(ctx, stored)
+	})
+	if err != nil {
+		return fmt.Errorf("note on the policy that it makes grants there: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.recorded[k.policy] == nil {
+		c.recorded[k.policy] = map[planes.Ref]bool{}
+	}
+	c.recorded[k.policy][ref] = true
+	return nil
+}
+
+func (c *Controller) isRecorded(k key, ref planes.Ref) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.recorded[k.policy][ref] {
+		return true
+	}
+	s := c.policies[k.policy]
+	return s != nil && slices.Contains(recordOf(s.object), ref)
+}
+
+// planesOf returns the control planes on the record of a policy that makes no grants elsewhere any
+// more: those that hold some of it, or may, and the names of those that no Secret registers any more.
+func (c *Controller) planesOf(policy *quotav1alpha1.GrantCreationPolicy) (holding []*plane, unregistered []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.policies[policy.UID]
+	if s == nil {
+		return nil, nil
+	}
+	refs := recordOf(policy)
+	for ref := range c.recorded[policy.UID] {
+		if !slices.Contains(refs, ref) {
+			refs = append(refs, ref)
+		}
+	}
+	for _, ref := range refs {
+		switch p := c.planes[ref]; {
+		case p == nil:
+			unregistered = append(unregistered, ref.String())
+		case !p.isClean(policy.UID, s.since):
+			p.ask()
+			holding = append(holding, p)
+		}
+	}
+	return holding, unregistered
+}

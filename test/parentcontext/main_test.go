@@ -1,0 +1,233 @@
+// Package parentcontext runs control planes beside each other, the policies of one of which make
+// grants in another.
+package parentcontext
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/test/platform"
+)
+
+// soon bounds every wait. It is generous, because two servers start and run beside each other.
+const soon = time.Minute
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	os.Exit(m.Run())
+}
+
+// server is a standalone Bursar that runs for a test.
+type server struct {
+	*testing.T
+	client.Client
+	kubeconfig []byte
+	stop       func()
+}
+
+// startServer starts a server that looks at others once a second.
+func startServer(t *testing.T, dir, listen string) *server {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	running, err := standalone.Start(ctx, standalone.Options{
+		DataDir: dir, Listen: listen, ControlPlaneInterval: time.Second, Log: logr.Discard(),
+	})
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	stopped := false
+	s := &server{T: t, stop: func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := running.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("a server ended: %v", err)
+		}
+	}}
+	t.Cleanup(s.stop)
+	if s.kubeconfig, err = os.ReadFile(running.AdminKubeconfigPath()); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(s.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(types), apiextensionsv1.AddToScheme(types), quotav1alpha1.AddToScheme(types)); err != nil {
+		t.Fatal(err)
+	}
+	if s.Client, err = client.New(config, client.Options{Scheme: types}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *server) mustCreate(objects ...client.Object) {
+	s.Helper()
+	for _, object := range objects {
+		if err := s.Create(s.Context(), object); err != nil {
+			s.Fatalf("create %T %s: %v", object, object.GetName(), err)
+		}
+	}
+}
+
+func (s *server) mustDelete(object client.Object) {
+	s.Helper()
+	if err := s.Delete(s.Context(), object); err != nil {
+		s.Fatalf("delete %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// eventually waits until check returns nil.
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, soon, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("after %s: %v", soon, last)
+	}
+}
+
+// wantCondition waits until a policy's condition has that status and reason.
+func (s *server) wantCondition(policy *quotav1alpha1.GrantCreationPolicy, conditionType string, status metav1.ConditionStatus, reason string) string {
+	s.Helper()
+	var message string
+	eventually(s.T, func() error {
+		if err := s.Get(s.Context(), client.ObjectKeyFromObject(policy), policy); err != nil {
+			return err
+		}
+		c := apimeta.FindStatusCondition(policy.Status.Conditions, conditionType)
+		if c == nil || c.Status != status || c.Reason != reason || c.ObservedGeneration != policy.Generation {
+			return fmt.Errorf("condition %s of policy %s is %+v, want %s with reason %s", conditionType, policy.Name, c, status, reason)
+		}
+		message = c.Message
+		return nil
+	})
+	return message
+}
+
+// grants returns the grants of a policy, by name.
+func (s *server) grants(policy string) (map[string]quotav1alpha1.ResourceGrant, error) {
+	var list quotav1alpha1.ResourceGrantList
+	if err := s.List(s.Context(), &list, client.MatchingLabels{quotav1alpha1.LabelSource: policy}); err != nil {
+		return nil, err
+	}
+	grants := map[string]quotav1alpha1.ResourceGrant{}
+	for _, grant := range list.Items {
+		grants[grant.Name] = grant
+	}
+	return grants, nil
+}
+
+// wantGrants waits until a policy has the grants of those names, each of that amount, and no others.
+func (s *server) wantGrants(policy string, amount int64, names ...string) map[string]quotav1alpha1.ResourceGrant {
+	s.Helper()
+	var grants map[string]quotav1alpha1.ResourceGrant
+	eventually(s.T, func() (err error) {
+		if grants, err = s.grants(policy); err != nil {
+			return err
+		}
+		for _, name := range names {
+			grant, ok := grants[name]
+			if !ok || grant.Spec.Allowances[0].Buckets[0].Amount != amount {
+				return fmt.Errorf("the grants of policy %s are %+v, want %s to give %d", policy, grants, name, amount)
+			}
+		}
+		if len(grants) != len(names) {
+			return fmt.Errorf("the grants of policy %s are %+v, want %v", policy, grants, names)
+		}
+		return nil
+	})
+	return grants
+}
+
+// wantEvent waits for an event on a policy.
+func (s *server) wantEvent(policy, reason string) string {
+	s.Helper()
+	var note string
+	eventually(s.T, func() error {
+		var list eventsv1.EventList
+		if err := s.List(s.Context(), &list, client.InNamespace(metav1.NamespaceDefault)); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if e := &list.Items[i]; e.Regarding.Name == policy && e.Reason == reason {
+				note = e.Note
+				return nil
+			}
+		}
+		return fmt.Errorf("there is no event %s on policy %s", reason, policy)
+	})
+	return note
+}
+
+// register registers a control plane for the Organization of that name.
+func registered(name string, kubeconfig []byte) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: operator.DefaultSystemNamespace, Name: "plane-" + name, Labels: map[string]string{
+			quotav1alpha1.LabelControlPlaneGroup: platform.Group,
+			quotav1alpha1.LabelControlPlaneKind:  platform.Kind,
+			quotav1alpha1.LabelControlPlaneName:  name,
+		}},
+		Data: map[string][]byte{"kubeconfig": kubeconfig},
+	}
+}
+
+// elsewhere is a kubeconfig that says to find the server at another address.
+func elsewhere(t *testing.T, kubeconfig []byte, address string) []byte {
+	t.Helper()
+	config, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server = "https://" + address
+	}
+	written, err := clientcmd.Write(*config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return written
+}
+
+// silence is an address that takes connections and never answers.
+func silence(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
+}
