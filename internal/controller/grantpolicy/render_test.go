@@ -141,13 +141,16 @@ func TestWhoseGrant(t *testing.T) {
 		change func(*quotav1alpha1.ResourceGrant)
 		want   bool
 	}{
-		"ours":          {"it has all marks", func(*quotav1alpha1.ResourceGrant) {}, true},
-		"no label":      {"the object's UID is enough", func(g *quotav1alpha1.ResourceGrant) { g.Labels = nil }, true},
-		"no UID":        {"as is the policy's", func(g *quotav1alpha1.ResourceGrant) { g.Annotations = nil }, true},
-		"a person's":    {"no marks", func(g *quotav1alpha1.ResourceGrant) { g.Labels, g.Annotations = nil, nil }, false},
-		"other policy":  {"another policy's", func(g *quotav1alpha1.ResourceGrant) { g.Labels[quotav1alpha1.LabelPolicyUID] = "p2" }, false},
-		"other object":  {"another object's", func(g *quotav1alpha1.ResourceGrant) { g.Annotations[quotav1alpha1.AnnotationResourceUID] = "u2" }, false},
-		"claim's marks": {"something else that refers to the object", func(g *quotav1alpha1.ResourceGrant) { g.Labels = nil; delete(g.Annotations, quotav1alpha1.AnnotationCreatedBy) }, false},
+		"ours":         {"it has all marks", func(*quotav1alpha1.ResourceGrant) {}, true},
+		"no label":     {"the object's UID is enough", func(g *quotav1alpha1.ResourceGrant) { g.Labels = nil }, true},
+		"no UID":       {"as is the policy's", func(g *quotav1alpha1.ResourceGrant) { g.Annotations = nil }, true},
+		"a person's":   {"no marks", func(g *quotav1alpha1.ResourceGrant) { g.Labels, g.Annotations = nil, nil }, false},
+		"other policy": {"another policy's", func(g *quotav1alpha1.ResourceGrant) { g.Labels[quotav1alpha1.LabelPolicyUID] = "p2" }, false},
+		"other object": {"another object's", func(g *quotav1alpha1.ResourceGrant) { g.Annotations[quotav1alpha1.AnnotationResourceUID] = "u2" }, false},
+		"claim's marks": {"something else that refers to the object", func(g *quotav1alpha1.ResourceGrant) {
+			g.Labels = nil
+			delete(g.Annotations, quotav1alpha1.AnnotationCreatedBy)
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			grant := made.DeepCopy()
