@@ -214,6 +214,12 @@ func TestGrantPolicyFollowsItsObjects(t *testing.T) {
 	if c := w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse); c.Reason != quotav1alpha1.ReasonPolicyDisabled {
 		t.Errorf("the reason is %s, want PolicyDisabled", c.Reason)
 	}
+	w.eventually(soon, func() error {
+		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy); err != nil || len(policy.Finalizers) > 0 {
+			return fmt.Errorf("got %v, %v, want a policy without grants to have no finalizers", err, policy.Finalizers)
+		}
+		return nil
+	})
 	w.patch(policy, `{"spec":{"enabled":true}}`)
 	w.wantGrant("of-a", nil)
 

@@ -78,8 +78,8 @@ const CreatedByGrantCreation = "grant-creation-controller"
 // Removing it by hand leaves the charge in the ledger until the next audit.
 const FinalizerQuotaRelease = GroupName + "/quota-release"
 
-// Finalizers of GrantCreationPolicies, which keep a deleted policy until its grants are gone.
-// Removing one by hand leaves the grants behind.
+// Finalizers of GrantCreationPolicies, which keep a deleted policy until its grants are gone. A
+// policy that is disabled loses them once it has no grants. Removing one by hand leaves grants behind.
 const (
 	// FinalizerGrants is about the grants in the policy's own control plane.
 	FinalizerGrants = GroupName + "/grants"

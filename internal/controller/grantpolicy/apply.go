@@ -105,7 +105,7 @@ func (c *Controller) cleaned(policy types.UID) {
 		return
 	}
 	hasLeft := s.object.Spec.Target.ParentContext == nil && slices.Contains(s.object.Finalizers, quotav1alpha1.FinalizerParentGrants)
-	if s.object.DeletionTimestamp != nil || hasLeft {
+	if s.mode == off && len(s.object.Finalizers) > 0 || hasLeft {
 		c.pokeLocked(policy)
 	}
 }

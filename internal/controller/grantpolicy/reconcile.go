@@ -33,7 +33,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	// A policy that is off needs no finalizer: it makes nothing.
+	// A policy that is off has no use for them: it makes nothing.
 	if added := wantedFinalizers(object); len(added) > 0 {
 		object = object.DeepCopy()
 		object.Finalizers = append(object.Finalizers, added...)
@@ -147,11 +147,12 @@ func Check(ctx context.Context, served Kinds, registrations Registrations, objec
 // letGo removes the finalizers of a policy that have no grants to be for.
 func (c *Controller) letGo(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) error {
 	leaves := object.DeletionTimestamp != nil
+	ends := leaves || !object.IsEnabled()
 	updated := object.DeepCopy()
 	remove := func(finalizer string) {
 		updated.Finalizers = slices.DeleteFunc(updated.Finalizers, func(f string) bool { return f == finalizer })
 	}
-	if slices.Contains(object.Finalizers, quotav1alpha1.FinalizerParentGrants) && (leaves || object.Spec.Target.ParentContext == nil) {
+	if slices.Contains(object.Finalizers, quotav1alpha1.FinalizerParentGrants) && (ends || object.Spec.Target.ParentContext == nil) {
 		holding, unregistered := c.planesOf(object)
 		if len(holding) == 0 {
 			remove(quotav1alpha1.FinalizerParentGrants)
@@ -163,7 +164,7 @@ func (c *Controller) letGo(ctx context.Context, object *quotav1alpha1.GrantCreat
 			c.tellHeldUp(object, holding)
 		}
 	}
-	if leaves && slices.Contains(object.Finalizers, quotav1alpha1.FinalizerGrants) && c.plane(planes.Ref{}).isClean(object.UID, time.Time{}) {
+	if ends && slices.Contains(object.Finalizers, quotav1alpha1.FinalizerGrants) && c.plane(planes.Ref{}).isClean(object.UID, time.Time{}) {
 		none, err := c.holdsNone(ctx, object)
 		if err != nil {
 			return err
