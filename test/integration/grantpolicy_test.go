@@ -91,8 +91,8 @@ func (w *world) wantNoGrant(name string) {
 	})
 }
 
-// wantEvent waits for an event on the world's policy whose note contains that text.
-func (w *world) wantEvent(policy client.Object, reason, text string) {
+// wantPolicyEvent waits for an event on the world's policy whose note contains that text.
+func (w *world) wantPolicyEvent(policy client.Object, reason, text string) {
 	w.Helper()
 	w.eventually(soon, func() error {
 		var list eventsv1.EventList
@@ -159,7 +159,7 @@ func TestGrantPolicyFollowsItsObjects(t *testing.T) {
 		t.Errorf("owners: got %v, want the ConfigMap", grant.OwnerReferences)
 	}
 	w.wantBucket(5, 0, 5, 0)
-	w.wantEvent(policy, "GrantCreated", "ResourceGrant "+w.name+"/for-a for Organization")
+	w.wantPolicyEvent(policy, "GrantCreated", "ResourceGrant "+w.name+"/for-a for Organization")
 
 	t.Log("the object changes")
 	w.patch(object, `{"data":{"note":"new"}}`)
@@ -177,7 +177,7 @@ func TestGrantPolicyFollowsItsObjects(t *testing.T) {
 		t.Errorf("labels: got %v, want none that the template has dropped", grant.Labels)
 	}
 	w.wantBucket(7, 0, 7, 0)
-	w.wantEvent(policy, "GrantUpdated", "for-a")
+	w.wantPolicyEvent(policy, "GrantUpdated", "for-a")
 
 	t.Log("somebody changes and deletes the grant by hand")
 	w.patch(grant, `{"metadata":{"labels":{"team":"x","quota.miloapis.com/source":"me"}},"spec":{"allowances":[{"resourceType":"`+
@@ -199,7 +199,7 @@ func TestGrantPolicyFollowsItsObjects(t *testing.T) {
 	w.patch(object, `{"data":{"tier":"silver"}}`)
 	w.wantNoGrant("for-a")
 	w.wantBucket(0, 0, 0, 0)
-	w.wantEvent(policy, "GrantDeleted", "for-a")
+	w.wantPolicyEvent(policy, "GrantDeleted", "for-a")
 	w.patch(object, `{"data":{"tier":"gold"}}`)
 	w.wantGrant("for-a", wantAmount(7))
 
@@ -349,6 +349,44 @@ func TestGrantGoesWithItsObject(t *testing.T) {
 	})
 }
 
+// TestGrantGoesBeforeItsObject deletes an object after what it owns, of which something stays for
+// long: its grant goes, and does not come and go again and again.
+func TestGrantGoesBeforeItsObject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustCreateGrantPolicy(nil)
+	owner := w.tierMap("owner", "gold")
+	w.mustCreate(owner)
+	first := w.wantGrant("for-owner", nil)
+	owned := w.configMap("owned")
+	owned.Data = map[string]string{"tier": "none"}
+	owned.Finalizers = []string{"example.com/hold"}
+	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, BlockOwnerDeletion: new(true)}}
+	w.mustCreate(owned)
+	t.Cleanup(func() {
+		_ = admin.Patch(context.Background(), w.configMap("owned"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	})
+	if err := admin.Delete(w.ctx, owner, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		t.Fatal(err)
+	}
+	w.wantNoGrant("for-owner")
+	for i := range 5 {
+		w.mustCreate(w.tierMap(fmt.Sprint("other-", i), "gold"))
+		w.wantGrant(fmt.Sprint("for-other-", i), nil)
+		again := &quotav1alpha1.ResourceGrant{}
+		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(first), again); !apierrors.IsNotFound(err) {
+			t.Fatalf("got %v, want the grant to stay away until its object is gone", err)
+		}
+	}
+	w.patch(owned, `{"metadata":{"finalizers":null}}`)
+	w.eventually(soon, func() error {
+		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(owner), owner); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("got %v, want the object to be gone", err)
+		}
+		return nil
+	})
+}
+
 // TestGrantNameTaken has a person's grant in the way of a policy's.
 func TestGrantNameTaken(t *testing.T) {
 	t.Parallel()
@@ -358,7 +396,7 @@ func TestGrantNameTaken(t *testing.T) {
 	w.mustCreate(w.tierMap("a", "gold"))
 	w.mustCreate(w.tierMap("b", "gold"))
 	w.wantGrant("for-b", nil)
-	w.wantEvent(policy, "GrantFailed", "create ResourceGrant "+w.name+"/for-a: a grant of that name exists that was not made for this object")
+	w.wantPolicyEvent(policy, "GrantFailed", "create ResourceGrant "+w.name+"/for-a: a grant of that name exists that was not made for this object")
 	if g := w.wantGrant("for-a", wantAmount(1)); g.UID != theirs.UID || len(g.Labels) > 0 {
 		t.Errorf("got %+v, want the person's grant as it was", g)
 	}
@@ -376,7 +414,7 @@ func TestGrantPolicyFailsForOneObject(t *testing.T) {
 	w.mustCreate(broken)
 	w.wantGrant("for-broken", nil)
 	w.patch(broken, `{"data":{"tier":null,"other":"x"}}`)
-	w.wantEvent(policy, "EvaluationFailed", "ConfigMap "+w.name+"/broken gets no grant or keeps the one that it has: evaluate spec.trigger.conditions[1].expression")
+	w.wantPolicyEvent(policy, "EvaluationFailed", "ConfigMap "+w.name+"/broken gets no grant or keeps the one that it has: evaluate spec.trigger.conditions[1].expression")
 	w.mustCreate(w.tierMap("fine", "gold"))
 	w.wantGrant("for-fine", nil)
 	w.wantGrant("for-broken", wantAmount(5))
@@ -395,7 +433,7 @@ func TestGrantNamespaceMissing(t *testing.T) {
 		p.Spec.Target.ResourceGrantTemplate.Metadata.Namespace = later
 	})
 	w.mustCreate(w.tierMap("a", "gold"))
-	w.wantEvent(policy, "GrantFailed", "namespace "+later+" does not exist; create it, and the grant will follow")
+	w.wantPolicyEvent(policy, "GrantFailed", "namespace "+later+" does not exist; create it, and the grant will follow")
 	w.mustCreate(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: later}})
 	w.eventually(2*soon, func() error {
 		return admin.Get(w.ctx, types.NamespacedName{Namespace: later, Name: "for-a"}, &quotav1alpha1.ResourceGrant{})
@@ -414,7 +452,7 @@ func TestGrantConsumerOfAnotherKind(t *testing.T) {
 	w.mustCreate(right)
 	w.mustCreate(wrong)
 	w.wantGrant("for-right", nil)
-	w.wantEvent(policy, "EvaluationFailed", "is granted to Organization.platform.example.com, not to Team.platform.example.com")
+	w.wantPolicyEvent(policy, "EvaluationFailed", "is granted to Organization.platform.example.com, not to Team.platform.example.com")
 	w.wantNoGrant("for-wrong")
 }
 

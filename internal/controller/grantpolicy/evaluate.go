@@ -63,7 +63,11 @@ func (c *Controller) evaluate(ctx context.Context, k key) error {
 		return nil
 	}
 	var next *outcome
-	if object != nil && !leavesFirst(object) {
+	switch {
+	case object == nil:
+	case goesLast(object):
+		next = &outcome{generation: policy.Generation}
+	default:
 		next = c.judge(ctx, s, policy, object)
 	}
 	before, ok := c.settle(s, k, next)
@@ -157,9 +161,9 @@ func (c *Controller) check(grant *quotav1alpha1.ResourceGrant, local bool) error
 	return nil
 }
 
-// leavesFirst tells whether an object is being deleted after what it owns: then its grant goes now,
+// goesLast tells whether an object is being deleted after what it owns: then its grant goes now,
 // and would be deleted again if it were made again.
-func leavesFirst(object *unstructured.Unstructured) bool {
+func goesLast(object *unstructured.Unstructured) bool {
 	return object.GetDeletionTimestamp() != nil && slices.Contains(object.GetFinalizers(), metav1.FinalizerDeleteDependents)
 }
 

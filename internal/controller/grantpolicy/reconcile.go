@@ -174,6 +174,9 @@ func (c *Controller) letGo(ctx context.Context, object *quotav1alpha1.GrantCreat
 		}
 	}
 	if len(updated.Finalizers) != len(object.Finalizers) {
+		if !slices.Contains(updated.Finalizers, quotav1alpha1.FinalizerParentGrants) {
+			c.dropRecord(object)
+		}
 		return c.update(ctx, updated)
 	}
 	if leaves {

@@ -44,8 +44,8 @@ func (c *Controller) record(ctx context.Context, k key, ref planes.Ref) error {
 		if err := c.Live.Get(ctx, types.NamespacedName{Name: policy.Name}, stored); err != nil {
 			return err
 		}
-		if stored.UID != policy.UID || stored.DeletionTimestamp != nil {
-			return errors.New("the policy is deleted")
+		if stored.UID != policy.UID || stored.Generation != policy.Generation || stored.DeletionTimestamp != nil {
+			return errors.New("the policy has changed")
 		}
 		refs := recordOf(stored)
 		if slices.Contains(refs, ref) {
@@ -108,4 +108,11 @@ func (c *Controller) planesOf(policy *quotav1alpha1.GrantCreationPolicy) (holdin
 		}
 	}
 	return holding, unregistered
+}
+
+// dropRecord forgets what a policy has on record, once that was taken off it.
+func (c *Controller) dropRecord(policy *quotav1alpha1.GrantCreationPolicy) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.recorded, policy.UID)
 }
