@@ -37,17 +37,8 @@ var acme = platform.Consumer("acme")
 // notAsked is what the roles permit and this test does not make the operator ask for, with the
 // reason why it is needed all the same. Everything else that they permit has to be asked for.
 var notAsked = map[string]string{
-	"get secrets":   kubeconfigs,
-	"list secrets":  kubeconfigs,
-	"watch secrets": kubeconfigs,
-
-	"list grantcreationpolicies":          grantPolicies,
-	"watch grantcreationpolicies":         grantPolicies,
-	"update grantcreationpolicies/status": grantPolicies,
-	"get resourcegrants":                  grantPolicies,
-	"create resourcegrants":               grantPolicies,
-	"update resourcegrants":               grantPolicies,
-	"delete resourcegrants":               grantPolicies,
+	"get grantcreationpolicies": parents,
+	"get resourcegrants":        parents,
 
 	"list effectiveresourcegrants":          tenantView,
 	"watch effectiveresourcegrants":         tenantView,
@@ -58,9 +49,8 @@ var notAsked = map[string]string{
 }
 
 const (
-	kubeconfigs   = "a GrantCreationPolicy may create grants in another control plane, and here is none"
-	grantPolicies = "here is no GrantCreationPolicy"
-	tenantView    = "the part that keeps the tenant's view is not exercised here"
+	parents    = "a policy keeps on record where else it makes grants, and a grant may be made by two at once; here is neither"
+	tenantView = "the part that keeps the tenant's view is not exercised here"
 )
 
 // TestOperatorWithItsRoleAlone runs the operator as a cluster would, with the roles that are made for
@@ -172,6 +162,62 @@ func (s *scene) exercise() {
 
 	s.repair()
 	s.restore()
+	s.grantByPolicy()
+}
+
+// grantByPolicy has grants made, changed and deleted for a ConfigMap that exists, and lets somebody
+// create one that looks as if a policy had made it.
+func (s *scene) grantByPolicy() {
+	policy := &quotav1alpha1.GrantCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "more"}, Spec: quotav1alpha1.GrantCreationPolicySpec{
+		Trigger: quotav1alpha1.GrantTrigger{
+			Resource:   quotav1alpha1.GrantTriggerResource{APIVersion: "v1", Kind: "ConfigMap"},
+			Conditions: []quotav1alpha1.ConditionExpression{{Expression: fmt.Sprintf("object.metadata.namespace == %q && object.metadata.name == 'b'", tenant)}},
+		},
+		Target: quotav1alpha1.GrantTarget{ResourceGrantTemplate: quotav1alpha1.ResourceGrantTemplate{
+			Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: "more"}, Spec: grant(1).Spec,
+		}},
+	}}
+	made := &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "more", Namespace: tenant}}
+	wantAmount := func(amount int64) {
+		s.Helper()
+		s.eventually(func() error {
+			if err := s.Get(s.Context(), client.ObjectKeyFromObject(made), made); err != nil {
+				return err
+			}
+			if got := made.Spec.Allowances[0].Buckets[0].Amount; got != amount {
+				return fmt.Errorf("the policy's grant gives %d, want %d", got, amount)
+			}
+			return nil
+		})
+	}
+	s.create(policy)
+	s.eventually(func() error {
+		if err := s.Get(s.Context(), client.ObjectKeyFromObject(policy), policy); err != nil {
+			return err
+		}
+		if !apimeta.IsStatusConditionTrue(policy.Status.Conditions, quotav1alpha1.ConditionReady) {
+			return fmt.Errorf("the policy is not ready: %+v", policy.Status.Conditions)
+		}
+		return nil
+	})
+	wantAmount(1)
+	made.Spec.Allowances[0].Buckets[0].Amount = 100
+	if err := s.Update(s.Context(), made); err != nil {
+		s.Fatal(err)
+	}
+	wantAmount(1)
+	marked := grant(1)
+	marked.Name, marked.Labels = "marked", map[string]string{quotav1alpha1.LabelAutoCreated: "true"}
+	s.create(marked)
+	if err := s.Delete(s.Context(), policy); err != nil {
+		s.Fatal(err)
+	}
+	s.eventually(func() error {
+		if err := s.Get(s.Context(), client.ObjectKeyFromObject(policy), policy); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("got %v, want the policy to go with its grants", err)
+		}
+		return nil
+	})
 }
 
 // repair alters the books twice: the auditor reports the first time by an event, and the second
