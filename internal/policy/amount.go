@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -91,12 +90,13 @@ func parseQuantity(text string) (resource.Quantity, error) {
 }
 
 // baseUnits are how many of a base unit make a whole, for base units that are not wholes
-// themselves. Of those whose name begins with one of smallUnits, that many do.
+// themselves. Of those of the form smallUnit, as many do as smallUnits says for its prefix.
 var (
 	baseUnits = map[string]*big.Rat{
 		"kB": big.NewRat(1, 1e3), "MB": big.NewRat(1, 1e6), "GB": big.NewRat(1, 1e9), "TB": big.NewRat(1, 1e12), "PB": big.NewRat(1, 1e15),
 		"KiB": big.NewRat(1, 1<<10), "MiB": big.NewRat(1, 1<<20), "GiB": big.NewRat(1, 1<<30), "TiB": big.NewRat(1, 1<<40), "PiB": big.NewRat(1, 1<<50),
 	}
+	smallUnit  = regexp.MustCompile(`(?i)^(milli|micro|nano)-?(core|cpu|vcpu|unit|second|byte|bit)s?$`)
 	smallUnits = map[string]*big.Rat{"milli": big.NewRat(1e3, 1), "micro": big.NewRat(1e6, 1), "nano": big.NewRat(1e9, 1)}
 )
 
@@ -104,10 +104,8 @@ func perWhole(baseUnit string) *big.Rat {
 	if factor, ok := baseUnits[baseUnit]; ok {
 		return factor
 	}
-	for prefix, factor := range smallUnits {
-		if strings.HasPrefix(baseUnit, prefix) {
-			return factor
-		}
+	if parts := smallUnit.FindStringSubmatch(baseUnit); parts != nil {
+		return smallUnits[strings.ToLower(parts[1])]
 	}
 	return big.NewRat(1, 1)
 }
@@ -129,37 +127,4 @@ func toBaseUnits(quantity resource.Quantity, baseUnit string) (int64, error) {
 		return 0, fmt.Errorf("it yields %s, which is more than can be counted", quantity.String())
 	}
 	return whole.Int64(), nil
-}
-
-// hugeExponent is a number with an exponent that a quantity may not have.
-var hugeExponent = regexp.MustCompile(`[0-9.][eE][+-]?[0-9]{3,}`)
-
-var errHugeExponent = errors.New("the object holds a number with an exponent of more than two digits, which cannot be read as a quantity")
-
-// checkQuantities refuses objects with texts that CEL's quantity functions take hours to read.
-func checkQuantities(value any) error {
-	switch v := value.(type) {
-	case string:
-		if len(v) <= textBytesMax && hugeExponent.MatchString(v) && isNumberLike(v) {
-			return errHugeExponent
-		}
-	case map[string]any:
-		for _, field := range v {
-			if err := checkQuantities(field); err != nil {
-				return err
-			}
-		}
-	case []any:
-		for _, item := range v {
-			if err := checkQuantities(item); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// isNumberLike tells whether a text has no characters but those of a number.
-func isNumberLike(text string) bool {
-	return strings.Trim(text, "0123456789.eE+-") == ""
 }

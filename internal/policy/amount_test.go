@@ -37,6 +37,7 @@ func TestAmountExpressions(t *testing.T) {
 		"CPUText":         {reason: "a text is read as a quantity", expression: `"1.5"`, baseUnit: "millicores", want: 1500},
 		"Nano":            {reason: "smaller units too", expression: `"1m"`, baseUnit: "nanocore", want: 1e6},
 		"Micro":           {reason: "smaller units too", expression: `"1m"`, baseUnit: "microcore", want: 1000},
+		"NotSmall":        {reason: "a prefix is one only before a unit", expression: `"2"`, baseUnit: "million-tokens", want: 2},
 		"Memory":          {reason: "a quantity counts bytes", expression: `quantity("2Gi")`, baseUnit: "byte", want: 2 << 30},
 		"MemoryInMiB":     {reason: "larger units divide", expression: `"2Gi"`, baseUnit: "MiB", want: 2048},
 		"RoundedUp":       {reason: "what is begun counts", expression: `"1"`, baseUnit: "MiB", want: 1},
@@ -97,19 +98,38 @@ func TestRequestsOfNothingAreLeftOut(t *testing.T) {
 	}
 }
 
-// Reading a quantity with such an exponent takes the quantity functions of CEL hours.
-func TestObjectsWithHugeExponents(t *testing.T) {
-	p, errs := Compile(requestPolicy(quotav1alpha1.ResourceRequestTemplate{ResourceType: "size", AmountExpression: "quantity(object.spec.size)"}))
-	if len(errs) > 0 {
-		t.Fatal(errs)
-	}
-	for size, fits := range map[string]bool{"1e-2000000000": false, "+.5E2000000000": false, "2Gi": true, "1e9": true, "name-1e500": true} {
-		in := sample()
-		in.Object["spec"].(map[string]any)["nested"] = []any{map[string]any{"size": size}}
-		in.Object["spec"].(map[string]any)["size"] = "1"
-		if _, err := p.Render(t.Context(), in); (err == nil) != fits {
-			t.Errorf("an object with %q: %v, want it to be read: %t", size, err, fits)
-		}
+// Reading a quantity with such an exponent takes the quantity functions of CEL hours, wherever it
+// comes from, and nothing can interrupt them.
+func TestTextsThatAreNoQuantities(t *testing.T) {
+	long := strings.Repeat("0", 20000) + "1e99999999"
+	for name, tc := range map[string]struct {
+		expression, want string
+	}{
+		"Field":      {"quantity(object.spec.size).asInteger()", `"1e-2000000000" is not a quantity`},
+		"Long":       {"quantity(object.spec.long).asInteger()", "is not a quantity"},
+		"Key":        {"object.spec.keys.all(k, quantity(k).isInteger()) ? 1 : 2", "is not a quantity"},
+		"Namespace":  {"quantity(namespaceObject.metadata.name).asInteger()", "is not a quantity"},
+		"Joined":     {`quantity("1e" + object.spec.digits).asInteger()`, "is not a quantity"},
+		"IsQuantity": {"isQuantity(object.spec.size) ? 1 : 2", ""},
+		"Good":       {`quantity("2Ki").asInteger()`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, errs := Compile(requestPolicy(quotav1alpha1.ResourceRequestTemplate{ResourceType: "size", AmountExpression: tc.expression}))
+			if len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			in := sample()
+			spec := in.Object["spec"].(map[string]any)
+			spec["size"], spec["long"], spec["digits"], spec["keys"] = "1e-2000000000", long, "2000000000", map[string]any{"1e2000000000": "x"}
+			in.NamespaceObject = map[string]any{"metadata": map[string]any{"name": "1e2000000000"}}
+			claim, err := p.Render(t.Context(), in)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Fatalf("got %v, want an error with %q", err, tc.want)
+			}
+			if name == "IsQuantity" && claim.Spec.Requests[0].Amount != 2 {
+				t.Error("a text with such an exponent is called a quantity")
+			}
+		})
 	}
 }
 

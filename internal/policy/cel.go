@@ -83,6 +83,7 @@ func compileExpression(environ func() (*cel.Env, error), path *field.Path, sourc
 	}
 	program, err := env.Program(ast,
 		cel.CostLimit(expressionCostMax),
+		cel.CustomDecorator(guardQuantities),
 		cel.InterruptCheckFrequency(interruptCheckEvery))
 	if err != nil {
 		return nil, field.ErrorList{field.Invalid(path, source, err.Error())}
@@ -131,12 +132,6 @@ func (e *expression) failed(err error) error {
 // condition is an expression that yields a boolean.
 type condition struct{ expression }
 
-// CheckCondition returns every fault of a condition, each with its line and column.
-func CheckCondition(path *field.Path, source string) field.ErrorList {
-	_, errs := compileCondition(path, source)
-	return errs
-}
-
 // compileCondition returns every fault of an expression, each with its line and column.
 func compileCondition(path *field.Path, source string) (*condition, field.ErrorList) {
 	if source == "" {
@@ -171,9 +166,6 @@ func (c *condition) evaluate(ctx context.Context, variables map[string]any) (hol
 func (p *ClaimPolicy) Matches(ctx context.Context, in Input) (bool, error) {
 	if len(p.conditions) == 0 {
 		return true, nil
-	}
-	if err := p.checkQuantities(in.Object); err != nil {
-		return false, err
 	}
 	return allHold(ctx, p.conditions, in.variables())
 }

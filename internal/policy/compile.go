@@ -26,13 +26,17 @@ type ClaimPolicy struct {
 	consumer                      consumerFields
 	requests                      []requestFields
 	usesNamespace                 bool
-	usesQuantities                bool
+	usesRequest                   bool
 	followsUpdates                bool
 }
 
 // UsesNamespace tells whether the policy looks at [Input.NamespaceObject], which need not be
 // given otherwise.
 func (p *ClaimPolicy) UsesNamespace() bool { return p.usesNamespace }
+
+// UsesRequest tells whether what the policy asks of an object depends on who creates it, and how.
+// Of an object that exists it cannot be told then.
+func (p *ClaimPolicy) UsesRequest() bool { return p.usesRequest }
 
 // FollowsUpdates tells whether the policy applies to changes of an object too. What it asks of an
 // object then depends on the object and its namespace alone.
@@ -92,35 +96,32 @@ func Compile(policy *quotav1alpha1.ClaimCreationPolicy) (*ClaimPolicy, field.Err
 	if len(c.errs) > 0 {
 		return nil, c.errs
 	}
-	p.usesNamespace, p.usesQuantities, p.followsUpdates = c.usesNamespace, c.usesQuantities, c.followsUpdates
+	p.usesNamespace, p.usesRequest, p.followsUpdates = c.usesNamespace, c.usesRequest, c.followsUpdates
 	return p, nil
 }
 
-// compiler collects the faults of a policy, and whether it speaks of the namespace and of quantities.
+// compiler collects the faults of a policy, and whether it speaks of the namespace and the request.
 type compiler struct {
 	errs           field.ErrorList
 	usesNamespace  bool
-	usesQuantities bool
+	usesRequest    bool
 	followsUpdates bool
 }
 
 func (c *compiler) fault(err *field.Error) { c.errs = append(c.errs, err) }
 
-// note looks for the namespace and for quantities in an expression or template. To find them in a
-// text where they are no variable and no function does no harm.
+// note looks for the namespace in an expression or template. To find it in a text where it is no
+// variable does no harm.
 func (c *compiler) note(source string) {
 	c.usesNamespace = c.usesNamespace || strings.Contains(source, varNamespace)
-	c.usesQuantities = c.usesQuantities || strings.Contains(source, "uantity")
 }
 
-// steady refuses, in a policy that follows updates, to make depend on the request what has to be
-// the same for whoever changes the object.
+// steady notes what depends on the request, and refuses it in a policy that follows updates, where
+// it has to be the same for whoever changes the object.
 func (c *compiler) steady(path *field.Path, source string, uses sets.Set[string]) {
-	if !c.followsUpdates {
-		return
-	}
 	for _, name := range []string{varUser, varRequestInfo} {
-		if uses.Has(name) {
+		c.usesRequest = c.usesRequest || uses.Has(name)
+		if c.followsUpdates && uses.Has(name) {
 			c.fault(field.Invalid(path, excerpt(source), fmt.Sprintf(
 				"a policy with the operation UPDATE may not use %s here: what it asks has to depend on the object alone, whoever changes it", name)))
 		}

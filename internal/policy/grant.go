@@ -31,7 +31,6 @@ type GrantPolicy struct {
 	annotations                   []keyedField
 	consumer                      consumerFields
 	allowances                    []quotav1alpha1.Allowance
-	usesQuantities                bool
 	usesRequest                   bool
 }
 
@@ -66,14 +65,14 @@ func CompileGrant(policy *quotav1alpha1.GrantCreationPolicy) (*GrantPolicy, fiel
 	if len(c.errs) > 0 {
 		return nil, c.errs
 	}
-	p.usesQuantities, p.usesRequest = c.usesQuantities, c.usesRequest
+	p.usesRequest = c.templatesUseRequest
 	return p, nil
 }
 
 // grantCompiler is a compiler for what sees no request and no namespace.
 type grantCompiler struct {
 	compiler
-	usesRequest bool
+	templatesUseRequest bool
 }
 
 func (c *grantCompiler) objectConditions(path *field.Path, expressions []quotav1alpha1.ConditionExpression) []*condition {
@@ -98,7 +97,7 @@ func (c *grantCompiler) checkVariables(path *field.Path, f *templateField) {
 		return
 	}
 	c.refuse(path, f.template.source, f.template.uses, varNamespace)
-	c.usesRequest = c.usesRequest || f.template.uses.HasAny(varUser, varRequestInfo)
+	c.templatesUseRequest = c.templatesUseRequest || f.template.uses.HasAny(varUser, varRequestInfo)
 }
 
 func (c *grantCompiler) grantConsumer(path *field.Path, ref quotav1alpha1.ConsumerRef) consumerFields {
@@ -159,9 +158,6 @@ func (c *grantCompiler) parentName(path *field.Path, source string) *nameExpress
 // Matches tells whether all conditions of the policy hold for an object. It behaves as
 // [ClaimPolicy.Matches].
 func (p *GrantPolicy) Matches(ctx context.Context, object map[string]any) (bool, error) {
-	if err := p.checkQuantities(object); err != nil {
-		return false, err
-	}
 	in := Input{Object: object}
 	return allHold(ctx, p.conditions, in.variables())
 }
@@ -171,9 +167,6 @@ func (p *GrantPolicy) Matches(ctx context.Context, object map[string]any) (bool,
 func (p *GrantPolicy) ParentName(ctx context.Context, object map[string]any) (string, error) {
 	if p.parentName == nil {
 		return "", nil
-	}
-	if err := p.checkQuantities(object); err != nil {
-		return "", err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)
 	defer cancel()
@@ -232,11 +225,4 @@ func (p *GrantPolicy) Render(object map[string]any) (*quotav1alpha1.ResourceGran
 		return nil, r.err
 	}
 	return grant, nil
-}
-
-func (p *GrantPolicy) checkQuantities(object map[string]any) error {
-	if !p.usesQuantities {
-		return nil
-	}
-	return checkQuantities(object)
 }

@@ -26,9 +26,6 @@ import (
 //
 // The error names the first field that cannot be rendered, with the position in its template.
 func (p *ClaimPolicy) Render(ctx context.Context, in Input) (*quotav1alpha1.ResourceClaim, error) {
-	if err := p.checkQuantities(in.Object); err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)
 	defer cancel()
 	r := rendering{variables: in.variables()}
@@ -150,12 +147,4 @@ func (r *rendering) amount(ctx context.Context, f requestFields, baseUnit func(s
 	var amount int64
 	amount, r.err = f.expression.evaluate(ctx, r.variables, unit)
 	return amount
-}
-
-// checkQuantities refuses what the policy's expressions would take too long to read.
-func (p *ClaimPolicy) checkQuantities(object map[string]any) error {
-	if !p.usesQuantities {
-		return nil
-	}
-	return checkQuantities(object)
 }

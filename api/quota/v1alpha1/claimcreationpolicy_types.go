@@ -169,8 +169,8 @@ type ResourceRequestTemplate struct {
 	// amountExpression is a CEL expression of 1 to 1024 characters that yields how much the object
 	// costs. It sees the object as trigger and as object, and namespaceObject. A number is an amount
 	// of base units. A quantity, such as quantity("500m") or a text like "2Gi", counts whole
-	// (cores, bytes) and is converted where the base unit begins with nano, micro or milli, or is one
-	// of kB, MB, GB, TB, PB, KiB, MiB, GiB, TiB or PiB; a part of a base unit counts as one. With 0
+	// (cores, bytes) and is converted where the base unit is a nano-, micro- or milli- core, CPU, unit,
+	// second, byte or bit, or one of kB, MB, GB, TB, PB, KiB, MiB, GiB, TiB or PiB; a part of a base unit counts as one. With 0
 	// the object costs nothing of this type, and what is negative refuses it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

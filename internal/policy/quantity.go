@@ -1,0 +1,38 @@
+package policy
+
+import (
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// guardQuantities keeps from CEL's quantity functions what they take hours to read, which nothing
+// could interrupt. It has the form of an [interpreter.InterpretableDecorator].
+func guardQuantities(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+	call, ok := i.(interpreter.InterpretableCall)
+	if !ok || len(call.Args()) != 1 {
+		return i, nil
+	}
+	switch call.Function() {
+	case "quantity":
+		return guardedCall{call, func(text string) ref.Val { return types.NewErr("%.40q is not a quantity", text) }}, nil
+	case "isQuantity":
+		return guardedCall{call, func(string) ref.Val { return types.False }}, nil
+	default:
+		return i, nil
+	}
+}
+
+// guardedCall is the call of a function that is not made for texts that are no quantities.
+type guardedCall struct {
+	interpreter.InterpretableCall
+	otherwise func(text string) ref.Val
+}
+
+// Eval implements [interpreter.Interpretable].
+func (g guardedCall) Eval(activation interpreter.Activation) ref.Val {
+	if text, ok := g.Args()[0].Eval(activation).(types.String); ok && !quantityForm.MatchString(string(text)) {
+		return g.otherwise(string(text))
+	}
+	return g.InterpretableCall.Eval(activation)
+}
