@@ -18,6 +18,7 @@ type Catalog struct {
 	byKind        map[schema.GroupVersionKind][]*Policy
 	byGroupKind   map[schema.GroupKind][]*Policy
 	faulty        map[string]faulty // policies that do not compile, by name
+	revision      int64
 }
 
 // New returns an empty catalog.

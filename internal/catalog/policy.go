@@ -19,6 +19,8 @@ type Policy struct {
 	UID  types.UID
 	// Generation is that of the object that was compiled.
 	Generation int64
+	// Entered is the revision of the catalog with which it was entered.
+	Entered int64
 	// Mode says what becomes of an object that exceeds a quota.
 	Mode quotav1alpha1.EnforcementMode
 	// Trigger is the kind whose creation the policy guards.
@@ -74,6 +76,8 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.removePolicyLocked(object.Name)
+	c.revision++
+	p.Entered = c.revision
 	c.policies[p.Name] = p
 	c.byKind[p.Trigger] = insertSorted(c.byKind[p.Trigger], p)
 	c.byGroupKind[p.Trigger.GroupKind()] = insertSorted(c.byGroupKind[p.Trigger.GroupKind()], p)
@@ -131,6 +135,13 @@ func (c *Catalog) FaultsOf(object *quotav1alpha1.ClaimCreationPolicy) field.Erro
 		return f.errs
 	}
 	return nil
+}
+
+// Revision returns that of the catalog, which grows with every policy that is entered.
+func (c *Catalog) Revision() int64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.revision
 }
 
 // PolicyGeneration returns the generation of the policy of that name as decisions use it, or 0

@@ -33,7 +33,7 @@ func Amendment(claim *quotav1alpha1.ResourceClaim, key string, charges []ledger.
 func LaterChange(before, after string) string {
 	a, errA := OutlineOf(before)
 	b, errB := OutlineOf(after)
-	if errA == nil && errB == nil && b.Base != "" && a.Base != b.Base && MayChange(b.Base, a.Base) {
+	if errA == nil && errB == nil && a.Base != b.Base && (b.Base == "" || MayChange(b.Base, a.Base)) {
 		return before
 	}
 	return after

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -33,23 +34,19 @@ func (k *Kinds) KindOf(_ context.Context, resource schema.GroupVersionResource) 
 // subresource sets.
 var replicasPath = []string{"spec", "replicas"}
 
-// ReplicasPath returns the field of a kind's objects that its scale subresource sets.
-func (k *Kinds) ReplicasPath(ctx context.Context, kind schema.GroupVersionKind) ([]string, error) {
-	list, err := k.definitions.ApiextensionsV1().CustomResourceDefinitions().List(ctx, metav1.ListOptions{})
+// ReplicasPath returns the field of a resource's objects that its scale subresource sets.
+func (k *Kinds) ReplicasPath(ctx context.Context, resource schema.GroupVersionResource) ([]string, error) {
+	definition, err := k.definitions.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, resource.GroupResource().String(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return replicasPath, nil
+	}
 	if err != nil {
-		return nil, fmt.Errorf("look up the definition of kind %s: %w", kind.GroupKind(), err)
+		return nil, fmt.Errorf("look up the definition of %s: %w", resource.GroupResource(), err)
 	}
-	for i := range list.Items {
-		definition := &list.Items[i]
-		if !defines(definition, kind.GroupKind()) {
-			continue
+	for _, version := range definition.Spec.Versions {
+		if version.Name == resource.Version && version.Subresources != nil && version.Subresources.Scale != nil {
+			return strings.Split(strings.TrimPrefix(version.Subresources.Scale.SpecReplicasPath, "."), "."), nil
 		}
-		for _, version := range definition.Spec.Versions {
-			if version.Name == kind.Version && version.Subresources != nil && version.Subresources.Scale != nil {
-				return strings.Split(strings.TrimPrefix(version.Subresources.Scale.SpecReplicasPath, "."), "."), nil
-			}
-		}
-		return nil, fmt.Errorf("kind %s has no scale subresource in version %s", kind.GroupKind(), kind.Version)
 	}
-	return replicasPath, nil
+	return nil, fmt.Errorf("%s has no scale subresource", resource)
 }

@@ -94,21 +94,22 @@ func (s *Store) CheckAmendment(ctx context.Context, consumer quotav1alpha1.Consu
 }
 
 // Exchange ends an amendment once the claim says what it holds from now on, see
-// [ledger.Ledger.Exchange]. It reports whether it did: if not, the amendment is not there any
-// more, or the books do not have what it replaces, which is for the auditor to put right.
-func (s *Store) Exchange(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, after []ledger.Charge) (bool, error) {
+// [ledger.Ledger.Exchange]. Sequence 0 stands for any. It reports whether it did: if not, the
+// amendment is not there any more under that sequence, or the books do not have what it replaces,
+// which is for the auditor to put right.
+func (s *Store) Exchange(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64, after []ledger.Charge) (bool, error) {
 	var done bool
 	err := s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: true,
 		apply: func(books *ledger.Ledger, _ bool) effect {
-			if done = books.Exchange(key, 0, after); done {
+			if done = books.Exchange(key, sequence, after); done {
 				return changed
 			}
 			return unconfirmed
 		},
 		committed: func() {
 			if done {
-				s.inflight.remove(consumer, key, 0)
+				s.inflight.remove(consumer, key, sequence)
 			}
 		},
 	})

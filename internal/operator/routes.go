@@ -41,6 +41,7 @@ func (p *parts) routes(o *Operator) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(webhooks.EnforcePath, p.enforcer)
+	mux.Handle(webhooks.ObservePath, p.enforcer.Observe())
 	mux.Handle(webhooks.BreakGlassPath, p.enforcer.BreakGlass())
 	mux.Handle(webhooks.ProbePath, webhooks.Probe())
 	mux.Handle(validate.ValidationPath, own.Validation())
@@ -116,14 +117,20 @@ func (p *parts) isInUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	if !lives || err != nil {
 		return false, err
 	}
-	var list quotav1alpha1.ClaimCreationPolicyList
-	if err := p.manager.GetAPIReader().List(ctx, &list); err != nil {
-		return false, err
-	}
 	made := func(policy quotav1alpha1.ClaimCreationPolicy) bool {
 		return claims.LabelValue(policy.Name) == claims.PolicyOf(claim)
 	}
-	return slices.ContainsFunc(list.Items, made), nil
+	// A policy that is seen is there; one that is not may be too new.
+	for _, reader := range []client.Reader{p.manager.GetClient(), p.manager.GetAPIReader()} {
+		var list quotav1alpha1.ClaimCreationPolicyList
+		if err := reader.List(ctx, &list); err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(list.Items, made) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // objectLives asks the API server whether the object that a policy's claim pays for exists.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,7 +40,7 @@ type Updates struct {
 // Kinds tells about the kinds that the API server serves. An error means that it cannot tell.
 type Kinds interface {
 	KindOf(ctx context.Context, resource schema.GroupVersionResource) (schema.GroupVersionKind, bool, error)
-	ReplicasPath(ctx context.Context, kind schema.GroupVersionKind) ([]string, error)
+	ReplicasPath(ctx context.Context, resource schema.GroupVersionResource) ([]string, error)
 }
 
 // change is an update of an object.
@@ -93,18 +94,24 @@ func contentOf(raw runtime.RawExtension) (content map[string]any, err error) {
 func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequest, scale map[string]any) (kind schema.GroupVersionKind, before, after map[string]any, err error) {
 	resource := schema.GroupVersionResource(request.Resource)
 	kind, served, err := h.Updates.Kinds.KindOf(ctx, resource)
-	if err != nil || !served {
+	if err == nil && !served {
+		err = fmt.Errorf("%s is not served", resource)
+	}
+	if err != nil {
 		return kind, nil, nil, err
 	}
 	replicas, found, err := unstructured.NestedInt64(scale, "spec", "replicas")
 	if err != nil {
 		return kind, nil, nil, fmt.Errorf("read the number of replicas: %w", err)
 	}
-	path, err := h.Updates.Kinds.ReplicasPath(ctx, kind)
+	path, err := h.Updates.Kinds.ReplicasPath(ctx, resource)
 	if err != nil {
 		return kind, nil, nil, err
 	}
 	object, err := h.Updates.Live.Resource(resource).Namespace(request.Namespace).Get(ctx, request.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return kind, nil, nil, nil
+	}
 	if err != nil {
 		return kind, nil, nil, fmt.Errorf("read %s %s, which is to be scaled: %w", kind.Kind, qualified(types.NamespacedName{Namespace: request.Namespace, Name: request.Name}), err)
 	}

@@ -25,6 +25,10 @@ type create struct {
 	resource schema.GroupVersionResource
 	claims   []*plannedClaim
 	notices  notices
+	// decided is set unless a policy could not be applied now, but maybe later.
+	decided bool
+	// revision is that of the catalog that the claims are planned by.
+	revision int64
 }
 
 // plannedClaim is a claim that a policy makes for an object, before it is reserved.
@@ -76,6 +80,7 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 // nothing to say.
 func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionRequest) (*create, *admissionv1.AdmissionResponse) {
 	kind := schema.GroupVersionKind(request.Kind)
+	revision := h.Catalog.Revision() // of what comes next, or of a part of it
 	policies := h.Catalog.Policies(kind)
 	if len(policies) == 0 {
 		return nil, nil
@@ -95,20 +100,23 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 	if c.UID == "" {
 		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object has no UID; quota is decided in the validating phase of a create")
 	}
+	decided := true
 	for _, p := range policies {
 		planned, err := h.Planner.Plan(ctx, p, c.Object, input)
 		switch {
 		case err != nil && p.Enforces():
 			return nil, undecidable(p.Name, err)
 		case err != nil:
+			decided = decided && !isTransient(err)
 			c.notices.add(p, notApplicable(p.Name, err))
 		case planned != nil:
 			c.claims = append(c.claims, &plannedClaim{planned, p})
 		}
 	}
-	if len(c.claims) == 0 && !isDryRun(request) {
-		h.reviewed.add(c.UID)
+	if len(c.claims) == 0 && decided && !isDryRun(request) {
+		h.reviewed.add(c.UID, revision)
 	}
+	c.decided, c.revision = decided, revision
 	if len(c.claims) == 0 && len(c.notices) == 0 {
 		return nil, nil
 	}

@@ -83,6 +83,26 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// Observe answers for kinds of which no policy enforces: whatever comes of a review, the request
+// passes, and its user is told.
+func (h *Handler) Observe() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
+		defer cancel()
+		serve(w, r, func(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+			began := time.Now()
+			answer := h.answer(ctx, request)
+			if !answer.Allowed {
+				passed := allowed()
+				passed.Warnings = append(answer.Warnings, "quota was not looked at: "+answer.Result.Message)
+				answer = passed
+			}
+			h.metrics.reviewed(answer, time.Since(began))
+			return answer
+		})
+	})
+}
+
 // serve reads a review and writes the answer to it.
 func serve(w http.ResponseWriter, r *http.Request, answer func(*admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse) {
 	var review admissionv1.AdmissionReview

@@ -21,7 +21,8 @@ type Events interface {
 	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
 }
 
-// notice is what would have been a refusal, of a policy that does not enforce.
+// notice is what would have been a refusal: of a policy that does not enforce, or of something for
+// which the request is not to blame.
 type notice struct {
 	policy  *catalog.Policy
 	message string
@@ -38,12 +39,16 @@ func notApplicable(policy string, err error) string {
 }
 
 // notify lets the object pass and says what is to be said: to the user of the request, by policies
-// that warn, and to administrators, by those that audit. Of a dry run only the user is told.
+// that warn or enforce, and to administrators, by those that audit. Of a dry run only the user is told.
 func (h *Handler) notify(request *admissionv1.AdmissionRequest, name types.NamespacedName, notices notices) *admissionv1.AdmissionResponse {
 	response := allowed()
 	for _, n := range notices {
-		if n.policy.Mode == quotav1alpha1.EnforcementModeWarn {
+		switch n.policy.Mode {
+		case quotav1alpha1.EnforcementModeWarn:
 			response.Warnings = append(response.Warnings, n.message+" This is not enforced yet.")
+		case quotav1alpha1.EnforcementModeEnforce:
+			response.Warnings = append(response.Warnings, n.message)
+			continue
 		}
 		if isDryRun(request) {
 			continue

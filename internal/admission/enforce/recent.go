@@ -5,44 +5,48 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bursar/bursar/internal/catalog"
 )
 
 // recentFor is the least time for which a reviewed object is remembered.
 const recentFor = admittedFor
 
-// recent remembers objects for a while. The zero value is ready to use.
+// recent remembers objects for a while, each with the revision of the catalog that it was reviewed
+// by. The zero value is ready to use.
 type recent struct {
 	mu              sync.Mutex
 	since           time.Time // of current
-	current, before map[types.UID]struct{}
+	current, before map[types.UID]int64
 }
 
-func (r *recent) add(uid types.UID) {
+func (r *recent) add(uid types.UID, revision int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.turnLocked()
-	r.current[uid] = struct{}{}
+	r.current[uid] = revision
 }
 
-func (r *recent) has(uid types.UID) bool {
+// revisionOf returns 0 for objects that are not remembered.
+func (r *recent) revisionOf(uid types.UID) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.turnLocked()
-	_, current := r.current[uid]
-	_, before := r.before[uid]
-	return current || before
+	return max(r.current[uid], r.before[uid])
 }
 
 // turnLocked begins another set when the current one is full of time.
 func (r *recent) turnLocked() {
 	switch age := time.Since(r.since); {
 	case r.current == nil || age > 2*recentFor:
-		r.before, r.current, r.since = nil, map[types.UID]struct{}{}, time.Now()
+		r.before, r.current, r.since = nil, map[types.UID]int64{}, time.Now()
 	case age > recentFor:
-		r.before, r.current, r.since = r.current, map[types.UID]struct{}{}, time.Now()
+		r.before, r.current, r.since = r.current, map[types.UID]int64{}, time.Now()
 	}
 }
 
-// Reviewed tells whether this process has reviewed the create of an object within the last minute
-// or so.
-func (h *Handler) Reviewed(uid types.UID) bool { return h.reviewed.has(uid) }
+// Reviewed tells whether this process has decided within the last minute or so what an object that
+// was created costs by a policy.
+func (h *Handler) Reviewed(uid types.UID, p *catalog.Policy) bool {
+	return h.reviewed.revisionOf(uid) >= p.Entered
+}

@@ -30,7 +30,7 @@ type taken struct {
 // in a fixed order, all claims on one consumer together. Then it charges what the others ask.
 func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
 	var all []taken
-	notices, charged := slices.Clone(c.notices), true
+	notices, charged := slices.Clone(c.notices), c.decided
 	groups := byConsumer(c.claims)
 	for i, planned := range groups {
 		if !planned[0].policy.Enforces() {
@@ -51,7 +51,7 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 	}
 	h.admitted.add(c)
 	if charged {
-		h.reviewed.add(c.UID)
+		h.reviewed.add(c.UID, c.revision)
 	}
 	return h.notify(request, c.Name, notices)
 }

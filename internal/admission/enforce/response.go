@@ -37,8 +37,7 @@ func exceeded(message string) *admissionv1.AdmissionResponse {
 
 // undecidable refuses because a policy, or what it made of this object, is at fault.
 func undecidable(policy string, err error) *admissionv1.AdmissionResponse {
-	var transient *plan.TransientError
-	if errors.As(err, &transient) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	if isTransient(err) {
 		return undecided(err)
 	}
 	return refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", notApplicable(policy, err))
@@ -69,4 +68,10 @@ func alreadyExists(request *admissionv1.AdmissionRequest, name string) *admissio
 		Name:  name,
 	}
 	return response
+}
+
+// isTransient tells whether an error is the fault neither of a policy nor of an object.
+func isTransient(err error) bool {
+	var transient *plan.TransientError
+	return errors.As(err, &transient) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

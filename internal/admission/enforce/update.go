@@ -10,10 +10,10 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/explain"
 	"github.com/bursar/bursar/internal/ledger"
@@ -54,7 +54,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 	if len(changed) == 0 {
 		return h.notify(request, c.Name, notices)
 	}
-	unlock, err := h.Store.LockObject(ctx, string(c.UID))
+	unlock, err := h.lockSettled(ctx, c, changed)
 	if err != nil {
 		return undecided(err)
 	}
@@ -74,6 +74,31 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 	return h.notify(request, c.Name, notices)
 }
 
+// lockSettled locks an object of which everything is settled that its claims hold. It waits for
+// that with the lock given back, since it takes the lock to settle. Where it takes too long, the
+// object is locked as it is.
+func (h *Handler) lockSettled(ctx context.Context, c *change, changed []asked) (unlock func(), err error) {
+	patient, cancel := context.WithTimeout(ctx, claimPatience)
+	defer cancel()
+	for {
+		if unlock, err = h.Store.LockObject(ctx, string(c.UID)); err != nil {
+			return nil, err
+		}
+		settled := true
+		for _, a := range changed {
+			settled = settled && (a.after == nil || h.isSettled(c, a))
+		}
+		if settled || patient.Err() != nil {
+			return unlock, nil
+		}
+		unlock()
+		select {
+		case <-patient.Done():
+		case <-time.After(claimPoll):
+		}
+	}
+}
+
 // compare finds the policies that ask something else of the object after the change.
 func (h *Handler) compare(ctx context.Context, c *change, notices *notices) ([]asked, *admissionv1.AdmissionResponse) {
 	policies := slices.DeleteFunc(slices.Clone(h.Catalog.Policies(c.Kind)), func(p *catalog.Policy) bool { return !p.FollowsUpdates() })
@@ -86,16 +111,16 @@ func (h *Handler) compare(ctx context.Context, c *change, notices *notices) ([]a
 		a := asked{policy: p}
 		var err, errBefore error
 		a.after, err = h.Planner.Plan(ctx, p, c.Object, after)
-		if err != nil && p.Enforces() {
-			return nil, undecidable(p.Name, err)
-		}
-		if err != nil {
-			notices.add(p, notApplicable(p.Name, err))
-			continue
-		}
-		// A policy that could not be applied to what the object was may have charged anything for it.
 		a.before, errBefore = h.Planner.Plan(ctx, p, c.Object, before)
-		if errBefore != nil || !plan.Same(a.before, a.after) {
+		switch {
+		case err != nil && errBefore == nil && p.Enforces():
+			return nil, undecidable(p.Name, err)
+		case err != nil:
+			// Whoever changes an object to which the policy could not be applied before is not to blame,
+			// and its claim stays as it is.
+			notices.add(p, notApplicable(p.Name, err))
+		case errBefore != nil || !plan.Same(a.before, a.after):
+			// A policy that could not be applied to what the object was may have charged anything for it.
 			changed = append(changed, a)
 		}
 	}
@@ -143,12 +168,17 @@ func (h *Handler) raise(ctx context.Context, request *admissionv1.AdmissionReque
 		decision, key, err = h.take(ctx, c, a, false, true)
 	}
 	switch {
+	case err == nil && decision.Code == ledger.NotHeld:
+		return nil, h.unknown(a.policy, errUnsettled, notices)
 	case err != nil:
 		return nil, h.unknown(a.policy, err, notices)
 	case decision.Code == ledger.Exceeded:
 		return nil, exceeded(explain.Exceeded(h.Catalog, a.after.Consumer, decision.Shortages))
-	case decision.Code != ledger.Admitted:
+	case decision.Code != ledger.Admitted && a.policy.Enforces():
 		return nil, undecidable(a.policy.Name, explain.Impossible(a.after.Consumer, decision.Code))
+	case decision.Code != ledger.Admitted:
+		notices.add(a.policy, notApplicable(a.policy.Name, explain.Impossible(a.after.Consumer, decision.Code)))
+		return nil, nil
 	case decision.Existing || isDryRun(request):
 		return nil, nil
 	default:
@@ -169,8 +199,14 @@ func (h *Handler) unknown(p *catalog.Policy, err error, notices *notices) *admis
 // is to grow, or all of it if there is no such claim. With dry it finds out whether it could, with
 // forced it takes regardless of the limits. key is that of what was taken.
 func (h *Handler) take(ctx context.Context, c *change, a asked, dry, forced bool) (decision ledger.Decision, key string, err error) {
-	held, err := h.holding(ctx, c, a)
-	if err != nil {
+	if !h.isSettled(c, a) {
+		return ledger.Decision{}, "", errUnsettled
+	}
+	held, err := h.Updates.Client.OfObject(ctx, h.Updates.Claims.ForObject(c.UID), claims.LabelValue(a.policy.Name))
+	switch {
+	case apierrors.IsNotFound(err), held != nil && !claims.Stays(held):
+		return ledger.Decision{}, "", errUnsettled
+	case err != nil:
 		return ledger.Decision{}, "", err
 	}
 	key, wanted := a.after.Key, h.anew(c, a)
@@ -214,31 +250,30 @@ func (h *Handler) inAddition(c *change, a asked, key string, held *quotav1alpha1
 }
 
 // errUnsettled says that what an object holds is being recorded right now.
-var errUnsettled = errors.New("what the object holds is still being recorded")
+var errUnsettled = errors.New("what the object uses is still being recorded")
 
-// holding returns the claim that a policy made for an object, or nil if there is none. The claim
-// of an object that was just created is waited for.
-func (h *Handler) holding(ctx context.Context, c *change, a asked) (*quotav1alpha1.ResourceClaim, error) {
+// isSettled tells whether what a policy has charged for an object is what its claim says: no claim
+// is being made, or on its way out, and that of a new object has been seen.
+func (h *Handler) isSettled(c *change, a asked) bool {
 	policy := claims.LabelValue(a.policy.Name)
-	var held *quotav1alpha1.ResourceClaim
-	err := wait.PollUntilContextTimeout(ctx, claimPoll, claimPatience, true, func(ctx context.Context) (bool, error) {
-		for _, pending := range h.Store.ReservationsFor(string(c.UID)) {
-			if pending.Key == ledgerstore.ObjectKey(policy, string(c.UID)) {
-				return false, nil
-			}
+	var held *claimcache.Claim
+	for _, claim := range h.Updates.Claims.ForObject(c.UID) {
+		if claim.Policy() == policy {
+			held = claim
 		}
-		var err error
-		held, err = h.Updates.Client.OfObject(ctx, h.Updates.Claims.ForObject(c.UID), policy)
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		if held != nil {
-			return claims.Stays(held), nil
-		}
-		return a.before == nil || time.Since(c.created) > youngFor, err
-	})
-	if wait.Interrupted(err) {
-		return nil, errUnsettled
 	}
-	return held, err
+	for _, pending := range h.Store.ReservationsFor(string(c.UID)) {
+		if pending.Key != ledgerstore.ObjectKey(policy, string(c.UID)) {
+			continue
+		}
+		// What was reserved for another try of a change is extended, unless a claim is being made from it.
+		outline, err := claims.OutlineOf(pending.Claim)
+		if err != nil || outline.Base == "" || held != nil && held.Consumer() == pending.Consumer {
+			return false
+		}
+	}
+	if held == nil {
+		return a.before == nil || time.Since(c.created) > youngFor
+	}
+	return held.State == claimcache.Granted && !held.Deleting
 }

@@ -53,6 +53,9 @@ const (
 	retryAfter = 5 * time.Second
 )
 
+// notAdoptable is why a policy is not applied to objects that exist.
+const notAdoptable = "what the policy asks depends on user or requestInfo, which cannot be told of objects that exist"
+
 // EventReasonAdopted is the reason of the events on policies about objects that were not reviewed.
 const EventReasonAdopted = "Adopted"
 
@@ -78,8 +81,8 @@ type Controller struct {
 	// Conform sees to it that an object has the claim that a policy asks, and tells whether it was
 	// adopted for that. A [plan.TransientError] is worth another try.
 	Conform func(ctx context.Context, p *catalog.Policy, object *unstructured.Unstructured) (adopted bool, err error)
-	// Reviewed tells whether it was decided, when an object was created, what it costs.
-	Reviewed        func(types.UID) bool
+	// Reviewed tells whether it was decided, when an object was created, what it costs by a policy.
+	Reviewed        func(types.UID, *catalog.Policy) bool
 	SystemNamespace string
 	Events          Events
 	Log             logr.Logger
@@ -89,6 +92,9 @@ type Controller struct {
 
 	mu   sync.Mutex
 	done map[types.UID]int64 // the generations of policies that this process has adopted for
+
+	sinceOnce sync.Once
+	since     time.Time // of the newest claim when this process began
 }
 
 type object struct {
@@ -142,7 +148,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if isDone || p == nil || p.Generation != object.Generation {
 		return reconcile.Result{}, nil
 	}
-	s := &scan{Controller: c, policy: p, progress: progressOf(object)}
+	c.sinceOnce.Do(func() { c.since = c.newestClaim() })
+	s := &scan{Controller: c, policy: p, progress: progressOf(object), since: c.sinceOf(object)}
 	complete, err := s.run(ctx)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("adopt objects for ClaimCreationPolicy %s: %w", object.Name, err)
@@ -156,18 +163,49 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, nil
 }
 
+// newestClaim returns when the newest claim was made: until then Bursar was up.
+func (c *Controller) newestClaim() time.Time {
+	var newest int64
+	c.Claims.Select(func(claim *claimcache.Claim) bool {
+		newest = max(newest, claim.Created)
+		return false
+	})
+	return time.Unix(newest, 0)
+}
+
+// sinceOf returns the time from which on objects may exist that nobody was asked about. For a
+// policy that is not adopted for yet, that is the beginning. Whether an older object was to be
+// charged was decided at its time, of which what it is now need not tell.
+func (c *Controller) sinceOf(policy *quotav1alpha1.ClaimCreationPolicy) time.Time {
+	a := policy.Status.Adoption
+	if a == nil || a.ObservedGeneration != policy.Generation || a.State != quotav1alpha1.AdoptionComplete || a.CompletionTime == nil {
+		return time.Time{}
+	}
+	if a.CompletionTime.After(c.since) {
+		return a.CompletionTime.Time
+	}
+	return c.since
+}
+
 // appeared notes objects that appear after the first list of their kind without a review.
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
-	if c.Objects.IsListed(kind) && !c.Reviewed(uid) && len(c.missing(kind, uid)) > 0 {
+	if c.Objects.IsListed(kind) && len(c.missing(kind, uid)) > 0 {
 		c.queue.AddAfter(object{kind, uid}, patience)
 	}
 }
 
-// missing returns the policies for a kind of which an object has neither a claim nor a reservation.
+// missing returns the policies for a kind that nobody has applied to an object.
 func (c *Controller) missing(kind schema.GroupKind, uid types.UID) []*catalog.Policy {
-	return slices.DeleteFunc(slices.Clone(c.Catalog.PoliciesOf(kind)), func(p *catalog.Policy) bool { return c.hasClaim(p, uid) })
+	var missing []*catalog.Policy
+	for _, p := range c.Catalog.PoliciesOf(kind) {
+		if !c.Reviewed(uid, p) && !c.hasClaim(p, uid) {
+			missing = append(missing, p)
+		}
+	}
+	return missing
 }
 
+// hasClaim tells whether an object has a claim or a reservation of a policy.
 func (c *Controller) hasClaim(p *catalog.Policy, uid types.UID) bool {
 	policy := claims.LabelValue(p.Name)
 	for _, claim := range c.Claims.ForObject(uid) {
@@ -187,6 +225,10 @@ func (c *Controller) look(ctx context.Context, o object) error {
 	}
 	var errs []error
 	for _, p := range c.missing(o.kind, o.uid) {
+		if p.UsesRequest() {
+			c.report(p, corev1.EventTypeWarning, "%s %s was created without a review, and is not charged: %s", o.kind.Kind, name, notAdoptable)
+			continue
+		}
 		resource, served, err := c.Kinds.VersionedResourceFor(ctx, p.Trigger)
 		if err != nil || !served {
 			errs = append(errs, err)

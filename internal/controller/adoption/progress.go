@@ -76,6 +76,13 @@ func (p *progress) processed(adopted bool, err error) {
 	}
 }
 
+// says adds a sentence to the progress.
+func (p *progress) says(message string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status.Message = message
+}
+
 // restart begins to count anew what was looked at.
 func (p *progress) restart() {
 	p.mu.Lock()

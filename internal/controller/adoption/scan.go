@@ -30,12 +30,19 @@ type scan struct {
 	*Controller
 	policy   *catalog.Policy
 	progress *progress
+	// since is when the oldest objects were created that may lack a claim, unless what they cost is to
+	// be compared.
+	since time.Time
 	// again counts objects that could not be looked at.
 	again atomic.Int64
 }
 
 // run scans until the end, or until the policy changes. It reports whether every object was looked at.
 func (s *scan) run(ctx context.Context) (complete bool, err error) {
+	if s.policy.UsesRequest() {
+		s.progress.says(notAdoptable)
+		return true, s.progress.complete(ctx, s.Client)
+	}
 	if s.progress.isRecheck && s.hasAll() {
 		return true, nil
 	}
@@ -46,8 +53,11 @@ func (s *scan) run(ctx context.Context) (complete bool, err error) {
 	for next := ""; ; {
 		page, err := s.Live.Resource(resource).List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
 		if apierrors.IsResourceExpired(err) {
-			s.progress.restart()
-			next = ""
+			// It can go on in a later state of the list, in which some objects may be missed that were
+			// created since, and reviewed.
+			if next = continueOf(err); next == "" {
+				s.progress.restart()
+			}
 			continue
 		}
 		if err != nil {
@@ -58,7 +68,7 @@ func (s *scan) run(ctx context.Context) (complete bool, err error) {
 			return false, err
 		}
 		if !s.isCurrent() {
-			return true, nil // its successor has a scan of its own
+			return false, nil // it is looked at again, as it is then
 		}
 		if next = page.GetContinue(); next == "" {
 			break
@@ -92,7 +102,7 @@ func (s *scan) adopt(ctx context.Context, items []unstructured.Unstructured) err
 	group.SetLimit(objectsAtOnce)
 	for i := range items {
 		object := &items[i]
-		if slices.Contains(s.exempt, object.GetNamespace()) || !s.policy.FollowsUpdates() && s.hasClaim(s.policy, object.GetUID()) {
+		if !s.concerns(object) {
 			s.progress.processed(false, nil)
 			continue
 		}
@@ -111,6 +121,28 @@ func (s *scan) adopt(ctx context.Context, items []unstructured.Unstructured) err
 		})
 	}
 	return group.Wait()
+}
+
+// concerns tells whether an object may have to be adopted or its claim to be changed.
+func (s *scan) concerns(object *unstructured.Unstructured) bool {
+	switch {
+	case slices.Contains(s.exempt, object.GetNamespace()):
+		return false
+	case s.policy.FollowsUpdates():
+		return true
+	default:
+		created := object.GetCreationTimestamp()
+		return !created.Time.Before(s.since.Truncate(time.Second)) && !s.Reviewed(object.GetUID(), s.policy) && !s.hasClaim(s.policy, object.GetUID())
+	}
+}
+
+// continueOf returns the token by which an expired list goes on.
+func continueOf(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Continue
+	}
+	return ""
 }
 
 // conform tries for a while.

@@ -64,6 +64,7 @@ func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error
 	}
 	if holding != nil {
 		c.Store.ReleaseDone(known.Consumer(), holding.Key)
+		c.Store.ReleaseDone(known.Consumer(), holding.Amendment)
 	}
 	if drifted {
 		c.Log.Info("the charge of a claim was not in the books", "claim", known.NamespacedName.String())

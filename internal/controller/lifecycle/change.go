@@ -17,6 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/protected"
 )
 
 // pendingRetry is how long a change that is under way is left alone.
@@ -30,6 +31,9 @@ type changing struct {
 	base string
 	// freed are the consumers that have more after the update.
 	freed []quotav1alpha1.ConsumerRef
+	// restore is set if a claim of the object went away: then the object gets what it lacks of any
+	// policy, and otherwise of those that follow updates.
+	restore bool
 }
 
 // Expect notes that an object is about to change in a way that changes what it costs. base is the
@@ -42,13 +46,24 @@ func (c *Controller) Expect(kind schema.GroupKind, uid types.UID, base string, f
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.changing[uid]
-	if before.base != "" && claims.MayChange(base, before.base) {
+	if before.base != "" && (base == "" || claims.MayChange(base, before.base)) {
 		base = before.base
 	}
-	c.changing[uid] = changing{kind, time.Now(), base, append(slices.Clone(before.freed), freed...)}
+	c.changing[uid] = changing{kind, time.Now(), base, append(slices.Clone(before.freed), freed...), before.restore}
 	if len(freed) > 0 {
 		c.queue.AddAfter(object{kind, uid}, pendingRetry) // nobody waits any longer
 	}
+}
+
+// restore has an object looked at of which a claim went away.
+func (c *Controller) restore(kind schema.GroupKind, uid types.UID) {
+	c.Expect(kind, uid, "", nil)
+	c.mu.Lock()
+	change := c.changing[uid]
+	change.restore = true
+	c.changing[uid] = change
+	c.mu.Unlock()
+	c.queue.Add(object{kind, uid})
 }
 
 func (c *Controller) isChanging(uid types.UID) bool {
@@ -86,13 +101,18 @@ func isForChange(reservation ledgerstore.Pending) bool {
 	return err == nil && outline.Base != ""
 }
 
-// changedLongAgo returns the objects whose update must have been made by now, or never will be.
+// changedLongAgo returns the objects whose update must have been made by now, or never will be, and
+// forgets those that are gone.
 func (c *Controller) changedLongAgo() []object {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var objects []object
 	for uid, change := range c.changing {
-		if time.Since(change.since) > reservationLifetime {
+		switch {
+		case time.Since(change.since) <= reservationLifetime:
+		case c.Objects.Presence(change.kind, uid) != protected.Present:
+			delete(c.changing, uid)
+		default:
 			objects = append(objects, object{change.kind, uid})
 		}
 	}
@@ -126,11 +146,14 @@ func (c *Controller) follow(ctx context.Context, o object) error {
 	return nil
 }
 
-// conformToAll has an object conform to all policies for its kind.
+// conformToAll has an object conform to the policies that a change is for.
 func (c *Controller) conformToAll(ctx context.Context, o object, change changing) (isPending bool, err error) {
 	versions := map[schema.GroupVersionKind]*unstructured.Unstructured{}
 	var errs []error
 	for _, p := range c.Catalog.PoliciesOf(o.kind) {
+		if !p.FollowsUpdates() && !change.restore {
+			continue
+		}
 		live, known := versions[p.Trigger]
 		if !known {
 			if live, err = c.read(ctx, p.Trigger, o); err != nil {

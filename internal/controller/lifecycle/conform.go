@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,68 +41,123 @@ const (
 //
 // An error that is no [plan.TransientError] says that the policy cannot be applied to the object.
 func (c *Controller) Conform(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
-	return c.conform(ctx, p, live, p.FollowsUpdates())
-}
-
-func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, amend bool) (Result, error) {
 	o := plan.Object{
 		Kind: p.Trigger, Name: types.NamespacedName{Namespace: live.GetNamespace(), Name: live.GetName()}, UID: live.GetUID(),
 	}
 	unlock, err := c.Store.LockObject(ctx, string(o.UID))
 	if err != nil {
-		return 0, &plan.TransientError{Err: err}
+		return 0, transient(err)
 	}
 	defer unlock()
 	policy := claims.LabelValue(p.Name)
-	amendment, isPending := c.inFlight(o, policy, live.GetResourceVersion())
+	flight, isPending := c.inFlight(o, policy, live.GetResourceVersion())
 	if isPending {
 		return Pending, nil
 	}
 	held, err := c.Client.OfObject(ctx, c.Claims.ForObject(o.UID), policy)
 	if err != nil {
-		return 0, &plan.TransientError{Err: fmt.Errorf("read the claim of %s %s: %w", o.Kind.Kind, o.Name, err)}
+		return 0, transient(fmt.Errorf("read the claim of %s %s: %w", o.Kind.Kind, o.Name, err))
 	}
-	switch {
-	case held != nil && !amend:
-		return Conforms, nil
-	case held != nil && !claims.Stays(held):
-		return Pending, nil // whatever replaces it, it goes first
+	if held != nil {
+		if result, isDone, err := c.goOn(ctx, p, held, flight); isDone || err != nil {
+			return result, transient(err)
+		}
 	}
-	in := c.Planner.Input(o, live.Object)
-	if err := c.Planner.Complete(ctx, &in, o.Name.Namespace, []*catalog.Policy{p}); err != nil {
+	if held == nil && p.UsesRequest() {
+		return Conforms, nil // nobody can tell any more what the object was to cost
+	}
+	asked, err := c.ask(ctx, p, o, live)
+	if err != nil {
+		return 0, errors.Join(err, c.keep(ctx, held, flight.amendment), c.drop(ctx, flight.reserved, nil))
+	}
+	if err := c.drop(ctx, flight.reserved, func(r ledgerstore.Pending) bool {
+		isTaken := held == nil || asked != nil && asked.Consumer != held.Spec.ConsumerRef
+		return isTaken && asked != nil && r.Consumer == asked.Consumer
+	}); err != nil {
 		return 0, err
 	}
-	asked, err := c.Planner.Plan(ctx, p, o, in)
 	switch {
-	case err != nil:
-		return 0, errors.Join(err, c.keep(ctx, held, amendment))
 	case held == nil && asked == nil:
 		return Conforms, nil
 	case held == nil:
 		return c.adopt(ctx, o, asked)
 	case asked == nil, asked.Consumer != held.Spec.ConsumerRef:
-		return Pending, transient(c.supersede(ctx, held, asked))
+		return Pending, transient(c.supersede(ctx, held))
 	}
-	return c.amend(ctx, held, asked, amendment)
+	return c.amend(ctx, held, asked, flight.amendment)
 }
 
-// inFlight looks for what is reserved for a policy and an object: the amendment of its claim, and
-// whether something else has to come first.
-func (c *Controller) inFlight(o plan.Object, policy, version string) (amendment *ledgerstore.Pending, isPending bool) {
+// ask finds out what a policy asks of an object.
+func (c *Controller) ask(ctx context.Context, p *catalog.Policy, o plan.Object, live *unstructured.Unstructured) (*plan.Claim, error) {
+	in := c.Planner.Input(o, live.Object)
+	if err := c.Planner.Complete(ctx, &in, o.Name.Namespace, []*catalog.Policy{p}); err != nil {
+		return nil, err
+	}
+	return c.Planner.Plan(ctx, p, o, in)
+}
+
+// goOn finishes what was begun with a claim. It reports true if there is nothing else to be done
+// about the claim now.
+func (c *Controller) goOn(ctx context.Context, p *catalog.Policy, held *quotav1alpha1.ResourceClaim, flight inFlight) (result Result, isDone bool, err error) {
+	for _, reservation := range flight.reserved {
+		if reservation.Consumer == held.Spec.ConsumerRef && held.Annotations[quotav1alpha1.AnnotationReservation] == strconv.FormatInt(reservation.Sequence, 10) {
+			return Pending, true, c.materialize(ctx, reservation) // the claim was made from it
+		}
+	}
+	switch {
+	case claims.IsSuperseded(held) && held.DeletionTimestamp == nil:
+		return Pending, true, c.supersede(ctx, held)
+	case held.DeletionTimestamp != nil:
+		return Conforms, true, nil // it is looked at again once the claim is gone
+	case !claims.Stays(held):
+		return Pending, true, nil
+	case !p.FollowsUpdates():
+		return Conforms, true, nil
+	default:
+		return 0, false, nil
+	}
+}
+
+// inFlight is what is reserved for a policy and an object, because the object was about to change.
+type inFlight struct {
+	// amendment is that of its claim, and reserved what a claim is to be made from.
+	amendment *ledgerstore.Pending
+	reserved  []ledgerstore.Pending
+}
+
+// inFlight looks for what is reserved, and tells whether something else has to come first: an
+// update that was admitted may still be made, or the claim of the create is being made.
+func (c *Controller) inFlight(o plan.Object, policy, version string) (flight inFlight, isPending bool) {
 	for _, reservation := range c.Store.ReservationsFor(string(o.UID)) {
 		if by, _ := ledgerstore.SplitObjectKey(reservation.Key); by != policy {
 			continue
 		}
 		outline, err := claims.OutlineOf(reservation.Claim)
 		mayCome := err == nil && outline.Base != "" && claims.MayChange(version, outline.Base) && time.Since(reservation.KnownSince) < reservationLifetime
-		if ledgerstore.IsAmendment(reservation.Key) {
-			amendment = &reservation
-		} else if outline.Base == "" {
-			return nil, true // its claim is being made
+		switch {
+		case ledgerstore.IsAmendment(reservation.Key):
+			flight.amendment = &reservation
+		case outline.Base == "":
+			return flight, true
+		default:
+			flight.reserved = append(flight.reserved, reservation)
 		}
 		isPending = isPending || mayCome
 	}
-	return amendment, isPending
+	return flight, isPending
+}
+
+// drop cancels what was reserved for changes that were not made, but for what is to be kept.
+func (c *Controller) drop(ctx context.Context, reserved []ledgerstore.Pending, keep func(ledgerstore.Pending) bool) error {
+	for _, r := range reserved {
+		if keep != nil && keep(r) {
+			continue
+		}
+		if err := c.Store.Cancel(ctx, r.Consumer, r.Key, r.Sequence); err != nil {
+			return transient(err)
+		}
+	}
+	return nil
 }
 
 // adopt charges an object that exists and has no claim. What was reserved for it already, for a
@@ -130,11 +187,12 @@ func (c *Controller) adopt(ctx context.Context, o plan.Object, asked *plan.Claim
 }
 
 // supersede takes a claim away that another is to replace, or none.
-func (c *Controller) supersede(ctx context.Context, held *quotav1alpha1.ResourceClaim, asked *plan.Claim) error {
-	if err := c.Client.Supersede(ctx, held); err != nil {
-		return err
+func (c *Controller) supersede(ctx context.Context, held *quotav1alpha1.ResourceClaim) error {
+	if !claims.IsSuperseded(held) {
+		if err := c.Client.Supersede(ctx, held); err != nil {
+			return err
+		}
 	}
-	c.Log.V(1).Info("a claim is superseded", "claim", held.Namespace+"/"+held.Name, "by", asked != nil)
 	return c.deleteClaim(ctx, types.NamespacedName{Namespace: held.Namespace, Name: held.Name}, held.UID)
 }
 
@@ -145,29 +203,47 @@ func (c *Controller) amend(ctx context.Context, held *quotav1alpha1.ResourceClai
 	if err != nil {
 		return 0, err
 	}
-	key := ledgerstore.AmendmentKey(claims.PolicyOf(held), string(held.Annotations[quotav1alpha1.AnnotationResourceUID]))
-	if plan.SameCharges(charges, asked.Charges) && amendment == nil {
+	key := ledgerstore.AmendmentKey(claims.PolicyOf(held), held.Annotations[quotav1alpha1.AnnotationResourceUID])
+	var sequence int64
+	switch {
+	case amendment != nil:
+		sequence = amendment.Sequence
+	case plan.SameCharges(charges, asked.Charges):
 		return Conforms, nil
-	}
-	if amendment == nil {
-		if err := c.openAmendment(ctx, held, asked, key); err != nil {
+	default:
+		decision, err := c.openAmendment(ctx, held, asked, key)
+		if err != nil {
 			return 0, err
 		}
+		if decision.Existing {
+			return Pending, nil // another process has admitted a change meanwhile
+		}
+		sequence = decision.Sequence
 	}
 	if err := c.Client.Amend(ctx, held, claims.RequestsOf(asked.Charges), func(amended *quotav1alpha1.ResourceClaim) {
 		claims.Grant(amended, c.Catalog, time.Now())
 	}); err != nil {
 		return 0, transient(fmt.Errorf("change what claim %s/%s holds: %w", held.Namespace, held.Name, err))
 	}
-	done, err := c.Store.Exchange(ctx, asked.Consumer, key, asked.Charges)
-	if err != nil {
+	done, err := c.Store.Exchange(ctx, asked.Consumer, key, sequence, asked.Charges)
+	switch {
+	case err != nil:
 		return 0, transient(err)
-	}
-	if !done {
+	case done:
+		return Amended, nil
+	case c.isInFlight(key, sequence):
 		c.Log.Info("what a claim held before it was changed was not in the books", "claim", held.Namespace+"/"+held.Name)
-		return Amended, transient(c.Store.Cancel(ctx, asked.Consumer, key, 0))
+		return Amended, transient(c.Store.Cancel(ctx, asked.Consumer, key, sequence))
+	default:
+		return Pending, nil // it goes on under another sequence
 	}
-	return Amended, nil
+}
+
+// isInFlight tells whether there is a reservation with that key and sequence.
+func (c *Controller) isInFlight(key string, sequence int64) bool {
+	return slices.ContainsFunc(c.Store.ReservationsFor(ledgerstore.ObjectUID(key)), func(r ledgerstore.Pending) bool {
+		return r.Key == key && r.Sequence == sequence
+	})
 }
 
 // keep ends an amendment of a claim that goes on holding what it holds, because what it ought to
@@ -180,11 +256,12 @@ func (c *Controller) keep(ctx context.Context, held *quotav1alpha1.ResourceClaim
 	if err != nil {
 		return err
 	}
-	_, err = c.Store.Exchange(ctx, amendment.Consumer, amendment.Key, charges)
+	_, err = c.Store.Exchange(ctx, amendment.Consumer, amendment.Key, amendment.Sequence, charges)
 	return transient(err)
 }
 
-func (c *Controller) openAmendment(ctx context.Context, held *quotav1alpha1.ResourceClaim, asked *plan.Claim, key string) error {
+// openAmendment prepares to change what a claim holds, whatever the limits.
+func (c *Controller) openAmendment(ctx context.Context, held *quotav1alpha1.ResourceClaim, asked *plan.Claim, key string) (ledger.Decision, error) {
 	decision, err := c.Store.Amend(ctx, asked.Consumer, true, claims.LaterChange, func(ctx context.Context) (*ledger.Reservation, error) {
 		claim, err := c.Client.Reread(ctx, held)
 		if err != nil {
@@ -196,12 +273,12 @@ func (c *Controller) openAmendment(ctx context.Context, held *quotav1alpha1.Reso
 		return claims.Amendment(claim, key, asked.Charges, asked.Outline, "")
 	})
 	if err != nil {
-		return transient(err)
+		return decision, transient(err)
 	}
 	if decision.Code != ledger.Admitted {
-		return explain.Impossible(asked.Consumer, decision.Code)
+		return decision, explain.Impossible(asked.Consumer, decision.Code)
 	}
-	return nil
+	return decision, nil
 }
 
 // transient marks an error as one that is worth another try.

@@ -111,6 +111,13 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 // vanished announces what is about to be released before anything else happens, so that no
 // create is refused for capacity that is as good as free.
 func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
+	c.mu.Lock()
+	change := c.changing[uid]
+	delete(c.changing, uid)
+	c.mu.Unlock()
+	for _, consumer := range change.freed {
+		c.Store.ReleaseDone(consumer, releaseOf(uid))
+	}
 	owned := c.Claims.ForObject(uid)
 	reservations := c.Store.ReservationsFor(string(uid))
 	if len(owned) == 0 && len(reservations) == 0 {
@@ -124,7 +131,6 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 	}
 	c.mu.Lock()
 	c.gone[uid] = time.Now()
-	delete(c.changing, uid)
 	c.mu.Unlock()
 	c.queue.Add(object{kind, uid})
 }
@@ -133,8 +139,7 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 // claim went away before them.
 func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	if after == nil && before.FromPolicy() && c.Objects.Presence(before.Kind(), before.ObjectUID) == protected.Present {
-		c.Expect(before.Kind(), before.ObjectUID, "", nil)
-		c.queue.Add(object{before.Kind(), before.ObjectUID})
+		c.restore(before.Kind(), before.ObjectUID)
 		return
 	}
 	if after == nil || after.Deleting || !after.FromPolicy() {

@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	// EnforcePath, BreakGlassPath and ProbePath are where the handlers are served.
+	// EnforcePath, ObservePath, BreakGlassPath and ProbePath are where the handlers are served.
 	EnforcePath    = "/enforce"
+	ObservePath    = "/observe"
 	BreakGlassPath = "/break-glass"
 	ProbePath      = "/probe"
 
@@ -34,8 +35,10 @@ const (
 	servicePort             = 443
 	// allResources stands in a rule for all resources, without subresources.
 	allResources = "*"
-	// subresourceScale sets the number of an object's replicas.
-	subresourceScale = "scale"
+	// subresourceScale sets the number of an object's replicas, and subresourceResize the resources of
+	// a Pod.
+	subresourceScale  = "scale"
+	subresourceResize = "resize"
 )
 
 // breaksGlass is a match condition that holds for requests of the group that is not kept by quota.
@@ -56,10 +59,10 @@ func (c *Controller) desired(ctx context.Context) validating {
 	guarded := c.rules(ctx)
 	webhooks := slices.Clone(c.Static)
 	for i, r := range guarded.enforced {
-		webhooks = append(webhooks, c.asking(enforceName, i, r, admissionregistrationv1.Fail))
+		webhooks = append(webhooks, c.asking(enforceName, i, r, EnforcePath, admissionregistrationv1.Fail))
 	}
 	for i, r := range guarded.observed {
-		webhooks = append(webhooks, c.asking(observeName, i, r, admissionregistrationv1.Ignore))
+		webhooks = append(webhooks, c.asking(observeName, i, r, ObservePath, admissionregistrationv1.Ignore))
 	}
 	if len(guarded.kinds) > 0 {
 		webhooks = append(webhooks, c.recording(slices.Concat(slices.Concat(guarded.enforced...), slices.Concat(guarded.observed...))))
@@ -139,7 +142,7 @@ func (c *Controller) rules(ctx context.Context) guarded {
 		versions[trigger.GroupKind()]++
 		into.add(n, ruleFor(resource, admissionregistrationv1.Create))
 		if trigger.Updates {
-			into.add(n, ruleFor(resource, admissionregistrationv1.Update, subresourceScale))
+			into.add(n, ruleFor(resource, admissionregistrationv1.Update, subresourceScale, subresourceResize))
 		}
 	}
 	return g
@@ -183,13 +186,13 @@ const (
 
 // asking is the n-th webhook of that name on protected kinds. It leaves out system namespaces,
 // Bursar itself, and who breaks the glass.
-func (c *Controller) asking(name string, n int, rules []admissionregistrationv1.RuleWithOperations, failure admissionregistrationv1.FailurePolicyType) admissionregistrationv1.ValidatingWebhook {
+func (c *Controller) asking(name string, n int, rules []admissionregistrationv1.RuleWithOperations, path string, failure admissionregistrationv1.FailurePolicyType) admissionregistrationv1.ValidatingWebhook {
 	if n > 0 {
 		name += "-" + strconv.Itoa(n+1)
 	}
 	return admissionregistrationv1.ValidatingWebhook{
 		Name:         name + "." + quotav1alpha1.GroupName,
-		ClientConfig: c.ClientConfig(EnforcePath),
+		ClientConfig: c.ClientConfig(path),
 		Rules:        rules,
 		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 			Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn,
@@ -209,8 +212,7 @@ func (c *Controller) asking(name string, n int, rules []admissionregistrationv1.
 // recording is the webhook that is told of requests that break the glass. It refuses nothing, and
 // they pass without it.
 func (c *Controller) recording(rules []admissionregistrationv1.RuleWithOperations) admissionregistrationv1.ValidatingWebhook {
-	w := c.asking("break-glass", 0, rules, admissionregistrationv1.Ignore)
-	w.ClientConfig = c.ClientConfig(BreakGlassPath)
+	w := c.asking("break-glass", 0, rules, BreakGlassPath, admissionregistrationv1.Ignore)
 	w.MatchConditions = []admissionregistrationv1.MatchCondition{
 		c.notByBursar(), {Name: "glass-broken", Expression: breaksGlass},
 	}

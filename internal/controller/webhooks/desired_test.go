@@ -101,7 +101,7 @@ func TestDesiredRules(t *testing.T) {
 		"not served": {reason: "what is not served cannot be created", triggers: []catalog.Trigger{gone, carts},
 			want: map[string][]string{first: {"shop.example.com/v1/carts"}}, wantKinds: []catalog.Trigger{carts}},
 		"updates": {reason: "a policy may follow changes, also by the scale subresource", triggers: []catalog.Trigger{following(carts)},
-			want: map[string][]string{first: {"shop.example.com/v1/carts", "UPDATE shop.example.com/v1/carts+carts/scale"}}, wantKinds: []catalog.Trigger{following(carts)}},
+			want: map[string][]string{first: {"shop.example.com/v1/carts", "UPDATE shop.example.com/v1/carts+carts/scale+carts/resize"}}, wantKinds: []catalog.Trigger{following(carts)}},
 		"observed": {reason: "kinds of which nothing is refused do not depend on Bursar", triggers: []catalog.Trigger{observed(carts), maps1},
 			want: map[string][]string{first: {"/v1/configmaps"}, "observe.quota.miloapis.com": {"shop.example.com/v1/carts"}}, wantKinds: []catalog.Trigger{observed(carts), maps1}},
 		"cannot tell": {reason: "doubt must not leave creates unchecked", triggers: []catalog.Trigger{unknown, carts},
