@@ -198,6 +198,21 @@ func TestAdoptionThatFails(t *testing.T) {
 	w.wantBucket(3, 1, 2, 1)
 }
 
+// Who creates an object can only be told when it is created.
+func TestPolicyThatAsksWhoCreatesAdoptsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.grant("base", 3)
+	mustNot(t, admin.Create(w.ctx, w.configMap("old")))
+	policy := w.policy(w.name, func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec.Trigger.Conditions = append(p.Spec.Trigger.Conditions, quotav1alpha1.ConditionExpression{Expression: "user.name != 'nobody'"})
+	})
+	if adoption := w.wantAdopted(policy, 0, 0); !strings.Contains(adoption.Message, "user or requestInfo") {
+		t.Errorf("the message is %q, want it to say why", adoption.Message)
+	}
+	mustNot(t, admin.Create(w.ctx, w.configMap("new")))
+	w.wantBucket(3, 1, 2, 1)
+}
+
 // A policy that is off enforces nothing within a second, and what it has charged stays charged.
 func TestDisabledPolicy(t *testing.T) {
 	w := newProtectedWorld(t, 1)

@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"golang.org/x/sync/errgroup"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -255,22 +257,113 @@ func TestConditionsFollowUpdates(t *testing.T) {
 	f.wantBucket(5, 3, 2, 1)
 }
 
-// An update that is admitted and then fails elsewhere leaves no charge behind once it is known.
+// An update that is admitted and then fails elsewhere leaves no charge behind.
 func TestUpdateThatFailsAfterwards(t *testing.T) {
+	for name, replicas := range map[string]int64{"from nothing": 0, "from something": 1} {
+		t.Run(name, func(t *testing.T) {
+			f := newFollowedWorld(t, 5, nil)
+			f.refuseElsewhere()
+			f.mustCreate(f.fleet("a", replicas))
+			f.wantBucket(5, replicas, 5-replicas, int32(replicas))
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"refused":"`+f.name+`"}},"spec":{"replicas":4}}`))
+			if err := admin.Patch(f.ctx, f.fleet("a", 0), patch); err == nil || apierrors.IsForbidden(err) {
+				t.Fatalf("got %v, want it to be refused by the other webhook", err)
+			}
+			mustNot(t, f.set("a", "x", "spec", "note"))
+			f.eventually(soon, func() error { return client.IgnoreAlreadyExists(admin.Create(f.ctx, f.fleet("b", 5-replicas))) })
+			f.wantBucket(5, 5, 0, 1+int32(replicas))
+			wantTooMuch(t, f.resize("a", 4))
+		})
+	}
+}
+
+// refuseElsewhere has objects with a label refused by a webhook that is not Bursar's.
+func (w *world) refuseElsewhere() {
+	w.Helper()
+	none, nowhere := admissionregistrationv1.SideEffectClassNone, "https://127.0.0.1:1/"
+	w.mustCreate(&admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: w.name},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "refuse.example.com", SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			ClientConfig:   admissionregistrationv1.WebhookClientConfig{URL: &nowhere},
+			ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"refused": w.name}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{fleet.Group}, APIVersions: []string{"*"}, Resources: []string{"fleets"}},
+			}},
+		}},
+	})
+	w.eventually(soon, func() error {
+		probe := w.fleet("probe", 0)
+		if err := client.IgnoreAlreadyExists(admin.Create(w.ctx, probe)); err != nil {
+			return err
+		}
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"refused":"`+w.name+`"}}}`))
+		if err := admin.Patch(w.ctx, probe, patch, client.DryRunAll); err == nil {
+			return errors.New("the other webhook is not asked yet")
+		}
+		return nil
+	})
+}
+
+// A policy that looks at creates alone does not come to apply because another follows updates.
+func TestPoliciesOnCreatesIgnoreUpdates(t *testing.T) {
 	f := newFollowedWorld(t, 5, nil)
+	f.world.policy(f.name+"-gold", func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec = *f.policy.Spec.DeepCopy()
+		p.Spec.Trigger.Operations = nil
+		p.Spec.Trigger.Conditions = append(p.Spec.Trigger.Conditions, quotav1alpha1.ConditionExpression{Expression: "has(trigger.spec.gold)"})
+		p.Spec.Target.ResourceClaimTemplate.Metadata.Name = "gold-{{.trigger.metadata.name}}"
+		p.Spec.Target.ResourceClaimTemplate.Spec.Requests = []quotav1alpha1.ResourceRequestTemplate{{ResourceType: f.resourceType(), Amount: 100}}
+	})
 	f.mustCreate(f.fleet("a", 1))
 	f.wantBucket(5, 1, 4, 1)
-	// The API server asks the webhooks before it finds that the version is out of date.
-	stale := f.fleet("a", 0)
-	mustNot(t, admin.Get(f.ctx, client.ObjectKeyFromObject(stale), stale))
-	mustNot(t, f.set("a", "x", "spec", "note"))
-	mustNot(t, unstructured.SetNestedField(stale.Object, int64(4), "spec", "replicas"))
-	if err := admin.Update(f.ctx, stale); !apierrors.IsConflict(err) {
-		t.Fatalf("got %v, want a conflict", err)
+	mustNot(t, f.set("a", true, "spec", "gold"))
+	mustNot(t, f.resize("a", 2))
+	f.wantBucket(5, 2, 3, 1)
+	mustNot(t, f.resize("a", 3))
+	f.wantBucket(5, 3, 2, 1)
+}
+
+// An object to which a policy cannot be applied any more can be changed and deleted.
+func TestUpdateOfWhatThePolicyCannotBeAppliedTo(t *testing.T) {
+	f := newFollowedWorld(t, 5, nil)
+	held := f.fleet("a", 1)
+	held.SetFinalizers([]string{"example.com/hold"})
+	mustNot(t, admin.Create(f.ctx, held))
+	f.wantBucket(5, 1, 4, 1)
+	f.update(f.policy, func() {
+		f.policy.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].AmountExpression = "trigger.spec.size"
+	})
+	f.waitCondition(f.policy, quotav1alpha1.ConditionReady, "True")
+	mustNot(t, f.set("a", "x", "metadata", "labels", "note"))
+	mustNot(t, admin.Delete(f.ctx, f.fleet("a", 0)))
+	mustNot(t, admin.Patch(f.ctx, f.fleet("a", 0), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	f.wantBucket(5, 0, 5, 0)
+	if err := admin.Create(f.ctx, f.fleet("b", 1)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "no such key: size") {
+		t.Errorf("got %v, want it to be forbidden with the field that is missing", err)
 	}
-	mustNot(t, f.set("a", "y", "spec", "note"))
-	f.mustCreate(f.fleet("b", 4))
-	f.wantBucket(5, 5, 0, 2)
+}
+
+// An update right after the create waits for nothing but the claim.
+func TestUpdatesRightAfterCreates(t *testing.T) {
+	const fleets = 24
+	f := newFollowedWorld(t, 1000, nil)
+	var group errgroup.Group
+	for i := range fleets {
+		group.Go(func() error {
+			name := fmt.Sprint("f", i)
+			if err := admin.Create(f.ctx, f.fleet(name, 1)); err != nil {
+				return err
+			}
+			if err := f.resize(name, 3); err != nil {
+				return fmt.Errorf("resize at once: %w", err)
+			}
+			return f.scale(name, 2)
+		})
+	}
+	mustNot(t, group.Wait())
+	f.wantBucket(1000, 2*fleets, 1000-2*fleets, fleets)
 }
 
 // What is changed past enforcement is charged as it is, beyond the limit too.
