@@ -17,9 +17,18 @@ import (
 // while the message of a condition is bounded.
 const namedMax = 2
 
-// CheckClaim tells why the registrations do not allow a claim, or returns nil. Every reason is
-// named, in the order of the requests.
+// CheckClaim tells why the registrations do not allow a claim that somebody makes directly, or
+// returns nil. Every reason is named, in the order of the requests.
 func (c *Catalog) CheckClaim(spec *quotav1alpha1.ResourceClaimSpec) error {
+	return c.checkClaim(spec, (*Registration).mayBeClaimedFor)
+}
+
+// CheckPolicyClaim is CheckClaim for the claim of a policy.
+func (c *Catalog) CheckPolicyClaim(spec *quotav1alpha1.ResourceClaimSpec) error {
+	return c.checkClaim(spec, (*Registration).MayClaim)
+}
+
+func (c *Catalog) checkClaim(spec *quotav1alpha1.ResourceClaimSpec, mayClaim func(*Registration, schema.GroupKind) bool) error {
 	consumer := schema.GroupKind{Group: spec.ConsumerRef.APIGroup, Kind: spec.ConsumerRef.Kind}
 	claiming := schema.GroupKind{Group: spec.ResourceRef.APIGroup, Kind: spec.ResourceRef.Kind}
 	var problems []string
@@ -30,7 +39,7 @@ func (c *Catalog) CheckClaim(spec *quotav1alpha1.ResourceClaimSpec) error {
 			problems = append(problems, fmt.Sprintf("resource type %q has no active ResourceRegistration", request.ResourceType))
 		case r.Consumer != consumer:
 			problems = append(problems, fmt.Sprintf("resource type %q is granted to %s, not to %s", request.ResourceType, r.Consumer, consumer))
-		case !r.MayClaim(claiming):
+		case !mayClaim(r, claiming):
 			problems = append(problems, fmt.Sprintf("resource type %q may not be claimed by %s: ResourceRegistration %s does not list it in claimingResources",
 				request.ResourceType, claiming, r.Name))
 		default:

@@ -46,6 +46,37 @@ func TestDimensionsOfClaims(t *testing.T) {
 	}
 }
 
+// TestClaimingKinds looks at claims that are made directly, and through a policy.
+func TestClaimingKinds(t *testing.T) {
+	const flaw = `resource type "t" may not be claimed by Volume: ResourceRegistration cpus does not list it in claimingResources`
+	tests := map[string]struct {
+		reason           string
+		claiming         []quotav1alpha1.ClaimingResource
+		direct, ofPolicy string
+	}{
+		"listed":   {"a kind that is listed may claim", []quotav1alpha1.ClaimingResource{{Kind: "Instance"}, {Kind: "Volume"}}, "", ""},
+		"unlisted": {"another may not, whoever makes the claim", []quotav1alpha1.ClaimingResource{{Kind: "Instance"}}, flaw, flaw},
+		"group":    {"a kind of another group is another kind", []quotav1alpha1.ClaimingResource{{APIGroup: "example.com", Kind: "Volume"}}, flaw, flaw},
+		"none":     {"where none is listed, people make claims", nil, "", flaw},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := New()
+			r := registrationAt("cpus", 1, metav1.ConditionTrue)
+			r.Spec.ConsumerTypeRef = quotav1alpha1.ConsumerTypeRef{APIGroup: "example.com", Kind: "Project"}
+			r.Spec.ClaimingResources = tt.claiming
+			c.SetRegistration(r)
+			spec := &quotav1alpha1.ResourceClaimSpec{
+				ConsumerRef: project,
+				ResourceRef: quotav1alpha1.UnversionedObjectReference{Kind: "Volume", Name: "a"},
+				Requests:    []quotav1alpha1.ResourceRequest{{ResourceType: "t", Amount: 1}},
+			}
+			wantError(t, tt.reason, c.CheckClaim(spec), tt.direct)
+			wantError(t, tt.reason, c.CheckPolicyClaim(spec), tt.ofPolicy)
+		})
+	}
+}
+
 func TestDimensionsOfGrants(t *testing.T) {
 	requires := func(key string, operator metav1.LabelSelectorOperator) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator}}}

@@ -27,10 +27,16 @@ type Registration struct {
 	created    time.Time
 }
 
-// MayClaim tells whether objects of that kind may use up this resource type.
+// MayClaim tells whether objects of that kind may use up this resource type through a policy.
 func (r *Registration) MayClaim(kind schema.GroupKind) bool {
 	_, ok := r.claiming[kind]
 	return ok
+}
+
+// mayBeClaimedFor tells whether a claim that somebody makes directly may be for objects of that
+// kind. A registration that lists no kinds leaves it to those who make claims.
+func (r *Registration) mayBeClaimedFor(kind schema.GroupKind) bool {
+	return len(r.claiming) == 0 || r.MayClaim(kind)
 }
 
 // NotDimensions returns, sorted and once each, those of the keys that are not dimensions of this

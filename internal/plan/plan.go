@@ -114,7 +114,7 @@ func (p *Planner) Plan(ctx context.Context, each *catalog.Policy, object Object,
 	if err != nil || claim == nil {
 		return nil, err
 	}
-	if err := p.Catalog.CheckClaim(&claim.Spec); err != nil {
+	if err := p.Catalog.CheckPolicyClaim(&claim.Spec); err != nil {
 		return nil, err
 	}
 	name := types.NamespacedName{

@@ -79,7 +79,7 @@ type ResourceClaimSpec struct {
 	Requests []ResourceRequest `json:"requests"`
 
 	// resourceRef is the object that the claim pays for. Its kind has to be among the
-	// spec.claimingResources of every resource type asked for. It cannot be changed.
+	// spec.claimingResources of every resource type asked for that lists any. It cannot be changed.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.resourceRef is immutable: create another claim"
 	ResourceRef UnversionedObjectReference `json:"resourceRef"`
 }

@@ -34,6 +34,7 @@ type ResourceGrant struct {
 
 	// status tells whether the capacity counts.
 	// +optional
+	// +kubebuilder:default={conditions:{{type:"Active",status:"Unknown",reason:"GrantPending",message:"Not looked at yet",lastTransitionTime:"1970-01-01T00:00:00Z"}}}
 	Status ResourceGrantStatus `json:"status,omitzero"`
 }
 

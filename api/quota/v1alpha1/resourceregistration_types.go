@@ -46,6 +46,7 @@ type ResourceRegistration struct {
 
 	// status is what Bursar found out about the registration.
 	// +optional
+	// +kubebuilder:default={conditions:{{type:"Active",status:"False",reason:"RegistrationPending",message:"Not looked at yet",lastTransitionTime:"1970-01-01T00:00:00Z"}}}
 	Status ResourceRegistrationStatus `json:"status,omitzero"`
 }
 
@@ -59,7 +60,8 @@ type ResourceRegistrationSpec struct {
 	BaseUnit string `json:"baseUnit"`
 
 	// claimingResources are the kinds of object that claims for this type may pay for, at most
-	// 20. Empty (the default) means that no object can take from the quota through a policy.
+	// 20. Empty (the default) means that no object can take from the quota through a policy;
+	// claims that people and services make themselves may then be for objects of any kind.
 	// Removing a kind leaves existing claims as they are.
 	// +optional
 	// +kubebuilder:validation:MaxItems=20

@@ -31,6 +31,39 @@ func TestClaimStatusDefault(t *testing.T) {
 	}
 }
 
+// TestPendingDefaults proves that grants and registrations say from the start that nobody has looked
+// at them yet.
+func TestPendingDefaults(t *testing.T) {
+	tests := map[string]struct {
+		kind, reason string
+		object       runtime.Object
+		status       metav1.ConditionStatus
+	}{
+		"Grant":        {"ResourceGrant", v1alpha1.ReasonGrantPending, sampleGrant(), metav1.ConditionUnknown},
+		"Registration": {"ResourceRegistration", v1alpha1.ReasonRegistrationPending, sampleRegistration(), metav1.ConditionFalse},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			object := content(t, tt.object)
+			if errs := newSchemaChecks(t, tt.kind).admit(t.Context(), object, nil); len(errs) > 0 {
+				t.Fatal(errs.ToAggregate())
+			}
+			got := decode[struct {
+				Status struct {
+					Conditions []metav1.Condition `json:"conditions"`
+				} `json:"status"`
+			}](t, map[string]any{"status": object["status"]})
+			want := []metav1.Condition{{
+				Type: v1alpha1.ConditionActive, Status: tt.status, Reason: tt.reason,
+				Message: "Not looked at yet", LastTransitionTime: metav1.Unix(0, 0),
+			}}
+			if diff := cmp.Diff(want, got.Status.Conditions); diff != "" {
+				t.Errorf("conditions of a new %s (-want +got):\n%s", tt.kind, diff)
+			}
+		})
+	}
+}
+
 func TestPolicyEnabledDefault(t *testing.T) {
 	off := false
 	tests := map[string]struct {

@@ -133,6 +133,10 @@ func report(registration *quotav1alpha1.ResourceRegistration, flaw string) {
 	if flaw != "" {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, flaw
 	}
+	if c := apimeta.FindStatusCondition(registration.Status.Conditions, condition.Type); c != nil && c.Reason == quotav1alpha1.ReasonRegistrationPending {
+		// It is the default of the schema, and nothing has happened to it at the time that it says.
+		apimeta.RemoveStatusCondition(&registration.Status.Conditions, condition.Type)
+	}
 	apimeta.SetStatusCondition(&registration.Status.Conditions, condition)
 	registration.Status.ObservedGeneration = registration.Generation
 }

@@ -68,3 +68,16 @@ func TestReport(t *testing.T) {
 		}
 	}
 }
+
+// TestReportAfterPending looks at a registration that is found wanting the first time that it is looked at.
+func TestReportAfterPending(t *testing.T) {
+	registration := registrationOf("m", "projects", 5)
+	registration.Status.Conditions = []metav1.Condition{{
+		Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonRegistrationPending, LastTransitionTime: metav1.Unix(0, 0),
+	}}
+	report(&registration, "consumer kind Tenant is not served")
+	c := registration.Status.Conditions[0]
+	if c.Reason != quotav1alpha1.ReasonValidationFailed || c.LastTransitionTime.Unix() == 0 {
+		t.Errorf("the condition is %+v, want it to be from now, not from when the schema's default says", c)
+	}
+}
