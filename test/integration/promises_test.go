@@ -165,6 +165,30 @@ func TestConsumerThatATemplateNames(t *testing.T) {
 	w.wantBucket(5, 1, 4, 1)
 }
 
+// A policy for a type that is not registered refuses nothing and makes no claims until it is ready,
+// while another one for the same kind is enforced.
+func TestPolicyThatIsNotReadyIsNotUsed(t *testing.T) {
+	t.Parallel()
+	w := newProtectedWorld(t, 1)
+	registration := w.registration(w.name + "/later")
+	w.cleanUp(registration) // after the policy
+	policy := w.newPolicy(w.name + "-later")
+	policy.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].ResourceType = registration.Spec.ResourceType
+	w.mustCreate(policy)
+	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse)
+	w.mustCreate(w.configMap("a"))
+	w.claimOf("a")
+	w.wantExceeded(w.configMap("b"))
+	if claims := w.claims(); len(claims) != 1 {
+		t.Errorf("there are the claims %+v, want that of the policy that is ready", claims)
+	}
+	w.mustDelete(w.configMap("a"))
+	w.wantBucket(1, 0, 1, 0)
+	mustNot(t, admin.Create(w.ctx, registration))
+	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionTrue)
+	w.wantExceeded(w.configMap("a"))
+}
+
 // The most that the reference allows of everything is accepted by the server, and one more is not.
 func TestMaximaOfTheReference(t *testing.T) {
 	t.Parallel()
