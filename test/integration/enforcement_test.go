@@ -68,6 +68,7 @@ func TestClaimOfPolicy(t *testing.T) {
 		claim.Status.Allocations[0].AllocatedAmount != 1 {
 		t.Errorf("allocations are %+v, want one of amount 1, granted", claim.Status.Allocations)
 	}
+	w.wantBucket(5, 1, 4, 1)
 	bucket, err := w.bucket()
 	if err != nil {
 		t.Fatal(err)
