@@ -84,7 +84,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Observe answers for kinds of which no policy enforces: whatever comes of a review, the request
-// passes, and its user is told.
+// passes. What could not be decided is looked at again once the object is there.
 func (h *Handler) Observe() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
@@ -92,13 +92,13 @@ func (h *Handler) Observe() http.Handler {
 		serve(w, r, func(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 			began := time.Now()
 			answer := h.answer(ctx, request)
-			if !answer.Allowed {
-				passed := allowed()
-				passed.Warnings = append(answer.Warnings, "quota was not looked at: "+answer.Result.Message)
-				answer = passed
-			}
 			h.metrics.reviewed(answer, time.Since(began))
-			return answer
+			if answer.Allowed {
+				return answer
+			}
+			h.Log.V(1).Info("let pass what could not be decided", "kind", request.Kind.Kind, "namespace", request.Namespace,
+				"name", request.Name, "why", answer.Result.Message)
+			return allowed()
 		})
 	})
 }
