@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"cmp"
 	"slices"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -38,7 +39,7 @@ func (s *share) allocated() int64 { return int64(s.Used + s.Reserved) }
 // that are in use or were shown before. It runs while decisions wait, so it leaves to others what
 // can be done later.
 func read(books *ledger.Ledger, before map[string]remembered) reading {
-	r := reading{grants: slices.Collect(books.Grants()), quotas: map[string]quota{}}
+	r := reading{grants: slices.SortedFunc(books.Grants(), byName), quotas: map[string]quota{}}
 	for _, resourceType := range books.ResourceTypes() {
 		q := quota{wanted: true, account: books.Account(resourceType)}
 		shown := map[ledger.Dimensions]struct{}{}
@@ -63,6 +64,11 @@ func read(books *ledger.Ledger, before map[string]remembered) reading {
 		r.quotas[resourceType] = q
 	}
 	return r
+}
+
+// byName orders grants as people look for them.
+func byName(a, b ledger.Grant) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 }
 
 // nothingOf is the quota of a resource type of which the books know nothing.
