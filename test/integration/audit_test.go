@@ -26,7 +26,7 @@ func TestAuditRepairsAlteredBooks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newProtectedWorld(t, 5)
-			altered.Store(naming.Ledger(w.consumer()), true)
+			w.alters()
 			for i := range 2 {
 				w.mustCreate(w.configMap(fmt.Sprintf("map-%d", i)))
 			}
@@ -84,6 +84,9 @@ func (w *world) asBursar() client.Client {
 
 // altered holds the names of the ledgers that were altered on purpose.
 var altered sync.Map
+
+// alters says that the world's ledger comes to differ from its claims on purpose.
+func (w *world) alters() { altered.Store(naming.Ledger(w.consumer()), true) }
 
 func (w *world) wantDriftEvent() error {
 	drifted, err := ledgersThatDrifted(w.ctx)
