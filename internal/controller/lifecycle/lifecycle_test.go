@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,9 +15,11 @@ import (
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -34,6 +37,52 @@ import (
 type server struct {
 	mu     sync.Mutex
 	claims map[string]*quotav1alpha1.ResourceClaim
+	// events are all that happened. The version of what is stored is their number, beginning at 1.
+	events []metav1.WatchEvent
+	// news is closed when there are more events, if anybody waits for it.
+	news chan struct{}
+	// fail, if set, is asked before a request is carried out, and true makes it fail.
+	fail func(method, name string) bool
+	// released, if set, is told of claims that were deleted, which are then gone.
+	released func(*quotav1alpha1.ResourceClaim)
+}
+
+func (s *server) version() string { return strconv.Itoa(len(s.events) + 1) }
+
+// changed stores a claim under a new version and tells who watches.
+func (s *server) changed(event watch.EventType, claim *quotav1alpha1.ResourceClaim) {
+	s.events = append(s.events, metav1.WatchEvent{})
+	claim.ResourceVersion = s.version()
+	s.events[len(s.events)-1] = metav1.WatchEvent{Type: string(event), Object: runtime.RawExtension{Object: claim.DeepCopy()}}
+	if s.news != nil {
+		close(s.news)
+		s.news = nil
+	}
+}
+
+// watch writes what happened since a version. It is called, and returns, with s.mu held.
+func (s *server) watch(w http.ResponseWriter, r *http.Request) {
+	since, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
+	w.(http.Flusher).Flush()
+	for next := since - 1; ; {
+		for ; next < len(s.events); next++ {
+			_ = json.NewEncoder(w).Encode(s.events[next])
+		}
+		w.(http.Flusher).Flush()
+		if s.news == nil {
+			s.news = make(chan struct{})
+		}
+		news := s.news
+		s.mu.Unlock()
+		select {
+		case <-news:
+		case <-r.Context().Done():
+		}
+		s.mu.Lock()
+		if r.Context().Err() != nil {
+			return
+		}
+	}
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -52,16 +101,15 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fail(422, metav1.StatusReasonInvalid)
 			return
 		}
-		w.(http.Flusher).Flush()
-		s.mu.Unlock()
-		<-r.Context().Done()
-		s.mu.Lock()
+		s.watch(w, r)
+	case s.fail != nil && s.fail(r.Method, last):
+		fail(500, metav1.StatusReasonInternalError)
 	case r.Method == http.MethodGet && last == "resourceclaims":
 		items := []any{}
 		for _, c := range s.claims {
 			items = append(items, c)
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "quota.miloapis.com/v1alpha1", "kind": "ResourceClaimList", "metadata": map[string]any{"resourceVersion": "1"}, "items": items})
+		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "quota.miloapis.com/v1alpha1", "kind": "ResourceClaimList", "metadata": map[string]any{"resourceVersion": s.version()}, "items": items})
 	case r.Method == http.MethodGet:
 		if c := s.claims[last]; c != nil {
 			_ = json.NewEncoder(w).Encode(c)
@@ -75,14 +123,35 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fail(409, metav1.StatusReasonAlreadyExists)
 			return
 		}
-		in.UID, in.ResourceVersion = types.UID("uid-"+in.Name), "1"
+		in.UID = types.UID("uid-" + in.Name + "-" + s.version())
 		s.claims[in.Name] = in
+		s.changed(watch.Added, in)
 		_ = json.NewEncoder(w).Encode(in)
 	case r.Method == http.MethodPut && last == "status":
 		in := &quotav1alpha1.ResourceClaim{}
 		_ = json.NewDecoder(r.Body).Decode(in)
 		s.claims[in.Name].Status = in.Status
+		s.changed(watch.Modified, s.claims[in.Name])
 		_ = json.NewEncoder(w).Encode(s.claims[in.Name])
+	case r.Method == http.MethodPatch && s.claims[last] != nil:
+		// A merge patch of fields that are there, or lists.
+		patched := s.claims[last].DeepCopy()
+		_ = json.NewDecoder(r.Body).Decode(patched)
+		if patched.ResourceVersion != s.claims[last].ResourceVersion {
+			fail(409, metav1.StatusReasonConflict)
+			return
+		}
+		s.claims[last] = patched
+		s.changed(watch.Modified, patched)
+		_ = json.NewEncoder(w).Encode(patched)
+	case r.Method == http.MethodDelete && s.claims[last] != nil:
+		claim := s.claims[last]
+		delete(s.claims, last)
+		s.changed(watch.Deleted, claim)
+		if s.released != nil {
+			go s.released(claim)
+		}
+		_ = json.NewEncoder(w).Encode(claim)
 	default:
 		fail(404, metav1.StatusReasonNotFound)
 	}

@@ -1,0 +1,336 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	"k8s.io/client-go/rest"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/kinds"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
+	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/protected"
+)
+
+var (
+	fleetKind     = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Fleet"}
+	fleetResource = fleetKind.GroupVersion().WithResource("fleets")
+	zeta          = quotav1alpha1.ConsumerRef{Kind: "Org", Name: "zeta"}
+)
+
+const (
+	fleetUID = types.UID("fleet-uid")
+	// settledAfter is longer than anything takes that the controller waits for.
+	settledAfter = 3 * time.Minute
+)
+
+// onlyFleets serves one kind.
+type onlyFleets struct{}
+
+func (onlyFleets) StateOf(context.Context, schema.GroupKind) (kinds.State, schema.GroupVersionResource, error) {
+	return kinds.Served, fleetResource, nil
+}
+
+func (onlyFleets) VersionedResourceFor(context.Context, schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
+	return fleetResource, true, nil
+}
+
+// fleet is an object that costs its payer one for each replica.
+func fleet(version, payer string, replicas int64) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": replicas, "payer": payer}}}
+	object.SetGroupVersionKind(fleetKind)
+	object.SetNamespace("ns")
+	object.SetName("a")
+	object.SetUID(fleetUID)
+	object.SetResourceVersion(version)
+	return object
+}
+
+// fleets is the policy that follows them.
+func fleets() *quotav1alpha1.ClaimCreationPolicy {
+	return &quotav1alpha1.ClaimCreationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Generation: 1},
+		Spec: quotav1alpha1.ClaimCreationPolicySpec{
+			Trigger: quotav1alpha1.ClaimTrigger{
+				Resource:   quotav1alpha1.ClaimTriggerResource{APIVersion: fleetKind.GroupVersion().String(), Kind: fleetKind.Kind},
+				Operations: []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationCreate, quotav1alpha1.TriggerOperationUpdate},
+			},
+			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
+				Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: "claim-{{.trigger.metadata.name}}"},
+				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
+					ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Org", Name: "{{.trigger.spec.payer}}"},
+					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "t", AmountExpression: "trigger.spec.replicas"}},
+				},
+			}},
+		},
+	}
+}
+
+// stage is what a process left behind that died: what is stored, and what it told the books.
+type stage struct {
+	*testing.T
+	server *server
+	memory *storagetest.Memory
+	// store is that of the process that died.
+	store *ledgerstore.Store
+	// died ends what it does.
+	died context.CancelFunc
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &stage{T: t, server: &server{claims: map[string]*quotav1alpha1.ResourceClaim{}}, memory: storagetest.New(), died: cancel}
+	s.store = ledgerstore.New(ctx, s.memory.Connect(nil))
+	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, zeta} {
+		s.must(s.store.SetGrants(ctx, consumer, func(context.Context) ([]ledger.Grant, error) {
+			return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "t", Amount: 100}}}}, nil
+		}))
+	}
+	return s
+}
+
+func (s *stage) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func charges(amount int64) []ledger.Charge {
+	return []ledger.Charge{{ResourceType: "t", Amount: ledger.Amount(amount)}}
+}
+
+// outline is that of the claim for the fleet. base is the version that the fleet had when it was
+// about to change, if it was.
+func outline(base string) claims.Outline {
+	return claims.Outline{
+		Claim: types.NamespacedName{Namespace: "ns", Name: "claim-a"}, Kind: fleetKind,
+		Object: types.NamespacedName{Namespace: "ns", Name: "a"}, Base: base,
+	}
+}
+
+// reserve reserves for the fleet, as a review does.
+func (s *stage) reserve(consumer quotav1alpha1.ConsumerRef, amount int64, base string) ledgerstore.Pending {
+	s.Helper()
+	decision, err := s.store.Reserve(s.Context(), consumer, ledger.Reservation{
+		Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(amount), Claim: outline(base).Encode(),
+	})
+	s.must(err)
+	for _, pending := range s.store.ReservationsFor(string(fleetUID)) {
+		if pending.Consumer == consumer && pending.Sequence == decision.Sequence {
+			return pending
+		}
+	}
+	s.Fatalf("the reservation is not in flight: %+v", decision)
+	return ledgerstore.Pending{}
+}
+
+// claim stores the claim of a reservation, granted or not.
+func (s *stage) claim(reservation ledgerstore.Pending, granted bool) *quotav1alpha1.ResourceClaim {
+	s.Helper()
+	claim, err := claims.FromReservation(reservation)
+	s.must(err)
+	claim.UID, claim.ResourceVersion = "uid-claim-a", "1"
+	if granted {
+		claims.Grant(claim, catalog.New(), time.Now())
+	}
+	s.server.claims[claim.Name] = claim
+	return claim
+}
+
+// paid stores a claim for the fleet that is granted and settled.
+func (s *stage) paid(consumer quotav1alpha1.ConsumerRef, amount int64) *quotav1alpha1.ResourceClaim {
+	s.Helper()
+	reservation := s.reserve(consumer, amount, "")
+	claim := s.claim(reservation, true)
+	s.store.Settle(consumer, reservation.Key, reservation.Sequence)
+	synctest.Wait()
+	time.Sleep(time.Second) // settling is lazy
+	return claim
+}
+
+// amend notes in the books that the fleet's claim is to hold another amount.
+func (s *stage) amend(claim *quotav1alpha1.ResourceClaim, amount int64, base string) {
+	s.Helper()
+	_, err := s.store.Amend(s.Context(), claim.Spec.ConsumerRef, true, claims.LaterChange, func(context.Context) (*ledger.Reservation, error) {
+		return claims.Amendment(claim, ledgerstore.AmendmentKey("p", string(fleetUID)), charges(amount), outline(""), base)
+	})
+	s.must(err)
+}
+
+// request makes a stored claim request something else, and says in its status so if granted is set.
+func (s *stage) request(claim *quotav1alpha1.ResourceClaim, amount int64, granted bool) {
+	claim.Spec.Requests[0].Amount = amount
+	if granted {
+		claims.Grant(claim, catalog.New(), time.Now())
+	}
+}
+
+// run starts another process, in which policy applies if there is one, and lets it run until there
+// is nothing left to wait for. object is the fleet as it is stored now, or nil.
+func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructured.Unstructured) *Controller {
+	s.Helper()
+	s.died()
+	ctx, cancel := context.WithCancel(s.Context())
+	s.Cleanup(cancel)
+	scheme := runtime.NewScheme()
+	s.must(metav1.AddMetaToScheme(scheme))
+	lists := map[schema.GroupVersionResource]string{fleetResource: "FleetList"}
+	live, metadata := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, lists), metadatafake.NewSimpleMetadataClient(scheme)
+	if object != nil {
+		s.must(live.Tracker().Add(object))
+		s.must(metadata.Tracker().Add(&metav1.PartialObjectMetadata{
+			TypeMeta:   metav1.TypeMeta{APIVersion: fleetKind.GroupVersion().String(), Kind: fleetKind.Kind},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: fleetUID},
+		}))
+	}
+	client, err := claims.NewClient(&rest.Config{Host: "http://server", QPS: -1}, &http.Client{Transport: direct{s.server}})
+	s.must(err)
+	known := catalog.New()
+	known.SetRegistration(registration())
+	if policy != nil {
+		if errs := known.SetPolicy(policy); len(errs) > 0 {
+			s.Fatal(errs)
+		}
+	}
+	store := ledgerstore.New(ctx, s.memory.Connect(nil))
+	c := &Controller{
+		Store: store, Objects: protected.New(metadata, onlyFleets{}), Claims: claimcache.New(), Client: client, Catalog: known,
+		SystemNamespace: "sys", Planner: &plan.Planner{Catalog: known, SystemNamespace: "sys"}, Live: live, Kinds: onlyFleets{}, Log: logr.Discard(),
+	}
+	// Releasing claims is another controller's part.
+	s.server.released = func(claim *quotav1alpha1.ResourceClaim) {
+		charges, _ := claims.Charges(claim.Spec.Requests)
+		_, err := store.Release(ctx, claim.Spec.ConsumerRef, func(context.Context) (*ledgerstore.Holding, error) {
+			return &ledgerstore.Holding{
+				ClaimUID: string(claim.UID), Key: "none", Amendment: ledgerstore.AmendmentKey("p", string(fleetUID)), Granted: isGrantedClaim(claim), Charges: charges,
+			}, nil
+		})
+		if err != nil && ctx.Err() == nil {
+			s.Errorf("release claim %s: %v", claim.Name, err)
+		}
+		store.Forget(claim.Spec.ConsumerRef, string(claim.UID))
+	}
+	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, zeta} {
+		s.must(store.View(ctx, consumer, func(*ledger.Ledger) {}))
+	}
+	c.Start()
+	go c.Claims.Run(ctx, client.REST())
+	s.must(c.Claims.WaitForSync(ctx))
+	c.Objects.Follow(ctx, map[schema.GroupKind]schema.GroupVersionResource{fleetKind.GroupKind(): fleetResource})
+	s.must(c.Objects.WaitForSync(ctx, fleetKind.GroupKind()))
+	go func() { _ = c.Run(ctx) }()
+	return c
+}
+
+func registration() *quotav1alpha1.ResourceRegistration {
+	r := &quotav1alpha1.ResourceRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: "t"},
+		Spec: quotav1alpha1.ResourceRegistrationSpec{
+			ResourceType: "t", ConsumerTypeRef: quotav1alpha1.ConsumerTypeRef{Kind: "Org"}, BaseUnit: "one", DisplayUnit: "one", UnitConversionFactor: 1,
+			ClaimingResources: []quotav1alpha1.ClaimingResource{{APIGroup: fleetKind.Group, Kind: fleetKind.Kind}},
+		},
+	}
+	apimeta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
+	return r
+}
+
+func isGrantedClaim(claim *quotav1alpha1.ResourceClaim) bool {
+	return claimcache.StateOf(claim) == claimcache.Granted
+}
+
+// outcome lists the claims, with their consumer and amount, and what the books say of each consumer.
+func (s *stage) outcome() []string {
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	var lines []string
+	for _, claim := range s.server.claims {
+		line := fmt.Sprintf("claim of %s for %d", claim.Spec.ConsumerRef.Name, claim.Spec.Requests[0].Amount)
+		if !isGrantedClaim(claim) {
+			line += ", not granted"
+		} else if allocated := claim.Status.Allocations[0].AllocatedAmount; allocated != claim.Spec.Requests[0].Amount {
+			line += fmt.Sprintf(", allocated %d", allocated)
+		}
+		lines = append(lines, line)
+	}
+	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, zeta} {
+		books := s.memory.Books(consumer)
+		var used int64
+		for _, row := range books.Used {
+			used += int64(row.Amount)
+		}
+		if used > 0 || len(books.Reservations) > 0 {
+			lines = append(lines, fmt.Sprintf("%s uses %d, %d in flight", consumer.Name, used, len(books.Reservations)))
+		}
+	}
+	slices.SortFunc(lines, cmp.Compare[string])
+	return lines
+}
+
+// direct carries requests to a handler without a network, so that they take no time.
+type direct struct{ http.Handler }
+
+func (d direct) RoundTrip(request *http.Request) (*http.Response, error) {
+	body, writer := io.Pipe()
+	answer := &answer{PipeWriter: writer, header: http.Header{}, begun: make(chan struct{})}
+	go func() {
+		d.ServeHTTP(answer, request)
+		answer.WriteHeader(http.StatusOK)
+		_ = writer.Close()
+	}()
+	select {
+	case <-answer.begun:
+		return &http.Response{StatusCode: answer.code, Header: answer.header, Body: body, Request: request, ProtoMajor: 1, ProtoMinor: 1}, nil
+	case <-request.Context().Done():
+		_ = body.CloseWithError(request.Context().Err())
+		return nil, request.Context().Err()
+	}
+}
+
+// answer is the answer to one request, as it is written.
+type answer struct {
+	*io.PipeWriter
+	header http.Header
+	once   sync.Once
+	begun  chan struct{}
+	code   int
+}
+
+func (a *answer) Header() http.Header { return a.header }
+func (a *answer) Flush()              { a.WriteHeader(http.StatusOK) }
+
+func (a *answer) WriteHeader(code int) {
+	a.once.Do(func() {
+		a.code = code
+		close(a.begun)
+	})
+}
+
+func (a *answer) Write(data []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.PipeWriter.Write(data)
+}
