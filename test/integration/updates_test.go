@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -57,17 +56,7 @@ func newFollowedWorld(t *testing.T, limit int64, change func(*quotav1alpha1.Clai
 // installFleets makes the server know Fleets.
 func (w *world) installFleets() {
 	w.Helper()
-	anything := true
-	definition := platform.Definition(fleet.Group, fleet.Kind, "fleets")
-	definition.Spec.Scope = apiextensionsv1.NamespaceScoped
-	definition.Spec.Versions[0].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
-		"spec":   {Type: "object", XPreserveUnknownFields: &anything, Properties: map[string]apiextensionsv1.JSONSchemaProps{"replicas": {Type: "integer"}}},
-		"status": {Type: "object", XPreserveUnknownFields: &anything, Properties: map[string]apiextensionsv1.JSONSchemaProps{"replicas": {Type: "integer"}}},
-	}}
-	definition.Spec.Versions[0].Subresources = &apiextensionsv1.CustomResourceSubresources{
-		Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
-		Scale:  &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas"},
-	}
+	definition := platform.ScalableDefinition(fleet.Group, fleet.Kind, "fleets")
 	if err := admin.Create(w.ctx, definition); err != nil && !apierrors.IsAlreadyExists(err) {
 		w.Fatal(err)
 	}

@@ -50,6 +50,27 @@ func Definition(group, kind, plural string) *apiextensionsv1.CustomResourceDefin
 	}
 }
 
+// ScalableDefinition defines a namespaced kind of the platform that has replicas and can be scaled,
+// and whose spec may hold anything else.
+func ScalableDefinition(group, kind, plural string) *apiextensionsv1.CustomResourceDefinition {
+	anything := true
+	part := apiextensionsv1.JSONSchemaProps{
+		Type: "object", XPreserveUnknownFields: &anything,
+		Properties: map[string]apiextensionsv1.JSONSchemaProps{"replicas": {Type: "integer"}},
+	}
+	definition := Definition(group, kind, plural)
+	definition.Spec.Scope = apiextensionsv1.NamespaceScoped
+	version := &definition.Spec.Versions[0]
+	version.Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{
+		Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": part, "status": part},
+	}
+	version.Subresources = &apiextensionsv1.CustomResourceSubresources{
+		Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
+		Scale:  &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas"},
+	}
+	return definition
+}
+
 // Install makes the server know Organizations.
 func Install(ctx context.Context, api client.Client) error {
 	definition := Definition(Group, Kind, "organizations")

@@ -71,7 +71,7 @@ func TestKillUnderLoad(t *testing.T) {
 		t.Errorf("the server ended with exit code %d after SIGTERM:\n%s", code, server.Output())
 	}
 	server = process.Start(t, dir)
-	checkDrift(t, server)
+	checkDrift(t, server, len(limits))
 	if code := server.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d after SIGTERM:\n%s", code, server.Output())
 	}

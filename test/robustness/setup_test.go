@@ -38,16 +38,22 @@ func setUp(t *testing.T, api client.Client) {
 		})
 		policy := policyFor(consumer)
 		create(t, api, policy)
-		eventually(t, func() error {
-			if err := api.Get(t.Context(), client.ObjectKeyFromObject(policy), policy); err != nil {
-				return err
-			}
-			if !apimeta.IsStatusConditionTrue(policy.Status.Conditions, quotav1alpha1.ConditionReady) {
-				return fmt.Errorf("the policy is not ready: %+v", policy.Status.Conditions)
-			}
-			return nil
-		})
+		waitReady(t, api, policy)
 	}
+}
+
+// waitReady waits until a policy is in force.
+func waitReady(t *testing.T, api client.Client, policy *quotav1alpha1.ClaimCreationPolicy) {
+	t.Helper()
+	eventually(t, func() error {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(policy), policy); err != nil {
+			return err
+		}
+		if !apimeta.IsStatusConditionTrue(policy.Status.Conditions, quotav1alpha1.ConditionReady) {
+			return fmt.Errorf("the policy is not ready: %+v", policy.Status.Conditions)
+		}
+		return nil
+	})
 }
 
 func create(t *testing.T, api client.Client, object client.Object) {

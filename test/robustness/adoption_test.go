@@ -1,0 +1,89 @@
+package robustness
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/process"
+)
+
+const (
+	// adoptedMax is how many objects are older than their policy.
+	adoptedMax    = 1500
+	adoptionKills = 2
+)
+
+// TestKillWhileAdopting kills the server while it charges objects that are older than their policy.
+// It goes on after the restart, and in the end every object is charged once, far beyond the limits.
+func TestKillWhileAdopting(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds and starts servers")
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	dir := t.TempDir()
+	server := process.Start(t, dir)
+	api := connect(t, server)
+	setUpFleets(t, api)
+	createFleets(t, api)
+	policy := fleetPolicy()
+	create(t, api, policy)
+	for kill := range adoptionKills {
+		enough := int64(adoptedMax*kill/(adoptionKills+1) + 1 + random.IntN(adoptedMax/(adoptionKills+1)))
+		waitAdoption(t, api, func(a *quotav1alpha1.AdoptionStatus) bool { return a.Processed >= enough })
+		server.Kill()
+		server = process.Start(t, dir)
+		api = connect(t, server)
+	}
+	adoption := waitAdoption(t, api, func(a *quotav1alpha1.AdoptionStatus) bool { return a.State == quotav1alpha1.AdoptionComplete })
+	if adoption.Failed != 0 || adoption.Processed != adoptedMax || adoption.Total != adoptedMax || adoption.Adopted > adoptedMax {
+		t.Errorf("adoption of %d objects ended as %+v", adoptedMax, adoption)
+	}
+	if fleets := checkFleets(t, api); len(fleets) != adoptedMax {
+		t.Errorf("there are %d fleets, want %d", len(fleets), adoptedMax)
+	}
+	if code := server.Stop(); code != 0 {
+		t.Errorf("the server ended with exit code %d after SIGTERM:\n%s", code, server.Output())
+	}
+	server = process.Start(t, dir)
+	checkDrift(t, server, len(payers))
+}
+
+// createFleets creates fleets of different sizes and payers.
+func createFleets(t *testing.T, api client.Client) {
+	t.Helper()
+	const clients = 8
+	var group errgroup.Group
+	group.SetLimit(clients)
+	for n := range adoptedMax {
+		group.Go(func() error {
+			payer := [...]string{"first", "second"}[n%2]
+			return api.Create(t.Context(), newFleet(fmt.Sprint("old-", n), payer, int64(1+n%replicasMax)))
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitAdoption waits until adoption has come so far.
+func waitAdoption(t *testing.T, api client.Client, isEnough func(*quotav1alpha1.AdoptionStatus) bool) *quotav1alpha1.AdoptionStatus {
+	t.Helper()
+	policy := fleetPolicy()
+	eventually(t, func() error {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(policy), policy); err != nil {
+			return err
+		}
+		if a := policy.Status.Adoption; a == nil || !isEnough(a) {
+			return fmt.Errorf("adoption is %+v", a)
+		}
+		return nil
+	})
+	return policy.Status.Adoption
+}

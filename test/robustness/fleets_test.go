@@ -1,0 +1,199 @@
+package robustness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/platform"
+)
+
+// fleetKind is the kind whose charges follow updates: a Fleet costs one for each of its replicas, and
+// its payer is charged.
+var fleetKind = schema.GroupVersionKind{Group: "fleet.example.com", Version: "v1", Kind: "Fleet"}
+
+const (
+	// replicasType is the resource type of the replicas.
+	replicasType = "robustness/replicas"
+	// replicasMax is how many replicas a fleet may get.
+	replicasMax = 5
+)
+
+// payers are the consumers that fleets may name, and how many replicas each may have.
+var payers = map[string]int64{"first": 20, "second": 12}
+
+func newFleet(name, payer string, replicas int64) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": replicas, "payer": payer}}}
+	object.SetGroupVersionKind(fleetKind)
+	object.SetNamespace(space)
+	object.SetName(name)
+	return object
+}
+
+func replicasOf(object *unstructured.Unstructured) int64 {
+	replicas, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
+	return replicas
+}
+
+func payerOf(object *unstructured.Unstructured) string {
+	payer, _, _ := unstructured.NestedString(object.Object, "spec", "payer")
+	return payer
+}
+
+// setUpFleets declares fleets and who may have how many replicas, without a policy.
+func setUpFleets(t *testing.T, api client.Client) {
+	t.Helper()
+	if err := platform.Install(t.Context(), api); err != nil {
+		t.Fatal(err)
+	}
+	create(t, api, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: space}})
+	create(t, api, platform.ScalableDefinition(fleetKind.Group, fleetKind.Kind, "fleets"))
+	create(t, api, &quotav1alpha1.ResourceRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: "replicas"},
+		Spec: quotav1alpha1.ResourceRegistrationSpec{
+			ResourceType: replicasType, Type: quotav1alpha1.RegistrationTypeEntity, ConsumerTypeRef: platform.ConsumerType(),
+			BaseUnit: "replica", DisplayUnit: "replica", UnitConversionFactor: 1,
+			ClaimingResources: []quotav1alpha1.ClaimingResource{{APIGroup: fleetKind.Group, Kind: fleetKind.Kind}},
+		},
+	})
+	for payer, limit := range payers {
+		create(t, api, &quotav1alpha1.ResourceGrant{
+			ObjectMeta: metav1.ObjectMeta{Name: payer, Namespace: space},
+			Spec: quotav1alpha1.ResourceGrantSpec{ConsumerRef: platform.Consumer(payer), Allowances: []quotav1alpha1.Allowance{{
+				ResourceType: replicasType, Buckets: []quotav1alpha1.Bucket{{Amount: limit}},
+			}}},
+		})
+	}
+	waitGranted(t, api)
+	eventually(t, func() error {
+		_, err := listFleets(t.Context(), api)
+		return err
+	})
+}
+
+// fleetPolicy charges the payer of each fleet, and follows its updates.
+func fleetPolicy() *quotav1alpha1.ClaimCreationPolicy {
+	return &quotav1alpha1.ClaimCreationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "fleets"},
+		Spec: quotav1alpha1.ClaimCreationPolicySpec{
+			Trigger: quotav1alpha1.ClaimTrigger{
+				Resource:   quotav1alpha1.ClaimTriggerResource{APIVersion: fleetKind.GroupVersion().String(), Kind: fleetKind.Kind},
+				Operations: []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationCreate, quotav1alpha1.TriggerOperationUpdate},
+			},
+			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
+				Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: "fleet-{{.trigger.metadata.name}}"},
+				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
+					ConsumerRef: platform.Consumer("{{.trigger.spec.payer}}"),
+					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: replicasType, AmountExpression: "trigger.spec.replicas"}},
+				},
+			}},
+		},
+	}
+}
+
+// listFleets returns all fleets as they were at one instant.
+func listFleets(ctx context.Context, api client.Client) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(fleetKind.GroupVersion().WithKind("FleetList"))
+	err := api.List(ctx, list, client.InNamespace(space))
+	return list.Items, err
+}
+
+// totals adds up the replicas of each payer.
+func totals(fleets []unstructured.Unstructured) map[string]int64 {
+	total := map[string]int64{}
+	for i := range fleets {
+		total[payerOf(&fleets[i])] += replicasOf(&fleets[i])
+	}
+	return total
+}
+
+// checkFleets waits until the books are quiet and agree with fleets, claims and buckets. It returns
+// the fleets.
+func checkFleets(t *testing.T, api client.Client) (fleets []unstructured.Unstructured) {
+	t.Helper()
+	eventually(t, func() error {
+		var err error
+		if fleets, err = listFleets(t.Context(), api); err != nil {
+			return err
+		}
+		s, err := read(t, api)
+		if err != nil {
+			return err
+		}
+		if err := s.checkClaimsOf(fleets); err != nil {
+			return err
+		}
+		return s.checkReplicas(totals(fleets), len(fleets))
+	})
+	return fleets
+}
+
+// checkClaimsOf checks that each fleet has exactly one granted claim, of as much as it has replicas
+// and for its payer, and that no claim is left over. A fleet of nothing has none.
+func (s *stored) checkClaimsOf(fleets []unstructured.Unstructured) error {
+	byUID := map[types.UID]*unstructured.Unstructured{}
+	for i := range fleets {
+		if replicasOf(&fleets[i]) > 0 {
+			byUID[fleets[i].GetUID()] = &fleets[i]
+		}
+	}
+	for i := range s.claims.Items {
+		claim := &s.claims.Items[i]
+		uid := types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
+		fleet := byUID[uid]
+		if fleet == nil {
+			return fmt.Errorf("claim %s is the second of its fleet, or its fleet does not exist or has no replicas", claim.Name)
+		}
+		delete(byUID, uid)
+		want, payer, requests, allocations := replicasOf(fleet), payerOf(fleet), claim.Spec.Requests, claim.Status.Allocations
+		if !isGranted(claim) || claim.DeletionTimestamp != nil || claim.Spec.ConsumerRef != platform.Consumer(payer) ||
+			len(requests) != 1 || requests[0].Amount != want || len(allocations) != 1 || allocations[0].AllocatedAmount != want {
+			return fmt.Errorf("fleet %s has %d replicas, paid for by %s, and its claim %s says: deleted %v, consumer %s, requests %+v, status %+v",
+				fleet.GetName(), want, payer, claim.Name, claim.DeletionTimestamp, claim.Spec.ConsumerRef.Name, requests, claim.Status)
+		}
+	}
+	if len(byUID) > 0 {
+		return fmt.Errorf("%d fleets have no claim: %v", len(byUID), byUID)
+	}
+	return nil
+}
+
+// checkReplicas compares ledgers and buckets with how many replicas each payer has.
+func (s *stored) checkReplicas(want map[string]int64, fleets int) error {
+	var errs []error
+	var claims int64
+	for _, ledger := range s.ledgers.Items {
+		payer := ledger.Spec.ConsumerRef.Name
+		var used int64
+		for _, row := range ledger.Spec.Used {
+			used, claims = used+row.Amount, claims+row.Claims
+		}
+		if inFlight := len(ledger.Spec.Reservations) + len(ledger.Spec.Released); used != want[payer] || inFlight > 0 {
+			errs = append(errs, fmt.Errorf("the ledger of %s says %d used, and %d replicas are stored; in flight are reservations %+v and releases %v",
+				payer, used, want[payer], ledger.Spec.Reservations, ledger.Spec.Released))
+		}
+	}
+	if int(claims) > fleets {
+		errs = append(errs, fmt.Errorf("the ledgers count %d claims for %d fleets", claims, fleets))
+	}
+	for _, bucket := range s.buckets.Items {
+		payer := bucket.Spec.ConsumerRef.Name
+		if bucket.Status.Allocated != want[payer] || bucket.Status.Limit != payers[payer] || bucket.Status.Available != max(0, payers[payer]-want[payer]) {
+			errs = append(errs, fmt.Errorf("the bucket of %s says %+v; %d of %d are stored", payer, bucket.Status, want[payer], payers[payer]))
+		}
+	}
+	if len(s.ledgers.Items) != len(payers) || len(s.buckets.Items) != len(payers) {
+		errs = append(errs, fmt.Errorf("there are %d ledgers and %d buckets for %d payers", len(s.ledgers.Items), len(s.buckets.Items), len(payers)))
+	}
+	return errors.Join(errs...)
+}
