@@ -25,6 +25,17 @@ func TestUpdateThatIsRefusedElsewhere(t *testing.T) {
 	f.wantBucket(5, 5, 0, 2)
 }
 
+// Nor is anything left of one by which an object would have come to cost something.
+func TestUpdateFromNothingThatIsRefusedElsewhere(t *testing.T) {
+	f := newFollowedWorld(t, 5, nil)
+	f.mustCreate(f.fleet("a", 0))
+	f.refused(func() error { return f.resize("a", 4) }, func() error { return f.resize("a", 0) })
+	f.eventually(soon, func() error { return f.set("a", "x", "spec", "note") })
+	f.eventually(soon, func() error { return admin.Create(f.ctx, f.fleet("b", 5)) })
+	f.wantBucket(5, 5, 0, 1)
+	wantTooMuch(t, f.resize("a", 1))
+}
+
 // refused has a change admitted by Bursar and refused by somebody else, who then is gone. Until that
 // one is in place the change is made, and undone.
 func (f *followed) refused(change, undo func() error) {

@@ -8,10 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sync/errgroup"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -244,55 +242,6 @@ func TestConditionsFollowUpdates(t *testing.T) {
 	f.wantBucket(5, 0, 5, 0)
 	mustNot(t, unset("a"))
 	f.wantBucket(5, 3, 2, 1)
-}
-
-// An update that is admitted and then fails elsewhere leaves no charge behind.
-func TestUpdateThatFailsAfterwards(t *testing.T) {
-	for name, replicas := range map[string]int64{"from nothing": 0, "from something": 1} {
-		t.Run(name, func(t *testing.T) {
-			f := newFollowedWorld(t, 5, nil)
-			f.refuseElsewhere()
-			f.mustCreate(f.fleet("a", replicas))
-			f.wantBucket(5, replicas, 5-replicas, int32(replicas))
-			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"refused":"`+f.name+`"}},"spec":{"replicas":4}}`))
-			if err := admin.Patch(f.ctx, f.fleet("a", 0), patch); err == nil || apierrors.IsForbidden(err) {
-				t.Fatalf("got %v, want it to be refused by the other webhook", err)
-			}
-			mustNot(t, f.set("a", "x", "spec", "note"))
-			f.eventually(soon, func() error { return client.IgnoreAlreadyExists(admin.Create(f.ctx, f.fleet("b", 5-replicas))) })
-			f.wantBucket(5, 5, 0, 1+int32(replicas))
-			wantTooMuch(t, f.resize("a", 4))
-		})
-	}
-}
-
-// refuseElsewhere has objects with a label refused by a webhook that is not Bursar's.
-func (w *world) refuseElsewhere() {
-	w.Helper()
-	none, nowhere := admissionregistrationv1.SideEffectClassNone, "https://127.0.0.1:1/"
-	w.mustCreate(&admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: w.name},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name: "refuse.example.com", SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-			ClientConfig:   admissionregistrationv1.WebhookClientConfig{URL: &nowhere},
-			ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"refused": w.name}},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{fleet.Group}, APIVersions: []string{"*"}, Resources: []string{"fleets"}},
-			}},
-		}},
-	})
-	w.eventually(soon, func() error {
-		probe := w.fleet("probe", 0)
-		if err := client.IgnoreAlreadyExists(admin.Create(w.ctx, probe)); err != nil {
-			return err
-		}
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"refused":"`+w.name+`"}}}`))
-		if err := admin.Patch(w.ctx, probe, patch, client.DryRunAll); err == nil {
-			return errors.New("the other webhook is not asked yet")
-		}
-		return nil
-	})
 }
 
 // A policy that looks at creates alone does not come to apply because another follows updates.
