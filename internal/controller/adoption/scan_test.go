@@ -106,6 +106,7 @@ type bench struct {
 	*testing.T
 	*Controller
 	conforming *conforming
+	reviewed   map[types.UID]bool
 	// writes counts how often the status was written.
 	writes int
 }
@@ -148,6 +149,7 @@ func newBench(t *testing.T, list pages, before *quotav1alpha1.AdoptionStatus) *b
 	b.Controller = &Controller{
 		Client: api, Catalog: known, Kinds: served{}, Live: pagesOf{list: list}, Objects: protected.New(nil, nil), Claims: claimcache.New(),
 		Store: ledgerstore.New(t.Context(), storagetest.New().Connect(nil)), Conform: b.conforming.conform, Log: logr.Discard(),
+		Reviewed: func(uid types.UID, _ *catalog.Policy) bool { return b.reviewed[uid] },
 	}
 	return b
 }
@@ -260,7 +262,42 @@ func TestListThatFails(t *testing.T) {
 	}
 }
 
-// A scan ends when its policy changes: the new one has a scan of its own.
+// What was reviewed when it was created, and does not have a claim, is not to have one.
+func TestReviewedObjectsAreNotAdopted(t *testing.T) {
+	b := newBench(t, onePage("reviewed", "old"), nil)
+	b.reviewed = map[types.UID]bool{"reviewed": true}
+	if complete, err := b.scan(); !complete || err != nil {
+		t.Fatalf("the scan is complete: %v, %v", complete, err)
+	}
+	b.want("one is not looked at", quotav1alpha1.AdoptionStatus{State: quotav1alpha1.AdoptionComplete, Total: 2, Processed: 2, Adopted: 1})
+}
+
+// A list that is forgotten may go on in a later state.
+func TestExpiredListGoesOn(t *testing.T) {
+	var asked []string
+	b := newBench(t, func(options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+		asked = append(asked, options.Continue)
+		switch options.Continue {
+		case "":
+			return page("second", 1, "a"), nil
+		case "second":
+			expired := apierrors.NewResourceExpired("too old")
+			expired.ErrStatus.Continue = "second of later"
+			return nil, expired
+		default:
+			return page("", 0, "b"), nil
+		}
+	}, nil)
+	if complete, err := b.scan(); !complete || err != nil {
+		t.Fatalf("the scan is complete: %v, %v", complete, err)
+	}
+	if diff := cmp.Diff([]string{"", "second", "second of later"}, asked); diff != "" {
+		t.Errorf("pages (-want +got):\n%s", diff)
+	}
+	b.want("each object counts once", quotav1alpha1.AdoptionStatus{State: quotav1alpha1.AdoptionComplete, Total: 2, Processed: 2, Adopted: 2})
+}
+
+// A scan ends when its policy changes, and is not complete by that: it may come back as it was.
 func TestPolicyChangesMeanwhile(t *testing.T) {
 	var b *bench
 	b = newBench(t, func(options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
@@ -271,7 +308,7 @@ func TestPolicyChangesMeanwhile(t *testing.T) {
 		t.Error("the scan goes on")
 		return page("", 0, "b"), nil
 	}, nil)
-	if complete, err := b.scan(); !complete || err != nil {
+	if complete, err := b.scan(); complete || err != nil {
 		t.Errorf("the scan is complete: %v, %v", complete, err)
 	}
 	if got := b.stored().Status.Adoption; got != nil {
