@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -214,19 +212,5 @@ func (c *Controller) read(ctx context.Context, kind schema.GroupVersionKind, o o
 	if !ok {
 		return nil, nil
 	}
-	resource, served, err := c.Kinds.VersionedResourceFor(ctx, kind)
-	if err != nil || !served {
-		return nil, err
-	}
-	live, err := c.Live.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s %s: %w", kind.Kind, name, err)
-	}
-	if live.GetUID() != o.uid {
-		return nil, nil
-	}
-	return live, nil
+	return c.reread(ctx, kind, plan.Object{Kind: kind, Name: name, UID: o.uid})
 }

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -49,6 +51,12 @@ func (c *Controller) Conform(ctx context.Context, p *catalog.Policy, live *unstr
 		return 0, transient(err)
 	}
 	defer unlock()
+	if p.FollowsUpdates() {
+		// What was read before may have changed since, and its claim with it.
+		if live, err = c.reread(ctx, p.Trigger, o); live == nil || err != nil {
+			return Conforms, transient(err)
+		}
+	}
 	policy := claims.LabelValue(p.Name)
 	flight, isPending := c.inFlight(o, policy, live.GetResourceVersion())
 	if isPending {
@@ -85,6 +93,25 @@ func (c *Controller) Conform(ctx context.Context, p *catalog.Policy, live *unstr
 		return Pending, transient(c.supersede(ctx, held))
 	}
 	return c.amend(ctx, held, asked, flight.amendment)
+}
+
+// reread reads an object in one version, and returns nil if it is gone.
+func (c *Controller) reread(ctx context.Context, kind schema.GroupVersionKind, o plan.Object) (*unstructured.Unstructured, error) {
+	resource, served, err := c.Kinds.VersionedResourceFor(ctx, kind)
+	if err != nil || !served {
+		return nil, err
+	}
+	live, err := c.Live.Resource(resource).Namespace(o.Name.Namespace).Get(ctx, o.Name.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read %s %s: %w", o.Kind.Kind, o.Name, err)
+	case live.GetUID() != o.UID:
+		return nil, nil
+	default:
+		return live, nil
+	}
 }
 
 // ask finds out what a policy asks of an object.
