@@ -53,13 +53,7 @@ func TestRegistrationInUseStays(t *testing.T) {
 
 	// A disabled policy does not count, nor what has gone.
 	disabled := false
-	if err := admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
-		t.Fatal(err)
-	}
-	policy.Spec.Enabled = &disabled
-	if err := admin.Update(w.ctx, policy); err != nil {
-		t.Fatal(err)
-	}
+	w.update(policy, func() { policy.Spec.Enabled = &disabled })
 	err := admin.Delete(w.ctx, registration)
 	if want := head + "ResourceGrant " + w.name + "/base gives"; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 		t.Fatalf("got %v, want it to be forbidden: %s", err, want)

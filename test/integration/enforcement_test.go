@@ -339,14 +339,8 @@ func TestDisabledPolicyIsNotEnforced(t *testing.T) {
 	w := newProtectedWorld(t, 0)
 	w.wantExceeded(w.configMap("a"))
 	policy := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
-	if err := admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
-		t.Fatal(err)
-	}
 	disabled := false
-	policy.Spec.Enabled = &disabled
-	if err := admin.Update(w.ctx, policy); err != nil {
-		t.Fatal(err)
-	}
+	w.update(policy, func() { policy.Spec.Enabled = &disabled })
 	condition := w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse)
 	if condition.Reason != quotav1alpha1.ReasonPolicyDisabled {
 		t.Errorf("the reason is %s, want %s", condition.Reason, quotav1alpha1.ReasonPolicyDisabled)
