@@ -1,0 +1,123 @@
+package lifecycle
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+func TestChangesThatStopHalfWay(t *testing.T) {
+	superseded := func(c *quotav1alpha1.ResourceClaim) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, quotav1alpha1.AnnotationSuperseded, "true")
+	}
+	tests := map[string]struct {
+		reason string
+		left   func(*stage)
+		object *unstructured.Unstructured
+		want   []string
+	}{
+		"handing over, claim superseded": {
+			"a claim that is marked to go, goes",
+			func(s *stage) { c := s.paid(acme, 2); s.reserve(zeta, 2, "1"); superseded(c) }, fleet("2", "zeta", 2),
+			[]string{"claim of zeta for 2", "zeta uses 2, 0 in flight"},
+		},
+		"to nothing, claim superseded": {
+			"a claim that is marked to go, goes",
+			func(s *stage) { superseded(s.paid(acme, 2)); s.reserve(zeta, 9, "1") }, fleet("2", "acme", 0),
+			nil,
+		},
+		"handing over, claim made": {
+			"the new claim is granted",
+			func(s *stage) { s.claim(s.reserve(zeta, 2, "1"), false) }, fleet("2", "zeta", 2),
+			[]string{"claim of zeta for 2", "zeta uses 2, 0 in flight"},
+		},
+		"from nothing, claim made": {
+			"the claim is granted",
+			func(s *stage) { s.claim(s.reserve(acme, 3, "1"), false) }, fleet("2", "acme", 3),
+			[]string{"acme uses 3, 0 in flight", "claim of acme for 3"},
+		},
+		"handing over, not made": {
+			"what the other one reserved comes back",
+			func(s *stage) { s.paid(acme, 2); s.reserve(zeta, 2, "1") }, fleet("1", "acme", 2),
+			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
+		},
+		"handing over, changed otherwise": {
+			"what the other one reserved comes back",
+			func(s *stage) { s.paid(acme, 2); s.reserve(zeta, 2, "1") }, fleet("2", "acme", 2),
+			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
+		},
+		"from nothing, not made": {
+			"what was reserved comes back",
+			func(s *stage) { s.reserve(acme, 3, "1") }, fleet("1", "acme", 0),
+			nil,
+		},
+		"from nothing, handed over instead": {
+			"who does not pay has it back",
+			func(s *stage) { s.reserve(acme, 3, "1") }, fleet("2", "zeta", 3),
+			[]string{"claim of zeta for 3", "zeta uses 3, 0 in flight"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				tt.left(s)
+				s.run(fleets(), tt.object)
+				time.Sleep(settledAfter)
+				synctest.Wait()
+				if diff := cmp.Diff(tt.want, s.outcome()); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
+				}
+			})
+		})
+	}
+}
+
+// An object that was read before it changed is no reason to undo what its claim has followed.
+func TestConformToAnEarlierVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.paid(acme, 5)
+		c := s.run(fleets(), fleet("2", "acme", 5))
+		_, err := c.Conform(t.Context(), c.Catalog.Policy("p"), fleet("1", "acme", 2))
+		s.must(err)
+		time.Sleep(settledAfter)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"acme uses 5, 0 in flight", "claim of acme for 5"}, s.outcome()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A request that fails is made again, and the change is finished.
+func TestChangesAreFinishedDespiteFailures(t *testing.T) {
+	for name, method := range map[string]string{"reads": "GET", "status": "PUT", "patches": "PATCH", "deletes": "DELETE", "creates": "POST"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				s.paid(acme, 2)
+				s.reserve(zeta, 2, "1")
+				failures := 3
+				s.server.fail = func(m, claim string) bool {
+					if m != method || failures == 0 || claim == "resourceclaims" && m == "GET" {
+						return false
+					}
+					failures--
+					return true
+				}
+				s.run(fleets(), fleet("2", "zeta", 2))
+				time.Sleep(settledAfter)
+				synctest.Wait()
+				if diff := cmp.Diff([]string{"claim of zeta for 2", "zeta uses 2, 0 in flight"}, s.outcome()); diff != "" || failures > 0 {
+					t.Errorf("%d failures were left (-want +got):\n%s", failures, diff)
+				}
+			})
+		})
+	}
+}

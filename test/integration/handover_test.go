@@ -1,0 +1,54 @@
+package integration
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/bursar/bursar/test/platform"
+)
+
+// A change of who pays that is admitted and refused elsewhere leaves no charge behind once the object
+// has changed in another way.
+func TestHandOverThatIsNotMade(t *testing.T) {
+	f := newFollowedWorld(t, 5, nil)
+	other := f.name + "-other"
+	f.grantTo(other, "other", 3)
+	f.mustCreate(f.fleet("a", 2))
+	f.wantBucket(5, 2, 3, 1)
+	f.refused(func() error { return f.set("a", other, "spec", "payer") }, func() error { return f.set("a", f.name, "spec", "payer") })
+	f.eventually(soon, func() error { return f.set("a", "x", "spec", "note") })
+	f.eventually(soon, func() error {
+		b := f.fleet("b", 3)
+		mustNot(t, unstructured.SetNestedField(b.Object, other, "spec", "payer"))
+		return admin.Create(f.ctx, b)
+	})
+	f.wantBucketOf(platform.Consumer(other), 3, 3, 0, 1)
+	f.wantBucket(5, 2, 3, 1)
+}
+
+// A change from nothing to something that is admitted and refused elsewhere leaves none behind either.
+func TestFirstReplicasThatAreNotMade(t *testing.T) {
+	f := newFollowedWorld(t, 5, nil)
+	f.mustCreate(f.fleet("a", 0))
+	f.refused(func() error { return f.resize("a", 4) }, func() error { return f.resize("a", 0) })
+	f.eventually(soon, func() error { return f.set("a", "x", "spec", "note") })
+	f.eventually(soon, func() error { return admin.Create(f.ctx, f.fleet("b", 5)) })
+	f.wantBucket(5, 5, 0, 1)
+}
+
+// A change of who pays that somebody else refuses may be tried again at once, and does not keep the
+// object from other changes.
+func TestHandOverThatIsRefusedElsewhere(t *testing.T) {
+	f := newFollowedWorld(t, 5, nil)
+	other := f.name + "-other"
+	f.grantTo(other, "other", 3)
+	f.mustCreate(f.fleet("a", 2))
+	f.wantBucket(5, 2, 3, 1)
+	f.refused(func() error { return f.set("a", other, "spec", "payer") }, func() error { return f.set("a", f.name, "spec", "payer") })
+	f.eventually(soon, func() error { return f.resize("a", 3) })
+	f.wantBucket(5, 3, 2, 1)
+	mustNot(t, f.set("a", other, "spec", "payer"))
+	f.wantBucket(5, 0, 5, 0)
+	f.wantBucketOf(platform.Consumer(other), 3, 3, 0, 1)
+}
