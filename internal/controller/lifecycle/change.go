@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,8 @@ import (
 // pendingRetry is how long a change that is under way is left alone.
 const pendingRetry = time.Second
 
-// changing is an object of which an update was admitted that changes what it costs.
+// changing is an object of which an update was admitted that changes what it costs. It is not
+// modified once it is noted: a later change of the object is another one.
 type changing struct {
 	kind  schema.GroupKind
 	since time.Time
@@ -41,13 +43,7 @@ func (c *Controller) Expect(kind schema.GroupKind, uid types.UID, base string, f
 	for _, consumer := range freed {
 		c.Store.ExpectRelease(consumer, releaseOf(uid))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := c.changing[uid]
-	if before.base != "" && (base == "" || claims.MayChange(base, before.base)) {
-		base = before.base
-	}
-	c.changing[uid] = changing{kind, time.Now(), base, append(slices.Clone(before.freed), freed...), before.restore}
+	c.note(uid, &changing{kind: kind, base: base, freed: freed})
 	if len(freed) > 0 {
 		c.queue.AddAfter(object{kind, uid}, pendingRetry) // nobody waits any longer
 	}
@@ -55,13 +51,23 @@ func (c *Controller) Expect(kind schema.GroupKind, uid types.UID, base string, f
 
 // restore has an object looked at of which a claim went away.
 func (c *Controller) restore(kind schema.GroupKind, uid types.UID) {
-	c.Expect(kind, uid, "", nil)
-	c.mu.Lock()
-	change := c.changing[uid]
-	change.restore = true
-	c.changing[uid] = change
-	c.mu.Unlock()
+	c.note(uid, &changing{kind: kind, restore: true})
 	c.queue.Add(object{kind, uid})
+}
+
+// note remembers a change, and what is still to be done about earlier ones of the object.
+func (c *Controller) note(uid types.UID, change *changing) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change.since = time.Now()
+	if before := c.changing[uid]; before != nil {
+		if before.base != "" && (change.base == "" || claims.MayChange(change.base, before.base)) {
+			change.base = before.base
+		}
+		change.freed = append(slices.Clone(before.freed), change.freed...)
+		change.restore = change.restore || before.restore
+	}
+	c.changing[uid] = change
 }
 
 func (c *Controller) isChanging(uid types.UID) bool {
@@ -121,7 +127,7 @@ func (c *Controller) changedLongAgo() []object {
 // that was admitted may still be made, what was reserved for it stays.
 func (c *Controller) follow(ctx context.Context, o object) error {
 	c.mu.Lock()
-	change := c.changing[o.uid]
+	change := cmp.Or(c.changing[o.uid], &changing{})
 	c.mu.Unlock()
 	defer func() {
 		for _, consumer := range change.freed {
@@ -138,14 +144,14 @@ func (c *Controller) follow(ctx context.Context, o object) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.changing[o.uid].since.Equal(change.since) {
+	if c.changing[o.uid] == change {
 		delete(c.changing, o.uid)
 	}
 	return nil
 }
 
 // conformToAll has an object conform to the policies that a change is for.
-func (c *Controller) conformToAll(ctx context.Context, o object, change changing) (isPending bool, err error) {
+func (c *Controller) conformToAll(ctx context.Context, o object, change *changing) (isPending bool, err error) {
 	versions := map[schema.GroupVersionKind]*unstructured.Unstructured{}
 	var errs []error
 	for _, p := range c.Catalog.PoliciesOf(o.kind) {

@@ -128,7 +128,8 @@ func (c *Controller) ask(ctx context.Context, p *catalog.Policy, o plan.Object, 
 func (c *Controller) goOn(ctx context.Context, p *catalog.Policy, held *quotav1alpha1.ResourceClaim, flight inFlight) (result Result, isDone bool, err error) {
 	for _, reservation := range flight.reserved {
 		if reservation.Consumer == held.Spec.ConsumerRef && held.Annotations[quotav1alpha1.AnnotationReservation] == strconv.FormatInt(reservation.Sequence, 10) {
-			return Pending, true, c.materialize(ctx, reservation) // the claim was made from it
+			_, err := c.materialize(ctx, reservation)
+			return Pending, true, err // the claim was made from it
 		}
 	}
 	switch {
@@ -203,11 +204,12 @@ func (c *Controller) adopt(ctx context.Context, o plan.Object, asked *plan.Claim
 		if reservation.Key != asked.Key || reservation.Consumer != asked.Consumer {
 			continue
 		}
-		if err := c.materialize(ctx, reservation); err != nil {
+		isMade, err := c.materialize(ctx, reservation)
+		if err != nil {
 			return 0, transient(err)
 		}
-		if !plan.SameCharges(reservation.Charges, asked.Charges) {
-			return Pending, nil // it was reserved for something else, and is amended next
+		if !isMade || !plan.SameCharges(reservation.Charges, asked.Charges) {
+			return Pending, nil // there is a claim for something else, which is amended next
 		}
 	}
 	return Adopted, nil

@@ -64,7 +64,7 @@ type Controller struct {
 	queue    workqueue.TypedRateLimitingInterface[object]
 	mu       sync.Mutex
 	gone     map[types.UID]time.Time
-	changing map[types.UID]changing
+	changing map[types.UID]*changing
 }
 
 // Kinds resolves versioned kinds to resources. An error means that it cannot tell.
@@ -80,7 +80,7 @@ type object struct {
 
 // Start registers the controller with what it follows.
 func (c *Controller) Start() {
-	c.gone, c.changing = map[types.UID]time.Time{}, map[types.UID]changing{}
+	c.gone, c.changing = map[types.UID]time.Time{}, map[types.UID]*changing{}
 	c.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[object](5*time.Millisecond, 5*time.Second))
 	c.Objects.OnAppear(c.appeared)
@@ -111,28 +111,30 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 // vanished announces what is about to be released before anything else happens, so that no
 // create is refused for capacity that is as good as free.
 func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
-	c.mu.Lock()
-	change := c.changing[uid]
-	delete(c.changing, uid)
-	c.mu.Unlock()
-	for _, consumer := range change.freed {
-		c.Store.ReleaseDone(consumer, releaseOf(uid))
-	}
 	owned := c.Claims.ForObject(uid)
 	reservations := c.Store.ReservationsFor(string(uid))
-	if len(owned) == 0 && len(reservations) == 0 {
-		return
-	}
 	for _, claim := range owned {
 		c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
 	}
 	for _, reservation := range reservations {
 		c.Store.ExpectRelease(reservation.Consumer, reservation.Key)
 	}
+	isCharged := len(owned) > 0 || len(reservations) > 0
 	c.mu.Lock()
-	c.gone[uid] = time.Now()
+	change := c.changing[uid]
+	delete(c.changing, uid)
+	if isCharged {
+		c.gone[uid] = time.Now()
+	}
 	c.mu.Unlock()
-	c.queue.Add(object{kind, uid})
+	if change != nil {
+		for _, consumer := range change.freed {
+			c.Store.ReleaseDone(consumer, releaseOf(uid))
+		}
+	}
+	if isCharged {
+		c.queue.Add(object{kind, uid})
+	}
 }
 
 // claimChanged catches claims whose object went away before the claim was seen, and objects whose

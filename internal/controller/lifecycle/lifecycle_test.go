@@ -204,7 +204,7 @@ func TestSecondReviewOfARenamedClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range c.Store.ReservationsFor("u") {
-			if err := c.materialize(t.Context(), r); err != nil {
+			if _, err := c.materialize(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
 		}

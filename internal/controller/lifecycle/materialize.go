@@ -17,24 +17,25 @@ import (
 )
 
 // materialize turns a reservation into a granted claim and settles it. Each step may be found
-// done already, by an attempt that ended early.
-func (c *Controller) materialize(ctx context.Context, reservation ledgerstore.Pending) error {
+// done already, by an attempt that ended early. It reports false if the reservation turned out to
+// be a second one for a claim that is charged, and was cancelled.
+func (c *Controller) materialize(ctx context.Context, reservation ledgerstore.Pending) (isMade bool, err error) {
 	claim, err := claims.FromReservation(reservation)
 	if err != nil {
-		return err
+		return false, err
 	}
 	stored, err := c.ensureClaim(ctx, claim, reservation)
 	if err != nil || stored == nil {
-		return err
+		return false, err
 	}
 	if claimcache.StateOf(stored) != claimcache.Granted {
 		claims.Grant(stored, c.Catalog, time.Now())
 		if err := c.Client.UpdateStatus(ctx, stored); err != nil {
-			return fmt.Errorf("mark claim %s/%s as granted: %w", stored.Namespace, stored.Name, err)
+			return false, fmt.Errorf("mark claim %s/%s as granted: %w", stored.Namespace, stored.Name, err)
 		}
 	}
 	c.Store.Settle(reservation.Consumer, reservation.Key, reservation.Sequence)
-	return nil
+	return true, nil
 }
 
 // errEarlierClaim says that the name of a new claim is that of an earlier one, of another object or

@@ -52,7 +52,8 @@ func (c *Controller) bind(ctx context.Context, o object) error {
 			errs = append(errs, c.abandon(ctx, reservation))
 			continue
 		}
-		errs = append(errs, c.materialize(ctx, reservation))
+		_, err := c.materialize(ctx, reservation)
+		errs = append(errs, err)
 	}
 	unlock()
 	if follow {
@@ -78,7 +79,8 @@ func (c *Controller) processUnseen(ctx context.Context, o object, reservation le
 			return err
 		}
 		if exists {
-			return c.materialize(ctx, reservation)
+			_, err := c.materialize(ctx, reservation)
+			return err
 		}
 	}
 	return c.giveUp(ctx, claim, reservation)

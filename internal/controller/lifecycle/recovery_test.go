@@ -95,6 +95,27 @@ func TestConformToAnEarlierVersion(t *testing.T) {
 	})
 }
 
+// An object whose claim has not been seen yet is looked at again, for the claim may hold too little.
+func TestConformBeforeTheClaimIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		reservation := s.reserve(acme, 2, "")
+		s.store.Settle(acme, reservation.Key, reservation.Sequence)
+		time.Sleep(time.Second) // settling is lazy
+		c := s.run(fleets(), fleet("2", "acme", 4))
+		s.claim(reservation, true)
+		result, err := c.Conform(t.Context(), c.Catalog.Policy("p"), fleet("2", "acme", 4))
+		s.must(err)
+		if result != Pending {
+			t.Errorf("got %d, want Pending", result)
+		}
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"acme uses 2, 0 in flight", "claim of acme for 2"}, s.outcome()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
 // A request that fails is made again, and the change is finished.
 func TestChangesAreFinishedDespiteFailures(t *testing.T) {
 	for name, method := range map[string]string{"reads": "GET", "status": "PUT", "patches": "PATCH", "deletes": "DELETE", "creates": "POST"} {
