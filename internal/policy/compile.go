@@ -17,17 +17,21 @@ import (
 // ClaimPolicy is a compiled ClaimCreationPolicy. It is immutable and safe for concurrent use.
 type ClaimPolicy struct {
 	conditions []*condition
-	// defaultPrefix begins the names of claims that the template does not name.
-	defaultPrefix string
+	metadataFields
+	consumer       consumerFields
+	requests       []requestFields
+	usesNamespace  bool
+	usesRequest    bool
+	followsUpdates bool
+}
 
+// metadataFields are those of the object that a policy makes.
+type metadataFields struct {
 	name, generateName, namespace templateField
-	labels                        map[string]string
-	annotations                   []keyedField
-	consumer                      consumerFields
-	requests                      []requestFields
-	usesNamespace                 bool
-	usesRequest                   bool
-	followsUpdates                bool
+	// defaultPrefix begins the names of objects that the template does not name.
+	defaultPrefix string
+	labels        map[string]string
+	annotations   []keyedField
 }
 
 // UsesNamespace tells whether the policy looks at [Input.NamespaceObject], which need not be
@@ -87,7 +91,7 @@ func Compile(policy *quotav1alpha1.ClaimCreationPolicy) (*ClaimPolicy, field.Err
 	spec := field.NewPath("spec")
 	template := policy.Spec.Target.ResourceClaimTemplate
 	at := spec.Child("target", "resourceClaimTemplate")
-	p := &ClaimPolicy{defaultPrefix: policy.Name + "-"}
+	p := &ClaimPolicy{metadataFields: metadataFields{defaultPrefix: policy.Name + "-"}}
 
 	p.conditions = c.conditions(spec.Child("trigger", "conditions"), policy.Spec.Trigger.Conditions)
 	c.metadata(at.Child("metadata"), template.Metadata, p)

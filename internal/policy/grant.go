@@ -3,7 +3,6 @@ package policy
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -23,15 +22,10 @@ type GrantPolicy struct {
 	conditions []*condition
 	// parentName names the control plane to make the grant in; nil for the policy's own.
 	parentName *nameExpression
-	// defaultPrefix begins the names of grants that the template does not name.
-	defaultPrefix string
-
-	name, generateName, namespace templateField
-	labels                        map[string]string
-	annotations                   []keyedField
-	consumer                      consumerFields
-	allowances                    []quotav1alpha1.Allowance
-	usesRequest                   bool
+	metadataFields
+	consumer    consumerFields
+	allowances  []quotav1alpha1.Allowance
+	usesRequest bool
 }
 
 // UsesRequest tells whether a template speaks of user or requestInfo, which are empty.
@@ -45,7 +39,7 @@ func CompileGrant(policy *quotav1alpha1.GrantCreationPolicy) (*GrantPolicy, fiel
 	spec := field.NewPath("spec")
 	template := policy.Spec.Target.ResourceGrantTemplate
 	at := spec.Child("target", "resourceGrantTemplate")
-	p := &GrantPolicy{defaultPrefix: policy.Name + "-"}
+	p := &GrantPolicy{metadataFields: metadataFields{defaultPrefix: policy.Name + "-"}}
 
 	p.conditions = c.objectConditions(spec.Child("trigger", "conditions"), policy.Spec.Trigger.Conditions)
 	if parent := policy.Spec.Target.ParentContext; parent != nil {
@@ -195,31 +189,15 @@ func (p *GrantPolicy) Render(object map[string]any) (*quotav1alpha1.ResourceGran
 	in := Input{Object: object}
 	r := rendering{variables: in.variables()}
 	grant := &quotav1alpha1.ResourceGrant{
-		TypeMeta: metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceGrant"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        r.text(&p.name),
-			Namespace:   r.text(&p.namespace),
-			Labels:      maps.Clone(p.labels),
-			Annotations: r.annotations(p.annotations),
-		},
+		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceGrant"},
+		ObjectMeta: r.metadata(&p.metadataFields),
 		Spec: quotav1alpha1.ResourceGrantSpec{
-			ConsumerRef: quotav1alpha1.ConsumerRef{
-				APIGroup:  r.text(&p.consumer.apiGroup),
-				Kind:      r.text(&p.consumer.kind),
-				Name:      r.text(&p.consumer.name),
-				Namespace: r.text(&p.consumer.namespace),
-			},
-			Allowances: make([]quotav1alpha1.Allowance, len(p.allowances)),
+			ConsumerRef: r.consumer(&p.consumer),
+			Allowances:  make([]quotav1alpha1.Allowance, len(p.allowances)),
 		},
 	}
 	for i := range p.allowances {
 		p.allowances[i].DeepCopyInto(&grant.Spec.Allowances[i])
-	}
-	if grant.Name == "" {
-		grant.GenerateName = r.text(&p.generateName)
-		if grant.GenerateName == "" {
-			grant.GenerateName = p.defaultPrefix
-		}
 	}
 	if r.err != nil {
 		return nil, r.err

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,28 +35,12 @@ func (p *ClaimPolicy) Render(ctx context.Context, in Input) (*quotav1alpha1.Reso
 		return nil, nil
 	}
 	claim := &quotav1alpha1.ResourceClaim{
-		TypeMeta: metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        r.text(&p.name),
-			Namespace:   r.text(&p.namespace),
-			Labels:      maps.Clone(p.labels),
-			Annotations: r.annotations(p.annotations),
-		},
+		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"},
+		ObjectMeta: r.metadata(&p.metadataFields),
 		Spec: quotav1alpha1.ResourceClaimSpec{
-			ConsumerRef: quotav1alpha1.ConsumerRef{
-				APIGroup:  r.text(&p.consumer.apiGroup),
-				Kind:      r.text(&p.consumer.kind),
-				Name:      r.text(&p.consumer.name),
-				Namespace: r.text(&p.consumer.namespace),
-			},
-			Requests: requests,
+			ConsumerRef: r.consumer(&p.consumer),
+			Requests:    requests,
 		},
-	}
-	if claim.Name == "" {
-		claim.GenerateName = r.text(&p.generateName)
-		if claim.GenerateName == "" {
-			claim.GenerateName = p.defaultPrefix
-		}
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -98,6 +83,26 @@ func (r *rendering) text(f *templateField) string {
 	var text string
 	text, r.err = f.render(r.variables)
 	return text
+}
+
+// metadata renders the metadata of an object. A name wins over a prefix of one.
+func (r *rendering) metadata(t *metadataFields) metav1.ObjectMeta {
+	meta := metav1.ObjectMeta{
+		Name:        r.text(&t.name),
+		Namespace:   r.text(&t.namespace),
+		Labels:      maps.Clone(t.labels),
+		Annotations: r.annotations(t.annotations),
+	}
+	if meta.Name == "" {
+		meta.GenerateName = cmp.Or(r.text(&t.generateName), t.defaultPrefix)
+	}
+	return meta
+}
+
+func (r *rendering) consumer(c *consumerFields) quotav1alpha1.ConsumerRef {
+	return quotav1alpha1.ConsumerRef{
+		APIGroup: r.text(&c.apiGroup), Kind: r.text(&c.kind), Name: r.text(&c.name), Namespace: r.text(&c.namespace),
+	}
 }
 
 func (r *rendering) entries(fields []keyedField) map[string]string {
