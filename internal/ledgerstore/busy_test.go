@@ -35,7 +35,7 @@ func TestTooManyInFlight(t *testing.T) {
 		"no room is made": {
 			reason:   "waiting for room is bounded and never ends in a refusal",
 			makeRoom: func(*testing.T, *process) {},
-			want:     ledgerstore.ErrBusy, wantTook: time.Second,
+			want:     ledgerstore.ErrBusy, wantTook: 3 * time.Second,
 		},
 		"one is settled": {
 			reason:   "settling makes room with its own commit",

@@ -222,7 +222,7 @@ func TestRefusalsWaitForReleases(t *testing.T) {
 		},
 		"never released": {
 			reason: "patience is bounded", amount: 10, meanwhile: func(*testing.T, *process) {},
-			want: ledger.Exceeded, wantTook: time.Second,
+			want: ledger.Exceeded, wantTook: 3 * time.Second,
 		},
 		"announcement withdrawn": {
 			reason: "without hope there is no waiting", amount: 10,
@@ -239,7 +239,7 @@ func TestRefusalsWaitForReleases(t *testing.T) {
 					t.Errorf("a refusal a minute later took %s", took)
 				}
 			},
-			want: ledger.Exceeded, wantTook: time.Second,
+			want: ledger.Exceeded, wantTook: 3 * time.Second,
 		},
 		"it fits anyway": {
 			reason: "admissions do not wait", amount: 6, meanwhile: func(*testing.T, *process) {},

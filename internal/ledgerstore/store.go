@@ -20,7 +20,7 @@ const (
 	// storageTimeout bounds one call to storage.
 	storageTimeout = 3 * time.Second
 	// releasePatience is how long a refusal waits for releases that are on their way.
-	releasePatience = time.Second
+	releasePatience = 3 * time.Second
 	// expectedMax is how long an announced release counts as on its way: one that nobody withdrew
 	// must not slow down refusals for good.
 	expectedMax = 30 * time.Second

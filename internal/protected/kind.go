@@ -22,6 +22,10 @@ type kind struct {
 	synced    chan struct{}
 	syncOnce  sync.Once
 
+	// telling is held while something is noted and told, so that what is known of a name by uidOf
+	// has been told. Handlers may ask for anything but that.
+	telling sync.RWMutex
+
 	mu     sync.RWMutex
 	byName map[types.NamespacedName]types.UID
 	uids   map[types.UID]types.NamespacedName
@@ -63,6 +67,8 @@ func (o *Objects) start(ctx context.Context, groupKind schema.GroupKind, resourc
 }
 
 func (k *kind) uidOf(name types.NamespacedName) (types.UID, bool) {
+	k.telling.RLock()
+	defer k.telling.RUnlock()
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	uid, ok := k.byName[name]
@@ -133,6 +139,8 @@ func (k *kind) put(obj any) error {
 	if err != nil {
 		return err
 	}
+	k.telling.Lock()
+	defer k.telling.Unlock()
 	before := k.swap(object.NamespacedName, object.uid)
 	if before == object.uid {
 		tell(k.owner.modified, k.groupKind, object.uid)
@@ -150,6 +158,8 @@ func (k *kind) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
+	k.telling.Lock()
+	defer k.telling.Unlock()
 	if before := k.swap(object.NamespacedName, ""); before != "" {
 		tell(k.owner.vanished, k.groupKind, before)
 	}
@@ -211,14 +221,13 @@ func tell(handlers []Handler, groupKind schema.GroupKind, uid types.UID) {
 	}
 }
 
-// drop removes the object of that name if it has that UID, and tells whether it did.
-func (k *kind) drop(name types.NamespacedName, uid types.UID) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.byName[name] != uid {
-		return false
+// reportGone removes the object of that name if it has that UID.
+func (k *kind) reportGone(name types.NamespacedName, uid types.UID) {
+	k.telling.Lock()
+	defer k.telling.Unlock()
+	if known, _ := k.nameOf(uid); known != name {
+		return
 	}
-	delete(k.uids, uid)
-	delete(k.byName, name)
-	return true
+	k.swap(name, "")
+	tell(k.owner.vanished, k.groupKind, uid)
 }

@@ -47,16 +47,12 @@ func TestKindTellsWhatHappened(t *testing.T) {
 		}, []string{"+1", "+2", "~2", "+3", "-1"}},
 		"reported gone": {"and its late deletion is no news", func(k *kind) []error {
 			errs := []error{k.Add(object("a", "1"))}
-			if k.drop(types.NamespacedName{Namespace: "n", Name: "a"}, "1") {
-				tell(k.owner.vanished, k.groupKind, "1")
-			}
+			k.reportGone(types.NamespacedName{Namespace: "n", Name: "a"}, "1")
 			return append(errs, k.Delete(object("a", "1")))
 		}, []string{"+1", "-1"}},
 		"reported gone too late": {"another object has the name by now", func(k *kind) []error {
 			errs := []error{k.Add(object("a", "2"))}
-			if k.drop(types.NamespacedName{Namespace: "n", Name: "a"}, "1") {
-				tell(k.owner.vanished, k.groupKind, "1")
-			}
+			k.reportGone(types.NamespacedName{Namespace: "n", Name: "a"}, "1")
 			return errs
 		}, []string{"+2"}},
 	}

@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Handler is told of objects that appear, change and vanish. It must return quickly.
+// Handler is told of objects that appear, change and vanish. It must return quickly, and not call
+// [Objects.UIDOf] or [Objects.ReportGone].
 type Handler func(kind schema.GroupKind, uid types.UID)
 
 // Objects follows the objects of any number of kinds. It is safe for concurrent use.
@@ -83,7 +84,8 @@ func (o *Objects) WaitForSync(ctx context.Context, groupKind schema.GroupKind) e
 	}
 }
 
-// UIDOf returns the UID of the object of that name, if one was seen.
+// UIDOf returns the UID of the object of that name, if one was seen. Handlers have been told of it,
+// or of its end, when UIDOf returns.
 func (o *Objects) UIDOf(groupKind schema.GroupKind, name types.NamespacedName) (types.UID, bool) {
 	k := o.kind(groupKind)
 	if k == nil {
@@ -149,7 +151,7 @@ func (o *Objects) kind(groupKind schema.GroupKind) *kind {
 // ReportGone tells that the object of that name and UID was found not to exist any more, for
 // when the watch is behind.
 func (o *Objects) ReportGone(groupKind schema.GroupKind, name types.NamespacedName, uid types.UID) {
-	if k := o.kind(groupKind); k != nil && k.drop(name, uid) {
-		tell(o.vanished, groupKind, uid)
+	if k := o.kind(groupKind); k != nil {
+		k.reportGone(name, uid)
 	}
 }

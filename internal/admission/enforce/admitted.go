@@ -93,8 +93,9 @@ func (h *Handler) Appeared(_ schema.GroupKind, uid types.UID) { h.admitted.remov
 // may be taken are looked up; for all others the API server finds out when it stores the object.
 func (h *Handler) nameTaken(ctx context.Context, c *create) (bool, error) {
 	kind := c.Kind.GroupKind()
-	seen, ok := h.Objects.UIDOf(kind, c.Name)
+	// In this order: an object is pending until it is seen.
 	pending := h.admitted.uidOf(objectName{kind, c.Name})
+	seen, ok := h.Objects.UIDOf(kind, c.Name)
 	if (!ok || seen == c.UID) && (pending == "" || pending == c.UID) {
 		return false, nil
 	}

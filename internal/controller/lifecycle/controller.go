@@ -65,6 +65,8 @@ type Controller struct {
 	mu       sync.Mutex
 	gone     map[types.UID]time.Time
 	changing map[types.UID]*changing
+	// granted are the reservations, by claim, that wait for the cache to show their claims.
+	granted map[types.UID]ledgerstore.Pending
 }
 
 // Kinds resolves versioned kinds to resources. An error means that it cannot tell.
@@ -80,7 +82,7 @@ type object struct {
 
 // Start registers the controller with what it follows.
 func (c *Controller) Start() {
-	c.gone, c.changing = map[types.UID]time.Time{}, map[types.UID]*changing{}
+	c.gone, c.changing, c.granted = map[types.UID]time.Time{}, map[types.UID]*changing{}, map[types.UID]ledgerstore.Pending{}
 	c.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[object](5*time.Millisecond, 5*time.Second))
 	c.Objects.OnAppear(c.appeared)
@@ -111,8 +113,9 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 // vanished announces what is about to be released before anything else happens, so that no
 // create is refused for capacity that is as good as free.
 func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
-	owned := c.Claims.ForObject(uid)
+	// In this order: a reservation ends after its claim is in the cache.
 	reservations := c.Store.ReservationsFor(string(uid))
+	owned := c.Claims.ForObject(uid)
 	for _, claim := range owned {
 		c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
 	}
@@ -144,7 +147,11 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 		c.restore(before.Kind(), before.ObjectUID)
 		return
 	}
-	if after == nil || after.Deleting || !after.FromPolicy() {
+	if after == nil || !after.FromPolicy() {
+		return
+	}
+	c.settleSeen(after.UID)
+	if after.Deleting {
 		return
 	}
 	if c.IsGone(after.ObjectUID) {
@@ -202,6 +209,7 @@ func (c *Controller) sweep(ctx context.Context) {
 	for _, o := range c.changedLongAgo() {
 		c.queue.Add(o)
 	}
+	c.forgetEnded()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for uid, since := range c.gone {

@@ -191,6 +191,7 @@ func TestSecondReviewOfARenamedClaim(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "taken", UID: "other"}}}}
 	memory := storagetest.New()
 	c := newController(t, s, &withheld{}, memory)
+	go c.Claims.Run(t.Context(), c.Client.REST())
 	err := c.Store.SetGrants(t.Context(), acme, func(context.Context) ([]ledger.Grant, error) {
 		return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "t", Amount: 10}}}}, nil
 	})

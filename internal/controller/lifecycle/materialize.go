@@ -34,7 +34,7 @@ func (c *Controller) materialize(ctx context.Context, reservation ledgerstore.Pe
 			return false, fmt.Errorf("mark claim %s/%s as granted: %w", stored.Namespace, stored.Name, err)
 		}
 	}
-	c.Store.Settle(reservation.Consumer, reservation.Key, reservation.Sequence)
+	c.settle(stored, reservation)
 	return true, nil
 }
 
