@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -11,6 +12,9 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	generic "k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic/server"
 )
+
+// watchEndPatience is how long the server, while it ends, waits for watches to end.
+const watchEndPatience = 2 * time.Second
 
 // newAPIServer puts the API server together. It serves on listener once it runs.
 func newAPIServer(ctx context.Context, d *directory, p *pki, operator *operatorUser, listener net.Listener, etcd ExternalEtcd, checks []healthz.HealthChecker) (*aggregator.APIAggregator, error) {
@@ -77,6 +81,8 @@ func apiServerOptions(d *directory, p *pki, operator *operatorUser, listener net
 	// Its answer to a burst is to queue; all clients of one machine share it.
 	o.GenericServerRunOptions.MaxRequestsInFlight = 800
 	o.GenericServerRunOptions.MaxMutatingRequestsInFlight = 400
+	// Those who watch, the operator among them, need not go before the server does.
+	o.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchEndPatience
 	return o, nil
 }
 

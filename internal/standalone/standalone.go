@@ -86,7 +86,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	say("starting enforcement")
 	op, err := newOperator(plane, o)
 	if err == nil {
-		go func() { s.operatorDone <- op.Run(ctx) }()
+		go func() { s.operatorDone <- op.Run(s.untilEnded(ctx)) }()
 		ready.set(op)
 		err = s.waitReady(ctx)
 	}
@@ -97,6 +97,17 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	say("ready, the admin kubeconfig is %s", plane.AdminKubeconfigPath())
 	return s, nil
+}
+
+// untilEnded returns a context that ends once the control plane has ended, however that came: the
+// API server, while it ends, finishes requests that need the operator's answer.
+func (s *Server) untilEnded(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		<-s.Ended()
+		cancel()
+	}()
+	return ctx
 }
 
 // newOperator installs what a cluster's administrators install beside the operator, and makes it.

@@ -19,10 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -125,9 +122,6 @@ func teamPolicy() *quotav1alpha1.ClaimCreationPolicy {
 // start starts a server for the time of a test, and returns its administrator's client.
 func start(t *testing.T, o standalone.Options) client.Client {
 	t.Helper()
-	klog.SetLogger(logr.Discard())
-	ctrl.SetLogger(logr.Discard())
-	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	ctx, cancel := context.WithCancel(context.Background())
 	if o.DataDir == "" {
 		o.DataDir = t.TempDir()
