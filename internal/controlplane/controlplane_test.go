@@ -155,6 +155,23 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestWatchesEndWithTheServer stops a server that is watched, which is not to wait until its clients
+// lose interest: the API server by itself gives them a minute.
+func TestWatchesEndWithTheServer(t *testing.T) {
+	p := start(t, controlplane.Options{DataDir: t.TempDir()})
+	watching, err := p.CoreV1().ConfigMaps(metav1.NamespaceAll).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watching.Stop()
+	go p.stop()
+	select {
+	case <-p.Ended():
+	case <-time.After(30 * time.Second):
+		t.Error("the server still runs 30 s after it was stopped")
+	}
+}
+
 // TestReady proves that /readyz waits for the checks that it is given.
 func TestReady(t *testing.T) {
 	var ready atomic.Bool
