@@ -18,7 +18,10 @@ type Catalog struct {
 	byKind        map[schema.GroupVersionKind][]*Policy
 	byGroupKind   map[schema.GroupKind][]*Policy
 	faulty        map[string]faulty // policies that do not compile, by name
-	revision      int64
+	// inForce are the policies that the registrations allow, or did since they were entered.
+	inForce  map[string]bool
+	withheld map[string]bool
+	revision int64
 }
 
 // New returns an empty catalog.
@@ -30,5 +33,7 @@ func New() *Catalog {
 		byKind:        map[schema.GroupVersionKind][]*Policy{},
 		byGroupKind:   map[schema.GroupKind][]*Policy{},
 		faulty:        map[string]faulty{},
+		inForce:       map[string]bool{},
+		withheld:      map[string]bool{},
 	}
 }

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -34,24 +35,58 @@ func (c *Catalog) checkClaim(spec *quotav1alpha1.ResourceClaimSpec, mayClaim fun
 	var problems []string
 	for _, request := range spec.Requests {
 		r := c.Registration(request.ResourceType)
-		switch {
-		case r == nil:
-			problems = append(problems, fmt.Sprintf("resource type %q has no active ResourceRegistration", request.ResourceType))
-		case r.Consumer != consumer:
-			problems = append(problems, fmt.Sprintf("resource type %q is granted to %s, not to %s", request.ResourceType, r.Consumer, consumer))
-		case !mayClaim(r, claiming):
-			problems = append(problems, fmt.Sprintf("resource type %q may not be claimed by %s: ResourceRegistration %s does not list it in claimingResources",
-				request.ResourceType, claiming, r.Name))
-		default:
-			if flaw := r.RequestFlaw(request.Dimensions); flaw != "" {
-				problems = append(problems, flaw)
-			}
+		if flaw := claimFlaw(r, request.ResourceType, consumer, claiming, request.Dimensions, mayClaim); flaw != "" {
+			problems = append(problems, flaw)
 		}
 	}
 	if problems == nil {
 		return nil
 	}
 	return fmt.Errorf("%s", strings.Join(problems, "; "))
+}
+
+// CheckPolicy tells why the registrations do not allow what a policy's claims request, as far as its
+// template tells, or returns nil.
+func (c *Catalog) CheckPolicy(object *quotav1alpha1.ClaimCreationPolicy) error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	flaws := c.policyFlawsLocked(TriggerOf(object).GroupKind(), &object.Spec.Target.ResourceClaimTemplate.Spec)
+	if flaws == nil {
+		return nil
+	}
+	return errors.New(strings.Join(flaws, "; "))
+}
+
+func (c *Catalog) policyFlawsLocked(claiming schema.GroupKind, template *quotav1alpha1.ResourceClaimTemplateSpec) []string {
+	ref := template.ConsumerRef
+	var flaws []string
+	for _, request := range template.Requests {
+		r := c.byType[request.ResourceType]
+		consumer := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
+		if r != nil && strings.Contains(ref.APIGroup+ref.Kind, "{{") {
+			consumer = r.Consumer // what it comes to is known once it is rendered
+		}
+		if flaw := claimFlaw(r, request.ResourceType, consumer, claiming, request.Dimensions, (*Registration).MayClaim); flaw != "" {
+			flaws = append(flaws, flaw)
+		}
+	}
+	return flaws
+}
+
+// claimFlaw tells why a registration, which may be nil, does not allow what a claim requests of it,
+// or returns "".
+func claimFlaw(r *Registration, resourceType string, consumer, claiming schema.GroupKind, dimensions map[string]string, mayClaim func(*Registration, schema.GroupKind) bool) string {
+	switch {
+	case r == nil:
+		return fmt.Sprintf("resource type %q has no active ResourceRegistration", resourceType)
+	case r.Consumer != consumer:
+		return fmt.Sprintf("resource type %q is granted to %s, not to %s", resourceType, r.Consumer, consumer)
+	case !mayClaim(r, claiming):
+		return fmt.Sprintf("resource type %q may not be claimed by %s: ResourceRegistration %s does not list it in claimingResources",
+			resourceType, claiming, r.Name)
+	default:
+		return r.requestFlaw(dimensions)
+	}
 }
 
 // CheckGrant tells why the registrations do not allow a grant, or returns nil.
@@ -77,8 +112,8 @@ func (c *Catalog) CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error {
 	return fmt.Errorf("%s", strings.Join(problems, "; "))
 }
 
-// RequestFlaw tells why the resource type may not be requested with these dimensions, or returns "".
-func (r *Registration) RequestFlaw(dimensions map[string]string) string {
+// requestFlaw tells why the resource type may not be requested with these dimensions, or returns "".
+func (r *Registration) requestFlaw(dimensions map[string]string) string {
 	return r.dimensionsFlaw(maps.Keys(dimensions), "request it without")
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -23,10 +25,12 @@ type Policy struct {
 	Entered int64
 	// Mode says what becomes of an object that exceeds a quota.
 	Mode quotav1alpha1.EnforcementMode
-	// Trigger is the kind whose creation the policy guards.
+	// Trigger is the kind of the objects that the policy guards.
 	Trigger schema.GroupVersionKind
 	// ResourceTypes are those that its claims request.
 	ResourceTypes []string
+
+	template *quotav1alpha1.ResourceClaimTemplateSpec
 }
 
 // Enforces tells whether objects that exceed a quota are refused.
@@ -56,6 +60,11 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 		return nil
 	}
 	if c.has(object) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if wasReady(object) {
+			c.inForce[object.Name] = true
+		}
 		return nil
 	}
 	compiled, errs := policy.Compile(object)
@@ -69,6 +78,7 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 	p := &Policy{
 		ClaimPolicy: compiled, Name: object.Name, UID: object.UID, Generation: object.Generation,
 		Mode: cmp.Or(object.Spec.EnforcementMode, quotav1alpha1.EnforcementModeEnforce), Trigger: TriggerOf(object),
+		template: &object.Spec.Target.ResourceClaimTemplate.Spec,
 	}
 	for _, request := range object.Spec.Target.ResourceClaimTemplate.Spec.Requests {
 		p.ResourceTypes = append(p.ResourceTypes, request.ResourceType)
@@ -81,7 +91,35 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 	c.policies[p.Name] = p
 	c.byKind[p.Trigger] = insertSorted(c.byKind[p.Trigger], p)
 	c.byGroupKind[p.Trigger.GroupKind()] = insertSorted(c.byGroupKind[p.Trigger.GroupKind()], p)
+	c.inForce[p.Name] = wasReady(object) || c.policyFlawsLocked(p.Trigger.GroupKind(), p.template) == nil
 	return nil
+}
+
+// wasReady tells whether this generation of a policy has been in force already, maybe when another
+// process looked after it: nothing is adopted for one before it is ready.
+func wasReady(object *quotav1alpha1.ClaimCreationPolicy) bool {
+	if adoption := object.Status.Adoption; adoption != nil && adoption.ObservedGeneration == object.Generation {
+		return true
+	}
+	ready := apimeta.FindStatusCondition(object.Status.Conditions, quotav1alpha1.ConditionReady)
+	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == object.Generation
+}
+
+// Withhold keeps a generation of a policy from being used, or lets it be used again. It tells whether
+// that is a change.
+func (c *Catalog) Withhold(name string, generation int64, isWithheld bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.policies[name]
+	if p == nil || p.Generation != generation || c.withheld[name] == isWithheld {
+		return false
+	}
+	if !isWithheld {
+		delete(c.withheld, name)
+		return true
+	}
+	c.withheld[name] = true
+	return true
 }
 
 // has tells whether this generation of a policy is entered.
@@ -106,6 +144,8 @@ func (c *Catalog) removePolicyLocked(name string) {
 		return
 	}
 	delete(c.policies, name)
+	delete(c.inForce, name)
+	delete(c.withheld, name)
 	removeFrom(c.byKind, p.Trigger, p)
 	removeFrom(c.byGroupKind, p.Trigger.GroupKind(), p)
 }
@@ -155,8 +195,10 @@ func (c *Catalog) PolicyGeneration(name string) int64 {
 	return 0
 }
 
-// Policies returns the usable policies that guard a kind, ordered by name. A policy is usable
-// while every resource type it requests has an active registration.
+// Policies returns the usable policies that guard a kind, ordered by name. A policy is usable once
+// the registrations allow what it requests, and then for as long as every resource type that it
+// requests has an active registration: one that the registrations come to forbid refuses objects
+// rather than let them pass uncounted.
 func (c *Catalog) Policies(kind schema.GroupVersionKind) []*Policy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -164,18 +206,22 @@ func (c *Catalog) Policies(kind schema.GroupVersionKind) []*Policy {
 }
 
 func (c *Catalog) usableLocked(policies []*Policy) []*Policy {
-	unusable := func(p *Policy) bool { return c.unregisteredLocked(p) != nil }
+	unusable := func(p *Policy) bool { return !c.isUsableLocked(p) }
 	if slices.ContainsFunc(policies, unusable) {
 		policies = slices.DeleteFunc(slices.Clone(policies), unusable)
 	}
 	return policies
 }
 
+func (c *Catalog) isUsableLocked(p *Policy) bool {
+	return c.inForce[p.Name] && !c.withheld[p.Name] && !c.isUnregisteredLocked(p)
+}
+
 // Policy returns the usable policy of that name, or nil.
 func (c *Catalog) Policy(name string) *Policy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if p := c.policies[name]; p != nil && c.unregisteredLocked(p) == nil {
+	if p := c.policies[name]; p != nil && c.isUsableLocked(p) {
 		return p
 	}
 	return nil
@@ -196,7 +242,7 @@ func (c *Catalog) Triggers() []Trigger {
 	for kind, policies := range c.byKind {
 		trigger, guarded := Trigger{GroupVersionKind: kind}, false
 		for _, p := range policies {
-			if c.unregisteredLocked(p) != nil {
+			if !c.isUsableLocked(p) {
 				continue
 			}
 			guarded = true
@@ -213,15 +259,9 @@ func (c *Catalog) Triggers() []Trigger {
 	return triggers
 }
 
-// unregisteredLocked returns the resource types of a policy that have no active registration.
-func (c *Catalog) unregisteredLocked(p *Policy) []string {
-	var missing []string
-	for _, resourceType := range p.ResourceTypes {
-		if c.byType[resourceType] == nil {
-			missing = append(missing, resourceType)
-		}
-	}
-	return missing
+// isUnregisteredLocked tells whether a resource type of a policy has no active registration.
+func (c *Catalog) isUnregisteredLocked(p *Policy) bool {
+	return slices.ContainsFunc(p.ResourceTypes, func(resourceType string) bool { return c.byType[resourceType] == nil })
 }
 
 func insertSorted(policies []*Policy, p *Policy) []*Policy {

@@ -121,6 +121,11 @@ func (c *Catalog) electLocked(resourceType string) {
 		return
 	}
 	c.byType[resourceType] = oldest
+	for _, p := range c.policies {
+		if !c.inForce[p.Name] && slices.Contains(p.ResourceTypes, resourceType) {
+			c.inForce[p.Name] = c.policyFlawsLocked(p.Trigger.GroupKind(), p.template) == nil
+		}
+	}
 }
 
 // precedes tells whether r was there before other; names decide between those of one second.

@@ -29,7 +29,10 @@ func (brokenGroup) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.API
 // A group that discovery cannot tell about does not keep the others from being followed.
 func TestFollowBesideABrokenGroup(t *testing.T) {
 	c := catalog.New()
-	r := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: quotav1alpha1.ResourceRegistrationSpec{ResourceType: "t"}}
+	r := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
+		ResourceType: "t", ConsumerTypeRef: quotav1alpha1.ConsumerTypeRef{Kind: "Org"},
+		ClaimingResources: []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}, {APIGroup: "down.example.com", Kind: "Thing"}},
+	}}
 	r.Status.Conditions = []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}
 	c.SetRegistration(r)
 	for name, trigger := range map[string]quotav1alpha1.ClaimTriggerResource{"a": {APIVersion: "v1", Kind: "ConfigMap"}, "b": {APIVersion: "down.example.com/v1", Kind: "Thing"}} {

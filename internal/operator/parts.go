@@ -234,7 +234,7 @@ func (p *parts) addReconcilers() error {
 	}{
 		&registration.Reconciler{Client: api, Kinds: p.kinds, KindsChanged: p.kindsChanged},
 		&grant.Reconciler{Client: api, Live: live, Catalog: p.catalog, Ledgers: p.store, Loaded: p.loaded, RegistrationsChanged: p.registrationsChanged, Consumers: p.consumers},
-		&claimpolicy.Reconciler{Client: api, Catalog: p.catalog, Kinds: p.kinds, Permission: p.permission, InEffect: p.webhooks.InEffect, Changed: p.policiesChanged},
+		&claimpolicy.Reconciler{Client: api, Catalog: p.catalog, Kinds: p.kinds, Permission: p.permission, Withheld: p.policyChanged, InEffect: p.webhooks.InEffect, Changed: p.policiesChanged},
 		p.bucket,
 		p.adoption,
 	} {

@@ -12,7 +12,6 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/validate"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/controller/claimpolicy"
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/webhooks"
 )
@@ -29,9 +28,7 @@ func (p *parts) routes(o *Operator) http.Handler {
 		RegistrationUsers: p.registrationUsers,
 		CheckGrant:        p.catalog.CheckGrant,
 		CheckClaim:        p.catalog.CheckClaim,
-		CheckClaimPolicy: func(policy *quotav1alpha1.ClaimCreationPolicy) error {
-			return claimpolicy.CheckRegistrations(p.catalog, policy)
-		},
+		CheckClaimPolicy:  p.catalog.CheckPolicy,
 		CheckGrantPolicy: func(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) error {
 			return grantpolicy.Check(ctx, p.kinds, p.catalog, policy)
 		},

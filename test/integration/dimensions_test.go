@@ -244,6 +244,10 @@ func TestDimensionsAreRegistered(t *testing.T) {
 	w.waitReason(claim, quotav1alpha1.ReasonValidationFailed)
 	wantFlaw(*apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted))
 
+	unseen := w.configMapAt("DFW", "unseen")
+	w.mustCreate(unseen) // a policy that is not ready keeps nobody from anything
+	w.mustDelete(unseen)
+
 	w.changeDimensions(location)
 	w.waitCondition(early, quotav1alpha1.ConditionActive, metav1.ConditionTrue)
 	w.waitCondition(claim, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)

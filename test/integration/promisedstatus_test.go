@@ -173,6 +173,7 @@ func TestTypeWithoutClaimingKinds(t *testing.T) {
 	if condition.Reason != quotav1alpha1.ReasonValidationFailed || !strings.Contains(condition.Message, "may not be claimed by ConfigMap") {
 		t.Errorf("the condition is %+v, want it to say that ConfigMaps may not claim", condition)
 	}
+	w.mustCreate(w.configMap("a")) // a policy that is not ready keeps nobody from anything
 }
 
 // A grant counts with all of its allowances or with none, and says why.

@@ -45,7 +45,7 @@ func TestPolicyThatIsNotReadyYetWarns(t *testing.T) {
 		}, `resource type "nobody/knows" has no active ResourceRegistration`},
 		"consumer": {"Teams are granted no maps", func(p *quotav1alpha1.ClaimCreationPolicy) {
 			p.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef.Kind = "Team"
-		}, "the template's consumerRef is of Team"},
+		}, "is granted to Organization.platform.example.com, not to Team"},
 		"claiming kind": {"Secrets may not claim maps", func(p *quotav1alpha1.ClaimCreationPolicy) {
 			p.Spec.Trigger.Resource.Kind = "Secret"
 		}, "may not be claimed by Secret"},

@@ -4,7 +4,6 @@ package claimpolicy
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,6 +44,8 @@ type Reconciler struct {
 	Kinds   Kinds
 	// Permission is Bursar's own.
 	Permission Permission
+	// Withheld is called after a policy came to be used no more, or again, because of what is permitted.
+	Withheld func()
 	// InEffect tells whether the API server asks Bursar about a kind as a policy needs it.
 	InEffect func(catalog.Trigger) bool
 	// Changed delivers an event whenever something changed that policies depend on.
@@ -170,44 +171,17 @@ func (r *Reconciler) flaws(ctx context.Context, object *quotav1alpha1.ClaimCreat
 		flaws = append(flaws, fmt.Sprintf("kind %s in version %s is not served by this API server", trigger.GroupKind(), trigger.GroupVersion()))
 	} else if flaw, err := r.Permission.Follow(ctx, resource); err != nil {
 		return nil, err
-	} else if flaw != "" {
-		flaws = append(flaws, flaw)
-	}
-	return append(flaws, registrationFlaws(r.Catalog, object)...), nil
-}
-
-// CheckRegistrations tells why the registrations of what a policy's claims request do not allow
-// them, or returns nil.
-func CheckRegistrations(c *catalog.Catalog, object *quotav1alpha1.ClaimCreationPolicy) error {
-	if flaws := registrationFlaws(c, object); flaws != nil {
-		return errors.New(strings.Join(flaws, "; "))
-	}
-	return nil
-}
-
-// registrationFlaws compares a policy with the registrations of what its claims request.
-func registrationFlaws(c *catalog.Catalog, object *quotav1alpha1.ClaimCreationPolicy) []string {
-	trigger := catalog.TriggerOf(object).GroupKind()
-	template := object.Spec.Target.ResourceClaimTemplate.Spec
-	consumer := schema.GroupKind{Group: template.ConsumerRef.APIGroup, Kind: template.ConsumerRef.Kind}
-	literal := !strings.Contains(consumer.Group+consumer.Kind, "{{")
-	var flaws []string
-	for _, request := range template.Requests {
-		registration := c.Registration(request.ResourceType)
-		switch {
-		case registration == nil:
-			flaws = append(flaws, fmt.Sprintf("resource type %q has no active ResourceRegistration", request.ResourceType))
-		case !registration.MayClaim(trigger):
-			flaws = append(flaws, fmt.Sprintf("resource type %q may not be claimed by %s: ResourceRegistration %s does not list it in claimingResources",
-				request.ResourceType, trigger, registration.Name))
-		case literal && registration.Consumer != consumer:
-			flaws = append(flaws, fmt.Sprintf("resource type %q is granted to %s, and the template's consumerRef is of %s",
-				request.ResourceType, registration.Consumer, consumer))
-		default:
-			if flaw := registration.RequestFlaw(request.Dimensions); flaw != "" {
-				flaws = append(flaws, flaw)
-			}
+	} else {
+		// What is created would be reserved for, and never be seen.
+		if r.Catalog.Withhold(object.Name, object.Generation, flaw != "") {
+			r.Withheld()
+		}
+		if flaw != "" {
+			flaws = append(flaws, flaw)
 		}
 	}
-	return flaws
+	if err := r.Catalog.CheckPolicy(object); err != nil {
+		flaws = append(flaws, err.Error())
+	}
+	return flaws, nil
 }

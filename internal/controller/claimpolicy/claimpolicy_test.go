@@ -123,7 +123,9 @@ func TestJudge(t *testing.T) {
 				tt.change = func(*policy) {}
 			}
 			object := policyFor(tt.change)
-			r := &Reconciler{Catalog: registered(), Kinds: tt.kinds, Permission: permitted(tt.notPermitted), InEffect: func(catalog.Trigger) bool { return !tt.notInEffect }}
+			var told bool
+			r := &Reconciler{Catalog: registered(), Kinds: tt.kinds, Permission: permitted(tt.notPermitted), Withheld: func() { told = true },
+				InEffect: func(catalog.Trigger) bool { return !tt.notInEffect }}
 			if !tt.notLoaded {
 				loaded := object.DeepCopy()
 				loaded.Spec.Enabled = nil
@@ -132,6 +134,9 @@ func TestJudge(t *testing.T) {
 			condition, err := r.judge(t.Context(), object)
 			if (err != nil) != tt.wantErr {
 				t.Fatalf("%s: got error %v, want one: %t", tt.reason, err, tt.wantErr)
+			}
+			if wantTold := tt.notPermitted != ""; told != wantTold || wantTold && r.Catalog.Policy(object.Name) != nil {
+				t.Errorf("%s: what may not be followed is not used, and that is told: %t, want %t", tt.reason, told, wantTold)
 			}
 			if condition == nil {
 				condition = &metav1.Condition{}

@@ -1,0 +1,138 @@
+package catalog
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// instances is a policy by which an Instance costs its Project one at a location.
+func instances(generation int64) *quotav1alpha1.ClaimCreationPolicy {
+	return &quotav1alpha1.ClaimCreationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "instances", UID: "p", Generation: generation},
+		Spec: quotav1alpha1.ClaimCreationPolicySpec{
+			Trigger: quotav1alpha1.ClaimTrigger{Resource: quotav1alpha1.ClaimTriggerResource{APIVersion: "v1", Kind: "Instance"}},
+			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
+				Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: "{{.trigger.metadata.name}}"},
+				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
+					ConsumerRef: project,
+					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "t", Amount: 1, Dimensions: map[string]string{"location": "DFW"}}},
+				},
+			}},
+		},
+	}
+}
+
+// register enters the registration of t, for claims of Instances if it is given dimensions.
+func register(c *Catalog, dimensions ...string) {
+	r := registrationAt("cpus", 1, metav1.ConditionTrue)
+	r.Spec.ConsumerTypeRef = quotav1alpha1.ConsumerTypeRef{APIGroup: project.APIGroup, Kind: project.Kind}
+	r.Spec.ClaimingResources = []quotav1alpha1.ClaimingResource{{Kind: "Instance"}}
+	r.Spec.Dimensions = dimensions
+	c.SetRegistration(r)
+}
+
+func TestPoliciesAreUsedOnceTheyFit(t *testing.T) {
+	ready := func(status metav1.ConditionStatus) []metav1.Condition {
+		return []metav1.Condition{{Type: quotav1alpha1.ConditionReady, Status: status, ObservedGeneration: 1}}
+	}
+	set := func(t *testing.T, c *Catalog, p *quotav1alpha1.ClaimCreationPolicy) {
+		t.Helper()
+		if errs := c.SetPolicy(p); len(errs) > 0 {
+			t.Fatal(errs)
+		}
+	}
+	tests := map[string]struct {
+		reason string
+		happen func(t *testing.T, c *Catalog)
+		want   bool
+	}{
+		"it fits": {"nothing keeps it", func(t *testing.T, c *Catalog) { register(c, "location"); set(t, c, instances(1)) }, true},
+		"no registration": {"nobody knows what it counts", func(t *testing.T, c *Catalog) {
+			set(t, c, instances(1))
+		}, false},
+		"it never fitted": {"what its status says is not in force refuses nobody", func(t *testing.T, c *Catalog) {
+			register(c)
+			set(t, c, instances(1))
+		}, false},
+		"it comes to fit": {"by itself", func(t *testing.T, c *Catalog) {
+			register(c)
+			set(t, c, instances(1))
+			register(c, "location")
+		}, true},
+		"it fits no more": {"enforcement does not end because somebody edits a registration", func(t *testing.T, c *Catalog) {
+			register(c, "location")
+			set(t, c, instances(1))
+			register(c)
+		}, true},
+		"another generation does not fit": {"each is judged by itself", func(t *testing.T, c *Catalog) {
+			register(c, "location")
+			set(t, c, instances(1))
+			register(c)
+			set(t, c, instances(2))
+		}, false},
+		"it fitted an earlier process": {"its status tells", func(t *testing.T, c *Catalog) {
+			register(c)
+			p := instances(1)
+			p.Status.Conditions = ready(metav1.ConditionTrue)
+			set(t, c, p)
+		}, true},
+		"it fitted long ago": {"what was adopted for it tells", func(t *testing.T, c *Catalog) {
+			register(c)
+			p := instances(1)
+			p.Status.Conditions = ready(metav1.ConditionFalse)
+			p.Status.Adoption = &quotav1alpha1.AdoptionStatus{ObservedGeneration: 1}
+			set(t, c, p)
+		}, true},
+		"an earlier generation fitted": {"which says nothing of this one", func(t *testing.T, c *Catalog) {
+			register(c)
+			p := instances(2)
+			p.Status.Conditions = ready(metav1.ConditionTrue)
+			set(t, c, p)
+		}, false},
+		"another process finds it ready": {"its status comes by watch", func(t *testing.T, c *Catalog) {
+			register(c)
+			p := instances(1)
+			set(t, c, p)
+			p = p.DeepCopy()
+			p.Status.Conditions = ready(metav1.ConditionTrue)
+			set(t, c, p)
+		}, true},
+		"it is withheld": {"whatever the registrations say", func(t *testing.T, c *Catalog) {
+			register(c, "location")
+			set(t, c, instances(1))
+			if !c.Withhold("instances", 1, true) || c.Withhold("instances", 1, true) {
+				t.Error("withholding is a change once")
+			}
+		}, false},
+		"it is withheld no more": {"what kept it is gone", func(t *testing.T, c *Catalog) {
+			register(c, "location")
+			set(t, c, instances(1))
+			c.Withhold("instances", 1, true)
+			if !c.Withhold("instances", 1, false) {
+				t.Error("using it again is a change")
+			}
+		}, true},
+		"an earlier generation is withheld": {"which says nothing of this one", func(t *testing.T, c *Catalog) {
+			register(c, "location")
+			set(t, c, instances(2))
+			c.Withhold("instances", 1, true)
+		}, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := New()
+			tt.happen(t, c)
+			kind := schema.GroupVersionKind{Version: "v1", Kind: "Instance"}
+			got := []bool{c.Policy("instances") != nil, len(c.Policies(kind)) == 1, len(c.PoliciesOf(kind.GroupKind())) == 1, len(c.Triggers()) == 1}
+			for i, way := range []string{"by name", "by kind and version", "by kind", "as a trigger"} {
+				if got[i] != tt.want {
+					t.Errorf("%s: looked up %s it is used: %t, want %t", tt.reason, way, got[i], tt.want)
+				}
+			}
+		})
+	}
+}
