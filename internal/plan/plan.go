@@ -6,6 +6,7 @@ package plan
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -65,6 +66,16 @@ func (e *TransientError) Error() string { return e.Err.Error() }
 // Unwrap returns what went wrong.
 func (e *TransientError) Unwrap() error { return e.Err }
 
+// notAllowedError says that the registrations do not allow the claim that a policy makes.
+type notAllowedError struct{ error }
+
+// IsNotAllowed tells whether an error of [Planner.Plan] is that the registrations do not allow the claim,
+// so that it may be another once these have changed.
+func IsNotAllowed(err error) bool {
+	var notAllowed *notAllowedError
+	return errors.As(err, &notAllowed)
+}
+
 // Input is what policies see of an object that was not, or not just now, the subject of a request:
 // nobody is the user, and requestInfo is empty but for what the object is.
 func (p *Planner) Input(object Object, content map[string]any) policy.Input {
@@ -115,7 +126,7 @@ func (p *Planner) Plan(ctx context.Context, each *catalog.Policy, object Object,
 		return nil, err
 	}
 	if err := p.Catalog.CheckPolicyClaim(&claim.Spec); err != nil {
-		return nil, err
+		return nil, &notAllowedError{err}
 	}
 	name := types.NamespacedName{
 		Namespace: cmp.Or(claim.Namespace, object.Name.Namespace, p.SystemNamespace),

@@ -258,6 +258,12 @@ type AdoptionStatus struct {
 
 	// state is Running until every object has been looked at, then Complete.
 	State AdoptionState `json:"state"`
+
+	// uncheckedSince is set while objects that were created since then may lack a claim: the policy is
+	// not ready, or was not, or objects were created without a review. They are looked at as soon as
+	// that can be, also after a restart.
+	// +optional
+	UncheckedSince *metav1.Time `json:"uncheckedSince,omitempty"`
 }
 
 // ClaimCreationPolicyList is a list of policies.

@@ -107,7 +107,7 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 		case err != nil && p.Enforces():
 			return nil, undecidable(p.Name, err)
 		case err != nil:
-			decided = decided && !isTransient(err)
+			decided = decided && !isTransient(err) && !plan.IsNotAllowed(err)
 			c.notices.add(p, notApplicable(p.Name, err))
 		case planned != nil:
 			c.claims = append(c.claims, &plannedClaim{planned, p})

@@ -37,6 +37,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/namespaces"
+	"github.com/bursar/bursar/internal/plan"
 	"github.com/bursar/bursar/internal/protected"
 	"github.com/bursar/bursar/internal/worker"
 )
@@ -93,8 +94,9 @@ type Controller struct {
 	mu   sync.Mutex
 	done map[types.UID]int64 // the generations of policies that this process has adopted for
 
-	sinceOnce sync.Once
-	since     time.Time // of the newest claim when this process began
+	unchecked unchecked
+	// newest is the creation time, in Unix seconds, of the newest claim when this process began.
+	newest int64
 }
 
 type object struct {
@@ -104,11 +106,16 @@ type object struct {
 
 // Start registers the controller with what it follows.
 func (c *Controller) Start() {
-	c.done = map[types.UID]int64{}
+	c.done, c.unchecked = map[types.UID]int64{}, newUnchecked()
 	c.exempt = namespaces.Exempt(c.SystemNamespace)
 	c.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[object](100*time.Millisecond, 30*time.Second))
 	c.Objects.OnAppear(c.appeared)
+	c.Claims.OnChange(func(_, after *claimcache.Claim) {
+		if after != nil && !c.Claims.HasSynced() {
+			c.newest = max(c.newest, after.Created)
+		}
+	})
 }
 
 // SetupWithManager registers the reconciler of policies.
@@ -138,18 +145,22 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	ready := apimeta.FindStatusCondition(object.Status.Conditions, quotav1alpha1.ConditionReady)
-	if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != object.Generation {
-		return reconcile.Result{}, nil
+	p := c.Catalog.Policy(object.Name)
+	isReady := ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == object.Generation
+	if !isReady || p == nil || p.Generation != object.Generation {
+		return reconcile.Result{}, c.pause(ctx, object, ready)
 	}
 	c.mu.Lock()
 	isDone := c.done[object.UID] == object.Generation
 	c.mu.Unlock()
-	p := c.Catalog.Policy(object.Name)
-	if isDone || p == nil || p.Generation != object.Generation {
+	if isDone {
 		return reconcile.Result{}, nil
 	}
-	c.sinceOnce.Do(func() { c.since = c.newestClaim() })
-	s := &scan{Controller: c, policy: p, progress: progressOf(object), since: c.sinceOf(object)}
+	since, err := c.sinceOf(ctx, object)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	s := &scan{Controller: c, policy: p, progress: progressOf(object), since: since}
 	complete, err := s.run(ctx)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("adopt objects for ClaimCreationPolicy %s: %w", object.Name, err)
@@ -163,34 +174,53 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, nil
 }
 
-// newestClaim returns when the newest claim was made: until then Bursar was up.
-func (c *Controller) newestClaim() time.Time {
-	var newest int64
-	c.Claims.Select(func(claim *claimcache.Claim) bool {
-		newest = max(newest, claim.Created)
-		return false
+// pause notes that objects may come without a review from now on, because a policy that was adopted
+// for is not in force.
+func (c *Controller) pause(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolicy, ready *metav1.Condition) error {
+	c.mu.Lock()
+	delete(c.done, policy.UID)
+	c.mu.Unlock()
+	if !isAdopted(policy) || ready == nil || ready.Status == metav1.ConditionTrue {
+		return nil
+	}
+	return c.note(ctx, policy.Name, func(u *uncheckedOf) {
+		if u.paused.IsZero() {
+			u.paused = ready.LastTransitionTime.Time
+		}
 	})
-	return time.Unix(newest, 0)
 }
 
-// sinceOf returns the time from which on objects may exist that nobody was asked about. For a
-// policy that is not adopted for yet, that is the beginning. Whether an older object was to be
-// charged was decided at its time, of which what it is now need not tell.
-func (c *Controller) sinceOf(policy *quotav1alpha1.ClaimCreationPolicy) time.Time {
+// isAdopted tells whether all objects had been looked at for this generation of a policy.
+func isAdopted(policy *quotav1alpha1.ClaimCreationPolicy) bool {
 	a := policy.Status.Adoption
-	if a == nil || a.ObservedGeneration != policy.Generation || a.State != quotav1alpha1.AdoptionComplete || a.CompletionTime == nil {
-		return time.Time{}
+	return a != nil && a.ObservedGeneration == policy.Generation && a.State == quotav1alpha1.AdoptionComplete && a.CompletionTime != nil
+}
+
+// sinceOf returns when the oldest objects were created that may lack a claim of a policy. All had been
+// looked at when adoption was complete, and until this process began, Bursar reviewed what was
+// created, but for what it noted and what it had no time to note.
+func (c *Controller) sinceOf(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolicy) (time.Time, error) {
+	if !isAdopted(policy) {
+		return time.Time{}, nil
 	}
-	if a.CompletionTime.After(c.since) {
-		return a.CompletionTime.Time
+	a := policy.Status.Adoption
+	since := a.CompletionTime.Time
+	if began := time.Unix(c.newest, 0).Add(-unnotedFor); began.After(since) {
+		since = began
 	}
-	return c.since
+	if a.UncheckedSince == nil {
+		return since, nil
+	}
+	// It may have been noted by a process before this one.
+	err := c.note(ctx, policy.Name, func(u *uncheckedOf) { u.paused = earlier(u.paused, a.UncheckedSince.Time) })
+	return earlier(since, a.UncheckedSince.Time), err
 }
 
 // appeared notes objects that appear after the first list of their kind without a review.
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
-	if c.Objects.IsListed(kind) && len(c.missing(kind, uid)) > 0 {
-		c.queue.AddAfter(object{kind, uid}, patience)
+	if o := (object{kind, uid}); c.Objects.IsListed(kind) && len(c.missing(kind, uid)) > 0 {
+		c.unchecked.add(o)
+		c.queue.AddAfter(o, patience)
 	}
 }
 
@@ -217,16 +247,27 @@ func (c *Controller) hasClaim(p *catalog.Policy, uid types.UID) bool {
 	return slices.ContainsFunc(c.Store.ReservationsFor(string(uid)), func(r ledgerstore.Pending) bool { return r.Key == key })
 }
 
-// look adopts one object that was not reviewed, and reports it.
+// look adopts one object that was not reviewed.
 func (c *Controller) look(ctx context.Context, o object) error {
 	name, ok := c.Objects.Name(o.kind, o.uid)
-	if !ok || slices.Contains(c.exempt, name.Namespace) {
-		return nil
+	if ok && !slices.Contains(c.exempt, name.Namespace) {
+		if err := c.adoptUnreviewed(ctx, o, name); err != nil {
+			return err
+		}
 	}
+	return c.looked(ctx, o)
+}
+
+// adoptUnreviewed adopts an object for the policies that were not asked about it, and reports that.
+func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.NamespacedName) error {
 	var errs []error
 	for _, p := range c.missing(o.kind, o.uid) {
 		if p.UsesRequest() {
 			c.report(p, corev1.EventTypeWarning, "%s %s was created without a review, and is not charged: %s", o.kind.Kind, name, notAdoptable)
+			continue
+		}
+		if err := c.noteBacklog(ctx, p.Name); err != nil {
+			errs = append(errs, err)
 			continue
 		}
 		resource, served, err := c.Kinds.VersionedResourceFor(ctx, p.Trigger)
@@ -243,6 +284,7 @@ func (c *Controller) look(ctx context.Context, o object) error {
 		switch {
 		case isTransient(err):
 			errs = append(errs, err)
+		case plan.IsNotAllowed(err): // it is looked at once the policy is ready again, and says so
 		case err != nil:
 			c.report(p, corev1.EventTypeWarning, "%s %s was created without a review, and cannot be charged: %v", o.kind.Kind, name, err)
 		case adopted:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -25,10 +26,13 @@ type progress struct {
 	// if that was not so.
 	isRecheck bool
 
-	mu      sync.Mutex
-	status  quotav1alpha1.AdoptionStatus
-	before  int64 // adopted before a recheck
-	written time.Time
+	mu     sync.Mutex
+	status quotav1alpha1.AdoptionStatus
+	before int64 // adopted before a recheck
+	listed int64
+	// uncheckedSince is that of the status before.
+	uncheckedSince *metav1.Time
+	written        time.Time
 }
 
 // progressOf begins a scan for a policy.
@@ -43,6 +47,7 @@ func progressOf(policy *quotav1alpha1.ClaimCreationPolicy) *progress {
 	}
 	// It goes on after an end of the process, or of the patience with what could not be looked at.
 	p.before, p.status.Adopted = before.Adopted, before.Adopted
+	p.uncheckedSince = before.UncheckedSince
 	p.isRecheck = before.State == quotav1alpha1.AdoptionComplete
 	if before.StartTime != nil {
 		p.status.StartTime = before.StartTime
@@ -54,11 +59,11 @@ func progressOf(policy *quotav1alpha1.ClaimCreationPolicy) *progress {
 func (p *progress) sees(page *unstructured.UnstructuredList) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	total := p.status.Processed + int64(len(page.Items))
+	p.listed += int64(len(page.Items))
+	p.status.Total = p.listed
 	if remaining := page.GetRemainingItemCount(); remaining != nil {
-		total += *remaining
+		p.status.Total += *remaining
 	}
-	p.status.Total = total
 }
 
 // processed counts an object: one that was adopted, one that cannot be (err), or one that had
@@ -87,7 +92,7 @@ func (p *progress) says(message string) {
 func (p *progress) restart() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.status.Processed, p.status.Failed, p.status.Message = 0, 0, ""
+	p.listed, p.status.Processed, p.status.Failed, p.status.Message = 0, 0, 0, ""
 }
 
 // write puts the progress into the policy's status, if it was not just written.
@@ -98,44 +103,69 @@ func (p *progress) write(ctx context.Context, api client.Client) error {
 	if !isDue {
 		return nil
 	}
-	return p.patch(ctx, api)
+	return p.patch(ctx, api, nil)
 }
 
-// complete says that every object has been looked at.
-func (p *progress) complete(ctx context.Context, api client.Client) error {
+// pause says how far it came, for there is more to be looked at later.
+func (p *progress) pause(ctx context.Context, api client.Client) error {
+	p.mu.Lock()
+	listed, isNews, adopted := p.listed, p.status.Adopted > p.before, p.status.Adopted
+	p.mu.Unlock()
+	switch {
+	case !p.isRecheck && listed > 0:
+		return p.patch(ctx, api, nil)
+	case p.isRecheck && isNews:
+		return patchAdoption(ctx, api, p.policy, map[string]any{"adopted": adopted})
+	default:
+		return nil
+	}
+}
+
+// complete says that every object has been looked at, but for those since then that came without a
+// review meanwhile, if any.
+func (p *progress) complete(ctx context.Context, api client.Client, uncheckedSince *metav1.Time) error {
 	p.mu.Lock()
 	now := metav1.Now()
 	p.status.State, p.status.CompletionTime = quotav1alpha1.AdoptionComplete, &now
 	isNews := !p.isRecheck || p.status.Adopted > p.before
 	p.mu.Unlock()
-	if !isNews {
+	switch {
+	case isNews:
+		return p.patch(ctx, api, map[string]any{"uncheckedSince": uncheckedSince})
+	case !p.uncheckedSince.Equal(uncheckedSince):
+		return patchAdoption(ctx, api, p.policy, map[string]any{"uncheckedSince": uncheckedSince})
+	default:
 		return nil
 	}
-	return p.patch(ctx, api)
 }
 
-func (p *progress) patch(ctx context.Context, api client.Client) error {
+// patch writes the progress, and what else is given. It removes what is not there any more.
+func (p *progress) patch(ctx context.Context, api client.Client, more map[string]any) error {
 	p.mu.Lock()
 	p.written = time.Now()
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"adoption": patchOf(p.status)}})
+	status := p.status
 	p.mu.Unlock()
-	if err != nil {
-		return fmt.Errorf("encode the progress of ClaimCreationPolicy %s: %w", p.policy, err)
-	}
-	object := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: p.policy}}
-	err = api.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, patch))
-	return client.IgnoreNotFound(err)
-}
-
-// patchOf also removes what is not there any more.
-func patchOf(status quotav1alpha1.AdoptionStatus) map[string]any {
-	patch := map[string]any{
+	fields := map[string]any{
 		"state": status.State, "observedGeneration": status.ObservedGeneration, "startTime": status.StartTime,
 		"completionTime": status.CompletionTime, "total": status.Total, "processed": status.Processed,
 		"adopted": status.Adopted, "failed": status.Failed, "message": nil,
 	}
 	if status.Message != "" {
-		patch["message"] = status.Message
+		fields["message"] = status.Message
 	}
-	return patch
+	maps.Copy(fields, more)
+	return patchAdoption(ctx, api, p.policy, fields)
+}
+
+// patchAdoption changes fields of status.adoption of a policy, if the policy still exists.
+func patchAdoption(ctx context.Context, api client.Client, policy string, fields map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"adoption": fields}})
+	if err != nil {
+		return fmt.Errorf("encode the adoption of ClaimCreationPolicy %s: %w", policy, err)
+	}
+	object := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: policy}}
+	if err := api.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the adoption of ClaimCreationPolicy %s: %w", policy, err)
+	}
+	return nil
 }

@@ -39,13 +39,27 @@ type scan struct {
 
 // run scans until the end, or until the policy changes. It reports whether every object was looked at.
 func (s *scan) run(ctx context.Context) (complete bool, err error) {
-	if s.policy.UsesRequest() {
+	switch {
+	case s.policy.UsesRequest():
 		s.progress.says(notAdoptable)
-		return true, s.progress.complete(ctx, s.Client)
+		complete = true
+	case s.progress.isRecheck && s.hasAll():
+		complete = true
+	default:
+		complete, err = s.adoptAll(ctx)
 	}
-	if s.progress.isRecheck && s.hasAll() {
-		return true, nil
+	switch {
+	case complete:
+		return true, s.complete(ctx)
+	case s.isCurrent():
+		return false, errors.Join(err, s.progress.pause(ctx, s.Client))
+	default:
+		return false, err
 	}
+}
+
+// adoptAll looks at all objects of the kind, page by page.
+func (s *scan) adoptAll(ctx context.Context) (complete bool, err error) {
 	resource, served, err := s.Kinds.VersionedResourceFor(ctx, s.policy.Trigger)
 	if err != nil || !served {
 		return false, err
@@ -77,10 +91,19 @@ func (s *scan) run(ctx context.Context) (complete bool, err error) {
 			return false, err
 		}
 	}
-	if s.again.Load() > 0 {
-		return false, nil
+	return s.again.Load() == 0, nil
+}
+
+// complete says that all objects have been looked at.
+func (s *scan) complete(ctx context.Context) error {
+	s.unchecked.mu.Lock()
+	defer s.unchecked.mu.Unlock()
+	rest := uncheckedOf{backlog: s.unchecked.policies[s.policy.Name].backlog}
+	if err := s.progress.complete(ctx, s.Client, rest.since()); err != nil {
+		return err
 	}
-	return true, s.progress.complete(ctx, s.Client)
+	s.unchecked.set(s.policy.Name, rest)
+	return nil
 }
 
 // isCurrent tells whether the policy is still in force as it was.

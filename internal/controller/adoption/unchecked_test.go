@@ -1,0 +1,107 @@
+package adoption
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// completed is a status that says that all objects had been looked at.
+func completed(at time.Time) *quotav1alpha1.AdoptionStatus {
+	then := metav1.NewTime(at)
+	return &quotav1alpha1.AdoptionStatus{State: quotav1alpha1.AdoptionComplete, ObservedGeneration: 3, StartTime: &then, CompletionTime: &then, Processed: 2, Total: 2}
+}
+
+// Objects that wait for long are noted for a process that comes after this one, until the last of
+// them was looked at.
+func TestBacklogIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, onePage(), completed(time.Unix(1000, 0)))
+		b.unchecked = newUnchecked()
+		note := func() *metav1.Time {
+			t.Helper()
+			if err := b.noteBacklog(t.Context(), "p"); err != nil {
+				t.Fatal(err)
+			}
+			return b.stored().Status.Adoption.UncheckedSince
+		}
+		first, second := object{schema.GroupKind{Kind: "ConfigMap"}, "1"}, object{schema.GroupKind{Kind: "ConfigMap"}, "2"}
+		seen := time.Now()
+		b.unchecked.add(first)
+		if since := note(); since != nil {
+			t.Errorf("noted at once: %s", since)
+		}
+		time.Sleep(notedAfter)
+		b.unchecked.add(second)
+		if since := note(); since == nil || !since.Time.Equal(seen.Add(-unnotedFor)) {
+			t.Errorf("noted is %v, want %s: what was created a little earlier may not have been seen before", since, seen.Add(-unnotedFor))
+		}
+		if err := b.looked(t.Context(), first); err != nil || b.stored().Status.Adoption.UncheckedSince == nil {
+			t.Errorf("while one is left, noted is %v, error %v", b.stored().Status.Adoption.UncheckedSince, err)
+		}
+		if err := b.looked(t.Context(), second); err != nil || b.stored().Status.Adoption.UncheckedSince != nil {
+			t.Errorf("in the end, noted is %v, error %v", b.stored().Status.Adoption.UncheckedSince, err)
+		}
+	})
+}
+
+// A policy that is not ready misses objects, from when it was not, which are looked at later.
+func TestPauseIsNoted(t *testing.T) {
+	b := newBench(t, onePage("a"), completed(time.Unix(5000, 0)))
+	b.Start()
+	away := metav1.Condition{Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.Unix(7000, 0)}
+	if err := b.pause(t.Context(), b.stored(), &away); err != nil {
+		t.Fatal(err)
+	}
+	away.LastTransitionTime = metav1.Unix(8000, 0) // for another reason
+	if err := b.pause(t.Context(), b.stored(), &away); err != nil {
+		t.Fatal(err)
+	}
+	stored := b.stored()
+	if since := stored.Status.Adoption.UncheckedSince; since == nil || since.Unix() != 7000 {
+		t.Fatalf("noted is %v, want second 7000", since)
+	}
+	later := newBench(t, onePage("a"), stored.Status.Adoption) // another process
+	later.Start()
+	later.newest = 9000
+	since, err := later.sinceOf(t.Context(), stored)
+	if err != nil || since.Unix() != 7000 {
+		t.Errorf("objects are looked at since %s, error %v; want second 7000", since, err)
+	}
+	if complete, err := later.scan(); !complete || err != nil {
+		t.Fatalf("the scan is complete: %v, %v", complete, err)
+	}
+	if since := later.stored().Status.Adoption.UncheckedSince; since != nil {
+		t.Errorf("after all was looked at, noted is %s", since)
+	}
+}
+
+// Where nothing is noted, objects of the time are looked at in which the last process may have had no
+// time for that.
+func TestSinceWhenObjectsAreLookedAt(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		newest int64
+		status *quotav1alpha1.AdoptionStatus
+		want   time.Time
+	}{
+		"never complete": {"all of them", 9000, nil, time.Time{}},
+		"up for long":    {"what was created before was reviewed", 9000, completed(time.Unix(5000, 0)), time.Unix(9000, 0).Add(-unnotedFor)},
+		"just complete":  {"all older ones were looked at", 5001, completed(time.Unix(5000, 0)), time.Unix(5000, 0)},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, onePage(), tt.status)
+			b.Start()
+			b.newest = tt.newest
+			if got, err := b.sinceOf(t.Context(), b.stored()); err != nil || !got.Equal(tt.want) {
+				t.Errorf("%s: got %s, error %v, want %s", tt.reason, got, err, tt.want)
+			}
+		})
+	}
+}

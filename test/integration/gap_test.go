@@ -1,0 +1,80 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// registered returns the registration of the world's resource type.
+func (w *world) registered() *quotav1alpha1.ResourceRegistration {
+	w.Helper()
+	r := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: registrationName(w.resourceType())}}
+	if err := admin.Get(w.ctx, client.ObjectKeyFromObject(r), r); err != nil {
+		w.Fatal(err)
+	}
+	return r
+}
+
+// TestObjectsFromWhenAPolicyWasNotReady takes a registration away, which only the garbage collector
+// may, and brings it back: what was created meanwhile is charged as soon as the policy is ready.
+func TestObjectsFromWhenAPolicyWasNotReady(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.grant("base", 1)
+	policy := w.policy(w.name, nil)
+	w.wantAdopted(policy, 0, 0)
+	owner := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
+	mustNot(t, admin.Create(w.ctx, owner))
+	r := w.registered()
+	r.OwnerReferences = []metav1.OwnerReference{{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: owner.Name, UID: owner.UID}}
+	mustNot(t, admin.Update(w.ctx, r))
+	mustNot(t, admin.Delete(w.ctx, owner))
+	w.waitGone(r)
+	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse)
+	a, b := w.configMap("a"), w.configMap("b")
+	w.eventually(soon, func() error { return admin.Create(w.ctx, a) })
+	w.mustCreate(b)
+
+	mustNot(t, admin.Create(w.ctx, w.registration(w.resourceType())))
+	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionTrue)
+	w.waitClaims(a.UID, b.UID)
+	w.wantExceeded(w.configMap("c"))
+	w.eventually(soon, func() error {
+		mustNot(t, admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy))
+		if since := policy.Status.Adoption.UncheckedSince; since != nil {
+			return fmt.Errorf("the policy says that objects since %s are unchecked", since)
+		}
+		return nil
+	})
+}
+
+// TestObjectsFromWhenTheirKindMightNotClaim does so with a policy that refuses nothing.
+func TestObjectsFromWhenTheirKindMightNotClaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.grant("base", 5)
+	policy := w.policy(w.name, inMode(quotav1alpha1.EnforcementModeWarn))
+	w.wantAdopted(policy, 0, 0)
+	setClaiming := func(kind string) {
+		t.Helper()
+		w.eventually(soon, func() error {
+			r := w.registered()
+			r.Spec.ClaimingResources = []quotav1alpha1.ClaimingResource{{Kind: kind}}
+			return admin.Update(w.ctx, r)
+		})
+	}
+	setClaiming("Secret")
+	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse)
+	a := w.configMap("a")
+	w.mustCreate(a)
+	setClaiming("ConfigMap")
+	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionTrue)
+	w.waitClaims(a.UID)
+	w.wantBucket(5, 1, 4, 1)
+}
