@@ -3,13 +3,10 @@ package policy
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"text/template"
 	"text/template/parse"
-
-	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // fault is something wrong with a template.
@@ -37,14 +34,15 @@ type analysis struct {
 	faults []fault
 	// added are the functions put in, by name.
 	added template.FuncMap
-	// uses are the names of the variables that the template reads.
-	uses sets.Set[string]
+	// reads has the names of the variables that the template reads, and where it first does, as byte
+	// offsets in the source.
+	reads map[string]int
 }
 
 // analyse checks and rewrites a template. The faults of what it returns are in the order of the
 // source. trees are those of all templates that the source defines.
 func analyse(tree *parse.Tree, trees map[string]*parse.Tree) *analysis {
-	a := &analysis{added: template.FuncMap{}, uses: sets.New[string]()}
+	a := &analysis{added: template.FuncMap{}, reads: map[string]int{}}
 	for _, other := range trees {
 		if other != tree {
 			a.fault(other.Root.Pos, "define and block are not allowed: a template cannot call another")
@@ -177,12 +175,12 @@ func (a *analysis) argument(node parse.Node, atRoot, optional bool) parse.Node {
 		return a.lookup(n, dot(start(n)), ".", n.Ident, optional)
 	case *parse.DotNode:
 		if atRoot {
-			a.useAll()
+			a.readAll(n.Pos)
 		}
 	case *parse.VariableNode:
 		if len(n.Ident) == 1 {
 			if n.Ident[0] == "$" {
-				a.useAll()
+				a.readAll(n.Pos)
 			}
 			return n
 		}
@@ -206,12 +204,24 @@ func (a *analysis) argument(node parse.Node, atRoot, optional bool) parse.Node {
 	return node
 }
 
-// useAll notes that the template has all variables in its hands.
-func (a *analysis) useAll() { a.uses.Insert(slices.Collect(maps.Keys(variableFields))...) }
+// readAll notes that the template has all variables in its hands.
+func (a *analysis) readAll(at parse.Pos) {
+	for name := range variableFields {
+		a.read(name, at)
+	}
+}
+
+// read notes that the template reads a variable. The walk follows the source, so the first time is
+// the first place.
+func (a *analysis) read(name string, at parse.Pos) {
+	if _, known := a.reads[name]; !known {
+		a.reads[name] = int(at)
+	}
+}
 
 // chain checks a chain of fields that begins at the variables.
 func (a *analysis) chain(at parse.Pos, path []string) {
-	a.uses.Insert(path[0])
+	a.read(path[0], at)
 	fields, known := variableFields[path[0]]
 	switch {
 	case !known:

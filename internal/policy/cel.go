@@ -13,7 +13,6 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/cel/environment"
@@ -55,8 +54,7 @@ type expression struct {
 	path    string
 	source  string
 	program cel.Program
-	// uses are the names of the variables that it reads.
-	uses sets.Set[string]
+	uses    uses
 }
 
 // compileExpression returns every fault of an expression, each with its line and column. wanted
@@ -74,7 +72,7 @@ func compileExpression(environ func() (*cel.Env, error), path *field.Path, sourc
 		var faults []string
 		for _, issue := range issues.Errors() {
 			at := issue.Location
-			faults = append(faults, fmt.Sprintf("%d:%d: %s", at.Line(), at.Column()+1, issue.Message))
+			faults = append(faults, fmt.Sprintf("%v: %s", place{at.Line(), at.Column() + 1}, issue.Message))
 		}
 		return nil, invalid(path, source, faults)
 	}
@@ -88,11 +86,20 @@ func compileExpression(environ func() (*cel.Env, error), path *field.Path, sourc
 	if err != nil {
 		return nil, field.ErrorList{field.Invalid(path, source, err.Error())}
 	}
-	uses := sets.New[string]()
-	for _, reference := range ast.NativeRep().ReferenceMap() {
-		uses.Insert(reference.Name)
+	return &expression{path: path.String(), source: source, program: program, uses: variablesOf(ast)}, nil
+}
+
+// variablesOf finds the variables of an expression.
+func variablesOf(ast *cel.Ast) uses {
+	read := uses{}
+	info := ast.NativeRep().SourceInfo()
+	for id, reference := range ast.NativeRep().ReferenceMap() {
+		if _, isVariable := variableFields[reference.Name]; isVariable {
+			at := info.GetStartLocation(id)
+			read.note(reference.Name, place{at.Line(), at.Column() + 1})
+		}
 	}
-	return &expression{path: path.String(), source: source, program: program, uses: uses}, nil
+	return read
 }
 
 // evaluate returns the value of the expression, and what finding out has cost. When ctx ends

@@ -122,12 +122,21 @@ func (c *compiler) note(source string) {
 
 // steady notes what depends on the request, and refuses it in a policy that follows updates, where
 // it has to be the same for whoever changes the object.
-func (c *compiler) steady(path *field.Path, source string, uses sets.Set[string]) {
-	for _, name := range []string{varUser, varRequestInfo} {
-		c.usesRequest = c.usesRequest || uses.Has(name)
-		if c.followsUpdates && uses.Has(name) {
-			c.fault(field.Invalid(path, excerpt(source), fmt.Sprintf(
-				"a policy with the operation UPDATE may not use %s here: what it asks has to depend on the object alone, whoever changes it", name)))
+func (c *compiler) steady(path *field.Path, source string, read uses) {
+	c.usesRequest = c.usesRequest || read.has(varUser, varRequestInfo)
+	if c.followsUpdates {
+		c.refuse(path, source, read,
+			"a policy with the operation UPDATE may not use %s here: what it asks has to depend on the object alone, whoever changes it",
+			varUser, varRequestInfo)
+	}
+}
+
+// refuse finds fault with the variables in names that a source reads, by a sentence with the name
+// in it.
+func (c *compiler) refuse(path *field.Path, source string, read uses, sentence string, names ...string) {
+	for _, name := range names {
+		if at, ok := read[name]; ok {
+			c.fault(field.Invalid(path, excerpt(source), fmt.Sprintf("%v: "+sentence, at, name)))
 		}
 	}
 }

@@ -53,6 +53,9 @@ func TestCompileErrors(t *testing.T) {
 	const template = "spec.target.resourceClaimTemplate."
 	const subdomain = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 	const label = "must not contain dots"
+	varies := func(name string) string {
+		return "a policy with the operation UPDATE may not use " + name + " here: what it asks has to depend on the object alone, whoever changes it"
+	}
 	of := func(p *policy) *quotav1alpha1.ResourceClaimTemplate { return &p.Spec.Target.ResourceClaimTemplate }
 	for name, tc := range map[string]struct {
 		reason string
@@ -198,6 +201,25 @@ func TestCompileErrors(t *testing.T) {
 				template + `spec.requests[0].dimensions[a]: Invalid value: "{{.foo}}": 1:3: there is no .foo; templates see .trigger, .object, .namespaceObject, .user and .requestInfo`,
 				template + `spec.requests[0].dimensions[b]: Invalid value: "` + strings.Repeat("x", 254) + `": may not be longer than 253 bytes`,
 				template + `spec.requests[0].dimensions: Invalid value: "` + strings.Repeat("k", 318) + `": may not have a key of more than 317 bytes`,
+			},
+		},
+		"request in a policy that follows updates": {
+			"what depends on who changes the object is refused where it is read first, and annotations may vary",
+			func(p *policy) {
+				p.Spec.Trigger.Operations = []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationUpdate}
+				withConditions(`"user" != 'é' && [user].exists(u, u.name == user.name)`, "trigger.user == 'user' ||\n  requestInfo.verb == 'x'")(p)
+				of(p).Metadata.Name = `user{{"user"}}{{.trigger.user}}{{if .trigger.a}}{{lower .user.name}}{{end}}{{.user.uid}}`
+				of(p).Metadata.Namespace = "{{with .}}{{.user}}{{end}}"
+				of(p).Spec.ConsumerRef.Name = "a\n{{(index $ \"user\").name}}"
+			},
+			[]string{
+				`spec.trigger.conditions[0].expression: Invalid value: "\"user\" != 'é' && [user].exists(u, u.name == user.name)": 1:19: ` + varies("user"),
+				`spec.trigger.conditions[1].expression: Invalid value: "trigger.user == 'user' ||\n  requestInfo.verb == 'x'": 2:3: ` + varies("requestInfo"),
+				template + `metadata.name: Invalid value: "user{{\"user\"}}{{.trigger.user}}{{if .trigger.a}}{{lower .user.name}}{{end}}{{.user.uid}}": 1:57: ` + varies("user"),
+				template + `metadata.namespace: Invalid value: "{{with .}}{{.user}}{{end}}": 1:8: ` + varies("user"),
+				template + `metadata.namespace: Invalid value: "{{with .}}{{.user}}{{end}}": 1:8: ` + varies("requestInfo"),
+				template + `spec.consumerRef.name: Invalid value: "a\n{{(index $ \"user\").name}}": 2:10: ` + varies("user"),
+				template + `spec.consumerRef.name: Invalid value: "a\n{{(index $ \"user\").name}}": 2:10: ` + varies("requestInfo"),
 			},
 		},
 		"resource reference": {

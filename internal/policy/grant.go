@@ -8,7 +8,6 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -73,7 +72,7 @@ func (c *grantCompiler) objectConditions(path *field.Path, expressions []quotav1
 	compiled := c.conditions(path, expressions)
 	for i, condition := range compiled {
 		if condition != nil {
-			c.refuse(path.Index(i).Child("expression"), condition.source, condition.uses, varUser, varRequestInfo, varNamespace)
+			c.refuse(path.Index(i).Child("expression"), condition.source, condition.uses, notSeen, varUser, varRequestInfo, varNamespace)
 		}
 	}
 	return compiled
@@ -90,8 +89,8 @@ func (c *grantCompiler) checkVariables(path *field.Path, f *templateField) {
 	if f.template == nil {
 		return
 	}
-	c.refuse(path, f.template.source, f.template.uses, varNamespace)
-	c.templatesUseRequest = c.templatesUseRequest || f.template.uses.HasAny(varUser, varRequestInfo)
+	c.refuse(path, f.template.source, f.template.uses, notSeen, varNamespace)
+	c.templatesUseRequest = c.templatesUseRequest || f.template.uses.has(varUser, varRequestInfo)
 }
 
 func (c *grantCompiler) grantConsumer(path *field.Path, ref quotav1alpha1.ConsumerRef) consumerFields {
@@ -116,16 +115,8 @@ func (c *grantCompiler) allowances(path *field.Path, allowances []quotav1alpha1.
 	return copied
 }
 
-// refuse finds fault with the variables in names that a source uses by name.
-func (c *grantCompiler) refuse(path *field.Path, source string, uses sets.Set[string], names ...string) {
-	for _, name := range names {
-		if at := strings.Index(source, name); uses.Has(name) && at >= 0 {
-			line, column := position(source, at)
-			c.fault(field.Invalid(path, excerpt(source), fmt.Sprintf(
-				"%d:%d: a GrantCreationPolicy does not see %s here: it applies to an object, of which it sees trigger and object", line, column, name)))
-		}
-	}
-}
+// notSeen is what is wrong with a variable that only a request has.
+const notSeen = "a GrantCreationPolicy does not see %s here: it applies to an object, of which it sees trigger and object"
 
 // nameExpression is a CEL expression that yields the name of a control plane.
 type nameExpression struct{ expression }
@@ -145,7 +136,7 @@ func (c *grantCompiler) parentName(path *field.Path, source string) *nameExpress
 	if compiled == nil {
 		return nil
 	}
-	c.refuse(path, source, compiled.uses, varNamespace)
+	c.refuse(path, source, compiled.uses, notSeen, varNamespace)
 	return &nameExpression{*compiled}
 }
 

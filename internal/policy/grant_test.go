@@ -234,7 +234,12 @@ func TestCompileGrantFaults(t *testing.T) {
 		"parent long": {"in 512 characters", parent(strings.Repeat("x", 513)),
 			[]string{`spec.target.parentContext.nameExpression: Too long: may not be more than 512 characters`}},
 		"namespace": {"templates do not see the namespace", metadata(func(m *quotav1alpha1.ObjectTemplateMetadata) { m.Name = "a{{.namespaceObject.metadata.name}}" }),
-			[]string{template + `metadata.name: Invalid value: "a{{.namespaceObject.metadata.name}}": 1:5: ` + notSeen("namespaceObject")}},
+			[]string{template + `metadata.name: Invalid value: "a{{.namespaceObject.metadata.name}}": 1:4: ` + notSeen("namespaceObject")}},
+		"in a text first": {"the position is that of the variable, not of its name in a text", condition(`object.a == "user" ||` + "\n  user.name == object.a"),
+			[]string{`spec.trigger.conditions[0].expression: Invalid value: "object.a == \"user\" ||\n  user.name == object.a": 2:3: ` + notSeen("user")}},
+		"in a template's text first": {"in templates too", metadata(func(m *quotav1alpha1.ObjectTemplateMetadata) {
+			m.Name = `namespaceObject-{{"namespaceObject"}}{{.namespaceObject.metadata.name}}`
+		}), []string{template + `metadata.name: Invalid value: "namespaceObject-{{\"namespaceObject\"}}{{.namespaceObject.metadata.name}}": 1:40: ` + notSeen("namespaceObject")}},
 		"template": {"a template that is none, with its position", metadata(func(m *quotav1alpha1.ObjectTemplateMetadata) { m.GenerateName = "{{.nobody}}" }),
 			[]string{template + `metadata.generateName: Invalid value: "{{.nobody}}": 1:3: there is no .nobody; templates see .trigger, .object, .namespaceObject, .user and .requestInfo`}},
 		"reserved": {"Bursar's marks are its own", metadata(func(m *quotav1alpha1.ObjectTemplateMetadata) {

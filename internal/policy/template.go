@@ -6,8 +6,6 @@ import (
 	"strings"
 	"text/template"
 	"text/template/parse"
-
-	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // templateName stands before the position in the errors of text/template.
@@ -18,8 +16,7 @@ type textTemplate struct {
 	source string
 	// compiled is nil if the source is a plain text.
 	compiled *template.Template
-	// uses are the names of the variables that it reads.
-	uses sets.Set[string]
+	uses     uses
 }
 
 // compileTemplate takes a source of at most templateBytesMax. It returns every fault, each with its line and column; of faults in
@@ -36,8 +33,7 @@ func compileTemplate(source string) (*textTemplate, []string) {
 	if len(analysed.faults) > 0 {
 		reasons := make([]string, len(analysed.faults))
 		for i, f := range analysed.faults {
-			line, column := position(source, f.at)
-			reasons[i] = fmt.Sprintf("%d:%d: %s", line, column, f.reason)
+			reasons[i] = fmt.Sprintf("%v: %s", placeOf(source, f.at), f.reason)
 		}
 		return nil, reasons
 	}
@@ -46,7 +42,11 @@ func compileTemplate(source string) (*textTemplate, []string) {
 	if err != nil {
 		return nil, []string{err.Error()}
 	}
-	return &textTemplate{source: source, compiled: compiled, uses: analysed.uses}, nil
+	read := uses{}
+	for name, at := range analysed.reads {
+		read.note(name, placeOf(source, at))
+	}
+	return &textTemplate{source: source, compiled: compiled, uses: read}, nil
 }
 
 // parseTemplate returns a template's tree, and all trees with those of further templates that it
@@ -71,10 +71,10 @@ func syntaxError(err error) error {
 	return errors.New("line " + position)
 }
 
-// position returns the line and column, counted from 1, of a byte offset.
-func position(source string, offset int) (line, column int) {
+// placeOf returns the place of a byte offset.
+func placeOf(source string, offset int) place {
 	before := source[:min(max(offset, 0), len(source))]
-	return 1 + strings.Count(before, "\n"), len(before) - strings.LastIndex(before, "\n")
+	return place{1 + strings.Count(before, "\n"), len(before) - strings.LastIndex(before, "\n")}
 }
 
 // execute renders the template, to at most bytesMax bytes.
