@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/cache"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -29,8 +30,11 @@ const (
 // the policy's generation or mode changes, its state is replaced.
 type policyState struct {
 	// object is the policy as it was seen last. Its spec stays.
-	object   *quotav1alpha1.GrantCreationPolicy
-	compiled *policy.GrantPolicy // nil if it does not compile
+	object *quotav1alpha1.GrantCreationPolicy
+	// compiled is that generation of the policy, or nil if it has faults. A policy that is
+	// disabled or deleted has neither. Both stay.
+	compiled *policy.GrantPolicy
+	faults   field.ErrorList
 	mode     mode
 	// since is when the state was set.
 	since time.Time

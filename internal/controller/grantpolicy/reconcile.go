@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/kinds"
@@ -79,12 +80,6 @@ func (c *Controller) update(ctx context.Context, object *quotav1alpha1.GrantCrea
 // inspect decides what becomes of a policy's grants, and says all that keeps it from being in force.
 func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string, error) {
 	object := state.object
-	var faults []string
-	compiled, errs := policy.CompileGrant(object)
-	if len(errs) > 0 {
-		faults = append(faults, errs.ToAggregate().Error())
-	}
-	state.compiled = compiled
 	if object.DeletionTimestamp != nil || !object.IsEnabled() {
 		state.mode = off
 		return nil, nil
@@ -94,7 +89,12 @@ func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string,
 	if err != nil {
 		return nil, err
 	}
-	flaws := append(faults, registrationFlaws(c.Catalog, object)...)
+	var flaws []string
+	state.compiled, state.faults = c.compile(object)
+	if len(state.faults) > 0 {
+		flaws = append(flaws, state.faults.ToAggregate().Error())
+	}
+	flaws = append(flaws, registrationFlaws(c.Catalog, object)...)
 	switch {
 	case served && len(flaws) == 0:
 		state.mode, state.resource = active, resource
@@ -109,6 +109,19 @@ func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string,
 		}
 	}
 	return flaws, nil
+}
+
+// compile returns a policy compiled, or its faults. A generation that was compiled before is not
+// compiled again, whatever it is looked at for.
+func (c *Controller) compile(object *quotav1alpha1.GrantCreationPolicy) (*policy.GrantPolicy, field.ErrorList) {
+	c.mu.Lock()
+	before := c.policies[object.UID]
+	isKnown := before != nil && before.object.Generation == object.Generation
+	c.mu.Unlock()
+	if isKnown && (before.compiled != nil || len(before.faults) > 0) {
+		return before.compiled, before.faults
+	}
+	return policy.CompileGrant(object)
 }
 
 func notServed(kind schema.GroupVersionKind) string {
