@@ -27,18 +27,18 @@ type follower struct {
 	wake    chan struct{}
 }
 
-// trigger asks for a check soon. Many requests may become one check.
-func (f *follower) trigger() {
+// Wake asks for a check soon. Many requests may become one check.
+func (f *follower) Wake() {
 	select {
 	case f.wake <- struct{}{}:
 	default:
 	}
 }
 
-// claimChanged triggers a check where a claim is the first of its kind.
+// claimChanged asks for a check where a claim is the first of its kind.
 func (f *follower) claimChanged(_, after *claimcache.Claim) {
 	if after != nil && after.FromPolicy() && f.objects.Presence(after.Kind(), after.ObjectUID) == protected.Unknown {
-		f.trigger()
+		f.Wake()
 	}
 }
 

@@ -144,9 +144,9 @@ func (p *parts) connect() {
 	p.kinds.OnChange(func() {
 		p.kindsChanged.notify()
 		p.policiesChanged.notify()
-		p.webhooks.Trigger()
-		p.follower.trigger()
-		p.grants.Trigger()
+		p.webhooks.Wake()
+		p.follower.Wake()
+		p.grants.Wake()
 	})
 }
 
@@ -215,7 +215,7 @@ func (p *parts) registrationChanged() {
 	p.registrationsChanged.notify()
 	p.policyChanged()
 	p.bucket.RegistrationsChanged()
-	p.grants.Trigger()
+	p.grants.Wake()
 	if p.claims.HasSynced() {
 		p.claim.RegistrationsChanged()
 	}
@@ -223,8 +223,8 @@ func (p *parts) registrationChanged() {
 
 func (p *parts) policyChanged() {
 	p.policiesChanged.notify()
-	p.webhooks.Trigger()
-	p.follower.trigger()
+	p.webhooks.Wake()
+	p.follower.Wake()
 }
 
 func (p *parts) addReconcilers() error {

@@ -38,7 +38,7 @@ func (p *parts) routes(o *Operator) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(webhooks.EnforcePath, p.enforcer)
-	mux.Handle(webhooks.ObservePath, p.enforcer.Observe())
+	mux.Handle(webhooks.AdvisePath, p.enforcer.Advise())
 	mux.Handle(webhooks.BreakGlassPath, p.enforcer.BreakGlass())
 	mux.Handle(webhooks.ProbePath, webhooks.Probe())
 	mux.Handle(validate.ValidationPath, own.Validation())

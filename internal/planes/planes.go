@@ -46,15 +46,15 @@ const (
 	ordinaryKubeconfigKey = "kubeconfig"
 )
 
-// Registration is what a Secret says of a control plane.
-type Registration struct {
+// ControlPlane is what a Secret says of one.
+type ControlPlane struct {
 	Ref Ref
 	// Kubeconfig says how to reach it. It is empty if the Secret does not say.
 	Kubeconfig []byte
 }
 
 // Read returns what a Secret registers, and false if it registers nothing.
-func Read(secret *corev1.Secret) (Registration, bool) {
+func Read(secret *corev1.Secret) (ControlPlane, bool) {
 	kubeconfig := secret.Data[ordinaryKubeconfigKey]
 	if len(kubeconfig) == 0 {
 		kubeconfig = secret.Data[clusterKubeconfigKey]
@@ -65,13 +65,13 @@ func Read(secret *corev1.Secret) (Registration, bool) {
 		Name:  mark(secret, quotav1alpha1.LabelControlPlaneName),
 	}
 	if ref.Kind != "" && ref.Name != "" {
-		return Registration{ref, kubeconfig}, true
+		return ControlPlane{ref, kubeconfig}, true
 	}
 	name := secret.Labels[clusterNameLabel]
 	if name != "" && secret.Name == name+clusterSecretSuffix {
-		return Registration{Ref{Group: clusterGroup, Kind: clusterKind, Name: name}, secret.Data[clusterKubeconfigKey]}, true
+		return ControlPlane{Ref{Group: clusterGroup, Kind: clusterKind, Name: name}, secret.Data[clusterKubeconfigKey]}, true
 	}
-	return Registration{}, false
+	return ControlPlane{}, false
 }
 
 // mark returns a label or, where there is none, the annotation of the same name: names of objects

@@ -18,7 +18,7 @@ func TestRead(t *testing.T) {
 	for test, tc := range map[string]struct {
 		reason string
 		secret corev1.Secret
-		want   *planes.Registration
+		want   *planes.ControlPlane
 	}{
 		"labels": {
 			reason: "three labels name the object that stands for the control plane",
@@ -26,7 +26,7 @@ func TestRead(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "any", Labels: map[string]string{group: "example.com", kind: "Organization", name: "acme"}},
 				Data:       map[string][]byte{"kubeconfig": []byte("k"), "value": []byte("v")},
 			},
-			want: &planes.Registration{Ref: planes.Ref{Group: "example.com", Kind: "Organization", Name: "acme"}, Kubeconfig: []byte("k")},
+			want: &planes.ControlPlane{Ref: planes.Ref{Group: "example.com", Kind: "Organization", Name: "acme"}, Kubeconfig: []byte("k")},
 		},
 		"value": {
 			reason: "the key that Cluster API uses will do, and the core group is empty",
@@ -34,14 +34,14 @@ func TestRead(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "any", Labels: map[string]string{kind: "Namespace", name: "acme"}},
 				Data:       map[string][]byte{"value": []byte("v")},
 			},
-			want: &planes.Registration{Ref: planes.Ref{Kind: "Namespace", Name: "acme"}, Kubeconfig: []byte("v")},
+			want: &planes.ControlPlane{Ref: planes.Ref{Kind: "Namespace", Name: "acme"}, Kubeconfig: []byte("v")},
 		},
 		"annotation": {
 			reason: "names can be longer than labels",
 			secret: corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 				Name: "any", Labels: map[string]string{kind: "Organization"}, Annotations: map[string]string{name: long},
 			}},
-			want: &planes.Registration{Ref: planes.Ref{Kind: "Organization", Name: long}},
+			want: &planes.ControlPlane{Ref: planes.Ref{Kind: "Organization", Name: long}},
 		},
 		"Cluster API": {
 			reason: "as Cluster API makes it",
@@ -49,7 +49,7 @@ func TestRead(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "west-kubeconfig", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "west"}},
 				Data:       map[string][]byte{"value": []byte("v"), "kubeconfig": []byte("k")},
 			},
-			want: &planes.Registration{Ref: planes.Ref{Group: "cluster.x-k8s.io", Kind: "Cluster", Name: "west"}, Kubeconfig: []byte("v")},
+			want: &planes.ControlPlane{Ref: planes.Ref{Group: "cluster.x-k8s.io", Kind: "Cluster", Name: "west"}, Kubeconfig: []byte("v")},
 		},
 		"another Secret of the Cluster": {
 			reason: "its certificates register nothing",

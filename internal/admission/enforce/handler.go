@@ -83,9 +83,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// Observe answers for kinds of which no policy enforces: whatever comes of a review, the request
+// Advise answers for kinds of which no policy enforces: whatever comes of a review, the request
 // passes. What could not be decided is looked at again once the object is there.
-func (h *Handler) Observe() http.Handler {
+func (h *Handler) Advise() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
 		defer cancel()

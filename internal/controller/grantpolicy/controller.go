@@ -76,12 +76,12 @@ type Controller struct {
 	recording sync.Mutex
 
 	// mu guards what follows. A plane's own lock may be taken while it is held, not the other way.
-	mu       sync.Mutex
-	policies map[types.UID]*policyState
-	triggers map[schema.GroupVersionKind]*trigger
-	planes   map[planes.Ref]*plane
+	mu        sync.Mutex
+	policies  map[types.UID]*policyState
+	followers map[schema.GroupVersionKind]*follower
+	planes    map[planes.Ref]*plane
 	// secrets are those that register control planes, by name.
-	secrets map[string]*registration
+	secrets map[string]*controlPlaneSecret
 	// recorded are the control planes that the policies are known to have on record.
 	recorded map[types.UID]map[planes.Ref]bool
 	// tasks are what runs besides the workers, in the context running.
@@ -89,7 +89,7 @@ type Controller struct {
 	running context.Context
 }
 
-// Start makes the queues, so that Trigger may be called.
+// Start makes the queues, so that Wake may be called.
 func (c *Controller) Start() {
 	if c.CompareInterval <= 0 {
 		c.CompareInterval = defaultCompareInterval
@@ -99,14 +99,14 @@ func (c *Controller) Start() {
 	c.evaluations = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[key](time.Second, evaluateAgainMax))
 	c.policies = map[types.UID]*policyState{}
-	c.triggers = map[schema.GroupVersionKind]*trigger{}
+	c.followers = map[schema.GroupVersionKind]*follower{}
 	c.planes = map[planes.Ref]*plane{}
-	c.secrets = map[string]*registration{}
+	c.secrets = map[string]*controlPlaneSecret{}
 	c.recorded = map[types.UID]map[planes.Ref]bool{}
 }
 
-// Trigger has every policy looked at, because kinds or registrations have changed.
-func (c *Controller) Trigger() {
+// Wake has every policy looked at, because kinds or registrations have changed.
+func (c *Controller) Wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.policies {

@@ -18,11 +18,11 @@ const pokeDelay = 50 * time.Millisecond
 
 // evaluateAllLocked has every object of a policy's kind evaluated.
 func (c *Controller) evaluateAllLocked(s *policyState) {
-	t := c.triggers[s.trigger()]
-	if s.mode != active || t == nil {
+	f := c.followers[s.trigger()]
+	if s.mode != active || f == nil {
 		return
 	}
-	for _, object := range t.informer.GetStore().List() {
+	for _, object := range f.informer.GetStore().List() {
 		if o, ok := object.(metav1.Object); ok {
 			c.enqueueEvaluationLocked(key{s.uid(), o.GetUID()})
 		}
@@ -52,14 +52,14 @@ func (c *Controller) evaluate(ctx context.Context, k key) error {
 		c.mu.Unlock()
 		return nil
 	}
-	t := c.triggers[s.trigger()]
+	f := c.followers[s.trigger()]
 	policy := s.object
 	c.mu.Unlock()
-	if t == nil {
+	if f == nil {
 		return nil
 	}
-	object := t.get(k.object)
-	if object == nil && !t.hasSynced() {
+	object := f.get(k.object)
+	if object == nil && !f.hasSynced() {
 		return nil
 	}
 	var next *outcome

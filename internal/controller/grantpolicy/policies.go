@@ -162,15 +162,15 @@ func (c *Controller) want(k key, ref planes.Ref) (*quotav1alpha1.ResourceGrant, 
 	case s.mode == off:
 		return nil, true
 	}
-	t := c.triggers[s.trigger()]
-	if t == nil {
+	f := c.followers[s.trigger()]
+	if f == nil {
 		return nil, false
 	}
 	o := s.outcomes[k.object]
 	switch {
 	case o == nil:
 		_, unseen := s.unseen[k.object]
-		return nil, t.hasSynced() && !unseen && t.get(k.object) == nil
+		return nil, f.hasSynced() && !unseen && f.get(k.object) == nil
 	case o.generation != s.object.Generation || o.err != nil:
 		return nil, false
 	case o.plane != ref:

@@ -56,14 +56,14 @@ func (c *Controller) ready(object *quotav1alpha1.GrantCreationPolicy, flaws []st
 	kind := triggerOf(object)
 	if len(flaws) == 0 {
 		c.mu.Lock()
-		t := c.triggers[kind]
+		f := c.followers[kind]
 		c.mu.Unlock()
-		if t == nil {
+		if f == nil {
 			return nil
 		}
-		if err := t.failure(); err != nil {
+		if err := f.failure(); err != nil {
 			flaws = []string{fmt.Sprintf("objects of kind %s cannot be listed: %v", kind.GroupKind(), err)}
-		} else if !t.hasSynced() {
+		} else if !f.hasSynced() {
 			return nil
 		}
 	}

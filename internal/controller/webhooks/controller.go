@@ -61,8 +61,8 @@ type Controller struct {
 	inEffect map[schema.GroupVersionKind]catalog.Trigger
 }
 
-// Trigger asks for the configurations to be brought in step soon.
-func (c *Controller) Trigger() {
+// Wake asks for the configurations to be brought in step soon.
+func (c *Controller) Wake() {
 	select {
 	case c.wakeup() <- struct{}{}:
 	default:
@@ -116,7 +116,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 }
 
-// followDeletions triggers whenever one of the configurations is deleted.
+// followDeletions wakes the controller whenever one of the configurations is deleted.
 func (c *Controller) followDeletions(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, configurationName).String()
@@ -125,7 +125,7 @@ func (c *Controller) followDeletions(ctx context.Context) error {
 	for _, informer := range []cache.SharedIndexInformer{
 		api.ValidatingWebhookConfigurations().Informer(), api.MutatingWebhookConfigurations().Informer(),
 	} {
-		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { c.Trigger() }})
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { c.Wake() }})
 		if err != nil {
 			return fmt.Errorf("follow the webhook configurations: %w", err)
 		}

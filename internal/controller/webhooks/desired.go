@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// EnforcePath, ObservePath, BreakGlassPath and ProbePath are where the handlers are served.
+	// EnforcePath, AdvisePath, BreakGlassPath and ProbePath are where the handlers are served.
 	EnforcePath    = "/enforce"
-	ObservePath    = "/observe"
+	AdvisePath     = "/advise"
 	BreakGlassPath = "/break-glass"
 	ProbePath      = "/probe"
 
@@ -61,11 +61,11 @@ func (c *Controller) desired(ctx context.Context) validating {
 	for i, r := range guarded.enforced {
 		webhooks = append(webhooks, c.asking(enforceName, i, r, EnforcePath, admissionregistrationv1.Fail))
 	}
-	for i, r := range guarded.observed {
-		webhooks = append(webhooks, c.asking(observeName, i, r, ObservePath, admissionregistrationv1.Ignore))
+	for i, r := range guarded.advised {
+		webhooks = append(webhooks, c.asking(adviseName, i, r, AdvisePath, admissionregistrationv1.Ignore))
 	}
 	if len(guarded.kinds) > 0 {
-		webhooks = append(webhooks, c.recording(slices.Concat(slices.Concat(guarded.enforced...), slices.Concat(guarded.observed...))))
+		webhooks = append(webhooks, c.recording(slices.Concat(slices.Concat(guarded.enforced...), slices.Concat(guarded.advised...))))
 	}
 	for i := range webhooks {
 		completeValidating(&webhooks[i])
@@ -109,10 +109,10 @@ func (r *rules) add(n int, rule admissionregistrationv1.RuleWithOperations) {
 
 // guarded is what the API server asks about.
 type guarded struct {
-	// enforced are the rules for kinds with a policy that enforces, observed those for the others:
+	// enforced are the rules for kinds with a policy that enforces, advised those for the others:
 	// whoever only wants to know what would be refused does not want creates to depend on Bursar.
-	enforced, observed rules
-	kinds              map[schema.GroupVersionKind]catalog.Trigger
+	enforced, advised rules
+	kinds             map[schema.GroupVersionKind]catalog.Trigger
 }
 
 // rules returns the rules of each enforcing webhook, and the kinds that they cover. A webhook is
@@ -124,7 +124,7 @@ type guarded struct {
 // as a whole: creates of other kinds take a detour then, and nothing goes unchecked.
 func (c *Controller) rules(ctx context.Context) guarded {
 	g := guarded{kinds: map[schema.GroupVersionKind]catalog.Trigger{}}
-	enforced, observed := map[schema.GroupKind]int{}, map[schema.GroupKind]int{}
+	enforced, advised := map[schema.GroupKind]int{}, map[schema.GroupKind]int{}
 	for _, trigger := range c.triggers() {
 		resource, defined, err := c.Kinds.DefinedResourceFor(ctx, trigger.GroupVersionKind)
 		if err != nil {
@@ -134,7 +134,7 @@ func (c *Controller) rules(ctx context.Context) guarded {
 			continue
 		}
 		g.kinds[trigger.GroupVersionKind] = trigger
-		into, versions := &g.observed, observed
+		into, versions := &g.advised, advised
 		if trigger.Enforced {
 			into, versions = &g.enforced, enforced
 		}
@@ -181,7 +181,7 @@ func ruleFor(resource schema.GroupVersionResource, operation admissionregistrati
 // The names of the webhooks on kinds with policies that enforce, and on the others.
 const (
 	enforceName = "enforce"
-	observeName = "observe"
+	adviseName  = "advise"
 )
 
 // asking is the n-th webhook of that name on protected kinds. It leaves out system namespaces,

@@ -27,9 +27,9 @@ func enforced(group, version, kind string) catalog.Trigger {
 	return catalog.Trigger{GroupVersionKind: schema.GroupVersionKind{Group: group, Version: version, Kind: kind}, Enforced: true}
 }
 
-// following is a trigger of which updates are looked at too, and observed one that only warns.
+// following is a trigger of which updates are looked at too, and advised one that only warns.
 func following(t catalog.Trigger) catalog.Trigger { t.Updates = true; return t }
-func observed(t catalog.Trigger) catalog.Trigger  { t.Enforced = false; return t }
+func advised(t catalog.Trigger) catalog.Trigger   { t.Enforced = false; return t }
 
 type policies []catalog.Trigger
 
@@ -102,8 +102,8 @@ func TestDesiredRules(t *testing.T) {
 			want: map[string][]string{first: {"shop.example.com/v1/carts"}}, wantKinds: []catalog.Trigger{carts}},
 		"updates": {reason: "a policy may follow changes, also by the scale subresource", triggers: []catalog.Trigger{following(carts)},
 			want: map[string][]string{first: {"shop.example.com/v1/carts", "UPDATE shop.example.com/v1/carts+carts/scale+carts/resize"}}, wantKinds: []catalog.Trigger{following(carts)}},
-		"observed": {reason: "kinds of which nothing is refused do not depend on Bursar", triggers: []catalog.Trigger{observed(carts), maps1},
-			want: map[string][]string{first: {"/v1/configmaps"}, "observe.quota.miloapis.com": {"shop.example.com/v1/carts"}}, wantKinds: []catalog.Trigger{observed(carts), maps1}},
+		"advised": {reason: "kinds of which nothing is refused do not depend on Bursar", triggers: []catalog.Trigger{advised(carts), maps1},
+			want: map[string][]string{first: {"/v1/configmaps"}, "advise.quota.miloapis.com": {"shop.example.com/v1/carts"}}, wantKinds: []catalog.Trigger{advised(carts), maps1}},
 		"cannot tell": {reason: "doubt must not leave creates unchecked", triggers: []catalog.Trigger{unknown, carts},
 			want: map[string][]string{first: {"down.example.com/v1/*", "shop.example.com/v1/carts"}}, wantKinds: []catalog.Trigger{unknown, carts}},
 	}
@@ -138,7 +138,7 @@ func TestRuleThatGoesIsNotInEffect(t *testing.T) {
 	if c.InEffect(following(carts)) {
 		t.Error("nobody is asked about updates of Carts")
 	}
-	c.Catalog = policies{observed(carts)}
+	c.Catalog = policies{advised(carts)}
 	if c.desired(t.Context()); c.InEffect(carts) {
 		t.Error("the rule for Carts is about to let creates pass while Bursar is down")
 	}
@@ -163,11 +163,11 @@ func TestHashStandsForContent(t *testing.T) {
 	}
 }
 
-// TestFailurePolicies proves that what is enforced fails closed, and what is observed open.
+// TestFailurePolicies proves that what is enforced fails closed, and what is advised open.
 func TestFailurePolicies(t *testing.T) {
-	for _, w := range newController(observed(carts), maps1).desired(t.Context()).webhooks {
+	for _, w := range newController(advised(carts), maps1).desired(t.Context()).webhooks {
 		want := admissionregistrationv1.Fail
-		if strings.HasPrefix(w.Name, observeName) || w.Name == glass {
+		if strings.HasPrefix(w.Name, adviseName) || w.Name == glass {
 			want = admissionregistrationv1.Ignore
 		}
 		if *w.FailurePolicy != want {

@@ -17,8 +17,8 @@ import (
 
 const uidIndex = "uid"
 
-// trigger follows the objects of a kind that policies name.
-type trigger struct {
+// follower follows the objects of a kind that policies name as their trigger.
+type follower struct {
 	kind     schema.GroupVersionKind
 	resource schema.GroupVersionResource
 	informer cache.SharedIndexInformer
@@ -32,8 +32,8 @@ type trigger struct {
 }
 
 // get returns the object of that UID, or nil.
-func (t *trigger) get(uid types.UID) *unstructured.Unstructured {
-	found, err := t.informer.GetIndexer().ByIndex(uidIndex, string(uid))
+func (f *follower) get(uid types.UID) *unstructured.Unstructured {
+	found, err := f.informer.GetIndexer().ByIndex(uidIndex, string(uid))
 	if err != nil || len(found) == 0 {
 		return nil
 	}
@@ -41,16 +41,16 @@ func (t *trigger) get(uid types.UID) *unstructured.Unstructured {
 	return object
 }
 
-func (t *trigger) hasSynced() bool { return t.informer.HasSynced() }
+func (f *follower) hasSynced() bool { return f.informer.HasSynced() }
 
 // failure is why the objects have not been listed, or nil.
-func (t *trigger) failure() error {
-	if t.hasSynced() {
+func (f *follower) failure() error {
+	if f.hasSynced() {
 		return nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.problem
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.problem
 }
 
 // followLocked makes the kinds that are followed those that policies in force name.
@@ -61,28 +61,28 @@ func (c *Controller) followLocked() {
 			continue
 		}
 		kind := s.trigger()
-		if t := c.triggers[kind]; t == nil || t.resource != s.resource {
-			if t != nil {
-				t.stop()
-				t.policies = nil
+		if f := c.followers[kind]; f == nil || f.resource != s.resource {
+			if f != nil {
+				f.stop()
+				f.policies = nil
 			}
-			c.triggers[kind] = c.startTrigger(kind, s.resource)
+			c.followers[kind] = c.startFollower(kind, s.resource)
 		}
 		if named[kind] == nil {
 			named[kind] = map[types.UID]struct{}{}
 		}
 		named[kind][uid] = struct{}{}
 	}
-	for kind, t := range c.triggers {
-		t.policies = named[kind]
-		if t.policies == nil {
-			t.stop()
-			delete(c.triggers, kind)
+	for kind, f := range c.followers {
+		f.policies = named[kind]
+		if f.policies == nil {
+			f.stop()
+			delete(c.followers, kind)
 		}
 	}
 }
 
-func (c *Controller) startTrigger(kind schema.GroupVersionKind, resource schema.GroupVersionResource) *trigger {
+func (c *Controller) startFollower(kind schema.GroupVersionKind, resource schema.GroupVersionResource) *follower {
 	ctx, stop := context.WithCancel(c.running)
 	indexers := cache.Indexers{uidIndex: func(object any) ([]string, error) {
 		o, ok := object.(metav1.Object)
@@ -91,20 +91,20 @@ func (c *Controller) startTrigger(kind schema.GroupVersionKind, resource schema.
 		}
 		return []string{string(o.GetUID())}, nil
 	}}
-	t := &trigger{kind: kind, resource: resource, stop: stop, policies: map[types.UID]struct{}{}}
-	t.informer = dynamicinformer.NewFilteredDynamicInformer(c.Objects, resource, metav1.NamespaceAll, 0, indexers, nil).Informer()
+	f := &follower{kind: kind, resource: resource, stop: stop, policies: map[types.UID]struct{}{}}
+	f.informer = dynamicinformer.NewFilteredDynamicInformer(c.Objects, resource, metav1.NamespaceAll, 0, indexers, nil).Informer()
 	changed := func(object any) {
 		if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 			object = gone.Obj
 		}
 		if o, ok := object.(metav1.Object); ok {
-			c.objectChanged(t, o.GetUID())
+			c.objectChanged(f, o.GetUID())
 		}
 	}
 	// The first two fail only once an informer runs, the last one once it has stopped.
-	_ = t.informer.SetTransform(withoutFieldManagers)
-	_ = t.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { c.listFailed(t, err) })
-	handle, _ := t.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_ = f.informer.SetTransform(withoutFieldManagers)
+	_ = f.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { c.listFailed(f, err) })
+	handle, _ := f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: changed, DeleteFunc: changed,
 		UpdateFunc: func(before, after any) {
 			// A name may have been given to another object in between.
@@ -114,13 +114,13 @@ func (c *Controller) startTrigger(kind schema.GroupVersionKind, resource schema.
 			changed(after)
 		},
 	})
-	c.tasks.Go(func() { t.informer.RunWithContext(ctx) })
+	c.tasks.Go(func() { f.informer.RunWithContext(ctx) })
 	c.tasks.Go(func() {
 		if cache.WaitForCacheSync(ctx.Done(), handle.HasSynced) {
-			c.listed(t)
+			c.listed(f)
 		}
 	})
-	return t
+	return f
 }
 
 // withoutFieldManagers drops what takes most room and what no policy looks at.
@@ -132,24 +132,24 @@ func withoutFieldManagers(object any) (any, error) {
 }
 
 // objectChanged has an object evaluated by every policy that names its kind.
-func (c *Controller) objectChanged(t *trigger, uid types.UID) {
+func (c *Controller) objectChanged(f *follower, uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for policy := range t.policies {
+	for policy := range f.policies {
 		c.enqueueEvaluationLocked(key{policy, uid})
 	}
 }
 
 // listed is called once all objects of a kind are known: those that grants were made for before,
 // and that are not among them, are gone.
-func (c *Controller) listed(t *trigger) {
+func (c *Controller) listed(f *follower) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for policy := range t.policies {
+	for policy := range f.policies {
 		s := c.policies[policy]
 		for _, known := range []iter.Seq[types.UID]{maps.Keys(s.outcomes), maps.Keys(s.unseen)} {
 			for _, uid := range slices.Collect(known) {
-				if t.get(uid) == nil {
+				if f.get(uid) == nil {
 					c.enqueueEvaluationLocked(key{policy, uid})
 				}
 			}
@@ -159,16 +159,16 @@ func (c *Controller) listed(t *trigger) {
 	}
 }
 
-func (c *Controller) listFailed(t *trigger, err error) {
-	t.mu.Lock()
-	t.problem = err
-	t.mu.Unlock()
-	if t.hasSynced() {
+func (c *Controller) listFailed(f *follower, err error) {
+	f.mu.Lock()
+	f.problem = err
+	f.mu.Unlock()
+	if f.hasSynced() {
 		return // it was known and will be again
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for policy := range t.policies {
+	for policy := range f.policies {
 		c.pokeLocked(policy)
 	}
 }

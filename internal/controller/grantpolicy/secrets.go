@@ -18,9 +18,9 @@ import (
 	"github.com/bursar/bursar/internal/planes"
 )
 
-// registration is a Secret that registers a control plane.
-type registration struct {
-	planes.Registration
+// controlPlaneSecret is a Secret that registers a control plane.
+type controlPlaneSecret struct {
+	planes.ControlPlane
 	secret *corev1.Secret
 }
 
@@ -34,7 +34,7 @@ func (c *Controller) followSecrets(ctx context.Context) error {
 		DeleteFunc: func(object any) {
 			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
 				_, name, _ := cache.SplitMetaNamespaceKey(key)
-				c.setRegistration(name, nil)
+				c.setControlPlaneSecret(name, nil)
 			}
 		},
 	})
@@ -54,14 +54,14 @@ func (c *Controller) secretChanged(object any) {
 		return
 	}
 	if read, ok := planes.Read(secret); ok && secret.DeletionTimestamp == nil {
-		c.setRegistration(secret.Name, &registration{read, secret})
+		c.setControlPlaneSecret(secret.Name, &controlPlaneSecret{read, secret})
 	} else {
-		c.setRegistration(secret.Name, nil)
+		c.setControlPlaneSecret(secret.Name, nil)
 	}
 }
 
-// setRegistration enters what the Secret of that name registers now, or nothing.
-func (c *Controller) setRegistration(name string, now *registration) {
+// setControlPlaneSecret enters what the Secret of that name registers now, or nothing.
+func (c *Controller) setControlPlaneSecret(name string, now *controlPlaneSecret) {
 	c.mu.Lock()
 	before := c.secrets[name]
 	delete(c.secrets, name)
@@ -80,7 +80,7 @@ func (c *Controller) setRegistration(name string, now *registration) {
 
 // registerLocked makes the plane of a control plane what the oldest Secret for it says.
 func (c *Controller) registerLocked(ref planes.Ref) {
-	var chosen *registration
+	var chosen *controlPlaneSecret
 	for _, r := range c.secrets {
 		if r.Ref == ref && (chosen == nil || planes.Precedes(r.secret, chosen.secret)) {
 			chosen = r
