@@ -158,6 +158,47 @@ func (s *scene) exercise() {
 	s.repair()
 	s.restore()
 	s.grantByPolicy()
+	s.permitLater()
+}
+
+// permitLater makes a policy for a kind that the operator may not follow. It says so without trying,
+// and is in force once it is permitted.
+func (s *scene) permitLater() {
+	policy := &quotav1alpha1.GrantCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Spec: quotav1alpha1.GrantCreationPolicySpec{
+		Trigger: quotav1alpha1.GrantTrigger{
+			Resource:   quotav1alpha1.GrantTriggerResource{APIVersion: "v1", Kind: "ServiceAccount"},
+			Conditions: []quotav1alpha1.ConditionExpression{{Expression: fmt.Sprintf("object.metadata.namespace == %q && object.metadata.name == 'worker'", tenant)}},
+		},
+		Target: quotav1alpha1.GrantTarget{ResourceGrantTemplate: quotav1alpha1.ResourceGrantTemplate{
+			Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: "later"}, Spec: grant(1).Spec,
+		}},
+	}}
+	wantReady := func(status metav1.ConditionStatus, message string) {
+		s.Helper()
+		s.eventually(func() error {
+			if err := s.Get(s.Context(), client.ObjectKeyFromObject(policy), policy); err != nil {
+				return err
+			}
+			ready := apimeta.FindStatusCondition(policy.Status.Conditions, quotav1alpha1.ConditionReady)
+			if ready == nil || ready.Status != status || !strings.Contains(ready.Message, message) {
+				return fmt.Errorf("the policy has the condition %+v, want %s and %q", ready, status, message)
+			}
+			return nil
+		})
+	}
+	s.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "worker", Namespace: tenant}}, policy)
+	wantReady(metav1.ConditionFalse, "Bursar may not get, list, watch serviceaccounts; create a ClusterRole labelled "+rbac.AggregateToOperator+"=true")
+	s.create(&rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "bursar-follows-serviceaccounts", Labels: map[string]string{rbac.AggregateToOperator: "true"}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get", "list", "watch"}}},
+	})
+	wantReady(metav1.ConditionTrue, "")
+	s.eventually(func() error {
+		return s.Get(s.Context(), client.ObjectKey{Namespace: tenant, Name: "later"}, &quotav1alpha1.ResourceGrant{})
+	})
+	if err := s.Delete(s.Context(), policy); err != nil {
+		s.Fatal(err)
+	}
 }
 
 // grantByPolicy has grants made, changed and deleted for a ConfigMap that exists, and lets somebody

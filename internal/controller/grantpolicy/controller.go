@@ -40,6 +40,12 @@ type Kinds interface {
 	StateOf(ctx context.Context, kind schema.GroupKind) (kinds.State, schema.GroupVersionResource, error)
 }
 
+// Permission tells why the objects of a resource may not be followed, or returns "". An error means
+// that it cannot tell.
+type Permission interface {
+	Follow(ctx context.Context, resource schema.GroupVersionResource) (flaw string, err error)
+}
+
 // Registrations tells why those that are active do not allow a grant, or returns nil.
 type Registrations interface {
 	CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error
@@ -57,6 +63,8 @@ type Controller struct {
 	Core    kubernetes.Interface
 	Kinds   Kinds
 	Catalog Registrations
+	// Permission is Bursar's own.
+	Permission Permission
 	// Validate tells everything that is wrong with a grant. What the controller writes here is asked
 	// of no webhook.
 	Validate func(*quotav1alpha1.ResourceGrant) field.ErrorList

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -163,7 +164,7 @@ func (c *Controller) listFailed(f *follower, err error) {
 	f.mu.Lock()
 	f.problem = err
 	f.mu.Unlock()
-	if f.hasSynced() {
+	if f.hasSynced() && !apierrors.IsForbidden(err) {
 		return // it was known and will be again
 	}
 	c.mu.Lock()

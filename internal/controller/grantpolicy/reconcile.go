@@ -15,6 +15,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/kinds"
+	"github.com/bursar/bursar/internal/permission"
 	"github.com/bursar/bursar/internal/planes"
 	"github.com/bursar/bursar/internal/policy"
 )
@@ -95,6 +96,16 @@ func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string,
 		flaws = append(flaws, state.faults.ToAggregate().Error())
 	}
 	flaws = append(flaws, registrationFlaws(c.Catalog, object)...)
+	if served {
+		flaw, err := c.Permission.Follow(ctx, resource)
+		if err != nil {
+			return nil, err
+		}
+		if flaw != "" {
+			flaws = append(flaws, flaw)
+			c.policyQueue.AddAfter(object.Name, permission.AskAgain) // nobody tells when Bursar is permitted more
+		}
+	}
 	switch {
 	case served && len(flaws) == 0:
 		state.mode, state.resource = active, resource
