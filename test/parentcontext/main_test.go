@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -46,6 +47,7 @@ func TestMain(m *testing.M) {
 type server struct {
 	*testing.T
 	client.Client
+	metrics    *prometheus.Registry
 	kubeconfig []byte
 	stop       func()
 }
@@ -54,15 +56,16 @@ type server struct {
 func startServer(t *testing.T, dir, listen string) *server {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
+	metrics := prometheus.NewRegistry()
 	running, err := standalone.Start(ctx, standalone.Options{
-		DataDir: dir, Listen: listen, ControlPlaneInterval: time.Second, Log: logr.Discard(),
+		DataDir: dir, Listen: listen, ControlPlaneInterval: time.Second, Metrics: metrics, Log: logr.Discard(),
 	})
 	if err != nil {
 		cancel()
 		t.Fatal(err)
 	}
 	stopped := false
-	s := &server{T: t, stop: func() {
+	s := &server{T: t, metrics: metrics, stop: func() {
 		if stopped {
 			return
 		}
@@ -88,6 +91,26 @@ func startServer(t *testing.T, dir, listen string) *server {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// wantMetric waits until a metric with one label, which has that value, is at least want.
+func (s *server) wantMetric(name, label string, want float64) {
+	s.Helper()
+	eventually(s.T, func() error {
+		families, err := s.metrics.Gather()
+		if err != nil {
+			return err
+		}
+		for _, family := range families {
+			for _, m := range family.GetMetric() {
+				isAsked := family.GetName() == name && m.GetLabel()[0].GetValue() == label
+				if isAsked && m.GetCounter().GetValue()+m.GetGauge().GetValue() >= want {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("metric %s is less than %g for %s", name, want, label)
+	})
 }
 
 func (s *server) mustCreate(objects ...client.Object) {

@@ -119,6 +119,7 @@ func TestTwoControlPlanes(t *testing.T) {
 	if !strings.Contains(message, `the program "evil"`) {
 		t.Errorf("the message %q does not name the program", message)
 	}
+	child.wantMetric("bursar_control_planes", "invalid", 1)
 
 	t.Log("it is registered, and the grant counts there")
 	secret.Data["kubeconfig"] = parent.kubeconfig
@@ -147,6 +148,8 @@ func TestTwoControlPlanes(t *testing.T) {
 	if !strings.Contains(message, "Organization.platform.example.com silent (Secret plane-silent): it does not answer") {
 		t.Errorf("the message %q does not say which control plane does not answer", message)
 	}
+	child.wantMetric("bursar_control_planes", "answers", 1)
+	child.wantMetric("bursar_control_planes", "unreachable", 1)
 	child.mustCreate(teamMap("b", "acme"))
 	parent.wantGrants("teams", 5, "a", "b")
 
@@ -161,6 +164,9 @@ func TestTwoControlPlanes(t *testing.T) {
 		}
 		return err
 	})
+	child.wantMetric("bursar_grant_policy_evaluations_total", "grant", 2)
+	child.wantMetric("bursar_grant_policy_writes_total", "created", 3)
+	child.wantMetric("bursar_grant_policy_writes_total", "updated", 1)
 
 	t.Log("the parent is away while an object goes and another one comes")
 	parent.stop()

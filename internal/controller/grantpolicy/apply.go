@@ -163,6 +163,7 @@ func (p *plane) delete(ctx context.Context, k key, grant *quotav1alpha1.Resource
 	case err != nil:
 		return p.problemWith(grant, "delete", err)
 	}
+	p.owner.metrics.wrote(wroteDelete)
 	p.owner.tellGrant(k, grant, normal, reasonGrantDeleted, "Delete", "deleted %s%s, which %s %s had", describe(grant), p.in(),
 		grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
 	if len(grant.Finalizers) == 0 {
@@ -182,6 +183,7 @@ func (p *plane) ensure(ctx context.Context, k key, wanted *quotav1alpha1.Resourc
 		err := p.api.Create(ctx, grant)
 		if err == nil {
 			p.keep(grant)
+			p.owner.metrics.wrote(wroteNew)
 			p.owner.tellGrant(k, grant, normal, reasonGrantCreated, "Create", "created %s%s for %s %s", describe(grant), p.in(),
 				grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
 			return nil
@@ -210,6 +212,7 @@ func (p *plane) correct(ctx context.Context, k key, stored, wanted *quotav1alpha
 		switch {
 		case err == nil:
 			p.keep(grant)
+			p.owner.metrics.wrote(wroteChange)
 			if _, still := corrected(grant, wanted); still {
 				return &grantError{grant: wanted, doing: "correct", ours: true, where: p.in(), err: errors.New("something that admits it changes it to something else")}
 			}

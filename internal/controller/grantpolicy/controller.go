@@ -76,6 +76,7 @@ type Controller struct {
 	CompareInterval time.Duration
 	Log             logr.Logger
 
+	metrics *metrics
 	// policyQueue holds the names of policies, evaluations the keys to evaluate.
 	policyQueue workqueue.TypedRateLimitingInterface[string]
 	evaluations workqueue.TypedRateLimitingInterface[key]
@@ -97,11 +98,12 @@ type Controller struct {
 	running context.Context
 }
 
-// Start makes the queues, so that Wake may be called.
+// Start makes the queues and metrics, so that Wake and Collectors may be called.
 func (c *Controller) Start() {
 	if c.CompareInterval <= 0 {
 		c.CompareInterval = defaultCompareInterval
 	}
+	c.metrics = newMetrics()
 	c.policyQueue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))
 	c.evaluations = workqueue.NewTypedRateLimitingQueue(

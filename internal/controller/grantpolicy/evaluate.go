@@ -74,6 +74,7 @@ func (c *Controller) evaluate(ctx context.Context, k key) error {
 	if !ok {
 		return nil // the policy has changed, and is evaluated anew
 	}
+	c.metrics.evaluated(next)
 	if next == nil || next.err == nil {
 		return nil
 	}

@@ -319,8 +319,9 @@ func isDefinite(err error) bool {
 	}
 }
 
-// failed records why the grants of a key could not be made what they should be, once for each reason.
+// failed counts and records why the grants of a key could not be made what they should be, once for each reason.
 func (p *plane) failed(k key, err error) {
+	p.owner.metrics.wrote(wroteNone)
 	var problem *grantError
 	if !errors.As(err, &problem) || !p.ref.IsLocal() && !isAnswer(problem.err) && !problem.ours {
 		p.owner.Log.V(1).Info("will try again", "where", p.ref.String(), "problem", err.Error())

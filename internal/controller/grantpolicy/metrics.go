@@ -1,0 +1,98 @@
+package grantpolicy
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// written is what became of a grant that should be another.
+type written string
+
+const (
+	wroteNew    written = "created"
+	wroteChange written = "updated"
+	wroteDelete written = "deleted"
+	wroteNone   written = "failed"
+)
+
+// standing is how another control plane is to be had.
+type standing string
+
+const (
+	answers     standing = "answers"
+	unreachable standing = "unreachable"
+	invalid     standing = "invalid"
+	pending     standing = "pending"
+)
+
+// metrics counts what is found out and what is done.
+type metrics struct {
+	evaluations *prometheus.CounterVec
+	writes      *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	return &metrics{
+		evaluations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "bursar_grant_policy_evaluations_total",
+			Help: "Evaluations of a GrantCreationPolicy for an object by outcome: grant (it asks for one), none, or failed (the object's grant stays as it is).",
+		}, []string{"outcome"}),
+		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "bursar_grant_policy_writes_total",
+			Help: "Grants of GrantCreationPolicies by what was done: created, updated, deleted, or failed (it is tried again).",
+		}, []string{"result"}),
+	}
+}
+
+// evaluated counts an outcome; nil is that of an object that is gone.
+func (m *metrics) evaluated(o *outcome) {
+	label := "none"
+	switch {
+	case o == nil:
+	case o.err != nil:
+		label = "failed"
+	case o.grant != nil:
+		label = "grant"
+	}
+	m.evaluations.WithLabelValues(label).Inc()
+}
+
+func (m *metrics) wrote(w written) { m.writes.WithLabelValues(string(w)).Inc() }
+
+// Collectors returns the controller's metrics, for registration.
+func (c *Controller) Collectors() []prometheus.Collector {
+	collectors := []prometheus.Collector{c.metrics.evaluations, c.metrics.writes}
+	for _, s := range []standing{answers, unreachable, invalid, pending} {
+		collectors = append(collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "bursar_control_planes",
+			Help: "Other control planes that Secrets register by state: answers, unreachable, invalid (the kubeconfig cannot be used) " +
+				"or pending (not asked yet, or no policy needs it).",
+			ConstLabels: prometheus.Labels{"state": string(s)},
+		}, func() float64 { return float64(c.planesThat(s)) }))
+	}
+	return collectors
+}
+
+// planesThat counts the other control planes of a standing.
+func (c *Controller) planesThat(s standing) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	count := 0
+	for ref, p := range c.planes {
+		if !ref.IsLocal() && p.standing() == s {
+			count++
+		}
+	}
+	return count
+}
+
+func (p *plane) standing() standing {
+	asked, problem := p.state()
+	switch {
+	case p.invalid != nil:
+		return invalid
+	case problem != nil:
+		return unreachable
+	case !asked:
+		return pending
+	default:
+		return answers
+	}
+}
