@@ -39,10 +39,7 @@ func (c *Catalog) checkClaim(spec *quotav1alpha1.ResourceClaimSpec, mayClaim fun
 			problems = append(problems, flaw)
 		}
 	}
-	if problems == nil {
-		return nil
-	}
-	return fmt.Errorf("%s", strings.Join(problems, "; "))
+	return joined(problems)
 }
 
 // CheckPolicy tells why the registrations do not allow what a policy's claims request, as far as its
@@ -51,10 +48,7 @@ func (c *Catalog) CheckPolicy(object *quotav1alpha1.ClaimCreationPolicy) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	flaws := c.policyFlawsLocked(TriggerOf(object).GroupKind(), &object.Spec.Target.ResourceClaimTemplate.Spec)
-	if flaws == nil {
-		return nil
-	}
-	return errors.New(strings.Join(flaws, "; "))
+	return joined(flaws)
 }
 
 func (c *Catalog) policyFlawsLocked(claiming schema.GroupKind, template *quotav1alpha1.ResourceClaimTemplateSpec) []string {
@@ -78,15 +72,31 @@ func (c *Catalog) policyFlawsLocked(claiming schema.GroupKind, template *quotav1
 func claimFlaw(r *Registration, resourceType string, consumer, claiming schema.GroupKind, dimensions map[string]string, mayClaim func(*Registration, schema.GroupKind) bool) string {
 	switch {
 	case r == nil:
-		return fmt.Sprintf("resource type %q has no active ResourceRegistration", resourceType)
+		return notRegistered(resourceType)
 	case r.Consumer != consumer:
-		return fmt.Sprintf("resource type %q is granted to %s, not to %s", resourceType, r.Consumer, consumer)
+		return r.notFor(consumer)
 	case !mayClaim(r, claiming):
 		return fmt.Sprintf("resource type %q may not be claimed by %s: ResourceRegistration %s does not list it in claimingResources",
 			resourceType, claiming, r.Name)
 	default:
 		return r.requestFlaw(dimensions)
 	}
+}
+
+// joined makes one error of all problems, or nil where there are none.
+func joined(problems []string) error {
+	if problems == nil {
+		return nil
+	}
+	return errors.New(strings.Join(problems, "; "))
+}
+
+func notRegistered(resourceType string) string {
+	return fmt.Sprintf("resource type %q has no active ResourceRegistration", resourceType)
+}
+
+func (r *Registration) notFor(consumer schema.GroupKind) string {
+	return fmt.Sprintf("resource type %q is granted to %s, not to %s", r.ResourceType, r.Consumer, consumer)
 }
 
 // CheckGrant tells why the registrations do not allow a grant, or returns nil.
@@ -97,19 +107,16 @@ func (c *Catalog) CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error {
 		r := c.Registration(allowance.ResourceType)
 		switch {
 		case r == nil:
-			problems = append(problems, fmt.Sprintf("resource type %q has no active ResourceRegistration", allowance.ResourceType))
+			problems = append(problems, notRegistered(allowance.ResourceType))
 		case r.Consumer != consumer:
-			problems = append(problems, fmt.Sprintf("resource type %q is granted to %s, not to %s", allowance.ResourceType, r.Consumer, consumer))
+			problems = append(problems, r.notFor(consumer))
 		default:
 			if flaw := r.selectorFlaw(allowance.DimensionSelector); flaw != "" {
 				problems = append(problems, flaw)
 			}
 		}
 	}
-	if problems == nil {
-		return nil
-	}
-	return fmt.Errorf("%s", strings.Join(problems, "; "))
+	return joined(problems)
 }
 
 // requestFlaw tells why the resource type may not be requested with these dimensions, or returns "".
