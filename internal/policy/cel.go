@@ -133,8 +133,16 @@ func exceedsCost(err error) bool {
 }
 
 func (e *expression) failed(err error) error {
-	return fmt.Errorf("evaluate %s %q: %w", e.path, excerpt(e.source), err)
+	return fmt.Errorf("evaluate %s %q: %w", e.path, excerpt(e.source), shortError{err})
 }
+
+// shortError says no more of an error than can be shown. CEL repeats what it cannot work with,
+// which comes from the object and may be as large.
+type shortError struct{ error }
+
+func (e shortError) Error() string { return excerpt(e.error.Error()) }
+
+func (e shortError) Unwrap() error { return e.error }
 
 // condition is an expression that yields a boolean.
 type condition struct{ expression }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -114,6 +115,23 @@ func TestMatchesErrors(t *testing.T) {
 			got, err := p.Matches(context.Background(), in)
 			if err == nil || err.Error() != tc.want {
 				t.Errorf("%s: got %t, %v, want %s", tc.reason, got, err, tc.want)
+			}
+		})
+	}
+}
+
+// CEL repeats in its errors what it cannot work with, which may be as large as the object.
+func TestErrorsAreBounded(t *testing.T) {
+	const errorBytesMax = 1024
+	in := Input{Object: map[string]any{"data": map[string]any{"big": strings.Repeat("é", 150_000)}}}
+	for name, tc := range map[string]struct{ reason, expression, want string }{
+		"key":      {"a key that is missing", `trigger.data[trigger.data.big] == "x"`, "no such key: éé"},
+		"argument": {"a text that is no URL", `url(trigger.data.big).getHost() == "x"`, "éé..."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := mustCompile(t, withConditions(tc.expression)).Matches(t.Context(), in)
+			if err == nil || len(err.Error()) > errorBytesMax || !strings.Contains(err.Error(), tc.want) || !utf8.ValidString(err.Error()) {
+				t.Errorf("%s: got %.2000v, want at most %d bytes with %q", tc.reason, err, errorBytesMax, tc.want)
 			}
 		})
 	}

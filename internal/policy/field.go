@@ -76,12 +76,12 @@ func invalid(path *field.Path, source string, faults []string) field.ErrorList {
 	return errs
 }
 
-// excerpt shortens the source of a field to what an error can show.
-func excerpt(source string) string {
-	if len(source) <= excerptBytesMax {
-		return source
+// excerpt shortens a text, such as the source of a field, to what an error can show of it.
+func excerpt(text string) string {
+	if len(text) <= excerptBytesMax {
+		return text
 	}
-	return strings.ToValidUTF8(source[:excerptBytesMax], "") + "..."
+	return strings.ToValidUTF8(text[:excerptBytesMax], "") + "..."
 }
 
 // render returns the text of the field, which is valid. The error names the field.

@@ -65,6 +65,6 @@ const (
 const (
 	// faultsMax is how many faults of one expression or template are reported.
 	faultsMax = 10
-	// excerptBytesMax is how much of its source an error shows.
+	// excerptBytesMax is how much of its source, and of its cause, an error shows.
 	excerptBytesMax = 256
 )
