@@ -30,7 +30,7 @@ func (o *Operator) newGrantPolicies(m *models, log logr.Logger) (*grantpolicy.Co
 		Client: m.manager.GetClient(), Live: m.manager.GetAPIReader(), Cache: m.manager.GetCache(),
 		Objects: objects, Core: o.client, Kinds: m.kinds, Catalog: m.catalog, Permission: m.permission,
 		Validate:        func(grant *quotav1alpha1.ResourceGrant) field.ErrorList { return validate.Grant(nil, grant) },
-		Events:          m.manager.GetEventRecorder("bursar"),
+		Events:          m.events,
 		SystemNamespace: o.options.SystemNamespace, CompareInterval: o.options.ControlPlaneInterval,
 		Log: log.WithName("grantpolicy"),
 	}

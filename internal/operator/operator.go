@@ -23,6 +23,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/events"
 	"github.com/bursar/bursar/internal/kinds"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/namespaces"
@@ -128,6 +129,7 @@ type models struct {
 	permission *permission.Checker
 	dynamic    dynamic.Interface
 	manager    ctrl.Manager
+	events     *events.Recorder
 }
 
 func (o *Operator) newModels(ctx context.Context) (*models, error) {
@@ -169,5 +171,6 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		permission: permission.New(o.client.AuthorizationV1().SelfSubjectAccessReviews()),
 		dynamic:    objects,
 		manager:    manager,
+		events:     events.NewRecorder(manager.GetEventRecorder("bursar")),
 	}, nil
 }

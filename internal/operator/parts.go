@@ -79,7 +79,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	}
 	p.enforcer = enforce.New(enforce.Parts{
 		Catalog: m.catalog, Planner: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
-		Events: m.manager.GetEventRecorder("bursar"), Log: log.WithName("enforce"),
+		Events: m.events, Log: log.WithName("enforce"),
 		Updates: enforce.Updates{
 			Claims: m.claims, Client: m.client, Kinds: m.kinds, Live: m.dynamic,
 			Expect: p.lifecycle.Expect,
@@ -101,7 +101,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 			result, err := p.lifecycle.Conform(ctx, policy, object)
 			return result == lifecycle.Adopted, err
 		},
-		Reviewed: p.enforcer.Reviewed, SystemNamespace: system, Events: m.manager.GetEventRecorder("bursar"), Log: log.WithName("adoption"),
+		Reviewed: p.enforcer.Reviewed, SystemNamespace: system, Events: m.events, Log: log.WithName("adoption"),
 	}
 	p.claim = &claim.Controller{
 		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Log: log.WithName("claim"),
@@ -113,7 +113,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	p.auditor = audit.New(audit.Options{
 		Ledgers: m.store, Claims: m.claims,
 		ListLedgers: audit.ListLedgers(m.manager.GetAPIReader()), LiveClaims: audit.LiveClaims(m.manager.GetAPIReader()),
-		Events: m.manager.GetEventRecorder("bursar"), Interval: o.options.AuditInterval, Log: log.WithName("audit"),
+		Events: m.events, Interval: o.options.AuditInterval, Log: log.WithName("audit"),
 	})
 	if p.grants, err = o.newGrantPolicies(m, log); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/cache"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/planes"
@@ -80,7 +81,7 @@ func (c *Controller) evaluate(ctx context.Context, k key) error {
 	}
 	if before == nil || before.err == nil || before.err.Error() != next.err.Error() {
 		c.tellObject(policy, object, warning, reasonEvaluationFailed, "Evaluate", "%s %s gets no grant or keeps the one that it has: %v",
-			object.GetKind(), objectName(object), next.err)
+			object.GetKind(), cache.MetaObjectToName(object), next.err)
 	}
 	return next.err
 }
@@ -166,11 +167,4 @@ func (c *Controller) check(grant *quotav1alpha1.ResourceGrant, local bool) error
 // and would be deleted again if it were made again.
 func goesLast(object *unstructured.Unstructured) bool {
 	return object.GetDeletionTimestamp() != nil && slices.Contains(object.GetFinalizers(), metav1.FinalizerDeleteDependents)
-}
-
-func objectName(object *unstructured.Unstructured) string {
-	if namespace := object.GetNamespace(); namespace != "" {
-		return namespace + "/" + object.GetName()
-	}
-	return object.GetName()
 }

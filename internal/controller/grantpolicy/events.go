@@ -1,8 +1,6 @@
 package grantpolicy
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,9 +29,6 @@ const (
 	reasonLeftBehind       = "GrantsLeftBehind"
 )
 
-// noteBytesMax is the length of the longest note that the API server takes, less what is cut off.
-const noteBytesMax = 1000
-
 // tellObject records an event on a policy about an object.
 func (c *Controller) tellObject(policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured, eventtype, reason, action, note string, args ...any) {
 	c.tell(policy, &corev1.ObjectReference{
@@ -61,13 +56,9 @@ func (c *Controller) tell(policy *quotav1alpha1.GrantCreationPolicy, related *co
 	regarding := &corev1.ObjectReference{
 		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "GrantCreationPolicy", Name: policy.Name, UID: policy.UID,
 	}
-	text := fmt.Sprintf(note, args...)
-	if len(text) > noteBytesMax {
-		text = text[:noteBytesMax] + "..."
-	}
 	if related == nil {
-		c.Events.Eventf(regarding, nil, eventtype, reason, action, "%s", text)
+		c.Events.Eventf(regarding, nil, eventtype, reason, action, note, args...)
 		return
 	}
-	c.Events.Eventf(regarding, related, eventtype, reason, action, "%s", text)
+	c.Events.Eventf(regarding, related, eventtype, reason, action, note, args...)
 }
