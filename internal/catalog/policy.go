@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,6 +32,11 @@ type Policy struct {
 	ResourceTypes []string
 
 	template *quotav1alpha1.ResourceClaimTemplateSpec
+}
+
+// Reference is the policy as events refer to it.
+func (p *Policy) Reference() *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ClaimCreationPolicy", Name: p.Name, UID: p.UID}
 }
 
 // Enforces tells whether objects that exceed a quota are refused.

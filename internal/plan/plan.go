@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
@@ -41,6 +43,18 @@ type Object struct {
 	Kind schema.GroupVersionKind
 	Name types.NamespacedName
 	UID  types.UID
+}
+
+// Reference is the object as events refer to it.
+func (o Object) Reference() *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Namespace: o.Name.Namespace, Name: o.Name.Name, UID: o.UID,
+	}
+}
+
+// String names the object as people do: by kind and name, with its namespace where it has one.
+func (o Object) String() string {
+	return o.Kind.Kind + " " + cache.NamespacedNameAsObjectName(o.Name).String()
 }
 
 // Claim is what a policy asks of an object.
@@ -74,6 +88,13 @@ type notAllowedError struct{ error }
 func IsNotAllowed(err error) bool {
 	var notAllowed *notAllowedError
 	return errors.As(err, &notAllowed)
+}
+
+// IsTransient tells whether an error is the fault neither of a policy nor of an object: also one
+// that only says that there was no time left.
+func IsTransient(err error) bool {
+	var transient *TransientError
+	return errors.As(err, &transient) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // Input is what policies see of an object that was not, or not just now, the subject of a request:

@@ -53,7 +53,7 @@ func run(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard())
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	server, err := standalone.Start(ctx, standalone.Options{
-		DataDir: dir, Listen: "127.0.0.1:0", AuditInterval: time.Second, Log: logr.Discard(),
+		DataDir: dir, Listen: "127.0.0.1:0", AuditInterval: time.Second, Metrics: metrics, Log: logr.Discard(),
 	})
 	if err != nil {
 		return fail(err)

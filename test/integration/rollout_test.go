@@ -31,22 +31,33 @@ func adminWithWarnings(t *testing.T, change func(*rest.Config)) (client.Client, 
 	return api, told
 }
 
+// as makes requests those of somebody who may do everything, and is in these groups as well.
+func as(user string, groups ...string) func(*rest.Config) {
+	return func(c *rest.Config) {
+		c.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append([]string{"system:masters"}, groups...)}
+	}
+}
+
 func inMode(mode quotav1alpha1.EnforcementMode) func(*quotav1alpha1.ClaimCreationPolicy) {
 	return func(p *quotav1alpha1.ClaimCreationPolicy) { p.Spec.EnforcementMode = mode }
 }
 
-// wantEvent waits for an event on a policy that says all of the parts.
-func (w *world) wantEvent(policy *quotav1alpha1.ClaimCreationPolicy, reason string, parts ...string) {
+// wantEvent waits for an event on a policy about an object of the world that says all of the parts.
+func (w *world) wantEvent(policy *quotav1alpha1.ClaimCreationPolicy, kind, name, reason string, parts ...string) {
 	w.Helper()
-	w.wantEventWhere(reason, parts, func(e *eventsv1.Event) bool {
-		return e.Regarding.Kind == "ClaimCreationPolicy" && e.Regarding.UID == policy.UID
+	about := kind + " " + w.name + "/" + name
+	w.wantEventWhere(reason, append(parts, about), func(e *eventsv1.Event) bool {
+		return e.Regarding.Kind == "ClaimCreationPolicy" && e.Regarding.UID == policy.UID &&
+			e.Related != nil && e.Related.Kind+" "+e.Related.Namespace+"/"+e.Related.Name == about
 	})
 }
 
-// wantEventOn waits for an event on an object in a namespace.
-func (w *world) wantEventOn(kind, namespace, reason string, parts ...string) {
+// wantEventOn waits for an event on an object of the world.
+func (w *world) wantEventOn(kind, name, reason string, parts ...string) {
 	w.Helper()
-	w.wantEventWhere(reason, parts, func(e *eventsv1.Event) bool { return e.Regarding.Kind == kind && e.Namespace == namespace })
+	w.wantEventWhere(reason, parts, func(e *eventsv1.Event) bool {
+		return e.Regarding.Kind == kind && e.Regarding.Name == name && e.Namespace == w.name
+	})
 }
 
 func (w *world) wantEventWhere(reason string, parts []string, isMeant func(*eventsv1.Event) bool) {
@@ -93,14 +104,23 @@ func TestAuditRecordsAndSaysNothing(t *testing.T) {
 	w := newWorld(t)
 	w.grant("base", 1)
 	policy := w.policy(w.name, inMode(quotav1alpha1.EnforcementModeAudit))
-	api, warnings := adminWithWarnings(t, nil)
-	mustNot(t, api.Create(w.ctx, w.configMap("a")))
-	mustNot(t, api.Create(w.ctx, w.configMap("b")))
+	const counter = "bursar_admission_not_enforced_total"
+	labels := map[string]string{"policy": w.name, "mode": "Audit"}
+	before := counted(t, counter, labels)
+	api, warnings := adminWithWarnings(t, as("jane"))
+	for _, name := range []string{"a", "b", "c"} {
+		mustNot(t, api.Create(w.ctx, w.configMap(name)))
+	}
+	mustNot(t, api.Create(w.ctx, w.configMap("d"), client.DryRunAll))
 	if text := warnings.String(); text != "" {
 		t.Errorf("the user is told: %s", text)
 	}
-	w.wantEvent(policy, "NotEnforced", "ConfigMap "+w.name+"/b", "exceeded quota", "requested: 1 map, used: 1, limited: 1")
-	w.wantBucket(1, 2, 0, 2)
+	w.wantEvent(policy, "ConfigMap", "b", "NotEnforced", "CREATE", "by jane", "exceeded quota", "requested: 1 map, used: 1, limited: 1")
+	w.wantEvent(policy, "ConfigMap", "c", "NotEnforced", "CREATE", "by jane", "exceeded quota", "requested: 1 map, used: 2, limited: 1")
+	w.wantBucket(1, 3, 0, 3)
+	if got := counted(t, counter, labels) - before; got != 2 {
+		t.Errorf("%v requests are counted, want b and c, and not the dry run", got)
+	}
 }
 
 // Going from a mode that only warns to one that enforces needs nothing to be adopted.
@@ -268,15 +288,24 @@ func TestBreakGlass(t *testing.T) {
 	policy := w.policy(w.name, nil)
 	mustNot(t, admin.Create(w.ctx, w.configMap("a")))
 	w.wantExceeded(w.configMap("b"))
-	api, warnings := adminWithWarnings(t, func(c *rest.Config) {
-		c.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"system:masters", quotav1alpha1.BreakGlassGroup}}
-	})
+	const counter = "bursar_admission_break_glass_total"
+	before := counted(t, counter, nil)
+	api, warnings := adminWithWarnings(t, as("jane", quotav1alpha1.BreakGlassGroup))
 	mustNot(t, api.Create(w.ctx, w.configMap("b")))
-	w.wantBucket(1, 2, 0, 2)
-	w.wantEvent(policy, "Adopted", "ConfigMap "+w.name+"/b", "created without a review")
-	w.wantEventOn("ConfigMap", w.name, "BrokenGlass", "CREATE by jane", quotav1alpha1.BreakGlassGroup, "past quota enforcement")
+	// So many groups do not fit into an event.
+	inMany, _ := adminWithWarnings(t, as("mary", quotav1alpha1.BreakGlassGroup, strings.Repeat("g", 1024)))
+	mustNot(t, inMany.Create(w.ctx, w.configMap("c")))
+	w.wantBucket(1, 3, 0, 3)
+	for _, name := range []string{"b", "c"} {
+		w.wantEvent(policy, "ConfigMap", name, "Adopted", "created without a review")
+	}
+	w.wantEventOn("ConfigMap", "b", "BrokenGlass", "CREATE by jane", quotav1alpha1.BreakGlassGroup, "past quota enforcement")
+	w.wantEventOn("ConfigMap", "c", "BrokenGlass", "CREATE by mary", quotav1alpha1.BreakGlassGroup, "past quota enforcement")
 	if text := warnings.String(); !strings.Contains(text, "quota is not enforced for this request") {
 		t.Errorf("who breaks the glass is told %q", text)
 	}
-	w.wantExceeded(w.configMap("c"))
+	if got := counted(t, counter, nil) - before; got != 2 {
+		t.Errorf("%v requests are counted, want 2", got)
+	}
+	w.wantExceeded(w.configMap("d"))
 }

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -309,18 +308,32 @@ func TestBreakGlassOnUpdate(t *testing.T) {
 	f := newFollowedWorld(t, 5, nil)
 	f.mustCreate(f.fleet("a", 4))
 	f.wantBucket(5, 4, 1, 1)
-	api, _ := adminWithWarnings(t, func(c *rest.Config) {
-		c.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"system:masters", quotav1alpha1.BreakGlassGroup}}
-	})
+	api, _ := adminWithWarnings(t, as("jane", quotav1alpha1.BreakGlassGroup))
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":7}}`))
 	mustNot(t, api.Patch(f.ctx, f.fleet("a", 0), patch))
 	f.wantBucket(5, 7, 0, 1)
 	mustNot(t, f.resize("a", 6))
 	f.wantBucket(5, 6, 0, 1)
 	wantTooMuch(t, f.resize("a", 8))
+	scaler, _ := adminWithWarnings(t, as("joe", quotav1alpha1.BreakGlassGroup))
 	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 9}}
-	mustNot(t, api.SubResource("scale").Update(f.ctx, f.fleet("a", 0), client.WithSubResourceBody(scale)))
+	mustNot(t, scaler.SubResource("scale").Update(f.ctx, f.fleet("a", 0), client.WithSubResourceBody(scale)))
 	f.wantBucket(5, 9, 0, 1)
+	f.wantEventOn(fleet.Kind, "a", "BrokenGlass", "UPDATE by jane")
+	f.wantEventOn(fleet.Kind, "a", "BrokenGlass", "UPDATE by joe")
+}
+
+// What is scaled past a policy that does not enforce is recorded as what it is.
+func TestAuditOfScale(t *testing.T) {
+	f := newFollowedWorld(t, 5, inMode(quotav1alpha1.EnforcementModeAudit))
+	for _, name := range []string{"a", "b"} {
+		f.mustCreate(f.fleet(name, 2))
+	}
+	for _, name := range []string{"a", "b"} {
+		mustNot(t, f.scale(name, 6))
+		f.wantEvent(f.policy, fleet.Kind, name, "NotEnforced", "UPDATE of", "exceeded quota")
+	}
+	f.wantBucket(5, 12, 0, 2)
 }
 
 // Deleting an object right after it grew frees all of it.

@@ -11,6 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bursar/bursar/internal/plan"
 )
 
 // EventReasonBrokenGlass is the reason of the events on objects that were let past enforcement.
@@ -24,8 +27,11 @@ func (h *Handler) BreakGlass() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serve(w, r, func(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 			if !isDryRun(request) {
-				h.record(request)
-				h.expectUnreviewed(r.Context(), request)
+				c := h.changeUnreviewed(r.Context(), request)
+				if c != nil {
+					h.Updates.Expect(c.Kind.GroupKind(), c.UID, c.base, nil)
+				}
+				h.record(request, c)
 			}
 			response := allowed()
 			response.Warnings = []string{breakGlassWarning}
@@ -34,29 +40,43 @@ func (h *Handler) BreakGlass() http.Handler {
 	})
 }
 
-// expectUnreviewed has the claims of an object follow a change that nobody decides on.
-func (h *Handler) expectUnreviewed(ctx context.Context, request *admissionv1.AdmissionRequest) {
+// changeUnreviewed returns the change that a request makes and nobody decides on, or nil if it makes
+// none or that cannot be told. The claims of the object have to follow it.
+func (h *Handler) changeUnreviewed(ctx context.Context, request *admissionv1.AdmissionRequest) *change {
 	if request.Operation != admissionv1.Update {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	if c, _ := h.changeIn(ctx, request); c != nil {
-		h.Updates.Expect(c.Kind.GroupKind(), c.UID, c.base, nil)
-	}
+	c, _ := h.changeIn(ctx, request)
+	return c
 }
 
-func (h *Handler) record(request *admissionv1.AdmissionRequest) {
-	object := &metav1.PartialObjectMetadata{}
-	_ = json.Unmarshal(request.Object.Raw, object) // what cannot be read has the name of the request
-	object.Name, object.Namespace = cmp.Or(object.Name, request.Name), request.Namespace
+// record tells of a request, and of the change that it makes if it is known. The version of the
+// object is part of what is told: the next change of the same object is a request of its own.
+func (h *Handler) record(request *admissionv1.AdmissionRequest, c *change) {
+	object, version := subjectOf(request)
+	if c != nil {
+		object, version = c.Object, c.base
+	}
 	h.metrics.brokenGlass.Inc()
-	h.Log.Info("the glass was broken", "operation", request.Operation, "kind", request.Kind.Kind, "namespace", object.Namespace,
-		"name", object.Name, "user", request.UserInfo.Username, "groups", request.UserInfo.Groups)
+	h.Log.Info("the glass was broken", "operation", request.Operation, "kind", object.Kind.Kind, "namespace", object.Name.Namespace,
+		"name", object.Name.Name, "user", request.UserInfo.Username, "groups", request.UserInfo.Groups)
 	if h.Events == nil {
 		return
 	}
-	object.SetGroupVersionKind(schema.GroupVersionKind(request.Kind))
-	h.Events.Eventf(object, nil, corev1.EventTypeWarning, EventReasonBrokenGlass, "BreakGlass",
-		"%s by %s (groups %s) was let past quota enforcement", request.Operation, request.UserInfo.Username, strings.Join(request.UserInfo.Groups, ", "))
+	about := object.Reference()
+	about.ResourceVersion = version
+	h.Events.Eventf(about, nil, corev1.EventTypeWarning, EventReasonBrokenGlass, "BreakGlass",
+		"%s by %s was let past quota enforcement; the groups are %s", request.Operation, request.UserInfo.Username, strings.Join(request.UserInfo.Groups, ", "))
+}
+
+// subjectOf returns what a request says of its object. Of one that cannot be read that is the name.
+func subjectOf(request *admissionv1.AdmissionRequest) (object plan.Object, version string) {
+	meta := &metav1.PartialObjectMetadata{}
+	_ = json.Unmarshal(request.Object.Raw, meta)
+	return plan.Object{
+		Kind: schema.GroupVersionKind(request.Kind), UID: meta.UID,
+		Name: types.NamespacedName{Namespace: request.Namespace, Name: cmp.Or(meta.Name, request.Name)},
+	}, meta.ResourceVersion
 }

@@ -108,12 +108,13 @@ func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequ
 	if err != nil {
 		return kind, nil, nil, err
 	}
+	name := types.NamespacedName{Namespace: request.Namespace, Name: request.Name}
 	object, err := h.Updates.Live.Resource(resource).Namespace(request.Namespace).Get(ctx, request.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return kind, nil, nil, nil
 	}
 	if err != nil {
-		return kind, nil, nil, fmt.Errorf("read %s %s, which is to be scaled: %w", kind.Kind, qualified(types.NamespacedName{Namespace: request.Namespace, Name: request.Name}), err)
+		return kind, nil, nil, fmt.Errorf("read %s, which is to be scaled: %w", plan.Object{Kind: kind, Name: name}, err)
 	}
 	before, after = object.Object, object.DeepCopy().Object
 	if !found {

@@ -47,7 +47,7 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 		return allowed()
 	}
 	if len(create.claims) == 0 {
-		return h.notify(request, create.Name, create.notices)
+		return h.notify(request, create.Object, create.notices)
 	}
 	if exists, err := h.nameTaken(ctx, create); err != nil {
 		return undecided(err)
@@ -107,7 +107,7 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 		case err != nil && p.Enforces():
 			return nil, undecidable(p.Name, err)
 		case err != nil:
-			decided = decided && !isTransient(err) && !plan.IsNotAllowed(err)
+			decided = decided && !plan.IsTransient(err) && !plan.IsNotAllowed(err)
 			c.notices.add(p, notApplicable(p.Name, err))
 		case planned != nil:
 			c.claims = append(c.claims, &plannedClaim{planned, p})

@@ -5,12 +5,11 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/plan"
 )
 
 // EventReasonNotEnforced is the reason of the events on policies in the mode Audit.
@@ -40,7 +39,7 @@ func notApplicable(policy string, err error) string {
 
 // notify lets the object pass and says what is to be said: to the user of the request, by policies
 // that warn or enforce, and to administrators, by those that audit. Of a dry run only the user is told.
-func (h *Handler) notify(request *admissionv1.AdmissionRequest, name types.NamespacedName, notices notices) *admissionv1.AdmissionResponse {
+func (h *Handler) notify(request *admissionv1.AdmissionRequest, object plan.Object, notices notices) *admissionv1.AdmissionResponse {
 	response := allowed()
 	for _, n := range notices {
 		switch n.policy.Mode {
@@ -55,25 +54,9 @@ func (h *Handler) notify(request *admissionv1.AdmissionRequest, name types.Names
 		}
 		h.metrics.notEnforced.WithLabelValues(n.policy.Name, string(n.policy.Mode)).Inc()
 		if n.policy.Mode == quotav1alpha1.EnforcementModeAudit && h.Events != nil {
-			h.Events.Eventf(policyObject(n.policy), nil, corev1.EventTypeWarning, EventReasonNotEnforced, "Audit",
-				"%s of %s %s by %s is allowed: %s", request.Operation, request.Kind.Kind, qualified(name), request.UserInfo.Username, n.message)
+			h.Events.Eventf(n.policy.Reference(), object.Reference(), corev1.EventTypeWarning, EventReasonNotEnforced, "Audit",
+				"%s of %s by %s is allowed: %s", request.Operation, object, request.UserInfo.Username, n.message)
 		}
 	}
 	return response
-}
-
-// qualified writes a name with its namespace, if there is one.
-func qualified(name types.NamespacedName) string {
-	if name.Namespace == "" {
-		return name.Name
-	}
-	return name.String()
-}
-
-// policyObject is a policy as events refer to it.
-func policyObject(p *catalog.Policy) *quotav1alpha1.ClaimCreationPolicy {
-	return &quotav1alpha1.ClaimCreationPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ClaimCreationPolicy"},
-		ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: p.UID},
-	}
 }

@@ -53,7 +53,7 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 	if charged {
 		h.reviewed.add(c.UID, c.revision)
 	}
-	return h.notify(request, c.Name, notices)
+	return h.notify(request, c.Object, notices)
 }
 
 // charge takes what claims of one consumer need that is not enforced: beyond the limit too, where
@@ -122,7 +122,7 @@ func (h *Handler) check(ctx context.Context, request *admissionv1.AdmissionReque
 			notices.add(planned[0].policy, explain.Exceeded(h.Catalog, planned[0].Consumer, outcome.Shortages))
 		}
 	}
-	return h.notify(request, c.Name, notices)
+	return h.notify(request, c.Object, notices)
 }
 
 func reservationsOf(planned []*plannedClaim) []ledger.Reservation {

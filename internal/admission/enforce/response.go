@@ -1,7 +1,6 @@
 package enforce
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -37,7 +36,7 @@ func exceeded(message string) *admissionv1.AdmissionResponse {
 
 // undecidable refuses because a policy, or what it made of this object, is at fault.
 func undecidable(policy string, err error) *admissionv1.AdmissionResponse {
-	if isTransient(err) {
+	if plan.IsTransient(err) {
 		return undecided(err)
 	}
 	return refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", notApplicable(policy, err))
@@ -68,10 +67,4 @@ func alreadyExists(request *admissionv1.AdmissionRequest, name string) *admissio
 		Name:  name,
 	}
 	return response
-}
-
-// isTransient tells whether an error is the fault neither of a policy nor of an object.
-func isTransient(err error) bool {
-	var transient *plan.TransientError
-	return errors.As(err, &transient) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

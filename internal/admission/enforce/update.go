@@ -52,7 +52,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 		return refusal
 	}
 	if len(changed) == 0 {
-		return h.notify(request, c.Name, notices)
+		return h.notify(request, c.Object, notices)
 	}
 	unlock, err := h.lockSettled(ctx, c, changed)
 	if err != nil {
@@ -71,7 +71,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 	if !isDryRun(request) {
 		h.Updates.Expect(c.Kind.GroupKind(), c.UID, c.base, freedBy(changed))
 	}
-	return h.notify(request, c.Name, notices)
+	return h.notify(request, c.Object, notices)
 }
 
 // lockSettled locks an object of which everything is settled that its claims hold. It waits for

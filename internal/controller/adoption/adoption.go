@@ -262,8 +262,9 @@ func (c *Controller) look(ctx context.Context, o object) error {
 func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.NamespacedName) error {
 	var errs []error
 	for _, p := range c.missing(o.kind, o.uid) {
+		about := plan.Object{Kind: p.Trigger, Name: name, UID: o.uid}
 		if p.UsesRequest() {
-			c.report(p, corev1.EventTypeWarning, "%s %s was created without a review, and is not charged: %s", o.kind.Kind, name, notAdoptable)
+			c.report(p, about, corev1.EventTypeWarning, "is not charged: "+notAdoptable)
 			continue
 		}
 		if err := c.noteBacklog(ctx, p.Name); err != nil {
@@ -282,26 +283,22 @@ func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.N
 		}
 		adopted, err := c.Conform(ctx, p, live)
 		switch {
-		case isTransient(err):
+		case plan.IsTransient(err):
 			errs = append(errs, err)
 		case plan.IsNotAllowed(err): // it is looked at once the policy is ready again, and says so
 		case err != nil:
-			c.report(p, corev1.EventTypeWarning, "%s %s was created without a review, and cannot be charged: %v", o.kind.Kind, name, err)
+			c.report(p, about, corev1.EventTypeWarning, "cannot be charged: "+err.Error())
 		case adopted:
-			c.report(p, corev1.EventTypeNormal, "%s %s was created without a review, and has been charged", o.kind.Kind, name)
+			c.report(p, about, corev1.EventTypeNormal, "has been charged")
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// report records an event on a policy.
-func (c *Controller) report(p *catalog.Policy, eventType, note string, args ...any) {
+// report records an event on a policy, about an object that was not reviewed and what becomes of it.
+func (c *Controller) report(p *catalog.Policy, object plan.Object, eventType, becomes string) {
 	if c.Events == nil {
 		return
 	}
-	policy := &quotav1alpha1.ClaimCreationPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ClaimCreationPolicy"},
-		ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: p.UID},
-	}
-	c.Events.Eventf(policy, nil, eventType, EventReasonAdopted, "Adopt", note, args...)
+	c.Events.Eventf(p.Reference(), object.Reference(), eventType, EventReasonAdopted, "Adopt", "%s was created without a review, and %s", object, becomes)
 }

@@ -134,7 +134,7 @@ func (s *scan) adopt(ctx context.Context, items []unstructured.Unstructured) err
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if isTransient(err) {
+			if plan.IsTransient(err) {
 				s.again.Add(1)
 				s.Log.V(1).Info("an object could not be looked at yet", "policy", s.policy.Name, "object", object.GetName(), "error", err.Error())
 				return nil
@@ -172,7 +172,7 @@ func continueOf(err error) string {
 func (s *scan) conform(ctx context.Context, object *unstructured.Unstructured) (adopted bool, err error) {
 	const tries, pause = 5, 50 * time.Millisecond
 	for n := range tries {
-		if adopted, err = s.Conform(ctx, s.policy, object); !isTransient(err) {
+		if adopted, err = s.Conform(ctx, s.policy, object); !plan.IsTransient(err) {
 			return adopted, err
 		}
 		select {
@@ -182,9 +182,4 @@ func (s *scan) conform(ctx context.Context, object *unstructured.Unstructured) (
 		}
 	}
 	return adopted, err
-}
-
-func isTransient(err error) bool {
-	var transient *plan.TransientError
-	return errors.As(err, &transient) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
