@@ -163,6 +163,26 @@ func TestHashStandsForContent(t *testing.T) {
 	}
 }
 
+// TestMatchConditions proves that who breaks the glass is kept by no webhook that may refuse, and is
+// recorded by the one that may not.
+func TestMatchConditions(t *testing.T) {
+	const notByBursar, breaking = `request.userInfo.username != "bursar"`,
+		`has(request.userInfo.groups) && "quota.miloapis.com:break-glass" in request.userInfo.groups`
+	got := map[string][]string{}
+	for _, w := range newController(advised(carts), maps1, cartsV2).desired(t.Context()).webhooks {
+		for _, condition := range w.MatchConditions {
+			got[w.Name] = append(got[w.Name], condition.Expression)
+		}
+	}
+	want := map[string][]string{glass: {notByBursar, breaking}}
+	for _, name := range []string{"enforce.quota.miloapis.com", "advise.quota.miloapis.com"} {
+		want[name] = []string{notByBursar, "!(" + breaking + ")"}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+}
+
 // TestFailurePolicies proves that what is enforced fails closed, and what is advised open.
 func TestFailurePolicies(t *testing.T) {
 	for _, w := range newController(advised(carts), maps1).desired(t.Context()).webhooks {
