@@ -26,7 +26,7 @@ type Policy struct {
 	Entered int64
 	// Mode says what becomes of an object that exceeds a quota.
 	Mode quotav1alpha1.EnforcementMode
-	// Trigger is the kind of the objects that the policy guards.
+	// Trigger is the kind whose creation the policy guards and, if it follows updates, whose changes.
 	Trigger schema.GroupVersionKind
 	// ResourceTypes are those that its claims request.
 	ResourceTypes []string

@@ -21,10 +21,12 @@ const (
 	// A list of 10,000 items can be searched for 60,000 units.
 	expressionCostMax = celconfig.PerCallLimit / 10
 	// policyCostMax is what all conditions of a policy together may cost for one object. It is
-	// checked after each condition.
+	// checked after each condition. Expressions for amounts do not count: there are at most
+	// requestsMax, and each has its own expressionCostMax.
 	policyCostMax = celconfig.RuntimeCELCostBudgetMatchConditions / 10
-	// policyTimeMax is how long all conditions of a policy together may take for one object. Costs
-	// do not cover everything: comparing two objects costs little, however large they are.
+	// policyTimeMax is how long all conditions of a policy together may take for one object, and once
+	// more all its expressions for amounts, or that for the name of a control plane. Costs do not
+	// cover everything: comparing two objects costs little, however large they are.
 	policyTimeMax = time.Second
 	// interruptCheckEvery is how many iterations a loop makes between two looks at the clock. It
 	// has to be 1. Loops share one counter, so that with a larger number an outer loop may never

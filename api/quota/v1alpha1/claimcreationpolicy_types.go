@@ -81,24 +81,25 @@ const (
 	// TriggerOperationCreate is the creation of the object.
 	TriggerOperationCreate TriggerOperation = "CREATE"
 
-	// TriggerOperationUpdate is a change of the object, also through its scale subresource.
+	// TriggerOperationUpdate is a change of the object, also through its subresources scale and
+	// resize.
 	TriggerOperationUpdate TriggerOperation = "UPDATE"
 )
 
 // ClaimTrigger says which objects a ClaimCreationPolicy applies to.
 type ClaimTrigger struct {
 	// conditions have to hold all for the policy to apply, at most 10. Empty (the default) means
-	// that it applies to every object of the kind. A condition that cannot be evaluated refuses
-	// the object.
+	// that it applies to every object of the kind. An object for which a condition cannot be evaluated
+	// is refused in the mode Enforce, and passes without a claim in the modes Warn and Audit.
 	// +optional
 	// +kubebuilder:validation:MaxItems=10
 	Conditions []ConditionExpression `json:"conditions,omitempty"`
 
 	// operations are when the policy applies: CREATE (the default), or CREATE and UPDATE. With UPDATE
-	// the claim follows the object: a change, also through the scale subresource, that makes the
-	// object cost more is refused when that exceeds the quota; one that makes it cost less is allowed
-	// and frees the difference. What the policy asks of an object may then depend on the object and
-	// its namespace alone, not on user and requestInfo.
+	// the claim follows the object: a change, also through the subresource scale or, of Pods, resize,
+	// that makes the object cost more is refused when that exceeds the quota; one that makes it cost
+	// less is allowed and frees the difference. What the policy asks of an object may then depend on
+	// the object and its namespace alone, not on user and requestInfo.
 	// +optional
 	// +listType=set
 	// +kubebuilder:default={"CREATE"}
@@ -125,7 +126,7 @@ type ClaimTriggerResource struct {
 // ClaimTarget says which claim a ClaimCreationPolicy makes.
 type ClaimTarget struct {
 	// resourceClaimTemplate is what the claim looks like. Its strings may hold Go templates, which
-	// see .trigger (the object), .user and .requestInfo.
+	// see .trigger and .object (the object), .namespaceObject, .user and .requestInfo.
 	ResourceClaimTemplate ResourceClaimTemplate `json:"resourceClaimTemplate"`
 }
 
@@ -167,11 +168,12 @@ type ResourceRequestTemplate struct {
 	Amount int64 `json:"amount,omitempty"`
 
 	// amountExpression is a CEL expression of 1 to 1024 characters that yields how much the object
-	// costs. It sees the object as trigger and as object, and namespaceObject. A number is an amount
-	// of base units. A quantity, such as quantity("500m") or a text like "2Gi", counts whole
-	// (cores, bytes) and is converted where the base unit is a nano-, micro- or milli- core, CPU, unit,
-	// second, byte or bit, or one of kB, MB, GB, TB, PB, KiB, MiB, GiB, TiB or PiB; a part of a base unit counts as one. With 0
-	// the object costs nothing of this type, and what is negative refuses it.
+	// costs. It sees the object as trigger and as object, and namespaceObject, but not user and
+	// requestInfo. A number is an amount of base units. A quantity, such as quantity("500m") or a text
+	// like "2Gi", counts whole (cores, bytes) and is converted where the base unit is a nano-, micro- or
+	// milli- core, CPU, unit, second, byte or bit, or one of kB, MB, GB, TB, PB, KiB, MiB, GiB, TiB or
+	// PiB; a part of a base unit counts as one. With 0 the object costs nothing of this type, and what
+	// is negative refuses it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024

@@ -27,8 +27,8 @@ type ConditionExpression struct {
 
 // ObjectTemplateMetadata is the metadata of the objects that a policy creates. Where a field may
 // hold a Go template, the template sees .trigger and .object (the object that the policy acts on),
-// .user and .requestInfo. A GrantCreationPolicy acts on no request, so that there all fields of .user
-// and .requestInfo are empty.
+// .user and .requestInfo; in a ClaimCreationPolicy also .namespaceObject. A GrantCreationPolicy acts
+// on no request, so that there all fields of .user and .requestInfo are empty.
 type ObjectTemplateMetadata struct {
 	// annotations are set on the created object, in addition to Bursar's own. Their values may
 	// hold Go templates, their keys may not.

@@ -60,7 +60,8 @@ type Parts struct {
 	Ready <-chan struct{}
 }
 
-// Handler answers the reviews of protected creates.
+// Handler answers the reviews of creates of protected objects, and of updates where a policy follows
+// them.
 type Handler struct {
 	Parts
 	admitted admitted
