@@ -141,15 +141,15 @@ func (s *scene) operatorConfig() *rest.Config {
 }
 
 // run runs the operator until the returned function is called, and returns once it enforces quota.
-func (s *scene) run(asked *requests, installCRDs bool) (stop func()) {
+// How it reaches the API server is added to the options.
+func (s *scene) run(asked *requests, options operator.Options) (stop func()) {
 	s.Helper()
 	config := s.operatorConfig()
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return recorder{asked, next}
 	})
-	o, err := operator.New(operator.Options{
-		Config: config, Username: user, InstallCRDs: installCRDs, AuditInterval: time.Second, Log: logr.Discard(),
-	})
+	options.Config, options.Username, options.AuditInterval, options.Log = config, user, time.Second, logr.Discard()
+	o, err := operator.New(options)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
@@ -39,8 +38,7 @@ func TestNamespaces(t *testing.T) {
 		t.Skip("it starts a server")
 	}
 	api := start(t, standalone.Options{
-		SystemNamespace:    books,
-		ConsumerNamespaces: map[schema.GroupKind]string{{Group: platform.Group, Kind: platform.Kind}: "organization-{{name}}"},
+		SystemNamespace: books, ConsumerNamespaces: inOrganizations,
 	})
 	if err := platform.Install(t.Context(), api); err != nil {
 		t.Fatal(err)

@@ -51,10 +51,11 @@ type Controller struct {
 	Namespaces      map[schema.GroupKind]string
 	Log             logr.Logger
 
-	queue workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
-	known known
-	mu    sync.Mutex
-	shown map[quotav1alpha1.ConsumerRef]time.Time
+	queue  workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
+	known  known
+	former former
+	mu     sync.Mutex
+	shown  map[quotav1alpha1.ConsumerRef]time.Time
 }
 
 // Start prepares the controller for changes.
@@ -86,8 +87,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// takeUp asks for every consumer to be shown of which something is shown already. Buckets without
-// an owner are from a version that made no effective grants; what owns them has to be made.
+// takeUp asks for every consumer to be shown of which something is shown already, wherever that is.
+// Buckets without an owner are from a version that made no effective grants; what owns them has to
+// be made.
 func (c *Controller) takeUp(ctx context.Context) error {
 	var buckets quotav1alpha1.AllowanceBucketList
 	if err := c.Client.List(ctx, &buckets); err != nil {
@@ -101,6 +103,9 @@ func (c *Controller) takeUp(ctx context.Context) error {
 			continue
 		}
 		c.known.add(spec.ConsumerRef, spec.ResourceType, d)
+		if s := c.subjectOf(spec.ConsumerRef, spec.ResourceType); isFormer(&buckets.Items[i], s.newBucket(d)) {
+			c.former.add(spec.ConsumerRef, &buckets.Items[i])
+		}
 		if metav1.GetControllerOf(&buckets.Items[i]) == nil {
 			c.known.need(spec.ConsumerRef, spec.ResourceType)
 		}
@@ -113,6 +118,9 @@ func (c *Controller) takeUp(ctx context.Context) error {
 	for i := range effective.Items {
 		spec := &effective.Items[i].Spec
 		c.known.add(spec.ConsumerRef, spec.ResourceType)
+		if s := c.subjectOf(spec.ConsumerRef, spec.ResourceType); isFormer(&effective.Items[i], s.newEffectiveGrant()) {
+			c.former.add(spec.ConsumerRef, &effective.Items[i])
+		}
 		c.Show(spec.ConsumerRef)
 	}
 	return nil

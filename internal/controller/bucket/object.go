@@ -71,6 +71,10 @@ func ownerOf(effective *quotav1alpha1.EffectiveResourceGrant) metav1.OwnerRefere
 
 const effectiveGrantKind = "EffectiveResourceGrant"
 
+func (c *Controller) subjectOf(consumer quotav1alpha1.ConsumerRef, resourceType string) subject {
+	return subject{consumer: consumer, resourceType: resourceType, namespace: c.namespaceOf(consumer)}
+}
+
 // namespaceOf is where the quota of a consumer is shown.
 func (c *Controller) namespaceOf(consumer quotav1alpha1.ConsumerRef) string {
 	if consumer.Namespace != "" {

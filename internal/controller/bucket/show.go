@@ -17,8 +17,7 @@ func (c *Controller) show(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	again := c.begin(consumer)
 	before := c.known.of(consumer)
 	var books reading
-	err := c.Ledgers.View(ctx, consumer, func(l *ledger.Ledger) { books = read(l, before) })
-	if err != nil {
+	if err := c.Ledgers.View(ctx, consumer, func(l *ledger.Ledger) { books = read(l, before) }); err != nil {
 		return err
 	}
 	for resourceType := range before {
@@ -26,10 +25,9 @@ func (c *Controller) show(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 			books.quotas[resourceType] = nothingOf(before[resourceType])
 		}
 	}
-	namespace := c.namespaceOf(consumer)
-	var errs []error
+	errs := []error{c.deleteFormer(ctx, consumer)}
 	for _, resourceType := range slices.Sorted(maps.Keys(books.quotas)) {
-		s := subject{consumer: consumer, resourceType: resourceType, namespace: namespace}
+		s := c.subjectOf(consumer, resourceType)
 		err := c.showType(ctx, s, books.quotas[resourceType], contributionsTo(resourceType, books.grants), again)
 		if err == nil && before[resourceType].needed {
 			c.known.made(consumer, resourceType)

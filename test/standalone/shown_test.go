@@ -1,0 +1,74 @@
+package standalone
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/test/platform"
+)
+
+// inOrganizations shows the quota of organizations in namespaces of their own.
+var inOrganizations = map[schema.GroupKind]string{{Group: platform.Group, Kind: platform.Kind}: "organization-{{name}}"}
+
+// wantShown waits until there is one effective grant and one bucket, in that namespace and with that
+// limit.
+func wantShown(t *testing.T, api client.Client, namespace string, limit int64) {
+	t.Helper()
+	eventually(t, func() error {
+		var buckets quotav1alpha1.AllowanceBucketList
+		var effective quotav1alpha1.EffectiveResourceGrantList
+		if err := errors.Join(api.List(t.Context(), &buckets), api.List(t.Context(), &effective)); err != nil {
+			return err
+		}
+		if len(effective.Items) != 1 || effective.Items[0].Namespace != namespace || effective.Items[0].Status.TotalLimit != limit {
+			return fmt.Errorf("effective grants: %+v, want one in namespace %s with a limit of %d", effective.Items, namespace, limit)
+		}
+		if len(buckets.Items) != 1 || buckets.Items[0].Namespace != namespace || buckets.Items[0].Status.Limit != limit {
+			return fmt.Errorf("buckets: %+v, want one in namespace %s with a limit of %d", buckets.Items, namespace, limit)
+		}
+		return nil
+	})
+}
+
+// TestViewMovesWithTheConfiguration starts a server again with another namespace for its consumers:
+// nothing stays where nobody would keep it up to date.
+func TestViewMovesWithTheConfiguration(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts servers")
+	}
+	options := standalone.Options{SystemNamespace: books, DataDir: t.TempDir()}
+	grant := teamGrant()
+	t.Run("before", func(t *testing.T) {
+		api := start(t, options)
+		if err := platform.Install(t.Context(), api); err != nil {
+			t.Fatal(err)
+		}
+		create(t, api, teamRegistration(), grant, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "organization-acme"}})
+		wantShown(t, api, books, 1)
+	})
+	t.Run("moved", func(t *testing.T) {
+		options.ConsumerNamespaces = inOrganizations
+		api := start(t, options)
+		wantShown(t, api, "organization-acme", 1)
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(grant), grant); err != nil {
+			t.Fatal(err)
+		}
+		grant.Spec.Allowances[0].Buckets[0].Amount = 7
+		if err := api.Update(t.Context(), grant); err != nil {
+			t.Fatal(err)
+		}
+		wantShown(t, api, "organization-acme", 7)
+	})
+	t.Run("moved back", func(t *testing.T) {
+		options.ConsumerNamespaces = nil
+		wantShown(t, start(t, options), books, 7)
+	})
+}
