@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,5 +72,70 @@ func TestViewMovesWithTheConfiguration(t *testing.T) {
 	t.Run("moved back", func(t *testing.T) {
 		options.ConsumerNamespaces = nil
 		wantShown(t, start(t, options), books, 7)
+	})
+}
+
+// TestConsumerWithoutNamespace grants something to a consumer whose quota has nowhere to be shown.
+func TestConsumerWithoutNamespace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts a server")
+	}
+	api := start(t, standalone.Options{SystemNamespace: books, ConsumerNamespaces: inOrganizations})
+	if err := platform.Install(t.Context(), api); err != nil {
+		t.Fatal(err)
+	}
+	base, more := teamGrant(), teamGrant()
+	more.Name = "more"
+	create(t, api, teamRegistration(), base)
+	wantTold(t, api, base)
+	create(t, api, more) // the quota is looked at again
+	wantTold(t, api, more)
+	wantTold(t, api, base)
+
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "organization-acme"}}
+	create(t, api, namespace)
+	wantShown(t, api, namespace.Name, 2)
+
+	if err := api.Delete(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("got %v, want the namespace to be gone", err)
+		}
+		return nil
+	})
+	create(t, api, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace.Name}})
+	wantShown(t, api, namespace.Name, 2)
+}
+
+// wantTold waits until an event on a grant says that the namespace is missing, and checks that there
+// is one.
+func wantTold(t *testing.T, api client.Client, grant *quotav1alpha1.ResourceGrant) {
+	t.Helper()
+	eventually(t, func() error {
+		var list eventsv1.EventList
+		if err := api.List(t.Context(), &list, client.InNamespace(grant.Namespace)); err != nil {
+			return err
+		}
+		told := 0
+		for i := range list.Items {
+			event := &list.Items[i]
+			if event.Regarding.Kind != "ResourceGrant" || event.Regarding.UID != grant.UID {
+				continue
+			}
+			const note = "Namespace organization-acme, in which the quota of Organization acme is shown, does not exist; create it"
+			if event.Type != corev1.EventTypeWarning || event.Reason != "NamespaceMissing" || event.Note != note || event.Series != nil {
+				t.Fatalf("the event on grant %s is %+v, want one warning that says %q", grant.Name, event, note)
+			}
+			told++
+		}
+		switch {
+		case told > 1:
+			t.Fatalf("there are %d events on grant %s, want one", told, grant.Name)
+		case told == 0:
+			return fmt.Errorf("there is no event on grant %s", grant.Name)
+		}
+		return nil
 	})
 }

@@ -49,13 +49,16 @@ type Controller struct {
 	// gives the namespace of consumers of a kind, with {{name}} standing for the consumer's name.
 	SystemNamespace string
 	Namespaces      map[schema.GroupKind]string
-	Log             logr.Logger
+	// Events receives which consumers have no namespace to show their quota in.
+	Events Events
+	Log    logr.Logger
 
-	queue  workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
-	known  known
-	former former
-	mu     sync.Mutex
-	shown  map[quotav1alpha1.ConsumerRef]time.Time
+	queue   workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
+	known   known
+	former  former
+	awaited awaited
+	mu      sync.Mutex
+	shown   map[quotav1alpha1.ConsumerRef]time.Time
 }
 
 // Start prepares the controller for changes.

@@ -12,7 +12,7 @@ import (
 )
 
 // SetupWithManager makes the controller notice deleted buckets and effective grants: they are made
-// anew while the books have something to show. Call it after Start and before the manager starts.
+// anew while the books have something to show. New namespaces are noticed where they are waited for. Call it after Start and before the manager starts.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	for _, object := range []client.Object{&quotav1alpha1.AllowanceBucket{}, &quotav1alpha1.EffectiveResourceGrant{}} {
 		informer, err := mgr.GetCache().GetInformer(context.Background(), object)
@@ -22,6 +22,13 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: c.deleted}); err != nil {
 			return fmt.Errorf("follow %T: %w", object, err)
 		}
+	}
+	namespaces, err := mgr.GetCache().GetInformer(context.Background(), anyNamespace())
+	if err == nil {
+		_, err = namespaces.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.namespaceAppeared})
+	}
+	if err != nil {
+		return fmt.Errorf("follow namespaces: %w", err)
 	}
 	return nil
 }

@@ -26,6 +26,15 @@ func (c *Controller) show(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 		}
 	}
 	errs := []error{c.deleteFormer(ctx, consumer)}
+	namespace := c.namespaceOf(consumer)
+	exists, err := c.findNamespace(ctx, namespace, consumer)
+	switch {
+	case err != nil:
+		return errors.Join(append(errs, err)...)
+	case !exists:
+		c.withoutNamespace(namespace, consumer, books)
+		return errors.Join(errs...)
+	}
 	for _, resourceType := range slices.Sorted(maps.Keys(books.quotas)) {
 		s := c.subjectOf(consumer, resourceType)
 		err := c.showType(ctx, s, books.quotas[resourceType], contributionsTo(resourceType, books.grants), again)

@@ -1,0 +1,142 @@
+package bucket
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// EventReasonNamespaceMissing is the reason of the event on grants whose consumer's quota cannot be
+// shown for want of a namespace.
+const EventReasonNamespaceMissing = "NamespaceMissing"
+
+// Events records events, as the recorders of k8s.io/client-go/tools/events do.
+type Events interface {
+	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+}
+
+// awaited remembers the consumers whose quota waits for a namespace, by that namespace, each with
+// the UIDs of the grants that say so already. The zero value is ready to use, by several goroutines
+// at once.
+type awaited struct {
+	mu          sync.Mutex
+	byNamespace map[string]map[quotav1alpha1.ConsumerRef]map[string]struct{}
+}
+
+// add remembers that a consumer waits. What was told already stays so.
+func (a *awaited) add(namespace string, consumer quotav1alpha1.ConsumerRef) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.byNamespace == nil {
+		a.byNamespace = map[string]map[quotav1alpha1.ConsumerRef]map[string]struct{}{}
+	}
+	if a.byNamespace[namespace] == nil {
+		a.byNamespace[namespace] = map[quotav1alpha1.ConsumerRef]map[string]struct{}{}
+	}
+	if a.byNamespace[namespace][consumer] == nil {
+		a.byNamespace[namespace][consumer] = map[string]struct{}{}
+	}
+}
+
+// remove forgets that a consumer waits.
+func (a *awaited) remove(namespace string, consumer quotav1alpha1.ConsumerRef) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.byNamespace[namespace], consumer)
+	if len(a.byNamespace[namespace]) == 0 {
+		delete(a.byNamespace, namespace)
+	}
+}
+
+// consumers returns those that wait for a namespace.
+func (a *awaited) consumers(namespace string) []quotav1alpha1.ConsumerRef {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Keys(a.byNamespace[namespace]))
+}
+
+// untold returns those of the grants of a waiting consumer that do not say so yet, and takes them
+// to say so from here on.
+func (a *awaited) untold(namespace string, consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant) []ledger.Grant {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var untold []ledger.Grant
+	told := map[string]struct{}{}
+	for _, grant := range grants {
+		if _, before := a.byNamespace[namespace][consumer][grant.UID]; !before {
+			untold = append(untold, grant)
+		}
+		told[grant.UID] = struct{}{}
+	}
+	if _, waits := a.byNamespace[namespace][consumer]; waits {
+		a.byNamespace[namespace][consumer] = told
+	}
+	return untold
+}
+
+// findNamespace tells whether the namespace of a consumer exists. If it does not, the consumer
+// waits for it from here on.
+func (c *Controller) findNamespace(ctx context.Context, namespace string, consumer quotav1alpha1.ConsumerRef) (bool, error) {
+	// In this order: one that comes while it is looked for is either found or noticed.
+	c.awaited.add(namespace, consumer)
+	err := c.Client.Get(ctx, client.ObjectKey{Name: namespace}, anyNamespace())
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("look up namespace %s: %w", namespace, err)
+	}
+	c.awaited.remove(namespace, consumer)
+	return true, nil
+}
+
+// withoutNamespace says on the grants of a consumer, once on each, that its quota cannot be shown.
+// With the namespace went everything that was in it, so what need not be shown is forgotten.
+func (c *Controller) withoutNamespace(namespace string, consumer quotav1alpha1.ConsumerRef, books reading) {
+	waits := false
+	for resourceType, q := range books.quotas {
+		if q.wanted {
+			waits = true
+		} else {
+			c.known.forget(consumer, resourceType, ledger.Dimensions{})
+		}
+	}
+	if !waits {
+		c.awaited.remove(namespace, consumer)
+		return
+	}
+	for _, grant := range c.awaited.untold(namespace, consumer, books.grants) {
+		c.Events.Eventf(&corev1.ObjectReference{
+			APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceGrant",
+			Namespace: grant.Namespace, Name: grant.Name, UID: types.UID(grant.UID),
+		}, nil, corev1.EventTypeWarning, EventReasonNamespaceMissing, "Show",
+			"Namespace %s, in which the quota of %s %s is shown, does not exist; create it", namespace, consumer.Kind, consumer.Name)
+	}
+}
+
+// namespaceAppeared shows the quota of the consumers that wait for a namespace. It has the form of
+// an informer's handler.
+func (c *Controller) namespaceAppeared(object any) {
+	for _, consumer := range c.awaited.consumers(object.(*metav1.PartialObjectMetadata).Name) {
+		c.Show(consumer)
+	}
+}
+
+// anyNamespace is the metadata of a namespace, to be read into.
+func anyNamespace() *metav1.PartialObjectMetadata {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return namespace
+}
