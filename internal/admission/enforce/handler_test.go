@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -87,6 +88,12 @@ func newScene(t *testing.T, limit ledger.Amount) *scene {
 // policy charges ConfigMaps to the organization of the same name.
 func (s *scene) policy(name, condition string) {
 	s.Helper()
+	s.policyFor(name, name, condition)
+}
+
+// policyFor charges ConfigMaps to an organization.
+func (s *scene) policyFor(payer, name, condition string) {
+	s.Helper()
 	s.policies++
 	errs := s.Catalog.SetPolicy(&quotav1alpha1.ClaimCreationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: s.policies},
@@ -97,7 +104,7 @@ func (s *scene) policy(name, condition string) {
 			},
 			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
 				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
-					ConsumerRef: organization(name), Requests: []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "maps", Amount: 1}},
+					ConsumerRef: organization(payer), Requests: []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "maps", Amount: 1}},
 				},
 			}},
 		},
@@ -170,6 +177,30 @@ func TestAllConsumersOrNone(t *testing.T) {
 		"ConfigMap quota of Organization acme, requested: 1 map, used: 1, limited: 1.",
 		"ConfigMap quota of Organization globex, requested: 1 map, used: 1, limited: 1.")
 	s.wantReservations(1, 1)
+}
+
+// However many policies charge a consumer for an object, its ledger is written once.
+func TestManyPoliciesCommitOnce(t *testing.T) {
+	const policies = 10
+	s := newScene(t, policies)
+	for n := 1; n < policies; n++ { // beside the one that there is
+		s.policyFor("acme", fmt.Sprint("acme-", n), "true")
+	}
+	commits := func() int { return len(s.memory.Revisions(organization("acme"))) }
+	before := commits()
+	if answer := s.review("1"); !answer.Allowed {
+		t.Fatalf("refused: %s", answer.Result.Message)
+	}
+	s.wantReservations(policies, 1)
+	if got := commits() - before; got != 1 {
+		t.Errorf("the ledger was written %d times for one object, want once", got)
+	}
+	before = commits()
+	s.wantRefused(s.review("2"), http.StatusForbidden, "requested: 10 maps, used: 10, limited: 10")
+	s.wantReservations(policies, 1)
+	if got := commits() - before; got != 0 {
+		t.Errorf("the ledger was written %d times for an object that was refused, want never", got)
+	}
 }
 
 // An outage is never called a lack of quota.
