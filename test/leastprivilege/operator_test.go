@@ -50,7 +50,7 @@ const (
 )
 
 // TestOperatorWithItsRoleAlone runs the operator as a cluster would, with the roles that are made for
-// it and a role for the one kind that policies name here. It does all that it has to do, nothing is
+// it and a role for the kinds that policies name here. It does all that it has to do, nothing is
 // ever forbidden to it, and nothing is permitted to it that it does not ask for.
 func TestOperatorWithItsRoleAlone(t *testing.T) {
 	if testing.Short() {
@@ -89,33 +89,36 @@ func TestOperatorWithItsRoleAlone(t *testing.T) {
 	}
 }
 
-// permitKinds lets Bursar follow ConfigMaps, in the way that it says itself while it may not.
+// permitKinds lets Bursar follow ConfigMaps and Fleets, in the way that it says itself while it may not.
 func (s *scene) permitKinds() {
 	s.Helper()
 	reviews, err := kubernetes.NewForConfig(s.operatorConfig())
 	if err != nil {
 		s.Fatal(err)
 	}
-	flaw := func() string {
-		flaw, err := permission.New(reviews.AuthorizationV1().SelfSubjectAccessReviews()).Follow(s.Context(), corev1.SchemeGroupVersion.WithResource("configmaps"))
-		if err != nil {
-			s.Fatal(err)
+	for _, resource := range []schema.GroupVersionResource{corev1.SchemeGroupVersion.WithResource("configmaps"), fleets} {
+		flaw := func() string {
+			flaw, err := permission.New(reviews.AuthorizationV1().SelfSubjectAccessReviews()).Follow(s.Context(), resource)
+			if err != nil {
+				s.Fatal(err)
+			}
+			return flaw
 		}
-		return flaw
-	}
-	if got := flaw(); !strings.Contains(got, "labelled "+rbac.AggregateToOperator+"=true that allows get, list, watch on configmaps") {
-		s.Errorf("before Bursar may follow ConfigMaps, it says %q", got)
-	}
-	s.create(&rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "bursar-follows-configmaps", Labels: map[string]string{rbac.AggregateToOperator: "true"}},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}}},
-	})
-	s.eventually(func() error {
-		if got := flaw(); got != "" {
-			return fmt.Errorf("after that it says %q", got)
+		want := fmt.Sprintf("labelled %s=true that allows get, list, watch on %s", rbac.AggregateToOperator, resource.Resource)
+		if got := flaw(); !strings.Contains(got, want) {
+			s.Errorf("before Bursar may follow %s, it says %q, want %q", resource.GroupResource(), got, want)
 		}
-		return nil
-	})
+		s.create(&rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: "bursar-follows-" + resource.Resource, Labels: map[string]string{rbac.AggregateToOperator: "true"}},
+			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}, Verbs: []string{"get", "list", "watch"}}},
+		})
+		s.eventually(func() error {
+			if got := flaw(); got != "" {
+				return fmt.Errorf("after that it says %q", got)
+			}
+			return nil
+		})
+	}
 }
 
 // outdateDefinition makes one of Bursar's definitions that of another release.
@@ -162,6 +165,7 @@ func (s *scene) exercise() {
 	s.repair()
 	s.restore()
 	s.grantByPolicy()
+	s.follow()
 	s.permitLater()
 }
 
@@ -241,10 +245,13 @@ func (s *scene) grantByPolicy() {
 		return nil
 	})
 	wantAmount(1)
-	made.Spec.Allowances[0].Buckets[0].Amount = 100
-	if err := s.Update(s.Context(), made); err != nil {
-		s.Fatal(err)
-	}
+	s.must(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if err := s.Get(s.Context(), client.ObjectKeyFromObject(made), made); err != nil {
+			return err
+		}
+		made.Spec.Allowances[0].Buckets[0].Amount = 100
+		return s.Update(s.Context(), made)
+	}))
 	wantAmount(1)
 	marked := grant(1)
 	marked.Name, marked.Labels = "marked", map[string]string{quotav1alpha1.LabelAutoCreated: "true"}
@@ -340,7 +347,8 @@ func (s *scene) waitReady(name string) {
 		if err := s.Get(s.Context(), client.ObjectKey{Name: name}, policy); err != nil {
 			return err
 		}
-		if !apimeta.IsStatusConditionTrue(policy.Status.Conditions, quotav1alpha1.ConditionReady) {
+		ready := apimeta.FindStatusCondition(policy.Status.Conditions, quotav1alpha1.ConditionReady)
+		if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != policy.Generation {
 			return fmt.Errorf("policy %s is not ready: %+v", name, policy.Status.Conditions)
 		}
 		return nil
@@ -350,13 +358,19 @@ func (s *scene) waitReady(name string) {
 // wantAllocated waits until the bucket shows that much in use.
 func (s *scene) wantAllocated(want int64) {
 	s.Helper()
+	s.wantAllocatedOf(resourceType, want, want)
+}
+
+// wantAllocatedOf waits until the bucket of a resource type shows that much in use by so many claims.
+func (s *scene) wantAllocatedOf(resourceType string, want, claims int64) {
+	s.Helper()
 	s.eventually(func() error {
 		bucket := &quotav1alpha1.AllowanceBucket{}
 		if err := s.Get(s.Context(), client.ObjectKey{Name: naming.Bucket(acme, resourceType, nil), Namespace: system}, bucket); err != nil {
 			return err
 		}
-		if bucket.Status.Allocated != want || int64(bucket.Status.ClaimCount) != want {
-			return fmt.Errorf("%d are allocated by %d claims, want %d each", bucket.Status.Allocated, bucket.Status.ClaimCount, want)
+		if bucket.Status.Allocated != want || int64(bucket.Status.ClaimCount) != claims {
+			return fmt.Errorf("%d %s are allocated by %d claims, want %d by %d", bucket.Status.Allocated, resourceType, bucket.Status.ClaimCount, want, claims)
 		}
 		return nil
 	})
