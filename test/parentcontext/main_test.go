@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"testing"
 	"time"
@@ -225,32 +224,4 @@ func registered(name string, kubeconfig []byte) *corev1.Secret {
 		}},
 		Data: map[string][]byte{"kubeconfig": kubeconfig},
 	}
-}
-
-// elsewhere is a kubeconfig that says to find the server at another address.
-func elsewhere(t *testing.T, kubeconfig []byte, address string) []byte {
-	t.Helper()
-	config, err := clientcmd.Load(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, cluster := range config.Clusters {
-		cluster.Server = "https://" + address
-	}
-	written, err := clientcmd.Write(*config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return written
-}
-
-// silence is an address that takes connections and never answers.
-func silence(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	return listener.Addr().String()
 }

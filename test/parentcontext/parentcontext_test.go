@@ -73,8 +73,15 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// TestTwoControlPlanes makes grants in a parent, beside a control plane that takes connections and
-// never answers.
+// madeFor has a policy make grants in the control plane of one Organization alone.
+func madeFor(policy *quotav1alpha1.GrantCreationPolicy, organization string) *quotav1alpha1.GrantCreationPolicy {
+	policy.Spec.Trigger.Conditions = append(policy.Spec.Trigger.Conditions,
+		quotav1alpha1.ConditionExpression{Expression: fmt.Sprintf("object.data.organization == %q", organization)})
+	return policy
+}
+
+// TestTwoControlPlanes makes grants in a parent, beside a control plane that takes requests and never
+// answers, and one that answers lists alone.
 func TestTwoControlPlanes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts servers")
@@ -93,12 +100,13 @@ func TestTwoControlPlanes(t *testing.T) {
 			ClaimingResources: []quotav1alpha1.ClaimingResource{{APIGroup: platform.Group, Kind: "Project"}},
 		},
 	})
-	child.mustCreate(registered("silent", elsewhere(t, parent.kubeconfig, silence(t))))
-	silent := teamPolicy("silent")
-	silent.Spec.Trigger.Conditions = append(silent.Spec.Trigger.Conditions, quotav1alpha1.ConditionExpression{Expression: `object.data.organization == "silent"`})
-	policy := teamPolicy("teams")
-	policy.Spec.Trigger.Conditions = append(policy.Spec.Trigger.Conditions, quotav1alpha1.ConditionExpression{Expression: `object.data.organization != "silent"`})
-	child.mustCreate(silent, teamMap("lost", "silent"))
+	silence, stall := startMute(t, false, 1), startMute(t, true, 2)
+	silent, policy := madeFor(teamPolicy("silent"), "silent"), madeFor(teamPolicy("teams"), "acme")
+	child.mustCreate(registered("silent", silence.kubeconfig(t)), registered("stalled", stall.kubeconfig(t)))
+	child.mustCreate(silent, madeFor(teamPolicy("stalled"), "stalled"), teamMap("lost", "silent"))
+	for n := range 10 { // more than are worked on at a time
+		child.mustCreate(teamMap(fmt.Sprint("stalled-", n), "stalled"))
+	}
 
 	t.Log("a control plane that nobody has registered")
 	child.mustCreate(policy, teamMap("a", "acme"))
@@ -148,10 +156,9 @@ func TestTwoControlPlanes(t *testing.T) {
 	if !strings.Contains(message, "Organization.platform.example.com silent (Secret plane-silent): it does not answer") {
 		t.Errorf("the message %q does not say which control plane does not answer", message)
 	}
-	child.wantMetric("bursar_control_planes", "answers", 1)
+	child.wantMetric("bursar_control_planes", "answers", 2)
 	child.wantMetric("bursar_control_planes", "unreachable", 1)
-	child.mustCreate(teamMap("b", "acme"))
-	parent.wantGrants("teams", 5, "a", "b")
+	wantNotHeldUp(t, child, parent, silence, stall)
 
 	t.Log("what is changed or deleted there by hand is put right")
 	parent.patch(&grant, `{"spec":{"allowances":[{"resourceType":"`+projects+`","buckets":[{"amount":99}]}]}}`)
@@ -191,6 +198,38 @@ func TestTwoControlPlanes(t *testing.T) {
 	child.mustDelete(policy)
 	parent.wantGrants("teams", 5)
 	child.wantGone(policy)
+}
+
+// wantNotHeldUp checks that a grant appears in the parent before any of the requests has ended that
+// others left unanswered when its object was created, each as many as are made at a time. Requests that were about to end just then tell
+// nothing, so there are a few rounds; where grants wait for requests, none succeeds. The last grant is
+// called b, all before it are gone again.
+func wantNotHeldUp(t *testing.T, child, parent *server, others ...*mute) {
+	t.Helper()
+	const rounds = 5
+	for range rounds {
+		held := make([][]int, len(others))
+		for i, other := range others {
+			eventually(t, func() error {
+				if held[i] = other.held(); len(held[i]) < other.most {
+					return fmt.Errorf("control plane %d of the others was asked %d things and answered none, want %d", i, len(held[i]), other.most)
+				}
+				return nil
+			})
+		}
+		child.mustCreate(teamMap("b", "acme"))
+		parent.wantGrants("teams", 5, "a", "b")
+		before := true
+		for i, other := range others {
+			before = before && other.holds(held[i])
+		}
+		if before {
+			return
+		}
+		child.mustDelete(teamMap("b", ""))
+		parent.wantGrants("teams", 5, "a")
+	}
+	t.Fatalf("in each of %d rounds a grant appeared only after a request to another control plane had ended", rounds)
 }
 
 // TestControlPlaneGoesAway deletes a policy while the control plane with its grants is away.
