@@ -55,7 +55,7 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.measureRelease(ctx); err != nil {
 		return err
 	}
-	for _, measure := range []func(context.Context) error{b.measureManyPolicies, b.measureOtherPolicies, b.measureAdoption, b.measureRestart} {
+	for _, measure := range []func(context.Context) error{b.measureManyPolicies, b.measureSwitchOff, b.measureOtherPolicies, b.measureAdoption, b.measureRestart} {
 		if err := measure(ctx); err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -233,7 +232,8 @@ func TestPolicyThatAsksWhoCreatesAdoptsNothing(t *testing.T) {
 	w.wantBucket(3, 1, 2, 1)
 }
 
-// A policy that is off enforces nothing within a second, and what it has charged stays charged.
+// A policy that is off enforces nothing, and what it has charged stays charged. The benchmark tells how
+// soon it does not.
 func TestDisabledPolicy(t *testing.T) {
 	w := newProtectedWorld(t, 1)
 	policy := &quotav1alpha1.ClaimCreationPolicy{}
@@ -242,9 +242,7 @@ func TestDisabledPolicy(t *testing.T) {
 	w.wantExceeded(w.configMap("b"))
 	setEnabled := func(enabled bool) { w.update(policy, func() { policy.Spec.Enabled = &enabled }) }
 	setEnabled(false)
-	began := time.Now()
 	w.eventually(soon, func() error { return admin.Create(w.ctx, w.configMap("b")) })
-	t.Logf("creates passed %s after the policy was disabled", time.Since(began))
 	condition := w.waitCondition(policy, quotav1alpha1.ConditionReady, "False")
 	if condition.Reason != quotav1alpha1.ReasonPolicyDisabled {
 		t.Errorf("the reason is %s", condition.Reason)
