@@ -21,6 +21,12 @@ func (c *Controller) process(ctx context.Context, o object) error {
 	if c.Objects.Presence(o.kind, o.uid) == protected.Present {
 		return c.bind(ctx, o)
 	}
+	// Somebody who read the object before it went may be making its claim.
+	unlock, err := c.Store.LockObject(ctx, string(o.uid))
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	var errs []error
 	for _, reservation := range c.Store.ReservationsFor(string(o.uid)) {
 		if !ledgerstore.IsAmendment(reservation.Key) {

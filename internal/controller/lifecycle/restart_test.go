@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -98,6 +99,9 @@ type stage struct {
 	store *ledgerstore.Store
 	// died ends what it does.
 	died context.CancelFunc
+	// live and metadata are what the process that runs reads objects by, and watches them by.
+	live     *dynamicfake.FakeDynamicClient
+	metadata *metadatafake.FakeMetadataClient
 }
 
 func newStage(t *testing.T) *stage {
@@ -200,10 +204,10 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 	scheme := runtime.NewScheme()
 	s.must(metav1.AddMetaToScheme(scheme))
 	lists := map[schema.GroupVersionResource]string{fleetResource: "FleetList"}
-	live, metadata := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, lists), metadatafake.NewSimpleMetadataClient(scheme)
+	s.live, s.metadata = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, lists), metadatafake.NewSimpleMetadataClient(scheme)
 	if object != nil {
-		s.must(live.Tracker().Add(object))
-		s.must(metadata.Tracker().Add(&metav1.PartialObjectMetadata{
+		s.must(s.live.Tracker().Add(object))
+		s.must(s.metadata.Tracker().Add(&metav1.PartialObjectMetadata{
 			TypeMeta:   metav1.TypeMeta{APIVersion: fleetKind.GroupVersion().String(), Kind: fleetKind.Kind},
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: fleetUID},
 		}))
@@ -219,15 +223,17 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 	}
 	store := ledgerstore.New(ctx, s.memory.Connect(nil))
 	c := &Controller{
-		Store: store, Objects: protected.New(metadata, onlyFleets{}), Claims: claimcache.New(), Client: client, Catalog: known,
-		SystemNamespace: "sys", Planner: &plan.Planner{Catalog: known, SystemNamespace: "sys"}, Live: live, Kinds: onlyFleets{}, Log: logr.Discard(),
+		Store: store, Objects: protected.New(s.metadata, onlyFleets{}), Claims: claimcache.New(), Client: client, Catalog: known,
+		SystemNamespace: "sys", Planner: &plan.Planner{Catalog: known, SystemNamespace: "sys"}, Live: s.live, Kinds: onlyFleets{}, Log: logr.Discard(),
 	}
 	// Releasing claims is another controller's part.
 	s.server.released = func(claim *quotav1alpha1.ResourceClaim) {
 		charges, _ := claims.Charges(claim.Spec.Requests)
+		sequence, _ := strconv.ParseInt(claim.Annotations[quotav1alpha1.AnnotationReservation], 10, 64)
 		_, err := store.Release(ctx, claim.Spec.ConsumerRef, func(context.Context) (*ledgerstore.Holding, error) {
 			return &ledgerstore.Holding{
-				ClaimUID: string(claim.UID), Key: "none", Amendment: ledgerstore.AmendmentKey("p", string(fleetUID)), Granted: isGrantedClaim(claim), Charges: charges,
+				ClaimUID: string(claim.UID), Key: ledgerstore.ObjectKey("p", string(fleetUID)), Sequence: sequence,
+				Amendment: ledgerstore.AmendmentKey("p", string(fleetUID)), Granted: isGrantedClaim(claim), Charges: charges,
 			}, nil
 		})
 		if err != nil && ctx.Err() == nil {
