@@ -197,11 +197,15 @@ func (c *Controller) abandon(ctx context.Context, reservation ledgerstore.Pendin
 	if time.Since(reservation.KnownSince) < reservationLifetime {
 		return nil
 	}
+	if !ledgerstore.IsAmendment(reservation.Key) {
+		_, err := c.cancelUnmade(ctx, reservation)
+		return err
+	}
 	held, err := c.Client.OfObject(ctx, c.Claims.ForObject(types.UID(uid)), policy)
 	if err != nil {
 		return err
 	}
-	if held == nil || !ledgerstore.IsAmendment(reservation.Key) {
+	if held == nil {
 		return c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
 	}
 	return c.keep(ctx, held, &reservation)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
@@ -33,6 +34,15 @@ func (s *stage) wantFinally(reason string, want ...string) {
 	if diff := cmp.Diff(want, s.outcome()); diff != "" {
 		s.Errorf("%s (-want +got):\n%s", reason, diff)
 	}
+}
+
+// change updates the fleet while c runs, and lets c follow as far as it gets at once.
+func (s *stage) change(c *Controller, base string, after *unstructured.Unstructured) {
+	s.Helper()
+	c.Expect(fleetKind.GroupKind(), fleetUID, base, nil)
+	s.must(s.live.Tracker().Update(fleetResource, after, after.GetNamespace()))
+	c.modified(fleetKind.GroupKind(), fleetUID)
+	synctest.Wait()
 }
 
 // The object goes away while it is being adopted: the claim that is on its way is cleaned up after
@@ -63,5 +73,68 @@ func TestObjectGoesWhileItIsAdopted(t *testing.T) {
 			t.Fatal("the object was not adopted")
 		}
 		s.wantFinally("what others use stays in the books", "acme uses 10, 0 in flight")
+	})
+}
+
+// A change comes before the claim that an earlier change made is seen. That claim is in the books
+// all the same, and what is reserved for it is not taken for something that nobody needs.
+func TestChangeBeforeTheClaimIsSeen(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		next   *unstructured.Unstructured
+		want   []string
+	}{
+		"to nothing": {
+			"the claim goes, and what others use stays",
+			fleet("3", "acme", 0), []string{"acme uses 10, 0 in flight"},
+		},
+		"more": {
+			"the claim follows, and what others use stays",
+			fleet("3", "acme", 7), []string{"acme uses 17, 0 in flight", "claim of acme for 7"},
+		},
+		"handed over": {
+			"the other one pays, and what others use stays",
+			fleet("3", "zeta", 5), []string{"acme uses 10, 0 in flight", "claim of zeta for 5", "zeta uses 5, 0 in flight"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				s.othersUse(acme, 10)
+				c := s.run(fleets(), fleet("1", "acme", 0))
+				synctest.Wait()
+				late := make(chan struct{})
+				s.server.mu.Lock()
+				s.server.late = late
+				s.server.mu.Unlock()
+				_, err := c.Store.Reserve(t.Context(), acme, ledger.Reservation{
+					Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("1").Encode(),
+				})
+				s.must(err)
+				s.change(c, "1", fleet("2", "acme", 5))
+				if diff := cmp.Diff([]string{"acme uses 10, 1 in flight", "claim of acme for 5"}, s.outcome()); diff != "" {
+					t.Fatalf("before the claim is seen (-want +got):\n%s", diff)
+				}
+				s.change(c, "2", tt.next)
+				s.server.mu.Lock()
+				s.server.late = nil
+				s.server.mu.Unlock()
+				close(late)
+				s.wantFinally(tt.reason, tt.want...)
+			})
+		})
+	}
+}
+
+// A process dies after it granted the claim of a change and before it settled it, and the policy goes
+// before the next one starts. The claim stays, and so does its charge.
+func TestPolicyGoneBeforeItsClaimIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.othersUse(acme, 10)
+		s.claim(s.reserve(acme, 5, "1"), true)
+		s.run(nil, fleet("2", "acme", 5))
+		s.wantFinally("who has paid goes on paying", "acme uses 15, 0 in flight", "claim of acme for 5")
 	})
 }

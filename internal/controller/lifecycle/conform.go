@@ -76,13 +76,18 @@ func (c *Controller) Conform(ctx context.Context, p *catalog.Policy, live *unstr
 	}
 	asked, err := c.ask(ctx, p, o, live)
 	if err != nil {
-		return 0, errors.Join(err, c.keep(ctx, held, flight.amendment), c.drop(ctx, flight.reserved, nil))
+		_, errDrop := c.drop(ctx, flight.reserved, nil)
+		return 0, errors.Join(err, c.keep(ctx, held, flight.amendment), errDrop)
 	}
-	if err := c.drop(ctx, flight.reserved, func(r ledgerstore.Pending) bool {
+	isMade, err := c.drop(ctx, flight.reserved, func(r ledgerstore.Pending) bool {
 		isTaken := held == nil || asked != nil && asked.Consumer != held.Spec.ConsumerRef
 		return isTaken && asked != nil && r.Consumer == asked.Consumer
-	}); err != nil {
+	})
+	if err != nil {
 		return 0, err
+	}
+	if isMade {
+		return Pending, nil // what becomes of that claim is decided once it is seen
 	}
 	switch {
 	case held == nil && asked == nil:
@@ -175,17 +180,20 @@ func (c *Controller) inFlight(o plan.Object, policy, version string) (flight inF
 	return flight, isPending
 }
 
-// drop cancels what was reserved for changes that were not made, but for what is to be kept.
-func (c *Controller) drop(ctx context.Context, reserved []ledgerstore.Pending, keep func(ledgerstore.Pending) bool) error {
+// drop cancels what was reserved for changes that were not made, but for what is to be kept. It
+// reports true if there turned out to be a claim of it, which stays.
+func (c *Controller) drop(ctx context.Context, reserved []ledgerstore.Pending, keep func(ledgerstore.Pending) bool) (isMade bool, err error) {
 	for _, r := range reserved {
 		if keep != nil && keep(r) {
 			continue
 		}
-		if err := c.Store.Cancel(ctx, r.Consumer, r.Key, r.Sequence); err != nil {
-			return transient(err)
+		made, err := c.cancelUnmade(ctx, r)
+		if err != nil {
+			return isMade, transient(err)
 		}
+		isMade = isMade || made
 	}
-	return nil
+	return isMade, nil
 }
 
 // adopt charges an object that exists and has no claim. What was reserved for it already, for a

@@ -41,6 +41,8 @@ type server struct {
 	events []metav1.WatchEvent
 	// news is closed when there are more events, if anybody waits for it.
 	news chan struct{}
+	// late, if set, keeps what happens from who watches until it is closed.
+	late chan struct{}
 	// fail, if set, is asked before a request is carried out, and true makes it fail.
 	fail func(method, name string) bool
 	// released, if set, is told of claims that were deleted, which are then gone.
@@ -65,6 +67,17 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) {
 	since, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	w.(http.Flusher).Flush()
 	for next := since - 1; ; {
+		if late := s.late; late != nil {
+			s.mu.Unlock()
+			select {
+			case <-late:
+			case <-r.Context().Done():
+			}
+			s.mu.Lock()
+			if r.Context().Err() != nil {
+				return
+			}
+		}
 		for ; next < len(s.events); next++ {
 			_ = json.NewEncoder(w).Encode(s.events[next])
 		}

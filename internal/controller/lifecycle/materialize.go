@@ -123,6 +123,30 @@ func (c *Controller) findClaim(ctx context.Context, claim *quotav1alpha1.Resourc
 	return nil, nil
 }
 
+// IsMade tells whether the claim of a reservation was made, be it granted and in the cache already
+// or not. While the caller holds the lock of the object, none is made.
+func (c *Controller) IsMade(ctx context.Context, reservation ledgerstore.Pending) (bool, error) {
+	claim, err := claims.FromReservation(reservation)
+	if err != nil {
+		return false, err
+	}
+	made, err := c.findClaim(ctx, claim, reservation)
+	return made != nil, err
+}
+
+// cancelUnmade cancels a reservation, unless its claim was made: then it finishes that, and reports
+// true. The cache cannot tell, because it may not show the claim yet.
+func (c *Controller) cancelUnmade(ctx context.Context, reservation ledgerstore.Pending) (isMade bool, err error) {
+	if isMade, err = c.IsMade(ctx, reservation); err != nil {
+		return false, err
+	}
+	if isMade {
+		_, err = c.materialize(ctx, reservation)
+		return true, err
+	}
+	return false, c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
+}
+
 // sameOrigin tells whether both claims are of one policy and one object.
 func sameOrigin(a, b *quotav1alpha1.ResourceClaim) bool {
 	return claimcache.IsFromPolicy(a) &&
@@ -130,9 +154,11 @@ func sameOrigin(a, b *quotav1alpha1.ResourceClaim) bool {
 		claims.PolicyOf(a) == claims.PolicyOf(b)
 }
 
-// sameReservation tells whether both claims are made from one reservation.
+// sameReservation tells whether both claims are made from one reservation. Each consumer's are
+// numbered by themselves.
 func sameReservation(a, b *quotav1alpha1.ResourceClaim) bool {
-	return a.Annotations[quotav1alpha1.AnnotationReservation] == b.Annotations[quotav1alpha1.AnnotationReservation]
+	return a.Spec.ConsumerRef == b.Spec.ConsumerRef &&
+		a.Annotations[quotav1alpha1.AnnotationReservation] == b.Annotations[quotav1alpha1.AnnotationReservation]
 }
 
 // objectOf returns the object that a reservation is for; claims created directly have none.
