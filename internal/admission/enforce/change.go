@@ -19,6 +19,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/plan"
 )
 
@@ -35,6 +36,9 @@ type Updates struct {
 	// Expect is told of an object that is about to change, of the version that the change is made to,
 	// and of the consumers of whom it will cost less by that.
 	Expect func(kind schema.GroupKind, uid types.UID, base string, freed []quotav1alpha1.ConsumerRef)
+	// IsMade tells whether the claim of a reservation was made, also where Claims does not have it
+	// yet. It is asked while the object is locked, so that none is made meanwhile.
+	IsMade func(ctx context.Context, reservation ledgerstore.Pending) (bool, error)
 }
 
 // Kinds tells about the kinds that the API server serves. An error means that it cannot tell.

@@ -37,6 +37,8 @@ type scene struct {
 	policies int64
 	// fault is what goes wrong with calls to storage from now on.
 	fault func(storagetest.Call) storagetest.Fault
+	// expected are the objects of which the handler said that they are about to change.
+	expected []changed
 }
 
 var organizations = []string{"acme", "globex"}

@@ -84,9 +84,10 @@ func (h *Handler) lockSettled(ctx context.Context, c *change, changed []asked) (
 		if unlock, err = h.Store.LockObject(ctx, string(c.UID)); err != nil {
 			return nil, err
 		}
-		settled := true
-		for _, a := range changed {
-			settled = settled && (a.after == nil || h.isSettled(c, a))
+		settled, err := h.areSettled(ctx, c, changed)
+		if err != nil {
+			unlock()
+			return nil, err
 		}
 		if settled || patient.Err() != nil {
 			return unlock, nil
@@ -97,6 +98,19 @@ func (h *Handler) lockSettled(ctx context.Context, c *change, changed []asked) (
 		case <-time.After(claimPoll):
 		}
 	}
+}
+
+// areSettled tells whether everything that an update may ask more of is settled.
+func (h *Handler) areSettled(ctx context.Context, c *change, changed []asked) (bool, error) {
+	for _, a := range changed {
+		if a.after == nil {
+			continue
+		}
+		if settled, err := h.isSettled(ctx, c, a); !settled || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // compare finds the policies that ask something else of the object after the change.
@@ -199,7 +213,10 @@ func (h *Handler) unknown(p *catalog.Policy, err error, notices *notices) *admis
 // is to grow, or all of it if there is no such claim. With dry it finds out whether it could, with
 // forced it takes regardless of the limits. key is that of what was taken.
 func (h *Handler) take(ctx context.Context, c *change, a asked, dry, forced bool) (decision ledger.Decision, key string, err error) {
-	if !h.isSettled(c, a) {
+	switch settled, err := h.isSettled(ctx, c, a); {
+	case err != nil:
+		return ledger.Decision{}, "", err
+	case !settled:
 		return ledger.Decision{}, "", errUnsettled
 	}
 	held, err := h.Updates.Client.OfObject(ctx, h.Updates.Claims.ForObject(c.UID), claims.LabelValue(a.policy.Name))
@@ -253,8 +270,9 @@ func (h *Handler) inAddition(c *change, a asked, key string, held *quotav1alpha1
 var errUnsettled = errors.New("what the object uses is still being recorded")
 
 // isSettled tells whether what a policy has charged for an object is what its claim says: no claim
-// is being made, or on its way out, and that of a new object has been seen.
-func (h *Handler) isSettled(c *change, a asked) bool {
+// is being made, or on its way out, and that of a new object has been seen. The caller holds the
+// lock of the object.
+func (h *Handler) isSettled(ctx context.Context, c *change, a asked) (bool, error) {
 	policy := claims.LabelValue(a.policy.Name)
 	var held *claimcache.Claim
 	for _, claim := range h.Updates.Claims.ForObject(c.UID) {
@@ -266,14 +284,17 @@ func (h *Handler) isSettled(c *change, a asked) bool {
 		if pending.Key != ledgerstore.ObjectKey(policy, string(c.UID)) {
 			continue
 		}
-		// What was reserved for another try of a change is extended, unless a claim is being made from it.
+		// What was reserved for another try of a change is extended, unless a claim was made from it.
 		outline, err := claims.OutlineOf(pending.Claim)
 		if err != nil || outline.Base == "" || held != nil && held.Consumer() == pending.Consumer {
-			return false
+			return false, nil
+		}
+		if isMade, err := h.Updates.IsMade(ctx, pending); isMade || err != nil {
+			return false, err
 		}
 	}
 	if held == nil {
-		return a.before == nil || time.Since(c.created) > youngFor
+		return a.before == nil || time.Since(c.created) > youngFor, nil
 	}
-	return held.State == claimcache.Granted && !held.Deleting
+	return held.State == claimcache.Granted && !held.Deleting, nil
 }

@@ -1,0 +1,119 @@
+package enforce
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
+)
+
+// changed is an object that Expect was told of.
+type changed struct {
+	UID  types.UID
+	Base string
+}
+
+// follow makes the policy acme the only one, and has it follow the number in a ConfigMap.
+func (s *scene) follow(mode quotav1alpha1.EnforcementMode, condition string) {
+	s.Helper()
+	s.Catalog.RemovePolicy("globex")
+	s.policies++
+	errs := s.Catalog.SetPolicy(&quotav1alpha1.ClaimCreationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "acme", Generation: s.policies},
+		Spec: quotav1alpha1.ClaimCreationPolicySpec{
+			EnforcementMode: mode,
+			Trigger: quotav1alpha1.ClaimTrigger{
+				Resource:   quotav1alpha1.ClaimTriggerResource{APIVersion: "v1", Kind: "ConfigMap"},
+				Operations: []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationCreate, quotav1alpha1.TriggerOperationUpdate},
+				Conditions: []quotav1alpha1.ConditionExpression{{Expression: condition}},
+			},
+			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
+				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
+					ConsumerRef: organization("acme"),
+					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "maps", AmountExpression: "int(trigger.data.n)"}},
+				},
+			}},
+		},
+	})
+	if len(errs) > 0 {
+		s.Fatal(errs.ToAggregate())
+	}
+	s.Updates.Claims = claimcache.New()
+	s.Updates.IsMade = func(context.Context, ledgerstore.Pending) (bool, error) { return false, nil }
+	s.Updates.Expect = func(_ schema.GroupKind, uid types.UID, base string, _ []quotav1alpha1.ConsumerRef) {
+		s.expected = append(s.expected, changed{uid, base})
+	}
+}
+
+// numbered is a ConfigMap with a number in it.
+func numbered(version string, n int) runtime.RawExtension {
+	return runtime.RawExtension{Raw: fmt.Appendf(nil,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":%q},"data":{"n":"%d"}}`, version, n)}
+}
+
+// update has a handler review that the number changes.
+func (s *scene) update(handler http.Handler, dryRun bool, before, after runtime.RawExtension) *admissionv1.AdmissionResponse {
+	s.Helper()
+	body, err := json.Marshal(&admissionv1.AdmissionReview{Request: &admissionv1.AdmissionRequest{
+		UID: "round-trip", Operation: admissionv1.Update, Namespace: "n", Name: "a", DryRun: &dryRun,
+		Kind:     metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+		Object:   after, OldObject: before,
+	}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/?timeout=5s", bytes.NewReader(body)))
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(recorder.Body.Bytes(), &review); err != nil || review.Response == nil {
+		s.Fatalf("answered %d %s: %v", recorder.Code, recorder.Body, err)
+	}
+	return review.Response
+}
+
+// What was reserved for an earlier change is extended only until its claim is made: from then on it
+// is that claim's, also before the cache shows the claim.
+func TestReservationOfAMadeClaimIsNotExtended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 10)
+		s.follow(quotav1alpha1.EnforcementModeEnforce, "trigger.data.n != '0'")
+		if answer := s.update(s, false, numbered("1", 0), numbered("1", 5)); !answer.Allowed {
+			t.Fatalf("refused: %s", answer.Result.Message)
+		}
+		before := s.memory.Books(organization("acme")).Reservations
+		asked := ""
+		s.Updates.IsMade = func(_ context.Context, reservation ledgerstore.Pending) (bool, error) {
+			asked = reservation.Key
+			return true, nil
+		}
+		s.wantRefused(s.update(s, false, numbered("2", 5), numbered("2", 7)), http.StatusServiceUnavailable, "still being recorded", "try again")
+		if diff := cmp.Diff(before, s.memory.Books(organization("acme")).Reservations, cmpopts.EquateComparable(ledger.Dimensions{})); diff != "" || asked == "" {
+			t.Errorf("asked for the claim of %q; the reservation changed (-before +after):\n%s", asked, diff)
+		}
+		s.Updates.IsMade = func(context.Context, ledgerstore.Pending) (bool, error) { return false, nil }
+		if answer := s.update(s, false, numbered("2", 5), numbered("2", 7)); !answer.Allowed {
+			t.Fatalf("refused: %s", answer.Result.Message)
+		}
+		if after := s.memory.Books(organization("acme")).Reservations; len(after) != 1 || after[0].Charges[0].Amount != 7 {
+			t.Errorf("got %+v, want one reservation of 7", after)
+		}
+	})
+}
