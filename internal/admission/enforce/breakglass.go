@@ -27,11 +27,8 @@ func (h *Handler) BreakGlass() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serve(w, r, func(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 			if !isDryRun(request) {
-				c := h.changeUnreviewed(r.Context(), request)
-				if c != nil {
-					h.Updates.Expect(c.Kind.GroupKind(), c.UID, c.base, nil)
-				}
-				h.record(request, c)
+				h.expectUndecided(request)
+				h.record(request, h.changeUnreviewed(r.Context(), request))
 			}
 			response := allowed()
 			response.Warnings = []string{breakGlassWarning}
@@ -41,7 +38,7 @@ func (h *Handler) BreakGlass() http.Handler {
 }
 
 // changeUnreviewed returns the change that a request makes and nobody decides on, or nil if it makes
-// none or that cannot be told. The claims of the object have to follow it.
+// none or that cannot be told.
 func (h *Handler) changeUnreviewed(ctx context.Context, request *admissionv1.AdmissionRequest) *change {
 	if request.Operation != admissionv1.Update {
 		return nil

@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -125,4 +126,23 @@ func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequ
 		replicas = 0
 	}
 	return kind, before, after, unstructured.SetNestedField(after, replicas, path...)
+}
+
+// expectUndecided has the claims of an object follow an update that passes without a decision. It
+// depends on nothing but the request, since what the decision depends on may be what is missing.
+func (h *Handler) expectUndecided(request *admissionv1.AdmissionRequest) {
+	if request.Operation != admissionv1.Update {
+		return // a new object is looked at without being expected
+	}
+	kind, before := schema.GroupVersionKind(request.Kind), metav1.PartialObjectMetadata{}
+	err := json.Unmarshal(request.OldObject.Raw, &before) // a scale has the UID and version of what it scales
+	if err == nil && request.SubResource == subresourceScale {
+		kind, _, err = h.Updates.Kinds.KindOf(context.Background(), schema.GroupVersionResource(request.Resource))
+	}
+	if err != nil {
+		h.Log.Error(err, "what an object costs may not follow its update, which passed undecided",
+			"kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name)
+		return
+	}
+	h.Updates.Expect(kind.GroupKind(), before.UID, before.ResourceVersion, nil)
 }

@@ -85,7 +85,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Advise answers for kinds of which no policy enforces: whatever comes of a review, the request
-// passes. What could not be decided is looked at again once the object is there.
+// passes. What could not be decided is looked at again once the object is there, or has changed.
 func (h *Handler) Advise() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
@@ -99,6 +99,9 @@ func (h *Handler) Advise() http.Handler {
 			}
 			h.Log.V(1).Info("let pass what could not be decided", "kind", request.Kind.Kind, "namespace", request.Namespace,
 				"name", request.Name, "why", answer.Result.Message)
+			if !isDryRun(request) {
+				h.expectUndecided(request)
+			}
 			return allowed()
 		})
 	})

@@ -113,7 +113,7 @@ func (h *Handler) areSettled(ctx context.Context, c *change, changed []asked) (b
 	return true, nil
 }
 
-// compare finds the policies that ask something else of the object after the change.
+// compare finds the policies that ask something else of the object after the change, or may.
 func (h *Handler) compare(ctx context.Context, c *change, notices *notices) ([]asked, *admissionv1.AdmissionResponse) {
 	policies := slices.DeleteFunc(slices.Clone(h.Catalog.Policies(c.Kind)), func(p *catalog.Policy) bool { return !p.FollowsUpdates() })
 	before, after := h.Planner.Input(c.Object, c.old), h.Planner.Input(c.Object, c.new)
@@ -127,6 +127,11 @@ func (h *Handler) compare(ctx context.Context, c *change, notices *notices) ([]a
 		a.after, err = h.Planner.Plan(ctx, p, c.Object, after)
 		a.before, errBefore = h.Planner.Plan(ctx, p, c.Object, before)
 		switch {
+		case plan.IsTransient(err):
+			if refusal := h.unknown(p, err, notices); refusal != nil {
+				return nil, refusal
+			}
+			changed = append(changed, asked{policy: p})
 		case err != nil && errBefore == nil && p.Enforces():
 			return nil, undecidable(p.Name, err)
 		case err != nil:

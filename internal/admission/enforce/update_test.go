@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -45,6 +46,7 @@ func (s *scene) follow(mode quotav1alpha1.EnforcementMode, condition string) {
 				Conditions: []quotav1alpha1.ConditionExpression{{Expression: condition}},
 			},
 			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
+				Metadata: quotav1alpha1.ObjectTemplateMetadata{Namespace: "claims"},
 				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
 					ConsumerRef: organization("acme"),
 					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "maps", AmountExpression: "int(trigger.data.n)"}},
@@ -116,4 +118,112 @@ func TestReservationOfAMadeClaimIsNotExtended(t *testing.T) {
 			t.Errorf("got %+v, want one reservation of 7", after)
 		}
 	})
+}
+
+// What passes without a decision is noted, so that the claim follows it all the same.
+func TestUndecidedUpdatesAreFollowed(t *testing.T) {
+	const speaksOfNamespace = "namespaceObject.metadata.name != 'x'"
+	followed := []changed{{UID: "u", Base: "7"}}
+	tests := map[string]struct {
+		reason    string
+		condition string
+		handler   func(*scene) http.Handler
+		dryRun    bool
+		// fail is what is out of order.
+		fail func(*scene)
+		want []changed
+	}{
+		"namespace unknown": {
+			"the policy cannot be asked", speaksOfNamespace, (*scene).advise, false,
+			func(s *scene) { s.Planner.Namespaces = nowhere{} }, followed,
+		},
+		"namespace unknown, dry run": {
+			"nothing will change", speaksOfNamespace, (*scene).advise, true,
+			func(s *scene) { s.Planner.Namespaces = nowhere{} }, nil,
+		},
+		"namespace of the claim unknown": {
+			"the policy cannot be applied now", "true", (*scene).advise, false,
+			func(s *scene) { s.Planner.Namespaces = withoutState{} }, followed,
+		},
+		"still loading": {
+			"the policies are not known", "true", (*scene).advise, false,
+			func(s *scene) { s.Ready = make(chan struct{}) }, followed,
+		},
+		"object locked": {
+			"what it holds is being changed all the time", "true", (*scene).advise, false,
+			func(s *scene) {
+				unlock, err := s.Store.LockObject(s.Context(), "u")
+				if err != nil {
+					s.Fatal(err)
+				}
+				s.Cleanup(unlock)
+			}, followed,
+		},
+		"broken glass": {
+			"nobody decides", "true", (*scene).breakGlass, false, func(*scene) {}, followed,
+		},
+		"broken glass, dry run": {
+			"nothing will change", "true", (*scene).breakGlass, true, func(*scene) {}, nil,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, 10)
+				s.follow(quotav1alpha1.EnforcementModeWarn, tt.condition)
+				tt.fail(s)
+				if answer := s.update(tt.handler(s), tt.dryRun, numbered("7", 1), numbered("7", 4)); !answer.Allowed {
+					t.Errorf("refused: %s", answer.Result.Message)
+				}
+				if diff := cmp.Diff(tt.want, s.expected); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
+				}
+			})
+		})
+	}
+}
+
+func (s *scene) advise() http.Handler     { return s.Advise() }
+func (s *scene) breakGlass() http.Handler { return s.BreakGlass() }
+
+// withoutState is namespaces of which nobody knows whether they are being deleted.
+type withoutState struct{ everywhere }
+
+func (withoutState) Active(context.Context, string) (bool, error) {
+	return false, errors.New("the API server does not answer")
+}
+
+// A policy that enforces lets no update pass that it cannot be applied to for now.
+func TestUndecidedUpdatesAreRefused(t *testing.T) {
+	s := newScene(t, 10)
+	s.follow(quotav1alpha1.EnforcementModeEnforce, "true")
+	s.Planner.Namespaces = withoutState{}
+	s.wantRefused(s.update(s, false, numbered("7", 1), numbered("7", 4)), http.StatusServiceUnavailable, "the API server does not answer", "try again")
+}
+
+// A scale is an update of what it scales, which may not be readable just then.
+func TestUndecidedScaleIsFollowed(t *testing.T) {
+	s := newScene(t, 10)
+	s.follow(quotav1alpha1.EnforcementModeWarn, "true")
+	s.Updates.Kinds = deployments{}
+	scale := runtime.RawExtension{Raw: []byte(`{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"7"},"spec":{"replicas":1}}`)}
+	request := &admissionv1.AdmissionRequest{
+		Operation: admissionv1.Update, SubResource: "scale", Kind: metav1.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"},
+		Resource: metav1.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, OldObject: scale, Object: scale,
+	}
+	var kind schema.GroupKind
+	s.Updates.Expect = func(k schema.GroupKind, uid types.UID, base string, _ []quotav1alpha1.ConsumerRef) {
+		kind, s.expected = k, append(s.expected, changed{uid, base})
+	}
+	s.expectUndecided(request)
+	if diff := cmp.Diff([]changed{{UID: "u", Base: "7"}}, s.expected); diff != "" || kind.Kind != "Deployment" {
+		t.Errorf("got kind %s (-want +got):\n%s", kind, diff)
+	}
+}
+
+// deployments serves nothing else.
+type deployments struct{ Kinds }
+
+func (deployments) KindOf(_ context.Context, resource schema.GroupVersionResource) (schema.GroupVersionKind, bool, error) {
+	return resource.GroupVersion().WithKind("Deployment"), resource.Resource == "deployments", nil
 }
