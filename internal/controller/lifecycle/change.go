@@ -64,10 +64,21 @@ func (c *Controller) note(uid types.UID, change *changing) {
 		if before.base != "" && (change.base == "" || claims.MayChange(change.base, before.base)) {
 			change.base = before.base
 		}
-		change.freed = append(slices.Clone(before.freed), change.freed...)
+		change.freed = union(before.freed, change.freed)
 		change.restore = change.restore || before.restore
 	}
 	c.changing[uid] = change
+}
+
+// union is what is in one list or in the other. A policy names one consumer, so they are short.
+func union(a, b []quotav1alpha1.ConsumerRef) []quotav1alpha1.ConsumerRef {
+	all := slices.Clone(a)
+	for _, consumer := range b {
+		if !slices.Contains(all, consumer) {
+			all = append(all, consumer)
+		}
+	}
+	return all
 }
 
 func (c *Controller) isChanging(uid types.UID) bool {

@@ -138,3 +138,22 @@ func TestPolicyGoneBeforeItsClaimIsSettled(t *testing.T) {
 		s.wantFinally("who has paid goes on paying", "acme uses 15, 0 in flight", "claim of acme for 5")
 	})
 }
+
+// Tries of a change that is refused elsewhere time and again are remembered as one.
+func TestRepeatedTriesOfAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.paid(acme, 5)
+		c := s.run(fleets(), fleet("1", "acme", 5))
+		synctest.Wait()
+		for range 100 {
+			c.Expect(fleetKind.GroupKind(), fleetUID, "1", []quotav1alpha1.ConsumerRef{acme})
+			c.Expect(fleetKind.GroupKind(), fleetUID, "1", []quotav1alpha1.ConsumerRef{zeta})
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if diff := cmp.Diff([]quotav1alpha1.ConsumerRef{acme, zeta}, c.changing[fleetUID].freed); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
