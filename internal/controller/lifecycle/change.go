@@ -55,6 +55,15 @@ func (c *Controller) restore(kind schema.GroupKind, uid types.UID) {
 	c.queue.Add(object{kind, uid})
 }
 
+// lookAgain has an object looked at once what is under way is done. It is noted, because by then
+// nothing else may tell that there is a change to follow.
+func (c *Controller) lookAgain(o object) {
+	if !c.isChanging(o.uid) {
+		c.note(o.uid, &changing{kind: o.kind})
+	}
+	c.queue.AddAfter(o, pendingRetry)
+}
+
 // note remembers a change, and what is still to be done about earlier ones of the object.
 func (c *Controller) note(uid types.UID, change *changing) {
 	c.mu.Lock()

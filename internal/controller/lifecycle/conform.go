@@ -43,6 +43,14 @@ const (
 //
 // An error that is no [plan.TransientError] says that the policy cannot be applied to the object.
 func (c *Controller) Conform(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
+	result, err := c.conform(ctx, p, live)
+	if result == Pending && err == nil && p.FollowsUpdates() {
+		c.lookAgain(object{p.Trigger.GroupKind(), live.GetUID()})
+	}
+	return result, err
+}
+
+func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
 	o := plan.Object{
 		Kind: p.Trigger, Name: types.NamespacedName{Namespace: live.GetNamespace(), Name: live.GetName()}, UID: live.GetUID(),
 	}

@@ -57,6 +57,11 @@ func TestChangesThatStopHalfWay(t *testing.T) {
 			func(s *stage) { s.reserve(acme, 3, "1") }, fleet("1", "acme", 0),
 			nil,
 		},
+		"from nothing, changed otherwise": {
+			"the claim is made of what was reserved, and then follows",
+			func(s *stage) { s.reserve(acme, 10, "1") }, fleet("2", "acme", 7),
+			[]string{"acme uses 7, 0 in flight", "claim of acme for 7"},
+		},
 		"from nothing, handed over instead": {
 			"who does not pay has it back",
 			func(s *stage) { s.reserve(acme, 3, "1") }, fleet("2", "zeta", 3),
