@@ -270,18 +270,27 @@ func (c *Controller) amend(ctx context.Context, held *quotav1alpha1.ResourceClai
 	}); err != nil {
 		return 0, transient(fmt.Errorf("change what claim %s/%s holds: %w", held.Namespace, held.Name, err))
 	}
-	done, err := c.Store.Exchange(ctx, asked.Consumer, key, sequence, asked.Charges)
+	isEnded, err := c.exchange(ctx, asked.Consumer, key, sequence, asked.Charges)
 	switch {
 	case err != nil:
 		return 0, transient(err)
-	case done:
+	case isEnded:
 		return Amended, nil
-	case c.isInFlight(key, sequence):
-		c.Log.Info("what a claim held before it was changed was not in the books", "claim", held.Namespace+"/"+held.Name)
-		return Amended, transient(c.Store.Cancel(ctx, asked.Consumer, key, sequence))
 	default:
 		return Pending, nil // it goes on under another sequence
 	}
+}
+
+// exchange ends an amendment whose claim says what it holds from now on. It does so as well if the
+// books do not have what the claim held before, which is for the auditor to put right. It reports
+// false if there is no amendment with that sequence any more.
+func (c *Controller) exchange(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64, after []ledger.Charge) (bool, error) {
+	done, err := c.Store.Exchange(ctx, consumer, key, sequence, after)
+	if done || err != nil || !c.isInFlight(key, sequence) {
+		return done, err
+	}
+	c.Log.Info("what a claim held before it was changed was not in the books", "amendment", key, "consumer", consumer.Name)
+	return true, c.Store.Cancel(ctx, consumer, key, sequence)
 }
 
 // isInFlight tells whether there is a reservation with that key and sequence.
@@ -301,7 +310,7 @@ func (c *Controller) keep(ctx context.Context, held *quotav1alpha1.ResourceClaim
 	if err != nil {
 		return err
 	}
-	_, err = c.Store.Exchange(ctx, amendment.Consumer, amendment.Key, amendment.Sequence, charges)
+	_, err = c.exchange(ctx, amendment.Consumer, amendment.Key, amendment.Sequence, charges)
 	return transient(err)
 }
 

@@ -29,11 +29,10 @@ func (c *Controller) process(ctx context.Context, o object) error {
 	defer unlock()
 	var errs []error
 	for _, reservation := range c.Store.ReservationsFor(string(o.uid)) {
-		if !ledgerstore.IsAmendment(reservation.Key) {
+		if ledgerstore.IsAmendment(reservation.Key) {
+			errs = append(errs, c.endAmendment(ctx, o, reservation))
+		} else {
 			errs = append(errs, c.processUnseen(ctx, o, reservation))
-		} else if len(c.Claims.ForObject(o.uid)) == 0 && c.IsGone(o.uid) {
-			// Otherwise it ends with its claim.
-			errs = append(errs, c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence))
 		}
 	}
 	for _, claim := range c.Claims.ForObject(o.uid) {
@@ -92,6 +91,24 @@ func (c *Controller) processUnseen(ctx context.Context, o object, reservation le
 	return c.giveUp(ctx, claim, reservation)
 }
 
+// endAmendment ends an amendment of which both the object and the claim are gone. It ends with its
+// claim otherwise.
+func (c *Controller) endAmendment(ctx context.Context, o object, amendment ledgerstore.Pending) error {
+	if !c.Claims.HasSynced() || len(c.Claims.ForObject(o.uid)) > 0 {
+		return nil
+	}
+	if !c.IsGone(o.uid) {
+		outline, err := claims.OutlineOf(amendment.Claim)
+		if err != nil {
+			return err
+		}
+		if exists, err := c.Objects.Lives(ctx, o.kind, outline.Object, o.uid); exists || err != nil {
+			return err
+		}
+	}
+	return c.cancel(ctx, amendment)
+}
+
 // giveUp ends a reservation whose object is gone or never came. If its claim was made already,
 // maybe by an attempt that did not learn that it succeeded, releasing the claim ends it.
 func (c *Controller) giveUp(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) error {
@@ -102,6 +119,11 @@ func (c *Controller) giveUp(ctx context.Context, claim *quotav1alpha1.ResourceCl
 	if made != nil {
 		return c.deleteClaim(ctx, types.NamespacedName{Namespace: made.Namespace, Name: made.Name}, made.UID)
 	}
+	return c.cancel(ctx, reservation)
+}
+
+// cancel drops a reservation whose object is gone. Nobody need wait for that any longer.
+func (c *Controller) cancel(ctx context.Context, reservation ledgerstore.Pending) error {
 	if err := c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence); err != nil {
 		return err
 	}

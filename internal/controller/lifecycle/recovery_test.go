@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
 func TestChangesThatStopHalfWay(t *testing.T) {
@@ -82,6 +84,55 @@ func TestChangesThatStopHalfWay(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The books may have drifted from the claims. That is for the auditor, which looks once nothing is in
+// flight.
+func TestAmendmentsEndThoughTheBooksDrifted(t *testing.T) {
+	unreadable := fleet("2", "acme", 5)
+	unstructured.RemoveNestedField(unreadable.Object, "spec", "replicas")
+	tests := map[string]struct {
+		reason string
+		left   func(*stage)
+		object *unstructured.Unstructured
+		want   []string
+	}{
+		"policy cannot be applied, charge missing": {
+			"the claim goes on holding what it holds",
+			func(s *stage) { s.amend(s.paid(acme, 2), 5, "1"); s.lose(acme, 2) }, unreadable,
+			[]string{"claim of acme for 2"},
+		},
+		"raise, charge missing": {
+			"the claim holds what is asked",
+			func(s *stage) { s.amend(s.paid(acme, 2), 5, "1"); s.lose(acme, 2) }, fleet("2", "acme", 5),
+			[]string{"claim of acme for 5"},
+		},
+		"object and claim gone": {
+			"nobody needs what was reserved",
+			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); delete(s.server.claims, c.Name) }, nil,
+			[]string{"acme uses 2, 0 in flight"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				tt.left(s)
+				s.run(fleets(), tt.object)
+				s.wantFinally(tt.reason, tt.want...)
+			})
+		})
+	}
+}
+
+// lose takes what is used out of the books, as nothing should.
+func (s *stage) lose(consumer quotav1alpha1.ConsumerRef, amount int64) {
+	s.Helper()
+	_, err := s.store.Release(s.Context(), consumer, func(context.Context) (*ledgerstore.Holding, error) {
+		return &ledgerstore.Holding{ClaimUID: "lost", Granted: true, Charges: charges(amount)}, nil
+	})
+	s.must(err)
+	s.store.Forget(consumer, "lost")
 }
 
 // An object that was read before it changed is no reason to undo what its claim has followed.
