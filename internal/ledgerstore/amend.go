@@ -113,5 +113,5 @@ func (s *Store) Exchange(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 			}
 		},
 	})
-	return done && err == nil, err
+	return err == nil && done, err
 }
