@@ -149,12 +149,12 @@ func (c *Controller) follow(ctx context.Context, o object) error {
 	c.mu.Lock()
 	change := cmp.Or(c.changing[o.uid], &changing{})
 	c.mu.Unlock()
-	defer func() {
+	isPending, err := c.conformToAll(ctx, o, change)
+	if !isPending && err == nil || time.Since(change.since) >= pendingRetry {
 		for _, consumer := range change.freed {
 			c.Store.ReleaseDone(consumer, releaseOf(o.uid))
 		}
-	}()
-	isPending, err := c.conformToAll(ctx, o, change)
+	}
 	if err != nil {
 		return err
 	}

@@ -157,3 +157,29 @@ func TestRepeatedTriesOfAChange(t *testing.T) {
 		}
 	})
 }
+
+// Whoever waits for what an update frees goes on waiting though the object is looked at, for another
+// reason, before the update is made.
+func TestLookBeforeTheUpdateIsMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.paid(acme, 100)
+		c := s.run(fleets(), fleet("1", "acme", 100))
+		synctest.Wait()
+		c.Expect(fleetKind.GroupKind(), fleetUID, "1", []quotav1alpha1.ConsumerRef{acme})
+		c.queue.Add(object{fleetKind.GroupKind(), fleetUID})
+		synctest.Wait()
+		decided := make(chan ledger.Decision, 1)
+		go func() {
+			decision, _ := c.Store.Reserve(t.Context(), acme, ledger.Reservation{Key: ledgerstore.ObjectKey("q", "waits"), Charges: charges(50)})
+			decided <- decision
+		}()
+		synctest.Wait()
+		s.must(s.live.Tracker().Update(fleetResource, fleet("2", "acme", 10), "ns"))
+		c.modified(fleetKind.GroupKind(), fleetUID)
+		if decision := <-decided; decision.Code != ledger.Admitted {
+			t.Errorf("got %s, want what the update frees", decision.Code)
+		}
+		synctest.Wait()
+	})
+}
