@@ -16,7 +16,7 @@ func TestHandOverThatIsNotMade(t *testing.T) {
 	f.grantTo(other, "other", 3)
 	f.mustCreate(f.fleet("a", 2))
 	f.wantBucket(5, 2, 3, 1)
-	f.refused(func() error { return f.set("a", other, "spec", "payer") }, func() error { return f.set("a", f.name, "spec", "payer") })
+	f.refused(func() error { return f.set("a", other, "spec", "payer") })
 	f.eventually(soon, func() error { return f.set("a", "x", "spec", "note") })
 	f.eventually(soon, func() error {
 		b := f.fleet("b", 3)
@@ -31,7 +31,7 @@ func TestHandOverThatIsNotMade(t *testing.T) {
 func TestFirstReplicasThatAreNotMade(t *testing.T) {
 	f := newFollowedWorld(t, 5, nil)
 	f.mustCreate(f.fleet("a", 0))
-	f.refused(func() error { return f.resize("a", 4) }, func() error { return f.resize("a", 0) })
+	f.refused(func() error { return f.resize("a", 4) })
 	f.eventually(soon, func() error { return f.set("a", "x", "spec", "note") })
 	f.eventually(soon, func() error { return admin.Create(f.ctx, f.fleet("b", 5)) })
 	f.wantBucket(5, 5, 0, 1)
@@ -45,7 +45,7 @@ func TestHandOverThatIsRefusedElsewhere(t *testing.T) {
 	f.grantTo(other, "other", 3)
 	f.mustCreate(f.fleet("a", 2))
 	f.wantBucket(5, 2, 3, 1)
-	f.refused(func() error { return f.set("a", other, "spec", "payer") }, func() error { return f.set("a", f.name, "spec", "payer") })
+	f.refused(func() error { return f.set("a", other, "spec", "payer") })
 	f.eventually(soon, func() error { return f.resize("a", 3) })
 	f.wantBucket(5, 3, 2, 1)
 	mustNot(t, f.set("a", other, "spec", "payer"))
