@@ -66,8 +66,9 @@ func TestPoliciesTurnReadyWithTheRightConsumerType(t *testing.T) {
 	claims, grants := w.newPolicy(w.name), w.grantPolicy(nil)
 	w.mustCreate(claims)
 	w.mustCreate(grants)
-	w.wantFlaw(claims, "is granted to Team.other-consumers.example.com, and the template's consumerRef is of Organization.platform.example.com")
-	w.wantFlaw(grants, "is granted to Team.other-consumers.example.com, not to Organization.platform.example.com")
+	const flaw = "is granted to Team.other-consumers.example.com, not to Organization.platform.example.com"
+	w.wantFlaw(claims, flaw)
+	w.wantFlaw(grants, flaw)
 
 	w.mustDelete(bundle)
 	w.wantFlaw(claims, "has no active ResourceRegistration")
