@@ -185,7 +185,7 @@ func (c *Controller) pause(ctx context.Context, policy *quotav1alpha1.ClaimCreat
 	}
 	return c.note(ctx, policy.Name, func(u *uncheckedOf) {
 		if u.paused.IsZero() {
-			u.paused = ready.LastTransitionTime.Time
+			u.paused = ready.LastTransitionTime.Add(-unnotedFor) // it was so a little before it was said
 		}
 	})
 }
@@ -208,12 +208,14 @@ func (c *Controller) sinceOf(ctx context.Context, policy *quotav1alpha1.ClaimCre
 	if began := time.Unix(c.newest, 0).Add(-unnotedFor); began.After(since) {
 		since = began
 	}
-	if a.UncheckedSince == nil {
-		return since, nil
-	}
-	// It may have been noted by a process before this one.
-	err := c.note(ctx, policy.Name, func(u *uncheckedOf) { u.paused = earlier(u.paused, a.UncheckedSince.Time) })
-	return earlier(since, a.UncheckedSince.Time), err
+	var noted time.Time
+	err := c.note(ctx, policy.Name, func(u *uncheckedOf) {
+		if a.UncheckedSince != nil { // maybe by a process before this one
+			u.paused = earlier(u.paused, a.UncheckedSince.Time)
+		}
+		noted = earlier(u.paused, u.backlog)
+	})
+	return earlier(since, noted), err
 }
 
 // appeared notes objects that appear after the first list of their kind without a review.
