@@ -51,6 +51,14 @@ func (c *Catalog) CheckPolicy(object *quotav1alpha1.ClaimCreationPolicy) error {
 	return joined(flaws)
 }
 
+// Allows tells whether the registrations allow now what a policy's claims request, as far as its template
+// tells.
+func (c *Catalog) Allows(p *Policy) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.policyFlawsLocked(p.Trigger.GroupKind(), p.template) == nil
+}
+
 func (c *Catalog) policyFlawsLocked(claiming schema.GroupKind, template *quotav1alpha1.ResourceClaimTemplateSpec) []string {
 	ref := template.ConsumerRef
 	var flaws []string

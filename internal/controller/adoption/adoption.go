@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,8 +28,11 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -93,6 +97,8 @@ type Controller struct {
 
 	mu   sync.Mutex
 	done map[types.UID]int64 // the generations of policies that this process has adopted for
+	// hasBegun is set once it is noted what was unchecked when this process began.
+	hasBegun bool
 
 	unchecked unchecked
 	// newest is the creation time, in Unix seconds, of the newest claim when this process began.
@@ -122,9 +128,16 @@ func (c *Controller) Start() {
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("adoption").
-		For(&quotav1alpha1.ClaimCreationPolicy{}).
+		For(&quotav1alpha1.ClaimCreationPolicy{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: isMoreThanProgress})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: policiesAtOnce}).
 		Complete(c)
+}
+
+// isMoreThanProgress tells whether an update of a policy is more than what adoption writes.
+func isMoreThanProgress(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*quotav1alpha1.ClaimCreationPolicy), e.ObjectNew.(*quotav1alpha1.ClaimCreationPolicy)
+	return before.Generation != after.Generation || before.UID != after.UID ||
+		!equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions)
 }
 
 // Run looks at objects that were not reviewed until ctx ends.
@@ -156,6 +169,9 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if isDone {
 		return reconcile.Result{}, nil
 	}
+	if err := c.begin(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
 	since, err := c.sinceOf(ctx, object)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -184,6 +200,9 @@ func (c *Controller) pause(ctx context.Context, policy *quotav1alpha1.ClaimCreat
 		return nil
 	}
 	return c.note(ctx, policy.Name, func(u *uncheckedOf) {
+		if since := policy.Status.Adoption.UncheckedSince; since != nil { // maybe by a process before this one
+			u.paused = earlier(u.paused, since.Time)
+		}
 		if u.paused.IsZero() {
 			u.paused = ready.LastTransitionTime.Add(-unnotedFor) // it was so a little before it was said
 		}
@@ -204,7 +223,7 @@ func (c *Controller) sinceOf(ctx context.Context, policy *quotav1alpha1.ClaimCre
 		return time.Time{}, nil
 	}
 	a := policy.Status.Adoption
-	since := a.CompletionTime.Time
+	since := a.CompletionTime.Add(-unnotedFor)
 	if began := time.Unix(c.newest, 0).Add(-unnotedFor); began.After(since) {
 		since = began
 	}
@@ -216,6 +235,36 @@ func (c *Controller) sinceOf(ctx context.Context, policy *quotav1alpha1.ClaimCre
 		noted = earlier(u.paused, u.backlog)
 	})
 	return earlier(since, noted), err
+}
+
+// begin notes, for every policy, since when objects may lack a claim, before there are claims that are
+// younger: the process may end before it has looked at all of these.
+func (c *Controller) begin(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hasBegun {
+		return nil
+	}
+	var policies quotav1alpha1.ClaimCreationPolicyList
+	if err := c.Client.List(ctx, &policies); err != nil {
+		return fmt.Errorf("list the policies: %w", err)
+	}
+	for i := range policies.Items {
+		policy := &policies.Items[i]
+		p := c.Catalog.Policy(policy.Name)
+		if !isAdopted(policy) || p == nil || p.UsesRequest() || p.FollowsUpdates() || c.hasAll(p) {
+			continue
+		}
+		since, err := c.sinceOf(ctx, policy)
+		if err != nil {
+			return err
+		}
+		if err := c.note(ctx, policy.Name, func(u *uncheckedOf) { u.paused = earlier(u.paused, since) }); err != nil {
+			return err
+		}
+	}
+	c.hasBegun = true
+	return nil
 }
 
 // appeared notes objects that appear after the first list of their kind without a review.
@@ -287,7 +336,7 @@ func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.N
 		switch {
 		case plan.IsTransient(err):
 			errs = append(errs, err)
-		case plan.IsNotAllowed(err): // it is looked at once the policy is ready again, and says so
+		case plan.IsNotAllowed(err) && !c.Catalog.Allows(p): // it is looked at once the policy is ready again, which says so
 		case err != nil:
 			c.report(p, about, corev1.EventTypeWarning, "cannot be charged: "+err.Error())
 		case adopted:

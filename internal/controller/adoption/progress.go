@@ -122,8 +122,8 @@ func (p *progress) pause(ctx context.Context, api client.Client) error {
 }
 
 // complete says that every object has been looked at, but for those since then that came without a
-// review meanwhile, if any.
-func (p *progress) complete(ctx context.Context, api client.Client, uncheckedSince *metav1.Time) error {
+// review meanwhile, if any. before is what was last written of that.
+func (p *progress) complete(ctx context.Context, api client.Client, before, uncheckedSince *metav1.Time) error {
 	p.mu.Lock()
 	now := metav1.Now()
 	p.status.State, p.status.CompletionTime = quotav1alpha1.AdoptionComplete, &now
@@ -132,7 +132,7 @@ func (p *progress) complete(ctx context.Context, api client.Client, uncheckedSin
 	switch {
 	case isNews:
 		return p.patch(ctx, api, map[string]any{"uncheckedSince": uncheckedSince})
-	case !p.uncheckedSince.Equal(uncheckedSince):
+	case !before.Equal(uncheckedSince) || !p.uncheckedSince.Equal(uncheckedSince):
 		return patchAdoption(ctx, api, p.policy, map[string]any{"uncheckedSince": uncheckedSince})
 	default:
 		return nil

@@ -43,7 +43,7 @@ func (s *scan) run(ctx context.Context) (complete bool, err error) {
 	case s.policy.UsesRequest():
 		s.progress.says(notAdoptable)
 		complete = true
-	case s.progress.isRecheck && s.hasAll():
+	case s.progress.isRecheck && s.hasAll(s.policy):
 		complete = true
 	default:
 		complete, err = s.adoptAll(ctx)
@@ -99,7 +99,8 @@ func (s *scan) complete(ctx context.Context) error {
 	s.unchecked.mu.Lock()
 	defer s.unchecked.mu.Unlock()
 	rest := uncheckedOf{backlog: s.unchecked.policies[s.policy.Name].backlog}
-	if err := s.progress.complete(ctx, s.Client, rest.since()); err != nil {
+	stored := s.unchecked.policies[s.policy.Name].since()
+	if err := s.progress.complete(ctx, s.Client, stored, rest.since()); err != nil {
 		return err
 	}
 	s.unchecked.set(s.policy.Name, rest)
@@ -110,12 +111,12 @@ func (s *scan) complete(ctx context.Context) error {
 func (s *scan) isCurrent() bool { return s.Catalog.Policy(s.policy.Name) == s.policy }
 
 // hasAll tells whether every object that is known has a claim of the policy.
-func (s *scan) hasAll() bool {
-	if s.policy.FollowsUpdates() {
+func (c *Controller) hasAll(p *catalog.Policy) bool {
+	if p.FollowsUpdates() {
 		return false // they may hold the wrong amounts
 	}
-	return s.Objects.All(s.policy.Trigger.GroupKind(), func(o protected.Object) bool {
-		return slices.Contains(s.exempt, o.Namespace) || s.hasClaim(s.policy, o.UID)
+	return c.Objects.All(p.Trigger.GroupKind(), func(o protected.Object) bool {
+		return slices.Contains(c.exempt, o.Namespace) || c.hasClaim(p, o.UID)
 	})
 }
 
@@ -134,7 +135,7 @@ func (s *scan) adopt(ctx context.Context, items []unstructured.Unstructured) err
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if plan.IsTransient(err) {
+			if plan.IsTransient(err) || plan.IsNotAllowed(err) && !s.Catalog.Allows(s.policy) {
 				s.again.Add(1)
 				s.Log.V(1).Info("an object could not be looked at yet", "policy", s.policy.Name, "object", object.GetName(), "error", err.Error())
 				return nil

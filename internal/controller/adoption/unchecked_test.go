@@ -7,8 +7,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/plan"
 )
 
 // completed is a status that says that all objects had been looked at.
@@ -92,7 +94,7 @@ func TestSinceWhenObjectsAreLookedAt(t *testing.T) {
 	}{
 		"never complete": {"all of them", 9000, nil, time.Time{}},
 		"up for long":    {"what was created before was reviewed", 9000, completed(time.Unix(5000, 0)), time.Unix(9000, 0).Add(-unnotedFor)},
-		"just complete":  {"all older ones were looked at", 5001, completed(time.Unix(5000, 0)), time.Unix(5000, 0)},
+		"just complete":  {"older ones were looked at, but for what had not been seen", 5001, completed(time.Unix(5000, 0)), time.Unix(5001, 0).Add(-unnotedFor)},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -103,5 +105,60 @@ func TestSinceWhenObjectsAreLookedAt(t *testing.T) {
 				t.Errorf("%s: got %s, error %v, want %s", tt.reason, got, err, tt.want)
 			}
 		})
+	}
+}
+
+// A process that ends before it has looked at all that its predecessor missed leaves word of it: there
+// are younger claims by then.
+func TestInterruptedRecheckGoesOn(t *testing.T) {
+	first := newBench(t, onePage("a", "b"), completed(time.Unix(1000, 0)))
+	first.Start()
+	first.newest = 5000
+	if err := first.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stored := first.stored()
+	second := newBench(t, onePage("a", "b"), stored.Status.Adoption)
+	second.Start()
+	second.newest = 9000
+	for range 2 { // a pause does not make it later
+		since, err := second.sinceOf(t.Context(), second.stored())
+		if want := time.Unix(5000, 0).Add(-unnotedFor); err != nil || !since.Equal(want) {
+			t.Errorf("objects are looked at since %s, error %v; want %s", since, err, want)
+		}
+		away := metav1.Condition{Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.Unix(9500, 0)}
+		if err := second.pause(t.Context(), second.stored(), &away); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if complete, err := second.scan(); !complete || err != nil {
+		t.Fatalf("the scan is complete: %v, %v", complete, err)
+	}
+	if since := second.stored().Status.Adoption.UncheckedSince; since != nil {
+		t.Errorf("after all was looked at, noted is %s", since)
+	}
+}
+
+// While the registrations do not allow a policy, nothing is looked at for good.
+func TestScanWhileThePolicyIsNotAllowed(t *testing.T) {
+	b := newBench(t, onePage("a"), nil)
+	registration := &quotav1alpha1.ResourceRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
+			ResourceType: "t", ConsumerTypeRef: quotav1alpha1.ConsumerTypeRef{Kind: "Org"},
+		},
+		Status: quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}},
+	}
+	b.Catalog.SetRegistration(registration) // no kind may claim any more
+	planner := &plan.Planner{Catalog: b.Catalog}
+	object := plan.Object{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Name: types.NamespacedName{Namespace: "n", Name: "a"}}
+	_, err := planner.Plan(t.Context(), b.Catalog.Policy("p"), object, planner.Input(object, map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "n", "name": "a"},
+	}))
+	if !plan.IsNotAllowed(err) {
+		t.Fatalf("got %v, want the registration not to allow it", err)
+	}
+	b.conforming.failures["a"] = times(9, err)
+	if complete, err := b.scan(); complete || err != nil {
+		t.Errorf("the scan is complete: %v, %v; want it to be done once more", complete, err)
 	}
 }
