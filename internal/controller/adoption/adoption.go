@@ -96,13 +96,20 @@ type Controller struct {
 	exempt []string
 
 	mu   sync.Mutex
-	done map[types.UID]int64 // the generations of policies that this process has adopted for
+	done map[types.UID]scanned // the policies that this process has adopted for
 	// hasBegun is set once it is noted what was unchecked when this process began.
 	hasBegun bool
 
 	unchecked unchecked
 	// newest is the creation time, in Unix seconds, of the newest claim when this process began.
 	newest int64
+}
+
+// scanned says for what a policy was adopted for.
+type scanned struct {
+	generation int64
+	// readySince is when the policy had come to be ready, and at when the scan began.
+	readySince, at time.Time
 }
 
 type object struct {
@@ -112,7 +119,7 @@ type object struct {
 
 // Start registers the controller with what it follows.
 func (c *Controller) Start() {
-	c.done, c.unchecked = map[types.UID]int64{}, newUnchecked()
+	c.done, c.unchecked = map[types.UID]scanned{}, newUnchecked()
 	c.exempt = namespaces.Exempt(c.SystemNamespace)
 	c.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[object](100*time.Millisecond, 30*time.Second))
@@ -164,11 +171,18 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, c.pause(ctx, object, ready)
 	}
 	c.mu.Lock()
-	isDone := c.done[object.UID] == object.Generation
+	done, isDone := c.done[object.UID]
 	c.mu.Unlock()
-	if isDone {
+	switch {
+	case !isDone || done.generation != object.Generation:
+	case done.readySince.Equal(ready.LastTransitionTime.Time):
 		return reconcile.Result{}, nil
+	default: // it was not ready meanwhile, and nobody came to note that
+		if err := c.note(ctx, object.Name, func(u *uncheckedOf) { u.paused = earlier(u.paused, done.at.Add(-unnotedFor)) }); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
+	began := time.Now()
 	if err := c.begin(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -186,7 +200,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.done[object.UID] = object.Generation
+	c.done[object.UID] = scanned{object.Generation, ready.LastTransitionTime.Time, began}
 	return reconcile.Result{}, nil
 }
 
