@@ -22,7 +22,7 @@ type Policy struct {
 	UID  types.UID
 	// Generation is that of the object that was compiled.
 	Generation int64
-	// Entered is the revision of the catalog with which it was entered.
+	// Entered is the revision of the catalog with which it was entered, or last came to be used.
 	Entered int64
 	// Mode says what becomes of an object that exceeds a quota.
 	Mode quotav1alpha1.EnforcementMode
@@ -66,10 +66,8 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 		return nil
 	}
 	if c.has(object) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if wasReady(object) {
-			c.inForce[object.Name] = true
+		if wasReady(object) && c.Policy(object.Name) == nil {
+			c.change(func() { c.inForce[object.Name] = true })
 		}
 		return nil
 	}
@@ -114,18 +112,51 @@ func wasReady(object *quotav1alpha1.ClaimCreationPolicy) bool {
 // Withhold keeps a generation of a policy from being used, or lets it be used again. It tells whether
 // that is a change.
 func (c *Catalog) Withhold(name string, generation int64, isWithheld bool) bool {
+	isNews := false
+	c.change(func() {
+		p := c.policies[name]
+		if p == nil || p.Generation != generation || c.withheld[name] == isWithheld {
+			return
+		}
+		isNews = true
+		delete(c.withheld, name)
+		if isWithheld {
+			c.withheld[name] = true
+		}
+	})
+	return isNews
+}
+
+// change makes a change by which policies may come to be used again. Such a policy counts as newly
+// entered: what was decided meanwhile was decided without it.
+func (c *Catalog) change(apply func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.policies[name]
-	if p == nil || p.Generation != generation || c.withheld[name] == isWithheld {
-		return false
+	var unused []*Policy
+	for _, p := range c.policies {
+		if !c.isUsableLocked(p) {
+			unused = append(unused, p)
+		}
 	}
-	if !isWithheld {
-		delete(c.withheld, name)
-		return true
+	apply()
+	for _, p := range unused {
+		if !c.isUsableLocked(p) {
+			continue
+		}
+		c.revision++
+		again := *p
+		again.Entered = c.revision
+		c.policies[p.Name] = &again
+		replaceIn(c.byKind, p.Trigger, p, &again)
+		replaceIn(c.byGroupKind, p.Trigger.GroupKind(), p, &again)
 	}
-	c.withheld[name] = true
-	return true
+}
+
+// replaceIn leaves alone what was given out.
+func replaceIn[K comparable](index map[K][]*Policy, key K, before, after *Policy) {
+	policies := slices.Clone(index[key])
+	policies[slices.Index(policies, before)] = after
+	index[key] = policies
 }
 
 // has tells whether this generation of a policy is entered.

@@ -136,3 +136,25 @@ func TestPoliciesAreUsedOnceTheyFit(t *testing.T) {
 		})
 	}
 }
+
+// What was reviewed while a policy was not used was reviewed without it.
+func TestPolicyThatIsUsedAgainIsNew(t *testing.T) {
+	c := New()
+	register(c, "location")
+	if errs := c.SetPolicy(instances(1)); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	before := c.Policy("instances")
+	register(c, "location", "tier")
+	if c.Policy("instances") != before {
+		t.Error("a change of the registration that changes nothing for the policy made it new")
+	}
+	c.RemoveRegistration("cpus")
+	meanwhile := c.Revision()
+	register(c, "location")
+	kind := schema.GroupVersionKind{Version: "v1", Kind: "Instance"}
+	again := c.Policy("instances")
+	if again == nil || again.Entered <= meanwhile || c.Policies(kind)[0] != again || c.PoliciesOf(kind.GroupKind())[0] != again {
+		t.Errorf("the policy is %+v, want one that was entered after revision %d, however it is looked up", again, meanwhile)
+	}
+}

@@ -85,18 +85,16 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 	for _, claiming := range object.Spec.ClaimingResources {
 		r.claiming[schema.GroupKind{Group: claiming.APIGroup, Kind: claiming.Kind}] = struct{}{}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.removeRegistrationLocked(object.Name)
-	c.registrations[r.Name] = r
-	c.electLocked(r.ResourceType)
+	c.change(func() {
+		c.removeRegistrationLocked(object.Name)
+		c.registrations[r.Name] = r
+		c.electLocked(r.ResourceType)
+	})
 }
 
 // RemoveRegistration removes the registration of that name.
 func (c *Catalog) RemoveRegistration(name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.removeRegistrationLocked(name)
+	c.change(func() { c.removeRegistrationLocked(name) })
 }
 
 func (c *Catalog) removeRegistrationLocked(name string) {
