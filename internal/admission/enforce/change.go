@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -128,21 +129,34 @@ func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequ
 	return kind, before, after, unstructured.SetNestedField(after, replicas, path...)
 }
 
-// expectUndecided has the claims of an object follow an update that passes without a decision. It
-// depends on nothing but the request, since what the decision depends on may be what is missing.
+// subjectOf finds the object that a request creates or changes, and the version that a change is
+// made to. It depends on little but the request, since what the decision depends on may be what is
+// missing. With an error it returns what the request says of itself.
+func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object plan.Object, version string, err error) {
+	content := request.OldObject.Raw
+	if request.Operation == admissionv1.Create {
+		content = request.Object.Raw
+	}
+	meta, kind := metav1.PartialObjectMetadata{}, schema.GroupVersionKind(request.Kind)
+	err = json.Unmarshal(content, &meta)
+	if err == nil && request.SubResource == subresourceScale { // it has the UID and version of what it scales
+		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+		defer cancel()
+		kind, _, err = h.Updates.Kinds.KindOf(ctx, schema.GroupVersionResource(request.Resource))
+	}
+	name := types.NamespacedName{Namespace: request.Namespace, Name: cmp.Or(meta.Name, request.Name)}
+	return plan.Object{Kind: kind, Name: name, UID: meta.UID}, meta.ResourceVersion, err
+}
+
+// expectUndecided has the claims of an object follow an update that passes without a decision.
 func (h *Handler) expectUndecided(request *admissionv1.AdmissionRequest) {
 	if request.Operation != admissionv1.Update {
 		return // a new object is looked at without being expected
 	}
-	kind, before := schema.GroupVersionKind(request.Kind), metav1.PartialObjectMetadata{}
-	err := json.Unmarshal(request.OldObject.Raw, &before) // a scale has the UID and version of what it scales
-	if err == nil && request.SubResource == subresourceScale {
-		kind, _, err = h.Updates.Kinds.KindOf(context.Background(), schema.GroupVersionResource(request.Resource))
-	}
+	object, base, err := h.subjectOf(request)
 	if err != nil {
-		h.Log.Error(err, "what an object costs may not follow its update, which passed undecided",
-			"kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name)
+		h.Log.Error(err, "what an object costs may not follow its update, which passed undecided", "object", object.String())
 		return
 	}
-	h.Updates.Expect(kind.GroupKind(), before.UID, before.ResourceVersion, nil)
+	h.Updates.Expect(object.Kind.GroupKind(), object.UID, base, nil)
 }

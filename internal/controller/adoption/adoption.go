@@ -105,11 +105,11 @@ type Controller struct {
 	newest int64
 }
 
-// scanned says for what a policy was adopted for.
+// scanned is the state of a policy in which it was adopted for.
 type scanned struct {
 	generation int64
-	// readySince is when the policy had come to be ready, and at when the scan began.
-	readySince, at time.Time
+	readySince time.Time
+	at         time.Time // when the scan began
 }
 
 type object struct {
@@ -332,7 +332,7 @@ func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.N
 			c.report(p, about, corev1.EventTypeWarning, "is not charged: "+notAdoptable)
 			continue
 		}
-		if err := c.noteBacklog(ctx, p.Name); err != nil {
+		if err := c.noteBacklog(ctx, p.Name, o); err != nil {
 			errs = append(errs, err)
 			continue
 		}

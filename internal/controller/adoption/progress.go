@@ -26,13 +26,11 @@ type progress struct {
 	// if that was not so.
 	isRecheck bool
 
-	mu     sync.Mutex
-	status quotav1alpha1.AdoptionStatus
-	before int64 // adopted before a recheck
-	listed int64
-	// uncheckedSince is that of the status before.
-	uncheckedSince *metav1.Time
-	written        time.Time
+	mu      sync.Mutex
+	status  quotav1alpha1.AdoptionStatus
+	before  int64 // adopted before a recheck
+	listed  int64
+	written time.Time
 }
 
 // progressOf begins a scan for a policy.
@@ -47,7 +45,6 @@ func progressOf(policy *quotav1alpha1.ClaimCreationPolicy) *progress {
 	}
 	// It goes on after an end of the process, or of the patience with what could not be looked at.
 	p.before, p.status.Adopted = before.Adopted, before.Adopted
-	p.uncheckedSince = before.UncheckedSince
 	p.isRecheck = before.State == quotav1alpha1.AdoptionComplete
 	if before.StartTime != nil {
 		p.status.StartTime = before.StartTime
@@ -132,7 +129,7 @@ func (p *progress) complete(ctx context.Context, api client.Client, before, unch
 	switch {
 	case isNews:
 		return p.patch(ctx, api, map[string]any{"uncheckedSince": uncheckedSince})
-	case !before.Equal(uncheckedSince) || !p.uncheckedSince.Equal(uncheckedSince):
+	case !before.Equal(uncheckedSince):
 		return patchAdoption(ctx, api, p.policy, map[string]any{"uncheckedSince": uncheckedSince})
 	default:
 		return nil

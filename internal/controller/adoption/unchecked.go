@@ -75,15 +75,17 @@ func (u *unchecked) remove(o object) bool {
 	return len(u.objects) == 0
 }
 
-// oldest returns the zero time if there are no objects.
-func (u *unchecked) oldest() time.Time {
+func (u *unchecked) isEmpty() bool {
 	u.objectsMu.Lock()
 	defer u.objectsMu.Unlock()
-	var oldest time.Time
-	for _, seen := range u.objects {
-		oldest = earlier(oldest, seen)
-	}
-	return oldest
+	return len(u.objects) == 0
+}
+
+// seen returns the zero time for an object that is not to be looked at.
+func (u *unchecked) seen(o object) time.Time {
+	u.objectsMu.Lock()
+	defer u.objectsMu.Unlock()
+	return u.objects[o]
 }
 
 // note changes what is unchecked for a policy, and its status if that says otherwise.
@@ -123,17 +125,13 @@ func (c *Controller) writeUnchecked(ctx context.Context, name string, since *met
 	return patchAdoption(ctx, c.Client, name, map[string]any{"uncheckedSince": since})
 }
 
-// noteBacklog notes, if it takes long, that objects are to be looked at that a policy was not asked about.
-func (c *Controller) noteBacklog(ctx context.Context, policy string) error {
-	oldest := c.unchecked.oldest()
-	if time.Since(oldest) < notedAfter {
+// noteBacklog notes, if it takes long, that an object is to be looked at that a policy was not asked about.
+func (c *Controller) noteBacklog(ctx context.Context, policy string, o object) error {
+	seen := c.unchecked.seen(o)
+	if seen.IsZero() || time.Since(seen) < notedAfter {
 		return nil
 	}
-	return c.note(ctx, policy, func(u *uncheckedOf) {
-		if u.backlog.IsZero() {
-			u.backlog = oldest.Add(-unnotedFor)
-		}
-	})
+	return c.note(ctx, policy, func(u *uncheckedOf) { u.backlog = earlier(u.backlog, seen.Add(-unnotedFor)) })
 }
 
 // looked forgets an object that was looked at, and what is noted once it was the last one.
@@ -143,7 +141,7 @@ func (c *Controller) looked(ctx context.Context, o object) error {
 	}
 	for _, policy := range c.unchecked.withBacklog() {
 		err := c.note(ctx, policy, func(u *uncheckedOf) {
-			if c.unchecked.oldest().IsZero() {
+			if c.unchecked.isEmpty() {
 				u.backlog = time.Time{}
 			}
 		})

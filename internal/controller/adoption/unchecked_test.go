@@ -25,9 +25,9 @@ func TestBacklogIsNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, onePage(), completed(time.Unix(1000, 0)))
 		b.unchecked = newUnchecked()
-		note := func() *metav1.Time {
+		note := func(o object) *metav1.Time {
 			t.Helper()
-			if err := b.noteBacklog(t.Context(), "p"); err != nil {
+			if err := b.noteBacklog(t.Context(), "p", o); err != nil {
 				t.Fatal(err)
 			}
 			return b.stored().Status.Adoption.UncheckedSince
@@ -35,12 +35,15 @@ func TestBacklogIsNoted(t *testing.T) {
 		first, second := object{schema.GroupKind{Kind: "ConfigMap"}, "1"}, object{schema.GroupKind{Kind: "ConfigMap"}, "2"}
 		seen := time.Now()
 		b.unchecked.add(first)
-		if since := note(); since != nil {
+		if since := note(first); since != nil {
 			t.Errorf("noted at once: %s", since)
 		}
 		time.Sleep(notedAfter)
 		b.unchecked.add(second)
-		if since := note(); since == nil || !since.Time.Equal(seen.Add(-unnotedFor)) {
+		if since := note(second); since != nil {
+			t.Errorf("noted for one that was just seen: %s", since)
+		}
+		if since := note(first); since == nil || !since.Time.Equal(seen.Add(-unnotedFor)) {
 			t.Errorf("noted is %v, want %s: what was created a little earlier may not have been seen before", since, seen.Add(-unnotedFor))
 		}
 		if err := b.looked(t.Context(), first); err != nil || b.stored().Status.Adoption.UncheckedSince == nil {
