@@ -108,7 +108,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	}
 	p.bucket = &bucket.Controller{
 		Client: m.manager.GetClient(), Ledgers: m.store, Catalog: m.catalog, SystemNamespace: system,
-		Namespaces: o.options.ConsumerNamespaces, Events: m.manager.GetEventRecorder("bursar"), Log: log.WithName("bucket"),
+		Namespaces: o.options.ConsumerNamespaces, Events: m.events, Log: log.WithName("bucket"),
 	}
 	p.auditor = audit.New(audit.Options{
 		Ledgers: m.store, Claims: m.claims,

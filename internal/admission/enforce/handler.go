@@ -24,6 +24,7 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledgerstore"
@@ -53,7 +54,7 @@ type Parts struct {
 	// Updates is what reviews of updates need in addition.
 	Updates Updates
 	// Events receives what policies in the mode Audit have to say. Default: no events.
-	Events Events
+	Events events.EventRecorder
 	// Log receives who broke the glass. Default: nothing is logged.
 	Log logr.Logger
 	// Ready is closed once everything that decisions depend on is loaded.

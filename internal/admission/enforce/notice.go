@@ -5,7 +5,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
@@ -14,11 +13,6 @@ import (
 
 // EventReasonNotEnforced is the reason of the events on policies in the mode Audit.
 const EventReasonNotEnforced = "NotEnforced"
-
-// Events records events, as the recorders of k8s.io/client-go/tools/events do.
-type Events interface {
-	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
-}
 
 // notice is what would have been a refusal: of a policy that does not enforce, or of something for
 // which the request is not to blame.

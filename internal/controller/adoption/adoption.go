@@ -22,10 +22,10 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -64,11 +64,6 @@ const notAdoptable = "what the policy asks depends on user or requestInfo, which
 // EventReasonAdopted is the reason of the events on policies about objects that were not reviewed.
 const EventReasonAdopted = "Adopted"
 
-// Events records events, as the recorders of k8s.io/client-go/tools/events do.
-type Events interface {
-	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
-}
-
 // Kinds resolves versioned kinds to resources. An error means that it cannot tell.
 type Kinds interface {
 	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
@@ -89,7 +84,7 @@ type Controller struct {
 	// Reviewed tells whether it was decided, when an object was created, what it costs by a policy.
 	Reviewed        func(types.UID, *catalog.Policy) bool
 	SystemNamespace string
-	Events          Events
+	Events          events.EventRecorder
 	Log             logr.Logger
 
 	queue  workqueue.TypedRateLimitingInterface[object]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claimcache"
@@ -54,7 +55,7 @@ type Options struct {
 	// LiveClaims reads the claims of a consumer from the API server, not from a cache.
 	LiveClaims func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
 	// Events receives an event for every ledger that drifted. Default: no events.
-	Events Events
+	Events events.EventRecorder
 	Log    logr.Logger
 	// Interval is the time between the end of one audit and the start of the next. Default: 5 minutes.
 	Interval time.Duration

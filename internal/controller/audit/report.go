@@ -6,7 +6,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/naming"
@@ -14,11 +13,6 @@ import (
 
 // EventReasonDrift is the reason of the event on a ledger that drifted.
 const EventReasonDrift = "LedgerDrift"
-
-// Events records events, as the recorders of k8s.io/client-go/tools/events do.
-type Events interface {
-	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
-}
 
 // result is what an audit of one ledger came to.
 type result string

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,11 +20,6 @@ import (
 // EventReasonNamespaceMissing is the reason of the event on grants whose consumer's quota cannot be
 // shown for want of a namespace.
 const EventReasonNamespaceMissing = "NamespaceMissing"
-
-// Events records events, as the recorders of k8s.io/client-go/tools/events do.
-type Events interface {
-	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
-}
 
 // awaited remembers the consumers whose quota waits for a namespace, by that namespace, each with
 // the UIDs of the grants that say so already. The zero value is ready to use, by several goroutines

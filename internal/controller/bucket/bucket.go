@@ -17,6 +17,7 @@ import (
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -50,7 +51,7 @@ type Controller struct {
 	SystemNamespace string
 	Namespaces      map[schema.GroupKind]string
 	// Events receives which consumers have no namespace to show their quota in.
-	Events Events
+	Events events.EventRecorder
 	Log    logr.Logger
 
 	queue   workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]

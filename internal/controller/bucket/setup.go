@@ -12,7 +12,8 @@ import (
 )
 
 // SetupWithManager makes the controller notice deleted buckets and effective grants: they are made
-// anew while the books have something to show. New namespaces are noticed where they are waited for. Call it after Start and before the manager starts.
+// anew while the books have something to show. New namespaces are noticed where they are waited
+// for. Call it after Start and before the manager starts.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	for _, object := range []client.Object{&quotav1alpha1.AllowanceBucket{}, &quotav1alpha1.EffectiveResourceGrant{}} {
 		informer, err := mgr.GetCache().GetInformer(context.Background(), object)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,7 +69,7 @@ type Controller struct {
 	// Validate tells everything that is wrong with a grant. What the controller writes here is asked
 	// of no webhook.
 	Validate func(*quotav1alpha1.ResourceGrant) field.ErrorList
-	Events   Events
+	Events   events.EventRecorder
 	// SystemNamespace holds the Secrets that register control planes, and the grants that have no
 	// other namespace.
 	SystemNamespace string

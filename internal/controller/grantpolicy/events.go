@@ -3,15 +3,9 @@ package grantpolicy
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
-
-// Events records events, as the recorders of k8s.io/client-go/tools/events do.
-type Events interface {
-	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
-}
 
 const (
 	normal  = corev1.EventTypeNormal
