@@ -18,6 +18,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/controlplane"
+	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/test/platform"
 )
@@ -30,17 +31,7 @@ type stoppable struct {
 
 func newStoppable(t *testing.T) *stoppable {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: t.TempDir(), Listen: "127.0.0.1:0"})
-	if err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		_ = plane.Wait() // how it ends is not what is tested
-	})
-	return &stoppable{&world{T: t, ctx: t.Context(), name: "shop"}, plane}
+	return &stoppable{&world{T: t, ctx: t.Context(), name: "shop"}, controlplanetest.Start(t)}
 }
 
 // run runs the operator until the returned function is called, and returns once it enforces quota.

@@ -27,16 +27,6 @@ func TestHandOverThatIsNotMade(t *testing.T) {
 	f.wantBucket(5, 2, 3, 1)
 }
 
-// A change from nothing to something that is admitted and refused elsewhere leaves none behind either.
-func TestFirstReplicasThatAreNotMade(t *testing.T) {
-	f := newFollowedWorld(t, 5, nil)
-	f.mustCreate(f.fleet("a", 0))
-	f.refused(func() error { return f.resize("a", 4) })
-	f.eventually(soon, func() error { return f.set("a", "x", "spec", "note") })
-	f.eventually(soon, func() error { return admin.Create(f.ctx, f.fleet("b", 5)) })
-	f.wantBucket(5, 5, 0, 1)
-}
-
 // A change of who pays that somebody else refuses may be tried again at once, and does not keep the
 // object from other changes.
 func TestHandOverThatIsRefusedElsewhere(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/deploy/rbac"
-	"github.com/bursar/bursar/internal/controlplane"
+	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
 	"github.com/bursar/bursar/internal/operator"
 )
 
@@ -50,17 +50,9 @@ func newScene(t *testing.T) *scene {
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
-	ctx, cancel := context.WithCancel(context.Background())
-	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: t.TempDir(), Listen: "127.0.0.1:0"})
-	if err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		_ = plane.Wait() // how it ends is not what is tested
-	})
+	plane := controlplanetest.Start(t)
 	s := &scene{T: t}
+	var err error
 	if s.config, err = clientcmd.BuildConfigFromFlags("", plane.AdminKubeconfigPath()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,25 @@
+// Package controlplanetest starts control planes for tests.
+package controlplanetest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/bursar/bursar/internal/controlplane"
+)
+
+// Start starts a control plane of a test's own, without an operator. It ends with the test.
+func Start(t *testing.T) *controlplane.ControlPlane {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = plane.Wait() // how it ends is not what is tested
+	})
+	return plane
+}
