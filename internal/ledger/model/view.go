@@ -1,0 +1,84 @@
+package model
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// Account adds a resource type up.
+func (m *Model) Account(resourceType string) ledger.Account {
+	var a ledger.Account
+	for _, amount := range m.allowances(resourceType) {
+		a.Limit += amount
+	}
+	for k, u := range m.used {
+		if k.resourceType == resourceType {
+			a.Used += u.amount
+			a.Claims += u.claims
+		}
+	}
+	for _, r := range m.reservations {
+		for _, c := range r.Charges {
+			if c.ResourceType == resourceType {
+				a.Reserved += c.Amount
+			}
+		}
+	}
+	a.Available = max(0, a.Limit-(a.Used+a.Reserved))
+	return a
+}
+
+// Available is by how much more would be paid if a dimension set asked for everything.
+func (m *Model) Available(resourceType string, d ledger.Dimensions) ledger.Amount {
+	demand := m.demand(resourceType)
+	before := m.paid(resourceType, demand)
+	demand.add(d, math.MaxInt64)
+	return ledger.Amount(new(big.Int).Sub(m.paid(resourceType, demand), before).Int64())
+}
+
+// ResourceTypes lists what has allowances, usage or reservations.
+func (m *Model) ResourceTypes() []string {
+	types := map[string]bool{}
+	for _, g := range m.grants {
+		for _, a := range g.Allowances {
+			types[a.ResourceType] = true
+		}
+	}
+	for k, u := range m.used {
+		if u != (usage{}) {
+			types[k.resourceType] = true
+		}
+	}
+	for _, r := range m.reservations {
+		for _, c := range r.Charges {
+			types[c.ResourceType] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(types))
+}
+
+// Books lists everything in the fixed order of [ledger.Books].
+func (m *Model) Books() ledger.Books {
+	b := ledger.Books{Sequence: m.sequence, Released: slices.Sorted(maps.Keys(m.released))}
+	for _, uid := range slices.Sorted(maps.Keys(m.grants)) {
+		b.Grants = append(b.Grants, m.grants[uid])
+	}
+	for k, u := range m.used {
+		if u != (usage{}) {
+			b.Used = append(b.Used, ledger.Usage{ResourceType: k.resourceType, Dimensions: k.dimensions, Amount: u.amount, Claims: u.claims})
+		}
+	}
+	slices.SortFunc(b.Used, func(a, b ledger.Usage) int {
+		return cmp.Or(strings.Compare(a.ResourceType, b.ResourceType), a.Dimensions.Compare(b.Dimensions))
+	})
+	b.Reservations = slices.SortedFunc(maps.Values(m.reservations), func(a, b ledger.Reservation) int {
+		return cmp.Compare(a.Sequence, b.Sequence)
+	})
+	return b
+}
