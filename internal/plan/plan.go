@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -43,6 +44,11 @@ type Object struct {
 	Kind schema.GroupVersionKind
 	Name types.NamespacedName
 	UID  types.UID
+}
+
+// ObjectOf names an object as a kind.
+func ObjectOf(kind schema.GroupVersionKind, o metav1.Object) Object {
+	return Object{Kind: kind, Name: types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, UID: o.GetUID()}
 }
 
 // Reference is the object as events refer to it.

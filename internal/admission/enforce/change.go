@@ -80,7 +80,7 @@ func (h *Handler) changeIn(ctx context.Context, request *admissionv1.AdmissionRe
 	}
 	object := unstructured.Unstructured{Object: before}
 	return &change{
-		Object: plan.Object{Kind: kind, Name: types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, UID: object.GetUID()},
+		Object: plan.ObjectOf(kind, &object),
 		old:    before, new: after, base: object.GetResourceVersion(), created: object.GetCreationTimestamp().Time,
 	}, nil
 }

@@ -51,9 +51,7 @@ func (c *Controller) Conform(ctx context.Context, p *catalog.Policy, live *unstr
 }
 
 func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
-	o := plan.Object{
-		Kind: p.Trigger, Name: types.NamespacedName{Namespace: live.GetNamespace(), Name: live.GetName()}, UID: live.GetUID(),
-	}
+	o := plan.ObjectOf(p.Trigger, live)
 	unlock, err := c.Store.LockObject(ctx, string(o.UID))
 	if err != nil {
 		return 0, transient(err)
