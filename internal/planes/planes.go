@@ -34,6 +34,15 @@ func (r Ref) String() string {
 	return fmt.Sprintf("control plane %s %s", schema.GroupKind{Group: r.Group, Kind: r.Kind}, r.Name)
 }
 
+// Mark is how a grant tells that it was made by way of this registration. It is empty for a grant in
+// the control plane that Bursar runs in.
+func (r Ref) Mark() string {
+	if r.IsLocal() {
+		return ""
+	}
+	return schema.GroupKind{Group: r.Group, Kind: r.Kind}.String() + "/" + r.Name
+}
+
 // What Cluster API says of its Clusters: https://cluster-api.sigs.k8s.io, "Kubeconfig Secrets".
 const (
 	clusterGroup = "cluster.x-k8s.io"

@@ -78,6 +78,7 @@ var reservedKeys = sets.New(
 	quotav1alpha1.AnnotationReservation,
 	quotav1alpha1.AnnotationSuperseded,
 	quotav1alpha1.AnnotationTemplateKeys,
+	quotav1alpha1.AnnotationParentContext,
 )
 
 // Compile checks what can be checked of a policy without knowing objects or registrations. It

@@ -192,7 +192,21 @@ func TestTwoControlPlanes(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: operator.DefaultSystemNamespace, Name: "west-kubeconfig", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "west"}},
 		Data:       map[string][]byte{"value": parent.kubeconfig},
 	})
-	parent.wantGrants("teams", 5, "b", "c")
+	moved := parent.wantGrants("teams", 5, "b", "c")
+
+	t.Log("both names reach the same server, and neither takes away what was made by way of the other")
+	child.mustCreate(registered("again", parent.kubeconfig), registered("itself", child.kubeconfig))
+	child.wantMetric("bursar_control_planes", "answers", 5)
+	for range 3 { // it takes a list to notice, and all are listed equally often
+		grant = moved["b"]
+		parent.patch(&grant, `{"spec":{"allowances":[{"resourceType":"`+projects+`","buckets":[{"amount":99}]}]}}`)
+		parent.wantGrants("teams", 5, "b", "c")
+	}
+	for name, grant := range parent.wantGrants("teams", 5, "b", "c") {
+		if grant.UID != moved[name].UID || grant.Annotations[quotav1alpha1.AnnotationParentContext] != "Cluster.cluster.x-k8s.io/west" {
+			t.Errorf("grant %s was made again, or by way of %q", name, grant.Annotations[quotav1alpha1.AnnotationParentContext])
+		}
+	}
 
 	t.Log("the policy goes, and its grants with it; it never made any in the silent one")
 	child.mustDelete(policy)

@@ -66,6 +66,11 @@ const (
 	// from its policy's template, so that those which the template drops are removed and those that
 	// others have added stay.
 	AnnotationTemplateKeys = GroupName + "/template-keys"
+
+	// AnnotationParentContext names the object that stands for the control plane which a policy made a
+	// grant in, as Kind.group/name. Several registrations may reach one API server; each looks after
+	// its own grants. A grant in the policy's own control plane has none.
+	AnnotationParentContext = GroupName + "/parent-context"
 )
 
 // CreatedByClaimCreation is the value of [AnnotationCreatedBy] on claims made by a policy.

@@ -19,7 +19,7 @@ const allowancesMax = 20
 // carries them.
 var (
 	grantMarkLabels      = []string{quotav1alpha1.LabelAutoCreated, quotav1alpha1.LabelPolicy, quotav1alpha1.LabelPolicyUID}
-	grantMarkAnnotations = []string{quotav1alpha1.AnnotationCreatedBy, quotav1alpha1.AnnotationResourceUID}
+	grantMarkAnnotations = []string{quotav1alpha1.AnnotationCreatedBy, quotav1alpha1.AnnotationResourceUID, quotav1alpha1.AnnotationParentContext}
 )
 
 // Grant tells everything that is wrong with a grant that is created (old is nil) or changed.

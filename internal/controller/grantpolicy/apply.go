@@ -1,6 +1,7 @@
 package grantpolicy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -245,6 +246,9 @@ func (p *plane) look(ctx context.Context, k key, wanted *quotav1alpha1.ResourceG
 	}
 	if err := reader.Get(ctx, nameOf(wanted), stored); err != nil {
 		return nil, p.problemWith(wanted, "read", err)
+	}
+	if mark := stored.Annotations[quotav1alpha1.AnnotationParentContext]; mark != p.ref.Mark() && p.owner.isHeldBy(mark, k) {
+		return nil, fmt.Errorf("%s is still that of %s, by way of which it was made before", describe(stored), cmp.Or(mark, "this control plane"))
 	}
 	if !k.isOf(stored) {
 		if marked, ok := keyOf(stored); ok && marked.policy == k.policy {

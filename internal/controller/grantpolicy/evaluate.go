@@ -53,6 +53,10 @@ func (c *Controller) evaluate(ctx context.Context, k key) error {
 		c.mu.Unlock()
 		return nil
 	}
+	if !s.pace.begin(time.Now()) {
+		c.mu.Unlock()
+		return errResting
+	}
 	f := c.followers[s.trigger()]
 	policy := s.object
 	c.mu.Unlock()
@@ -69,7 +73,11 @@ func (c *Controller) evaluate(ctx context.Context, k key) error {
 	case goesLast(object):
 		next = &outcome{generation: policy.Generation}
 	default:
+		began := time.Now()
 		next = c.judge(ctx, s, policy, object)
+		c.mu.Lock()
+		s.pace.end(time.Now(), time.Since(began))
+		c.mu.Unlock()
 	}
 	before, ok := c.settle(s, k, next)
 	if !ok {
@@ -144,7 +152,7 @@ func (c *Controller) judge(ctx context.Context, s *policyState, policy *quotav1a
 		o.err = err
 		return o
 	}
-	complete(grant, policy, object, c.SystemNamespace, o.plane.IsLocal())
+	complete(grant, policy, object, c.SystemNamespace, o.plane)
 	if o.err = c.check(grant, o.plane.IsLocal()); o.err == nil {
 		o.grant = grant
 	}

@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/planes"
 )
 
 // key names what a policy makes for an object, by their UIDs.
@@ -30,24 +31,30 @@ func (k key) isOf(grant *quotav1alpha1.ResourceGrant) bool {
 
 // inventory is the policies' grants that a control plane is known to hold.
 type inventory struct {
+	// mark is that of the grants in it. Those that were made by way of another registration of the same
+	// API server are left to that one.
+	mark     string
 	byKey    map[key]map[types.NamespacedName]*quotav1alpha1.ResourceGrant
 	byName   map[types.NamespacedName]key
 	byPolicy map[types.UID]map[key]struct{}
 }
 
-func newInventory() *inventory {
+func newInventory(ref planes.Ref) *inventory {
 	return &inventory{
+		mark:     ref.Mark(),
 		byKey:    map[key]map[types.NamespacedName]*quotav1alpha1.ResourceGrant{},
 		byName:   map[types.NamespacedName]key{},
 		byPolicy: map[types.UID]map[key]struct{}{},
 	}
 }
 
-// put enters a grant, or takes it out if it is of no policy. It returns the keys that are concerned.
+// put enters a grant, or takes it out if it is of no policy or elsewhere. It returns the keys that are
+// concerned.
 func (i *inventory) put(grant *quotav1alpha1.ResourceGrant) []key {
 	name := nameOf(grant)
 	var concerned []key
 	k, ok := keyOf(grant)
+	ok = ok && grant.Annotations[quotav1alpha1.AnnotationParentContext] == i.mark
 	if before, was := i.byName[name]; was && (!ok || before != k) {
 		i.drop(name)
 		concerned = append(concerned, before)

@@ -76,7 +76,7 @@ func newPlane(c *Controller, ref planes.Ref, api client.Client, invalid error) *
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[key](200*time.Millisecond, applyAgainMax)),
 		wake:   make(chan struct{}, 1),
-		grants: newInventory(), busy: map[types.UID]int{}, doubtful: map[types.UID]struct{}{}, told: map[key]string{},
+		grants: newInventory(ref), busy: map[types.UID]int{}, doubtful: map[types.UID]struct{}{}, told: map[key]string{},
 	}
 }
 
@@ -85,6 +85,18 @@ func (p *plane) holds(k key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.grants.byKey[k]) > 0
+}
+
+// isHeldBy tells whether the control plane of that mark is known to hold a grant of a key.
+func (c *Controller) isHeldBy(mark string, k key) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ref, p := range c.planes {
+		if ref.Mark() == mark && p.holds(k) {
+			return true
+		}
+	}
+	return false
 }
 
 // enqueueAll has all grants of a policy looked at.
@@ -116,6 +128,7 @@ func (p *plane) state() (asked bool, problem error) {
 // runOther works on a control plane other than this one, until ctx ends.
 func (p *plane) runOther(ctx context.Context) {
 	if p.invalid != nil {
+		p.queue.ShutDown()
 		return
 	}
 	var group sync.WaitGroup
@@ -212,7 +225,7 @@ func (p *plane) note(problem error) {
 func (p *plane) rest() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.grants, p.listed, p.asked, p.problem = newInventory(), false, false, nil
+	p.grants, p.listed, p.asked, p.problem = newInventory(p.ref), false, false, nil
 }
 
 // list reads the grants of policies.
@@ -220,7 +233,7 @@ func (p *plane) list(ctx context.Context, policies []string) ([]key, error) {
 	p.work.Lock()
 	defer p.work.Unlock()
 	began := time.Now()
-	grants := newInventory()
+	grants := newInventory(p.ref)
 	var keys []key
 	for some := range slices.Chunk(policies, policiesAtOnce) {
 		list, err := p.listOf(ctx, some)

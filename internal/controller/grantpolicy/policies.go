@@ -22,7 +22,7 @@ const (
 	dormant mode = iota
 	// active: they are made what the policy says.
 	active
-	// off: they are deleted, because the policy is deleted or disabled or there is no such kind.
+	// off: they are deleted, because the policy is deleted or disabled or its kind is not there any more.
 	off
 )
 
@@ -41,6 +41,7 @@ type policyState struct {
 	// resource is what the trigger's objects are watched by, while the policy is active.
 	resource schema.GroupVersionResource
 
+	pace pace
 	// outcomes are by the UIDs of the objects. Those from before the state was set have generation 0:
 	// they only tell what was said about an object then.
 	outcomes map[types.UID]*outcome

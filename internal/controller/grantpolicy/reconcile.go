@@ -9,6 +9,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -115,11 +117,25 @@ func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string,
 		if err != nil {
 			return nil, err
 		}
-		if groupState == kinds.Undefined {
-			state.mode = off // there are no objects, and so no reason for grants
+		if groupState == kinds.Undefined && c.wasServed(object) {
+			state.mode = off // there are no objects any more, and so no reason for grants
 		}
 	}
 	return flaws, nil
+}
+
+// wasServed tells whether the kind that a policy names was served since it names it: then its objects
+// are gone with it. A kind that never was may be mistyped, and the grants for objects of another
+// are not to go for that.
+func (c *Controller) wasServed(object *quotav1alpha1.GrantCreationPolicy) bool {
+	c.mu.Lock()
+	before := c.policies[object.UID]
+	c.mu.Unlock()
+	if before != nil && before.object.Generation == object.Generation && before.mode != dormant {
+		return true
+	}
+	ready := apimeta.FindStatusCondition(object.Status.Conditions, quotav1alpha1.ConditionReady)
+	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == object.Generation
 }
 
 // compile returns a policy compiled, or its faults. A generation that was compiled before is not
@@ -172,12 +188,14 @@ func Check(ctx context.Context, served Kinds, registrations Registrations, objec
 func (c *Controller) letGo(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) error {
 	leaves := object.DeletionTimestamp != nil
 	ends := leaves || !object.IsEnabled()
+	waits := leaves
 	updated := object.DeepCopy()
 	remove := func(finalizer string) {
 		updated.Finalizers = slices.DeleteFunc(updated.Finalizers, func(f string) bool { return f == finalizer })
 	}
 	if slices.Contains(object.Finalizers, quotav1alpha1.FinalizerParentGrants) && (ends || object.Spec.Target.ParentContext == nil) {
 		holding, unregistered := c.planesOf(object)
+		waits = waits || len(holding) > 0
 		if len(holding) == 0 {
 			remove(quotav1alpha1.FinalizerParentGrants)
 			delete(updated.Annotations, quotav1alpha1.AnnotationControlPlanes)
@@ -203,7 +221,7 @@ func (c *Controller) letGo(ctx context.Context, object *quotav1alpha1.GrantCreat
 		}
 		return c.update(ctx, updated)
 	}
-	if leaves {
+	if waits {
 		c.policyQueue.AddAfter(object.Name, holdUpInterval)
 	}
 	return nil

@@ -2,14 +2,18 @@ package grantpolicy
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/kinds"
+	"github.com/bursar/bursar/internal/planes"
 )
 
 // nothingServed is an API server without any kind.
@@ -68,5 +72,100 @@ func TestAGenerationIsCompiledOnce(t *testing.T) {
 	faulty := look(teamsPolicy("u2", 3, "true &&"))
 	if again := look(teamsPolicy("u2", 3, "true &&")); len(faulty.faults) == 0 || &again.faults[0] != &faulty.faults[0] {
 		t.Error("the same generation of a policy with faults was compiled again")
+	}
+}
+
+// TestUndefinedKind looks at policies whose kind does not exist: whether it did decides what becomes of
+// the grants.
+func TestUndefinedKind(t *testing.T) {
+	ready := func(status metav1.ConditionStatus, generation int64) *quotav1alpha1.GrantCreationPolicy {
+		p := teamsPolicy("u1", 2, "true")
+		p.Status.Conditions = []metav1.Condition{{Type: quotav1alpha1.ConditionReady, Status: status, ObservedGeneration: generation}}
+		return p
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		before mode // of the same generation, if it is not dormant
+		policy *quotav1alpha1.GrantCreationPolicy
+		want   mode
+	}{
+		"never served":     {"it may be mistyped", dormant, ready(metav1.ConditionFalse, 2), dormant},
+		"edited":           {"what it was before says nothing of this kind", dormant, ready(metav1.ConditionTrue, 1), dormant},
+		"gone":             {"its objects are gone as well", active, ready(metav1.ConditionFalse, 2), off},
+		"still gone":       {"", off, ready(metav1.ConditionFalse, 2), off},
+		"gone meanwhile":   {"an earlier process saw it", dormant, ready(metav1.ConditionTrue, 2), off},
+		"gone, never used": {"", dormant, teamsPolicy("u1", 2, "true"), dormant},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &Controller{Kinds: nothingServed{}, Catalog: everythingAllowed{}}
+			c.Start()
+			if tc.before != dormant {
+				c.policies["u1"] = &policyState{object: tc.policy, mode: tc.before}
+			}
+			state := &policyState{object: tc.policy}
+			if _, err := c.inspect(t.Context(), state); err != nil || state.mode != tc.want {
+				t.Errorf("%s: got mode %d, error %v, want %d", tc.reason, state.mode, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestLongRecord has a policy make grants in ever more control planes that come and go.
+func TestLongRecord(t *testing.T) {
+	c := &Controller{}
+	c.Start()
+	policy := teamsPolicy("u1", 1, "true")
+	s := &policyState{object: policy, mode: active, since: time.Now(), outcomes: map[types.UID]*outcome{}}
+	c.policies["u1"], c.recorded["u1"] = s, map[planes.Ref]bool{}
+	ref := func(n int) planes.Ref { return planes.Ref{Kind: "Cluster", Name: fmt.Sprint(n)} }
+	var refs []planes.Ref
+	for n := range recordedMax {
+		refs = append(refs, ref(n))
+		c.recorded["u1"][ref(n)] = true
+	}
+	s.outcomes["wanted"] = &outcome{plane: ref(7)}
+	grant := completed(&quotav1alpha1.ResourceGrant{}, policy.Name, object("", "a", "u1"), ref(8))
+	grant.Labels[quotav1alpha1.LabelPolicyUID] = "u1"
+	for n, name := range map[int]string{8: "holds a grant", 9: "holds none", 10: "was not listed"} {
+		p := newPlane(c, ref(n), nil, nil)
+		p.listed, p.listedAt = n != 10, time.Now().Add(time.Hour)
+		if n == 8 {
+			p.keep(grant)
+		}
+		c.planes[p.ref] = p
+		t.Log(ref(n), name)
+	}
+	got := c.stillNeeded("u1", refs)
+	if want := []planes.Ref{ref(7), ref(8), ref(10)}; !cmp.Equal(got, want) {
+		t.Errorf("on record stay %v, want %v", got, want)
+	}
+	if len(c.recorded["u1"]) != len(got) {
+		t.Errorf("%d control planes are taken for recorded, want %d", len(c.recorded["u1"]), len(got))
+	}
+}
+
+// TestPace has a policy evaluated that takes long: it rests for longer, and what is quick does not.
+func TestPace(t *testing.T) {
+	var p pace
+	now := time.Unix(1000, 0)
+	for range 3 {
+		if !p.begin(now) {
+			t.Fatal("a policy that is evaluated quickly rests")
+		}
+		p.end(now, slowEvaluation)
+	}
+	took := 20 * slowEvaluation
+	p.end(now, took)
+	if p.begin(now.Add(restsPerWork*took - 1)) {
+		t.Error("it does not rest")
+	}
+	now = now.Add(restsPerWork * took)
+	if !p.begin(now) || p.begin(now) {
+		t.Error("after its rest, one evaluation may begin at a time")
+	}
+	p.end(now, 0)
+	p.begin(now)
+	if now = now.Add((1 + restsPerWork) * took); !p.begin(now) || !p.begin(now) {
+		t.Error("it goes on resting though it is quick now")
 	}
 }

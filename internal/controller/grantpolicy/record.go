@@ -28,6 +28,10 @@ func recordOf(policy *quotav1alpha1.GrantCreationPolicy) []planes.Ref {
 	return refs
 }
 
+// recordedMax is how many control planes a policy has on record before those are left out that need
+// not be there. The annotations of an object may take 256 KiB.
+const recordedMax = 500
+
 // record makes sure that the policy of a key has another control plane on record.
 func (c *Controller) record(ctx context.Context, k key, ref planes.Ref) error {
 	if ref.IsLocal() || c.isRecorded(k, ref) {
@@ -51,6 +55,9 @@ func (c *Controller) record(ctx context.Context, k key, ref planes.Ref) error {
 		if slices.Contains(refs, ref) {
 			return nil
 		}
+		if len(refs) >= recordedMax {
+			refs = c.stillNeeded(policy.UID, refs)
+		}
 		encoded, err := json.Marshal(append(refs, ref))
 		if err != nil {
 			return err
@@ -71,6 +78,30 @@ func (c *Controller) record(ctx context.Context, k key, ref planes.Ref) error {
 	}
 	c.recorded[k.policy][ref] = true
 	return nil
+}
+
+// stillNeeded returns the control planes on record that a policy may have grants in.
+func (c *Controller) stillNeeded(policy types.UID, refs []planes.Ref) []planes.Ref {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.policies[policy]
+	if s == nil {
+		return refs
+	}
+	wanted := map[planes.Ref]bool{}
+	for _, o := range s.outcomes {
+		wanted[o.plane] = true
+	}
+	var needed []planes.Ref
+	for _, ref := range refs {
+		p := c.planes[ref]
+		if wanted[ref] || p != nil && !p.isClean(policy, s.since) {
+			needed = append(needed, ref)
+		} else {
+			delete(c.recorded[policy], ref)
+		}
+	}
+	return needed
 }
 
 func (c *Controller) isRecorded(k key, ref planes.Ref) bool {

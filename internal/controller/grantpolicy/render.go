@@ -13,10 +13,11 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/planes"
 )
 
 // complete gives a rendered grant its name, namespace, marks and, where that works, its owner.
-func complete(grant *quotav1alpha1.ResourceGrant, policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured, systemNamespace string, local bool) {
+func complete(grant *quotav1alpha1.ResourceGrant, policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured, systemNamespace string, ref planes.Ref) {
 	if grant.Name == "" {
 		grant.Name, grant.GenerateName = claims.GeneratedName(grant.GenerateName, policy.Name, object.GetUID()), ""
 	}
@@ -42,11 +43,14 @@ func complete(grant *quotav1alpha1.ResourceGrant, policy *quotav1alpha1.GrantCre
 	grant.Annotations[quotav1alpha1.AnnotationCreatedBy] = quotav1alpha1.CreatedByGrantCreation
 	grant.Annotations[quotav1alpha1.AnnotationResourceName] = object.GetName()
 	grant.Annotations[quotav1alpha1.AnnotationResourceUID] = string(object.GetUID())
+	if mark := ref.Mark(); mark != "" {
+		grant.Annotations[quotav1alpha1.AnnotationParentContext] = mark
+	}
 	if fromTemplate.any() {
 		grant.Annotations[quotav1alpha1.AnnotationTemplateKeys] = fromTemplate.encode()
 	}
 	// The garbage collector deletes what its owner cannot own: an owner elsewhere.
-	if local && (object.GetNamespace() == "" || object.GetNamespace() == grant.Namespace) {
+	if ref.IsLocal() && (object.GetNamespace() == "" || object.GetNamespace() == grant.Namespace) {
 		grant.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID(),
 		}}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/planes"
 )
 
 func object(namespace, name string, uid types.UID) *unstructured.Unstructured {
@@ -24,30 +25,33 @@ func object(namespace, name string, uid types.UID) *unstructured.Unstructured {
 	return o
 }
 
-func completed(grant *quotav1alpha1.ResourceGrant, policy string, o *unstructured.Unstructured, local bool) *quotav1alpha1.ResourceGrant {
-	complete(grant, &quotav1alpha1.GrantCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: policy, UID: "p1"}}, o, "system", local)
+func completed(grant *quotav1alpha1.ResourceGrant, policy string, o *unstructured.Unstructured, ref planes.Ref) *quotav1alpha1.ResourceGrant {
+	complete(grant, &quotav1alpha1.GrantCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: policy, UID: "p1"}}, o, "system", ref)
 	return grant
 }
+
+// here and west are control planes.
+var here, west = planes.Ref{}, planes.Ref{Group: "example.com", Kind: "Cluster", Name: "west"}
 
 func TestWhereAGrantIs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason        string
 		namespace     string // of the template
 		object        string // namespace of the object
-		local         bool
+		plane         planes.Ref
 		wantNamespace string
 		wantOwned     bool
 	}{
-		"beside":         {"by default a grant is beside its object, which owns it", "", "web", true, "web", true},
-		"given":          {"a template may say so", "web", "web", true, "web", true},
-		"elsewhere":      {"an object owns nothing in other namespaces", "db", "web", true, "db", false},
-		"cluster":        {"what has no namespace owns things in all", "", "", true, "system", true},
-		"cluster, given": {"wherever they are", "db", "", true, "db", true},
-		"parent":         {"but not in another control plane", "", "web", false, "web", false},
-		"parent cluster": {"where the owner does not exist", "", "", false, "system", false},
+		"beside":         {"by default a grant is beside its object, which owns it", "", "web", here, "web", true},
+		"given":          {"a template may say so", "web", "web", here, "web", true},
+		"elsewhere":      {"an object owns nothing in other namespaces", "db", "web", here, "db", false},
+		"cluster":        {"what has no namespace owns things in all", "", "", here, "system", true},
+		"cluster, given": {"wherever they are", "db", "", here, "db", true},
+		"parent":         {"but not in another control plane", "", "web", west, "web", false},
+		"parent cluster": {"where the owner does not exist", "", "", west, "system", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			grant := completed(&quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "g", Namespace: tc.namespace}}, "p", object(tc.object, "a", "u1"), tc.local)
+			grant := completed(&quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "g", Namespace: tc.namespace}}, "p", object(tc.object, "a", "u1"), tc.plane)
 			if grant.Namespace != tc.wantNamespace || (len(grant.OwnerReferences) == 1) != tc.wantOwned {
 				t.Errorf("%s: got namespace %q and owners %v, want %q, owned %t", tc.reason, grant.Namespace, grant.OwnerReferences, tc.wantNamespace, tc.wantOwned)
 			}
@@ -57,7 +61,7 @@ func TestWhereAGrantIs(t *testing.T) {
 
 func TestGeneratedNames(t *testing.T) {
 	name := func(prefix, policy string, uid types.UID) string {
-		return completed(&quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}, policy, object("", "a", uid), true).Name
+		return completed(&quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}, policy, object("", "a", uid), here).Name
 	}
 	if a, b := name("g-", "p", "u1"), name("g-", "p", "u1"); a != b || !strings.HasPrefix(a, "g-") || len(a) == len("g-") {
 		t.Errorf("got %q and %q, want one completed name", a, b)
@@ -71,12 +75,12 @@ func TestGeneratedNames(t *testing.T) {
 
 func TestMarks(t *testing.T) {
 	long := strings.Repeat("long.", 20)
-	grant := completed(&quotav1alpha1.ResourceGrant{}, long, object("", "a", "u1"), true)
+	grant := completed(&quotav1alpha1.ResourceGrant{}, long, object("", "a", "u1"), here)
 	if got := grant.Labels[quotav1alpha1.LabelSource]; len(got) > 63 || got != grant.Labels[quotav1alpha1.LabelPolicy] {
 		t.Errorf("got the source %q and the policy %q, want both to fit", got, grant.Labels[quotav1alpha1.LabelPolicy])
 	}
 	own := &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{quotav1alpha1.LabelSource: "tiers"}}}
-	if got := completed(own, "p", object("", "a", "u1"), true).Labels[quotav1alpha1.LabelSource]; got != "tiers" {
+	if got := completed(own, "p", object("", "a", "u1"), here).Labels[quotav1alpha1.LabelSource]; got != "tiers" {
 		t.Errorf("got the source %q, want that of the template", got)
 	}
 }
@@ -85,7 +89,7 @@ func TestCorrected(t *testing.T) {
 	wanted := completed(&quotav1alpha1.ResourceGrant{
 		ObjectMeta: metav1.ObjectMeta{Name: "g", Labels: map[string]string{"tier": "gold"}, Annotations: map[string]string{"note": "n"}},
 		Spec:       quotav1alpha1.ResourceGrantSpec{Allowances: []quotav1alpha1.Allowance{{ResourceType: "t", Buckets: []quotav1alpha1.Bucket{{Amount: 5}}}}},
-	}, "p", object("", "a", "u1"), true)
+	}, "p", object("", "a", "u1"), here)
 	made := created(wanted, time.Unix(1000, 0))
 	if _, differs := corrected(made, wanted); differs {
 		t.Error("a grant that was just made is said to differ")
@@ -135,7 +139,7 @@ func TestCorrected(t *testing.T) {
 
 func TestWhoseGrant(t *testing.T) {
 	k := key{"p1", "u1"}
-	made := completed(&quotav1alpha1.ResourceGrant{}, "p", object("", "a", "u1"), true)
+	made := completed(&quotav1alpha1.ResourceGrant{}, "p", object("", "a", "u1"), here)
 	for name, tc := range map[string]struct {
 		reason string
 		change func(*quotav1alpha1.ResourceGrant)
@@ -169,7 +173,7 @@ func TestInventory(t *testing.T) {
 			Annotations: map[string]string{quotav1alpha1.AnnotationResourceUID: "u1"},
 		}}
 	}
-	i := newInventory()
+	i := newInventory(here)
 	i.put(grant("a", "1", "p1"))
 	i.put(grant("b", "2", "p1"))
 	if got := i.put(grant("a", "1", "p2")); !cmp.Equal(got, []key{{"p1", "u1"}, {"p2", "u1"}}, cmp.AllowUnexported(key{})) {
@@ -185,5 +189,24 @@ func TestInventory(t *testing.T) {
 	i.put(grant("b", "2", ""))
 	if len(i.byKey)+len(i.byName)+len(i.byPolicy) != 0 {
 		t.Errorf("got %v, %v, %v, want nothing left", maps.Clone(i.byKey), i.byName, i.byPolicy)
+	}
+}
+
+// Two registrations may reach one API server, and that may be this one. Each has its own grants.
+func TestInventoriesOfOneServer(t *testing.T) {
+	east := planes.Ref{Group: "example.com", Kind: "Cluster", Name: "east"}
+	grant := completed(&quotav1alpha1.ResourceGrant{}, "p", object("", "a", "u1"), west)
+	for _, ref := range []planes.Ref{here, west, east} {
+		i := newInventory(ref)
+		i.put(grant)
+		if has := len(i.byKey) > 0; has != (ref == west) {
+			t.Errorf("the inventory of %s has the grant: %t", ref, has)
+		}
+	}
+	i := newInventory(west)
+	i.put(grant)
+	i.put(completed(grant.DeepCopy(), "p", object("", "a", "u1"), east))
+	if len(i.byKey)+len(i.byName) > 0 {
+		t.Errorf("got %v, want nothing left of a grant that was given to another", i.byKey)
 	}
 }
