@@ -101,7 +101,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 			result, err := p.lifecycle.Conform(ctx, policy, object)
 			return result == lifecycle.Adopted, err
 		},
-		Reviewed: p.enforcer.Reviewed, SystemNamespace: system, Events: m.events, Log: log.WithName("adoption"),
+		Leases: o.client.CoordinationV1().Leases(system), Reviewed: p.enforcer.Reviewed, SystemNamespace: system, Events: m.events, Log: log.WithName("adoption"),
 	}
 	p.claim = &claim.Controller{
 		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Log: log.WithName("claim"),

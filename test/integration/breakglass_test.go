@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/controller/adoption"
 	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
 	"github.com/bursar/bursar/internal/operator"
@@ -97,6 +100,14 @@ func TestBreakGlassWhileBursarIsDown(t *testing.T) {
 	jane, breaker := s.client(as("jane")), s.client(as("jane", quotav1alpha1.BreakGlassGroup))
 	s.protect(jane)
 	mustNot(t, jane.Create(s.ctx, s.configMap("a")))
+	s.eventually(soon, func() error {
+		policy := &quotav1alpha1.ClaimCreationPolicy{}
+		mustNot(t, jane.Get(s.ctx, client.ObjectKey{Name: s.name}, policy))
+		if a := policy.Status.Adoption; a == nil || a.State != quotav1alpha1.AdoptionComplete {
+			return fmt.Errorf("adoption is %+v, want all objects to have been looked at", a)
+		}
+		return nil
+	})
 	stop()
 	err := jane.Create(s.ctx, s.configMap("b"))
 	if !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "failed calling webhook") {
@@ -117,5 +128,17 @@ func TestBreakGlassWhileBursarIsDown(t *testing.T) {
 			}
 		}
 		return fmt.Errorf("no bucket shows 2 in use of 1: %+v", list.Items)
+	})
+	s.eventually(soon, func() error {
+		var list eventsv1.EventList
+		if err := jane.List(s.ctx, &list); err != nil {
+			return err
+		}
+		for _, event := range list.Items {
+			if event.Reason == adoption.EventReasonAdopted && event.Related != nil && event.Related.Name == "b" {
+				return nil
+			}
+		}
+		return errors.New("no event reports that ConfigMap b was charged")
 	})
 }

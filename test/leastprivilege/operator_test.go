@@ -144,6 +144,7 @@ func (s *scene) exercise() {
 	for _, name := range []string{"beside", "elsewhere"} {
 		s.waitReady(name)
 	}
+	s.waitActive(grant(3))
 
 	s.create(configMap("a")) // two claims: one beside it, one in another namespace
 	s.wantAllocated(2)
@@ -359,6 +360,20 @@ func (s *scene) waitReady(name string) {
 		ready := apimeta.FindStatusCondition(policy.Status.Conditions, quotav1alpha1.ConditionReady)
 		if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != policy.Generation {
 			return fmt.Errorf("policy %s is not ready: %+v", name, policy.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+// waitActive waits until a grant counts.
+func (s *scene) waitActive(grant *quotav1alpha1.ResourceGrant) {
+	s.Helper()
+	s.eventually(func() error {
+		if err := s.Get(s.Context(), client.ObjectKeyFromObject(grant), grant); err != nil {
+			return err
+		}
+		if !apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) {
+			return fmt.Errorf("grant %s is not active: %+v", grant.Name, grant.Status.Conditions)
 		}
 		return nil
 	})

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -81,6 +82,8 @@ type Controller struct {
 	// Conform sees to it that an object has the claim that a policy asks, and tells whether it was
 	// adopted for that. A [plan.TransientError] is worth another try.
 	Conform func(ctx context.Context, p *catalog.Policy, object *unstructured.Unstructured) (adopted bool, err error)
+	// Leases are those in the system namespace.
+	Leases coordinationclient.LeaseInterface
 	// Reviewed tells whether it was decided, when an object was created, what it costs by a policy.
 	Reviewed        func(types.UID, *catalog.Policy) bool
 	SystemNamespace string
@@ -96,8 +99,8 @@ type Controller struct {
 	hasBegun bool
 
 	unchecked unchecked
-	// newest is the creation time, in Unix seconds, of the newest claim when this process began.
-	newest int64
+	// reviewedUntil is when the process before this one was last seen.
+	reviewedUntil time.Time
 }
 
 // scanned is the state of a policy in which it was adopted for.
@@ -119,11 +122,6 @@ func (c *Controller) Start() {
 	c.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[object](100*time.Millisecond, 30*time.Second))
 	c.Objects.OnAppear(c.appeared)
-	c.Claims.OnChange(func(_, after *claimcache.Claim) {
-		if after != nil && !c.Claims.HasSynced() {
-			c.newest = max(c.newest, after.Created)
-		}
-	})
 }
 
 // SetupWithManager registers the reconciler of policies.
@@ -144,6 +142,9 @@ func isMoreThanProgress(e event.UpdateEvent) bool {
 
 // Run looks at objects that were not reviewed until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
+	var life sync.WaitGroup
+	defer life.Wait()
+	life.Go(func() { c.showLife(ctx) })
 	worker.Run(ctx, c.queue, workers, c.look, func(o object, err error) {
 		c.Log.Error(err, "will try again", "kind", o.kind.String(), "uid", o.uid)
 	})
@@ -153,6 +154,9 @@ func (c *Controller) Run(ctx context.Context) error {
 // Reconcile implements [reconcile.Reconciler]: it adopts for a policy that is in force.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if err := c.Claims.WaitForSync(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := c.begin(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
 	object := &quotav1alpha1.ClaimCreationPolicy{}
@@ -178,14 +182,11 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 	}
 	began := time.Now()
-	if err := c.begin(ctx); err != nil {
-		return reconcile.Result{}, err
-	}
 	since, err := c.sinceOf(ctx, object)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	s := &scan{Controller: c, policy: p, progress: progressOf(object), since: since}
+	s := &scan{Controller: c, policy: p, progress: progressOf(object, p.FollowsUpdates()), since: since}
 	complete, err := s.run(ctx)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("adopt objects for ClaimCreationPolicy %s: %w", object.Name, err)
@@ -225,16 +226,16 @@ func isAdopted(policy *quotav1alpha1.ClaimCreationPolicy) bool {
 }
 
 // sinceOf returns when the oldest objects were created that may lack a claim of a policy. All had been
-// looked at when adoption was complete, and until this process began, Bursar reviewed what was
-// created, but for what it noted and what it had no time to note.
+// looked at when adoption was complete, and since then until it was last seen, the process before this
+// one reviewed what was created, but for what it noted and what it had no time to note.
 func (c *Controller) sinceOf(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolicy) (time.Time, error) {
 	if !isAdopted(policy) {
 		return time.Time{}, nil
 	}
 	a := policy.Status.Adoption
 	since := a.CompletionTime.Add(-unnotedFor)
-	if began := time.Unix(c.newest, 0).Add(-unnotedFor); began.After(since) {
-		since = began
+	if until := c.reviewedUntil.Add(-unnotedFor); until.After(since) {
+		since = until
 	}
 	var noted time.Time
 	err := c.note(ctx, policy.Name, func(u *uncheckedOf) {
@@ -244,36 +245,6 @@ func (c *Controller) sinceOf(ctx context.Context, policy *quotav1alpha1.ClaimCre
 		noted = earlier(u.paused, u.backlog)
 	})
 	return earlier(since, noted), err
-}
-
-// begin notes, for every policy, since when objects may lack a claim, before there are claims that are
-// younger: the process may end before it has looked at all of these.
-func (c *Controller) begin(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.hasBegun {
-		return nil
-	}
-	var policies quotav1alpha1.ClaimCreationPolicyList
-	if err := c.Client.List(ctx, &policies); err != nil {
-		return fmt.Errorf("list the policies: %w", err)
-	}
-	for i := range policies.Items {
-		policy := &policies.Items[i]
-		p := c.Catalog.Policy(policy.Name)
-		if !isAdopted(policy) || p == nil || p.UsesRequest() || p.FollowsUpdates() || c.hasAll(p) {
-			continue
-		}
-		since, err := c.sinceOf(ctx, policy)
-		if err != nil {
-			return err
-		}
-		if err := c.note(ctx, policy.Name, func(u *uncheckedOf) { u.paused = earlier(u.paused, since) }); err != nil {
-			return err
-		}
-	}
-	c.hasBegun = true
-	return nil
 }
 
 // appeared notes objects that appear after the first list of their kind without a review.
@@ -349,11 +320,14 @@ func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.N
 		case err != nil:
 			c.report(p, about, corev1.EventTypeWarning, "cannot be charged: "+err.Error())
 		case adopted:
-			c.report(p, about, corev1.EventTypeNormal, "has been charged")
+			c.report(p, about, corev1.EventTypeNormal, charged)
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// charged is what becomes of an object that was adopted.
+const charged = "has been charged"
 
 // report records an event on a policy, about an object that was not reviewed and what becomes of it.
 func (c *Controller) report(p *catalog.Policy, object plan.Object, eventType, becomes string) {

@@ -26,15 +26,17 @@ type progress struct {
 	// if that was not so.
 	isRecheck bool
 
-	mu      sync.Mutex
-	status  quotav1alpha1.AdoptionStatus
-	before  int64 // adopted before a recheck
-	listed  int64
-	written time.Time
+	mu     sync.Mutex
+	status quotav1alpha1.AdoptionStatus
+	// before is the status before, and base what of it is not counted anew.
+	before, base quotav1alpha1.AdoptionStatus
+	listed       int64
+	written      time.Time
 }
 
-// progressOf begins a scan for a policy.
-func progressOf(policy *quotav1alpha1.ClaimCreationPolicy) *progress {
+// progressOf begins a scan for a policy. isWhole tells that all objects are looked at also where that
+// was done before.
+func progressOf(policy *quotav1alpha1.ClaimCreationPolicy, isWhole bool) *progress {
 	now := metav1.Now()
 	p := &progress{policy: policy.Name, status: quotav1alpha1.AdoptionStatus{
 		State: quotav1alpha1.AdoptionRunning, ObservedGeneration: policy.Generation, StartTime: &now,
@@ -44,8 +46,12 @@ func progressOf(policy *quotav1alpha1.ClaimCreationPolicy) *progress {
 		return p
 	}
 	// It goes on after an end of the process, or of the patience with what could not be looked at.
-	p.before, p.status.Adopted = before.Adopted, before.Adopted
+	p.before, p.status.Adopted = *before, before.Adopted
 	p.isRecheck = before.State == quotav1alpha1.AdoptionComplete
+	if p.isRecheck && !isWhole {
+		p.base = quotav1alpha1.AdoptionStatus{Failed: before.Failed, Message: before.Message}
+		p.status.Failed, p.status.Message = before.Failed, before.Message
+	}
 	if before.StartTime != nil {
 		p.status.StartTime = before.StartTime
 	}
@@ -89,7 +95,7 @@ func (p *progress) says(message string) {
 func (p *progress) restart() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.listed, p.status.Processed, p.status.Failed, p.status.Message = 0, 0, 0, ""
+	p.listed, p.status.Processed, p.status.Failed, p.status.Message = 0, 0, p.base.Failed, p.base.Message
 }
 
 // write puts the progress into the policy's status, if it was not just written.
@@ -106,7 +112,7 @@ func (p *progress) write(ctx context.Context, api client.Client) error {
 // pause says how far it came, for there is more to be looked at later.
 func (p *progress) pause(ctx context.Context, api client.Client) error {
 	p.mu.Lock()
-	listed, isNews, adopted := p.listed, p.status.Adopted > p.before, p.status.Adopted
+	listed, isNews, adopted := p.listed, p.status.Adopted > p.before.Adopted, p.status.Adopted
 	p.mu.Unlock()
 	switch {
 	case !p.isRecheck && listed > 0:
@@ -124,7 +130,7 @@ func (p *progress) complete(ctx context.Context, api client.Client, before, unch
 	p.mu.Lock()
 	now := metav1.Now()
 	p.status.State, p.status.CompletionTime = quotav1alpha1.AdoptionComplete, &now
-	isNews := !p.isRecheck || p.status.Adopted > p.before
+	isNews := !p.isRecheck || p.status.Adopted > p.before.Adopted || p.status.Failed != p.before.Failed
 	p.mu.Unlock()
 	switch {
 	case isNews:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,7 +23,7 @@ const (
 	pageSize = 500
 	// objectsAtOnce is how many objects of a policy are adopted at the same time. Most of the time
 	// each waits for the API server, which others need too.
-	objectsAtOnce = 32
+	objectsAtOnce = 48
 )
 
 // scan applies one policy to all objects of its kind.
@@ -141,6 +142,9 @@ func (s *scan) adopt(ctx context.Context, items []unstructured.Unstructured) err
 				return nil
 			}
 			s.progress.processed(adopted, err)
+			if adopted && s.progress.isRecheck {
+				s.report(s.policy, plan.ObjectOf(s.policy.Trigger, object), corev1.EventTypeNormal, charged)
+			}
 			return nil
 		})
 	}

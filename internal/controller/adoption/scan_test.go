@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	kubernetesfake "k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -107,6 +108,8 @@ type bench struct {
 	*Controller
 	conforming *conforming
 	reviewed   map[types.UID]bool
+	// refused is why the status cannot be written, if it cannot.
+	refused error
 	// writes counts how often the status was written.
 	writes int
 }
@@ -133,6 +136,9 @@ func newBench(t *testing.T, list pages, before *quotav1alpha1.AdoptionStatus) *b
 	b := &bench{T: t, conforming: &conforming{failures: map[string][]error{}, adopted: map[string]bool{}, calls: map[string]int{}}}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(policy).WithStatusSubresource(policy).WithInterceptorFuncs(interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			if b.refused != nil {
+				return b.refused
+			}
 			b.writes++
 			return c.SubResource(subResource).Patch(ctx, object, patch, options...)
 		},
@@ -152,6 +158,7 @@ func newBench(t *testing.T, list pages, before *quotav1alpha1.AdoptionStatus) *b
 	b.Controller = &Controller{
 		Client: api, Catalog: known, Kinds: served{}, Live: pagesOf{list: list}, Objects: protected.New(nil, nil), Claims: claimcache.New(),
 		Store: ledgerstore.New(t.Context(), storagetest.New().Connect(nil)), Conform: b.conforming.conform, Log: logr.Discard(),
+		Leases:   kubernetesfake.NewClientset().CoordinationV1().Leases("bursar-system"),
 		Reviewed: func(uid types.UID, _ *catalog.Policy) bool { return b.reviewed[uid] },
 	}
 	return b
@@ -170,7 +177,7 @@ func (b *bench) stored() *quotav1alpha1.ClaimCreationPolicy {
 // scan scans once, as after a start of the process.
 func (b *bench) scan() (complete bool, err error) {
 	b.Helper()
-	s := &scan{Controller: b.Controller, policy: b.Catalog.Policy("p"), progress: progressOf(b.stored())}
+	s := &scan{Controller: b.Controller, policy: b.Catalog.Policy("p"), progress: progressOf(b.stored(), false)}
 	return s.run(b.Context())
 }
 

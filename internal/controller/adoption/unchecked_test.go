@@ -73,7 +73,7 @@ func TestPauseIsNoted(t *testing.T) {
 	}
 	later := newBench(t, onePage("a"), stored.Status.Adoption) // another process
 	later.Start()
-	later.newest = 9000
+	later.reviewedUntil = time.Unix(9000, 0)
 	since, err := later.sinceOf(t.Context(), stored)
 	if err != nil || since.Unix() != 6940 {
 		t.Errorf("objects are looked at since %s, error %v; want second 6940", since, err)
@@ -91,19 +91,20 @@ func TestPauseIsNoted(t *testing.T) {
 func TestSinceWhenObjectsAreLookedAt(t *testing.T) {
 	tests := map[string]struct {
 		reason string
-		newest int64
+		until  int64
 		status *quotav1alpha1.AdoptionStatus
 		want   time.Time
 	}{
 		"never complete": {"all of them", 9000, nil, time.Time{}},
 		"up for long":    {"what was created before was reviewed", 9000, completed(time.Unix(5000, 0)), time.Unix(9000, 0).Add(-unnotedFor)},
+		"nobody knows":   {"since all of them were looked at", 0, completed(time.Unix(5000, 0)), time.Unix(5000, 0).Add(-unnotedFor)},
 		"just complete":  {"older ones were looked at, but for what had not been seen", 5001, completed(time.Unix(5000, 0)), time.Unix(5001, 0).Add(-unnotedFor)},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, onePage(), tt.status)
 			b.Start()
-			b.newest = tt.newest
+			b.reviewedUntil = time.Unix(tt.until, 0)
 			if got, err := b.sinceOf(t.Context(), b.stored()); err != nil || !got.Equal(tt.want) {
 				t.Errorf("%s: got %s, error %v, want %s", tt.reason, got, err, tt.want)
 			}
@@ -111,19 +112,21 @@ func TestSinceWhenObjectsAreLookedAt(t *testing.T) {
 	}
 }
 
-// A process that ends before it has looked at all that its predecessor missed leaves word of it: there
-// are younger claims by then.
+// A process that ends before it has looked at all that its predecessor missed leaves word of it: the
+// Lease says nothing of that any more.
 func TestInterruptedRecheckGoesOn(t *testing.T) {
 	first := newBench(t, onePage("a", "b"), completed(time.Unix(1000, 0)))
 	first.Start()
-	first.newest = 5000
+	first.lease(time.Unix(5000, 0))
 	if err := first.begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	stored := first.stored()
-	second := newBench(t, onePage("a", "b"), stored.Status.Adoption)
+	second := newBench(t, onePage("a", "b"), first.stored().Status.Adoption)
 	second.Start()
-	second.newest = 9000
+	second.lease(time.Unix(9000, 0))
+	if err := second.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 { // a pause does not make it later
 		since, err := second.sinceOf(t.Context(), second.stored())
 		if want := time.Unix(5000, 0).Add(-unnotedFor); err != nil || !since.Equal(want) {

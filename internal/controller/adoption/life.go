@@ -1,0 +1,109 @@
+package adoption
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+const (
+	// leaseName is that of the Lease which says until when objects were reviewed.
+	leaseName = "bursar-reviews"
+	// renewInterval is how often it is renewed. It is well below unnotedFor.
+	renewInterval = unnotedFor / 3
+)
+
+// showLife renews the Lease, once the claims are listed, until ctx ends.
+func (c *Controller) showLife(ctx context.Context) {
+	if err := c.Claims.WaitForSync(ctx); err != nil {
+		return // ctx has ended
+	}
+	for ctx.Err() == nil {
+		wait := renewInterval
+		if err := c.renew(ctx); err != nil && ctx.Err() == nil {
+			c.Log.Error(err, "after a restart more objects than necessary will be looked at; will try again")
+			wait = retryAfter
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// renew renews the Lease, once it is noted what was unchecked by what it said before.
+func (c *Controller) renew(ctx context.Context) error {
+	if err := c.begin(ctx); err != nil {
+		return err
+	}
+	now := metav1.NowMicro()
+	lease, err := c.Leases.Get(ctx, leaseName, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		lease.Spec.RenewTime = &now
+		_, err = c.Leases.Update(ctx, lease, metav1.UpdateOptions{})
+	case apierrors.IsNotFound(err):
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}, Spec: coordinationv1.LeaseSpec{RenewTime: &now}}
+		_, err = c.Leases.Create(ctx, lease, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("renew Lease %s: %w", leaseName, err)
+	}
+	return nil
+}
+
+// lastSeen returns until when an earlier process reviewed objects, or the zero time if nothing says.
+func (c *Controller) lastSeen(ctx context.Context) (time.Time, error) {
+	lease, err := c.Leases.Get(ctx, leaseName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return time.Time{}, nil
+	case err != nil:
+		return time.Time{}, fmt.Errorf("read Lease %s: %w", leaseName, err)
+	case lease.Spec.RenewTime == nil:
+		return time.Time{}, nil
+	default:
+		return lease.Spec.RenewTime.Time, nil
+	}
+}
+
+// begin finds out until when objects were reviewed before this process, and notes for every policy
+// since when they may lack a claim: the process may end before it has looked at all of these, and
+// nothing else says so once the Lease is renewed. The claims have to be listed.
+func (c *Controller) begin(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hasBegun {
+		return nil
+	}
+	var err error
+	if c.reviewedUntil, err = c.lastSeen(ctx); err != nil {
+		return err
+	}
+	var policies quotav1alpha1.ClaimCreationPolicyList
+	if err := c.Client.List(ctx, &policies); err != nil {
+		return fmt.Errorf("list the policies: %w", err)
+	}
+	for i := range policies.Items {
+		policy := &policies.Items[i]
+		p := c.Catalog.Policy(policy.Name)
+		if !isAdopted(policy) || p != nil && (p.UsesRequest() || p.FollowsUpdates() || c.hasAll(p)) {
+			continue
+		}
+		since, err := c.sinceOf(ctx, policy)
+		if err != nil {
+			return err
+		}
+		if err := c.note(ctx, policy.Name, func(u *uncheckedOf) { u.paused = earlier(u.paused, since) }); err != nil {
+			return err
+		}
+	}
+	c.hasBegun = true
+	return nil
+}

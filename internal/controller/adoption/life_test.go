@@ -1,0 +1,99 @@
+package adoption
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// lease has an earlier process have been there until a time.
+func (b *bench) lease(until time.Time) {
+	b.Helper()
+	renewed := metav1.NewMicroTime(until)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
+	if _, err := b.Leases.Create(b.Context(), lease, metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// While a process reviews objects it says so, so that the next one looks at those alone that came
+// after it, however long ago the last of them cost something.
+func TestReviewedObjectsAreNotLookedAtAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := newBench(t, onePage(), completed(time.Unix(1000, 0)))
+		first.unchecked = newUnchecked()
+		for range 100 {
+			if err := first.renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(renewInterval)
+		}
+		if complete, err := first.scan(); !complete || err != nil {
+			t.Fatalf("the scan is complete: %v, %v", complete, err)
+		}
+		second := newBench(t, onePage("a"), first.stored().Status.Adoption)
+		second.unchecked = newUnchecked()
+		second.Leases = first.Leases
+		if err := second.begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		since, err := second.sinceOf(t.Context(), second.stored())
+		if age := time.Since(since); err != nil || age < unnotedFor || age > unnotedFor+renewInterval {
+			t.Errorf("objects are looked at that are up to %s old, error %v; want a minute and a little", age, err)
+		}
+	})
+}
+
+// What a process is to look at by what the Lease says is noted before the Lease says something else.
+func TestLeaseIsRenewedOnceItIsNoted(t *testing.T) {
+	b := newBench(t, onePage("a"), completed(time.Unix(1000, 0)))
+	b.Start()
+	b.lease(time.Unix(5000, 0))
+	b.refused = errors.New("not now")
+	if err := b.renew(t.Context()); !errors.Is(err, b.refused) {
+		t.Fatalf("got %v, want the note to fail", err)
+	}
+	if until, err := b.lastSeen(t.Context()); err != nil || until.Unix() != 5000 {
+		t.Errorf("the Lease says %s, %v; want it to say what it did", until, err)
+	}
+	b.refused = nil
+	if err := b.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if until, err := b.lastSeen(t.Context()); err != nil || time.Since(until) > time.Minute {
+		t.Errorf("the Lease says %s, %v; want it to be renewed", until, err)
+	}
+	if since := b.stored().Status.Adoption.UncheckedSince; since == nil || since.Unix() != 4940 {
+		t.Errorf("noted is %v, want second 4940", since)
+	}
+}
+
+// What could not be charged goes on to be told, and what cannot be now is told as well.
+func TestFailuresStayTold(t *testing.T) {
+	before := completed(time.Unix(1000, 0))
+	before.Failed, before.Message, before.Adopted = 2, "no payer", 7
+	b := newBench(t, onePage("good", "bad"), before)
+	b.Start()
+	b.conforming.failures["bad"] = times(9, errors.New("no size"))
+	if complete, err := b.scan(); !complete || err != nil {
+		t.Fatalf("the scan is complete: %v, %v", complete, err)
+	}
+	b.want("two that failed before and one now", quotav1alpha1.AdoptionStatus{
+		State: quotav1alpha1.AdoptionComplete, Total: 2, Processed: 2, Adopted: 8, Failed: 3, Message: "no size",
+	})
+	next := newBench(t, onePage("worse"), b.stored().Status.Adoption)
+	next.Start()
+	next.conforming.failures["worse"] = times(9, errors.New("no name"))
+	if complete, err := next.scan(); !complete || err != nil {
+		t.Fatalf("the scan is complete: %v, %v", complete, err)
+	}
+	next.want("a failure is news", quotav1alpha1.AdoptionStatus{
+		State: quotav1alpha1.AdoptionComplete, Total: 1, Processed: 1, Adopted: 8, Failed: 4, Message: "no name",
+	})
+}
