@@ -208,6 +208,21 @@ func TestTwoControlPlanes(t *testing.T) {
 		}
 	}
 
+	t.Log("a policy that is disabled, and has no grants any more, has nothing to wait for")
+	idle := madeFor(teamPolicy("idle"), "again")
+	child.mustCreate(idle, teamMap("idle", "again"))
+	parent.wantGrants("idle", 5, "idle")
+	child.mustDelete(teamMap("idle", "again"))
+	parent.wantGrants("idle", 5)
+	child.patch(idle, `{"spec":{"enabled":false}}`)
+	eventually(t, func() error {
+		err := child.Get(t.Context(), client.ObjectKeyFromObject(idle), idle)
+		if err == nil && len(idle.Finalizers) > 0 {
+			err = fmt.Errorf("the policy still has the finalizers %v", idle.Finalizers)
+		}
+		return err
+	})
+
 	t.Log("the policy goes, and its grants with it; it never made any in the silent one")
 	child.mustDelete(policy)
 	parent.wantGrants("teams", 5)
