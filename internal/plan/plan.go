@@ -103,15 +103,9 @@ func IsTransient(err error) bool {
 	return errors.As(err, &transient) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// Input is what policies see of an object that was not, or not just now, the subject of a request:
-// nobody is the user, and requestInfo is empty but for what the object is.
-func (p *Planner) Input(object Object, content map[string]any) policy.Input {
-	return policy.Input{
-		Object: content,
-		RequestInfo: policy.RequestInfo{
-			APIGroup: object.Kind.Group, APIVersion: object.Kind.Version, Namespace: object.Name.Namespace, Name: object.Name.Name,
-		},
-	}
+// Input is what policies see of an object that was not, or not just now, the subject of a request.
+func (p *Planner) Input(content map[string]any) policy.Input {
+	return policy.Input{Object: content, WithoutRequest: true}
 }
 
 // Complete adds to an input what policies may look at besides the request: the namespace, if one

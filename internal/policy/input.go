@@ -5,6 +5,9 @@ type Input struct {
 	// Object is the object under admission as decoded from JSON: maps, lists, strings, booleans,
 	// int64 and float64. Policies see it as trigger and as object.
 	Object map[string]any
+	// WithoutRequest says that there is no request, so that User and RequestInfo are empty. The annotations
+	// that a template makes of them are left out then.
+	WithoutRequest bool
 	// User is who makes the request. Policies see it as user.
 	User UserInfo
 	// RequestInfo is what is asked of the API server. Policies see it as requestInfo.

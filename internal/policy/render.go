@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +23,8 @@ import (
 // the policy's name and a dash. A generateName is not completed. spec.resourceRef is the object,
 // whatever the template says.
 //
+// Without a request, annotations whose template speaks of user or requestInfo are left out.
+//
 // A request whose amount comes to 0 is left out. Where all are, Render returns nil: the object costs
 // nothing.
 //
@@ -29,7 +32,7 @@ import (
 func (p *ClaimPolicy) Render(ctx context.Context, in Input) (*quotav1alpha1.ResourceClaim, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)
 	defer cancel()
-	r := rendering{variables: in.variables()}
+	r := rendering{variables: in.variables(), withoutRequest: in.WithoutRequest}
 	requests := r.requests(ctx, p.requests, in.BaseUnit)
 	if r.err == nil && len(requests) == 0 {
 		return nil, nil
@@ -73,7 +76,9 @@ func referenceTo(object map[string]any) (quotav1alpha1.UnversionedObjectReferenc
 // rendering renders fields up to the first that fails, and keeps its error.
 type rendering struct {
 	variables map[string]any
-	err       error
+	// withoutRequest leaves out the annotations that speak of the request.
+	withoutRequest bool
+	err            error
 }
 
 func (r *rendering) text(f *templateField) string {
@@ -117,6 +122,9 @@ func (r *rendering) entries(fields []keyedField) map[string]string {
 }
 
 func (r *rendering) annotations(fields []keyedField) map[string]string {
+	if r.withoutRequest {
+		fields = slices.DeleteFunc(slices.Clone(fields), func(f keyedField) bool { return f.value.template.uses.has(varUser, varRequestInfo) })
+	}
 	entries := r.entries(fields)
 	size := 0
 	for key, value := range entries {

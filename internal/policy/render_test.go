@@ -110,6 +110,46 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// Where nobody asks for the object, what a template says of who does is left out. Anything else of it
+// is as ever.
+func TestAnnotationsWithoutRequest(t *testing.T) {
+	templates := map[string]string{
+		"group": "{{index .user.groups 0}}", "extra": "{{index .user.extra.team 0}}", "name": "{{.user.name}}",
+		"default": `{{default "nobody" .user.name}}`, "verb": "{{with .requestInfo}}{{.verb}}{{end}}",
+		"object": "{{.trigger.metadata.name}}", "text": "as it is",
+	}
+	for name, tc := range map[string]struct {
+		reason         string
+		withoutRequest bool
+		want           map[string]string
+	}{
+		"with a request": {"every annotation is rendered", false, map[string]string{
+			"group": "dev", "extra": "a", "name": "jane", "default": "jane", "verb": "create", "object": "Web", "text": "as it is",
+		}},
+		"without one": {"there is nobody to speak of", true, map[string]string{"object": "Web", "text": "as it is"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			compiled := mustCompile(t, func(p *quotav1alpha1.ClaimCreationPolicy) {
+				p.Spec.Trigger.Operations = []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationCreate, quotav1alpha1.TriggerOperationUpdate}
+				p.Spec.Trigger.Conditions = nil
+				p.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef.Name = "a"
+				p.Spec.Target.ResourceClaimTemplate.Metadata.Annotations = templates
+			})
+			in := sample()
+			if tc.withoutRequest {
+				in = Input{Object: in.Object, WithoutRequest: true}
+			}
+			claim, err := compiled.Render(t.Context(), in)
+			if err != nil {
+				t.Fatalf("%s: %v", tc.reason, err)
+			}
+			if diff := cmp.Diff(tc.want, claim.Annotations); diff != "" {
+				t.Errorf("%s: annotations (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
 func TestRenderErrors(t *testing.T) {
 	type policy = quotav1alpha1.ClaimCreationPolicy
 	const template = "render spec.target.resourceClaimTemplate."

@@ -232,6 +232,24 @@ func TestPolicyThatAsksWhoCreatesAdoptsNothing(t *testing.T) {
 	w.wantBucket(3, 1, 2, 1)
 }
 
+// What the claim is to say of who creates an object is left out where nobody can tell.
+func TestPolicyThatNotesWhoCreatesAdopts(t *testing.T) {
+	w := newWorld(t)
+	w.grant("base", 3)
+	mustNot(t, admin.Create(w.ctx, w.configMap("old")))
+	policy := w.policy(w.name, func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec.Target.ResourceClaimTemplate.Metadata.Annotations = map[string]string{"example.com/by": "{{index .user.groups 0}}"}
+	})
+	w.wantAdopted(policy, 1, 0)
+	mustNot(t, admin.Create(w.ctx, w.configMap("new")))
+	w.wantBucket(3, 2, 1, 2)
+	for name, want := range map[string]string{"old": "", "new": "system:masters"} {
+		if got := w.claimOf(name).Annotations["example.com/by"]; got != want {
+			t.Errorf("the claim of %s says that it was asked for by %q, want %q", name, got, want)
+		}
+	}
+}
+
 // A policy that is off enforces nothing, and what it has charged stays charged. The benchmark tells how
 // soon it does not.
 func TestDisabledPolicy(t *testing.T) {

@@ -116,6 +116,35 @@ func wantTooMuch(t *testing.T, err error, parts ...string) {
 	}
 }
 
+// What the claim says of who made the object does not keep updates from being enforced, which say
+// nothing of that, nor an object that nobody was asked about from being charged.
+func TestClaimThatSaysWhoAskedForIt(t *testing.T) {
+	const by, of = "example.com/by", "example.com/of"
+	f := newFollowedWorld(t, 5, func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec.Target.ResourceClaimTemplate.Metadata.Annotations = map[string]string{by: "{{index .user.groups 0}}", of: "{{.trigger.metadata.name}}"}
+	})
+	f.mustCreate(f.fleet("a", 1))
+	glass, _ := adminWithWarnings(t, as("jane", quotav1alpha1.BreakGlassGroup))
+	unasked := f.fleet("b", 1)
+	mustNot(t, glass.Create(f.ctx, unasked))
+	f.cleanUp(unasked)
+	f.wantBucket(5, 2, 3, 2)
+	for name, want := range map[string]map[string]string{"a": {by: "system:masters", of: "a"}, "b": {of: "b"}} {
+		annotations := f.claimOf(name).Annotations
+		for _, key := range []string{by, of} {
+			if got, isSet := annotations[key]; got != want[key] || isSet != (want[key] != "") {
+				t.Errorf("the claim of %s has the annotation %s=%q, want %q", name, key, got, want[key])
+			}
+		}
+	}
+	wantTooMuch(t, f.resize("a", 5), "requested: 4 map", "used: 2", "limited: 5")
+	mustNot(t, f.resize("a", 4))
+	f.wantBucket(5, 5, 0, 2)
+	if got := f.claimOf("a").Annotations[by]; got != "system:masters" {
+		t.Errorf("after an update the claim says %s=%q, want what it said", by, got)
+	}
+}
+
 func TestChargeFollowsUpdates(t *testing.T) {
 	f := newFollowedWorld(t, 5, nil)
 	f.mustCreate(f.fleet("a", 2))

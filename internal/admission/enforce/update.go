@@ -116,7 +116,7 @@ func (h *Handler) areSettled(ctx context.Context, c *change, changed []asked) (b
 // compare finds the policies that ask something else of the object after the change, or may.
 func (h *Handler) compare(ctx context.Context, c *change, notices *notices) ([]asked, *admissionv1.AdmissionResponse) {
 	policies := slices.DeleteFunc(slices.Clone(h.Catalog.Policies(c.Kind)), func(p *catalog.Policy) bool { return !p.FollowsUpdates() })
-	before, after := h.Planner.Input(c.Object, c.old), h.Planner.Input(c.Object, c.new)
+	before, after := h.Planner.Input(c.old), h.Planner.Input(c.new)
 	if err := errors.Join(h.Planner.Complete(ctx, &before, c.Name.Namespace, policies), h.Planner.Complete(ctx, &after, c.Name.Namespace, policies)); err != nil {
 		return nil, undecided(err)
 	}

@@ -34,6 +34,12 @@ type changed struct {
 // follow makes the policy acme the only one, and has it follow the number in a ConfigMap.
 func (s *scene) follow(mode quotav1alpha1.EnforcementMode, condition string) {
 	s.Helper()
+	s.followAnnotated(mode, condition, nil)
+}
+
+// followAnnotated is follow with annotations for the claims.
+func (s *scene) followAnnotated(mode quotav1alpha1.EnforcementMode, condition string, annotations map[string]string) {
+	s.Helper()
 	s.Catalog.RemovePolicy("globex")
 	s.policies++
 	errs := s.Catalog.SetPolicy(&quotav1alpha1.ClaimCreationPolicy{
@@ -46,7 +52,7 @@ func (s *scene) follow(mode quotav1alpha1.EnforcementMode, condition string) {
 				Conditions: []quotav1alpha1.ConditionExpression{{Expression: condition}},
 			},
 			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
-				Metadata: quotav1alpha1.ObjectTemplateMetadata{Namespace: "claims"},
+				Metadata: quotav1alpha1.ObjectTemplateMetadata{Namespace: "claims", Annotations: annotations},
 				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
 					ConsumerRef: organization("acme"),
 					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "maps", AmountExpression: "int(trigger.data.n)"}},
@@ -191,6 +197,16 @@ type withoutState struct{ everywhere }
 
 func (withoutState) Active(context.Context, string) (bool, error) {
 	return false, errors.New("the API server does not answer")
+}
+
+// What the claim says of who asks does not matter to what it holds, and says nothing of updates.
+func TestUpdateIsEnforcedWhateverTheClaimSays(t *testing.T) {
+	s := newScene(t, 3)
+	s.followAnnotated(quotav1alpha1.EnforcementModeEnforce, "true", map[string]string{"example.com/group": "{{index .user.groups 0}}"})
+	s.wantRefused(s.update(s, false, numbered("1", 1), numbered("1", 5)), http.StatusForbidden, "exceeded quota", "requested: 5", "limited: 3")
+	if answer := s.update(s, false, numbered("1", 1), numbered("1", 2)); !answer.Allowed || len(answer.Warnings) > 0 {
+		t.Errorf("what fits gets the answer %+v", answer)
+	}
 }
 
 // A policy that enforces lets no update pass that it cannot be applied to for now.

@@ -127,7 +127,7 @@ func (c *Controller) reread(ctx context.Context, kind schema.GroupVersionKind, o
 
 // ask finds out what a policy asks of an object.
 func (c *Controller) ask(ctx context.Context, p *catalog.Policy, o plan.Object, live *unstructured.Unstructured) (*plan.Claim, error) {
-	in := c.Planner.Input(o, live.Object)
+	in := c.Planner.Input(live.Object)
 	if err := c.Planner.Complete(ctx, &in, o.Name.Namespace, []*catalog.Policy{p}); err != nil {
 		return nil, err
 	}
