@@ -57,6 +57,7 @@ func TestMatches(t *testing.T) {
 		"one fails":      {"one that does not is enough", []string{`true`, `1 > 2`}, false},
 		"guard":          {"later ones are not evaluated", []string{`has(trigger.spec.tier)`, `trigger.spec.tier == "premium"`}, false},
 		"libraries":      {"those of Kubernetes", []string{`quantity("1Gi").isGreaterThan(quantity("1Mi")) && "a,b".split(",").size() == 2 && isURL("https://x.y") && semver("1.2.3").major() == 1`}, true},
+		"no namespace":   {"its fields are missing", []string{`!has(namespaceObject.metadata)`, `!namespaceObject.?metadata.hasValue()`}, true},
 		"optional field": {"optional types are on", []string{`trigger.?spec.?tier.orValue("free") == "free"`}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ type Input struct {
 	RequestInfo RequestInfo
 	// NamespaceObject is the namespace that the object is created in, in the same form as Object:
 	// its metadata at least. Policies see it as namespaceObject. It is nil for cluster-scoped
-	// objects, and then its fields are missing.
+	// objects, Namespaces among them, and then its fields are missing.
 	NamespaceObject map[string]any
 	// BaseUnit names the base unit of a resource type, which quantities are converted to. Where it
 	// is nil or answers with nothing, they are taken as they are.

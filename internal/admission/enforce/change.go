@@ -131,7 +131,7 @@ func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequ
 
 // subjectOf finds the object that a request creates or changes, and the version that a change is
 // made to. It depends on little but the request, since what the decision depends on may be what is
-// missing. With an error it returns what the request says of itself.
+// missing. With an error it returns what there is to tell.
 func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object plan.Object, version string, err error) {
 	content := request.OldObject.Raw
 	if request.Operation == admissionv1.Create {
@@ -144,8 +144,9 @@ func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object plan.
 		defer cancel()
 		kind, _, err = h.Updates.Kinds.KindOf(ctx, schema.GroupVersionResource(request.Resource))
 	}
-	name := types.NamespacedName{Namespace: request.Namespace, Name: cmp.Or(meta.Name, request.Name)}
-	return plan.Object{Kind: kind, Name: name, UID: meta.UID}, meta.ResourceVersion, err
+	object = plan.ObjectOf(kind, &meta)
+	object.Name.Name = cmp.Or(object.Name.Name, request.Name)
+	return object, meta.ResourceVersion, err
 }
 
 // expectUndecided has the claims of an object follow an update that passes without a decision.

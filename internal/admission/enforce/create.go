@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/bursar/bursar/internal/catalog"
@@ -89,13 +88,13 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 	if err := utiljson.Unmarshal(request.Object.Raw, &content); err != nil {
 		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
 	}
-	input := inputOf(request, content)
-	if err := h.Planner.Complete(ctx, &input, request.Namespace, policies); err != nil {
-		return nil, undecided(err)
-	}
 	c := &create{
-		Object:   plan.Object{Kind: kind, Name: nameOf(request, content), UID: uidOf(content)},
+		Object:   plan.ObjectOf(kind, &unstructured.Unstructured{Object: content}),
 		resource: schema.GroupVersionResource(request.Resource),
+	}
+	input := inputOf(request, c.Name.Namespace, content)
+	if err := h.Planner.Complete(ctx, &input, c.Name.Namespace, policies); err != nil {
+		return nil, undecided(err)
 	}
 	if c.UID == "" {
 		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object has no UID; quota is decided in the validating phase of a create")
@@ -123,7 +122,9 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 	return c, nil
 }
 
-func inputOf(request *admissionv1.AdmissionRequest, content map[string]any) policy.Input {
+// inputOf is what policies see of a request to create an object in a namespace. The request itself has
+// another one where the object is a Namespace: its own name.
+func inputOf(request *admissionv1.AdmissionRequest, namespace string, content map[string]any) policy.Input {
 	extra := make(map[string][]string, len(request.UserInfo.Extra))
 	for key, values := range request.UserInfo.Extra {
 		extra[key] = values
@@ -136,24 +137,13 @@ func inputOf(request *admissionv1.AdmissionRequest, content map[string]any) poli
 		RequestInfo: policy.RequestInfo{
 			Verb: "create", APIGroup: request.Resource.Group, APIVersion: request.Resource.Version,
 			Resource: request.Resource.Resource, Subresource: request.SubResource,
-			Namespace: request.Namespace, Name: request.Name,
+			Namespace: namespace, Name: request.Name,
 		},
 	}
 }
 
 func isDryRun(request *admissionv1.AdmissionRequest) bool {
 	return request.DryRun != nil && *request.DryRun
-}
-
-// nameOf returns the object's own name, which generateName has already become.
-func nameOf(request *admissionv1.AdmissionRequest, content map[string]any) types.NamespacedName {
-	name, _, _ := unstructured.NestedString(content, "metadata", "name")
-	return types.NamespacedName{Namespace: request.Namespace, Name: cmp.Or(name, request.Name)}
-}
-
-func uidOf(content map[string]any) types.UID {
-	uid, _, _ := unstructured.NestedString(content, "metadata", "uid")
-	return types.UID(uid)
 }
 
 // byConsumer groups claims by whom they charge and in which mode: what is enforced first, then in
