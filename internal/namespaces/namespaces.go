@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -17,6 +19,15 @@ import (
 // Bursar's own.
 func Exempt(systemNamespace string) []string {
 	return []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease, systemNamespace}
+}
+
+// Of returns the namespace that an object is in or, for a Namespace, its own name. It is empty for all
+// other objects without a namespace.
+func Of(kind schema.GroupKind, name types.NamespacedName) string {
+	if kind == corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind() {
+		return name.Name
+	}
+	return name.Namespace
 }
 
 // Namespaces is safe for concurrent use.

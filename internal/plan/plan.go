@@ -20,6 +20,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/namespaces"
 	"github.com/bursar/bursar/internal/policy"
 )
 
@@ -173,9 +174,15 @@ func (p *Planner) Plan(ctx context.Context, each *catalog.Policy, object Object,
 
 // checkPlace makes sure that the claim can be created in its namespace. Its name may be taken;
 // then it gets another.
+//
+// The claim of a Namespace may not be in that Namespace: a claim goes after its object, and a Namespace
+// after what is in it, so neither would ever go.
 func (p *Planner) checkPlace(ctx context.Context, namespace string, object Object) error {
 	if namespace == object.Name.Namespace {
 		return nil
+	}
+	if namespace == namespaces.Of(object.Kind.GroupKind(), object.Name) {
+		return fmt.Errorf("its claim belongs in namespace %s, which is the object itself and could then never be deleted", namespace)
 	}
 	active, err := p.Namespaces.Active(ctx, namespace)
 	if err != nil {

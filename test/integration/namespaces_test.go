@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -138,6 +139,26 @@ func TestNamespaceThatChanges(t *testing.T) {
 	w.mustDelete(w.namespace("a"))
 	w.waitGone(namespace)
 	w.wantBucket(3, 0, 3, 0)
+}
+
+// A claim is kept until its object is gone, and a namespace until all is gone that is in it. So no
+// claim is put into the namespace that it pays for.
+func TestClaimIsNotPutIntoItsObject(t *testing.T) {
+	t.Parallel()
+	w := newNamespacesWorld(t, 3)
+	w.mustCreate(w.namespace("a"))
+	policy := w.protectNamespaces(func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec.Target.ResourceClaimTemplate.Metadata.Namespace = "{{.trigger.metadata.name}}"
+	})
+	const why = "which is the object itself and could then never be deleted"
+	if adoption := w.wantAdopted(policy, 0, 1); !strings.Contains(adoption.Message, why) {
+		t.Errorf("the message is %q, want it to say why", adoption.Message)
+	}
+	if err := admin.Create(w.ctx, w.namespace("b")); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), why) {
+		t.Errorf("got %v, want it to be refused, and why", err)
+	}
+	w.mustDelete(w.namespace("a"))
+	w.waitGone(w.namespace("a"))
 }
 
 // A namespace that is created past enforcement is recorded under its name, and charged.
