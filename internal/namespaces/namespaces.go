@@ -5,6 +5,7 @@ package namespaces
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,10 +16,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Exempt returns the namespaces whose objects no policy looks at: those of the control plane, and
-// Bursar's own.
+// Exempt returns the namespaces that no ClaimCreationPolicy looks at, nor at the objects in them: those
+// of the control plane, and Bursar's own.
 func Exempt(systemNamespace string) []string {
 	return []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease, systemNamespace}
+}
+
+// IsExempt tells whether an object is in an exempt namespace, or is one. It agrees with the namespace
+// selector of a webhook, which looks at a Namespace's own labels.
+func IsExempt(systemNamespace string, kind schema.GroupKind, name types.NamespacedName) bool {
+	return slices.Contains(Exempt(systemNamespace), Of(kind, name))
 }
 
 // Of returns the namespace that an object is in or, for a Namespace, its own name. It is empty for all

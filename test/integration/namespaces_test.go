@@ -80,13 +80,16 @@ func TestNamespacesUnderQuota(t *testing.T) {
 	w.wantExceeded(w.namespace("c"))
 }
 
-// Namespaces that are there before the policy are charged as the others are.
+// Namespaces that are there before the policy are charged as the others are, but for those that no
+// policy is asked about.
 func TestExistingNamespacesAreAdopted(t *testing.T) {
 	t.Parallel()
 	w := newNamespacesWorld(t, 3)
 	w.mustCreate(w.namespace("a"))
 	w.mustCreate(w.namespace("b"))
-	policy := w.protectNamespaces(nil)
+	policy := w.protectNamespaces(func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec.Trigger.Conditions[0].Expression += ` || trigger.metadata.name in ["kube-system", "kube-public", "kube-node-lease", "bursar-system"]`
+	})
 	w.wantAdopted(policy, 2, 0)
 	w.wantBucket(3, 2, 1, 2)
 	for _, claim := range w.claims() {

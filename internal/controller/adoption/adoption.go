@@ -90,8 +90,7 @@ type Controller struct {
 	Events          events.EventRecorder
 	Log             logr.Logger
 
-	queue  workqueue.TypedRateLimitingInterface[object]
-	exempt []string
+	queue workqueue.TypedRateLimitingInterface[object]
 
 	mu   sync.Mutex
 	done map[types.UID]scanned // the policies that this process has adopted for
@@ -118,7 +117,6 @@ type object struct {
 // Start registers the controller with what it follows.
 func (c *Controller) Start() {
 	c.done, c.unchecked = map[types.UID]scanned{}, newUnchecked()
-	c.exempt = namespaces.Exempt(c.SystemNamespace)
 	c.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[object](100*time.Millisecond, 30*time.Second))
 	c.Objects.OnAppear(c.appeared)
@@ -281,7 +279,7 @@ func (c *Controller) hasClaim(p *catalog.Policy, uid types.UID) bool {
 // look adopts one object that was not reviewed.
 func (c *Controller) look(ctx context.Context, o object) error {
 	name, ok := c.Objects.Name(o.kind, o.uid)
-	if ok && !slices.Contains(c.exempt, name.Namespace) {
+	if ok && !namespaces.IsExempt(c.SystemNamespace, o.kind, name) {
 		if err := c.adoptUnreviewed(ctx, o, name); err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package adoption
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/namespaces"
 	"github.com/bursar/bursar/internal/plan"
 	"github.com/bursar/bursar/internal/protected"
 )
@@ -116,8 +116,9 @@ func (c *Controller) hasAll(p *catalog.Policy) bool {
 	if p.FollowsUpdates() {
 		return false // they may hold the wrong amounts
 	}
-	return c.Objects.All(p.Trigger.GroupKind(), func(o protected.Object) bool {
-		return slices.Contains(c.exempt, o.Namespace) || c.hasClaim(p, o.UID)
+	kind := p.Trigger.GroupKind()
+	return c.Objects.All(kind, func(o protected.Object) bool {
+		return namespaces.IsExempt(c.SystemNamespace, kind, o.NamespacedName) || c.hasClaim(p, o.UID)
 	})
 }
 
@@ -154,7 +155,7 @@ func (s *scan) adopt(ctx context.Context, items []unstructured.Unstructured) err
 // concerns tells whether an object may have to be adopted or its claim to be changed.
 func (s *scan) concerns(object *unstructured.Unstructured) bool {
 	switch {
-	case slices.Contains(s.exempt, object.GetNamespace()):
+	case namespaces.IsExempt(s.SystemNamespace, s.policy.Trigger.GroupKind(), plan.ObjectOf(s.policy.Trigger, object).Name):
 		return false
 	case s.policy.FollowsUpdates():
 		return true
