@@ -289,6 +289,14 @@ func TestPoliciesOnCreatesIgnoreUpdates(t *testing.T) {
 	f.wantBucket(5, 2, 3, 1)
 	mustNot(t, f.resize("a", 3))
 	f.wantBucket(5, 3, 2, 1)
+	// Nor because the claim of that one goes.
+	other := f.name + "-other"
+	f.grantTo(other, "other", 5)
+	for _, payer := range []string{other, f.name, other} {
+		mustNot(t, f.set("a", payer, "spec", "payer"))
+		f.wantBucketOf(platform.Consumer(payer), 5, 3, 2, 1)
+	}
+	f.wantBucket(5, 0, 5, 0)
 }
 
 // An object to which a policy cannot be applied any more can be changed and deleted.

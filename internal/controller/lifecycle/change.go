@@ -31,9 +31,9 @@ type changing struct {
 	base string
 	// freed are the consumers that have more after the update.
 	freed []quotav1alpha1.ConsumerRef
-	// restore is set if a claim of the object went away: then the object gets what it lacks of any
-	// policy, and otherwise of those that follow updates.
-	restore bool
+	// restored are the policies, as labels name them, of which a claim of the object went away: it
+	// gets what it lacks of these, and of those that follow updates.
+	restored []string
 }
 
 // Expect notes that an object is about to change in a way that changes what it costs. base is the
@@ -49,9 +49,9 @@ func (c *Controller) Expect(kind schema.GroupKind, uid types.UID, base string, f
 	}
 }
 
-// restore has an object looked at of which a claim went away.
-func (c *Controller) restore(kind schema.GroupKind, uid types.UID) {
-	c.note(uid, &changing{kind: kind, restore: true})
+// restore has an object looked at of which the claim of a policy went away.
+func (c *Controller) restore(kind schema.GroupKind, uid types.UID, policy string) {
+	c.note(uid, &changing{kind: kind, restored: []string{policy}})
 	c.queue.Add(object{kind, uid})
 }
 
@@ -74,17 +74,17 @@ func (c *Controller) note(uid types.UID, change *changing) {
 			change.base = before.base
 		}
 		change.freed = union(before.freed, change.freed)
-		change.restore = change.restore || before.restore
+		change.restored = union(before.restored, change.restored)
 	}
 	c.changing[uid] = change
 }
 
-// union is what is in one list or in the other. A policy names one consumer, so they are short.
-func union(a, b []quotav1alpha1.ConsumerRef) []quotav1alpha1.ConsumerRef {
+// union is what is in one list or in the other. There is one entry for a policy, so they are short.
+func union[T comparable](a, b []T) []T {
 	all := slices.Clone(a)
-	for _, consumer := range b {
-		if !slices.Contains(all, consumer) {
-			all = append(all, consumer)
+	for _, entry := range b {
+		if !slices.Contains(all, entry) {
+			all = append(all, entry)
 		}
 	}
 	return all
@@ -170,12 +170,14 @@ func (c *Controller) follow(ctx context.Context, o object) error {
 	return nil
 }
 
-// conformToAll has an object conform to the policies that a change is for.
+// conformToAll has an object conform to the policies that a change is for. Of others, that an object
+// has no claim does not tell that it should: it may have come to meet their conditions since it was
+// created.
 func (c *Controller) conformToAll(ctx context.Context, o object, change *changing) (isPending bool, err error) {
 	versions := map[schema.GroupVersionKind]*unstructured.Unstructured{}
 	var errs []error
 	for _, p := range c.Catalog.PoliciesOf(o.kind) {
-		if !p.FollowsUpdates() && !change.restore {
+		if !p.FollowsUpdates() && !slices.Contains(change.restored, claims.LabelValue(p.Name)) {
 			continue
 		}
 		live, known := versions[p.Trigger]

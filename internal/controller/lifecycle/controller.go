@@ -144,7 +144,7 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 // claim went away before them.
 func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	if after == nil && before.FromPolicy() && c.Objects.Presence(before.Kind(), before.ObjectUID) == protected.Present {
-		c.restore(before.Kind(), before.ObjectUID)
+		c.restore(before.Kind(), before.ObjectUID, before.Policy())
 		return
 	}
 	if after == nil || !after.FromPolicy() {

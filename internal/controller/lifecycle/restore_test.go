@@ -1,0 +1,80 @@
+package lifecycle
+
+import (
+	"testing"
+	"testing/synctest"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// onCreates is a policy that would charge a hundred for every fleet that is created.
+func onCreates() *quotav1alpha1.ClaimCreationPolicy {
+	p := fleets()
+	p.Name = "q"
+	p.Spec.Trigger.Operations = nil
+	template := &p.Spec.Target.ResourceClaimTemplate
+	template.Metadata.Name = "other-claim-{{.trigger.metadata.name}}"
+	template.Spec.Requests[0] = quotav1alpha1.ResourceRequestTemplate{ResourceType: "t", Amount: 100}
+	return p
+}
+
+// When a claim of an object goes, the object gets what it lacks of the policy that the claim was of,
+// and of policies that follow updates. Of another it may have been free since it was created.
+func TestClaimThatGoes(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		policy func() *quotav1alpha1.ClaimCreationPolicy
+		goes   func(*stage, *Controller)
+		want   []string
+	}{
+		"another is to pay": {
+			"the other one pays what the policy asks that follows updates",
+			fleets,
+			func(s *stage, c *Controller) { s.change(c, "1", fleet("2", "zeta", 2)) },
+			[]string{"claim of zeta for 2", "zeta uses 2, 0 in flight"},
+		},
+		"it comes to cost nothing": {
+			"nobody pays",
+			fleets,
+			func(s *stage, c *Controller) { s.change(c, "1", fleet("2", "acme", 0)) },
+			nil,
+		},
+		"of a policy that is gone": {
+			"what its claim held is free",
+			func() *quotav1alpha1.ClaimCreationPolicy { return nil },
+			(*stage).deleteClaim,
+			nil,
+		},
+		"of a policy for creates": {
+			"it is made again",
+			func() *quotav1alpha1.ClaimCreationPolicy {
+				p := fleets()
+				p.Spec.Trigger.Operations = nil
+				return p
+			},
+			(*stage).deleteClaim,
+			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				s.paid(acme, 2)
+				c := s.run(tt.policy(), fleet("1", "acme", 2))
+				if errs := c.Catalog.SetPolicy(onCreates()); len(errs) > 0 {
+					t.Fatal(errs)
+				}
+				synctest.Wait()
+				tt.goes(s, c)
+				s.wantFinally(tt.reason, tt.want...)
+			})
+		})
+	}
+}
+
+// deleteClaim deletes the claim of the fleet, whoever may do that.
+func (s *stage) deleteClaim(c *Controller) {
+	s.Helper()
+	s.must(c.Client.Delete(s.Context(), outline("").Claim, "uid-claim-a"))
+}
