@@ -54,6 +54,10 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 	if len(changed) == 0 {
 		return h.notify(request, c.Object, notices)
 	}
+	// Without the list of claims every object would look as if it had none.
+	if err := h.Updates.Claims.WaitForSync(ctx); err != nil {
+		return undecided(err)
+	}
 	unlock, err := h.lockSettled(ctx, c, changed)
 	if err != nil {
 		return undecided(err)

@@ -20,10 +20,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
 )
+
+var configMap = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 
 // changed is an object that Expect was told of.
 type changed struct {
@@ -63,7 +64,9 @@ func (s *scene) followAnnotated(mode quotav1alpha1.EnforcementMode, condition st
 	if len(errs) > 0 {
 		s.Fatal(errs.ToAggregate())
 	}
-	s.Updates.Claims = claimcache.New()
+	api := &claimsAPI{listed: make(chan struct{})}
+	close(api.listed)
+	s.connect(api)
 	s.Updates.IsMade = func(context.Context, ledgerstore.Pending) (bool, error) { return false, nil }
 	s.Updates.Expect = func(_ schema.GroupKind, uid types.UID, base string, _ []quotav1alpha1.ConsumerRef) {
 		s.expected = append(s.expected, changed{uid, base})

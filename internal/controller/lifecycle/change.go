@@ -216,7 +216,7 @@ func (c *Controller) abandon(ctx context.Context, reservation ledgerstore.Pendin
 			return nil
 		}
 	}
-	if time.Since(reservation.KnownSince) < reservationLifetime {
+	if time.Since(reservation.KnownSince) < reservationLifetime || !c.Claims.HasSynced() {
 		return nil
 	}
 	if !ledgerstore.IsAmendment(reservation.Key) {

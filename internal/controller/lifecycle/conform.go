@@ -43,6 +43,10 @@ const (
 //
 // An error that is no [plan.TransientError] says that the policy cannot be applied to the object.
 func (c *Controller) Conform(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
+	// Without the list of claims every object would look as if it had none.
+	if err := c.Claims.WaitForSync(ctx); err != nil {
+		return 0, transient(err)
+	}
 	result, err := c.conform(ctx, p, live)
 	if result == Pending && err == nil && p.FollowsUpdates() {
 		c.lookAgain(object{p.Trigger.GroupKind(), live.GetUID()})

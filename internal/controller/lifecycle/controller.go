@@ -114,6 +114,7 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 // create is refused for capacity that is as good as free.
 func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 	// In this order: a reservation ends after its claim is in the cache.
+	isListed := c.Claims.HasSynced()
 	reservations := c.Store.ReservationsFor(string(uid))
 	owned := c.Claims.ForObject(uid)
 	for _, claim := range owned {
@@ -122,7 +123,8 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 	for _, reservation := range reservations {
 		c.Store.ExpectRelease(reservation.Consumer, reservation.Key)
 	}
-	isCharged := len(owned) > 0 || len(reservations) > 0
+	// A claim of it that is yet to be listed is announced once it is.
+	isCharged := len(owned) > 0 || len(reservations) > 0 || !isListed
 	c.mu.Lock()
 	change := c.changing[uid]
 	delete(c.changing, uid)

@@ -43,6 +43,8 @@ type server struct {
 	news chan struct{}
 	// late, if set, keeps what happens from who watches until it is closed.
 	late chan struct{}
+	// unlisted, if set, keeps the list of claims until it is closed.
+	unlisted chan struct{}
 	// fail, if set, is asked before a request is carried out, and true makes it fail.
 	fail func(method, name string) bool
 	// released, if set, is told of claims that were deleted, which are then gone.
@@ -118,6 +120,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case s.fail != nil && s.fail(r.Method, last):
 		fail(500, metav1.StatusReasonInternalError)
 	case r.Method == http.MethodGet && last == "resourceclaims":
+		if s.unlisted != nil {
+			s.mu.Unlock()
+			<-s.unlisted
+			s.mu.Lock()
+		}
 		items := []any{}
 		for _, c := range s.claims {
 			items = append(items, c)

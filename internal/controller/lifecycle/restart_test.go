@@ -246,7 +246,9 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 	}
 	c.Start()
 	go c.Claims.Run(ctx, client.REST())
-	s.must(c.Claims.WaitForSync(ctx))
+	if s.server.unlisted == nil {
+		s.must(c.Claims.WaitForSync(ctx))
+	}
 	c.Objects.Follow(ctx, map[schema.GroupKind]schema.GroupVersionResource{fleetKind.GroupKind(): fleetResource})
 	s.must(c.Objects.WaitForSync(ctx, fleetKind.GroupKind()))
 	go func() { _ = c.Run(ctx) }()

@@ -1,0 +1,165 @@
+package enforce
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
+)
+
+// claimsAPI is an API server with claims, by name, which it lists once listed is closed.
+type claimsAPI struct {
+	claims map[string]*quotav1alpha1.ResourceClaim
+	listed chan struct{}
+}
+
+func (a *claimsAPI) RoundTrip(request *http.Request) (*http.Response, error) {
+	name, query := path.Base(request.URL.Path), request.URL.Query()
+	switch {
+	case query.Get("sendInitialEvents") != "":
+		return answerOf(request, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, nil)
+	case query.Get("watch") != "":
+		return &http.Response{StatusCode: http.StatusOK, Header: jsonOnly, Body: quiet{request.Context()}, Request: request, ProtoMajor: 1, ProtoMinor: 1}, nil
+	case name == "resourceclaims":
+		<-a.listed
+		list := &quotav1alpha1.ResourceClaimList{TypeMeta: typeOf("ResourceClaimList"), ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
+		for _, claim := range a.claims {
+			list.Items = append(list.Items, *claim)
+		}
+		return answerOf(request, http.StatusOK, "", list)
+	case a.claims[name] != nil:
+		return answerOf(request, http.StatusOK, "", a.claims[name])
+	default:
+		return answerOf(request, http.StatusNotFound, metav1.StatusReasonNotFound, nil)
+	}
+}
+
+var jsonOnly = http.Header{"Content-Type": {"application/json"}}
+
+// quiet is a watch of which nothing comes until its context ends.
+type quiet struct{ context.Context }
+
+func (q quiet) Close() error { return nil }
+func (q quiet) Read([]byte) (int, error) {
+	<-q.Done()
+	return 0, io.EOF
+}
+
+func typeOf(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: kind}
+}
+
+// answerOf answers with an object, or with why there is none.
+func answerOf(request *http.Request, code int, reason metav1.StatusReason, object any) (*http.Response, error) {
+	if object == nil {
+		object = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason}
+	}
+	body, err := json.Marshal(object)
+	return &http.Response{
+		StatusCode: code, Header: jsonOnly, Body: io.NopCloser(bytes.NewReader(body)), Request: request, ProtoMajor: 1, ProtoMinor: 1,
+	}, err
+}
+
+// connect has updates find claims in an API server.
+func (s *scene) connect(api *claimsAPI) {
+	s.Helper()
+	client, err := claims.NewClient(&rest.Config{Host: "http://server", QPS: -1}, &http.Client{Transport: api})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Updates.Client, s.Updates.Claims = client, claimcache.New()
+	go s.Updates.Claims.Run(s.Context(), client.REST())
+}
+
+// paid makes the claim of a policy for the object of [numbered], granted and settled.
+func (s *scene) paid(policy string, amount ledger.Amount) *quotav1alpha1.ResourceClaim {
+	s.Helper()
+	consumer := organization("acme")
+	outline := claims.Outline{
+		Claim: types.NamespacedName{Namespace: "claims", Name: "claim-" + policy},
+		Kind:  configMap, Object: types.NamespacedName{Namespace: "n", Name: "a"},
+	}
+	reservation := ledger.Reservation{
+		Key: ledgerstore.ObjectKey(policy, "u"), Charges: []ledger.Charge{{ResourceType: "maps", Amount: amount}}, Claim: outline.Encode(),
+	}
+	decision, err := s.Store.Reserve(s.Context(), consumer, reservation)
+	if err != nil || decision.Code != ledger.Admitted {
+		s.Fatalf("reserve: %s, %v", decision.Code, err)
+	}
+	reservation.Sequence = decision.Sequence
+	claim, err := claims.FromReservation(ledgerstore.Pending{Consumer: consumer, Reservation: reservation})
+	if err != nil {
+		s.Fatal(err)
+	}
+	claim.TypeMeta, claim.UID, claim.ResourceVersion = typeOf("ResourceClaim"), types.UID("uid-of-"+claim.Name), "1"
+	claims.Grant(claim, s.Catalog, time.Now())
+	s.Store.Settle(consumer, reservation.Key, reservation.Sequence)
+	if err := s.Store.View(s.Context(), consumer, func(*ledger.Ledger) {}); err != nil { // settling is lazy
+		s.Fatal(err)
+	}
+	return claim
+}
+
+// An update that is reviewed before the claims are listed is decided on what its object holds, or not
+// at all.
+func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		after  time.Duration
+		check  func(*scene, *admissionv1.AdmissionResponse)
+		want   ledger.Amount
+	}{
+		"they come": {
+			"by one more than it holds there is room for it", time.Second,
+			func(s *scene, answer *admissionv1.AdmissionResponse) {
+				if !answer.Allowed {
+					s.Errorf("refused: %s", answer.Result.Message)
+				}
+			}, 1,
+		},
+		"they come late": {
+			"nobody knows what it holds", time.Minute,
+			func(s *scene, answer *admissionv1.AdmissionResponse) {
+				s.wantRefused(answer, http.StatusServiceUnavailable, "the list of claims", "try again")
+			}, 0,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, 10)
+				s.follow(quotav1alpha1.EnforcementModeEnforce, "true")
+				claim := s.paid("acme", 6)
+				api := &claimsAPI{claims: map[string]*quotav1alpha1.ResourceClaim{claim.Name: claim}, listed: make(chan struct{})}
+				s.connect(api)
+				time.AfterFunc(tt.after, func() { close(api.listed) })
+				tt.check(s, s.update(s, false, numbered("1", 6), numbered("1", 7)))
+				var reserved ledger.Amount
+				for _, r := range s.memory.Books(organization("acme")).Reservations {
+					reserved += r.Charges[0].Amount
+				}
+				if reserved != tt.want {
+					t.Errorf("%s: %d is reserved, want %d", tt.reason, reserved, tt.want)
+				}
+				<-api.listed
+				synctest.Wait()
+			})
+		})
+	}
+}
