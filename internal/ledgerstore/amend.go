@@ -9,8 +9,9 @@ import (
 )
 
 // Amend prepares a change of what a settled claim holds, see [ledger.Ledger.Amend]: by how much it
-// is to grow is decided like a reservation, or held regardless of the limits if forced. An
-// amendment that is under way is extended.
+// is to grow is decided like a reservation, or held regardless of the limits if forced; then the
+// decision on what does not fit is Admitted and has the shortages. An amendment that is under way is
+// extended.
 //
 // wanted reads from the API server, not from a cache, what the claim holds, and returns nil if
 // there is nothing to change any more; then nothing happens and the decision has no code. It is
@@ -68,20 +69,22 @@ func (s *Store) Amend(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f
 
 func amend(books *ledger.Ledger, r ledger.Reservation, forced bool) ledger.Decision {
 	if forced {
-		return books.AdoptAmendment(r)
+		return regardless(r, books.Amend, books.AdoptAmendment)
 	}
 	return books.Amend(r)
 }
 
-// CheckAmendment answers what Amend would, if not forced, and changes nothing. r is what wanted
-// would return.
-func (s *Store) CheckAmendment(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) (ledger.Decision, error) {
+// CheckAmendment answers what Amend would, and changes nothing. r is what wanted would return.
+func (s *Store) CheckAmendment(ctx context.Context, consumer quotav1alpha1.ConsumerRef, forced bool, r ledger.Reservation) (ledger.Decision, error) {
 	var decision ledger.Decision
 	err := s.do(ctx, consumer, &operation{
 		patience: time.Now().Add(releasePatience),
 		apply: func(books *ledger.Ledger, releasing bool) effect {
 			decision = books.CheckAmendment(r)
-			if decision.Code == ledger.Exceeded && releasing {
+			switch {
+			case decision.Code == ledger.Exceeded && forced:
+				decision.Code = ledger.Admitted
+			case decision.Code == ledger.Exceeded && releasing:
 				return postponed
 			}
 			return unconfirmed

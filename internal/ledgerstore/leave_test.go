@@ -22,12 +22,16 @@ func TestLeavingWhileItIsDecided(t *testing.T) {
 			decision, err := p.Adopt(ctx, acme, reservation("new", 1))
 			return decision.Code == ledger.Admitted, err
 		},
+		"Charge": func(ctx context.Context, p *process) (bool, error) {
+			decisions, err := p.Charge(ctx, acme, false, []ledger.Reservation{reservation("new", 1)})
+			return len(decisions) == 1 && decisions[0].Code == ledger.Admitted, err
+		},
 		"Check": func(ctx context.Context, p *process) (bool, error) {
 			outcome, err := p.Check(ctx, acme, []ledger.Reservation{reservation("new", 1)})
 			return outcome.Code == ledger.Admitted, err
 		},
 		"CheckAmendment": func(ctx context.Context, p *process) (bool, error) {
-			decision, err := p.CheckAmendment(ctx, acme, amendment)
+			decision, err := p.CheckAmendment(ctx, acme, false, amendment)
 			return decision.Code == ledger.Admitted, err
 		},
 		"Fitting": func(ctx context.Context, p *process) (bool, error) {

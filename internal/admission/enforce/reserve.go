@@ -34,7 +34,7 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 	groups := byConsumer(c.claims)
 	for i, planned := range groups {
 		if !planned[0].policy.Enforces() {
-			charged = h.charge(ctx, planned, &notices) && charged
+			charged = h.charge(ctx, planned, false, &notices) && charged
 			continue
 		}
 		consumer, reservations := planned[0].Consumer, reservationsOf(planned)
@@ -57,29 +57,22 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 }
 
 // charge takes what claims of one consumer need that is not enforced: beyond the limit too, where
-// it says so. It reports false if something could not be decided now, so that it has to be looked
-// at again once the object is there.
-func (h *Handler) charge(ctx context.Context, planned []*plannedClaim, notices *notices) bool {
-	outcome, err := h.Store.ReserveTogether(ctx, planned[0].Consumer, reservationsOf(planned))
-	if err == nil && outcome.Code == ledger.Admitted {
-		return true
-	}
-	decided := true
-	for _, p := range planned {
-		r := reservationOf(p)
-		decision, err := h.Store.Reserve(ctx, p.Consumer, r)
-		if err == nil && decision.Code == ledger.Exceeded {
-			notices.add(p.policy, explain.Exceeded(h.Catalog, p.Consumer, decision.Shortages))
-			decision, err = h.Store.Adopt(ctx, p.Consumer, r)
-		}
-		if err != nil {
-			decided = false
+// it says so at once, without waiting for what is about to become free. It reports false if that
+// could not be decided now, so that it has to be looked at again once the object is there. With dry
+// it takes nothing.
+func (h *Handler) charge(ctx context.Context, planned []*plannedClaim, dry bool, notices *notices) bool {
+	decisions, err := h.Store.Charge(ctx, planned[0].Consumer, dry, reservationsOf(planned))
+	for i, p := range planned {
+		switch {
+		case err != nil:
 			notices.add(p.policy, fmt.Sprintf("quota could not be decided: %v; the object is charged later.", err))
-		} else if decision.Code != ledger.Admitted {
-			notices.add(p.policy, notApplicable(p.Policy, explain.Impossible(p.Consumer, decision.Code)))
+		case decisions[i].Code != ledger.Admitted:
+			notices.add(p.policy, notApplicable(p.Policy, explain.Impossible(p.Consumer, decisions[i].Code)))
+		case len(decisions[i].Shortages) > 0:
+			notices.add(p.policy, explain.Exceeded(h.Catalog, p.Consumer, decisions[i].Shortages))
 		}
 	}
-	return decided
+	return err == nil
 }
 
 // newIn returns the reservations that were not there before. Another review of the same create
@@ -110,16 +103,16 @@ func (h *Handler) check(ctx context.Context, request *admissionv1.AdmissionReque
 	notices := slices.Clone(c.notices)
 	groups := byConsumer(c.claims)
 	for i, planned := range groups {
+		if !planned[0].policy.Enforces() {
+			h.charge(ctx, planned, true, &notices)
+			continue
+		}
 		outcome, err := h.Store.Check(ctx, planned[0].Consumer, reservationsOf(planned))
-		enforces := planned[0].policy.Enforces()
-		switch {
-		case err != nil && enforces:
+		if err != nil {
 			return undecided(err)
-		case err != nil || outcome.Code == ledger.Admitted:
-		case enforces:
+		}
+		if outcome.Code != ledger.Admitted {
 			return h.refusal(ctx, planned, outcome, groups[i+1:])
-		case outcome.Code == ledger.Exceeded:
-			notices.add(planned[0].policy, explain.Exceeded(h.Catalog, planned[0].Consumer, outcome.Shortages))
 		}
 	}
 	return h.notify(request, c.Object, notices)

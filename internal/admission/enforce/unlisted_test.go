@@ -150,11 +150,7 @@ func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
 				s.connect(api)
 				time.AfterFunc(tt.after, func() { close(api.listed) })
 				tt.check(s, s.update(s, false, numbered("1", 6), numbered("1", 7)))
-				var reserved ledger.Amount
-				for _, r := range s.memory.Books(organization("acme")).Reservations {
-					reserved += r.Charges[0].Amount
-				}
-				if reserved != tt.want {
+				if reserved := s.reserved(); reserved != tt.want {
 					t.Errorf("%s: %d is reserved, want %d", tt.reason, reserved, tt.want)
 				}
 				<-api.listed

@@ -178,17 +178,14 @@ func (h *Handler) raise(ctx context.Context, request *admissionv1.AdmissionReque
 	if a.after == nil {
 		return nil, nil
 	}
-	decision, key, err := h.take(ctx, c, a, isDryRun(request), false)
-	if a.before.Covers(a.after) && (err != nil || decision.Code != ledger.Admitted) {
+	decision, key, err := h.take(ctx, c, a, isDryRun(request), !a.policy.Enforces())
+	asksMore := !a.before.Covers(a.after)
+	if !asksMore && (err != nil || decision.Code != ledger.Admitted) {
 		// It costs no more than before. What it frees is found out without what would be noted here.
 		return nil, nil
 	}
-	if err == nil && decision.Code == ledger.Exceeded && !a.policy.Enforces() {
+	if asksMore && decision.Code == ledger.Admitted && len(decision.Shortages) > 0 {
 		notices.add(a.policy, explain.Exceeded(h.Catalog, a.after.Consumer, decision.Shortages))
-		if isDryRun(request) {
-			return nil, nil
-		}
-		decision, key, err = h.take(ctx, c, a, false, true)
 	}
 	switch {
 	case err == nil && decision.Code == ledger.NotHeld:
@@ -248,7 +245,7 @@ func (h *Handler) take(ctx context.Context, c *change, a asked, dry, forced bool
 	if err != nil {
 		return ledger.Decision{}, key, err
 	}
-	decision, err = h.Store.CheckAmendment(ctx, a.after.Consumer, *r)
+	decision, err = h.Store.CheckAmendment(ctx, a.after.Consumer, forced, *r)
 	return decision, key, err
 }
 

@@ -82,12 +82,22 @@ func numbered(version string, n int) runtime.RawExtension {
 // update has a handler review that the number changes.
 func (s *scene) update(handler http.Handler, dryRun bool, before, after runtime.RawExtension) *admissionv1.AdmissionResponse {
 	s.Helper()
-	body, err := json.Marshal(&admissionv1.AdmissionReview{Request: &admissionv1.AdmissionRequest{
-		UID: "round-trip", Operation: admissionv1.Update, Namespace: "n", Name: "a", DryRun: &dryRun,
-		Kind:     metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
-		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"},
-		Object:   after, OldObject: before,
-	}})
+	return s.ask(handler, &admissionv1.AdmissionRequest{Operation: admissionv1.Update, DryRun: &dryRun, Object: after, OldObject: before})
+}
+
+// createNumbered reviews the create of a ConfigMap with a number.
+func (s *scene) createNumbered(dryRun bool, n int) *admissionv1.AdmissionResponse {
+	s.Helper()
+	return s.ask(s, &admissionv1.AdmissionRequest{Operation: admissionv1.Create, DryRun: &dryRun, Object: numbered("", n)})
+}
+
+// ask has a handler review a request about the ConfigMap with a number.
+func (s *scene) ask(handler http.Handler, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	s.Helper()
+	request.UID, request.Namespace, request.Name = "round-trip", "n", "a"
+	request.Kind = metav1.GroupVersionKind(configMap)
+	request.Resource = metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	body, err := json.Marshal(&admissionv1.AdmissionReview{Request: request})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -98,6 +108,16 @@ func (s *scene) update(handler http.Handler, dryRun bool, before, after runtime.
 		s.Fatalf("answered %d %s: %v", recorder.Code, recorder.Body, err)
 	}
 	return review.Response
+}
+
+// reserved is how much of acme's quota is reserved.
+func (s *scene) reserved() (sum ledger.Amount) {
+	for _, r := range s.memory.Books(organization("acme")).Reservations {
+		for _, charge := range r.Charges {
+			sum += charge.Amount
+		}
+	}
+	return sum
 }
 
 // What was reserved for an earlier change is extended only until its claim is made: from then on it

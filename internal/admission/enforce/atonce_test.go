@@ -1,0 +1,79 @@
+package enforce
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// What is not enforced does not wait for what is about to become free: it passes, is charged, and says
+// by how much it exceeds the quota.
+func TestNotEnforcedIsDecidedAtOnce(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		review func(*scene) *admissionv1.AdmissionResponse
+		// want is what is reserved afterwards, and says what the warning says.
+		want ledger.Amount
+		says string
+	}{
+		"create": {
+			"it is charged beyond the limit",
+			func(s *scene) *admissionv1.AdmissionResponse { return s.createNumbered(false, 4) },
+			4, "requested: 4 maps, used: 8, limited: 10",
+		},
+		"create, dry run": {
+			"nothing is charged",
+			func(s *scene) *admissionv1.AdmissionResponse { return s.createNumbered(true, 4) },
+			0, "requested: 4 maps, used: 8, limited: 10",
+		},
+		"update": {
+			"what it costs more is charged beyond the limit",
+			func(s *scene) *admissionv1.AdmissionResponse {
+				return s.update(s, false, numbered("1", 0), numbered("1", 5))
+			},
+			5, "requested: 5 maps, used: 8, limited: 10",
+		},
+		"update, dry run": {
+			"nothing is charged",
+			func(s *scene) *admissionv1.AdmissionResponse {
+				return s.update(s, true, numbered("1", 0), numbered("1", 5))
+			},
+			0, "requested: 5 maps, used: 8, limited: 10",
+		},
+		"update that asks no more": {
+			"the object is not to blame",
+			func(s *scene) *admissionv1.AdmissionResponse {
+				return s.update(s, false, numbered("1", 5), numbered("1", 4))
+			},
+			4, "",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, 10)
+				s.follow(quotav1alpha1.EnforcementModeWarn, "trigger.data.n != '0'")
+				s.paid("others", 8)
+				s.Store.ExpectRelease(organization("acme"), "others")
+				synctest.Wait()
+				began := time.Now()
+				answer := tt.review(s)
+				if took := time.Since(began); took != 0 || !answer.Allowed {
+					t.Errorf("%s: allowed is %t after %s, want that it passes at once", tt.reason, answer.Allowed, took)
+				}
+				if said := strings.Join(answer.Warnings, " "); !strings.Contains(said, tt.says) || said != "" && tt.says == "" {
+					t.Errorf("%s: the user is warned with %q, want %q", tt.reason, said, tt.says)
+				}
+				if got := s.reserved(); got != tt.want {
+					t.Errorf("%s: %d is reserved, want %d", tt.reason, got, tt.want)
+				}
+			})
+		})
+	}
+}
