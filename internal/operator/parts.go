@@ -82,7 +82,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		Events: m.events, Log: log.WithName("enforce"),
 		Updates: enforce.Updates{
 			Claims: m.claims, Client: m.client, Kinds: m.kinds, Live: m.dynamic,
-			Expect: p.lifecycle.Expect, IsMade: p.lifecycle.IsMade,
+			Expect: p.lifecycle.Expect, IsFreeing: p.lifecycle.IsFreeing, IsMade: p.lifecycle.IsMade,
 		},
 	})
 	m.objects.OnAppear(p.enforcer.Appeared)

@@ -299,6 +299,29 @@ func TestPoliciesOnCreatesIgnoreUpdates(t *testing.T) {
 	f.wantBucket(5, 0, 5, 0)
 }
 
+// What an object frees by one policy can be had by the next update of it for another, and not by the
+// same update.
+func TestUpdateTakesWhatItsObjectFreed(t *testing.T) {
+	f := newFollowedWorld(t, 5, nil)
+	f.world.policy(f.name+"-extra", func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec = *f.policy.Spec.DeepCopy()
+		p.Spec.Target.ResourceClaimTemplate.Metadata.Name = "extra-{{.trigger.metadata.name}}"
+		p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].AmountExpression = "has(trigger.spec.extra) ? trigger.spec.extra : 0"
+	})
+	f.mustCreate(f.fleet("a", 4))
+	mustNot(t, f.set("a", int64(1), "spec", "extra"))
+	f.wantBucket(5, 5, 0, 2)
+	both := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1,"extra":4}}`))
+	wantTooMuch(t, admin.Patch(f.ctx, f.fleet("a", 0), both), "requested: 3", "used: 5", "limited: 5")
+	for range 5 {
+		mustNot(t, f.resize("a", 1))
+		mustNot(t, f.set("a", int64(4), "spec", "extra"))
+		mustNot(t, f.set("a", int64(1), "spec", "extra"))
+		mustNot(t, f.resize("a", 4))
+	}
+	f.wantBucket(5, 5, 0, 2)
+}
+
 // An object to which a policy cannot be applied any more can be changed and deleted.
 func TestUpdateOfWhatThePolicyCannotBeAppliedTo(t *testing.T) {
 	f := newFollowedWorld(t, 5, nil)

@@ -38,6 +38,9 @@ type Updates struct {
 	// Expect is told of an object that is about to change, of the version that the change is made to,
 	// and of the consumers of whom it will cost less by that.
 	Expect func(kind schema.GroupKind, uid types.UID, base string, freed []quotav1alpha1.ConsumerRef)
+	// IsFreeing tells whether a consumer will have more once the claims of an object of that version
+	// follow an earlier change of it.
+	IsFreeing func(uid types.UID, version string, consumer quotav1alpha1.ConsumerRef) bool
 	// IsMade tells whether the claim of a reservation was made, also where Claims does not have it
 	// yet. It is asked while the object is locked, so that none is made meanwhile.
 	IsMade func(ctx context.Context, reservation ledgerstore.Pending) (bool, error)

@@ -104,11 +104,15 @@ func (h *Handler) lockSettled(ctx context.Context, c *change, changed []asked) (
 	}
 }
 
-// areSettled tells whether everything that an update may ask more of is settled.
+// areSettled tells whether everything that an update may ask more of is settled: what an earlier
+// change of the object frees comes back under the lock of the object, too.
 func (h *Handler) areSettled(ctx context.Context, c *change, changed []asked) (bool, error) {
 	for _, a := range changed {
 		if a.after == nil {
 			continue
+		}
+		if !a.before.Covers(a.after) && h.Updates.IsFreeing(c.UID, c.base, a.after.Consumer) {
+			return false, nil
 		}
 		if settled, err := h.isSettled(ctx, c, a); !settled || err != nil {
 			return false, err

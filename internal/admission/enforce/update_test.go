@@ -68,6 +68,7 @@ func (s *scene) followAnnotated(mode quotav1alpha1.EnforcementMode, condition st
 	close(api.listed)
 	s.connect(api)
 	s.Updates.IsMade = func(context.Context, ledgerstore.Pending) (bool, error) { return false, nil }
+	s.Updates.IsFreeing = func(types.UID, string, quotav1alpha1.ConsumerRef) bool { return false }
 	s.Updates.Expect = func(_ schema.GroupKind, uid types.UID, base string, _ []quotav1alpha1.ConsumerRef) {
 		s.expected = append(s.expected, changed{uid, base})
 	}

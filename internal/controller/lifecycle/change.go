@@ -49,6 +49,15 @@ func (c *Controller) Expect(kind schema.GroupKind, uid types.UID, base string, f
 	}
 }
 
+// IsFreeing tells whether a consumer will have more once the claims of an object follow a change that
+// was made to it: the object, of which this is the version, is past that which the change was made to.
+func (c *Controller) IsFreeing(uid types.UID, version string, consumer quotav1alpha1.ConsumerRef) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change := c.changing[uid]
+	return change != nil && slices.Contains(change.freed, consumer) && !claims.MayChange(version, change.base)
+}
+
 // restore has an object looked at of which the claim of a policy went away.
 func (c *Controller) restore(kind schema.GroupKind, uid types.UID, policy string) {
 	c.note(uid, &changing{kind: kind, restored: []string{policy}})

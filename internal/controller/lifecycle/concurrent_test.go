@@ -183,3 +183,29 @@ func TestLookBeforeTheUpdateIsMade(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// What a change frees is on its way from when the change was made until the claim has followed.
+func TestWhatAChangeFreesIsOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.paid(acme, 5)
+		c := s.run(fleets(), fleet("1", "acme", 5))
+		synctest.Wait()
+		want := func(reason string, want bool, version string, consumer quotav1alpha1.ConsumerRef) {
+			t.Helper()
+			if got := c.IsFreeing(fleetUID, version, consumer); got != want {
+				t.Errorf("%s: got %t, want %t", reason, got, want)
+			}
+		}
+		want("there is no change", false, "2", acme)
+		c.Expect(fleetKind.GroupKind(), fleetUID, "1", []quotav1alpha1.ConsumerRef{acme})
+		want("the change was not made", false, "1", acme)
+		want("the claim has not followed", true, "2", acme)
+		want("another consumer has no more by it", false, "2", zeta)
+		s.must(s.live.Tracker().Update(fleetResource, fleet("2", "acme", 2), "ns"))
+		c.modified(fleetKind.GroupKind(), fleetUID)
+		synctest.Wait()
+		want("the claim has followed", false, "2", acme)
+		s.wantFinally("the claim has followed", "acme uses 2, 0 in flight", "claim of acme for 2")
+	})
+}

@@ -1,0 +1,74 @@
+package enforce
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
+)
+
+// An update can have what an earlier update of the same object frees, which takes the lock of the object.
+func TestUpdateWaitsForWhatItsObjectFrees(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 10)
+		s.follow(quotav1alpha1.EnforcementModeEnforce, "trigger.data.n != '0'")
+		claim := s.paid("web", 8)
+		acme := organization("acme")
+		s.Store.ExpectRelease(acme, "change:u")
+		var isFreed atomic.Bool
+		s.Updates.IsFreeing = func(uid types.UID, version string, consumer quotav1alpha1.ConsumerRef) bool {
+			return uid == "u" && version == "2" && consumer == acme && !isFreed.Load()
+		}
+		time.AfterFunc(50*time.Millisecond, func() {
+			unlock, err := s.Store.LockObject(t.Context(), "u")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer unlock()
+			_, err = s.Store.Release(t.Context(), acme, func(context.Context) (*ledgerstore.Holding, error) {
+				return &ledgerstore.Holding{ClaimUID: string(claim.UID), Granted: true, Charges: []ledger.Charge{{ResourceType: "maps", Amount: 8}}}, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			s.Store.ReleaseDone(acme, "change:u")
+			isFreed.Store(true)
+		})
+		if answer := s.update(s, false, numbered("2", 0), numbered("2", 5)); !answer.Allowed {
+			t.Errorf("refused: %s", answer.Result.Message)
+		}
+		if got := s.reserved(); got != 5 {
+			t.Errorf("%d is reserved, want 5", got)
+		}
+		synctest.Wait()
+	})
+}
+
+// An update that asks no more, or takes from another consumer, waits for nothing.
+func TestUpdateWaitsForNothingThatItDoesNotNeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 10)
+		s.follow(quotav1alpha1.EnforcementModeEnforce, "true")
+		s.Updates.IsFreeing = func(_ types.UID, _ string, consumer quotav1alpha1.ConsumerRef) bool {
+			return consumer == organization("globex")
+		}
+		began := time.Now()
+		for _, after := range []int{7, 3} {
+			if answer := s.update(s, false, numbered("1", 5), numbered("1", after)); !answer.Allowed {
+				t.Errorf("from 5 to %d: refused: %s", after, answer.Result.Message)
+			}
+			s.Updates.IsFreeing = func(types.UID, string, quotav1alpha1.ConsumerRef) bool { return true }
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("took %s, want that nothing is waited for", took)
+		}
+	})
+}
