@@ -52,6 +52,7 @@ func TestObjectGoesWhileItIsAdopted(t *testing.T) {
 		s := newStage(t)
 		s.othersUse(acme, 10)
 		c := s.run(nil, fleet("1", "acme", 5))
+		synctest.Wait() // the object is watched
 		if errs := c.Catalog.SetPolicy(fleets()); len(errs) > 0 {
 			t.Fatal(errs)
 		}

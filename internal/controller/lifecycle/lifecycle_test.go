@@ -47,7 +47,7 @@ type server struct {
 	unlisted chan struct{}
 	// fail, if set, is asked before a request is carried out, and true makes it fail.
 	fail func(method, name string) bool
-	// released, if set, is told of claims that were deleted, which are then gone.
+	// released, if set, is told of claims that were deleted, which are gone when it returns.
 	released func(*quotav1alpha1.ResourceClaim)
 }
 
@@ -62,6 +62,12 @@ func (s *server) changed(event watch.EventType, claim *quotav1alpha1.ResourceCla
 		close(s.news)
 		s.news = nil
 	}
+}
+
+// remove takes a claim away.
+func (s *server) remove(claim *quotav1alpha1.ResourceClaim) {
+	delete(s.claims, claim.Name)
+	s.changed(watch.Deleted, claim)
 }
 
 // watch writes what happened since a version. It is called, and returns, with s.mu held.
@@ -165,11 +171,20 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.changed(watch.Modified, patched)
 		_ = json.NewEncoder(w).Encode(patched)
 	case r.Method == http.MethodDelete && s.claims[last] != nil:
-		claim := s.claims[last]
-		delete(s.claims, last)
-		s.changed(watch.Deleted, claim)
-		if s.released != nil {
-			go s.released(claim)
+		claim := s.claims[last].DeepCopy()
+		switch {
+		case s.released == nil:
+			s.remove(claim)
+		case claim.DeletionTimestamp == nil:
+			claim.DeletionTimestamp = new(metav1.Now())
+			s.claims[last] = claim
+			s.changed(watch.Modified, claim)
+			go func() {
+				s.released(claim.DeepCopy())
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.remove(claim)
+			}()
 		}
 		_ = json.NewEncoder(w).Encode(claim)
 	default:
