@@ -165,7 +165,8 @@ func TestPace(t *testing.T) {
 	}
 	p.end(now, 0)
 	p.begin(now)
-	if now = now.Add((1 + restsPerWork) * took); !p.begin(now) || !p.begin(now) {
+	now = now.Add((1 + restsPerWork) * took)
+	if first, second := p.begin(now), p.begin(now); !first || !second {
 		t.Error("it goes on resting though it is quick now")
 	}
 }
