@@ -1,0 +1,184 @@
+package certs
+
+import (
+	"context"
+	"crypto/x509"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+const service = "bursar-webhook.bursar-system.svc"
+
+// keeper returns one that runs until the test ends.
+func keeper(t *testing.T, ctx context.Context, client kubernetes.Interface, renews bool, onPublish func(*Keeper)) *Keeper {
+	t.Helper()
+	k := &Keeper{Client: client, Namespace: "bursar-system", Name: "tls", DNSNames: []string{service, "localhost"}, Renews: renews, Log: logr.Discard()}
+	k.OnPublish = func() { onPublish(k) }
+	go func() {
+		if err := k.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	return k
+}
+
+// served returns the certificate that is served, which has to be checked by a bundle.
+func served(t *testing.T, k *Keeper, bundle []byte) *x509.Certificate {
+	t.Helper()
+	certificate, err := k.GetCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(bundle)
+	if _, err := certificate.Leaf.Verify(x509.VerifyOptions{DNSName: service, Roots: pool, CurrentTime: time.Now()}); err != nil {
+		t.Errorf("at %s the API server does not accept the certificate: %v", time.Now(), err)
+	}
+	return certificate.Leaf
+}
+
+// inBubble runs a test on a clock of its own.
+func inBubble(t *testing.T, run func(*testing.T, context.Context)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		run(t, ctx)
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// Replicas that start at the same time have one certificate.
+func TestReplicasShareOneCertificate(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context) {
+		client := fake.NewClientset()
+		var published atomic.Int32
+		first := keeper(t, ctx, client, true, func(*Keeper) { published.Add(1) })
+		second := keeper(t, ctx, client, true, func(*Keeper) {})
+		if first.Ready() == nil || first.Bundle() != nil {
+			t.Error("it is ready before there is a certificate")
+		}
+		time.Sleep(retryTime)
+		if err := first.Ready(); err != nil {
+			t.Fatal(err)
+		}
+		if a, b := served(t, first, second.Bundle()), served(t, second, first.Bundle()); !a.Equal(b) {
+			t.Error("they serve different certificates")
+		}
+		if published.Load() != 1 {
+			t.Errorf("there was something to publish %d times, want once", published.Load())
+		}
+	})
+}
+
+// In twelve years every certificate and every authority is replaced, and at no time is a certificate
+// served that the API server could not check, which learns of authorities half a minute late.
+func TestRotation(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context) {
+		var mu sync.Mutex
+		var known []byte
+		check := func(k *Keeper) *x509.Certificate {
+			mu.Lock()
+			defer mu.Unlock()
+			return served(t, k, known)
+		}
+		publications, certificates := 0, map[string]bool{}
+		k := keeper(t, ctx, fake.NewClientset(), true, func(k *Keeper) {
+			publications++
+			go func() {
+				const steps = 12
+				for step := range 2 * steps {
+					if step == steps/2 {
+						mu.Lock()
+						known = k.Bundle()
+						mu.Unlock()
+					}
+					if step >= steps/2 || publications > 1 { // before the first nothing is known
+						check(k)
+					}
+					time.Sleep(publishTime / steps)
+				}
+			}()
+		})
+		time.Sleep(publishTime)
+		for range 12 * 365 {
+			leaf := check(k)
+			if left := time.Until(leaf.NotAfter); left < renewBefore-2*checkInterval {
+				t.Fatalf("the certificate ends in %s", left)
+			}
+			certificates[string(leaf.Signature)] = true
+			time.Sleep(24 * time.Hour)
+		}
+		if len(certificates) < 12 || len(certificates) > 18 || publications != 3 {
+			t.Errorf("%d certificates were served in 12 years, and authorities published %d times: when there is one, two, and one again",
+				len(certificates), publications)
+		}
+		if inForce := union(k.Bundle(), nil, time.Now()); string(inForce) != string(union(known, nil, time.Now())) {
+			t.Error("the API server does not know the authorities that are in force")
+		}
+	})
+}
+
+// A Secret that somebody else keeps is followed, and never written.
+func TestSecretOfSomebodyElse(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context) {
+		client := fake.NewClientset()
+		var published atomic.Int32
+		k := keeper(t, ctx, client, false, func(*Keeper) { published.Add(1) })
+		time.Sleep(2 * checkInterval)
+		if k.Ready() == nil || len(client.Actions()) > 2 { // a list and a watch
+			t.Errorf("without a Secret it is ready: %v, and asked %v", k.Ready() == nil, client.Actions())
+		}
+		issued := func() *corev1.Secret { // as somebody else would, with another authority each time
+			t.Helper()
+			theirs := fake.NewClientset()
+			other := &Keeper{Client: theirs, Namespace: "bursar-system", Name: "tls", DNSNames: []string{service}}
+			if err := other.Renew(ctx); err != nil {
+				t.Fatal(err)
+			}
+			secret, err := theirs.CoreV1().Secrets("bursar-system").Get(ctx, "tls", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			secret.Namespace, secret.ResourceVersion = "bursar-system", ""
+			return secret
+		}
+		secrets := client.CoreV1().Secrets("bursar-system")
+		if _, err := secrets.Create(ctx, issued(), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		before := served(t, k, k.Bundle())
+		if _, err := secrets.Update(ctx, issued(), metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !served(t, k, k.Bundle()).Equal(before) {
+			t.Error("a certificate is served whose authority nobody knows yet")
+		}
+		time.Sleep(publishTime)
+		synctest.Wait()
+		if served(t, k, k.Bundle()).Equal(before) || published.Load() != 2 {
+			t.Errorf("the new certificate is not served, published %d times", published.Load())
+		}
+		broken := issued()
+		broken.Data[corev1.TLSPrivateKeyKey] = []byte("nothing")
+		if _, err := secrets.Update(ctx, broken, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * publishTime)
+		served(t, k, k.Bundle())
+		if err := k.Ready(); err != nil {
+			t.Errorf("a Secret that cannot be read: %v", err)
+		}
+	})
+}
