@@ -1,0 +1,199 @@
+// Package config reads the configuration file of the operator.
+package config
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// APIVersion and Kind are what a configuration file says of itself.
+	APIVersion = "config.quota.miloapis.com/v1alpha1"
+	Kind       = "OperatorConfiguration"
+)
+
+// Operator is the configuration of the operator. What is not given has the default that stands with
+// each field.
+type Operator struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// SystemNamespace holds buckets and claims that have no namespace of their own, the Secret of the
+	// webhooks' certificate, and Leases. Default: bursar-system.
+	SystemNamespace string `json:"systemNamespace,omitempty"`
+	// ConsumerNamespaces say where the buckets of consumers of a kind are kept. Default: the system
+	// namespace.
+	ConsumerNamespaces []ConsumerNamespace `json:"consumerNamespaces,omitempty"`
+	// InstallCRDs has the operator create and update its own CustomResourceDefinitions, for which it
+	// needs the ClusterRole bursar-operator-install. Default: false.
+	InstallCRDs bool `json:"installCRDs,omitempty"`
+
+	// LeaderElection is about which replica runs the controllers. Webhooks are served by all.
+	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
+	// Webhooks say how the API server reaches the webhooks.
+	Webhooks Webhooks `json:"webhooks,omitempty"`
+	// Endpoints are for whoever runs the operator.
+	Endpoints Endpoints `json:"endpoints,omitempty"`
+	// Logging says what is written to the standard error, and how.
+	Logging Logging `json:"logging,omitempty"`
+
+	// AuditInterval is the time between two audits of all ledgers. Default: 5m.
+	AuditInterval metav1.Duration `json:"auditInterval,omitempty"`
+	// ControlPlaneInterval is the time between two looks at the grants in another control plane.
+	// Default: 30s.
+	ControlPlaneInterval metav1.Duration `json:"controlPlaneInterval,omitempty"`
+}
+
+// ConsumerNamespace says where the buckets of consumers of one kind are kept.
+type ConsumerNamespace struct {
+	// APIGroup and Kind are those of the consumers.
+	APIGroup string `json:"apiGroup,omitempty"`
+	Kind     string `json:"kind"`
+	// Namespace is the namespace, with {{name}} standing for the consumer's name.
+	Namespace string `json:"namespace"`
+}
+
+// LeaderElection says how replicas agree on the one that runs the controllers.
+type LeaderElection struct {
+	// LeaseDuration is how long after its last sign of life a leader is replaced. Default: 15s.
+	LeaseDuration metav1.Duration `json:"leaseDuration,omitempty"`
+	// RenewDeadline is for how long a leader tries to renew its Lease before it gives up and ends. It is
+	// shorter than LeaseDuration. Default: 10s.
+	RenewDeadline metav1.Duration `json:"renewDeadline,omitempty"`
+	// RetryPeriod is the time between two attempts. It is shorter than RenewDeadline. Default: 2s.
+	RetryPeriod metav1.Duration `json:"retryPeriod,omitempty"`
+}
+
+// Webhooks say how the API server reaches the webhooks. Either Service or URL is given.
+type Webhooks struct {
+	// BindAddress is host:port that the webhooks are served on. Default: :9443.
+	BindAddress string `json:"bindAddress,omitempty"`
+	// Service is the Service in the system namespace that stands for the replicas. Default:
+	// bursar-webhooks on port 443, unless there is a URL.
+	Service *Service `json:"service,omitempty"`
+	// URL is where the API server finds the webhooks that are not in the cluster, such as
+	// https://host.example.com:9443.
+	URL string `json:"url,omitempty"`
+	// Certificate says where the certificate comes from.
+	Certificate Certificate `json:"certificate,omitempty"`
+	// ShutdownDelay is for how long a replica that is asked to end says that it is not ready and goes on
+	// answering, so that no call is sent to one that has gone. Default: 10s.
+	ShutdownDelay *metav1.Duration `json:"shutdownDelay,omitempty"`
+}
+
+// Service names a Service.
+type Service struct {
+	Name string `json:"name"`
+	// Port is the Service's. Default: 443.
+	Port int32 `json:"port,omitempty"`
+}
+
+// CertificateSource is who keeps the Secret with the certificate.
+type CertificateSource string
+
+const (
+	// SourceBursar creates the certificate, and renews it.
+	SourceBursar CertificateSource = "Bursar"
+	// SourceSecret takes what the Secret holds, which somebody else keeps, such as cert-manager.
+	SourceSecret CertificateSource = "Secret"
+)
+
+// Certificate says where the certificate of the webhooks comes from.
+type Certificate struct {
+	// SecretName is the Secret in the system namespace, with the keys ca.crt, tls.crt and tls.key.
+	// Default: bursar-webhooks-tls.
+	SecretName string `json:"secretName,omitempty"`
+	// Source is Bursar, or Secret. Default: Bursar.
+	Source CertificateSource `json:"source,omitempty"`
+}
+
+// Endpoints are for whoever runs the operator.
+type Endpoints struct {
+	// BindAddress is host:port of /livez, /readyz and /metrics. Default: :8080.
+	BindAddress string `json:"bindAddress,omitempty"`
+	// ProfilingBindAddress is host:port of /debug/pprof. Default: there is none.
+	ProfilingBindAddress string `json:"profilingBindAddress,omitempty"`
+}
+
+// LogFormat is how log lines are written.
+type LogFormat string
+
+// The formats: one JSON object a line, or plain text.
+const (
+	LogJSON LogFormat = "json"
+	LogText LogFormat = "text"
+)
+
+// Logging says what is logged.
+type Logging struct {
+	// Format is json or text. Default: json.
+	Format LogFormat `json:"format,omitempty"`
+	// Verbosity is from 0 to 10. Default: 0.
+	Verbosity int `json:"verbosity,omitempty"`
+}
+
+// Load reads the configuration at path, or returns the defaults if path is empty. An error tells
+// everything that is wrong with it.
+func Load(path string) (*Operator, error) {
+	c := &Operator{}
+	if path != "" {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read the configuration: %w", err)
+		}
+		if err := yaml.UnmarshalStrict(content, c); err != nil {
+			return nil, fmt.Errorf("the configuration in %s cannot be read: %w", path, err)
+		}
+		if c.APIVersion != APIVersion || c.Kind != Kind {
+			return nil, fmt.Errorf("the configuration in %s has to begin with apiVersion: %s and kind: %s, and says %q and %q", path, APIVersion, Kind, c.APIVersion, c.Kind)
+		}
+	}
+	c.complete()
+	if errs := c.validate(); len(errs) > 0 {
+		return nil, fmt.Errorf("the configuration in %s is wrong: %w", path, errs.ToAggregate())
+	}
+	return c, nil
+}
+
+// Namespaces returns ConsumerNamespaces by kind.
+func (c *Operator) Namespaces() map[schema.GroupKind]string {
+	namespaces := map[schema.GroupKind]string{}
+	for _, n := range c.ConsumerNamespaces {
+		namespaces[schema.GroupKind{Group: n.APIGroup, Kind: n.Kind}] = n.Namespace
+	}
+	return namespaces
+}
+
+func (c *Operator) complete() {
+	setDefault(&c.SystemNamespace, "bursar-system")
+	setDefault(&c.LeaderElection.LeaseDuration.Duration, 15*time.Second)
+	setDefault(&c.LeaderElection.RenewDeadline.Duration, 10*time.Second)
+	setDefault(&c.LeaderElection.RetryPeriod.Duration, 2*time.Second)
+	setDefault(&c.Webhooks.BindAddress, ":9443")
+	if c.Webhooks.URL == "" && c.Webhooks.Service == nil {
+		c.Webhooks.Service = &Service{Name: "bursar-webhooks"}
+	}
+	if c.Webhooks.Service != nil {
+		setDefault(&c.Webhooks.Service.Port, 443)
+	}
+	if c.Webhooks.ShutdownDelay == nil {
+		c.Webhooks.ShutdownDelay = &metav1.Duration{Duration: 10 * time.Second}
+	}
+	setDefault(&c.Webhooks.Certificate.SecretName, "bursar-webhooks-tls")
+	setDefault(&c.Webhooks.Certificate.Source, SourceBursar)
+	setDefault(&c.Endpoints.BindAddress, ":8080")
+	setDefault(&c.Logging.Format, LogJSON)
+	setDefault(&c.AuditInterval.Duration, 5*time.Minute)
+	setDefault(&c.ControlPlaneInterval.Duration, 30*time.Second)
+}
+
+func setDefault[T comparable](value *T, to T) {
+	var zero T
+	if *value == zero {
+		*value = to
+	}
+}

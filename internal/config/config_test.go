@@ -1,0 +1,99 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const head = "apiVersion: " + APIVersion + "\nkind: " + Kind + "\n"
+
+// load loads a configuration.
+func load(t *testing.T, content string) (*Operator, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Load(path)
+}
+
+func TestDefaults(t *testing.T) {
+	none, err := Load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty, err := load(t, head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty.TypeMeta = metav1.TypeMeta{}
+	if diff := cmp.Diff(none, empty); diff != "" {
+		t.Errorf("a file that says nothing is not like none (-none +file):\n%s", diff)
+	}
+	if none.Webhooks.Service == nil || none.Webhooks.Service.Port != 443 || none.LeaderElection.LeaseDuration.Duration != 15*time.Second || none.Webhooks.ShutdownDelay.Duration != 10*time.Second {
+		t.Errorf("the defaults are %+v", none)
+	}
+}
+
+func TestGiven(t *testing.T) {
+	c, err := load(t, head+`
+systemNamespace: quota
+consumerNamespaces:
+- {apiGroup: example.com, kind: Organization, namespace: 'organization-{{name}}'}
+leaderElection: {leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 500ms}
+webhooks: {url: 'https://127.0.0.1:9443', shutdownDelay: 0s, certificate: {source: Secret, secretName: mine}}
+endpoints: {profilingBindAddress: '127.0.0.1:6060'}
+logging: {format: text, verbosity: 2}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Webhooks.Service != nil || c.Webhooks.ShutdownDelay.Duration != 0 || c.LeaderElection.RetryPeriod.Duration != 500*time.Millisecond {
+		t.Errorf("got %+v", c)
+	}
+	for kind, namespace := range c.Namespaces() {
+		if kind.String() != "Organization.example.com" || namespace != "organization-{{name}}" {
+			t.Errorf("got %s in %s", kind, namespace)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason, content, want string
+	}{
+		"not YAML":      {"", head + "a: [", "cannot be read"},
+		"another kind":  {"somebody took the wrong file", "apiVersion: v1\nkind: Pod\n", `has to begin with apiVersion: config.quota.miloapis.com/v1alpha1`},
+		"unknown field": {"a slip must not be a default", head + "systemNamspace: x", `unknown field "systemNamspace"`},
+		"twice":         {"", head + "systemNamespace: a\nsystemNamespace: b", "already set"},
+		"namespace":     {"", head + "systemNamespace: A", "systemNamespace"},
+		"consumers": {"", head + "consumerNamespaces: [{kind: A, namespace: 'x'}, {kind: A, namespace: 'y'}, {namespace: '-'}]",
+			"consumerNamespaces[1]: Duplicate value"},
+		"lease":      {"the leader would be replaced while it leads", head + "leaderElection: {leaseDuration: 10s}", "leaderElection.leaseDuration"},
+		"renewal":    {"", head + "leaderElection: {renewDeadline: 2s}", "leaderElection.renewDeadline"},
+		"both":       {"", head + "webhooks: {url: 'https://a', service: {name: b}}", "either a service or a url"},
+		"plain HTTP": {"the API server calls by TLS alone", head + "webhooks: {url: 'http://a:1'}", "webhooks.url"},
+		"URL path":   {"", head + "webhooks: {url: 'https://a:1/b'}", "webhooks.url"},
+		"source":     {"", head + "webhooks: {certificate: {source: Vault}}", `supported values: "Bursar", "Secret"`},
+		"address":    {"", head + "endpoints: {bindAddress: '8080'}", "endpoints.bindAddress"},
+		"verbosity":  {"", head + "logging: {verbosity: 11}", "logging.verbosity"},
+		"format":     {"", head + "logging: {format: xml}", "logging.format"},
+		"interval":   {"", head + "auditInterval: 1ms", "auditInterval"},
+		"duration":   {"", head + "auditInterval: soon", "cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := load(t, tc.content); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: got %v, want %q", tc.reason, err, tc.want)
+			}
+		})
+	}
+	if _, err := Load(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "read the configuration") {
+		t.Errorf("got %v, want it to say that there is no file", err)
+	}
+}

@@ -1,0 +1,127 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ConsumerName stands for a consumer's name in the template of a namespace.
+const ConsumerName = "{{name}}"
+
+// verbosityMax is the largest that any library looks at.
+const verbosityMax = 10
+
+func (c *Operator) validate() field.ErrorList {
+	errs := checkNamespace(field.NewPath("systemNamespace"), c.SystemNamespace)
+	errs = append(errs, c.checkConsumerNamespaces(field.NewPath("consumerNamespaces"))...)
+	errs = append(errs, c.LeaderElection.check(field.NewPath("leaderElection"))...)
+	errs = append(errs, c.Webhooks.check(field.NewPath("webhooks"))...)
+	errs = append(errs, c.Endpoints.check(field.NewPath("endpoints"))...)
+	errs = append(errs, c.Logging.check(field.NewPath("logging"))...)
+	errs = append(errs, atLeast(field.NewPath("auditInterval"), c.AuditInterval.Duration, time.Second)...)
+	return append(errs, atLeast(field.NewPath("controlPlaneInterval"), c.ControlPlaneInterval.Duration, time.Second)...)
+}
+
+func (c *Operator) checkConsumerNamespaces(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[schema.GroupKind]bool{}
+	for i, n := range c.ConsumerNamespaces {
+		at, kind := path.Index(i), schema.GroupKind{Group: n.APIGroup, Kind: n.Kind}
+		if n.Kind == "" {
+			errs = append(errs, field.Required(at.Child("kind"), "name the kind of the consumers"))
+		}
+		if seen[kind] {
+			errs = append(errs, field.Duplicate(at, kind.String()))
+		}
+		seen[kind] = true
+		errs = append(errs, checkNamespace(at.Child("namespace"), strings.ReplaceAll(n.Namespace, ConsumerName, "a"))...)
+	}
+	return errs
+}
+
+// checkNamespace checks the name of a namespace.
+func checkNamespace(path *field.Path, name string) field.ErrorList {
+	var errs field.ErrorList
+	for _, flaw := range validation.IsDNS1123Label(name) {
+		errs = append(errs, field.Invalid(path, name, flaw))
+	}
+	return errs
+}
+
+func (l *LeaderElection) check(path *field.Path) field.ErrorList {
+	errs := atLeast(path.Child("retryPeriod"), l.RetryPeriod.Duration, 100*time.Millisecond)
+	if l.RenewDeadline.Duration <= l.RetryPeriod.Duration+l.RetryPeriod.Duration/5 { // the attempts are jittered by a fifth
+		errs = append(errs, field.Invalid(path.Child("renewDeadline"), l.RenewDeadline.Duration.String(), "must be more than 1.2 times retryPeriod"))
+	}
+	if l.LeaseDuration.Duration <= l.RenewDeadline.Duration || l.LeaseDuration.Duration < time.Second {
+		errs = append(errs, field.Invalid(path.Child("leaseDuration"), l.LeaseDuration.Duration.String(), "must be longer than renewDeadline, and a second at least"))
+	}
+	return errs
+}
+
+func (w *Webhooks) check(path *field.Path) field.ErrorList {
+	errs := checkAddress(path.Child("bindAddress"), w.BindAddress)
+	switch {
+	case w.URL != "" && w.Service != nil:
+		errs = append(errs, field.Forbidden(path.Child("service"), "give either a service or a url"))
+	case w.URL != "":
+		if u, err := url.Parse(w.URL); err != nil || u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+			errs = append(errs, field.Invalid(path.Child("url"), w.URL, "must be of the form https://host:port"))
+		}
+	default:
+		at := path.Child("service")
+		for _, flaw := range validation.IsDNS1035Label(w.Service.Name) {
+			errs = append(errs, field.Invalid(at.Child("name"), w.Service.Name, flaw))
+		}
+		for _, flaw := range validation.IsValidPortNum(int(w.Service.Port)) {
+			errs = append(errs, field.Invalid(at.Child("port"), w.Service.Port, flaw))
+		}
+	}
+	at := path.Child("certificate")
+	for _, flaw := range validation.IsDNS1123Subdomain(w.Certificate.SecretName) {
+		errs = append(errs, field.Invalid(at.Child("secretName"), w.Certificate.SecretName, flaw))
+	}
+	if s := w.Certificate.Source; s != SourceBursar && s != SourceSecret {
+		errs = append(errs, field.NotSupported(at.Child("source"), s, []CertificateSource{SourceBursar, SourceSecret}))
+	}
+	return append(errs, atLeast(path.Child("shutdownDelay"), w.ShutdownDelay.Duration, 0)...)
+}
+
+func (e *Endpoints) check(path *field.Path) field.ErrorList {
+	errs := checkAddress(path.Child("bindAddress"), e.BindAddress)
+	if e.ProfilingBindAddress != "" {
+		errs = append(errs, checkAddress(path.Child("profilingBindAddress"), e.ProfilingBindAddress)...)
+	}
+	return errs
+}
+
+func (l *Logging) check(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if l.Format != LogJSON && l.Format != LogText {
+		errs = append(errs, field.NotSupported(path.Child("format"), l.Format, []LogFormat{LogJSON, LogText}))
+	}
+	if l.Verbosity < 0 || l.Verbosity > verbosityMax {
+		errs = append(errs, field.Invalid(path.Child("verbosity"), l.Verbosity, "must be from 0 to 10"))
+	}
+	return errs
+}
+
+func checkAddress(path *field.Path, address string) field.ErrorList {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return field.ErrorList{field.Invalid(path, address, "must be of the form host:port, or :port for all addresses")}
+	}
+	return nil
+}
+
+func atLeast(path *field.Path, d, least time.Duration) field.ErrorList {
+	if d < least {
+		return field.ErrorList{field.Invalid(path, d.String(), "must be at least "+least.String())}
+	}
+	return nil
+}
