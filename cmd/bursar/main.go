@@ -42,7 +42,7 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	command.SetVersionTemplate("{{.Version}}\n")
-	command.AddCommand(newStandaloneCommand(), newVersionCommand(), &cobra.Command{
+	command.AddCommand(newStandaloneCommand(), newOperatorCommand(), newVersionCommand(), &cobra.Command{
 		Use:                "kubectl",
 		Short:              "kubectl itself, pointed at the running server",
 		DisableFlagParsing: true,

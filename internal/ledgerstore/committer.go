@@ -188,7 +188,9 @@ func (c *committer) load() error {
 	c.books, c.fresh, c.lost = books, true, false
 	c.saw(version)
 	c.epoch.Add(1)
-	c.store.inflight.replace(c.consumer, books)
+	for _, key := range c.store.inflight.replace(c.consumer, books) {
+		c.unexpect(key) // another process has ended it
+	}
 	c.store.released.replace(c.consumer, books)
 	return nil
 }

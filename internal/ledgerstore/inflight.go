@@ -51,6 +51,8 @@ type Pending struct {
 	ledger.Reservation
 	// KnownSince is when this process first knew of it, on a clock that nobody sets.
 	KnownSince time.Time
+	// IsOwn tells that this process made it.
+	IsOwn bool
 }
 
 // inflight finds the reservations that this process knows of by the object they are for.
@@ -70,7 +72,7 @@ func newInflight() *inflight {
 func (i *inflight) add(consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.addLocked(Pending{Consumer: consumer, Reservation: r, KnownSince: time.Now()})
+	i.addLocked(Pending{Consumer: consumer, Reservation: r, KnownSince: time.Now(), IsOwn: true})
 }
 
 func (i *inflight) addLocked(p Pending) {
@@ -122,8 +124,9 @@ func (i *inflight) removeLocked(p Pending) {
 	i.byObject[uid] = rest
 }
 
-// replace makes the known reservations of a consumer those in its books.
-func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, books *ledger.Ledger) {
+// replace makes the known reservations of a consumer those in its books, and returns the keys of those
+// that are not in them any more.
+func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, books *ledger.Ledger) (ended []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	before := maps.Clone(i.byConsumer[consumer])
@@ -133,10 +136,16 @@ func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, books *ledger.Led
 	for r := range books.Reservations() {
 		p := Pending{Consumer: consumer, Reservation: r, KnownSince: time.Now()}
 		if known, ok := before[r.Key]; ok && known.Sequence == r.Sequence {
-			p.KnownSince = known.KnownSince
+			p.KnownSince, p.IsOwn = known.KnownSince, known.IsOwn
 		}
 		i.addLocked(p)
 	}
+	for key := range before {
+		if _, still := books.Reservation(key); !still {
+			ended = append(ended, key)
+		}
+	}
+	return ended
 }
 
 // ReservationsFor returns the reservations in flight for an object.

@@ -8,7 +8,9 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
@@ -41,7 +43,8 @@ type Operator struct {
 	httpClient *http.Client
 	scheme     *runtime.Scheme
 	// problem is why quota is not enforced, or empty once it is.
-	problem atomic.Pointer[string]
+	problem    atomic.Pointer[string]
+	isStopping atomic.Bool
 }
 
 // New returns an operator. It does nothing until it is run.
@@ -79,7 +82,8 @@ func (o *Operator) Ready() error {
 
 func (o *Operator) notReady(problem string) { o.problem.Store(&problem) }
 
-// Run enforces quota until ctx ends, or returns why it cannot.
+// Run enforces quota until ctx ends, or returns why it cannot. Once ctx has ended it says that it is not
+// ready, and goes on answering for the delay that the options say.
 func (o *Operator) Run(ctx context.Context) error {
 	if o.options.InstallCRDs {
 		o.notReady("Bursar's kinds are being installed")
@@ -90,8 +94,13 @@ func (o *Operator) Run(ctx context.Context) error {
 	if err := ensureNamespace(ctx, o.client, o.options.SystemNamespace); err != nil {
 		return stopped(ctx, err)
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	parts, err := o.assemble(ctx)
+	if err := o.findUsername(ctx); err != nil {
+		return stopped(ctx, err)
+	}
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, working := errgroup.WithContext(working)
+	parts, err := o.assemble(working)
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -101,11 +110,32 @@ func (o *Operator) Run(ctx context.Context) error {
 	}
 	defer stopMetrics()
 	o.notReady("policies are being loaded")
-	group.Go(func() error { return parts.server.run(ctx) })
-	group.Go(func() error { return parts.manager.Start(ctx) })
-	group.Go(func() error { return parts.kinds.Run(ctx) })
-	group.Go(func() error { return parts.load(ctx, group, o) })
+	defer context.AfterFunc(ctx, func() {
+		o.isStopping.Store(true)
+		o.notReady("the operator is stopping")
+	})()
+	group.Go(func() error {
+		defer stop() // what is answered needs the other parts
+		return parts.server.run(ctx, working)
+	})
+	group.Go(func() error { return parts.server.Run(working) })
+	group.Go(func() error { return parts.manager.Start(working) })
+	group.Go(func() error { return parts.kinds.Run(working) })
+	group.Go(func() error { return parts.load(working, group, o) })
 	return stopped(ctx, group.Wait())
+}
+
+// findUsername asks the API server who this is, if nobody has said.
+func (o *Operator) findUsername(ctx context.Context) error {
+	if o.options.Username != "" {
+		return nil
+	}
+	review, err := o.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("ask the API server by which name it knows Bursar: %w", err)
+	}
+	o.options.Username = review.Status.UserInfo.Username
+	return nil
 }
 
 // stopped drops errors that only say that the operator was asked to stop.
@@ -115,6 +145,9 @@ func stopped(ctx context.Context, err error) error {
 	}
 	return err
 }
+
+// leaseName is the Lease in the system namespace by which replicas agree on a leader.
+const leaseName = "bursar-leader"
 
 // models are the read models that controllers and webhooks share.
 type models struct {
@@ -132,6 +165,16 @@ type models struct {
 	events     *events.Recorder
 }
 
+// leads tells whether this replica is the one that runs the controllers.
+func (m *models) leads() bool {
+	select {
+	case <-m.manager.Elected():
+		return true
+	default:
+		return false
+	}
+}
+
 func (o *Operator) newModels(ctx context.Context) (*models, error) {
 	storage, err := ledgerstore.NewAPIStorage(o.options.Config, o.httpClient)
 	if err != nil {
@@ -141,14 +184,19 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 	if err != nil {
 		return nil, err
 	}
-	manager, err := ctrl.NewManager(o.options.Config, ctrl.Options{
-		Scheme:         o.scheme,
-		Logger:         o.options.Log,
-		Metrics:        metricsserver.Options{BindAddress: "0"},
-		LeaderElection: false,
+	options := ctrl.Options{
+		Scheme:  o.scheme,
+		Logger:  o.options.Log,
+		Metrics: metricsserver.Options{BindAddress: "0"},
 		// One process may run more than one operator, one after the other.
 		Controller: config.Controller{SkipNameValidation: new(true)},
-	})
+	}
+	if election := o.options.LeaderElection; election != nil {
+		options.LeaderElection, options.LeaderElectionID, options.LeaderElectionNamespace = true, leaseName, o.options.SystemNamespace
+		options.LeaderElectionReleaseOnCancel = true
+		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &election.LeaseDuration, &election.RenewDeadline, &election.RetryPeriod
+	}
+	manager, err := ctrl.NewManager(o.options.Config, options)
 	if err != nil {
 		return nil, fmt.Errorf("make the controller manager: %w", err)
 	}

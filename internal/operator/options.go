@@ -19,7 +19,7 @@ const DefaultSystemNamespace = "bursar-system"
 type Options struct {
 	// Config reaches the API server as Bursar's own user.
 	Config *rest.Config
-	// Username is the name of that user, as the API server sees it.
+	// Username is the name of that user, as the API server sees it. Default: what the API server says.
 	Username string
 	// InstallCRDs makes the operator create and update its own CRDs.
 	InstallCRDs bool
@@ -29,9 +29,10 @@ type Options struct {
 	// ConsumerNamespaces gives the namespace of consumers of a kind, with {{name}} standing for
 	// the consumer's name, for those that name none themselves. Default: the system namespace.
 	ConsumerNamespaces map[schema.GroupKind]string
-	// WebhookListener is where the API server reaches the webhooks. Default: a free port on
-	// the loopback interface.
-	WebhookListener net.Listener
+	// Webhooks say how the API server reaches the webhooks.
+	Webhooks Webhooks
+	// LeaderElection, if set, has several replicas agree on which of them runs the controllers.
+	LeaderElection *LeaderElection
 	// AuditInterval is the time between two audits of all ledgers. Default: 5 minutes.
 	AuditInterval time.Duration
 	// ControlPlaneInterval is the time between two looks at the grants in another control plane.
@@ -41,6 +42,37 @@ type Options struct {
 	Metrics prometheus.Registerer
 	// Log receives what goes wrong. Default: nothing is logged.
 	Log logr.Logger
+}
+
+// Webhooks say how the API server reaches the webhooks. The zero value is for an API server on the same
+// machine.
+type Webhooks struct {
+	// Listener takes the calls. Default: a free port on the loopback interface.
+	Listener net.Listener
+	// Service is the Service in the system namespace by which the API server calls. Default: URL.
+	Service *Service
+	// URL is where the API server calls, if there is no service: https://host:port. Default: the
+	// listener's address.
+	URL string
+	// SecretName is the Secret in the system namespace that holds the certificate, which replicas share.
+	// Default: a certificate that is made anew at each start, for the listener's address.
+	SecretName string
+	// KeepSecret has the operator make the certificate in the Secret and renew it. Otherwise somebody
+	// else does.
+	KeepSecret bool
+	// ShutdownDelay is for how long calls are still answered once the operator is to stop.
+	ShutdownDelay time.Duration
+}
+
+// Service names a Service.
+type Service struct {
+	Name string
+	Port int32
+}
+
+// LeaderElection says how replicas agree on a leader, see [k8s.io/client-go/tools/leaderelection].
+type LeaderElection struct {
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
 
 func (o *Options) complete() {

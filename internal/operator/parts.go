@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -19,6 +20,7 @@ import (
 	"github.com/bursar/bursar/internal/admission/enforce"
 	"github.com/bursar/bursar/internal/admission/validate"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/certs"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/controller/adoption"
 	"github.com/bursar/bursar/internal/controller/audit"
@@ -75,7 +77,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	log, system := o.options.Log, o.options.SystemNamespace
 	p.lifecycle = &lifecycle.Controller{
 		Store: m.store, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
-		SystemNamespace: system, Planner: m.planner, Live: m.dynamic, Kinds: m.kinds, Log: log.WithName("lifecycle"),
+		SystemNamespace: system, Planner: m.planner, Live: m.dynamic, Kinds: m.kinds, Leads: m.leads, Log: log.WithName("lifecycle"),
 	}
 	p.enforcer = enforce.New(enforce.Parts{
 		Catalog: m.catalog, Planner: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
@@ -86,14 +88,21 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		},
 	})
 	m.objects.OnAppear(p.enforcer.Appeared)
-	if p.server, err = newWebhookServer(o.options.WebhookListener, p.routes(o), log.WithName("webhooks")); err != nil {
+	if p.server, err = o.newWebhookServer(p.routes(o)); err != nil {
 		return nil, err
 	}
 	p.webhooks = &webhooks.Controller{
 		Client: o.client, Catalog: m.catalog, Kinds: m.kinds, ClientConfig: p.server.clientConfig,
-		Static:   validate.ValidatingWebhooks(p.server.clientConfig, o.options.Username, system),
-		Mutating: validate.MutatingWebhooks(p.server.clientConfig, o.options.Username),
+		Static: func() []admissionregistrationv1.ValidatingWebhook {
+			return validate.ValidatingWebhooks(p.server.clientConfig, o.options.Username, system)
+		},
+		Mutating: func() []admissionregistrationv1.MutatingWebhook {
+			return validate.MutatingWebhooks(p.server.clientConfig, o.options.Username)
+		},
 		Username: o.options.Username, SystemNamespace: system, OnSync: p.policiesChanged.notify, Log: log.WithName("webhooks"),
+	}
+	if keeper, ok := p.server.certificates.(*certs.Keeper); ok {
+		keeper.OnPublish = p.webhooks.Wake
 	}
 	p.adoption = &adoption.Controller{
 		Client: m.manager.GetClient(), Catalog: m.catalog, Kinds: m.kinds, Live: m.dynamic, Objects: m.objects, Claims: m.claims, Store: m.store,
@@ -101,10 +110,10 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 			result, err := p.lifecycle.Conform(ctx, policy, object)
 			return result == lifecycle.Adopted, err
 		},
-		Leases: o.client.CoordinationV1().Leases(system), Reviewed: p.enforcer.Reviewed, SystemNamespace: system, Events: m.events, Log: log.WithName("adoption"),
+		Leads: m.leads, Leases: o.client.CoordinationV1().Leases(system), Reviewed: p.enforcer.Reviewed, SystemNamespace: system, Events: m.events, Log: log.WithName("adoption"),
 	}
 	p.claim = &claim.Controller{
-		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Log: log.WithName("claim"),
+		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Leads: m.leads, Log: log.WithName("claim"),
 	}
 	p.bucket = &bucket.Controller{
 		Client: m.manager.GetClient(), Ledgers: m.store, Catalog: m.catalog, SystemNamespace: system,
@@ -245,64 +254,90 @@ func (p *parts) addReconcilers() error {
 	return nil
 }
 
-// load waits for the declared state, starts what depends on it, and then says that quota is
-// enforced.
+// load waits for the declared state, starts what every replica does and, if it leads, what one of them
+// does alone, and then says that quota is enforced.
 func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) error {
 	if !cache.WaitForCacheSync(ctx.Done(), p.synced...) {
 		return ctx.Err()
 	}
 	close(p.loaded)
-	if err := p.warm(ctx); err != nil {
-		return err
-	}
-	group.Go(func() error { return p.webhooks.Run(ctx) })
-	group.Go(func() error { return p.lifecycle.Run(ctx) })
-	group.Go(func() error { return p.adoption.Run(ctx) })
-	group.Go(func() error { return p.claim.Run(ctx) })
-	group.Go(func() error { return p.bucket.Run(ctx) })
-	group.Go(func() error { return p.auditor.Run(ctx) })
-	group.Go(func() error { return p.grants.Run(ctx) })
-	group.Go(func() error { return p.follower.run(ctx) })
-	group.Go(func() error { return p.observer.run(ctx) })
-	group.Go(func() error { p.claims.Run(ctx, p.client.REST()); return nil })
-	o.notReady("the API server has not observed the webhooks yet")
-	const poll = 5 * time.Millisecond
-	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) { return p.webhooks.Synced(), nil })
+	consumers, err := p.warm(ctx)
 	if err != nil {
 		return err
 	}
-	o.problem.Store(nil)
+	group.Go(func() error { return p.lifecycle.Run(ctx) })
+	group.Go(func() error { return p.claim.Run(ctx) })
+	group.Go(func() error { return p.follower.run(ctx) })
+	group.Go(func() error { return p.observer.run(ctx) })
+	group.Go(func() error { p.claims.Run(ctx, p.client.REST()); return nil })
+	group.Go(func() error { return p.lead(ctx, group, consumers) })
+	o.notReady("the certificate of the webhooks is awaited")
+	const poll = 5 * time.Millisecond
+	return wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
+		if o.isStopping.Load() {
+			return true, nil
+		}
+		// With several replicas the API server asks those that are ready, so that they cannot wait for it.
+		switch err := p.server.Ready(); {
+		case err != nil:
+			o.notReady(err.Error())
+		case o.options.LeaderElection == nil && !p.webhooks.Synced():
+			o.notReady("the API server has not observed the webhooks yet")
+		default:
+			o.problem.Store(nil)
+			return true, nil
+		}
+		return false, nil
+	})
+}
+
+// lead runs what one replica does for all, once this is the one.
+func (p *parts) lead(ctx context.Context, group *errgroup.Group, consumers []quotav1alpha1.ConsumerRef) error {
+	select {
+	case <-p.manager.Elected():
+	case <-ctx.Done():
+		return nil
+	}
+	p.log.Info("this replica leads")
+	for _, run := range []func(context.Context) error{
+		p.webhooks.Run, p.adoption.Run, p.bucket.Run, p.auditor.Run, p.grants.Run,
+	} {
+		group.Go(func() error { return run(ctx) })
+	}
+	for _, consumer := range consumers {
+		p.bucket.Show(consumer)
+		select {
+		case p.consumers <- event.TypedGenericEvent[quotav1alpha1.ConsumerRef]{Object: consumer}:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 	return nil
 }
 
-// warm looks at the stored ledgers: unfinished business is taken up again, limits are checked
-// against the grants that exist now, and buckets are shown.
-func (p *parts) warm(ctx context.Context) error {
+// warm looks at the stored ledgers: unfinished business is taken up again. It returns whose they are, for
+// limits to be checked against the grants that exist now, and buckets to be shown.
+func (p *parts) warm(ctx context.Context) ([]quotav1alpha1.ConsumerRef, error) {
 	const pageSize = 500
+	var consumers []quotav1alpha1.ConsumerRef
 	var list quotav1alpha1.ConsumerLedgerList
 	for next := ""; ; next = list.Continue {
 		err := p.manager.GetAPIReader().List(ctx, &list, client.Limit(pageSize), client.Continue(next))
 		if apierrors.IsNotFound(err) {
-			return nil
+			return nil, nil
 		}
 		if err != nil {
-			return fmt.Errorf("list the ledgers: %w", err)
+			return nil, fmt.Errorf("list the ledgers: %w", err)
 		}
 		// A ledger that cannot be read keeps its consumer from creating, and nobody else.
 		if err := p.store.Warm(ctx, list.Items); err != nil {
 			p.log.Error(err, "some ledgers cannot be read")
 		}
 		for i := range list.Items {
-			consumer := list.Items[i].Spec.ConsumerRef
-			p.bucket.Show(consumer)
-			select {
-			case p.consumers <- event.TypedGenericEvent[quotav1alpha1.ConsumerRef]{Object: consumer}:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+			consumers = append(consumers, list.Items[i].Spec.ConsumerRef)
 		}
 		if list.Continue == "" {
-			return nil
+			return consumers, nil
 		}
 	}
 }

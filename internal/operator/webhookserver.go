@@ -8,68 +8,116 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	certutil "k8s.io/client-go/util/cert"
+
+	"github.com/bursar/bursar/internal/certs"
 )
 
 // shutdownTime is how long reviews that are being answered may take once the operator stops.
 const shutdownTime = 5 * time.Second
 
-// webhookServer serves the webhooks on an address that only this process tells the API server.
-type webhookServer struct {
-	listener net.Listener
-	server   *http.Server
-	ca       []byte
+// certificates is what the webhooks are served by.
+type certificates interface {
+	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Bundle returns the authorities that the API server is to check it by, in PEM.
+	Bundle() []byte
+	// Ready tells why there is nothing to serve by, or returns nil.
+	Ready() error
+	// Run keeps the certificate until ctx ends.
+	Run(ctx context.Context) error
 }
 
-// newWebhookServer makes a server with a certificate of its own, signed by itself: it is made
-// anew at each start, and the API server learns it from the webhook configuration.
-func newWebhookServer(listener net.Listener, handler http.Handler, logger logr.Logger) (*webhookServer, error) {
-	if listener == nil {
+// webhookServer serves the webhooks.
+type webhookServer struct {
+	certificates
+	listener net.Listener
+	server   *http.Server
+	delay    time.Duration
+	// reach is how the API server gets here, but for the path and the certificate.
+	reach func(path string) admissionregistrationv1.WebhookClientConfig
+}
+
+// newWebhookServer makes a server of a handler.
+func (o *Operator) newWebhookServer(handler http.Handler) (*webhookServer, error) {
+	options := o.options.Webhooks
+	s := &webhookServer{listener: options.Listener, delay: options.ShutdownDelay}
+	if s.listener == nil {
 		var err error
-		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		if s.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			return nil, fmt.Errorf("listen for webhook calls: %w", err)
 		}
 	}
-	host, _, err := net.SplitHostPort(listener.Addr().String())
+	host, err := s.setReach(options, o.options.SystemNamespace)
 	if err != nil {
-		return nil, fmt.Errorf("listen for webhook calls: %w", err)
+		return nil, err
 	}
-	cert, key, err := certutil.GenerateSelfSignedCertKey(host, []net.IP{net.ParseIP(host)}, nil)
+	if options.SecretName != "" {
+		s.certificates = &certs.Keeper{
+			Client: o.client, Namespace: o.options.SystemNamespace, Name: options.SecretName, DNSNames: []string{host}, Renews: options.KeepSecret,
+			Log: o.options.Log.WithName("certificate"),
+		}
+	} else if s.certificates, err = newSelfSigned(host); err != nil {
+		return nil, err
+	}
+	s.server = &http.Server{
+		Handler:           handler,
+		TLSConfig:         &tls.Config{GetCertificate: s.GetCertificate, MinVersion: tls.VersionTLS12},
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          log.New(logWriter{o.options.Log.WithName("webhooks")}, "", 0),
+	}
+	return s, nil
+}
+
+// setReach finds out how the API server gets here, and by which name or address.
+func (s *webhookServer) setReach(options Webhooks, namespace string) (host string, err error) {
+	if service := options.Service; service != nil {
+		s.reach = func(path string) admissionregistrationv1.WebhookClientConfig {
+			return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
+				Namespace: namespace, Name: service.Name, Port: &service.Port, Path: &path,
+			}}
+		}
+		return service.Name + "." + namespace + ".svc", nil
+	}
+	base := options.URL
+	if base == "" {
+		base = "https://" + s.listener.Addr().String()
+	}
+	parsed, err := url.Parse(base)
 	if err != nil {
-		return nil, fmt.Errorf("make a certificate for the webhooks: %w", err)
+		return "", fmt.Errorf("the URL of the webhooks: %w", err)
 	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return nil, fmt.Errorf("load the certificate of the webhooks: %w", err)
+	s.reach = func(path string) admissionregistrationv1.WebhookClientConfig {
+		return admissionregistrationv1.WebhookClientConfig{URL: new(parsed.JoinPath(path).String())}
 	}
-	return &webhookServer{
-		listener: listener,
-		ca:       cert,
-		server: &http.Server{
-			Handler:           handler,
-			TLSConfig:         &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
-			ReadHeaderTimeout: 10 * time.Second,
-			ErrorLog:          log.New(logWriter{logger}, "", 0),
-		},
-	}, nil
+	return parsed.Hostname(), nil
 }
 
 // clientConfig tells the API server how to reach a path.
 func (s *webhookServer) clientConfig(path string) admissionregistrationv1.WebhookClientConfig {
-	url := "https://" + s.listener.Addr().String() + path
-	return admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: s.ca}
+	config := s.reach(path)
+	config.CABundle = s.Bundle()
+	return config
 }
 
-// run serves until ctx ends, and then finishes what it is answering.
-func (s *webhookServer) run(ctx context.Context) error {
+// run serves until ctx ends and a while longer, and then finishes what it is answering. Once working
+// has ended nothing can be answered.
+func (s *webhookServer) run(ctx, working context.Context) error {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		<-ctx.Done()
+		select {
+		case <-working.Done():
+		case <-ctx.Done():
+			select {
+			case <-working.Done():
+			case <-time.After(s.delay):
+			}
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 		defer cancel()
 		_ = s.server.Shutdown(ctx) // what is not answered by then fails, as it would without us
@@ -81,6 +129,39 @@ func (s *webhookServer) run(ctx context.Context) error {
 	}
 	return fmt.Errorf("serve the webhooks: %w", err)
 }
+
+// selfSigned is a certificate of the process, which is made anew at each start. The API server learns
+// it from the webhook configuration.
+type selfSigned struct {
+	pair   tls.Certificate
+	bundle []byte
+}
+
+func newSelfSigned(host string) (*selfSigned, error) {
+	var addresses []net.IP
+	if ip := net.ParseIP(host); ip != nil {
+		addresses = []net.IP{ip}
+	}
+	cert, key, err := certutil.GenerateSelfSignedCertKey(host, addresses, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate for the webhooks: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("load the certificate of the webhooks: %w", err)
+	}
+	return &selfSigned{pair, cert}, nil
+}
+
+func (s *selfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return &s.pair, nil
+}
+
+func (s *selfSigned) Bundle() []byte { return s.bundle }
+
+func (s *selfSigned) Ready() error { return nil }
+
+func (s *selfSigned) Run(context.Context) error { return nil }
 
 // logWriter makes a logger take the lines of another.
 type logWriter struct{ logr.Logger }

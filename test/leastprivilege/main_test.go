@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -140,7 +141,16 @@ func (s *scene) run(asked *requests, options operator.Options) (stop func()) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return recorder{asked, next}
 	})
-	options.Config, options.Username, options.AuditInterval, options.Log = config, user, time.Second, logr.Discard()
+	options.Config, options.AuditInterval, options.Log = config, time.Second, logr.Discard()
+	options.LeaderElection = &operator.LeaderElection{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 100 * time.Millisecond}
+	listener, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		s.Fatal(err)
+	}
+	options.Webhooks = operator.Webhooks{
+		Listener: listener, URL: fmt.Sprintf("https://localhost:%d", listener.Addr().(*net.TCPAddr).Port),
+		SecretName: "bursar-webhooks-tls", KeepSecret: true,
+	}
 	o, err := operator.New(options)
 	if err != nil {
 		s.Fatal(err)

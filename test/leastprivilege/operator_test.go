@@ -43,10 +43,12 @@ var notAsked = map[string]string{
 	"get grantcreationpolicies": parents,
 	"get resourcegrants":        parents,
 	"update allowancebuckets":   oldBuckets,
+	"update secrets":            renewal,
 }
 
 const (
 	parents    = "a policy keeps on record where else it makes grants, and a grant may be made by two at once; here is neither"
+	renewal    = "a certificate is renewed after nine months"
 	oldBuckets = "buckets without an owner get one; here is none"
 )
 

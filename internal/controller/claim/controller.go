@@ -32,6 +32,8 @@ const (
 	// that died are looked for, and sweepAge how old a reservation must be for that.
 	sweepInterval = 10 * time.Second
 	sweepAge      = 5 * time.Second
+	// standIn is how long a replica that does not lead leaves claims to the one that does.
+	standIn = 2 * time.Second
 )
 
 // Controller is the claim controller. Its fields are set once; call Start before the caches
@@ -43,6 +45,8 @@ type Controller struct {
 	Catalog *catalog.Catalog
 	// InUse asks the API server whether a policy's claim still pays for an object.
 	InUse func(context.Context, *quotav1alpha1.ResourceClaim) (bool, error)
+	// Leads tells whether this replica does at once what any of them may do. Default: it does.
+	Leads func() bool
 	Log   logr.Logger
 
 	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
@@ -83,6 +87,27 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
+// enqueue has a claim looked at: by the replica that leads at once, and by the others in case that it does
+// not.
+func (c *Controller) enqueue(claim types.NamespacedName) {
+	if c.leads() {
+		c.queue.Add(claim)
+	} else {
+		c.queue.AddAfter(claim, standIn)
+	}
+}
+
+// enqueueWaiting does the same with the waiting claims of a consumer.
+func (c *Controller) enqueueWaiting(consumer quotav1alpha1.ConsumerRef) {
+	if c.leads() {
+		c.retries.Add(consumer)
+	} else {
+		c.retries.AddAfter(consumer, standIn)
+	}
+}
+
+func (c *Controller) leads() bool { return c.Leads == nil || c.Leads() }
+
 // changed looks at what happened to a claim.
 func (c *Controller) changed(before, after *claimcache.Claim) {
 	c.track(before, after)
@@ -92,9 +117,9 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 		c.Store.ReleaseDone(before.Consumer(), string(before.UID))
 	case after.Deleting && after.Finalizer:
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		c.queue.Add(after.NamespacedName)
+		c.enqueue(after.NamespacedName)
 	case !after.Deleting && !after.FromPolicy() && c.isDecidable(after):
-		c.queue.Add(after.NamespacedName)
+		c.enqueue(after.NamespacedName)
 	}
 }
 
@@ -131,7 +156,7 @@ func (c *Controller) track(before, after *claimcache.Claim) {
 		c.waiting[consumer][after.NamespacedName] = struct{}{}
 		if !isWaiting(before) {
 			// Capacity may have appeared between the denial and the moment it was seen here.
-			c.retries.Add(consumer)
+			c.enqueueWaiting(consumer)
 		}
 	}
 }
@@ -147,7 +172,7 @@ func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change le
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting[consumer]) > 0 {
-		c.retries.Add(consumer)
+		c.enqueueWaiting(consumer)
 	}
 }
 
@@ -156,7 +181,7 @@ func (c *Controller) RegistrationsChanged() {
 	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
 		return claim.State == claimcache.Invalid && !claim.Deleting && !claim.FromPolicy()
 	}) {
-		c.queue.Add(claim.NamespacedName)
+		c.enqueue(claim.NamespacedName)
 	}
 }
 
@@ -166,13 +191,15 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 		return
 	}
 	for _, consumer := range c.consumersWaiting() {
-		c.retries.Add(consumer)
+		c.enqueueWaiting(consumer)
 	}
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
-		c.sweep(ctx)
-		c.sweepReleased(ctx)
+		if c.leads() {
+			c.sweep(ctx)
+			c.sweepReleased(ctx)
+		}
 		select {
 		case <-ctx.Done():
 			return

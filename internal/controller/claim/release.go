@@ -100,7 +100,7 @@ func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
 	for _, claim := range c.Claims.ForObject(uid) {
 		if claim.Deleting && claim.Finalizer {
 			c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
-			c.queue.Add(claim.NamespacedName)
+			c.enqueue(claim.NamespacedName)
 		}
 	}
 }

@@ -15,6 +15,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +43,8 @@ const (
 	reservationLifetime = 70 * time.Second
 	// sweepInterval is how often reservations are checked for their age.
 	sweepInterval = 5 * time.Second
+	// standIn is how long a replica that does not lead leaves to the others what it did not begin.
+	standIn = 2 * time.Second
 	// goneFor is how long it is remembered that an object was seen to vanish.
 	goneFor = 2 * reservationLifetime
 )
@@ -59,7 +62,9 @@ type Controller struct {
 	Planner *plan.Planner
 	Live    dynamic.Interface
 	Kinds   Kinds
-	Log     logr.Logger
+	// Leads tells whether this replica does at once what any of them may do. Default: it does.
+	Leads func() bool
+	Log   logr.Logger
 
 	queue    workqueue.TypedRateLimitingInterface[object]
 	mu       sync.Mutex
@@ -105,10 +110,27 @@ func (c *Controller) Run(ctx context.Context) error {
 }
 
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
-	if len(c.Store.ReservationsFor(string(uid))) > 0 {
+	reservations := c.Store.ReservationsFor(string(uid))
+	switch isOwn := func(r ledgerstore.Pending) bool { return r.IsOwn }; {
+	case len(reservations) == 0:
+	case slices.ContainsFunc(reservations, isOwn):
 		c.queue.Add(object{kind, uid})
+	default:
+		c.enqueue(object{kind, uid})
 	}
 }
+
+// enqueue has an object looked at that any replica may look at: by the one that leads at once, and by the
+// others in case that it does not.
+func (c *Controller) enqueue(o object) {
+	if c.leads() {
+		c.queue.Add(o)
+	} else {
+		c.queue.AddAfter(o, standIn)
+	}
+}
+
+func (c *Controller) leads() bool { return c.Leads == nil || c.Leads() }
 
 // vanished announces what is about to be released before anything else happens, so that no
 // create is refused for capacity that is as good as free.
@@ -138,7 +160,7 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 		}
 	}
 	if isCharged {
-		c.queue.Add(object{kind, uid})
+		c.enqueue(object{kind, uid})
 	}
 }
 
@@ -158,9 +180,9 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	}
 	if c.IsGone(after.ObjectUID) {
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		c.queue.Add(object{after.Kind(), after.ObjectUID})
+		c.enqueue(object{after.Kind(), after.ObjectUID})
 	} else if c.Objects.Presence(after.Kind(), after.ObjectUID) == protected.Absent {
-		c.queue.Add(object{after.Kind(), after.ObjectUID})
+		c.enqueue(object{after.Kind(), after.ObjectUID})
 	}
 }
 
@@ -188,7 +210,11 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 }
 
 func (c *Controller) sweep(ctx context.Context) {
+	leads := c.leads()
 	for _, reservation := range c.Store.Reservations() {
+		if !leads && !reservation.IsOwn && time.Since(reservation.KnownSince) < standIn {
+			continue
+		}
 		if o, ok := objectOf(reservation); ok {
 			c.queue.Add(o)
 		}

@@ -43,9 +43,9 @@ type Controller struct {
 	Client  kubernetes.Interface
 	Catalog Policies
 	Kinds   Kinds
-	// Static and Mutating are the webhooks on Bursar's own kinds.
-	Static   []admissionregistrationv1.ValidatingWebhook
-	Mutating []admissionregistrationv1.MutatingWebhook
+	// Static and Mutating return the webhooks on Bursar's own kinds.
+	Static   func() []admissionregistrationv1.ValidatingWebhook
+	Mutating func() []admissionregistrationv1.MutatingWebhook
 	// ClientConfig tells the API server how to reach a path of the webhook server.
 	ClientConfig    func(path string) admissionregistrationv1.WebhookClientConfig
 	Username        string

@@ -57,7 +57,7 @@ type validating struct {
 // desired returns what the validating configuration has to hold.
 func (c *Controller) desired(ctx context.Context) validating {
 	guarded := c.rules(ctx)
-	webhooks := slices.Clone(c.Static)
+	webhooks := c.Static()
 	for i, r := range guarded.enforced {
 		webhooks = append(webhooks, c.asking(enforceName, i, r, EnforcePath, admissionregistrationv1.Fail))
 	}
@@ -79,7 +79,7 @@ func (c *Controller) desired(ctx context.Context) validating {
 // desiredMutating returns what the mutating configuration has to hold, and the hash that its
 // probe carries. It is the same at every time.
 func (c *Controller) desiredMutating() (webhooks []admissionregistrationv1.MutatingWebhook, hash string) {
-	webhooks = slices.Clone(c.Mutating)
+	webhooks = c.Mutating()
 	for i := range webhooks {
 		completeMutating(&webhooks[i])
 	}

@@ -57,7 +57,9 @@ func (resources) DefinedResourceFor(_ context.Context, kind schema.GroupVersionK
 
 func newController(triggers ...catalog.Trigger) *Controller {
 	return &Controller{
-		Catalog: policies(triggers), Kinds: resources{}, Username: "bursar", SystemNamespace: "bursar-system",
+		Static:   func() []admissionregistrationv1.ValidatingWebhook { return nil },
+		Mutating: func() []admissionregistrationv1.MutatingWebhook { return nil },
+		Catalog:  policies(triggers), Kinds: resources{}, Username: "bursar", SystemNamespace: "bursar-system",
 		ClientConfig: func(path string) admissionregistrationv1.WebhookClientConfig {
 			return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "bursar-system", Name: "bursar", Path: &path}}
 		},

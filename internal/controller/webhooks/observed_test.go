@@ -119,8 +119,12 @@ func newController(t *testing.T) (*webhooks.Controller, *declared) {
 	d := &declared{}
 	c := &webhooks.Controller{
 		Client: api, Catalog: d, Kinds: d, ClientConfig: clientConfig,
-		Static:   validate.ValidatingWebhooks(clientConfig, "nobody", "bursar-system"),
-		Mutating: validate.MutatingWebhooks(clientConfig, "nobody"),
+		Static: func() []admissionregistrationv1.ValidatingWebhook {
+			return validate.ValidatingWebhooks(clientConfig, "nobody", "bursar-system")
+		},
+		Mutating: func() []admissionregistrationv1.MutatingWebhook {
+			return validate.MutatingWebhooks(clientConfig, "nobody")
+		},
 		Username: "nobody", SystemNamespace: namespace.Name, Log: logr.Discard(),
 	}
 	t.Cleanup(func() { deleteConfigurations(t) })

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/internal/operator"
+)
+
+// endpointsPatience is how long requests that are being answered may take once the operator has ended.
+const endpointsPatience = 2 * time.Second
+
+func newOperatorCommand() *cobra.Command {
+	var configuration, kubeconfig string
+	command := &cobra.Command{
+		Use:   "operator",
+		Short: "Enforce quota on a Kubernetes cluster",
+		Long: "Enforce quota on a Kubernetes cluster. Any number of replicas may run: all of them answer the API server, and\n" +
+			"one of them runs the controllers.",
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			c, err := config.Load(configuration)
+			if err != nil {
+				return err
+			}
+			return runOperator(command.Context(), c, kubeconfig)
+		},
+	}
+	command.Flags().StringVar(&configuration, "config", "", "file with an OperatorConfiguration (default: what its documentation says of each field)")
+	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: that of the Pod that this runs in)")
+	return command
+}
+
+// runOperator runs the operator and its endpoints until ctx ends.
+func runOperator(ctx context.Context, c *config.Operator, kubeconfig string) error {
+	api, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return fmt.Errorf("find the cluster: %w", err)
+	}
+	api.QPS = -1 // the API server's own priorities decide
+	api.UserAgent = "bursar/" + version
+	logger := logTo(os.Stderr, c.Logging)
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	listener, err := net.Listen("tcp", c.Webhooks.BindAddress)
+	if err != nil {
+		return fmt.Errorf("listen for webhook calls: %w", err)
+	}
+	o, err := operator.New(optionsOf(c, api, listener, logger))
+	if err != nil {
+		return err
+	}
+	endpoints, err := serveEndpoints(c.Endpoints, o)
+	if err != nil {
+		return err
+	}
+	group, working := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		err := o.Run(working)
+		endpoints.stop() // they tell until the end
+		return err
+	})
+	group.Go(endpoints.wait)
+	return group.Wait()
+}
+
+// optionsOf are those of the operator by its configuration.
+func optionsOf(c *config.Operator, api *rest.Config, listener net.Listener, logger logr.Logger) operator.Options {
+	options := operator.Options{
+		Config: api, InstallCRDs: c.InstallCRDs, SystemNamespace: c.SystemNamespace, ConsumerNamespaces: c.Namespaces(),
+		Webhooks: operator.Webhooks{
+			Listener: listener, URL: c.Webhooks.URL, SecretName: c.Webhooks.Certificate.SecretName,
+			KeepSecret: c.Webhooks.Certificate.Source == config.SourceBursar, ShutdownDelay: c.Webhooks.ShutdownDelay.Duration,
+		},
+		LeaderElection: &operator.LeaderElection{
+			LeaseDuration: c.LeaderElection.LeaseDuration.Duration, RenewDeadline: c.LeaderElection.RenewDeadline.Duration,
+			RetryPeriod: c.LeaderElection.RetryPeriod.Duration,
+		},
+		AuditInterval: c.AuditInterval.Duration, ControlPlaneInterval: c.ControlPlaneInterval.Duration,
+		Metrics: metrics.Registry, Log: logger,
+	}
+	if s := c.Webhooks.Service; s != nil {
+		options.Webhooks.Service = &operator.Service{Name: s.Name, Port: s.Port}
+	}
+	return options
+}
+
+// logTo makes all libraries log to a file.
+func logTo(file *os.File, l config.Logging) logr.Logger {
+	options := &slog.HandlerOptions{Level: slog.Level(-l.Verbosity)}
+	var handler slog.Handler = slog.NewJSONHandler(file, options)
+	if l.Format == config.LogText {
+		handler = slog.NewTextHandler(file, options)
+	}
+	logger := logr.FromSlogHandler(handler)
+	klog.SetLogger(logger)
+	ctrl.SetLogger(logger)
+	return logger
+}
+
+// endpoints are the HTTP servers for whoever runs the operator.
+type endpoints struct {
+	servers []*http.Server
+	group   errgroup.Group
+}
+
+// serveEndpoints serves health, readiness and metrics, and profiles where that is asked for.
+func serveEndpoints(c config.Endpoints, o *operator.Operator) (*endpoints, error) {
+	e := &endpoints{}
+	mux := http.NewServeMux()
+	ready := func(*http.Request) error { return o.Ready() }
+	mux.Handle("/livez", http.StripPrefix("/livez", &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}}))
+	mux.Handle("/readyz", http.StripPrefix("/readyz", &healthz.Handler{Checks: map[string]healthz.Checker{"quota-enforcement": ready}}))
+	mux.Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{}))
+	if err := e.serve(c.BindAddress, mux); err != nil {
+		return nil, fmt.Errorf("listen for endpoints.bindAddress: %w", err)
+	}
+	if c.ProfilingBindAddress == "" {
+		return e, nil
+	}
+	profiles := http.NewServeMux()
+	profiles.HandleFunc("/debug/pprof/", pprof.Index)
+	profiles.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	profiles.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	profiles.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	profiles.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	if err := e.serve(c.ProfilingBindAddress, profiles); err != nil {
+		return nil, fmt.Errorf("listen for endpoints.profilingBindAddress: %w", err)
+	}
+	return e, nil
+}
+
+func (e *endpoints) serve(address string, handler http.Handler) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	e.servers = append(e.servers, server)
+	e.group.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve %s: %w", address, err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// stop ends the servers, once they have answered what they were asked.
+func (e *endpoints) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), endpointsPatience)
+	defer cancel()
+	for _, server := range e.servers {
+		_ = server.Shutdown(ctx) // whoever still waits is told by the end of the connection
+	}
+}
+
+// wait returns once all servers have ended, and why if one ended by itself.
+func (e *endpoints) wait() error { return e.group.Wait() }
