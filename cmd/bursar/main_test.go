@@ -35,6 +35,10 @@ func TestRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	configuration := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(configuration, []byte("apiVersion: config.quota.miloapis.com/v1alpha1\nkind: OperatorConfiguration\nwebhook: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := map[string]struct {
 		reason    string
 		arguments []string
@@ -45,6 +49,10 @@ func TestRefusals(t *testing.T) {
 		"later version":     {"does not touch what it does not know", []string{"standalone", "--data-dir", later}, "has format version 99"},
 		"a file":            {"a directory is needed", []string{"standalone", "--data-dir", file}, "not a directory"},
 		"bad address":       {"host and port", []string{"standalone", "--data-dir", t.TempDir(), "--listen", "7443"}, `listen address "7443" is not of the form host:port`},
+		"no configuration":  {"says which file", []string{"operator", "--config", file + "/none"}, "read the configuration: open " + file + "/none"},
+		"bad configuration": {"a slip must not be a default", []string{"operator", "--config", configuration}, `unknown field "webhook"`},
+		"no cluster":        {"says how to name one", []string{"operator"}, "name one with --kubeconfig"},
+		"no kubeconfig":     {"says which", []string{"operator", "--kubeconfig", file + "/none"}, file + "/none"},
 		"unknown flag":      {"", []string{"standalone", "--nope"}, "unknown flag: --nope"},
 		"folder blocked":    {"names what is in the way", onFreePort(blocked), filepath.Join(blocked, "logs") + " is in the way: not a directory"},
 		"etcd no URL":       {"says what one looks like", onFreePort(t.TempDir(), "--etcd-servers", "foo"), `--etcd-servers: "foo" is not a URL such as https://127.0.0.1:2379`},

@@ -52,9 +52,9 @@ func newOperatorCommand() *cobra.Command {
 
 // runOperator runs the operator and its endpoints until ctx ends.
 func runOperator(ctx context.Context, c *config.Operator, kubeconfig string) error {
-	api, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	api, err := findCluster(kubeconfig)
 	if err != nil {
-		return fmt.Errorf("find the cluster: %w", err)
+		return err
 	}
 	api.QPS = -1 // the API server's own priorities decide
 	api.UserAgent = "bursar/" + version
@@ -80,6 +80,25 @@ func runOperator(ctx context.Context, c *config.Operator, kubeconfig string) err
 	})
 	group.Go(endpoints.wait)
 	return group.Wait()
+}
+
+// findCluster reads a kubeconfig or, where none is given, what a Pod is told of its cluster.
+func findCluster(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig != "" {
+		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+		if err != nil {
+			return nil, fmt.Errorf("--kubeconfig: %s cannot be used: %w", kubeconfig, err)
+		}
+		return config, nil
+	}
+	config, err := rest.InClusterConfig()
+	if errors.Is(err, rest.ErrNotInCluster) {
+		return nil, errors.New("this is not a Pod of a cluster: name one with --kubeconfig")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what this Pod is told of its cluster: %w", err)
+	}
+	return config, nil
 }
 
 // optionsOf are those of the operator by its configuration.

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/bursar/bursar/deploy/crds"
 )
@@ -28,7 +29,10 @@ func installCRDs(ctx context.Context, client apiextensionsclient.Interface) erro
 		return fmt.Errorf("read the CRDs: %w", err)
 	}
 	for _, definition := range definitions {
-		if err := applyCRD(ctx, client, definition); err != nil {
+		// Another replica may do the same.
+		isOvertaken := func(err error) bool { return apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) }
+		err := retry.OnError(retry.DefaultBackoff, isOvertaken, func() error { return applyCRD(ctx, client, definition) })
+		if err != nil {
 			return fmt.Errorf("install CRD %s: %w", definition.Name, err)
 		}
 	}

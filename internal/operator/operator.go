@@ -135,6 +135,7 @@ func (o *Operator) findUsername(ctx context.Context) error {
 		return fmt.Errorf("ask the API server by which name it knows Bursar: %w", err)
 	}
 	o.options.Username = review.Status.UserInfo.Username
+	o.options.Log.Info("what this user asks for is not asked about", "user", o.options.Username)
 	return nil
 }
 
@@ -163,10 +164,15 @@ type models struct {
 	dynamic    dynamic.Interface
 	manager    ctrl.Manager
 	events     *events.Recorder
+	// isAlone tells that there are no other replicas.
+	isAlone bool
 }
 
 // leads tells whether this replica is the one that runs the controllers.
 func (m *models) leads() bool {
+	if m.isAlone {
+		return true
+	}
 	select {
 	case <-m.manager.Elected():
 		return true
@@ -220,5 +226,6 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		dynamic:    objects,
 		manager:    manager,
 		events:     events.NewRecorder(manager.GetEventRecorder("bursar")),
+		isAlone:    o.options.LeaderElection == nil,
 	}, nil
 }

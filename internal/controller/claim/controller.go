@@ -33,7 +33,7 @@ const (
 	sweepInterval = 10 * time.Second
 	sweepAge      = 5 * time.Second
 	// standIn is how long a replica that does not lead leaves claims to the one that does.
-	standIn = 2 * time.Second
+	standIn = time.Second
 )
 
 // Controller is the claim controller. Its fields are set once; call Start before the caches

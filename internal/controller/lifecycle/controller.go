@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -44,7 +45,7 @@ const (
 	// sweepInterval is how often reservations are checked for their age.
 	sweepInterval = 5 * time.Second
 	// standIn is how long a replica that does not lead leaves to the others what it did not begin.
-	standIn = 2 * time.Second
+	standIn = time.Second
 	// goneFor is how long it is remembered that an object was seen to vanish.
 	goneFor = 2 * reservationLifetime
 )
@@ -102,7 +103,11 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer sweeps.Wait()
 	sweeps.Go(func() { c.sweepRegularly(ctx) })
 	worker.Run(ctx, c.queue, workers, c.process, func(o object, err error) {
-		if !errors.Is(err, errEarlierClaim) {
+		switch {
+		case errors.Is(err, errEarlierClaim):
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			c.Log.V(1).Info("another replica was quicker", "kind", o.kind.String(), "uid", o.uid, "err", err.Error())
+		default:
 			c.Log.Error(err, "will try again", "kind", o.kind.String(), "uid", o.uid)
 		}
 	})

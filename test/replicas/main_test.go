@@ -1,0 +1,271 @@
+// Package replicas tests several processes of the operator on one API server, behind one address.
+package replicas
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/controlplane"
+	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
+	"github.com/bursar/bursar/test/platform"
+	"github.com/bursar/bursar/test/process"
+)
+
+const (
+	resourceType = "platform.example.com/maps"
+	// soon is longer than it takes until a reservation is given up whose object never came.
+	soon = 100 * time.Second
+)
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	os.Exit(m.Run())
+}
+
+// cluster is an API server with replicas of the operator.
+type cluster struct {
+	*testing.T
+	client.Client
+	plane    *controlplane.ControlPlane
+	balancer *balancer
+	replicas []*replica
+}
+
+// replica is one process of the operator.
+type replica struct {
+	*backend
+	command *exec.Cmd
+	ended   chan struct{}
+	log     string
+}
+
+func newCluster(t *testing.T, replicas int) *cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it builds and starts servers")
+	}
+	c := &cluster{T: t, plane: controlplanetest.Start(t), balancer: newBalancer(t)}
+	config, err := clientcmd.BuildConfigFromFlags("", c.plane.AdminKubeconfigPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	// What the operator's own user asks for is not asked about.
+	config.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"system:masters"}}
+	types := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(types), apiextensionsv1.AddToScheme(types), quotav1alpha1.AddToScheme(types)); err != nil {
+		t.Fatal(err)
+	}
+	if c.Client, err = client.New(config, client.Options{Scheme: types}); err != nil {
+		t.Fatal(err)
+	}
+	for range replicas {
+		c.start()
+	}
+	for _, r := range c.replicas {
+		c.waitReady(r)
+	}
+	return c
+}
+
+// start starts a replica, with short times for the election of a leader.
+func (c *cluster) start() *replica {
+	c.Helper()
+	binary, err := process.Build()
+	if err != nil {
+		c.Fatal(err)
+	}
+	webhooks, health := freeAddress(c.T), freeAddress(c.T)
+	dir := c.TempDir()
+	configuration := filepath.Join(dir, "config.yaml")
+	content := fmt.Sprintf(`apiVersion: config.quota.miloapis.com/v1alpha1
+kind: OperatorConfiguration
+installCRDs: true
+leaderElection: {leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 300ms}
+webhooks: {bindAddress: %q, url: 'https://localhost:%d', shutdownDelay: 1s}
+endpoints: {bindAddress: %q}
+`, webhooks, c.balancer.listener.Addr().(*net.TCPAddr).Port, health)
+	if err := os.WriteFile(configuration, []byte(content), 0o600); err != nil {
+		c.Fatal(err)
+	}
+	r := &replica{ended: make(chan struct{}), log: filepath.Join(dir, "log")}
+	r.command = exec.Command(binary, "operator", "--config", configuration, "--kubeconfig", c.plane.AdminKubeconfigPath())
+	log, err := os.Create(r.log)
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer log.Close() //nolint:errcheck // the process has its own
+	r.command.Stdout, r.command.Stderr = log, log
+	if err := r.command.Start(); err != nil {
+		c.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.backend = c.balancer.add(ctx, webhooks, health)
+	go func() {
+		_ = r.command.Wait()
+		close(r.ended)
+	}()
+	c.Cleanup(func() {
+		cancel()
+		r.signal(syscall.SIGKILL)
+		<-r.ended
+		if c.Failed() {
+			text, _ := os.ReadFile(r.log)
+			c.Logf("the log of a replica:\n%s", text[max(0, len(text)-4000):])
+		}
+	})
+	c.replicas = append(c.replicas, r)
+	return r
+}
+
+func (r *replica) signal(s syscall.Signal) { _ = r.command.Process.Signal(s) }
+
+func (c *cluster) waitReady(r *replica) {
+	c.Helper()
+	c.eventually(func() error {
+		select {
+		case <-r.ended:
+			c.Fatal("a replica ended")
+		default:
+		}
+		if !r.isReady() {
+			return errors.New("a replica is not ready")
+		}
+		return nil
+	})
+}
+
+// leader returns the replica that was the last to lead.
+func (c *cluster) leader() *replica {
+	c.Helper()
+	var leader *replica
+	c.eventually(func() error {
+		latest := ""
+		for _, r := range c.replicas {
+			text, err := os.ReadFile(r.log)
+			if err != nil {
+				return err
+			}
+			for line := range strings.Lines(string(text)) {
+				var entry struct{ Time, Msg string }
+				if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "this replica leads" && entry.Time > latest {
+					latest, leader = entry.Time, r
+				}
+			}
+		}
+		if leader == nil {
+			return errors.New("no replica leads")
+		}
+		return nil
+	})
+	return leader
+}
+
+func (c *cluster) create(objects ...client.Object) {
+	c.Helper()
+	for _, object := range objects {
+		if err := c.Create(c.Context(), object); err != nil {
+			c.Fatalf("create %T %s: %v", object, object.GetName(), err)
+		}
+	}
+}
+
+// eventually waits until check returns nil.
+func (c *cluster) eventually(check func() error) {
+	c.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(c.Context(), 20*time.Millisecond, soon, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		c.Fatalf("after %s: %v", soon, last)
+	}
+}
+
+// protect gives Organization acme so many ConfigMaps of namespace default.
+func (c *cluster) protect(amount int64) {
+	c.Helper()
+	if err := platform.Install(c.Context(), c); err != nil {
+		c.Fatal(err)
+	}
+	policy := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "maps"}, Spec: quotav1alpha1.ClaimCreationPolicySpec{
+		Trigger: quotav1alpha1.ClaimTrigger{
+			Resource:   quotav1alpha1.ClaimTriggerResource{APIVersion: "v1", Kind: "ConfigMap"},
+			Conditions: []quotav1alpha1.ConditionExpression{{Expression: `object.metadata.name.startsWith("map-")`}},
+		},
+		Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
+			Spec: quotav1alpha1.ResourceClaimTemplateSpec{
+				ConsumerRef: platform.Consumer("acme"), Requests: []quotav1alpha1.ResourceRequestTemplate{{ResourceType: resourceType, Amount: 1}},
+			},
+		}},
+	}}
+	grant := &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "acme", Namespace: "default"}, Spec: quotav1alpha1.ResourceGrantSpec{
+		ConsumerRef: platform.Consumer("acme"), Allowances: []quotav1alpha1.Allowance{{ResourceType: resourceType, Buckets: []quotav1alpha1.Bucket{{Amount: amount}}}},
+	}}
+	c.create(&quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "maps"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
+		ResourceType: resourceType, Type: quotav1alpha1.RegistrationTypeEntity, ConsumerTypeRef: platform.ConsumerType(),
+		BaseUnit: "map", DisplayUnit: "map", UnitConversionFactor: 1, ClaimingResources: []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}},
+	}}, grant, policy)
+	for object, condition := range map[client.Object]string{grant: quotav1alpha1.ConditionActive, policy: quotav1alpha1.ConditionReady} {
+		c.eventually(func() error {
+			if err := c.Get(c.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+				return err
+			}
+			var conditions []metav1.Condition
+			switch o := object.(type) {
+			case *quotav1alpha1.ResourceGrant:
+				conditions = o.Status.Conditions
+			case *quotav1alpha1.ClaimCreationPolicy:
+				conditions = o.Status.Conditions
+			}
+			for _, have := range conditions {
+				if have.Type == condition && have.Status == metav1.ConditionTrue {
+					return nil
+				}
+			}
+			return fmt.Errorf("%T is not %s: %+v", object, condition, conditions)
+		})
+	}
+}
+
+func configMap(n int) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("map-", n), Namespace: "default"}}
+}
+
+// freeAddress is one that nothing listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // it listens to nobody
+	return listener.Addr().String()
+}

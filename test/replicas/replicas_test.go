@@ -1,0 +1,191 @@
+package replicas
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+func isExceeded(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+}
+
+// wantBooks waits until so many objects exist, each with one granted claim, and the bucket says so.
+func (c *cluster) wantBooks(objects int64) {
+	c.Helper()
+	c.eventually(func() error {
+		var maps corev1.ConfigMapList
+		var claims quotav1alpha1.ResourceClaimList
+		var buckets quotav1alpha1.AllowanceBucketList
+		for _, list := range []client.ObjectList{&maps, &claims, &buckets} {
+			if err := c.List(c.Context(), list); err != nil {
+				return err
+			}
+		}
+		existing := map[string]int{}
+		for _, m := range maps.Items {
+			if strings.HasPrefix(m.Name, "map-") {
+				existing[string(m.UID)] = 0
+			}
+		}
+		for _, claim := range claims.Items {
+			uid := claim.Annotations[quotav1alpha1.AnnotationResourceUID]
+			if _, ok := existing[uid]; !ok {
+				return fmt.Errorf("claim %s is of an object that does not exist", claim.Name)
+			}
+			existing[uid]++
+			if len(claim.Status.Allocations) != 1 {
+				return fmt.Errorf("claim %s is not granted: %+v", claim.Name, claim.Status)
+			}
+		}
+		for uid, count := range existing {
+			if count != 1 {
+				return fmt.Errorf("object %s has %d claims", uid, count)
+			}
+		}
+		if int64(len(existing)) != objects {
+			return fmt.Errorf("%d objects exist, want %d", len(existing), objects)
+		}
+		if len(buckets.Items) != 1 || buckets.Items[0].Status.Allocated != objects || int64(buckets.Items[0].Status.ClaimCount) != objects {
+			return fmt.Errorf("the buckets are %+v, want %d allocated", buckets.Items, objects)
+		}
+		return nil
+	})
+}
+
+// TestReplicasAdmitExactly has many clients create at once, whose reviews go to all replicas.
+func TestReplicasAdmitExactly(t *testing.T) {
+	const limit, clients, tries = 60, 12, 10
+	c := newCluster(t, 3)
+	c.protect(limit)
+	var admitted, failed atomic.Int64
+	var group errgroup.Group
+	for n := range clients {
+		group.Go(func() error {
+			for i := range tries {
+				switch err := c.Create(t.Context(), configMap(n*tries+i)); {
+				case err == nil:
+					admitted.Add(1)
+				case !isExceeded(err):
+					failed.Add(1)
+					t.Errorf("create: %v", err)
+				}
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	if admitted.Load() != limit {
+		t.Errorf("%d of %d creates were admitted, want %d", admitted.Load(), clients*tries, limit)
+	}
+	c.wantBooks(limit)
+}
+
+// TestReplicaDies kills replicas, the one that leads and another, and stops and continues one, while
+// clients create and delete at the limit. Nothing is admitted beyond it, nothing leaks, and the books are
+// right in the end.
+func TestReplicaDies(t *testing.T) {
+	const limit, clients = 20, 8
+	c := newCluster(t, 3)
+	c.protect(limit)
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	var live, most, created atomic.Int64
+	for n := range clients {
+		group.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				m := configMap(n*100000 + i)
+				if c.Create(t.Context(), m) != nil {
+					continue // refused, or nobody could be asked
+				}
+				if now := live.Add(1); now > most.Load() {
+					most.Store(now)
+				}
+				created.Add(1)
+				live.Add(-1) // before it is deleted: what counts is what exists for certain
+				if err := c.Delete(t.Context(), m); err != nil {
+					t.Errorf("delete: %v", err)
+				}
+			}
+		})
+	}
+	progress := func(what string) {
+		t.Helper()
+		began, before := time.Now(), created.Load()
+		c.eventually(func() error {
+			if done := created.Load() - before; done < 20 {
+				return fmt.Errorf("after %s, %d objects were created", what, done)
+			}
+			return nil
+		})
+		t.Logf("%s: 20 creates took %s", what, time.Since(began).Round(time.Millisecond))
+	}
+	progress("the start")
+	leader := c.leader()
+	leader.signal(syscall.SIGKILL)
+	<-leader.ended
+	progress("the end of the leader")
+	c.waitReady(c.start())
+	progress("another has come")
+	stopped := c.leader()
+	stopped.signal(syscall.SIGSTOP)
+	progress("the leader stands still")
+	c.eventually(func() error {
+		if next := c.leader(); next == stopped {
+			return fmt.Errorf("the one that stands still leads")
+		}
+		return nil
+	})
+	stopped.signal(syscall.SIGCONT)
+	<-stopped.ended // it is not the leader any more
+	progress("it has ended")
+	stop()
+	group.Wait()
+	if most.Load() > limit {
+		t.Errorf("%d objects existed at a time, want at most %d", most.Load(), limit)
+	}
+	c.wantBooks(0)
+}
+
+// TestRollingUpgrade replaces every replica, one after the other, while clients create: no call fails.
+func TestRollingUpgrade(t *testing.T) {
+	c := newCluster(t, 2)
+	c.protect(1000000)
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	var created atomic.Int64
+	for n := range 4 {
+		group.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				if err := c.Create(t.Context(), configMap(n*100000+i)); err != nil {
+					t.Errorf("create: %v", err)
+					return
+				}
+				created.Add(1)
+			}
+		})
+	}
+	for _, old := range c.replicas[:2] {
+		c.waitReady(c.start())
+		old.signal(syscall.SIGTERM)
+		<-old.ended
+		if code := old.command.ProcessState.ExitCode(); code != 0 {
+			t.Errorf("a replica ended with exit code %d", code)
+		}
+	}
+	stop()
+	group.Wait()
+	c.wantBooks(created.Load())
+}
