@@ -38,11 +38,11 @@ type pair struct {
 func pairOf(secret *corev1.Secret) (*pair, error) {
 	certificate, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		return nil, fmt.Errorf("Secret %s has no certificate with its key in %s and %s: %w", secret.Name, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, err)
+		return nil, fmt.Errorf("the Secret %s has no certificate with its key in %s and %s: %w", secret.Name, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, err)
 	}
 	bundle := secret.Data[corev1.ServiceAccountRootCAKey]
 	if _, err := certutil.ParseCertsPEM(bundle); err != nil {
-		return nil, fmt.Errorf("Secret %s has no authority in %s: %w", secret.Name, corev1.ServiceAccountRootCAKey, err)
+		return nil, fmt.Errorf("the Secret %s has no authority in %s: %w", secret.Name, corev1.ServiceAccountRootCAKey, err)
 	}
 	return &pair{&certificate, bundle}, nil
 }

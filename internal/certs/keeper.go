@@ -78,7 +78,7 @@ func (k *Keeper) Ready() error {
 	defer k.mu.RUnlock()
 	switch {
 	case k.served == nil:
-		return fmt.Errorf("Secret %s/%s holds no certificate for the webhooks yet", k.Namespace, k.Name)
+		return fmt.Errorf("the Secret %s/%s holds no certificate for the webhooks yet", k.Namespace, k.Name)
 	case !k.served.isValid(time.Now()):
 		return fmt.Errorf("the certificate for the webhooks in Secret %s/%s is in force from %s to %s alone",
 			k.Namespace, k.Name, k.served.certificate.Leaf.NotBefore, k.served.certificate.Leaf.NotAfter)
