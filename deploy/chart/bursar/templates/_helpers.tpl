@@ -1,0 +1,21 @@
+{{- define "bursar.selector" -}}
+app.kubernetes.io/name: bursar
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "bursar.labels" -}}
+{{ include "bursar.selector" . }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: bursar
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- /* The configuration, with what the chart decides. */}}
+{{- define "bursar.configuration" -}}
+{{- $decided := dict "apiVersion" "config.quota.miloapis.com/v1alpha1" "kind" "OperatorConfiguration" "systemNamespace" .Release.Namespace -}}
+{{- $source := ternary "Bursar" "Secret" (eq .Values.certificate.source "Bursar") -}}
+{{- $webhooks := dict "bindAddress" ":9443" "service" (dict "name" "bursar-webhooks" "port" 443) "certificate" (dict "source" $source "secretName" "bursar-webhooks-tls") -}}
+{{- $endpoints := dict "bindAddress" ":8080" -}}
+{{- mergeOverwrite (deepCopy .Values.configuration) $decided (dict "webhooks" $webhooks "endpoints" $endpoints) | toYaml -}}
+{{- end }}

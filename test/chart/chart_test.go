@@ -1,0 +1,227 @@
+// Package chart renders the Helm chart as its users do, and checks what comes out.
+package chart
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
+)
+
+const (
+	helmModule = "helm.sh/helm/v3/cmd/helm@v3.22.0"
+	chart      = "../../deploy/chart/bursar"
+	namespace  = "quota"
+)
+
+// helm builds Helm once and returns its path.
+var helm = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "bursar-helm-")
+	if err != nil {
+		return "", err
+	}
+	install := exec.Command("go", "install", helmModule)
+	install.Dir = dir // not in this module
+	install.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=")
+	if output, err := install.CombinedOutput(); err != nil {
+		return "", errors.New(string(output))
+	}
+	return filepath.Join(dir, "helm"), nil
+})
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+// run runs Helm, with values of its own.
+func run(t *testing.T, values string, arguments ...string) (output string, err error) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it builds Helm")
+	}
+	binary, err := helm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(path, []byte(values), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	command := exec.Command(binary, append(arguments, "--values", path, "--namespace", namespace)...)
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		return "", errors.New(stdout.String() + stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+const everything = `
+replicas: 2
+image: {repository: registry.example.com/bursar, tag: v1.2.3}
+imagePullSecrets: [{name: pull}]
+configuration:
+  consumerNamespaces: [{apiGroup: example.com, kind: Organization, namespace: 'organization-{{name}}'}]
+  installCRDs: false
+  leaderElection: {leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 1s}
+  logging: {format: text, verbosity: 3}
+certificate: {source: CertManager, issuerRef: {name: mine, kind: ClusterIssuer}}
+follows: [{apiGroup: "", resources: [configmaps]}, {apiGroup: apps, resources: [deployments]}]
+nodeSelector: {pool: system}
+tolerations: [{key: system, operator: Exists}]
+affinity: {nodeAffinity: {}}
+priorityClassName: system-cluster-critical
+podAnnotations: {a: b}
+podLabels: {c: d}
+networkPolicy: {webhookFrom: [{ipBlock: {cidr: 10.0.0.0/8}}], metricsFrom: [{namespaceSelector: {}}]}
+serviceMonitor: {enabled: true, labels: {release: prometheus}}
+prometheusRule: {enabled: true}
+`
+
+func TestLint(t *testing.T) {
+	for name, values := range map[string]string{"defaults": "", "everything": everything} {
+		if output, err := run(t, values, "lint", chart); err != nil {
+			t.Errorf("%s: %v%s", name, err, output)
+		}
+	}
+}
+
+// TestValuesAreChecked proves that a slip in the values is said and not ignored.
+func TestValuesAreChecked(t *testing.T) {
+	for values, want := range map[string]string{
+		"replicas: 0":                          "replicas",
+		"replica: 3":                           "replica",
+		"configuration: {systemNamespace: x}":  "systemNamespace",
+		"certificate: {source: Vault}":         "source",
+		"follows: [{resources: [configmaps]}]": "apiGroup",
+	} {
+		if _, err := run(t, values, "template", "bursar", chart, "--kube-version", "1.36.0"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q to be refused", values, err, want)
+		}
+	}
+}
+
+// theirs are the kinds of other projects that the chart makes.
+var theirs = []string{"Issuer", "Certificate", "ServiceMonitor", "PrometheusRule"}
+
+// rendered returns the objects of the chart, each of which has to be just what its kind allows.
+func rendered(t *testing.T, values string) []client.Object {
+	t.Helper()
+	output, err := run(t, values, "template", "bursar", chart, "--kube-version", "1.36.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+	var objects []client.Object
+	for reader := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(output))); ; {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(bytes.TrimSpace(document)) == 0 {
+			continue
+		}
+		object, _, err := decoder.Decode(document, nil, nil)
+		isTheirs := func(kind string) bool { return bytes.Contains(document, []byte("\nkind: "+kind+"\n")) }
+		if runtime.IsNotRegisteredError(err) && slices.ContainsFunc(theirs, isTheirs) {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, document)
+		}
+		if accessor, ok := object.(client.Object); ok {
+			objects = append(objects, accessor)
+		}
+	}
+}
+
+// find returns the object of a type and name.
+func find[T client.Object](t *testing.T, objects []client.Object, name string) T {
+	t.Helper()
+	for _, object := range objects {
+		if found, ok := object.(T); ok && object.GetName() == name {
+			return found
+		}
+	}
+	var none T
+	t.Fatalf("there is no %T %s", none, name)
+	return none
+}
+
+// TestRendered renders the chart and applies what this project's API server serves of it.
+func TestRendered(t *testing.T) {
+	for name, values := range map[string]string{"defaults": "", "everything": everything} {
+		t.Run(name, func(t *testing.T) {
+			objects := rendered(t, values)
+			path := filepath.Join(t.TempDir(), "config.yaml")
+			if err := os.WriteFile(path, []byte(find[*corev1.ConfigMap](t, objects, "bursar").Data["config.yaml"]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := config.Load(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.SystemNamespace != namespace || c.Webhooks.Service.Name != find[*corev1.Service](t, objects, "bursar-webhooks").Name {
+				t.Errorf("the configuration is %+v", c)
+			}
+			pod := find[*appsv1.Deployment](t, objects, "bursar").Spec.Template.Spec
+			if grace := float64(*pod.TerminationGracePeriodSeconds); grace <= c.Webhooks.ShutdownDelay.Seconds()+10 {
+				t.Errorf("a Pod is killed after %v s, and answers for %s", grace, c.Webhooks.ShutdownDelay.Duration)
+			}
+			apply(t, objects)
+		})
+	}
+}
+
+// apply creates everything of which the API server knows the kind.
+func apply(t *testing.T, objects []client.Object) {
+	t.Helper()
+	plane := controlplanetest.Start(t)
+	api, err := client.New(plane.Config(), client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	var unknown []string
+	for _, object := range objects {
+		err := api.Create(t.Context(), object)
+		switch {
+		case apimeta.IsNoMatchError(err):
+			unknown = append(unknown, object.GetObjectKind().GroupVersionKind().Kind)
+		case apierrors.IsAlreadyExists(err):
+			t.Errorf("%T %s is there twice", object, object.GetName())
+		case err != nil:
+			t.Errorf("create %T %s: %v", object, object.GetName(), err)
+		}
+	}
+	t.Logf("not served here, and checked by their types alone: %v", unknown)
+}
