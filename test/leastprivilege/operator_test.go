@@ -333,7 +333,7 @@ func (s *scene) wantMoved() {
 		for i := range effective.Items {
 			namespaces = append(namespaces, effective.Items[i].Namespace)
 		}
-		const types = 2
+		const types = 3 // two of acme, and one of globex
 		if len(buckets.Items) != types || len(effective.Items) != types || slices.ContainsFunc(namespaces, func(n string) bool { return n != tenant }) {
 			return fmt.Errorf("there are %d buckets and %d effective grants in namespaces %v, want %d of each, in %s", len(buckets.Items), len(effective.Items), namespaces, types, tenant)
 		}
