@@ -118,7 +118,7 @@ func (o *Operator) Run(ctx context.Context) error {
 		defer stop() // what is answered needs the other parts
 		return parts.server.run(ctx, working)
 	})
-	group.Go(func() error { return parts.server.Run(working) })
+	group.Go(func() error { return parts.server.certificates.Run(working) })
 	group.Go(func() error { return parts.manager.Start(working) })
 	group.Go(func() error { return parts.kinds.Run(working) })
 	group.Go(func() error { return parts.load(working, group, o) })

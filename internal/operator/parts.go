@@ -278,7 +278,7 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 			return true, nil
 		}
 		// With several replicas the API server asks those that are ready, so that they cannot wait for it.
-		switch err := p.server.Ready(); {
+		switch err := p.server.certificates.Ready(); {
 		case err != nil:
 			o.notReady(err.Error())
 		case o.options.LeaderElection == nil && !p.webhooks.Synced():

@@ -34,10 +34,10 @@ type certificates interface {
 
 // webhookServer serves the webhooks.
 type webhookServer struct {
-	certificates
-	listener net.Listener
-	server   *http.Server
-	delay    time.Duration
+	certificates certificates
+	listener     net.Listener
+	server       *http.Server
+	delay        time.Duration
 	// reach is how the API server gets here, but for the path and the certificate.
 	reach func(path string) admissionregistrationv1.WebhookClientConfig
 }
@@ -66,7 +66,7 @@ func (o *Operator) newWebhookServer(handler http.Handler) (*webhookServer, error
 	}
 	s.server = &http.Server{
 		Handler:           handler,
-		TLSConfig:         &tls.Config{GetCertificate: s.GetCertificate, MinVersion: tls.VersionTLS12},
+		TLSConfig:         &tls.Config{GetCertificate: s.certificates.GetCertificate, MinVersion: tls.VersionTLS12},
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          log.New(logWriter{o.options.Log.WithName("webhooks")}, "", 0),
 	}
@@ -100,7 +100,7 @@ func (s *webhookServer) setReach(options Webhooks, namespace string) (host strin
 // clientConfig tells the API server how to reach a path.
 func (s *webhookServer) clientConfig(path string) admissionregistrationv1.WebhookClientConfig {
 	config := s.reach(path)
-	config.CABundle = s.Bundle()
+	config.CABundle = s.certificates.Bundle()
 	return config
 }
 
