@@ -261,8 +261,7 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 		return ctx.Err()
 	}
 	close(p.loaded)
-	consumers, err := p.warm(ctx)
-	if err != nil {
+	if err := p.warm(ctx); err != nil {
 		return err
 	}
 	group.Go(func() error { return p.lifecycle.Run(ctx) })
@@ -270,7 +269,7 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	group.Go(func() error { return p.follower.run(ctx) })
 	group.Go(func() error { return p.observer.run(ctx) })
 	group.Go(func() error { p.claims.Run(ctx, p.client.REST()); return nil })
-	group.Go(func() error { return p.lead(ctx, group, consumers) })
+	group.Go(func() error { return p.lead(ctx, group) })
 	o.notReady("the certificate of the webhooks is awaited")
 	const poll = 5 * time.Millisecond
 	return wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
@@ -281,6 +280,8 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 		switch err := p.server.certificates.Ready(); {
 		case err != nil:
 			o.notReady(err.Error())
+		case o.options.LeaderElection != nil && !p.claims.HasSynced():
+			o.notReady("claims are being loaded")
 		case o.options.LeaderElection == nil && !p.webhooks.Synced():
 			o.notReady("the API server has not observed the webhooks yet")
 		default:
@@ -291,53 +292,64 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	})
 }
 
-// lead runs what one replica does for all, once this is the one.
-func (p *parts) lead(ctx context.Context, group *errgroup.Group, consumers []quotav1alpha1.ConsumerRef) error {
+// lead runs what one replica does for all, once this is the one and has a certificate to publish.
+func (p *parts) lead(ctx context.Context, group *errgroup.Group) error {
 	select {
 	case <-p.manager.Elected():
 	case <-ctx.Done():
 		return nil
 	}
 	p.log.Info("this replica leads")
+	const poll = 5 * time.Millisecond
+	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) { return p.server.certificates.Ready() == nil, nil })
+	if err != nil {
+		return nil // ctx has ended
+	}
 	for _, run := range []func(context.Context) error{
 		p.webhooks.Run, p.adoption.Run, p.bucket.Run, p.auditor.Run, p.grants.Run,
 	} {
 		group.Go(func() error { return run(ctx) })
 	}
-	for _, consumer := range consumers {
-		p.bucket.Show(consumer)
-		select {
-		case p.consumers <- event.TypedGenericEvent[quotav1alpha1.ConsumerRef]{Object: consumer}:
-		case <-ctx.Done():
-			return nil
+	// Grants may have gone, and ledgers come, while nobody led.
+	return p.eachPage(ctx, func(ledgers []quotav1alpha1.ConsumerLedger) error {
+		for i := range ledgers {
+			consumer := ledgers[i].Spec.ConsumerRef
+			p.bucket.Show(consumer)
+			select {
+			case p.consumers <- event.TypedGenericEvent[quotav1alpha1.ConsumerRef]{Object: consumer}:
+			case <-ctx.Done():
+				return nil
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
-// warm looks at the stored ledgers: unfinished business is taken up again. It returns whose they are, for
-// limits to be checked against the grants that exist now, and buckets to be shown.
-func (p *parts) warm(ctx context.Context) ([]quotav1alpha1.ConsumerRef, error) {
+// warm takes up the unfinished business of the stored ledgers.
+func (p *parts) warm(ctx context.Context) error {
+	return p.eachPage(ctx, func(ledgers []quotav1alpha1.ConsumerLedger) error {
+		// A ledger that cannot be read keeps its consumer from creating, and nobody else.
+		if err := p.store.Warm(ctx, ledgers); err != nil {
+			p.log.Error(err, "some ledgers cannot be read")
+		}
+		return nil
+	})
+}
+
+// eachPage calls f with all stored ledgers, page by page.
+func (p *parts) eachPage(ctx context.Context, f func([]quotav1alpha1.ConsumerLedger) error) error {
 	const pageSize = 500
-	var consumers []quotav1alpha1.ConsumerRef
 	var list quotav1alpha1.ConsumerLedgerList
 	for next := ""; ; next = list.Continue {
 		err := p.manager.GetAPIReader().List(ctx, &list, client.Limit(pageSize), client.Continue(next))
 		if apierrors.IsNotFound(err) {
-			return nil, nil
+			return nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list the ledgers: %w", err)
+			return fmt.Errorf("list the ledgers: %w", err)
 		}
-		// A ledger that cannot be read keeps its consumer from creating, and nobody else.
-		if err := p.store.Warm(ctx, list.Items); err != nil {
-			p.log.Error(err, "some ledgers cannot be read")
-		}
-		for i := range list.Items {
-			consumers = append(consumers, list.Items[i].Spec.ConsumerRef)
-		}
-		if list.Continue == "" {
-			return consumers, nil
+		if err := f(list.Items); err != nil || list.Continue == "" {
+			return err
 		}
 	}
 }

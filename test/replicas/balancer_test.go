@@ -12,9 +12,9 @@ import (
 
 const (
 	// probeInterval is how often the balancer asks replicas whether they are ready, and probeTimeout how
-	// long it waits for the answer.
+	// long it waits for the answer, which may take a while on a busy machine.
 	probeInterval = 100 * time.Millisecond
-	probeTimeout  = 300 * time.Millisecond
+	probeTimeout  = 3 * time.Second
 )
 
 // balancer stands for the Service of the webhooks: each connection goes to the next replica that is

@@ -105,7 +105,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	worker.Run(ctx, c.queue, workers, c.process, func(o object, err error) {
 		switch {
 		case errors.Is(err, errEarlierClaim):
-		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		case apierrors.IsConflict(err):
 			c.Log.V(1).Info("another replica was quicker", "kind", o.kind.String(), "uid", o.uid, "err", err.Error())
 		default:
 			c.Log.Error(err, "will try again", "kind", o.kind.String(), "uid", o.uid)
