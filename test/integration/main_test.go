@@ -14,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/go-logr/logr"
@@ -24,6 +22,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/standalone"
 	"github.com/bursar/bursar/test/platform"
+	"github.com/bursar/bursar/test/quiet"
 )
 
 // admin talks to the server as its administrator, without a cache.
@@ -49,9 +48,7 @@ func run(m *testing.M) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer os.RemoveAll(dir) //nolint:errcheck // best effort
-	klog.SetLogger(logr.Discard())
-	ctrl.SetLogger(logr.Discard())
-	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	quiet.Libraries()
 	server, err := standalone.Start(ctx, standalone.Options{
 		DataDir: dir, Listen: "127.0.0.1:0", AuditInterval: time.Second, Metrics: metrics, Log: logr.Discard(),
 	})

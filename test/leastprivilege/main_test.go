@@ -21,14 +21,13 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/deploy/rbac"
 	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
 	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/test/quiet"
 )
 
 const (
@@ -48,9 +47,7 @@ type scene struct {
 // newScene starts a control plane with a ServiceAccount for the operator, that may do nothing yet.
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	klog.SetLogger(logr.Discard())
-	ctrl.SetLogger(logr.Discard())
-	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	quiet.Libraries()
 	plane := controlplanetest.Start(t)
 	s := &scene{T: t}
 	var err error

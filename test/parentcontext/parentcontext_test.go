@@ -2,7 +2,6 @@ package parentcontext
 
 import (
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 
@@ -15,6 +14,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/test/platform"
+	"github.com/bursar/bursar/test/process"
 )
 
 const (
@@ -62,17 +62,6 @@ func (s *server) patch(object client.Object, patch string) {
 	}
 }
 
-// freeAddress is one that nothing listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close() //nolint:errcheck // it listens to nobody
-	return listener.Addr().String()
-}
-
 // madeFor has a policy make grants in the control plane of one Organization alone.
 func madeFor(policy *quotav1alpha1.GrantCreationPolicy, organization string) *quotav1alpha1.GrantCreationPolicy {
 	policy.Spec.Trigger.Conditions = append(policy.Spec.Trigger.Conditions,
@@ -86,7 +75,7 @@ func TestTwoControlPlanes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts servers")
 	}
-	parentDir, parentAddress := t.TempDir(), freeAddress(t)
+	parentDir, parentAddress := t.TempDir(), process.FreeAddress(t)
 	parent := startServer(t, parentDir, parentAddress)
 	child := startServer(t, t.TempDir(), "127.0.0.1:0")
 	if err := platform.Install(t.Context(), parent); err != nil {
@@ -266,7 +255,7 @@ func TestControlPlaneGoesAway(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts servers")
 	}
-	parentDir, parentAddress := t.TempDir(), freeAddress(t)
+	parentDir, parentAddress := t.TempDir(), process.FreeAddress(t)
 	parent := startServer(t, parentDir, parentAddress)
 	childDir := t.TempDir()
 	child := startServer(t, childDir, "127.0.0.1:0")

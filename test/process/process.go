@@ -4,6 +4,8 @@ package process
 import (
 	"bufio"
 	"fmt"
+	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +29,9 @@ var Build = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)
 	}
+	if err := touch(strings.TrimSpace(string(root))); err != nil {
+		return "", fmt.Errorf("look at the sources: %w", err)
+	}
 	dir, err := os.MkdirTemp("", "bursar-test-")
 	if err != nil {
 		return "", err
@@ -39,6 +44,30 @@ var Build = sync.OnceValues(func() (string, error) {
 	}
 	return binary, nil
 })
+
+// touch reads the folders that the binary is built from. A test depends on what it reads, and is not
+// answered from the test cache when that has changed; the files that a command of its own reads say
+// nothing to the cache.
+func touch(root string) error {
+	for _, folder := range []string{"api", "cmd", "deploy", "internal"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(_ string, _ fs.DirEntry, err error) error { return err })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FreeAddress is host:port on the loopback interface that nothing listens on.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // it listens to nobody
+	return listener.Addr().String()
+}
 
 // Server is a running `bursar standalone`.
 type Server struct {

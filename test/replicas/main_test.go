@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,8 +23,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -33,6 +30,7 @@ import (
 	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/process"
+	"github.com/bursar/bursar/test/quiet"
 )
 
 const (
@@ -42,9 +40,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard())
-	ctrl.SetLogger(logr.Discard())
-	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	quiet.Libraries()
 	os.Exit(m.Run())
 }
 
@@ -101,7 +97,7 @@ func (c *cluster) start() *replica {
 	if err != nil {
 		c.Fatal(err)
 	}
-	webhooks, health := freeAddress(c.T), freeAddress(c.T)
+	webhooks, health := process.FreeAddress(c.T), process.FreeAddress(c.T)
 	dir := c.TempDir()
 	configuration := filepath.Join(dir, "config.yaml")
 	content := fmt.Sprintf(`apiVersion: config.quota.miloapis.com/v1alpha1
@@ -257,15 +253,4 @@ func (c *cluster) protect(amount int64) {
 
 func configMap(n int) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("map-", n), Namespace: "default"}}
-}
-
-// freeAddress is one that nothing listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close() //nolint:errcheck // it listens to nobody
-	return listener.Addr().String()
 }

@@ -93,7 +93,7 @@ func TestReplicasAdmitExactly(t *testing.T) {
 	c.wantBooks(limit)
 }
 
-// TestReplicaDies kills replicas, the one that leads and another, and stops and continues one, while
+// TestReplicaDies kills the replica that leads, and stops and continues the one that leads next, while
 // clients create and delete at the limit. Nothing is admitted beyond it, nothing leaks, and the books are
 // right in the end.
 func TestReplicaDies(t *testing.T) {

@@ -4,16 +4,11 @@ import (
 	"os"
 	"testing"
 
-	"github.com/go-logr/logr"
-	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"github.com/bursar/bursar/test/quiet"
 )
 
 // TestMain silences what client libraries log while servers end.
 func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard())
-	ctrl.SetLogger(logr.Discard())
-	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	quiet.Libraries()
 	os.Exit(m.Run())
 }
