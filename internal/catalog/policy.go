@@ -112,13 +112,18 @@ func wasReady(object *quotav1alpha1.ClaimCreationPolicy) bool {
 // Withhold keeps a generation of a policy from being used, or lets it be used again. It tells whether
 // that is a change.
 func (c *Catalog) Withhold(name string, generation int64, isWithheld bool) bool {
-	isNews := false
+	c.mu.RLock()
+	p := c.policies[name]
+	isNews := p != nil && p.Generation == generation && c.withheld[name] != isWithheld
+	c.mu.RUnlock()
+	if !isNews {
+		return false
+	}
 	c.change(func() {
-		p := c.policies[name]
-		if p == nil || p.Generation != generation || c.withheld[name] == isWithheld {
+		if now := c.policies[name]; now == nil || now.Generation != generation {
+			isNews = false
 			return
 		}
-		isNews = true
 		delete(c.withheld, name)
 		if isWithheld {
 			c.withheld[name] = true

@@ -84,5 +84,5 @@ func (c *Controller) namespaceOf(consumer quotav1alpha1.ConsumerRef) string {
 	if !ok {
 		return c.SystemNamespace
 	}
-	return strings.ReplaceAll(template, "{{name}}", consumer.Name)
+	return naming.ConsumerNamespace(template, consumer.Name)
 }

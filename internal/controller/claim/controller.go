@@ -32,8 +32,6 @@ const (
 	// that died are looked for, and sweepAge how old a reservation must be for that.
 	sweepInterval = 10 * time.Second
 	sweepAge      = 5 * time.Second
-	// standIn is how long a replica that does not lead leaves claims to the one that does.
-	standIn = time.Second
 )
 
 // Controller is the claim controller. Its fields are set once; call Start before the caches
@@ -45,8 +43,7 @@ type Controller struct {
 	Catalog *catalog.Catalog
 	// InUse asks the API server whether a policy's claim still pays for an object.
 	InUse func(context.Context, *quotav1alpha1.ResourceClaim) (bool, error)
-	// Leads tells whether this replica does at once what any of them may do. Default: it does.
-	Leads func() bool
+	Leads worker.Leads
 	Log   logr.Logger
 
 	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
@@ -87,27 +84,6 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// enqueue has a claim looked at: by the replica that leads at once, and by the others in case that it does
-// not.
-func (c *Controller) enqueue(claim types.NamespacedName) {
-	if c.leads() {
-		c.queue.Add(claim)
-	} else {
-		c.queue.AddAfter(claim, standIn)
-	}
-}
-
-// enqueueWaiting does the same with the waiting claims of a consumer.
-func (c *Controller) enqueueWaiting(consumer quotav1alpha1.ConsumerRef) {
-	if c.leads() {
-		c.retries.Add(consumer)
-	} else {
-		c.retries.AddAfter(consumer, standIn)
-	}
-}
-
-func (c *Controller) leads() bool { return c.Leads == nil || c.Leads() }
-
 // changed looks at what happened to a claim.
 func (c *Controller) changed(before, after *claimcache.Claim) {
 	c.track(before, after)
@@ -117,9 +93,9 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 		c.Store.ReleaseDone(before.Consumer(), string(before.UID))
 	case after.Deleting && after.Finalizer:
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		c.enqueue(after.NamespacedName)
+		worker.Share(c.queue, c.Leads, after.NamespacedName)
 	case !after.Deleting && !after.FromPolicy() && c.isDecidable(after):
-		c.enqueue(after.NamespacedName)
+		worker.Share(c.queue, c.Leads, after.NamespacedName)
 	}
 }
 
@@ -156,7 +132,7 @@ func (c *Controller) track(before, after *claimcache.Claim) {
 		c.waiting[consumer][after.NamespacedName] = struct{}{}
 		if !isWaiting(before) {
 			// Capacity may have appeared between the denial and the moment it was seen here.
-			c.enqueueWaiting(consumer)
+			worker.Share(c.retries, c.Leads, consumer)
 		}
 	}
 }
@@ -172,7 +148,7 @@ func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change le
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting[consumer]) > 0 {
-		c.enqueueWaiting(consumer)
+		worker.Share(c.retries, c.Leads, consumer)
 	}
 }
 
@@ -181,7 +157,7 @@ func (c *Controller) RegistrationsChanged() {
 	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
 		return claim.State == claimcache.Invalid && !claim.Deleting && !claim.FromPolicy()
 	}) {
-		c.enqueue(claim.NamespacedName)
+		worker.Share(c.queue, c.Leads, claim.NamespacedName)
 	}
 }
 
@@ -191,12 +167,12 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 		return
 	}
 	for _, consumer := range c.consumersWaiting() {
-		c.enqueueWaiting(consumer)
+		worker.Share(c.retries, c.Leads, consumer)
 	}
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
-		if c.leads() {
+		if c.Leads.Now() {
 			c.sweep(ctx)
 			c.sweepReleased(ctx)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/worker"
 )
 
 // inUseRetry is when a deleted claim is looked at again whose object is still there, should its
@@ -100,7 +101,7 @@ func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
 	for _, claim := range c.Claims.ForObject(uid) {
 		if claim.Deleting && claim.Finalizer {
 			c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
-			c.enqueue(claim.NamespacedName)
+			worker.Share(c.queue, c.Leads, claim.NamespacedName)
 		}
 	}
 }

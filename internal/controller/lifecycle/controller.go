@@ -44,8 +44,6 @@ const (
 	reservationLifetime = 70 * time.Second
 	// sweepInterval is how often reservations are checked for their age.
 	sweepInterval = 5 * time.Second
-	// standIn is how long a replica that does not lead leaves to the others what it did not begin.
-	standIn = time.Second
 	// goneFor is how long it is remembered that an object was seen to vanish.
 	goneFor = 2 * reservationLifetime
 )
@@ -63,9 +61,8 @@ type Controller struct {
 	Planner *plan.Planner
 	Live    dynamic.Interface
 	Kinds   Kinds
-	// Leads tells whether this replica does at once what any of them may do. Default: it does.
-	Leads func() bool
-	Log   logr.Logger
+	Leads   worker.Leads
+	Log     logr.Logger
 
 	queue    workqueue.TypedRateLimitingInterface[object]
 	mu       sync.Mutex
@@ -121,21 +118,9 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	case slices.ContainsFunc(reservations, isOwn):
 		c.queue.Add(object{kind, uid})
 	default:
-		c.enqueue(object{kind, uid})
+		worker.Share(c.queue, c.Leads, object{kind, uid})
 	}
 }
-
-// enqueue has an object looked at that any replica may look at: by the one that leads at once, and by the
-// others in case that it does not.
-func (c *Controller) enqueue(o object) {
-	if c.leads() {
-		c.queue.Add(o)
-	} else {
-		c.queue.AddAfter(o, standIn)
-	}
-}
-
-func (c *Controller) leads() bool { return c.Leads == nil || c.Leads() }
 
 // vanished announces what is about to be released before anything else happens, so that no
 // create is refused for capacity that is as good as free.
@@ -165,7 +150,7 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 		}
 	}
 	if isCharged {
-		c.enqueue(object{kind, uid})
+		worker.Share(c.queue, c.Leads, object{kind, uid})
 	}
 }
 
@@ -185,9 +170,9 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	}
 	if c.IsGone(after.ObjectUID) {
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		c.enqueue(object{after.Kind(), after.ObjectUID})
+		worker.Share(c.queue, c.Leads, object{after.Kind(), after.ObjectUID})
 	} else if c.Objects.Presence(after.Kind(), after.ObjectUID) == protected.Absent {
-		c.enqueue(object{after.Kind(), after.ObjectUID})
+		worker.Share(c.queue, c.Leads, object{after.Kind(), after.ObjectUID})
 	}
 }
 
@@ -215,9 +200,9 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 }
 
 func (c *Controller) sweep(ctx context.Context) {
-	leads := c.leads()
+	leads := c.Leads.Now()
 	for _, reservation := range c.Store.Reservations() {
-		if !leads && !reservation.IsOwn && time.Since(reservation.KnownSince) < standIn {
+		if !leads && !reservation.IsOwn && time.Since(reservation.KnownSince) < worker.StandIn {
 			continue
 		}
 		if o, ok := objectOf(reservation); ok {
