@@ -4,12 +4,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // version is set when the binary is built.
@@ -48,6 +52,14 @@ func newCommand() *cobra.Command {
 		DisableFlagParsing: true,
 	})
 	return command
+}
+
+// setLogger makes all libraries log to a handler.
+func setLogger(handler slog.Handler) logr.Logger {
+	logger := logr.FromSlogHandler(handler)
+	klog.SetLogger(logger)
+	ctrl.SetLogger(logger)
+	return logger
 }
 
 func newVersionCommand() *cobra.Command {

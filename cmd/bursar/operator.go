@@ -17,8 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -129,10 +127,7 @@ func logTo(file *os.File, l config.Logging) logr.Logger {
 	if l.Format == config.LogText {
 		handler = slog.NewTextHandler(file, options)
 	}
-	logger := logr.FromSlogHandler(handler)
-	klog.SetLogger(logger)
-	ctrl.SetLogger(logger)
-	return logger
+	return setLogger(handler)
 }
 
 // endpoints are the HTTP servers for whoever runs the operator.

@@ -12,8 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics/legacyregistry"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/operator"
@@ -90,10 +88,7 @@ type logFile struct {
 // redirect makes klog and controller-runtime log to the file.
 func (l *logFile) redirect(verbosity int) logr.Logger {
 	level := slog.Level(-verbosity)
-	logger := logr.FromSlogHandler(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
-	klog.SetLogger(logger)
-	ctrl.SetLogger(logger)
-	return logger
+	return setLogger(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
 }
 
 // Write implements [io.Writer]. Lines that come before the directory exists are dropped.

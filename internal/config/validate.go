@@ -9,10 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-)
 
-// ConsumerName stands for a consumer's name in the template of a namespace.
-const ConsumerName = "{{name}}"
+	"github.com/bursar/bursar/internal/naming"
+)
 
 // verbosityMax is the largest that any library looks at.
 const verbosityMax = 10
@@ -40,7 +39,7 @@ func (c *Operator) checkConsumerNamespaces(path *field.Path) field.ErrorList {
 			errs = append(errs, field.Duplicate(at, kind.String()))
 		}
 		seen[kind] = true
-		errs = append(errs, checkNamespace(at.Child("namespace"), strings.ReplaceAll(n.Namespace, ConsumerName, "a"))...)
+		errs = append(errs, checkNamespace(at.Child("namespace"), naming.ConsumerNamespace(n.Namespace, "a"))...)
 	}
 	return errs
 }

@@ -89,3 +89,11 @@ func sanitize(s string) string {
 		}
 	}, s)
 }
+
+// ConsumerName stands for a consumer's name in the template of its namespace.
+const ConsumerName = "{{name}}"
+
+// ConsumerNamespace returns the namespace of a consumer by the template for its kind.
+func ConsumerNamespace(template, consumer string) string {
+	return strings.ReplaceAll(template, ConsumerName, consumer)
+}

@@ -20,7 +20,6 @@ import (
 	"github.com/bursar/bursar/internal/admission/enforce"
 	"github.com/bursar/bursar/internal/admission/validate"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/certs"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/controller/adoption"
 	"github.com/bursar/bursar/internal/controller/audit"
@@ -88,7 +87,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		},
 	})
 	m.objects.OnAppear(p.enforcer.Appeared)
-	if p.server, err = o.newWebhookServer(p.routes(o)); err != nil {
+	if p.server, err = o.newWebhookServer(p.routes(o), func() { p.webhooks.Wake() }); err != nil {
 		return nil, err
 	}
 	p.webhooks = &webhooks.Controller{
@@ -100,9 +99,6 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 			return validate.MutatingWebhooks(p.server.clientConfig, o.options.Username)
 		},
 		Username: o.options.Username, SystemNamespace: system, OnSync: p.policiesChanged.notify, Log: log.WithName("webhooks"),
-	}
-	if keeper, ok := p.server.certificates.(*certs.Keeper); ok {
-		keeper.OnPublish = p.webhooks.Wake
 	}
 	p.adoption = &adoption.Controller{
 		Client: m.manager.GetClient(), Catalog: m.catalog, Kinds: m.kinds, Live: m.dynamic, Objects: m.objects, Claims: m.claims, Store: m.store,

@@ -42,8 +42,8 @@ type webhookServer struct {
 	reach func(path string) admissionregistrationv1.WebhookClientConfig
 }
 
-// newWebhookServer makes a server of a handler.
-func (o *Operator) newWebhookServer(handler http.Handler) (*webhookServer, error) {
+// newWebhookServer makes a server of a handler. onPublish is called after its clientConfig has changed.
+func (o *Operator) newWebhookServer(handler http.Handler, onPublish func()) (*webhookServer, error) {
 	options := o.options.Webhooks
 	s := &webhookServer{listener: options.Listener, delay: options.ShutdownDelay}
 	if s.listener == nil {
@@ -59,7 +59,7 @@ func (o *Operator) newWebhookServer(handler http.Handler) (*webhookServer, error
 	if options.SecretName != "" {
 		s.certificates = &certs.Keeper{
 			Client: o.client, Namespace: o.options.SystemNamespace, Name: options.SecretName, DNSNames: []string{host}, Renews: options.KeepSecret,
-			Log: o.options.Log.WithName("certificate"),
+			OnPublish: onPublish, Log: o.options.Log.WithName("certificate"),
 		}
 	} else if s.certificates, err = newSelfSigned(host); err != nil {
 		return nil, err

@@ -6,13 +6,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/bursar/bursar/internal/naming"
 )
 
-const (
-	// consumerName stands for a consumer's name in the template of a namespace.
-	consumerName = "{{name}}"
-	namespaces   = "a namespace has lower-case letters, digits and '-' only, 63 at most, and no '-' at its ends"
-)
+const namespaces = "a namespace has lower-case letters, digits and '-' only, 63 at most, and no '-' at its ends"
 
 // ParseConsumerNamespaces reads what --consumer-namespace is given: KIND.GROUP=TEMPLATE each.
 func ParseConsumerNamespaces(values []string) (map[schema.GroupKind]string, error) {
@@ -21,7 +19,7 @@ func ParseConsumerNamespaces(values []string) (map[schema.GroupKind]string, erro
 		name, template, found := strings.Cut(value, "=")
 		kind := schema.ParseGroupKind(name)
 		if !found || kind.Kind == "" || template == "" {
-			return nil, fmt.Errorf("--consumer-namespace: %q is not of the form KIND.GROUP=TEMPLATE, such as Organization.resourcemanager.example.com=organization-%s", value, consumerName)
+			return nil, fmt.Errorf("--consumer-namespace: %q is not of the form KIND.GROUP=TEMPLATE, such as Organization.resourcemanager.example.com=organization-%s", value, naming.ConsumerName)
 		}
 		if _, twice := templates[kind]; twice {
 			return nil, fmt.Errorf("--consumer-namespace: %s is given twice", kind)
@@ -37,7 +35,7 @@ func validateNamespaces(system string, consumers map[schema.GroupKind]string) er
 		return fmt.Errorf("--system-namespace: %q cannot be the name of a namespace: %s", system, namespaces)
 	}
 	for kind, template := range consumers {
-		if name := strings.ReplaceAll(template, consumerName, "a"); len(validation.IsDNS1123Label(name)) > 0 {
+		if name := naming.ConsumerNamespace(template, "a"); len(validation.IsDNS1123Label(name)) > 0 {
 			return fmt.Errorf("--consumer-namespace: %s=%s does not make the name of a namespace: %s", kind, template, namespaces)
 		}
 	}

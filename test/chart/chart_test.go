@@ -14,7 +14,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,11 +23,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
+	"github.com/bursar/bursar/test/quiet"
 )
 
 const (
@@ -53,7 +52,7 @@ var helm = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard())
+	quiet.Libraries()
 	os.Exit(m.Run())
 }
 
