@@ -22,6 +22,8 @@ type Catalog struct {
 	inForce  map[string]bool
 	withheld map[string]bool
 	revision int64
+	// What was declared, whether it can be used or not.
+	declaredPolicies, declaredRegistrations declared
 }
 
 // New returns an empty catalog.
@@ -35,5 +37,8 @@ func New() *Catalog {
 		faulty:        map[string]faulty{},
 		inForce:       map[string]bool{},
 		withheld:      map[string]bool{},
+
+		declaredPolicies:      newDeclared(),
+		declaredRegistrations: newDeclared(),
 	}
 }

@@ -61,7 +61,7 @@ func TriggerOf(object *quotav1alpha1.ClaimCreationPolicy) schema.GroupVersionKin
 // does not compile. It returns why it does not compile. What is entered already is not compiled
 // again.
 func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
-	if !object.IsEnabled() || object.DeletionTimestamp != nil {
+	if !isDeclared(object) {
 		c.RemovePolicy(object.Name)
 		return nil
 	}
@@ -76,6 +76,7 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.removePolicyLocked(object.Name)
+		c.declaredPolicies.set(object.Name, stampOfPolicy(object))
 		c.faulty[object.Name] = faulty{object.UID, object.Generation, errs}
 		return errs
 	}
@@ -90,6 +91,7 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.removePolicyLocked(object.Name)
+	c.declaredPolicies.set(object.Name, stampOfPolicy(object))
 	c.revision++
 	p.Entered = c.revision
 	c.policies[p.Name] = p
@@ -177,6 +179,7 @@ func (c *Catalog) RemovePolicy(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.removePolicyLocked(name)
+	c.declaredPolicies.set(name, 0)
 }
 
 func (c *Catalog) removePolicyLocked(name string) {
@@ -276,10 +279,23 @@ func (c *Catalog) PoliciesOf(kind schema.GroupKind) []*Policy {
 	return c.usableLocked(c.byGroupKind[kind])
 }
 
-// Triggers returns the kinds that usable policies guard, in a fixed order.
-func (c *Catalog) Triggers() []Trigger {
+// Guarded is which kinds are guarded by what was declared.
+type Guarded struct {
+	// Triggers are the kinds that usable policies guard, in a fixed order.
+	Triggers []Trigger
+	// Version is that of what was declared, and Revision that of the catalog.
+	Version  Version
+	Revision int64
+}
+
+// Guarded returns which kinds are guarded now.
+func (c *Catalog) Guarded() Guarded {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	return Guarded{c.triggersLocked(), c.versionLocked(), c.revision}
+}
+
+func (c *Catalog) triggersLocked() []Trigger {
 	var triggers []Trigger
 	for kind, policies := range c.byKind {
 		trigger, guarded := Trigger{GroupVersionKind: kind}, false

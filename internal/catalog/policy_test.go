@@ -127,7 +127,7 @@ func TestPoliciesAreUsedOnceTheyFit(t *testing.T) {
 			c := New()
 			tt.happen(t, c)
 			kind := schema.GroupVersionKind{Version: "v1", Kind: "Instance"}
-			got := []bool{c.Policy("instances") != nil, len(c.Policies(kind)) == 1, len(c.PoliciesOf(kind.GroupKind())) == 1, len(c.Triggers()) == 1}
+			got := []bool{c.Policy("instances") != nil, len(c.Policies(kind)) == 1, len(c.PoliciesOf(kind.GroupKind())) == 1, len(c.Guarded().Triggers) == 1}
 			for i, way := range []string{"by name", "by kind and version", "by kind", "as a trigger"} {
 				if got[i] != tt.want {
 					t.Errorf("%s: looked up %s it is used: %t, want %t", tt.reason, way, got[i], tt.want)

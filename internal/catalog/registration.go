@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -65,7 +64,7 @@ func (r *Registration) Subject() string {
 
 // SetRegistration enters a registration, or removes it unless it is active.
 func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
-	if !apimeta.IsStatusConditionTrue(object.Status.Conditions, quotav1alpha1.ConditionActive) || object.DeletionTimestamp != nil {
+	if !isActive(object) {
 		c.RemoveRegistration(object.Name)
 		return
 	}
@@ -87,6 +86,7 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 	}
 	c.change(func() {
 		c.removeRegistrationLocked(object.Name)
+		c.declaredRegistrations.set(object.Name, stampOfRegistration(object))
 		c.registrations[r.Name] = r
 		c.electLocked(r.ResourceType)
 	})
@@ -94,7 +94,10 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 
 // RemoveRegistration removes the registration of that name.
 func (c *Catalog) RemoveRegistration(name string) {
-	c.change(func() { c.removeRegistrationLocked(name) })
+	c.change(func() {
+		c.removeRegistrationLocked(name)
+		c.declaredRegistrations.set(name, 0)
+	})
 }
 
 func (c *Catalog) removeRegistrationLocked(name string) {

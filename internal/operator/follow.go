@@ -59,7 +59,7 @@ func (f *follower) run(ctx context.Context) error {
 
 func (f *follower) check(ctx context.Context) {
 	wanted := map[schema.GroupKind]schema.GroupVersionResource{}
-	for _, kind := range f.catalog.Triggers() {
+	for _, kind := range f.catalog.Guarded().Triggers {
 		wanted[kind.GroupKind()] = schema.GroupVersionResource{}
 	}
 	for _, kind := range f.claims.Kinds() {

@@ -80,7 +80,8 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	}
 	p.enforcer = enforce.New(enforce.Parts{
 		Catalog: m.catalog, Planner: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
-		Events: m.events, Log: log.WithName("enforce"),
+		Current: newCurrency(m.catalog, m.manager.GetAPIReader()).wait,
+		Events:  m.events, Log: log.WithName("enforce"),
 		Updates: enforce.Updates{
 			Claims: m.claims, Client: m.client, Kinds: m.kinds, Live: m.dynamic,
 			Expect: p.lifecycle.Expect, IsFreeing: p.lifecycle.IsFreeing, IsMade: p.lifecycle.IsMade,

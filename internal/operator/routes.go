@@ -37,8 +37,8 @@ func (p *parts) routes(o *Operator) http.Handler {
 		NamespaceActive: p.namespaces.Active,
 	}
 	mux := http.NewServeMux()
-	mux.Handle(webhooks.EnforcePath, p.enforcer)
-	mux.Handle(webhooks.AdvisePath, p.enforcer.Advise())
+	mux.Handle(webhooks.EnforcePath+"/{version}", p.enforcer)
+	mux.Handle(webhooks.AdvisePath+"/{version}", p.enforcer.Advise())
 	mux.Handle(webhooks.BreakGlassPath, p.enforcer.BreakGlass())
 	mux.Handle(webhooks.ProbePath, webhooks.Probe())
 	mux.Handle(validate.ValidationPath, own.Validation())

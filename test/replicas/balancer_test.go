@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -76,6 +77,14 @@ func (b *balancer) add(ctx context.Context, webhooks, health string) *backend {
 		}
 	}()
 	return replica
+}
+
+// exclude takes a replica out for good, as its Pod being deleted would.
+func (b *balancer) exclude(replica *backend) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.backends = slices.DeleteFunc(b.backends, func(other *backend) bool { return other == replica })
+	replica.set(false, false)
 }
 
 // set notes whether a replica is ready, and cuts it off if it does not answer.

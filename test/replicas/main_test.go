@@ -48,6 +48,8 @@ func TestMain(m *testing.M) {
 type cluster struct {
 	*testing.T
 	client.Client
+	// config reaches the API server as somebody whom Bursar is asked about.
+	config   *rest.Config
 	plane    *controlplane.ControlPlane
 	balancer *balancer
 	replicas []*replica
@@ -78,6 +80,7 @@ func newCluster(t *testing.T, replicas int) *cluster {
 	if err := errors.Join(scheme.AddToScheme(types), apiextensionsv1.AddToScheme(types), quotav1alpha1.AddToScheme(types)); err != nil {
 		t.Fatal(err)
 	}
+	c.config = config
 	if c.Client, err = client.New(config, client.Options{Scheme: types}); err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +95,12 @@ func newCluster(t *testing.T, replicas int) *cluster {
 
 // start starts a replica, with short times for the election of a leader.
 func (c *cluster) start() *replica {
+	c.Helper()
+	return c.startWith(c.plane.AdminKubeconfigPath())
+}
+
+// startWith starts a replica that reaches the API server as a kubeconfig says.
+func (c *cluster) startWith(kubeconfig string) *replica {
 	c.Helper()
 	binary, err := process.Build()
 	if err != nil {
@@ -111,7 +120,7 @@ endpoints: {bindAddress: %q}
 		c.Fatal(err)
 	}
 	r := &replica{ended: make(chan struct{}), log: filepath.Join(dir, "log")}
-	r.command = exec.Command(binary, "operator", "--config", configuration, "--kubeconfig", c.plane.AdminKubeconfigPath())
+	r.command = exec.Command(binary, "operator", "--config", configuration, "--kubeconfig", kubeconfig)
 	log, err := os.Create(r.log)
 	if err != nil {
 		c.Fatal(err)

@@ -59,6 +59,8 @@ type Parts struct {
 	Log logr.Logger
 	// Ready is closed once everything that decisions depend on is loaded.
 	Ready <-chan struct{}
+	// Current waits until the catalog knows of what was declared by a version, or returns an error.
+	Current func(context.Context, catalog.Version) error
 }
 
 // Handler answers the reviews of creates of protected objects, and of updates where a policy follows
@@ -73,14 +75,9 @@ type Handler struct {
 // New returns a handler.
 func New(parts Parts) *Handler { return &Handler{Parts: parts, metrics: newMetrics()} }
 
-// ServeHTTP implements [http.Handler].
+// ServeHTTP implements [http.Handler]. A version of what was declared may follow the path.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
-	defer cancel()
-	serve(w, r, func(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-		began := time.Now()
-		answer := h.answer(ctx, request)
-		h.metrics.reviewed(answer, time.Since(began))
+	h.serve(w, r, func(_ *admissionv1.AdmissionRequest, answer *admissionv1.AdmissionResponse) *admissionv1.AdmissionResponse {
 		return answer
 	})
 }
@@ -89,12 +86,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // passes. What could not be decided is looked at again once the object is there, or has changed.
 func (h *Handler) Advise() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
-		defer cancel()
-		serve(w, r, func(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-			began := time.Now()
-			answer := h.answer(ctx, request)
-			h.metrics.reviewed(answer, time.Since(began))
+		h.serve(w, r, func(request *admissionv1.AdmissionRequest, answer *admissionv1.AdmissionResponse) *admissionv1.AdmissionResponse {
 			if answer.Allowed {
 				return answer
 			}
@@ -105,6 +97,23 @@ func (h *Handler) Advise() http.Handler {
 			}
 			return allowed()
 		})
+	})
+}
+
+// serve decides a request, and writes what becomes of the answer.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, finish func(*admissionv1.AdmissionRequest, *admissionv1.AdmissionResponse) *admissionv1.AdmissionResponse) {
+	version, err := catalog.ParseVersion(r.PathValue("version"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
+	defer cancel()
+	serve(w, r, func(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		began := time.Now()
+		answer := h.answer(ctx, version, request)
+		h.metrics.reviewed(answer, time.Since(began))
+		return finish(request, answer)
 	})
 }
 
@@ -139,8 +148,11 @@ func timeoutOf(r *http.Request) time.Duration {
 }
 
 // answer decides one request.
-func (h *Handler) answer(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func (h *Handler) answer(ctx context.Context, version catalog.Version, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if err := h.waitReady(ctx); err != nil {
+		return undecided(err)
+	}
+	if err := h.Current(ctx, version); err != nil {
 		return undecided(err)
 	}
 	switch request.Operation {

@@ -64,6 +64,7 @@ func newScene(t *testing.T, limit ledger.Amount) *scene {
 	s.Handler = New(Parts{
 		Catalog: declared, Planner: &plan.Planner{Catalog: declared, Namespaces: everywhere{}, SystemNamespace: "system"},
 		Store: store, Objects: protected.New(nil, nil), Ready: ready,
+		Current: func(context.Context, catalog.Version) error { return nil },
 	})
 	registration := &quotav1alpha1.ResourceRegistration{
 		ObjectMeta: metav1.ObjectMeta{Name: "maps"},

@@ -35,7 +35,7 @@ func (a *claimsAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 	case query.Get("sendInitialEvents") != "":
 		return answerOf(request, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, nil)
 	case query.Get("watch") != "":
-		return &http.Response{StatusCode: http.StatusOK, Header: jsonOnly, Body: quiet{request.Context()}, Request: request, ProtoMajor: 1, ProtoMinor: 1}, nil
+		return &http.Response{StatusCode: http.StatusOK, Header: jsonOnly, Body: silent{request.Context()}, Request: request, ProtoMajor: 1, ProtoMinor: 1}, nil
 	case name == "resourceclaims":
 		<-a.listed
 		list := &quotav1alpha1.ResourceClaimList{TypeMeta: typeOf("ResourceClaimList"), ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
@@ -52,12 +52,12 @@ func (a *claimsAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 
 var jsonOnly = http.Header{"Content-Type": {"application/json"}}
 
-// quiet is a watch of which nothing comes until its context ends.
-type quiet struct{ context.Context }
+// silent is a watch of which nothing comes until its context ends.
+type silent struct{ context.Context }
 
-func (q quiet) Close() error { return nil }
-func (q quiet) Read([]byte) (int, error) {
-	<-q.Done()
+func (s silent) Close() error { return nil }
+func (s silent) Read([]byte) (int, error) {
+	<-s.Done()
 	return 0, io.EOF
 }
 

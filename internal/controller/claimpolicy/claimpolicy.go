@@ -2,10 +2,8 @@
 package claimpolicy
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -46,8 +44,9 @@ type Reconciler struct {
 	Permission Permission
 	// Withheld is called after a policy came to be used no more, or again, because of what is permitted.
 	Withheld func()
-	// InEffect tells whether the API server asks Bursar about a kind as a policy needs it.
-	InEffect func(catalog.Trigger) bool
+	// InEffect tells whether the API server asks about a kind as a policy needs it that was entered with a
+	// revision of the catalog, and asks no replica that has not heard of that policy.
+	InEffect func(kind schema.GroupVersionKind, entered int64) bool
 	// Changed delivers an event whenever something changed that policies depend on.
 	Changed <-chan event.TypedGenericEvent[client.Object]
 }
@@ -123,31 +122,21 @@ func (r *Reconciler) judge(ctx context.Context, object *quotav1alpha1.ClaimCreat
 		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonValidationFailed,
 			Message: strings.Join(flaws, "; ")}, nil
 	}
-	// In this order: a rule stays once the catalog has the policy, but may be going before.
-	wanted := catalog.Trigger{
-		GroupVersionKind: trigger,
-		Updates:          slices.Contains(object.Spec.Trigger.Operations, quotav1alpha1.TriggerOperationUpdate),
-		Enforced:         modeOf(object) == quotav1alpha1.EnforcementModeEnforce,
-	}
-	if r.Catalog.PolicyGeneration(object.Name) != object.Generation || !r.InEffect(wanted) {
+	p := r.Catalog.Policy(object.Name)
+	if p == nil || p.UID != object.UID || p.Generation != object.Generation || !r.InEffect(trigger, p.Entered) {
 		return nil, nil
 	}
-	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady,
-		Message: readyMessage(wanted, modeOf(object))}, nil
-}
-
-func modeOf(object *quotav1alpha1.ClaimCreationPolicy) quotav1alpha1.EnforcementMode {
-	return cmp.Or(object.Spec.EnforcementMode, quotav1alpha1.EnforcementModeEnforce)
+	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady, Message: readyMessage(p)}, nil
 }
 
 // readyMessage says what a policy does.
-func readyMessage(t catalog.Trigger, mode quotav1alpha1.EnforcementMode) string {
+func readyMessage(p *catalog.Policy) string {
 	what := "creates"
-	if t.Updates {
+	if p.FollowsUpdates() {
 		what = "creates and updates"
 	}
-	message := fmt.Sprintf("%s of %s are checked", what, t.GroupKind())
-	switch mode {
+	message := fmt.Sprintf("%s of %s are checked", what, p.Trigger.GroupKind())
+	switch p.Mode {
 	case quotav1alpha1.EnforcementModeWarn:
 		return message + "; what exceeds a quota passes with a warning"
 	case quotav1alpha1.EnforcementModeAudit:

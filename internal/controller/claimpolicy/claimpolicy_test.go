@@ -125,7 +125,7 @@ func TestJudge(t *testing.T) {
 			object := policyFor(tt.change)
 			var told bool
 			r := &Reconciler{Catalog: registered(), Kinds: tt.kinds, Permission: permitted(tt.notPermitted), Withheld: func() { told = true },
-				InEffect: func(catalog.Trigger) bool { return !tt.notInEffect }}
+				InEffect: func(schema.GroupVersionKind, int64) bool { return !tt.notInEffect }}
 			if !tt.notLoaded {
 				loaded := object.DeepCopy()
 				loaded.Spec.Enabled = nil

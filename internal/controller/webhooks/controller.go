@@ -3,7 +3,6 @@ package webhooks
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -33,9 +32,9 @@ type Kinds interface {
 	DefinedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
 }
 
-// Policies tells which kinds they protect.
+// Policies tells which kinds they guard.
 type Policies interface {
-	Triggers() []catalog.Trigger
+	Guarded() catalog.Guarded
 }
 
 // Controller keeps the webhook configurations. Its fields are set once, before use.
@@ -50,7 +49,7 @@ type Controller struct {
 	ClientConfig    func(path string) admissionregistrationv1.WebhookClientConfig
 	Username        string
 	SystemNamespace string
-	// OnSync is called after another set of kinds came into effect.
+	// OnSync is called after other kinds or policies came into effect.
 	OnSync func()
 	Log    logr.Logger
 
@@ -58,7 +57,7 @@ type Controller struct {
 	once sync.Once
 
 	mu       sync.Mutex
-	inEffect map[schema.GroupVersionKind]catalog.Trigger
+	observed *validating
 }
 
 // Wake asks for the configurations to be brought in step soon.
@@ -74,21 +73,19 @@ func (c *Controller) wakeup() chan struct{} {
 	return c.wake
 }
 
-// InEffect tells whether the API server asks about creates of that kind, and about updates if they
-// are wanted, refuses what Bursar cannot be asked about if that is wanted, and goes on doing so
-// while the catalog has a policy for it. The catalog has to have it when this is called.
-func (c *Controller) InEffect(wanted catalog.Trigger) bool {
+// InEffect tells whether the API server asks about a kind as a policy needs it that was entered with a
+// revision of the catalog, and asks no replica that has not heard of that policy.
+func (c *Controller) InEffect(kind schema.GroupVersionKind, entered int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	trigger, ok := c.inEffect[wanted.GroupVersionKind]
-	return ok && (trigger.Updates || !wanted.Updates) && (trigger.Enforced || !wanted.Enforced)
+	return c.observed != nil && c.observed.kinds.Has(kind) && entered <= c.observed.revision
 }
 
 // Synced tells whether the API server has observed what the policies required at some time.
 func (c *Controller) Synced() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.inEffect != nil
+	return c.observed != nil
 }
 
 // Run keeps the configurations in step until ctx ends. One that is deleted is put back at
@@ -141,10 +138,11 @@ func (c *Controller) Sync(ctx context.Context) error {
 		return err
 	}
 	c.mu.Lock()
-	same := c.inEffect != nil && maps.Equal(wanted.kinds, c.inEffect)
-	c.inEffect = wanted.kinds
+	before := c.observed
+	c.observed = &wanted
 	c.mu.Unlock()
-	if !same && c.OnSync != nil {
+	isNews := before == nil || before.revision != wanted.revision || !before.kinds.Equal(wanted.kinds)
+	if isNews && c.OnSync != nil {
 		c.OnSync()
 	}
 	return nil

@@ -9,13 +9,13 @@ package webhooks
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// EnforcePath, AdvisePath, BreakGlassPath and ProbePath are where the handlers are served.
+	// EnforcePath, AdvisePath, BreakGlassPath and ProbePath are where the handlers are served. The first two
+	// are followed by the version of what was declared when they were published.
 	EnforcePath    = "/enforce"
 	AdvisePath     = "/advise"
 	BreakGlassPath = "/break-glass"
@@ -51,21 +52,25 @@ type validating struct {
 	// hash is that of the webhooks without the probe, which carries it.
 	hash string
 	// kinds are those whose creates, and maybe updates, the API server asks about.
-	kinds map[schema.GroupVersionKind]catalog.Trigger
+	kinds sets.Set[schema.GroupVersionKind]
+	// revision is that of the catalog that they were taken from.
+	revision int64
 }
 
 // desired returns what the validating configuration has to hold.
 func (c *Controller) desired(ctx context.Context) validating {
-	guarded := c.rules(ctx)
+	guarded := c.Catalog.Guarded()
+	asked := c.rules(ctx, guarded.Triggers)
+	version := "/" + guarded.Version.String()
 	webhooks := c.Static()
-	for i, r := range guarded.enforced {
-		webhooks = append(webhooks, c.asking(enforceName, i, r, EnforcePath, admissionregistrationv1.Fail))
+	for i, r := range asked.enforced {
+		webhooks = append(webhooks, c.asking(enforceName, i, r, EnforcePath+version, admissionregistrationv1.Fail))
 	}
-	for i, r := range guarded.advised {
-		webhooks = append(webhooks, c.asking(adviseName, i, r, AdvisePath, admissionregistrationv1.Ignore))
+	for i, r := range asked.advised {
+		webhooks = append(webhooks, c.asking(adviseName, i, r, AdvisePath+version, admissionregistrationv1.Ignore))
 	}
-	if len(guarded.kinds) > 0 {
-		webhooks = append(webhooks, c.recording(slices.Concat(slices.Concat(guarded.enforced...), slices.Concat(guarded.advised...))))
+	if len(asked.kinds) > 0 {
+		webhooks = append(webhooks, c.recording(slices.Concat(slices.Concat(asked.enforced...), slices.Concat(asked.advised...))))
 	}
 	for i := range webhooks {
 		completeValidating(&webhooks[i])
@@ -73,7 +78,7 @@ func (c *Controller) desired(ctx context.Context) validating {
 	hash := hashOf("validating", webhooks)
 	probe := c.probe(hash)
 	completeValidating(&probe)
-	return validating{webhooks: append(webhooks, probe), hash: hash, kinds: guarded.kinds}
+	return validating{webhooks: append(webhooks, probe), hash: hash, kinds: asked.kinds, revision: guarded.Revision}
 }
 
 // desiredMutating returns what the mutating configuration has to hold, and the hash that its
@@ -107,12 +112,12 @@ func (r *rules) add(n int, rule admissionregistrationv1.RuleWithOperations) {
 	(*r)[n] = append((*r)[n], rule)
 }
 
-// guarded is what the API server asks about.
-type guarded struct {
+// asked is what the API server asks about.
+type asked struct {
 	// enforced are the rules for kinds with a policy that enforces, advised those for the others:
 	// whoever only wants to know what would be refused does not want creates to depend on Bursar.
 	enforced, advised rules
-	kinds             map[schema.GroupVersionKind]catalog.Trigger
+	kinds             sets.Set[schema.GroupVersionKind]
 }
 
 // rules returns the rules of each enforcing webhook, and the kinds that they cover. A webhook is
@@ -122,10 +127,10 @@ type guarded struct {
 // A kind that is defined but not served now stays covered: it may be served again at any moment.
 // Where it cannot be told as which resource a kind is served, its group and version are covered
 // as a whole: creates of other kinds take a detour then, and nothing goes unchecked.
-func (c *Controller) rules(ctx context.Context) guarded {
-	g := guarded{kinds: map[schema.GroupVersionKind]catalog.Trigger{}}
+func (c *Controller) rules(ctx context.Context, triggers []catalog.Trigger) asked {
+	a := asked{kinds: sets.New[schema.GroupVersionKind]()}
 	enforced, advised := map[schema.GroupKind]int{}, map[schema.GroupKind]int{}
-	for _, trigger := range c.triggers() {
+	for _, trigger := range triggers {
 		resource, defined, err := c.Kinds.DefinedResourceFor(ctx, trigger.GroupVersionKind)
 		if err != nil {
 			resource, defined = trigger.GroupVersion().WithResource(allResources), true
@@ -133,10 +138,10 @@ func (c *Controller) rules(ctx context.Context) guarded {
 		if !defined {
 			continue
 		}
-		g.kinds[trigger.GroupVersionKind] = trigger
-		into, versions := &g.advised, advised
+		a.kinds.Insert(trigger.GroupVersionKind)
+		into, versions := &a.advised, advised
 		if trigger.Enforced {
-			into, versions = &g.enforced, enforced
+			into, versions = &a.enforced, enforced
 		}
 		n := versions[trigger.GroupKind()]
 		versions[trigger.GroupKind()]++
@@ -145,20 +150,7 @@ func (c *Controller) rules(ctx context.Context) guarded {
 			into.add(n, ruleFor(resource, admissionregistrationv1.Update, subresourceScale, subresourceResize))
 		}
 	}
-	return g
-}
-
-// triggers returns the kinds that policies protect now. Of the others, none counts as in effect
-// from here on, though the API server may go on asking for a while: a policy that comes for such
-// a kind while its rule is being taken away must not rely on it.
-func (c *Controller) triggers() []catalog.Trigger {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	triggers := c.Catalog.Triggers()
-	maps.DeleteFunc(c.inEffect, func(_ schema.GroupVersionKind, before catalog.Trigger) bool {
-		return !slices.Contains(triggers, before)
-	})
-	return triggers
+	return a
 }
 
 // ruleFor matches an operation on a resource, and on those of its subresources that are named.

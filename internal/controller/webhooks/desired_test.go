@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/bursar/bursar/internal/catalog"
 )
@@ -33,11 +34,12 @@ func advised(t catalog.Trigger) catalog.Trigger   { t.Enforced = false; return t
 
 type policies []catalog.Trigger
 
-// Triggers has a fixed order, like that of the catalog.
-func (p policies) Triggers() []catalog.Trigger {
-	return slices.SortedFunc(slices.Values(p), func(a, b catalog.Trigger) int {
+// Guarded has a fixed order, like that of the catalog.
+func (p policies) Guarded() catalog.Guarded {
+	triggers := slices.SortedFunc(slices.Values(p), func(a, b catalog.Trigger) int {
 		return stdcmp.Compare(a.Group+a.Kind+a.Version, b.Group+b.Kind+b.Version)
 	})
+	return catalog.Guarded{Triggers: triggers, Version: catalog.Version{Policies: 0xa, Registrations: 0xb}}
 }
 
 // resources serves carts and config maps, does not serve ghosts, and cannot tell of riddles.
@@ -115,9 +117,9 @@ func TestDesiredRules(t *testing.T) {
 			if diff := cmp.Diff(tt.want, covered(got)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
 			}
-			wantKinds := map[schema.GroupVersionKind]catalog.Trigger{}
+			wantKinds := sets.New[schema.GroupVersionKind]()
 			for _, trigger := range tt.wantKinds {
-				wantKinds[trigger.GroupVersionKind] = trigger
+				wantKinds.Insert(trigger.GroupVersionKind)
 			}
 			if diff := cmp.Diff(wantKinds, got.kinds); diff != "" {
 				t.Errorf("%s: kinds (-want +got):\n%s", tt.reason, diff)
@@ -126,27 +128,20 @@ func TestDesiredRules(t *testing.T) {
 	}
 }
 
-// TestRuleThatGoesIsNotInEffect looks at the moment at which it is decided what to store.
-func TestRuleThatGoesIsNotInEffect(t *testing.T) {
-	c := newController(carts)
-	c.inEffect = map[schema.GroupVersionKind]catalog.Trigger{carts.GroupVersionKind: carts, maps1.GroupVersionKind: maps1}
-	c.desired(t.Context())
-	if c.InEffect(maps1) {
-		t.Error("the rule for ConfigMaps is about to go, so nobody may rely on it")
+// TestVersionIsInThePath proves that who is asked learns by which policies it has to answer.
+func TestVersionIsInThePath(t *testing.T) {
+	got := map[string]string{}
+	for _, w := range newController(advised(carts), maps1).desired(t.Context()).webhooks {
+		got[w.Name] = *w.ClientConfig.Service.Path
 	}
-	if !c.InEffect(carts) || !c.Synced() {
-		t.Error("the rule for Carts stays")
+	want := map[string]string{
+		"enforce.quota.miloapis.com": "/enforce/000000000000000a-000000000000000b",
+		"advise.quota.miloapis.com":  "/advise/000000000000000a-000000000000000b",
+		glass:                        "/break-glass",
+		"probe.quota.miloapis.com":   "/probe",
 	}
-	if c.InEffect(following(carts)) {
-		t.Error("nobody is asked about updates of Carts")
-	}
-	c.Catalog = policies{advised(carts)}
-	if c.desired(t.Context()); c.InEffect(carts) {
-		t.Error("the rule for Carts is about to let creates pass while Bursar is down")
-	}
-	c = newController(carts)
-	if c.desired(t.Context()); c.InEffect(carts) || c.Synced() {
-		t.Error("a rule that comes is in effect once it has been observed")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("paths (-want +got):\n%s", diff)
 	}
 }
 

@@ -80,18 +80,25 @@ var configMaps = catalog.Trigger{GroupVersionKind: corev1.SchemeGroupVersion.Wit
 type declared struct {
 	mu       sync.Mutex
 	triggers []catalog.Trigger
+	revision int64
 }
 
 func (d *declared) set(triggers ...catalog.Trigger) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.triggers = triggers
+	d.revision++
 }
 
-func (d *declared) Triggers() []catalog.Trigger {
+func (d *declared) Guarded() catalog.Guarded {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Clone(d.triggers)
+	return catalog.Guarded{Triggers: slices.Clone(d.triggers), Revision: d.revision}
+}
+
+// isInEffect tells whether what is declared is.
+func (d *declared) isInEffect(c *webhooks.Controller) bool {
+	return c.InEffect(configMaps.GroupVersionKind, d.Guarded().Revision)
 }
 
 func (d *declared) DefinedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
@@ -103,7 +110,7 @@ func newController(t *testing.T) (*webhooks.Controller, *declared) {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.Handle(webhooks.ProbePath, webhooks.Probe())
-	mux.HandleFunc(webhooks.EnforcePath, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "refused", http.StatusTeapot) })
+	mux.HandleFunc(webhooks.EnforcePath+"/", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "refused", http.StatusTeapot) })
 	server := httptest.NewTLSServer(mux)
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -181,11 +188,14 @@ func TestSyncedMeansAsked(t *testing.T) {
 		if d.set(); protect {
 			d.set(configMaps)
 		}
+		if d.isInEffect(c) {
+			t.Fatalf("round %d: what was declared after the last Sync is in effect before the next", n)
+		}
 		mustSync(t, c)
 		if got := isAsked(t); got != protect {
 			t.Fatalf("round %d: the webhook is asked: %t, want %t at once after Sync", n, got, protect)
 		}
-		if c.InEffect(configMaps) != protect {
+		if d.isInEffect(c) != protect {
 			t.Fatalf("round %d: InEffect is %t", n, !protect)
 		}
 	}
@@ -236,7 +246,7 @@ func TestDeletedConfigurationComesBack(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()
-	waitFor(t, "the configuration is in effect", func() bool { return c.InEffect(configMaps) })
+	waitFor(t, "the configuration is in effect", func() bool { return d.isInEffect(c) })
 	deleteConfigurations(t)
 	waitFor(t, "both configurations are back", func() bool {
 		_, validating := api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "bursar", metav1.GetOptions{})

@@ -1,0 +1,138 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/lru"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// pastMax is how many earlier versions of each kind a catalog remembers.
+const pastMax = 4096
+
+// Version digests what administrators have declared. It is the same in every process that knows of the
+// same policies and registrations, in whichever order it heard of them.
+type Version struct {
+	Policies, Registrations Digest
+}
+
+// Digest is that of a set of objects, and 0 of an empty one.
+type Digest uint64
+
+const versionFormat = "%016x-%016x"
+
+// String returns a text that may be a segment of a path.
+func (v Version) String() string { return fmt.Sprintf(versionFormat, v.Policies, v.Registrations) }
+
+// ParseVersion is the inverse of [Version.String]. Of nothing it makes the version at which nothing was declared.
+func ParseVersion(text string) (v Version, err error) {
+	if text == "" {
+		return v, nil
+	}
+	if _, err := fmt.Sscanf(text, versionFormat, &v.Policies, &v.Registrations); err != nil || v.String() != text {
+		return Version{}, fmt.Errorf("%q is not a version of what was declared: it has to be two times 16 hexadecimal digits with - between them", text)
+	}
+	return v, nil
+}
+
+// VersionOf is the version of a catalog that was told of these objects alone.
+func VersionOf(policies []quotav1alpha1.ClaimCreationPolicy, registrations []quotav1alpha1.ResourceRegistration) Version {
+	var v Version
+	for i := range policies {
+		v.Policies ^= stampOfPolicy(&policies[i])
+	}
+	for i := range registrations {
+		v.Registrations ^= stampOfRegistration(&registrations[i])
+	}
+	return v
+}
+
+// stampOfPolicy is 0 for a policy that is not to be used. The status, which changes while existing
+// objects are adopted, does not enter into it.
+func stampOfPolicy(object *quotav1alpha1.ClaimCreationPolicy) Digest {
+	if !isDeclared(object) {
+		return 0
+	}
+	return stamp(object.UID, object.Generation)
+}
+
+// stampOfRegistration is 0 for a registration that is not active. One that comes to be active again is
+// another one than before.
+func stampOfRegistration(object *quotav1alpha1.ResourceRegistration) Digest {
+	if !isActive(object) {
+		return 0
+	}
+	return stamp(object.UID, object.ResourceVersion)
+}
+
+func isDeclared(object *quotav1alpha1.ClaimCreationPolicy) bool {
+	return object.IsEnabled() && object.DeletionTimestamp == nil
+}
+
+func isActive(object *quotav1alpha1.ResourceRegistration) bool {
+	return apimeta.IsStatusConditionTrue(object.Status.Conditions, quotav1alpha1.ConditionActive) && object.DeletionTimestamp == nil
+}
+
+func stamp(of ...any) Digest {
+	sum := sha256.Sum256(fmt.Append(nil, of...))
+	return Digest(binary.BigEndian.Uint64(sum[:]))
+}
+
+// declared is a set of objects, and which digests it has had.
+type declared struct {
+	stamps map[string]Digest // by name
+	digest Digest
+	past   *lru.Cache
+}
+
+func newDeclared() declared {
+	d := declared{stamps: map[string]Digest{}, past: lru.New(pastMax)}
+	d.past.Add(d.digest, nil)
+	return d
+}
+
+// set enters an object with its stamp, or removes it if that is 0.
+func (d *declared) set(name string, stamp Digest) {
+	d.digest ^= d.stamps[name] ^ stamp
+	if d.stamps[name] = stamp; stamp == 0 {
+		delete(d.stamps, name)
+	}
+	d.past.Add(d.digest, nil)
+}
+
+func (d *declared) had(digest Digest) bool {
+	_, had := d.past.Get(digest)
+	return had
+}
+
+// Version returns that of the catalog.
+func (c *Catalog) Version() Version {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.versionLocked()
+}
+
+func (c *Catalog) versionLocked() Version {
+	return Version{c.declaredPolicies.digest, c.declaredRegistrations.digest}
+}
+
+// Has tells whether the catalog knows of everything that was declared by a version: it is at that one,
+// or past it.
+func (c *Catalog) Has(v Version) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.declaredPolicies.had(v.Policies) && c.declaredRegistrations.had(v.Registrations)
+}
+
+// Passed notes that the catalog is past a version that it has never been at: it was told of several changes at
+// once.
+func (c *Catalog) Passed(v Version) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.declaredPolicies.past.Add(v.Policies, nil)
+	c.declaredRegistrations.past.Add(v.Registrations, nil)
+}
