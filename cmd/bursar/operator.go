@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 	"os"
 	"time"
 
@@ -104,7 +105,7 @@ func optionsOf(c *config.Operator, api *rest.Config, listener net.Listener, logg
 	options := operator.Options{
 		Config: api, InstallCRDs: c.InstallCRDs, SystemNamespace: c.SystemNamespace, ConsumerNamespaces: c.Namespaces(),
 		Webhooks: operator.Webhooks{
-			Listener: listener, URL: c.Webhooks.URL, SecretName: c.Webhooks.Certificate.SecretName,
+			Listener: listener, PeerAddress: peerAddress(listener.Addr()), URL: c.Webhooks.URL, SecretName: c.Webhooks.Certificate.SecretName,
 			KeepSecret: c.Webhooks.Certificate.Source == config.SourceBursar, ShutdownDelay: c.Webhooks.ShutdownDelay.Duration,
 		},
 		LeaderElection: &operator.LeaderElection{
@@ -118,6 +119,23 @@ func optionsOf(c *config.Operator, api *rest.Config, listener net.Listener, logg
 		options.Webhooks.Service = &operator.Service{Name: s.Name, Port: s.Port}
 	}
 	return options
+}
+
+// peerAddress is where other replicas reach a listener: its own address or, if it listens on all, that of the Pod,
+// or "" if nothing tells it.
+func peerAddress(listening net.Addr) string {
+	address, err := netip.ParseAddrPort(listening.String())
+	if err != nil {
+		return ""
+	}
+	if !address.Addr().IsUnspecified() {
+		return address.String()
+	}
+	pod, err := netip.ParseAddr(os.Getenv("POD_IP"))
+	if err != nil {
+		return ""
+	}
+	return netip.AddrPortFrom(pod, address.Port()).String()
 }
 
 // logTo makes all libraries log to a file.

@@ -33,6 +33,7 @@ type committer struct {
 	lazyDue  bool
 	parked   []*operation
 	unparked uint64               // how often parked operations were put back in line
+	observed Version              // the latest that is to be taken note of later, see observeLater
 	expected map[string]time.Time // releases on their way and when that was announced, see Store.ExpectRelease
 
 	// The rest belongs to the running goroutine.

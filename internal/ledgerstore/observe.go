@@ -2,6 +2,7 @@ package ledgerstore
 
 import (
 	"strconv"
+	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
@@ -34,6 +35,35 @@ func (c *committer) observe(version Version) {
 	if !c.newer(version) {
 		return
 	}
+	if keeps := c.store.Keeps; keeps != nil && !keeps(c.consumer) {
+		c.observeLater(version)
+		return
+	}
+	c.takeNote(version)
+}
+
+// observeLater reads the books again in a while, for all versions that are seen until then.
+func (c *committer) observeLater(version Version) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	isDue := c.observed != ""
+	c.observed = version
+	if isDue {
+		return
+	}
+	time.AfterFunc(observeDelay, func() {
+		c.mu.Lock()
+		latest := c.observed
+		c.observed = ""
+		c.mu.Unlock()
+		if c.store.ctx.Err() == nil && c.newer(latest) {
+			c.takeNote(latest)
+		}
+	})
+}
+
+// takeNote reads the books again unless they are of that version or a later one, and tells subscribers.
+func (c *committer) takeNote(version Version) {
 	epoch := c.epoch.Load()
 	c.submit(&operation{
 		ctx: c.store.ctx, done: make(chan error, 1),

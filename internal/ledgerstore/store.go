@@ -24,6 +24,8 @@ const (
 	// expectedMax is how long an announced release counts as on its way: one that nobody withdrew
 	// must not slow down refusals for good.
 	expectedMax = 30 * time.Second
+	// observeDelay is how long the writes of another process, which keeps the books, may go unnoticed.
+	observeDelay = 500 * time.Millisecond
 	// unknownMax is how many writes in a row may end with an unknown outcome before the batch fails.
 	unknownMax = 3
 
@@ -52,6 +54,10 @@ type Store struct {
 	// Recover, if set, supplies the usage of a consumer that has no ledger yet, computed from
 	// its granted claims. It protects the books against a ledger that was deleted.
 	Recover func(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]ledger.Usage, error)
+
+	// Keeps, if set, tells whether most writes to the books of a consumer come from this process. The
+	// writes of others to the books of other consumers are taken note of a moment later, all at once.
+	Keeps func(consumer quotav1alpha1.ConsumerRef) bool
 
 	ctx       context.Context
 	storage   Storage

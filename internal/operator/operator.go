@@ -45,6 +45,8 @@ type Operator struct {
 	// problem is why quota is not enforced, or empty once it is.
 	problem    atomic.Pointer[string]
 	isStopping atomic.Bool
+	// stopping ends when the operator is asked to stop.
+	stopping context.Context
 }
 
 // New returns an operator. It does nothing until it is run.
@@ -97,6 +99,7 @@ func (o *Operator) Run(ctx context.Context) error {
 	if err := o.findUsername(ctx); err != nil {
 		return stopped(ctx, err)
 	}
+	o.stopping = ctx
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, working := errgroup.WithContext(working)

@@ -54,6 +54,9 @@ type Webhooks struct {
 	// URL is where the API server calls, if there is no service: https://host:port. Default: the
 	// listener's address.
 	URL string
+	// PeerAddress is where other replicas reach the listener, as host:port. Default: they do not, and each
+	// decides all that it is asked.
+	PeerAddress string
 	// SecretName is the Secret in the system namespace that holds the certificate, which replicas share.
 	// Default: a certificate that is made anew at each start, for the listener's address.
 	SecretName string

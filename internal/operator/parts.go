@@ -31,12 +31,15 @@ import (
 	"github.com/bursar/bursar/internal/controller/lifecycle"
 	"github.com/bursar/bursar/internal/controller/registration"
 	"github.com/bursar/bursar/internal/controller/webhooks"
+	"github.com/bursar/bursar/internal/peers"
 )
 
 // parts is everything that runs, wired together.
 type parts struct {
 	*models
-	server    *webhookServer
+	server *webhookServer
+	// peers are the other replicas, or nil if there are none or they cannot be asked.
+	peers     *peers.Peers
 	enforcer  *enforce.Handler
 	webhooks  *webhooks.Controller
 	lifecycle *lifecycle.Controller
@@ -76,20 +79,27 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	log, system := o.options.Log, o.options.SystemNamespace
 	p.lifecycle = &lifecycle.Controller{
 		Store: m.store, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
-		SystemNamespace: system, Planner: m.planner, Live: m.dynamic, Kinds: m.kinds, Leads: m.leads, Log: log.WithName("lifecycle"),
+		SystemNamespace: system, Planner: m.planner, Live: m.dynamic, Kinds: m.kinds, Keeps: p.keeps, Log: log.WithName("lifecycle"),
 	}
 	p.enforcer = enforce.New(enforce.Parts{
 		Catalog: m.catalog, Planner: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
-		Current: newCurrency(m.catalog, m.manager.GetAPIReader()).wait,
-		Events:  m.events, Log: log.WithName("enforce"),
+		Current: newCurrency(m.catalog, m.manager.GetAPIReader()).wait, Forward: p.forward,
+		Events: m.events, Log: log.WithName("enforce"),
 		Updates: enforce.Updates{
 			Claims: m.claims, Client: m.client, Kinds: m.kinds, Live: m.dynamic,
 			Expect: p.lifecycle.Expect, IsFreeing: p.lifecycle.IsFreeing, IsMade: p.lifecycle.IsMade,
 		},
 	})
+	m.store.Keeps = p.keeps
 	m.objects.OnAppear(p.enforcer.Appeared)
 	if p.server, err = o.newWebhookServer(p.routes(o), func() { p.webhooks.Wake() }); err != nil {
 		return nil, err
+	}
+	if webhooks := o.options.Webhooks; o.options.LeaderElection != nil && webhooks.PeerAddress != "" {
+		p.peers = &peers.Peers{
+			Client: o.client, Namespace: system, Address: webhooks.PeerAddress, ServerName: p.server.host,
+			Roots: p.server.certificates.Bundle, Log: log.WithName("peers"),
+		}
 	}
 	p.webhooks = &webhooks.Controller{
 		Client: o.client, Catalog: m.catalog, Kinds: m.kinds, ClientConfig: p.server.clientConfig,
@@ -110,7 +120,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		Leads: m.leads, Leases: o.client.CoordinationV1().Leases(system), Reviewed: p.enforcer.Reviewed, SystemNamespace: system, Events: m.events, Log: log.WithName("adoption"),
 	}
 	p.claim = &claim.Controller{
-		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Leads: m.leads, Log: log.WithName("claim"),
+		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Keeps: p.keeps, Log: log.WithName("claim"),
 	}
 	p.bucket = &bucket.Controller{
 		Client: m.manager.GetClient(), Ledgers: m.store, Catalog: m.catalog, SystemNamespace: system,
@@ -267,6 +277,9 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	group.Go(func() error { return p.observer.run(ctx) })
 	group.Go(func() error { p.claims.Run(ctx, p.client.REST()); return nil })
 	group.Go(func() error { return p.lead(ctx, group) })
+	if p.peers != nil {
+		group.Go(func() error { return p.join(ctx, o) })
+	}
 	o.notReady("the certificate of the webhooks is awaited")
 	const poll = 5 * time.Millisecond
 	return wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
@@ -287,6 +300,24 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 		}
 		return false, nil
 	})
+}
+
+// join has other replicas send reviews here, once they can be answered and until the operator is to stop.
+func (p *parts) join(ctx context.Context, o *Operator) error {
+	const poll = 5 * time.Millisecond
+	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) { return o.Ready() == nil || o.isStopping.Load(), nil })
+	if err != nil {
+		return nil // ctx has ended
+	}
+	return p.peers.Run(o.stopping, ctx)
+}
+
+// keeps tells whether this replica keeps the ledger of a consumer.
+func (p *parts) keeps(consumer quotav1alpha1.ConsumerRef) bool { return p.peers.Keeps(consumer) }
+
+// forward sends a review to the replica that keeps the ledger of a consumer.
+func (p *parts) forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, review []byte) ([]byte, bool) {
+	return p.peers.Forward(ctx, consumer, path, review)
 }
 
 // lead runs what one replica does for all, once this is the one and has a certificate to publish.

@@ -14,6 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/webhooks"
+	"github.com/bursar/bursar/internal/peers"
 )
 
 // grantsPage is how many grants are read at a time.
@@ -40,6 +41,7 @@ func (p *parts) routes(o *Operator) http.Handler {
 	mux.Handle(webhooks.EnforcePath+"/{version}", p.enforcer)
 	mux.Handle(webhooks.AdvisePath+"/{version}", p.enforcer.Advise())
 	mux.Handle(webhooks.BreakGlassPath, p.enforcer.BreakGlass())
+	mux.Handle(peers.AlivePath, peers.Alive())
 	mux.Handle(webhooks.ProbePath, webhooks.Probe())
 	mux.Handle(validate.ValidationPath, own.Validation())
 	mux.Handle(validate.MutationPath, own.Mutation())

@@ -38,6 +38,8 @@ type webhookServer struct {
 	listener     net.Listener
 	server       *http.Server
 	delay        time.Duration
+	// host is the name or address that the certificate is for.
+	host string
 	// reach is how the API server gets here, but for the path and the certificate.
 	reach func(path string) admissionregistrationv1.WebhookClientConfig
 }
@@ -52,16 +54,16 @@ func (o *Operator) newWebhookServer(handler http.Handler, onPublish func()) (*we
 			return nil, fmt.Errorf("listen for webhook calls: %w", err)
 		}
 	}
-	host, err := s.setReach(options, o.options.SystemNamespace)
-	if err != nil {
+	var err error
+	if s.host, err = s.setReach(options, o.options.SystemNamespace); err != nil {
 		return nil, err
 	}
 	if options.SecretName != "" {
 		s.certificates = &certs.Keeper{
-			Client: o.client, Namespace: o.options.SystemNamespace, Name: options.SecretName, DNSNames: []string{host}, Renews: options.KeepSecret,
+			Client: o.client, Namespace: o.options.SystemNamespace, Name: options.SecretName, DNSNames: []string{s.host}, Renews: options.KeepSecret,
 			OnPublish: onPublish, Log: o.options.Log.WithName("certificate"),
 		}
-	} else if s.certificates, err = newSelfSigned(host); err != nil {
+	} else if s.certificates, err = newSelfSigned(s.host); err != nil {
 		return nil, err
 	}
 	s.server = &http.Server{

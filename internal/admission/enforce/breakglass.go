@@ -17,7 +17,7 @@ const breakGlassWarning = "quota is not enforced for this request, which is reco
 // BreakGlass records the requests that enforcement leaves out: by whom, and of what. It refuses none.
 func (h *Handler) BreakGlass() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		serve(w, r, func(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
 			if !isDryRun(request) {
 				h.expectUndecided(request)
 				h.record(request)

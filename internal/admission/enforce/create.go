@@ -37,7 +37,7 @@ type plannedClaim struct {
 }
 
 // create answers the review of a create.
-func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequest, elsewhere elsewhere) *admissionv1.AdmissionResponse {
 	create, refusal := h.plan(ctx, request)
 	if refusal != nil {
 		return refusal
@@ -47,6 +47,11 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 	}
 	if len(create.claims) == 0 {
 		return h.notify(request, create.Object, create.notices)
+	}
+	if !isDryRun(request) {
+		if answer := elsewhere(byConsumer(create.claims)[0][0].Consumer); answer != nil {
+			return answer
+		}
 	}
 	if exists, err := h.nameTaken(ctx, create); err != nil {
 		return undecided(err)

@@ -26,8 +26,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/peers"
 	"github.com/bursar/bursar/internal/plan"
 	"github.com/bursar/bursar/internal/protected"
 )
@@ -59,6 +61,9 @@ type Parts struct {
 	Log logr.Logger
 	// Ready is closed once everything that decisions depend on is loaded.
 	Ready <-chan struct{}
+	// Forward sends a review, as it came to a path, to the replica that keeps the ledger of a consumer, and returns
+	// its answer, or false if it has to be decided here.
+	Forward func(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, review []byte) ([]byte, bool)
 	// Current waits until the catalog knows of what was declared by a version, or returns an error.
 	Current func(context.Context, catalog.Version) error
 }
@@ -109,16 +114,21 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, finish func(*adm
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
 	defer cancel()
-	serve(w, r, func(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	serve(w, r, func(request *admissionv1.AdmissionRequest, body []byte) *admissionv1.AdmissionResponse {
 		began := time.Now()
-		answer := h.answer(ctx, version, request)
+		if peers.IsForwarded(r) {
+			return finish(request, h.answer(ctx, version, request, decideHere))
+		}
+		answer := h.answer(ctx, version, request, func(consumer quotav1alpha1.ConsumerRef) *admissionv1.AdmissionResponse {
+			return h.forward(ctx, consumer, r.URL.Path, body)
+		})
 		h.metrics.reviewed(answer, time.Since(began))
 		return finish(request, answer)
 	})
 }
 
 // serve reads a review and writes the answer to it.
-func serve(w http.ResponseWriter, r *http.Request, answer func(*admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse) {
+func serve(w http.ResponseWriter, r *http.Request, answer func(request *admissionv1.AdmissionRequest, body []byte) *admissionv1.AdmissionResponse) {
 	var review admissionv1.AdmissionReview
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, reviewBytesMax))
 	if err == nil {
@@ -128,7 +138,7 @@ func serve(w http.ResponseWriter, r *http.Request, answer func(*admissionv1.Admi
 		http.Error(w, fmt.Sprintf("not an AdmissionReview with a request: %v", err), http.StatusBadRequest)
 		return
 	}
-	response := answer(review.Request)
+	response := answer(review.Request, body)
 	response.UID = review.Request.UID
 	review.Request, review.Response = nil, response
 	w.Header().Set("Content-Type", "application/json")
@@ -148,7 +158,7 @@ func timeoutOf(r *http.Request) time.Duration {
 }
 
 // answer decides one request.
-func (h *Handler) answer(ctx context.Context, version catalog.Version, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func (h *Handler) answer(ctx context.Context, version catalog.Version, request *admissionv1.AdmissionRequest, elsewhere elsewhere) *admissionv1.AdmissionResponse {
 	if err := h.waitReady(ctx); err != nil {
 		return undecided(err)
 	}
@@ -157,9 +167,9 @@ func (h *Handler) answer(ctx context.Context, version catalog.Version, request *
 	}
 	switch request.Operation {
 	case admissionv1.Create:
-		return h.create(ctx, request)
+		return h.create(ctx, request, elsewhere)
 	case admissionv1.Update:
-		return h.update(ctx, request)
+		return h.update(ctx, request, elsewhere)
 	default:
 		return refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "this webhook does not know the operation %q; correct the webhook configuration", request.Operation)
 	}

@@ -65,6 +65,7 @@ func newScene(t *testing.T, limit ledger.Amount) *scene {
 		Catalog: declared, Planner: &plan.Planner{Catalog: declared, Namespaces: everywhere{}, SystemNamespace: "system"},
 		Store: store, Objects: protected.New(nil, nil), Ready: ready,
 		Current: func(context.Context, catalog.Version) error { return nil },
+		Forward: func(context.Context, quotav1alpha1.ConsumerRef, string, []byte) ([]byte, bool) { return nil, false },
 	})
 	registration := &quotav1alpha1.ResourceRegistration{
 		ObjectMeta: metav1.ObjectMeta{Name: "maps"},

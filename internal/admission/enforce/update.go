@@ -38,7 +38,7 @@ type asked struct {
 
 // update answers the review of an update. What a policy asks depends on the object alone, so an
 // update that does not change it needs no look at the books.
-func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequest, elsewhere elsewhere) *admissionv1.AdmissionResponse {
 	c, refusal := h.changeIn(ctx, request)
 	if refusal != nil {
 		return refusal
@@ -53,6 +53,11 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 	}
 	if len(changed) == 0 {
 		return h.notify(request, c.Object, notices)
+	}
+	if consumer, ok := chargedBy(changed); ok && !isDryRun(request) {
+		if answer := elsewhere(consumer); answer != nil {
+			return answer
+		}
 	}
 	// Without the list of claims every object would look as if it had none.
 	if err := h.Updates.Claims.WaitForSync(ctx); err != nil {
@@ -163,6 +168,21 @@ func ledgerOf(c *plan.Claim) string {
 		return ""
 	}
 	return naming.Ledger(c.Consumer)
+}
+
+// chargedBy returns the first consumer that an update may charge or, if there is none, free.
+func chargedBy(changed []asked) (quotav1alpha1.ConsumerRef, bool) {
+	for _, a := range changed {
+		if a.after != nil {
+			return a.after.Consumer, true
+		}
+	}
+	for _, a := range changed {
+		if a.before != nil {
+			return a.before.Consumer, true
+		}
+	}
+	return quotav1alpha1.ConsumerRef{}, false
 }
 
 // freedBy returns the consumers that have more once the update was made.

@@ -83,7 +83,7 @@ type Controller struct {
 	// adopted for that. A [plan.TransientError] is worth another try.
 	Conform func(ctx context.Context, p *catalog.Policy, object *unstructured.Unstructured) (adopted bool, err error)
 	// Leads tells whether this replica is the one that adopts.
-	Leads worker.Leads
+	Leads func() bool
 	// Leases are those in the system namespace.
 	Leases coordinationclient.LeaseInterface
 	// Reviewed tells whether it was decided, when an object was created, what it costs by a policy.
@@ -249,7 +249,7 @@ func (c *Controller) sinceOf(ctx context.Context, policy *quotav1alpha1.ClaimCre
 
 // appeared notes objects that appear after the first list of their kind without a review.
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
-	if !c.Leads.Now() {
+	if !c.Leads() {
 		return // whoever leads next looks at what was created meanwhile
 	}
 	if o := (object{kind, uid}); c.Objects.IsListed(kind) && len(c.missing(kind, uid)) > 0 {

@@ -43,7 +43,8 @@ type Controller struct {
 	Catalog *catalog.Catalog
 	// InUse asks the API server whether a policy's claim still pays for an object.
 	InUse func(context.Context, *quotav1alpha1.ResourceClaim) (bool, error)
-	Leads worker.Leads
+	// Keeps tells for which consumers this replica decides and releases claims at once.
+	Keeps worker.Keeps
 	Log   logr.Logger
 
 	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
@@ -93,9 +94,9 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 		c.Store.ReleaseDone(before.Consumer(), string(before.UID))
 	case after.Deleting && after.Finalizer:
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		worker.Share(c.queue, c.Leads, after.NamespacedName)
+		worker.Share(c.queue, c.Keeps.Of(after.Consumer()), after.NamespacedName)
 	case !after.Deleting && !after.FromPolicy() && c.isDecidable(after):
-		worker.Share(c.queue, c.Leads, after.NamespacedName)
+		worker.Share(c.queue, c.Keeps.Of(after.Consumer()), after.NamespacedName)
 	}
 }
 
@@ -132,7 +133,7 @@ func (c *Controller) track(before, after *claimcache.Claim) {
 		c.waiting[consumer][after.NamespacedName] = struct{}{}
 		if !isWaiting(before) {
 			// Capacity may have appeared between the denial and the moment it was seen here.
-			worker.Share(c.retries, c.Leads, consumer)
+			worker.Share(c.retries, c.Keeps.Of(consumer), consumer)
 		}
 	}
 }
@@ -148,7 +149,7 @@ func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change le
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting[consumer]) > 0 {
-		worker.Share(c.retries, c.Leads, consumer)
+		worker.Share(c.retries, c.Keeps.Of(consumer), consumer)
 	}
 }
 
@@ -157,7 +158,7 @@ func (c *Controller) RegistrationsChanged() {
 	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
 		return claim.State == claimcache.Invalid && !claim.Deleting && !claim.FromPolicy()
 	}) {
-		worker.Share(c.queue, c.Leads, claim.NamespacedName)
+		worker.Share(c.queue, c.Keeps.Of(claim.Consumer()), claim.NamespacedName)
 	}
 }
 
@@ -167,15 +168,13 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 		return
 	}
 	for _, consumer := range c.consumersWaiting() {
-		worker.Share(c.retries, c.Leads, consumer)
+		worker.Share(c.retries, c.Keeps.Of(consumer), consumer)
 	}
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
-		if c.Leads.Now() {
-			c.sweep(ctx)
-			c.sweepReleased(ctx)
-		}
+		c.sweep(ctx)
+		c.sweepReleased(ctx)
 		select {
 		case <-ctx.Done():
 			return

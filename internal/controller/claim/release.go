@@ -101,7 +101,7 @@ func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
 	for _, claim := range c.Claims.ForObject(uid) {
 		if claim.Deleting && claim.Finalizer {
 			c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
-			worker.Share(c.queue, c.Leads, claim.NamespacedName)
+			worker.Share(c.queue, c.Keeps.Of(claim.Consumer()), claim.NamespacedName)
 		}
 	}
 }

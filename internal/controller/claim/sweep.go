@@ -15,7 +15,7 @@ import (
 // sweep looks for reservations of claims created directly that were not concluded.
 func (c *Controller) sweep(ctx context.Context) {
 	for _, reservation := range c.Store.Reservations() {
-		if ledgerstore.ObjectUID(reservation.Key) != "" || time.Since(time.Unix(reservation.ReservedAt, 0)) < sweepAge {
+		if !c.Keeps.Of(reservation.Consumer) || ledgerstore.ObjectUID(reservation.Key) != "" || time.Since(time.Unix(reservation.ReservedAt, 0)) < sweepAge {
 			continue
 		}
 		if err := c.finish(ctx, reservation); err != nil && ctx.Err() == nil {
@@ -27,6 +27,9 @@ func (c *Controller) sweep(ctx context.Context) {
 // sweepReleased forgets released claims that went away unnoticed, while no process watched.
 func (c *Controller) sweepReleased(ctx context.Context) {
 	for consumer, claimUIDs := range c.Store.ReleasedLongAgo(sweepAge) {
+		if !c.Keeps.Of(consumer) {
+			continue
+		}
 		existing, err := c.Client.UIDsOf(ctx, consumer)
 		if err != nil {
 			if ctx.Err() == nil {

@@ -61,8 +61,9 @@ type Controller struct {
 	Planner *plan.Planner
 	Live    dynamic.Interface
 	Kinds   Kinds
-	Leads   worker.Leads
-	Log     logr.Logger
+	// Keeps tells for which consumers this replica does at once what any may do.
+	Keeps worker.Keeps
+	Log   logr.Logger
 
 	queue    workqueue.TypedRateLimitingInterface[object]
 	mu       sync.Mutex
@@ -113,13 +114,14 @@ func (c *Controller) Run(ctx context.Context) error {
 
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	reservations := c.Store.ReservationsFor(string(uid))
-	switch isOwn := func(r ledgerstore.Pending) bool { return r.IsOwn }; {
-	case len(reservations) == 0:
-	case slices.ContainsFunc(reservations, isOwn):
-		c.queue.Add(object{kind, uid})
-	default:
-		worker.Share(c.queue, c.Leads, object{kind, uid})
+	if len(reservations) > 0 {
+		worker.Share(c.queue, slices.ContainsFunc(reservations, c.isOurs), object{kind, uid})
 	}
+}
+
+// isOurs tells whether what is reserved is first of all for this replica to conclude.
+func (c *Controller) isOurs(reservation ledgerstore.Pending) bool {
+	return reservation.IsOwn || c.Keeps.Of(reservation.Consumer)
 }
 
 // vanished announces what is about to be released before anything else happens, so that no
@@ -150,7 +152,9 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 		}
 	}
 	if isCharged {
-		worker.Share(c.queue, c.Leads, object{kind, uid})
+		keeps := func(claim *claimcache.Claim) bool { return c.Keeps.Of(claim.Consumer()) }
+		isOurs := !isListed || slices.ContainsFunc(owned, keeps) || slices.ContainsFunc(reservations, c.isOurs)
+		worker.Share(c.queue, isOurs, object{kind, uid})
 	}
 }
 
@@ -170,9 +174,9 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	}
 	if c.IsGone(after.ObjectUID) {
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		worker.Share(c.queue, c.Leads, object{after.Kind(), after.ObjectUID})
+		worker.Share(c.queue, c.Keeps.Of(after.Consumer()), object{after.Kind(), after.ObjectUID})
 	} else if c.Objects.Presence(after.Kind(), after.ObjectUID) == protected.Absent {
-		worker.Share(c.queue, c.Leads, object{after.Kind(), after.ObjectUID})
+		worker.Share(c.queue, c.Keeps.Of(after.Consumer()), object{after.Kind(), after.ObjectUID})
 	}
 }
 
@@ -200,9 +204,8 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 }
 
 func (c *Controller) sweep(ctx context.Context) {
-	leads := c.Leads.Now()
 	for _, reservation := range c.Store.Reservations() {
-		if !leads && !reservation.IsOwn && time.Since(reservation.KnownSince) < worker.StandIn {
+		if !c.isOurs(reservation) && time.Since(reservation.KnownSince) < worker.StandIn {
 			continue
 		}
 		if o, ok := objectOf(reservation); ok {

@@ -1,0 +1,32 @@
+package enforce
+
+import (
+	"context"
+	"encoding/json"
+
+	admissionv1 "k8s.io/api/admission/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// elsewhere has a review decided by the replica that keeps the ledger of a consumer. It returns nil if it has
+// to be decided here.
+type elsewhere func(consumer quotav1alpha1.ConsumerRef) *admissionv1.AdmissionResponse
+
+// decideHere is for what another replica has sent, or must not write anything.
+func decideHere(quotav1alpha1.ConsumerRef) *admissionv1.AdmissionResponse { return nil }
+
+// forward sends a review to the replica that keeps the ledger of a consumer. What that one cannot read or
+// answer is decided here.
+func (h *Handler) forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, body []byte) *admissionv1.AdmissionResponse {
+	answer, ok := h.Forward(ctx, consumer, path, body)
+	if !ok {
+		return nil
+	}
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(answer, &review); err != nil || review.Response == nil {
+		h.Log.Info("another replica gave an answer that is none", "err", err)
+		return nil
+	}
+	return review.Response
+}
