@@ -14,6 +14,13 @@ help: ## Show what can be made.
 build: ## Build bin/bursar.
 	$(GO) build -ldflags "-X main.version=$(VERSION)" -o bin/bursar ./cmd/bursar
 
+# The name of the container image.
+IMAGE ?= bursar:$(VERSION)
+
+.PHONY: image
+image: ## Build a container image, with Docker.
+	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
+
 .PHONY: quickstart
 quickstart: build ## See the whole idea at work on a scratch server.
 	@examples/quickstart/run.sh bin/bursar
