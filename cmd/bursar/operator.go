@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
@@ -27,6 +29,10 @@ import (
 
 // endpointsPatience is how long requests that are being answered may take once the operator has ended.
 const endpointsPatience = 2 * time.Second
+
+// memoryShare is the share of the memory of its container at which the garbage collector starts to work harder. The
+// rest is for what it does not count, and for what is allocated while it works.
+const memoryShare = 0.85
 
 func newOperatorCommand() *cobra.Command {
 	var configuration, kubeconfig string
@@ -58,6 +64,7 @@ func runOperator(ctx context.Context, c *config.Operator, kubeconfig string) err
 	api.QPS = -1 // the API server's own priorities decide
 	api.UserAgent = "bursar/" + version
 	logger := logTo(os.Stderr, c.Logging)
+	limitMemory(logger, memlimit.FromCgroup)
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	listener, err := net.Listen("tcp", c.Webhooks.BindAddress)
 	if err != nil {
@@ -79,6 +86,18 @@ func runOperator(ctx context.Context, c *config.Operator, kubeconfig string) err
 	})
 	group.Go(endpoints.wait)
 	return group.Wait()
+}
+
+// limitMemory keeps Go's memory below the limit of its container, unless the user set GOMEMLIMIT. Where there is no
+// limit, or none can be found, memory is what Go's own defaults make of it.
+func limitMemory(logger logr.Logger, limit memlimit.Provider) {
+	bytes, err := memlimit.Set(memlimit.WithProvider(limit), memlimit.WithRatio(memoryShare))
+	switch {
+	case err != nil:
+		logger.Error(err, "the memory limit of the container cannot be read, so none is minded")
+	case bytes != math.MaxInt64:
+		logger.Info("memory is kept below its limit", "goMemoryLimitBytes", bytes)
+	}
 }
 
 // findCluster reads a kubeconfig or, where none is given, what a Pod is told of its cluster.

@@ -117,6 +117,13 @@ func TestValuesAreChecked(t *testing.T) {
 		"configuration: {systemNamespace: x}":  "systemNamespace",
 		"certificate: {source: Vault}":         "source",
 		"follows: [{resources: [configmaps]}]": "apiGroup",
+		// Each of these would else be found out by Pods that do not come up.
+		"configuration: {auditInterval: 5}":                   "auditInterval",
+		"configuration: {leaderElection: {retryPeriod: 2 s}}": "retryPeriod",
+		"configuration: {logging: {verbosity: 11}}":           "verbosity",
+		"configuration: {webhooks: {shutdownDelay: 50s}}":     "shutdownDelay",
+		"podDisruptionBudget: {maxUnavailable: 0}":            "maxUnavailable",
+		"podDisruptionBudget: {maxUnavailable: most}":         "maxUnavailable",
 	} {
 		if _, err := run(t, values, "template", "bursar", chart, "--kube-version", "1.36.0"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q to be refused", values, err, want)

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"runtime/debug"
+	"testing"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/go-logr/logr/testr"
+)
+
+func TestLimitMemory(t *testing.T) {
+	const none = int64(math.MaxInt64)
+	tests := map[string]struct {
+		reason      string
+		limit       memlimit.Provider
+		environment string
+		want        int64
+	}{
+		"Container":  {"there has to be room for what is not heap", memlimit.Limit(1000), "", 850},
+		"NoLimit":    {"a process outside of containers may use what there is", func() (uint64, error) { return 0, memlimit.ErrNoLimit }, "", none},
+		"Unreadable": {"that the limit cannot be told is no reason not to run", func() (uint64, error) { return 0, errors.New("broken") }, "", none},
+		"SaidByUser": {"whoever sets GOMEMLIMIT knows better", memlimit.Limit(1000), "1GiB", none},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			before := debug.SetMemoryLimit(none)
+			t.Cleanup(func() { debug.SetMemoryLimit(before) })
+			if tt.environment != "" {
+				t.Setenv("GOMEMLIMIT", tt.environment) // Go itself reads it at the start of a process alone
+			}
+			limitMemory(testr.New(t), tt.limit)
+			if got := debug.SetMemoryLimit(-1); got != tt.want {
+				t.Errorf("%s: the limit is %d, want %d", tt.reason, got, tt.want)
+			}
+		})
+	}
+}

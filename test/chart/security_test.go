@@ -1,0 +1,26 @@
+package chart
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+)
+
+// TestRestricted proves that the Pods run in a namespace that enforces the Pod Security Standard
+// "restricted".
+func TestRestricted(t *testing.T) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+	for name, values := range map[string]string{"defaults": "", "everything": everything} {
+		pod := find[*appsv1.Deployment](t, rendered(t, values), "bursar").Spec.Template
+		verdict := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec))
+		if !verdict.Allowed {
+			t.Errorf("%s: %s", name, verdict.ForbiddenDetail())
+		}
+	}
+}
