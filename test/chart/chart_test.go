@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,8 +71,15 @@ func run(t *testing.T, values string, arguments ...string) (output string, err e
 	if err := os.WriteFile(path, []byte(values), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// What Helm reads is nothing to the test cache; what the test itself reads is.
+	for _, folder := range []string{"chart", "crds", "rbac"} {
+		err := filepath.WalkDir(filepath.Join("../../deploy", folder), func(_ string, _ fs.DirEntry, err error) error { return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	var stdout, stderr bytes.Buffer
-	command := exec.Command(binary, append(arguments, "--values", path, "--namespace", namespace)...)
+	command := exec.Command(binary, append([]string{"--namespace", namespace, "--values", path}, arguments...)...)
 	command.Stdout, command.Stderr = &stdout, &stderr
 	if err := command.Run(); err != nil {
 		return "", errors.New(stdout.String() + stderr.String())
@@ -187,7 +195,7 @@ func TestRendered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			objects := rendered(t, values)
 			path := filepath.Join(t.TempDir(), "config.yaml")
-			if err := os.WriteFile(path, []byte(find[*corev1.ConfigMap](t, objects, "bursar").Data["config.yaml"]), 0o600); err != nil {
+			if err := os.WriteFile(path, []byte(find[*corev1.ConfigMap](t, objects, "bursar-config").Data["config.yaml"]), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			c, err := config.Load(path)
