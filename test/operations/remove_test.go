@@ -1,0 +1,56 @@
+package operations
+
+import (
+	"strings"
+	"testing"
+)
+
+// leftovers are the finalizers of Bursar anywhere, and what is being deleted.
+const leftovers = `
+kubectl get "$(kubectl api-resources --verbs=list -o name | paste -sd,)" --all-namespaces --ignore-not-found \
+  -o jsonpath='{range .items[*]}{.kind} {.metadata.name} {.metadata.deletionTimestamp} {.metadata.finalizers}{"\n"}{end}' |
+  grep -E 'quota\.miloapis\.com/|Z \[' || true`
+
+// unharmed creates what Bursar protected, more of it than it would allow.
+const unharmed = `
+cd examples/quickstart
+kubectl create -f project-mobile.yaml -f project-data.yaml
+kubectl create configmap one -n acme-web
+kubectl create namespace another
+kubectl delete project web mobile data
+kubectl delete namespace acme-web another --timeout=60s`
+
+func TestRemove(t *testing.T) {
+	c := newCluster(t)
+	c.must(platform)
+	c.refused("kubectl delete namespace bursar-system", "namespace bursar-system holds Bursar's books and may not be deleted")
+	if held := c.must(leftovers); !strings.Contains(held, "ResourceClaim project-web") || !strings.Contains(held, "GrantCreationPolicy more") {
+		t.Errorf("nothing is held that could be left behind: %s", held)
+	}
+	c.must(documented(t, "install.md", "remove"))
+	c.checkRemoved()
+}
+
+// TestRemoveLate removes an operator that cannot help any more.
+func TestRemoveLate(t *testing.T) {
+	c := newCluster(t)
+	c.must(platform)
+	c.die()
+	c.refused("kubectl create -f examples/quickstart/project-data.yaml", "failed calling webhook")
+	// Claims and policies for grants that are deleted now wait for Bursar.
+	c.must("kubectl delete grantcreationpolicy more --wait=false --timeout=5s || true")
+	commands := documented(t, "install.md", "remove")
+	c.must(documented(t, "install.md", "remove-late") + commands[strings.Index(commands, "kubectl get customresourcedefinitions"):])
+	c.checkRemoved()
+}
+
+func (c *cluster) checkRemoved() {
+	c.Helper()
+	c.must(unharmed)
+	if left := c.must(leftovers); left != "" {
+		c.Errorf("something is left behind:\n%s", left)
+	}
+	if left := c.must("kubectl get customresourcedefinitions,validatingwebhookconfigurations,mutatingwebhookconfigurations,namespaces -o name"); strings.Contains(left, "bursar") || strings.Contains(left, "miloapis") {
+		c.Errorf("something is left behind:\n%s", left)
+	}
+}
