@@ -20,7 +20,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bursar/bursar/internal/config"
@@ -177,9 +176,8 @@ type endpoints struct {
 func serveEndpoints(c config.Endpoints, o *operator.Operator) (*endpoints, error) {
 	e := &endpoints{}
 	mux := http.NewServeMux()
-	ready := func(*http.Request) error { return o.Ready() }
-	mux.Handle("/livez", http.StripPrefix("/livez", &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}}))
-	mux.Handle("/readyz", http.StripPrefix("/readyz", &healthz.Handler{Checks: map[string]healthz.Checker{"quota-enforcement": ready}}))
+	mux.Handle("/livez", tell(func() error { return nil }))
+	mux.Handle("/readyz", tell(o.Ready))
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{}))
 	if err := e.serve(c.BindAddress, mux); err != nil {
 		return nil, fmt.Errorf("listen for endpoints.bindAddress: %w", err)
@@ -197,6 +195,17 @@ func serveEndpoints(c config.Endpoints, o *operator.Operator) (*endpoints, error
 		return nil, fmt.Errorf("listen for endpoints.profilingBindAddress: %w", err)
 	}
 	return e, nil
+}
+
+// tell answers that all is well, or what is not.
+func tell(check func() error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := check(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok") // whoever asked may be gone
+	})
 }
 
 func (e *endpoints) serve(address string, handler http.Handler) error {

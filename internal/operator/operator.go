@@ -82,7 +82,12 @@ func (o *Operator) Ready() error {
 	return nil
 }
 
-func (o *Operator) notReady(problem string) { o.problem.Store(&problem) }
+// notReady says once in the log what is said to whoever asks until it is something else.
+func (o *Operator) notReady(problem string) {
+	if before := o.problem.Swap(&problem); before == nil || *before != problem {
+		o.options.Log.Info("quota is not enforced by this replica", "because", problem)
+	}
+}
 
 // Run enforces quota until ctx ends, or returns why it cannot. Once ctx has ended it says that it is not
 // ready, and goes on answering for the delay that the options say.

@@ -4,6 +4,7 @@ package operations
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -109,8 +110,8 @@ auditInterval: 1s
 			return err
 		}
 		defer response.Body.Close() //nolint:errcheck // it was only read
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("the operator is not ready: %s", response.Status)
+		if said, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
+			return fmt.Errorf("the operator is not ready: %s %s", response.Status, said)
 		}
 		return nil
 	})

@@ -1,0 +1,20 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestTell proves that whoever asks learns why a replica is not ready.
+func TestTell(t *testing.T) {
+	for want, problem := range map[string]error{"ok": nil, "policies are being loaded": errors.New("policies are being loaded")} {
+		answer := httptest.NewRecorder()
+		tell(func() error { return problem }).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+		if isOK := answer.Code == http.StatusOK; isOK != (problem == nil) || strings.TrimSpace(answer.Body.String()) != want {
+			t.Errorf("%v was told by %d %q", problem, answer.Code, answer.Body)
+		}
+	}
+}

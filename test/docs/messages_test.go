@@ -1,0 +1,63 @@
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const troubleshooting = "docs/troubleshooting.md"
+
+// TestMessagesAreSaid holds what is quoted in the first column of a table to what the code says. What
+// is in back quotes there is a message, or the name of a metric, event or field; "..." stands for
+// what differs.
+func TestMessagesAreSaid(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, troubleshooting))
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := readCode(t)
+	quoted := regexp.MustCompile("`([^`]+)`")
+	quotes := 0
+	for line := range strings.Lines(string(page)) {
+		if !strings.HasPrefix(line, "| `") || strings.HasPrefix(line, "| `kubectl") {
+			continue
+		}
+		cell, _, _ := strings.Cut(line[2:], " | ")
+		for _, quote := range quoted.FindAllStringSubmatch(cell, -1) {
+			quotes++
+			for part := range strings.SplitSeq(quote[1], "...") {
+				if part = strings.Trim(part, " "); part != "" && !strings.Contains(code, part) {
+					t.Errorf("%q is said nowhere: %q", quote[1], part)
+				}
+			}
+		}
+	}
+	if quotes < 20 {
+		t.Errorf("only %d quotes were found", quotes)
+	}
+}
+
+// readCode returns all code but tests, with the pieces of a message that stands on several lines
+// put together.
+func readCode(t *testing.T) string {
+	t.Helper()
+	var code strings.Builder
+	for _, folder := range []string{"api", "cmd", "internal"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			code.Write(content)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return regexp.MustCompile(`"\s*\+\s*"`).ReplaceAllString(code.String(), "")
+}
