@@ -1,0 +1,20 @@
+package operations
+
+import "testing"
+
+// TestDefinitionsAreBroughtUpToDate proves that an operator that is started on the definitions of
+// another version replaces them, and leaves what is stored under them.
+func TestDefinitionsAreBroughtUpToDate(t *testing.T) {
+	c := newCluster(t)
+	c.must(platform)
+	c.must(documented(t, "install.md", "stop"))
+	const column = `kubectl get customresourcedefinition resourcegrants.quota.miloapis.com -o jsonpath='{.spec.versions[0].additionalPrinterColumns[0].name}' | grep .`
+	c.must(column)
+	c.must(`kubectl patch customresourcedefinition resourcegrants.quota.miloapis.com --type=json -p '[{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns"}]'`)
+	if output, err := c.shell(column); err == nil {
+		t.Fatalf("the definition is not an older one: %s", output)
+	}
+	c.start()
+	c.must(column)
+	c.must("kubectl get resourcegrants -n bursar-system acme-starter")
+}
