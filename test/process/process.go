@@ -61,12 +61,21 @@ func touch(root string) error {
 // FreeAddress is host:port on the loopback interface that nothing listens on.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := FindFreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return address
+}
+
+// FindFreeAddress is FreeAddress for those who are no test.
+func FindFreeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
 	defer listener.Close() //nolint:errcheck // it listens to nobody
-	return listener.Addr().String()
+	return listener.Addr().String(), nil
 }
 
 // Server is a running `bursar standalone`.

@@ -1,6 +1,7 @@
 package replicas
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -112,7 +113,13 @@ func TestReplicaThatLagsBehind(t *testing.T) {
 	c.waitReady(behind)
 	lag.hold()
 	c.protect(1)
-	c.balancer.exclude(leader.backend)
+	leader.Exclude()
+	c.eventually(func() error {
+		if leader.IsReady() {
+			return errors.New("the leader is asked")
+		}
+		return nil
+	})
 	api, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
 		t.Fatal(err)

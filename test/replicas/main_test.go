@@ -6,12 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,11 +22,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/process"
 	"github.com/bursar/bursar/test/quiet"
+	"github.com/bursar/bursar/test/replica"
 )
 
 const (
@@ -51,16 +49,8 @@ type cluster struct {
 	// config reaches the API server as somebody whom Bursar is asked about.
 	config   *rest.Config
 	plane    *controlplane.ControlPlane
-	balancer *balancer
-	replicas []*replica
-}
-
-// replica is one process of the operator.
-type replica struct {
-	*backend
-	command *exec.Cmd
-	ended   chan struct{}
-	log     string
+	balancer *replica.Balancer
+	replicas []*replica.Replica
 }
 
 func newCluster(t *testing.T, replicas int) *cluster {
@@ -68,20 +58,25 @@ func newCluster(t *testing.T, replicas int) *cluster {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
 	}
-	c := &cluster{T: t, plane: controlplanetest.Start(t), balancer: newBalancer(t)}
-	config, err := clientcmd.BuildConfigFromFlags("", c.plane.AdminKubeconfigPath())
+	c := &cluster{T: t, plane: controlplanetest.Start(t)}
+	var err error
+	if c.balancer, err = replica.NewBalancer(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.balancer.Close)
+	user, err := clientcmd.BuildConfigFromFlags("", c.plane.AdminKubeconfigPath())
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.QPS = -1
+	user.QPS = -1
 	// What the operator's own user asks for is not asked about.
-	config.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"system:masters"}}
+	user.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"system:masters"}}
 	types := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(types), apiextensionsv1.AddToScheme(types), quotav1alpha1.AddToScheme(types)); err != nil {
 		t.Fatal(err)
 	}
-	c.config = config
-	if c.Client, err = client.New(config, client.Options{Scheme: types}); err != nil {
+	c.config = user
+	if c.Client, err = client.New(user, client.Options{Scheme: types}); err != nil {
 		t.Fatal(err)
 	}
 	for range replicas {
@@ -94,54 +89,36 @@ func newCluster(t *testing.T, replicas int) *cluster {
 }
 
 // start starts a replica, with short times for the election of a leader.
-func (c *cluster) start() *replica {
+func (c *cluster) start() *replica.Replica {
 	c.Helper()
 	return c.startWith(c.plane.AdminKubeconfigPath())
 }
 
 // startWith starts a replica that reaches the API server as a kubeconfig says.
-func (c *cluster) startWith(kubeconfig string) *replica {
+func (c *cluster) startWith(kubeconfig string) *replica.Replica {
 	c.Helper()
 	binary, err := process.Build()
 	if err != nil {
 		c.Fatal(err)
 	}
-	webhooks, health := process.FreeAddress(c.T), process.FreeAddress(c.T)
-	dir := c.TempDir()
-	configuration := filepath.Join(dir, "config.yaml")
-	content := fmt.Sprintf(`apiVersion: config.quota.miloapis.com/v1alpha1
-kind: OperatorConfiguration
-installCRDs: true
-leaderElection: {leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 300ms}
-webhooks: {bindAddress: %q, url: 'https://localhost:%d', shutdownDelay: 1s}
-endpoints: {bindAddress: %q}
-`, webhooks, c.balancer.listener.Addr().(*net.TCPAddr).Port, health)
-	if err := os.WriteFile(configuration, []byte(content), 0o600); err != nil {
-		c.Fatal(err)
-	}
-	r := &replica{ended: make(chan struct{}), log: filepath.Join(dir, "log")}
-	r.command = exec.Command(binary, "operator", "--config", configuration, "--kubeconfig", kubeconfig)
-	log, err := os.Create(r.log)
+	second := metav1.Duration{Duration: time.Second}
+	r, err := replica.Start(c.balancer, replica.Options{
+		Binary: binary, Dir: c.TempDir(), Kubeconfig: kubeconfig,
+		Configuration: config.Operator{
+			LeaderElection: config.LeaderElection{
+				LeaseDuration: metav1.Duration{Duration: 3 * time.Second}, RenewDeadline: metav1.Duration{Duration: 2 * time.Second},
+				RetryPeriod: metav1.Duration{Duration: 300 * time.Millisecond},
+			},
+			Webhooks: config.Webhooks{ShutdownDelay: &second},
+		},
+	})
 	if err != nil {
 		c.Fatal(err)
 	}
-	defer log.Close() //nolint:errcheck // the process has its own
-	r.command.Stdout, r.command.Stderr = log, log
-	if err := r.command.Start(); err != nil {
-		c.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	r.backend = c.balancer.add(ctx, webhooks, health)
-	go func() {
-		_ = r.command.Wait()
-		close(r.ended)
-	}()
 	c.Cleanup(func() {
-		cancel()
-		r.signal(syscall.SIGKILL)
-		<-r.ended
+		r.Kill()
 		if c.Failed() {
-			text, _ := os.ReadFile(r.log)
+			text, _ := os.ReadFile(r.Log())
 			c.Logf("the log of a replica:\n%s", text[max(0, len(text)-4000):])
 		}
 	})
@@ -149,17 +126,15 @@ endpoints: {bindAddress: %q}
 	return r
 }
 
-func (r *replica) signal(s syscall.Signal) { _ = r.command.Process.Signal(s) }
-
-func (c *cluster) waitReady(r *replica) {
+func (c *cluster) waitReady(r *replica.Replica) {
 	c.Helper()
 	c.eventually(func() error {
 		select {
-		case <-r.ended:
+		case <-r.Ended():
 			c.Fatal("a replica ended")
 		default:
 		}
-		if !r.isReady() {
+		if !r.IsReady() {
 			return errors.New("a replica is not ready")
 		}
 		return nil
@@ -167,13 +142,13 @@ func (c *cluster) waitReady(r *replica) {
 }
 
 // leader returns the replica that was the last to lead.
-func (c *cluster) leader() *replica {
+func (c *cluster) leader() *replica.Replica {
 	c.Helper()
-	var leader *replica
+	var leader *replica.Replica
 	c.eventually(func() error {
 		latest := ""
 		for _, r := range c.replicas {
-			text, err := os.ReadFile(r.log)
+			text, err := os.ReadFile(r.Log())
 			if err != nil {
 				return err
 			}

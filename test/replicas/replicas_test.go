@@ -134,13 +134,13 @@ func TestReplicaDies(t *testing.T) {
 	}
 	progress("the start")
 	leader := c.leader()
-	leader.signal(syscall.SIGKILL)
-	<-leader.ended
+	leader.Signal(syscall.SIGKILL)
+	<-leader.Ended()
 	progress("the end of the leader")
 	c.waitReady(c.start())
 	progress("another has come")
 	stopped := c.leader()
-	stopped.signal(syscall.SIGSTOP)
+	stopped.Signal(syscall.SIGSTOP)
 	progress("the leader stands still")
 	c.eventually(func() error {
 		if next := c.leader(); next == stopped {
@@ -148,8 +148,8 @@ func TestReplicaDies(t *testing.T) {
 		}
 		return nil
 	})
-	stopped.signal(syscall.SIGCONT)
-	<-stopped.ended // it is not the leader any more
+	stopped.Signal(syscall.SIGCONT)
+	<-stopped.Ended() // it is not the leader any more
 	progress("it has ended")
 	stop()
 	group.Wait()
@@ -179,9 +179,9 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	for _, old := range c.replicas[:2] {
 		c.waitReady(c.start())
-		old.signal(syscall.SIGTERM)
-		<-old.ended
-		if code := old.command.ProcessState.ExitCode(); code != 0 {
+		old.Signal(syscall.SIGTERM)
+		<-old.Ended()
+		if code := old.ExitCode(); code != 0 {
 			t.Errorf("a replica ended with exit code %d", code)
 		}
 	}

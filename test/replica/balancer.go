@@ -1,13 +1,12 @@
-package replicas
+package replica
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
-	"testing"
 	"time"
 )
 
@@ -18,9 +17,9 @@ const (
 	probeTimeout  = 3 * time.Second
 )
 
-// balancer stands for the Service of the webhooks: each connection goes to the next replica that is
+// Balancer stands for the Service of the webhooks: each connection goes to the next replica that is
 // ready. It lasts for as long as that one answers probes at all.
-type balancer struct {
+type Balancer struct {
 	listener net.Listener
 
 	mu       sync.Mutex
@@ -37,14 +36,13 @@ type backend struct {
 	conns map[net.Conn]struct{}
 }
 
-func newBalancer(t *testing.T) *balancer {
-	t.Helper()
+// NewBalancer returns a balancer without replicas that listens on a free port, until it is closed.
+func NewBalancer() (*Balancer, error) {
 	listener, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
-		t.Fatal(err)
+		return nil, fmt.Errorf("listen for what is to be balanced: %w", err)
 	}
-	b := &balancer{listener: listener}
-	t.Cleanup(func() { _ = listener.Close() })
+	b := &Balancer{listener: listener}
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -54,11 +52,19 @@ func newBalancer(t *testing.T) *balancer {
 			go b.forward(conn)
 		}
 	}()
-	return b
+	return b, nil
 }
 
-// add begins to probe a replica, until ctx ends.
-func (b *balancer) add(ctx context.Context, webhooks, health string) *backend {
+// Close stops to listen. Connections that there are stay.
+func (b *Balancer) Close() { _ = b.listener.Close() }
+
+// URL is where the replicas are reached.
+func (b *Balancer) URL() string {
+	return fmt.Sprintf("https://localhost:%d", b.listener.Addr().(*net.TCPAddr).Port)
+}
+
+// add begins to probe a replica. Once ctx ends it gets no more connections.
+func (b *Balancer) add(ctx context.Context, webhooks, health string) *backend {
 	replica := &backend{webhooks: webhooks, health: health, conns: map[net.Conn]struct{}{}}
 	b.mu.Lock()
 	b.backends = append(b.backends, replica)
@@ -75,16 +81,9 @@ func (b *balancer) add(ctx context.Context, webhooks, health string) *backend {
 			replica.set(err == nil && response.StatusCode == http.StatusOK, err == nil)
 			<-ticker.C
 		}
+		replica.set(false, false)
 	}()
 	return replica
-}
-
-// exclude takes a replica out for good, as its Pod being deleted would.
-func (b *balancer) exclude(replica *backend) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.backends = slices.DeleteFunc(b.backends, func(other *backend) bool { return other == replica })
-	replica.set(false, false)
 }
 
 // set notes whether a replica is ready, and cuts it off if it does not answer.
@@ -99,26 +98,27 @@ func (r *backend) set(ready, answers bool) {
 	}
 }
 
-func (r *backend) isReady() bool {
+// IsReady tells whether the last probe found it ready.
+func (r *backend) IsReady() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ready
 }
 
 // pick returns the next replica that is ready, or nil.
-func (b *balancer) pick() *backend {
+func (b *Balancer) pick() *backend {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for range b.backends {
 		b.next = (b.next + 1) % len(b.backends)
-		if b.backends[b.next].isReady() {
+		if b.backends[b.next].IsReady() {
 			return b.backends[b.next]
 		}
 	}
 	return nil
 }
 
-func (b *balancer) forward(from net.Conn) {
+func (b *Balancer) forward(from net.Conn) {
 	defer from.Close() //nolint:errcheck // it is over
 	replica := b.pick()
 	if replica == nil {
