@@ -15,7 +15,7 @@ type result struct {
 	failures int
 	elapsed  time.Duration
 	p50, p99 time.Duration
-	// cpuEach is the server's processor time for each operation.
+	// cpuEach is the processor time of what is measured for each operation, without that of the clients.
 	cpuEach time.Duration
 	// failure is one of the failures, if there were any.
 	failure error
@@ -46,7 +46,7 @@ func (b *bench) load(ctx context.Context, clients int, most int, operate func(ct
 	var mu sync.Mutex
 	var r result
 	var latencies []time.Duration
-	begin, cpu := time.Now(), b.server.cpu()
+	begin, cpu := time.Now(), b.system.cpu()
 	var group sync.WaitGroup
 	for client := range clients {
 		group.Go(func() {
@@ -77,7 +77,7 @@ func (b *bench) load(ctx context.Context, clients int, most int, operate func(ct
 	if r.count > 0 {
 		slices.Sort(latencies)
 		r.p50, r.p99 = latencies[r.count/2], latencies[r.count*99/100]
-		r.cpuEach = (b.server.cpu() - cpu) / time.Duration(r.count)
+		r.cpuEach = (b.system.cpu() - cpu) / time.Duration(r.count)
 	}
 	return r
 }

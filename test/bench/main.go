@@ -1,7 +1,10 @@
-// Command bench measures a standalone Bursar as its clients see it: creates that no policy
-// protects beside creates that one does, refusals, directly created claims, capacity that
-// comes back, and all of it again with more and more claims in the books. Everything is
-// measured in one run on one server, so that the numbers can be compared.
+// Command bench measures Bursar as its clients see it, on a standalone server or on an API server with
+// replicas of the operator: creates that no policy protects beside creates that one does, refusals, directly
+// created claims, capacity that comes back, and all of it again with more and more claims in the books.
+// Everything is measured in one run on one server, so that the numbers can be compared.
+//
+// It can also offer creates at a fixed rate, whatever the answers, to tell what protection adds to their
+// latency.
 package main
 
 import (
@@ -12,44 +15,77 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"github.com/bursar/bursar/test/quiet"
 )
 
+const usage = `bench measures Bursar as its clients see it, in one of these ways:
+
+  bench                          creates in closed loops, and what else -measure names; "-measure creates" is the creates alone
+  bench -rate 100 -clients 50    creates at a fixed rate, whatever the answers: what protection adds
+
+Each on a standalone server, or on replicas of the operator: -operators 3.
+
+`
+
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	quiet.Libraries() // policies come before their kinds are found
+	var err error
+	if len(os.Args) == 3 && os.Args[1] == apiServerMode {
+		err = runAPIServer(ctx, os.Args[2])
+	} else {
+		err = runBench(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func runBench(ctx context.Context) error {
 	var b bench
-	flag.StringVar(&b.binary, "bursar", "bin/bursar", "the binary to measure")
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), usage)
+		flag.PrintDefaults()
+	}
+	flag.StringVar(&b.binary, "bursar", "bin/bursar", "the `binary` to measure")
+	operators := flag.Int("operators", 0, "measure so many replicas of the operator on an API server of their own; 0 is a standalone server")
 	clients := flag.String("clients", "1,8,32", "how many clients create at a time, one round for each")
 	existing := flag.String("claims", "0,1000,10000", "how many claims exist, one round for each; add 100000 with time to spare")
 	flag.IntVar(&b.adopted, "adopt", 5000, "how many existing objects are adopted, in each of two rounds")
 	flag.DurationVar(&b.duration, "duration", 5*time.Second, "how long each measurement lasts")
+	flag.Float64Var(&b.rate, "rate", 0, "offer so many protected creates a second, and as many unprotected ones, in place of closed loops")
+	measured := flag.String("measure", allMeasurements(), "what is measured in closed loops, of these")
 	flag.Parse()
-	ctrl.SetLogger(logr.Discard())
-	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // policies come before their kinds are found
 
 	var err error
-	if b.clients, err = numbers(*clients); err == nil {
-		b.existing, err = numbers(*existing)
+	if b.clients, err = numbers(*clients); err != nil {
+		return err
 	}
-	if err == nil {
-		b.server, err = startServer(ctx, b.binary)
+	if b.existing, err = numbers(*existing); err != nil {
+		return err
 	}
-	if err == nil {
-		defer b.server.stop()
-		err = b.run(ctx)
+	if b.measured, err = chosenFrom(*measured); err != nil {
+		return err
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		if b.server != nil {
-			b.server.stop()
-		}
-		os.Exit(1)
+	if b.system, err = startSystem(ctx, b.binary, *operators); err != nil {
+		return err
 	}
+	defer b.system.stop()
+	if err := b.openClient(); err != nil {
+		return err
+	}
+	if err := b.setUp(ctx); err != nil {
+		return err
+	}
+	if b.rate > 0 {
+		return b.measureRate(ctx)
+	}
+	return b.measureClosedLoops(ctx)
 }
 
 func numbers(list string) ([]int, error) {

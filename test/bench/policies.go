@@ -3,15 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"regexp"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -57,7 +54,7 @@ func (b *bench) measureOtherPolicies(ctx context.Context) error {
 	if err := b.waitUsable(ctx, objects); err != nil {
 		return err
 	}
-	fmt.Printf("  all in force after %s, %d MiB resident\n", round(time.Since(begin)), b.server.memory())
+	fmt.Printf("  all in force after %s, %s\n", round(time.Since(begin)), b.system.memory())
 	return b.comparePolicies(ctx, "protected create, with them")
 }
 
@@ -80,7 +77,7 @@ func (b *bench) comparePolicies(ctx context.Context, name string) error {
 func (b *bench) measureManyPolicies(ctx context.Context) error {
 	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: crowded}},
-		grantOf(crowded, resourceType, 10_000_000),
+		grantOf(crowded, resourceType, plentyLimit),
 	}
 	for i := range crowdedPolicies {
 		condition := fmt.Sprintf("trigger.metadata.namespace == %q", crowded)
@@ -101,51 +98,31 @@ func (b *bench) measureManyPolicies(ctx context.Context) error {
 	fmt.Printf("\n%d policies for one kind and consumer\n", crowdedPolicies)
 	create := b.creator(connections, crowded)
 	const creates = 20
-	commits := 0
+	commits := 0.0
 	for n := range creates {
-		before, err := b.commits(ctx)
+		before, err := b.ledgerWrites(ctx)
 		if err != nil {
 			return err
 		}
 		if err := create(ctx, 0, n); err != nil {
 			return err
 		}
-		after, err := b.commits(ctx) // before the claims are settled, which takes commits of its own
+		after, err := b.ledgerWrites(ctx) // before the claims are settled, which takes commits of its own
 		if err != nil {
 			return err
 		}
-		commits += after - before
+		commits += after.committed - before.committed
 		if err := b.settle(ctx); err != nil {
 			return err
 		}
 	}
-	fmt.Printf("    %.2f ledger commits for each create\n", float64(commits)/creates)
+	fmt.Printf("    %.2f ledger commits for each create\n", commits/creates)
 	return b.report(ctx, "protected create", 1, numberedFrom(creates, create))
 }
 
 // numberedFrom numbers the creates on from those that were made.
 func numberedFrom(made int, create func(context.Context, int, int) error) func(context.Context, int, int) error {
 	return func(ctx context.Context, client, n int) error { return create(ctx, client, made+n) }
-}
-
-var commitsMetric = regexp.MustCompile(`(?m)^bursar_ledger_commits_total\{outcome="committed"\} (\S+)$`)
-
-// commits is how often ledgers were written.
-func (b *bench) commits(ctx context.Context) (int, error) {
-	api, err := kubernetes.NewForConfig(b.server.client())
-	if err != nil {
-		return 0, err
-	}
-	raw, err := api.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-	if err != nil {
-		return 0, err
-	}
-	match := commitsMetric.FindSubmatch(raw)
-	if match == nil {
-		return 0, nil
-	}
-	count, err := strconv.ParseFloat(string(match[1]), 64)
-	return int(count), err
 }
 
 // measureAdoption measures how fast existing objects get their claims, alone and beside creates
@@ -171,13 +148,13 @@ func (b *bench) measureAdoption(ctx context.Context) error {
 			return fmt.Errorf("create objects to adopt: %w", r.failure)
 		}
 	}
-	begin, cpu := time.Now(), b.server.cpu()
+	begin, cpu := time.Now(), b.system.cpu()
 	adopted, err := b.adopt(ctx, "old-1")
 	if err != nil {
 		return err
 	}
 	fmt.Printf("    alone                    %7.0f/s, server CPU %s each\n",
-		float64(adopted)/time.Since(begin).Seconds(), round((b.server.cpu()-cpu)/time.Duration(adopted)))
+		float64(adopted)/time.Since(begin).Seconds(), round((b.system.cpu()-cpu)/time.Duration(adopted)))
 	alone := b.load(ctx, clients, 0, b.creator(connections, plenty))
 	fmt.Printf("    protected create, alone  %s\n", alone)
 	if err := b.settle(ctx); err != nil {

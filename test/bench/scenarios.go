@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -20,23 +21,20 @@ import (
 type bench struct {
 	clients  []int
 	existing []int
+	measured []measurement
 	duration time.Duration
+	rate     float64
 	adopted  int
 	binary   string
 
-	server *server
+	system system
+	admin  *rest.Config
 	client client.WithWatch
 	serial int
 }
 
-func (b *bench) run(ctx context.Context) error {
-	var err error
-	if b.client, err = client.NewWithWatch(b.server.client(), client.Options{Scheme: newScheme()}); err != nil {
-		return err
-	}
-	if err := b.setUp(ctx); err != nil {
-		return err
-	}
+// measureCreates measures creates with more and more claims in the books.
+func (b *bench) measureCreates(ctx context.Context) error {
 	for _, existing := range b.existing {
 		if err := b.fill(ctx, existing); err != nil {
 			return err
@@ -45,35 +43,27 @@ func (b *bench) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("\n%d claims exist, %d MiB resident\n", count, b.server.memory())
+		fmt.Printf("\n%d claims exist, %s\n", count, b.system.memory())
 		for _, clients := range b.clients {
 			if err := b.compare(ctx, clients); err != nil {
 				return err
 			}
 		}
 	}
-	if err := b.measureRelease(ctx); err != nil {
-		return err
-	}
-	for _, measure := range []func(context.Context) error{b.measureManyPolicies, b.measureSwitchOff, b.measureOtherPolicies, b.measureAdoption, b.measureRestart} {
-		if err := measure(ctx); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
-// measureRestart restarts the server with all the claims that there are now.
+// measureRestart restarts what enforces quota with all the claims that there are now.
 func (b *bench) measureRestart(ctx context.Context) error {
 	count, err := b.claimCount(ctx)
 	if err != nil {
 		return err
 	}
-	took, err := b.server.restart(ctx, b.binary)
+	took, err := b.system.restart(ctx)
 	if err != nil {
-		return fmt.Errorf("restart the server: %w", err)
+		return fmt.Errorf("restart: %w", err)
 	}
-	fmt.Printf("\nrestart with %d claims: ready after %s, %d MiB resident\n", count, round(took), b.server.memory())
+	fmt.Printf("\nrestart with %d claims: ready after %s, %s\n", count, round(took), b.system.memory())
 	return nil
 }
 
@@ -84,24 +74,24 @@ func (b *bench) compare(ctx context.Context, clients int) error {
 		return err
 	}
 	fmt.Printf("  %d client(s)\n", clients)
-	for _, m := range []struct {
-		name    string
-		operate func(ctx context.Context, client, n int) error
-	}{
-		{"unprotected create", b.unprotected(connections)},
-		{"protected create", b.creator(connections, plenty)},
-		{"denial", b.denied(connections)},
-	} {
-		if err := b.report(ctx, m.name, clients, m.operate); err != nil {
-			return err
-		}
+	if err := b.report(ctx, "unprotected create", clients, b.unprotected(connections)); err != nil {
+		return err
+	}
+	if err := b.reportGrants(ctx, "protected create", clients, b.creator(connections, plenty)); err != nil {
+		return err
+	}
+	if err := b.reportGrants(ctx, fmt.Sprintf("the same, %d consumers", manyConsumers), clients, b.spread(connections)); err != nil {
+		return err
+	}
+	if err := b.report(ctx, "denial", clients, b.denied(connections)); err != nil {
+		return err
 	}
 	grants, err := b.watchGrants(ctx)
 	if err != nil {
 		return err
 	}
 	defer grants.stop()
-	return b.report(ctx, "direct claim to Granted", clients, grants.directClaim)
+	return b.reportGrants(ctx, "direct claim to Granted", clients, grants.directClaim)
 }
 
 // report measures one operation and prints what it came to.
@@ -110,11 +100,41 @@ func (b *bench) report(ctx context.Context, name string, clients int, operate fu
 	return b.settle(ctx)
 }
 
+// reportGrants measures an operation by which something is granted, and prints also how ledgers were
+// written for it.
+func (b *bench) reportGrants(ctx context.Context, name string, clients int, operate func(ctx context.Context, client, n int) error) error {
+	before, err := b.ledgerWrites(ctx)
+	if err != nil {
+		return err
+	}
+	r := b.load(ctx, clients, 0, operate)
+	fmt.Printf("    %-24s %s\n", name, r)
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
+	after, err := b.ledgerWrites(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("    %-24s %s\n", "", after.since(before, r.count))
+	return nil
+}
+
+// openClient makes the client of this program's own requests.
+func (b *bench) openClient() error {
+	var err error
+	if b.admin, err = adminOf(b.system.directory()); err != nil {
+		return err
+	}
+	b.client, err = client.NewWithWatch(ownConnection(b.admin), client.Options{Scheme: newScheme()})
+	return err
+}
+
 func (b *bench) connect(clients int) ([]kubernetes.Interface, error) {
 	connections := make([]kubernetes.Interface, clients)
 	for i := range connections {
 		var err error
-		if connections[i], err = kubernetes.NewForConfig(b.server.client()); err != nil {
+		if connections[i], err = kubernetes.NewForConfig(ownConnection(b.admin)); err != nil {
 			return nil, err
 		}
 		if _, err := connections[i].Discovery().ServerVersion(); err != nil {
@@ -130,6 +150,17 @@ func (b *bench) creator(connections []kubernetes.Interface, namespace string) fu
 	serial := b.serial
 	return func(ctx context.Context, client, n int) error {
 		_, err := connections[client].CoreV1().ConfigMaps(namespace).Create(ctx, configMap(fmt.Sprintf("c%d-%d", serial, n)), metav1.CreateOptions{})
+		return err
+	}
+}
+
+// spread creates ConfigMaps in the namespaces of many consumers in turn.
+func (b *bench) spread(connections []kubernetes.Interface) func(context.Context, int, int) error {
+	b.serial++
+	serial := b.serial
+	return func(ctx context.Context, client, n int) error {
+		object := configMap(fmt.Sprintf("c%d-%d", serial, n))
+		_, err := connections[client].CoreV1().ConfigMaps(many(n%manyConsumers)).Create(ctx, object, metav1.CreateOptions{})
 		return err
 	}
 }

@@ -30,7 +30,15 @@ const (
 	unprotected = "unprotected"
 
 	narrowLimit = 20
+	// plentyLimit is more than is ever created.
+	plentyLimit = 10_000_000
+
+	// manyConsumers share the load where it does not meet in one ledger.
+	manyConsumers = 100
 )
+
+// many is the name of one of many consumers, and of its namespace.
+func many(n int) string { return fmt.Sprint("many-", n) }
 
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
@@ -73,10 +81,16 @@ func (b *bench) setUp(ctx context.Context) error {
 			},
 		},
 	}
-	for name, limit := range map[string]int64{plenty: 10_000_000, nothing: 0, narrow: narrowLimit} {
+	limits := map[string]int64{plenty: plentyLimit, nothing: 0, narrow: narrowLimit}
+	for n := range manyConsumers {
+		limits[many(n)] = plentyLimit
+	}
+	namespaces := []string{unprotected}
+	for name, limit := range limits {
+		namespaces = append(namespaces, name)
 		objects = append(objects, grantOf(name, resourceType, limit))
 	}
-	for _, name := range []string{plenty, nothing, narrow, unprotected} {
+	for _, name := range namespaces {
 		if err := b.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			return err
 		}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/bursar/bursar/internal/controlplane"
+)
+
+// apiServerMode is the first argument of this program when it is an API server, which it starts as a process
+// of its own, so that what the API server uses of the machine can be told from what clients use.
+const apiServerMode = "apiserver"
+
+// startAPIServer starts an API server without quota on a directory.
+func startAPIServer(ctx context.Context, dir string) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return startChild(ctx, self, apiServerMode, dir)
+}
+
+// runAPIServer is that process. It runs until ctx ends.
+func runAPIServer(ctx context.Context, dir string) error {
+	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: dir, Listen: "127.0.0.1:0"})
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	err = plane.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

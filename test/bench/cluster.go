@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/bursar/bursar/test/replica"
+)
+
+const (
+	// replicaPatience is how long a replica may take to be ready.
+	replicaPatience = 5 * time.Minute
+	// readyInterval is how often it is asked.
+	readyInterval = 20 * time.Millisecond
+)
+
+// cluster is an API server, a process of its own, with replicas of the operator behind one address. Their
+// configuration is the default one.
+type cluster struct {
+	binary, dir string
+	kubeconfig  string // of the replicas
+	server      *child
+	balancer    *replica.Balancer
+	replicas    []*replica.Replica
+}
+
+func startCluster(ctx context.Context, binary string, replicas int) (*cluster, error) {
+	dir, err := os.MkdirTemp("", "bursar-bench-")
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{binary: binary, dir: dir, kubeconfig: filepath.Join(dir, "operator.kubeconfig"), replicas: make([]*replica.Replica, replicas)}
+	if err := c.start(ctx); err != nil {
+		c.stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *cluster) start(ctx context.Context) (err error) {
+	if c.server, err = startAPIServer(ctx, c.dir); err != nil {
+		return err
+	}
+	if c.balancer, err = replica.NewBalancer(); err != nil {
+		return err
+	}
+	admin, err := adminOf(c.dir)
+	if err != nil {
+		return err
+	}
+	if err := writeServiceAccount(ctx, admin, c.kubeconfig); err != nil {
+		return fmt.Errorf("make a ServiceAccount for the replicas: %w", err)
+	}
+	return c.startReplicas(ctx)
+}
+
+// startReplicas starts all replicas at once and waits until they are ready.
+func (c *cluster) startReplicas(ctx context.Context) error {
+	for n := range c.replicas {
+		if err := c.startReplica(n); err != nil {
+			return err
+		}
+	}
+	for _, r := range c.replicas {
+		if err := waitReady(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cluster) startReplica(n int) error {
+	dir := filepath.Join(c.dir, fmt.Sprint("replica-", n))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	var err error
+	c.replicas[n], err = replica.Start(c.balancer, replica.Options{Binary: c.binary, Dir: dir, Kubeconfig: c.kubeconfig})
+	return err
+}
+
+// waitReady asks a replica itself: the balancer need not have found out yet.
+func waitReady(ctx context.Context, r *replica.Replica) error {
+	err := wait.PollUntilContextTimeout(ctx, readyInterval, replicaPatience, true, func(ctx context.Context) (bool, error) {
+		select {
+		case <-r.Ended():
+			log, _ := os.ReadFile(r.Log())
+			return false, fmt.Errorf("it ended: %s", log[max(0, len(log)-2000):])
+		default:
+			_, err := get(ctx, r.Endpoints()+"/readyz")
+			return err == nil, nil
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("wait for a replica to be ready: %w", err)
+	}
+	return nil
+}
+
+func (c *cluster) endReplica(n int) {
+	if r := c.replicas[n]; r != nil {
+		r.Signal(syscall.SIGTERM)
+		<-r.Ended()
+		r.Kill()
+		c.replicas[n] = nil
+	}
+}
+
+func (c *cluster) directory() string { return c.dir }
+
+func (c *cluster) cpu() time.Duration {
+	used := c.server.pid().cpu()
+	for _, r := range c.replicas {
+		used += pid(r.Pid()).cpu()
+	}
+	return used
+}
+
+func (c *cluster) memory() string {
+	replicas := make([]string, 0, len(c.replicas))
+	for _, r := range c.replicas {
+		replicas = append(replicas, fmt.Sprint(pid(r.Pid()).memory()))
+	}
+	return fmt.Sprintf("%d MiB resident in the API server, %s in the replicas", c.server.pid().memory(), strings.Join(replicas, ", "))
+}
+
+func (c *cluster) metrics(ctx context.Context) ([][]byte, error) {
+	var all [][]byte
+	for _, r := range c.replicas {
+		raw, err := get(ctx, r.Endpoints()+"/metrics")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, raw)
+	}
+	return all, nil
+}
+
+func (c *cluster) restart(ctx context.Context) (time.Duration, error) {
+	c.endReplica(0)
+	begin := time.Now()
+	if err := c.startReplica(0); err != nil {
+		return 0, err
+	}
+	err := waitReady(ctx, c.replicas[0])
+	return time.Since(begin), err
+}
+
+func (c *cluster) withoutQuota(ctx context.Context, do func() error) error {
+	for n := range c.replicas {
+		c.endReplica(n)
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	return c.startReplicas(ctx)
+}
+
+func (c *cluster) stop() {
+	for _, r := range c.replicas {
+		if r != nil {
+			r.Kill()
+		}
+	}
+	if c.balancer != nil {
+		c.balancer.Close()
+	}
+	c.server.end()
+	_ = os.RemoveAll(c.dir)
+}
+
+// get asks for a page and returns it if the answer is that all is well.
+func get(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	page, err := io.ReadAll(response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s says %s: %s", url, response.Status, page)
+	}
+	return page, nil
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+)
+
+// writes is how often ledgers were written, and how often in vain because another replica had been
+// there first, by all that enforce quota together.
+type writes struct {
+	committed, conflicts float64
+}
+
+func (b *bench) ledgerWrites(ctx context.Context) (writes, error) {
+	pages, err := b.system.metrics(ctx)
+	if err != nil {
+		return writes{}, fmt.Errorf("ask how often ledgers were written: %w", err)
+	}
+	var w writes
+	for _, page := range pages {
+		w.committed += valueIn(page, `bursar_ledger_commits_total{outcome="committed"}`)
+		w.conflicts += valueIn(page, `bursar_ledger_commits_total{outcome="conflict"}`)
+	}
+	return w, nil
+}
+
+// since tells what so many grants have cost since an earlier time. Commits are all there were, also those
+// by which the charges of the grants were settled.
+func (w writes) since(before writes, grants int) string {
+	commits, conflicts := w.committed-before.committed, w.conflicts-before.conflicts
+	if grants == 0 || commits == 0 {
+		return "no grants"
+	}
+	return fmt.Sprintf("%.4f conflicts per grant, %.1f grants per commit", conflicts/float64(grants), float64(grants)/commits)
+}
+
+// valueIn returns the value of a metric, named with its labels, in the text form of Prometheus, or 0.
+func valueIn(page []byte, metric string) float64 {
+	match := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(metric) + ` (\S+)$`).FindSubmatch(page)
+	if match == nil {
+		return 0
+	}
+	value, _ := strconv.ParseFloat(string(match[1]), 64)
+	return value
+}

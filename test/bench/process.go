@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// pid is a process whose use of the machine is looked at.
+type pid int
+
+// cpu is the processor time that it has used.
+func (p pid) cpu() time.Duration {
+	fields := p.fields("stat")
+	if len(fields) < 15 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[13], 10, 64)
+	system, _ := strconv.ParseInt(fields[14], 10, 64)
+	const ticksPerSecond = 100
+	return time.Duration(user+system) * time.Second / ticksPerSecond
+}
+
+// memory is its resident memory in MiB.
+func (p pid) memory() int64 {
+	fields := p.fields("statm")
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize()) >> 20
+}
+
+func (p pid) fields(file string) []string {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p, file))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(content))
+}
+
+// child is a process that prints a line with the word ready once it is.
+type child struct {
+	command *exec.Cmd
+}
+
+// startChild starts a process and waits until it says that it is ready.
+func startChild(ctx context.Context, binary string, arguments ...string) (*child, error) {
+	c := &child{command: exec.CommandContext(ctx, binary, arguments...)}
+	c.command.Cancel = func() error { return c.command.Process.Signal(syscall.SIGTERM) }
+	c.command.Stderr = os.Stderr
+	output, err := c.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.command.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(output)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "ready") {
+			go func() {
+				for lines.Scan() {
+				}
+			}()
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("%s %s ended before it was ready: %w", binary, arguments[0], c.command.Wait())
+}
+
+func (c *child) pid() pid { return pid(c.command.Process.Pid) }
+
+// end asks the process to end and waits until it has.
+func (c *child) end() {
+	if c != nil {
+		_ = c.command.Process.Signal(syscall.SIGTERM)
+		_ = c.command.Wait()
+	}
+}

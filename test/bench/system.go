@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// system is what is measured: a standalone server, or an API server with replicas of the operator.
+type system interface {
+	// directory holds everything that is kept.
+	directory() string
+	// cpu is the processor time that its processes have used.
+	cpu() time.Duration
+	// memory tells the resident memory of its processes.
+	memory() string
+	// metrics reads what its processes tell of themselves, in the text form of Prometheus: those that
+	// enforce quota only, the one that is restarted by restart first.
+	metrics(ctx context.Context) ([][]byte, error)
+	// restart ends a process that enforces quota, starts it again, and returns how long that took from
+	// the start until it was ready.
+	restart(ctx context.Context) (time.Duration, error)
+	// withoutQuota has something done while the API server runs and nothing enforces quota.
+	withoutQuota(ctx context.Context, do func() error) error
+	// stop ends its processes and removes what they keep.
+	stop()
+}
+
+// startSystem starts a standalone server or, if replicas is not zero, so many replicas of the operator on
+// an API server. It returns once quota is enforced.
+func startSystem(ctx context.Context, binary string, replicas int) (system, error) {
+	if replicas == 0 {
+		return startStandalone(ctx, binary)
+	}
+	return startCluster(ctx, binary, replicas)
+}
+
+// adminOf reaches the API server that keeps its state in a directory as its administrator.
+func adminOf(dir string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "admin.kubeconfig"))
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+// ownConnection returns the configuration of a client with a connection of its own.
+func ownConnection(shared *rest.Config) *rest.Config {
+	config := rest.CopyConfig(shared)
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return dialer.DialContext(ctx, network, address)
+	}
+	return config
+}
