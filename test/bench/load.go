@@ -14,7 +14,8 @@ type result struct {
 	count    int
 	failures int
 	elapsed  time.Duration
-	p50, p99 time.Duration
+	// p50, p99 and slowest are latencies, of those that did not fail.
+	p50, p99, slowest time.Duration
 	// cpuEach is the processor time of what is measured for each operation, without that of the clients.
 	cpuEach time.Duration
 	// failure is one of the failures, if there were any.
@@ -38,10 +39,12 @@ func round(d time.Duration) time.Duration {
 	return d.Round(10 * time.Microsecond)
 }
 
+// operation is something that clients do: it gets the number of its client and a number of its own.
+type operation func(ctx context.Context, client, n int) error
+
 // load runs operate in a closed loop in each of the clients until duration has passed or, if
-// most is not zero, until that many operations were started. Each operation gets the number of
-// its client and a number of its own.
-func (b *bench) load(ctx context.Context, clients int, most int, operate func(ctx context.Context, client, n int) error) result {
+// most is not zero, until that many operations were started.
+func (b *bench) load(ctx context.Context, clients int, most int, operate operation) result {
 	var started atomic.Int64
 	var mu sync.Mutex
 	var r result
@@ -73,11 +76,16 @@ func (b *bench) load(ctx context.Context, clients int, most int, operate func(ct
 	}
 	group.Wait()
 	r.elapsed = time.Since(begin)
-	r.count = len(latencies)
-	if r.count > 0 {
-		slices.Sort(latencies)
-		r.p50, r.p99 = latencies[r.count/2], latencies[r.count*99/100]
+	if r.summarize(latencies); r.count > 0 {
 		r.cpuEach = (b.system.cpu() - cpu) / time.Duration(r.count)
 	}
 	return r
+}
+
+// summarize fills in what latencies, which it sorts, come to.
+func (r *result) summarize(latencies []time.Duration) {
+	slices.Sort(latencies)
+	if r.count = len(latencies); r.count > 0 {
+		r.p50, r.p99, r.slowest = latencies[r.count/2], latencies[r.count*99/100], latencies[r.count-1]
+	}
 }

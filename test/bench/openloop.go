@@ -1,5 +1,143 @@
 package main
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
-func (b *bench) measureRate(ctx context.Context) error { return nil }
+// warmUpShare is which part of the duration goes by before anything is counted.
+const warmUpShare = 5
+
+// measureRate offers creates at a fixed rate, whatever the answers, and tells what protection adds to their
+// latency: protected and unprotected creates take turns, so that both meet the machine in the same state.
+func (b *bench) measureRate(ctx context.Context) error {
+	for _, clients := range b.clients {
+		if clients == 0 {
+			return fmt.Errorf("nothing can be offered by 0 clients")
+		}
+		connections, err := b.connect(clients)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("\n%g creates/s of each sort, at random times, offered by %d clients for %s; %s\n\n", b.rate, clients, b.duration, b.system.memory())
+		fmt.Println("| | created | p50 | p99 | slowest |\n| --- | --- | --- | --- | --- |")
+		b.offer(ctx, clients, b.duration/warmUpShare, b.creator(connections, plenty), b.spread(connections), b.unprotected(connections))
+		if err := b.settle(ctx); err != nil {
+			return err
+		}
+		alone := b.offer(ctx, clients, b.duration, b.unprotected(connections))
+		printRow("unprotected create, nothing else", alone[0])
+		for _, m := range []struct {
+			name   string
+			create operation
+		}{
+			{"one consumer", b.creator(connections, plenty)},
+			{fmt.Sprintf("%d consumers", manyConsumers), b.spread(connections)},
+		} {
+			if err := b.comparePair(ctx, clients, m.name, m.create, b.unprotected(connections)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// comparePair offers protected and unprotected creates in turns and prints what came of both.
+func (b *bench) comparePair(ctx context.Context, clients int, name string, protected, unprotected operation) error {
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
+	before, err := b.ledgerWrites(ctx)
+	if err != nil {
+		return err
+	}
+	pair := b.offer(ctx, clients, b.duration, protected, unprotected)
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
+	after, err := b.ledgerWrites(ctx)
+	if err != nil {
+		return err
+	}
+	printRow("protected create, "+name, pair[0])
+	printRow("unprotected create beside it", pair[1])
+	fmt.Printf("| **added** (%s) | | %s | %s | |\n", after.since(before, pair[0].count), round(pair[0].p50-pair[1].p50), round(pair[0].p99-pair[1].p99))
+	return nil
+}
+
+func printRow(name string, r result) {
+	created := fmt.Sprintf("%.0f/s", r.perSecond())
+	if r.failures > 0 {
+		created += fmt.Sprintf(", %d failed: %v", r.failures, r.failure)
+	}
+	fmt.Printf("| %s | %s | %s | %s | %s |\n", name, created, round(r.p50), round(r.p99), round(r.slowest))
+}
+
+// offer has clients carry out operations in turns, each so many times a second, for some time, and returns
+// what each came to. The gaps are distributed exponentially. When one is due does not depend on the answers
+// to others, and its latency counts from then: if no client is free, the wait for one is a part of it.
+func (b *bench) offer(ctx context.Context, clients int, duration time.Duration, operations ...operation) []result {
+	due := dueTimes(b.rate*float64(len(operations)), duration)
+	results := make([]result, len(operations))
+	latencies := make([][]time.Duration, len(operations))
+	var taken atomic.Int64
+	var mu sync.Mutex
+	begin := time.Now()
+	var group sync.WaitGroup
+	for client := range clients {
+		group.Go(func() {
+			for {
+				n := int(taken.Add(1)) - 1
+				if n >= len(due) || !waitUntil(ctx, begin.Add(due[n])) {
+					return
+				}
+				sort := n % len(operations)
+				err := operations[sort](ctx, client, n/len(operations))
+				latency := time.Since(begin.Add(due[n]))
+				mu.Lock()
+				if err != nil {
+					results[sort].failures++
+					results[sort].failure = err
+				} else {
+					latencies[sort] = append(latencies[sort], latency)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	for i := range results {
+		results[i].elapsed = time.Since(begin)
+		results[i].summarize(latencies[i])
+	}
+	return results
+}
+
+// dueTimes are the times, since the beginning, at which so many operations a second are due.
+func dueTimes(rate float64, duration time.Duration) []time.Duration {
+	random := rand.New(rand.NewPCG(1, 2)) // the same in every run
+	var due []time.Duration
+	for at := time.Duration(0); ; {
+		at += time.Duration(random.ExpFloat64() / rate * float64(time.Second))
+		if at >= duration {
+			return due
+		}
+		due = append(due, at)
+	}
+}
+
+// waitUntil tells whether the time has come before ctx ended.
+func waitUntil(ctx context.Context, at time.Time) bool {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -121,7 +121,7 @@ func (b *bench) measureManyPolicies(ctx context.Context) error {
 }
 
 // numberedFrom numbers the creates on from those that were made.
-func numberedFrom(made int, create func(context.Context, int, int) error) func(context.Context, int, int) error {
+func numberedFrom(made int, create operation) operation {
 	return func(ctx context.Context, client, n int) error { return create(ctx, client, made+n) }
 }
 

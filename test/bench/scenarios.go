@@ -95,14 +95,14 @@ func (b *bench) compare(ctx context.Context, clients int) error {
 }
 
 // report measures one operation and prints what it came to.
-func (b *bench) report(ctx context.Context, name string, clients int, operate func(ctx context.Context, client, n int) error) error {
+func (b *bench) report(ctx context.Context, name string, clients int, operate operation) error {
 	fmt.Printf("    %-24s %s\n", name, b.load(ctx, clients, 0, operate))
 	return b.settle(ctx)
 }
 
 // reportGrants measures an operation by which something is granted, and prints also how ledgers were
 // written for it.
-func (b *bench) reportGrants(ctx context.Context, name string, clients int, operate func(ctx context.Context, client, n int) error) error {
+func (b *bench) reportGrants(ctx context.Context, name string, clients int, operate operation) error {
 	before, err := b.ledgerWrites(ctx)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (b *bench) connect(clients int) ([]kubernetes.Interface, error) {
 }
 
 // creator creates ConfigMaps in a namespace, each under a name of its own.
-func (b *bench) creator(connections []kubernetes.Interface, namespace string) func(context.Context, int, int) error {
+func (b *bench) creator(connections []kubernetes.Interface, namespace string) operation {
 	b.serial++
 	serial := b.serial
 	return func(ctx context.Context, client, n int) error {
@@ -155,7 +155,7 @@ func (b *bench) creator(connections []kubernetes.Interface, namespace string) fu
 }
 
 // spread creates ConfigMaps in the namespaces of many consumers in turn.
-func (b *bench) spread(connections []kubernetes.Interface) func(context.Context, int, int) error {
+func (b *bench) spread(connections []kubernetes.Interface) operation {
 	b.serial++
 	serial := b.serial
 	return func(ctx context.Context, client, n int) error {
@@ -166,12 +166,12 @@ func (b *bench) spread(connections []kubernetes.Interface) func(context.Context,
 }
 
 // unprotected creates Secrets, objects like ConfigMaps of a kind that no policy protects.
-func (b *bench) unprotected(connections []kubernetes.Interface) func(context.Context, int, int) error {
+func (b *bench) unprotected(connections []kubernetes.Interface) operation {
 	return b.secrets(connections, unprotected)
 }
 
 // secrets creates Secrets in a namespace, each under a name of its own.
-func (b *bench) secrets(connections []kubernetes.Interface, namespace string) func(context.Context, int, int) error {
+func (b *bench) secrets(connections []kubernetes.Interface, namespace string) operation {
 	b.serial++
 	serial := b.serial
 	return func(ctx context.Context, client, n int) error {
@@ -190,7 +190,7 @@ func configMap(name string) *corev1.ConfigMap {
 }
 
 // denied creates what must be refused.
-func (b *bench) denied(connections []kubernetes.Interface) func(context.Context, int, int) error {
+func (b *bench) denied(connections []kubernetes.Interface) operation {
 	create := b.creator(connections, nothing)
 	return func(ctx context.Context, client, n int) error {
 		err := create(ctx, client, n)
