@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/bursar/bursar/internal/controlplane"
 )
 
@@ -33,4 +35,17 @@ func runAPIServer(ctx context.Context, dir string) error {
 		return nil
 	}
 	return err
+}
+
+// apiServerMetrics reads the metrics of the API server that keeps its state in a directory.
+func apiServerMetrics(ctx context.Context, dir string) ([]byte, error) {
+	admin, err := adminOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	api, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		return nil, err
+	}
+	return api.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 }

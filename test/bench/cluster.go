@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -107,47 +106,30 @@ func waitReady(ctx context.Context, r *replica.Replica) error {
 	return nil
 }
 
-func (c *cluster) endReplica(n int) {
-	if r := c.replicas[n]; r != nil {
+// endReplicas asks some replicas to end, and waits until they have: each goes on answering for a while.
+func endReplicas(some []*replica.Replica) {
+	for _, r := range some {
 		r.Signal(syscall.SIGTERM)
+	}
+	for _, r := range some {
 		<-r.Ended()
 		r.Kill()
-		c.replicas[n] = nil
 	}
 }
 
 func (c *cluster) directory() string { return c.dir }
 
-func (c *cluster) cpu() time.Duration {
-	used := c.server.pid().cpu()
-	for _, r := range c.replicas {
-		used += pid(r.Pid()).cpu()
+func (c *cluster) processes() []process {
+	all := []process{{c.server.pid(), "API server", func(ctx context.Context) ([]byte, error) { return apiServerMetrics(ctx, c.dir) }}}
+	for n, r := range c.replicas {
+		metrics := func(ctx context.Context) ([]byte, error) { return get(ctx, r.Endpoints()+"/metrics") }
+		all = append(all, process{pid(r.Pid()), fmt.Sprint("replica ", n+1), metrics})
 	}
-	return used
-}
-
-func (c *cluster) memory() string {
-	replicas := make([]string, 0, len(c.replicas))
-	for _, r := range c.replicas {
-		replicas = append(replicas, fmt.Sprint(pid(r.Pid()).memory()))
-	}
-	return fmt.Sprintf("%d MiB resident in the API server, %s in the replicas", c.server.pid().memory(), strings.Join(replicas, ", "))
-}
-
-func (c *cluster) metrics(ctx context.Context) ([][]byte, error) {
-	var all [][]byte
-	for _, r := range c.replicas {
-		raw, err := get(ctx, r.Endpoints()+"/metrics")
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, raw)
-	}
-	return all, nil
+	return all
 }
 
 func (c *cluster) restart(ctx context.Context) (time.Duration, error) {
-	c.endReplica(0)
+	endReplicas(c.replicas[:1])
 	begin := time.Now()
 	if err := c.startReplica(0); err != nil {
 		return 0, err
@@ -157,9 +139,7 @@ func (c *cluster) restart(ctx context.Context) (time.Duration, error) {
 }
 
 func (c *cluster) withoutQuota(ctx context.Context, do func() error) error {
-	for n := range c.replicas {
-		c.endReplica(n)
-	}
+	endReplicas(c.replicas)
 	if err := do(); err != nil {
 		return err
 	}

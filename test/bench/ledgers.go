@@ -8,18 +8,18 @@ import (
 )
 
 // writes is how often ledgers were written, and how often in vain because another replica had been
-// there first, by all that enforce quota together.
+// there first, by all processes together.
 type writes struct {
 	committed, conflicts float64
 }
 
 func (b *bench) ledgerWrites(ctx context.Context) (writes, error) {
-	pages, err := b.system.metrics(ctx)
-	if err != nil {
-		return writes{}, fmt.Errorf("ask how often ledgers were written: %w", err)
-	}
 	var w writes
-	for _, page := range pages {
+	for _, p := range b.system.processes() {
+		page, err := p.metrics(ctx)
+		if err != nil {
+			return writes{}, fmt.Errorf("ask %s how often it wrote ledgers: %w", p.name, err)
+		}
 		w.committed += valueIn(page, `bursar_ledger_commits_total{outcome="committed"}`)
 		w.conflicts += valueIn(page, `bursar_ledger_commits_total{outcome="conflict"}`)
 	}

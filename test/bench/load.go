@@ -49,7 +49,7 @@ func (b *bench) load(ctx context.Context, clients int, most int, operate operati
 	var mu sync.Mutex
 	var r result
 	var latencies []time.Duration
-	begin, cpu := time.Now(), b.system.cpu()
+	begin, cpu := time.Now(), cpuOf(b.system)
 	var group sync.WaitGroup
 	for client := range clients {
 		group.Go(func() {
@@ -77,7 +77,7 @@ func (b *bench) load(ctx context.Context, clients int, most int, operate operati
 	group.Wait()
 	r.elapsed = time.Since(begin)
 	if r.summarize(latencies); r.count > 0 {
-		r.cpuEach = (b.system.cpu() - cpu) / time.Duration(r.count)
+		r.cpuEach = (cpuOf(b.system) - cpu) / time.Duration(r.count)
 	}
 	return r
 }

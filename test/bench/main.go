@@ -4,7 +4,7 @@
 // Everything is measured in one run on one server, so that the numbers can be compared.
 //
 // It can also offer creates at a fixed rate, whatever the answers, to tell what protection adds to their
-// latency.
+// latency, and measure a start, memory and the size of etcd's database with many consumers.
 package main
 
 import (
@@ -25,6 +25,8 @@ const usage = `bench measures Bursar as its clients see it, in one of these ways
 
   bench                          creates in closed loops, and what else -measure names; "-measure creates" is the creates alone
   bench -rate 100 -clients 50    creates at a fixed rate, whatever the answers: what protection adds
+  bench -consumers 10000 -standing 150000
+                                 a start, memory, creates and etcd's size with many consumers
 
 Each on a standalone server, or on replicas of the operator: -operators 3.
 
@@ -58,7 +60,11 @@ func runBench(ctx context.Context) error {
 	existing := flag.String("claims", "0,1000,10000", "how many claims exist, one round for each; add 100000 with time to spare")
 	flag.IntVar(&b.adopted, "adopt", 5000, "how many existing objects are adopted, in each of two rounds")
 	flag.DurationVar(&b.duration, "duration", 5*time.Second, "how long each measurement lasts")
-	flag.Float64Var(&b.rate, "rate", 0, "offer so many protected creates a second, and as many unprotected ones, in place of closed loops")
+	flag.Float64Var(&b.rate, "rate", 0, "offer so many creates of each sort a second, in place of closed loops; with -consumers 20 if it is not given")
+	var size standingSize
+	flag.IntVar(&size.consumers, "consumers", 0, "measure capacity, with so many consumers, in place of closed loops")
+	flag.IntVar(&size.claims, "standing", 150_000, "how many claims the consumers have in total")
+	flag.IntVar(&size.crowd, "crowd", 10_000, "how many claims one more consumer has alone; they are created one by one")
 	measured := flag.String("measure", allMeasurements(), "what is measured in closed loops, of these")
 	flag.Parse()
 
@@ -82,7 +88,10 @@ func runBench(ctx context.Context) error {
 	if err := b.setUp(ctx); err != nil {
 		return err
 	}
-	if b.rate > 0 {
+	switch {
+	case size.consumers > 0:
+		return b.measureCapacity(ctx, size)
+	case b.rate > 0:
 		return b.measureRate(ctx)
 	}
 	return b.measureClosedLoops(ctx)

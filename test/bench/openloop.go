@@ -23,8 +23,8 @@ func (b *bench) measureRate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("\n%g creates/s of each sort, at random times, offered by %d clients for %s; %s\n\n", b.rate, clients, b.duration, b.system.memory())
-		fmt.Println("| | created | p50 | p99 | slowest |\n| --- | --- | --- | --- | --- |")
+		fmt.Printf("\n%g creates/s of each sort, at random times, offered by %d clients for %s; %s\n\n", b.rate, clients, b.duration, memoryOf(b.system))
+		printRateHead()
 		b.offer(ctx, clients, b.duration/warmUpShare, b.creator(connections, plenty), b.spread(connections), b.unprotected(connections))
 		if err := b.settle(ctx); err != nil {
 			return err
@@ -67,6 +67,10 @@ func (b *bench) comparePair(ctx context.Context, clients int, name string, prote
 	printRow("unprotected create beside it", pair[1])
 	fmt.Printf("| **added** (%s) | | %s | %s | |\n", after.since(before, pair[0].count), round(pair[0].p50-pair[1].p50), round(pair[0].p99-pair[1].p99))
 	return nil
+}
+
+func printRateHead() {
+	fmt.Println("| | created | p50 | p99 | slowest |\n| --- | --- | --- | --- | --- |")
 }
 
 func printRow(name string, r result) {

@@ -54,7 +54,7 @@ func (b *bench) measureOtherPolicies(ctx context.Context) error {
 	if err := b.waitUsable(ctx, objects); err != nil {
 		return err
 	}
-	fmt.Printf("  all in force after %s, %s\n", round(time.Since(begin)), b.system.memory())
+	fmt.Printf("  all in force after %s, %s\n", round(time.Since(begin)), memoryOf(b.system))
 	return b.comparePolicies(ctx, "protected create, with them")
 }
 
@@ -148,13 +148,13 @@ func (b *bench) measureAdoption(ctx context.Context) error {
 			return fmt.Errorf("create objects to adopt: %w", r.failure)
 		}
 	}
-	begin, cpu := time.Now(), b.system.cpu()
+	begin, cpu := time.Now(), cpuOf(b.system)
 	adopted, err := b.adopt(ctx, "old-1")
 	if err != nil {
 		return err
 	}
 	fmt.Printf("    alone                    %7.0f/s, server CPU %s each\n",
-		float64(adopted)/time.Since(begin).Seconds(), round((b.system.cpu()-cpu)/time.Duration(adopted)))
+		float64(adopted)/time.Since(begin).Seconds(), round((cpuOf(b.system)-cpu)/time.Duration(adopted)))
 	alone := b.load(ctx, clients, 0, b.creator(connections, plenty))
 	fmt.Printf("    protected create, alone  %s\n", alone)
 	if err := b.settle(ctx); err != nil {

@@ -27,14 +27,19 @@ func (p pid) cpu() time.Duration {
 	return time.Duration(user+system) * time.Second / ticksPerSecond
 }
 
-// memory is its resident memory in MiB.
-func (p pid) memory() int64 {
-	fields := p.fields("statm")
-	if len(fields) < 2 {
-		return 0
+// memory is its resident memory in MiB, and the most that it ever was.
+func (p pid) memory() (now, peak int64) {
+	fields := p.fields("status")
+	for i, field := range fields[:max(0, len(fields)-1)] {
+		kibibytes, _ := strconv.ParseInt(fields[i+1], 10, 64)
+		switch field {
+		case "VmRSS:":
+			now = kibibytes >> 10
+		case "VmHWM:":
+			peak = kibibytes >> 10
+		}
 	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize()) >> 20
+	return now, peak
 }
 
 func (p pid) fields(file string) []string {
@@ -43,6 +48,14 @@ func (p pid) fields(file string) []string {
 		return nil
 	}
 	return strings.Fields(string(content))
+}
+
+// process is one process of what is measured.
+type process struct {
+	pid
+	name string
+	// metrics reads what it tells of itself, in the text form of Prometheus.
+	metrics func(context.Context) ([]byte, error)
 }
 
 // child is a process that prints a line with the word ready once it is.

@@ -43,7 +43,7 @@ func (b *bench) measureCreates(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("\n%d claims exist, %s\n", count, b.system.memory())
+		fmt.Printf("\n%d claims exist, %s\n", count, memoryOf(b.system))
 		for _, clients := range b.clients {
 			if err := b.compare(ctx, clients); err != nil {
 				return err
@@ -63,7 +63,7 @@ func (b *bench) measureRestart(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("restart: %w", err)
 	}
-	fmt.Printf("\nrestart with %d claims: ready after %s, %s\n", count, round(took), b.system.memory())
+	fmt.Printf("\nrestart with %d claims: ready after %s, %s\n", count, round(took), memoryOf(b.system))
 	return nil
 }
 

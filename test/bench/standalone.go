@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"time"
-
-	"k8s.io/client-go/kubernetes"
 )
 
 // standalone is a standalone server, on a directory of its own.
@@ -35,21 +32,12 @@ func (s *standalone) start(ctx context.Context) (err error) {
 
 func (s *standalone) directory() string { return s.dir }
 
-func (s *standalone) cpu() time.Duration { return s.server.pid().cpu() }
+func (s *standalone) processes() []process {
+	return []process{{s.server.pid(), "server", s.metrics}}
+}
 
-func (s *standalone) memory() string { return fmt.Sprintf("%d MiB resident", s.server.pid().memory()) }
-
-func (s *standalone) metrics(ctx context.Context) ([][]byte, error) {
-	config, err := adminOf(s.dir)
-	if err != nil {
-		return nil, err
-	}
-	api, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := api.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-	return [][]byte{raw}, err
+func (s *standalone) metrics(ctx context.Context) ([]byte, error) {
+	return apiServerMetrics(ctx, s.dir)
 }
 
 func (s *standalone) restart(ctx context.Context) (time.Duration, error) {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -14,13 +16,8 @@ import (
 type system interface {
 	// directory holds everything that is kept.
 	directory() string
-	// cpu is the processor time that its processes have used.
-	cpu() time.Duration
-	// memory tells the resident memory of its processes.
-	memory() string
-	// metrics reads what its processes tell of themselves, in the text form of Prometheus: those that
-	// enforce quota only, the one that is restarted by restart first.
-	metrics(ctx context.Context) ([][]byte, error)
+	// processes are those that are measured.
+	processes() []process
 	// restart ends a process that enforces quota, starts it again, and returns how long that took from
 	// the start until it was ready.
 	restart(ctx context.Context) (time.Duration, error)
@@ -57,4 +54,23 @@ func ownConnection(shared *rest.Config) *rest.Config {
 		return dialer.DialContext(ctx, network, address)
 	}
 	return config
+}
+
+// cpuOf is the processor time that the processes of a system have used.
+func cpuOf(s system) time.Duration {
+	var used time.Duration
+	for _, p := range s.processes() {
+		used += p.cpu()
+	}
+	return used
+}
+
+// memoryOf tells the resident memory of the processes of a system.
+func memoryOf(s system) string {
+	var all []string
+	for _, p := range s.processes() {
+		now, _ := p.memory()
+		all = append(all, fmt.Sprintf("%s %d MiB", p.name, now))
+	}
+	return "resident: " + strings.Join(all, ", ")
 }

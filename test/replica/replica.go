@@ -84,7 +84,8 @@ func Start(b *Balancer, o Options) (*Replica, error) {
 // Signal sends the process a signal.
 func (r *Replica) Signal(s syscall.Signal) { _ = r.command.Process.Signal(s) }
 
-// Kill ends the process at once, if it has not ended, and waits until it is gone.
+// Kill ends the process at once, if it has not ended, waits until it is gone, and takes it from the
+// balancer.
 func (r *Replica) Kill() {
 	r.forget()
 	r.Signal(syscall.SIGKILL)
