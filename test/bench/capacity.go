@@ -40,17 +40,27 @@ func standing(n int) string { return fmt.Sprintf("standing-%06d", n) }
 // consumer has alone.
 type standingSize struct{ consumers, claims, crowd int }
 
+// standingMax is how many names of one length there are.
+const standingMax = 1_000_000
+
+// check makes sure that so many can be made.
+func (s standingSize) check() error {
+	if s.consumers > standingMax {
+		return fmt.Errorf("-consumers %d: %d at most", s.consumers, standingMax)
+	}
+	if s.claims < s.consumers {
+		return fmt.Errorf("-consumers %d -standing %d: give each consumer one claim at least", s.consumers, s.claims)
+	}
+	return nil
+}
+
 // measureCapacity measures a start, memory, creates and the size of etcd's database with many consumers that
 // have many claims in total, and one that has many alone.
 func (b *bench) measureCapacity(ctx context.Context, size standingSize) error {
-	each := size.claims / size.consumers
-	if each == 0 {
-		return fmt.Errorf("%d consumers cannot have %d claims in total: give each one at least", size.consumers, size.claims)
-	}
 	if b.rate == 0 {
 		b.rate = capacityRate
 	}
-	if err := b.makeStanding(ctx, each); err != nil {
+	if err := b.makeStanding(ctx, size.claims/size.consumers); err != nil {
 		return err
 	}
 	if err := b.makeCrowd(ctx, size.crowd); err != nil {

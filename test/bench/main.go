@@ -23,7 +23,8 @@ import (
 
 const usage = `bench measures Bursar as its clients see it, in one of these ways:
 
-  bench                          creates in closed loops, and what else -measure names; "-measure creates" is the creates alone
+  bench                          creates in closed loops, and all else that -measure names
+  bench -measure creates         the creates alone
   bench -rate 100 -clients 50    creates at a fixed rate, whatever the answers: what protection adds
   bench -consumers 10000 -standing 150000
                                  a start, memory, creates and etcd's size with many consumers
@@ -76,6 +77,9 @@ func runBench(ctx context.Context) error {
 		return err
 	}
 	if b.measured, err = chosenFrom(*measured); err != nil {
+		return err
+	}
+	if err := size.check(); err != nil {
 		return err
 	}
 	if b.system, err = startSystem(ctx, b.binary, *operators); err != nil {

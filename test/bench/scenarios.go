@@ -53,17 +53,27 @@ func (b *bench) measureCreates(ctx context.Context) error {
 	return nil
 }
 
-// measureRestart restarts what enforces quota with all the claims that there are now.
+// measureRestart restarts a process that enforces quota with all the claims that there are now. The processor
+// time is from the request to end until it was ready again.
 func (b *bench) measureRestart(ctx context.Context) error {
 	count, err := b.claimCount(ctx)
 	if err != nil {
 		return err
 	}
+	before := map[pid]time.Duration{}
+	for _, p := range b.system.processes() {
+		before[p.pid] = p.cpu()
+	}
 	took, err := b.system.restart(ctx)
 	if err != nil {
 		return fmt.Errorf("restart: %w", err)
 	}
-	fmt.Printf("\nrestart with %d claims: ready after %s, %s\n", count, round(took), memoryOf(b.system))
+	var used []string
+	for _, p := range b.system.processes() {
+		used = append(used, fmt.Sprintf("%s %s", p.name, round(p.cpu()-before[p.pid])))
+	}
+	fmt.Printf("\nrestart with %d claims: ready after %s\n  processor time: %s\n  %s\n",
+		count, round(took), strings.Join(used, ", "), memoryOf(b.system))
 	return nil
 }
 
