@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -20,7 +22,14 @@ func startAPIServer(ctx context.Context, dir string) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startChild(ctx, self, apiServerMode, dir)
+	command := exec.CommandContext(ctx, self, apiServerMode, dir)
+	var said bytes.Buffer // of interest only if it does not start
+	command.Stderr = &said
+	server, err := startChild(command)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, &said)
+	}
+	return server, nil
 }
 
 // runAPIServer is that process. It runs until ctx ends.

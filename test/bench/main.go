@@ -51,23 +51,24 @@ func main() {
 
 func runBench(ctx context.Context) error {
 	var b bench
-	flag.Usage = func() {
-		fmt.Fprint(flag.CommandLine.Output(), usage)
-		flag.PrintDefaults()
+	flags := flag.NewFlagSet("bench", flag.ExitOnError) // without those of libraries
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
 	}
-	flag.StringVar(&b.binary, "bursar", "bin/bursar", "the `binary` to measure")
-	operators := flag.Int("operators", 0, "measure so many replicas of the operator on an API server of their own; 0 is a standalone server")
-	clients := flag.String("clients", "1,8,32", "how many clients create at a time, one round for each")
-	existing := flag.String("claims", "0,1000,10000", "how many claims exist, one round for each; add 100000 with time to spare")
-	flag.IntVar(&b.adopted, "adopt", 5000, "how many existing objects are adopted, in each of two rounds")
-	flag.DurationVar(&b.duration, "duration", 5*time.Second, "how long each measurement lasts")
-	flag.Float64Var(&b.rate, "rate", 0, "offer so many creates of each sort a second, in place of closed loops; with -consumers 20 if it is not given")
+	flags.StringVar(&b.binary, "bursar", "bin/bursar", "the `binary` to measure")
+	operators := flags.Int("operators", 0, "measure so many replicas of the operator on an API server of their own; 0 is a standalone server")
+	clients := flags.String("clients", "1,8,32", "how many clients create at a time, one round for each")
+	existing := flags.String("claims", "0,1000,10000", "how many claims exist, one round for each; add 100000 with time to spare")
+	flags.IntVar(&b.adopted, "adopt", 5000, "how many existing objects are adopted, in each of two rounds")
+	flags.DurationVar(&b.duration, "duration", 5*time.Second, "how long each measurement lasts")
+	flags.Float64Var(&b.rate, "rate", 0, "offer so many creates of each sort a second, in place of closed loops; with -consumers 20 if it is not given")
 	var size standingSize
-	flag.IntVar(&size.consumers, "consumers", 0, "measure capacity, with so many consumers, in place of closed loops")
-	flag.IntVar(&size.claims, "standing", 150_000, "how many claims the consumers have in total")
-	flag.IntVar(&size.crowd, "crowd", 10_000, "how many claims one more consumer has alone; they are created one by one")
-	measured := flag.String("measure", allMeasurements(), "what is measured in closed loops, of these")
-	flag.Parse()
+	flags.IntVar(&size.consumers, "consumers", 0, "measure capacity, with so many consumers, in place of closed loops")
+	flags.IntVar(&size.claims, "standing", 150_000, "how many claims the consumers have in total")
+	flags.IntVar(&size.crowd, "crowd", 10_000, "how many claims one more consumer has alone; they are created one by one")
+	measured := flags.String("measure", allMeasurements(), "what is measured in closed loops, of these")
+	_ = flags.Parse(os.Args[1:]) // it exits on an error
 
 	var err error
 	if b.clients, err = numbers(*clients); err != nil {

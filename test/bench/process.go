@@ -63,11 +63,10 @@ type child struct {
 	command *exec.Cmd
 }
 
-// startChild starts a process and waits until it says that it is ready.
-func startChild(ctx context.Context, binary string, arguments ...string) (*child, error) {
-	c := &child{command: exec.CommandContext(ctx, binary, arguments...)}
+// startChild starts a process of a command that a context ends, and waits until it says that it is ready.
+func startChild(command *exec.Cmd) (*child, error) {
+	c := &child{command: command}
 	c.command.Cancel = func() error { return c.command.Process.Signal(syscall.SIGTERM) }
-	c.command.Stderr = os.Stderr
 	output, err := c.command.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -85,7 +84,7 @@ func startChild(ctx context.Context, binary string, arguments ...string) (*child
 			return c, nil
 		}
 	}
-	return nil, fmt.Errorf("%s %s ended before it was ready: %w", binary, arguments[0], c.command.Wait())
+	return nil, fmt.Errorf("%s ended before it was ready: %w", strings.Join(command.Args[:2], " "), c.command.Wait())
 }
 
 func (c *child) pid() pid { return pid(c.command.Process.Pid) }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"os/exec"
 	"time"
 )
 
@@ -26,7 +27,9 @@ func startStandalone(ctx context.Context, binary string) (*standalone, error) {
 }
 
 func (s *standalone) start(ctx context.Context) (err error) {
-	s.server, err = startChild(ctx, s.binary, "standalone", "--data-dir", s.dir, "--listen", "127.0.0.1:0")
+	command := exec.CommandContext(ctx, s.binary, "standalone", "--data-dir", s.dir, "--listen", "127.0.0.1:0")
+	command.Stderr = os.Stderr
+	s.server, err = startChild(command)
 	return err
 }
 
