@@ -1,0 +1,217 @@
+// Package cluster runs the real Kubernetes control plane for a test: etcd, any number of kube-apiserver on
+// it, and kube-controller-manager, each a process that the test may kill and start again. There are no
+// nodes, so no container ever runs; a test writes what a kubelet would.
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/bursar/bursar/test/process"
+)
+
+// Cluster is a control plane.
+type Cluster struct {
+	// Etcd holds what all API servers store.
+	Etcd *process.Command
+	// Servers are the API servers, of which Start starts the first.
+	Servers []*APIServer
+
+	t       testing.TB
+	dir     string
+	binary  string
+	pki     *pki
+	etcdURL string
+}
+
+// APIServer is one kube-apiserver.
+type APIServer struct {
+	*process.Command
+
+	// URL is where it is served.
+	URL string
+
+	cluster *Cluster
+}
+
+// Start starts etcd and an API server for the time of a test, and waits until it is ready. Anonymous users
+// may do nothing, RBAC decides about all others, and the admission plugins are those of a cluster.
+func Start(t testing.TB) *Cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it builds and starts Kubernetes")
+	}
+	binary, err := Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{t: t, dir: t.TempDir(), binary: binary}
+	if c.pki, err = newPKI(filepath.Join(c.dir, "pki")); err != nil {
+		t.Fatal(err)
+	}
+	c.startEtcd()
+	c.StartAPIServer()
+	return c
+}
+
+func (c *Cluster) run(name string, ready func(context.Context) error, arguments ...string) *process.Command {
+	c.t.Helper()
+	command := process.Run(c.t, name, ready, c.binary, append([]string{name}, arguments...)...)
+	command.WaitReady()
+	return command
+}
+
+func (c *Cluster) startEtcd() {
+	c.t.Helper()
+	c.etcdURL = "http://" + process.FreeAddress(c.t)
+	peers := "http://" + process.FreeAddress(c.t)
+	c.Etcd = c.run("etcd", c.etcdReady,
+		"--data-dir="+filepath.Join(c.dir, "etcd"), "--log-level=warn",
+		"--listen-client-urls="+c.etcdURL, "--advertise-client-urls="+c.etcdURL,
+		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers)
+}
+
+func (c *Cluster) etcdReady(ctx context.Context) error {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{c.etcdURL}, Logger: zap.NewNop()})
+	if err != nil {
+		return err
+	}
+	defer client.Close() //nolint:errcheck // it was only used to ask
+	_, err = client.Get(ctx, "anything")
+	return err
+}
+
+// StartAPIServer starts one more API server on the same etcd, and waits until it is ready.
+func (c *Cluster) StartAPIServer() *APIServer {
+	c.t.Helper()
+	address := process.FreeAddress(c.t)
+	_, port, _ := strings.Cut(address, ":")
+	certificate, key, err := c.pki.signServer()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	s := &APIServer{URL: "https://" + address, cluster: c}
+	s.Command = c.run("kube-apiserver", s.Ready,
+		"--etcd-servers="+c.etcdURL,
+		"--bind-address=127.0.0.1", "--secure-port="+port,
+		"--tls-cert-file="+certificate, "--tls-private-key-file="+key,
+		"--client-ca-file="+c.pki.authority(),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file="+c.pki.serviceAccountKey(), "--service-account-signing-key-file="+c.pki.serviceAccountKey(),
+		"--service-cluster-ip-range=10.96.0.0/16", "--endpoint-reconciler-type=none",
+		"--authorization-mode=Node,RBAC", "--anonymous-auth=false",
+	)
+	c.Servers = append(c.Servers, s)
+	return s
+}
+
+// Ready asks the API server whether it is ready.
+func (s *APIServer) Ready(ctx context.Context) error {
+	client, err := rest.HTTPClientFor(s.Config())
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close() //nolint:errcheck // nothing was read
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the API server answers %s", response.Status)
+	}
+	return nil
+}
+
+// Config reaches the API server as the cluster's administrator, without a limit to the rate of requests.
+func (s *APIServer) Config() *rest.Config {
+	s.cluster.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig("admin", "system:masters"))
+	if err != nil {
+		s.cluster.t.Fatal(err)
+	}
+	config.QPS = -1
+	return config
+}
+
+// Kubeconfig is the path of a kubeconfig by which a user in these groups reaches the API server.
+func (s *APIServer) Kubeconfig(user string, groups ...string) string {
+	s.cluster.t.Helper()
+	path, err := s.cluster.pki.kubeconfig(s.URL, user, groups...)
+	if err != nil {
+		s.cluster.t.Fatal(err)
+	}
+	return path
+}
+
+// StartControllers starts the controllers of that name, such as replicaset-controller, of Kubernetes
+// against the first API server. Each acts as its own ServiceAccount.
+func (c *Cluster) StartControllers(names ...string) *process.Command {
+	c.t.Helper()
+	address := process.FreeAddress(c.t)
+	_, port, _ := strings.Cut(address, ":")
+	certificate, key, err := c.pki.signServer()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ready := func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/healthz", nil)
+		if err != nil {
+			return err
+		}
+		client, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: c.pki.authority()}})
+		if err != nil {
+			return err
+		}
+		defer client.CloseIdleConnections()
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close() //nolint:errcheck // nothing was read
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("the controllers answer %s", response.Status)
+		}
+		return nil
+	}
+	kubeconfig := c.Servers[0].Kubeconfig("system:kube-controller-manager")
+	return c.run("kube-controller-manager", ready,
+		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
+		"--controllers="+strings.Join(names, ","),
+		"--bind-address=127.0.0.1", "--secure-port="+port, "--tls-cert-file="+certificate, "--tls-private-key-file="+key,
+		"--use-service-account-credentials", "--service-account-private-key-file="+c.pki.serviceAccountKey(),
+		"--root-ca-file="+c.pki.authority(), "--leader-elect=false", "--kube-api-qps=1000", "--kube-api-burst=1000",
+	)
+}
+
+// Kubectl runs kubectl as the administrator of the first API server, and returns what it prints and its exit
+// code.
+func (c *Cluster) Kubectl(input string, arguments ...string) (stdout, stderr string, code int) {
+	c.t.Helper()
+	command := exec.CommandContext(c.t.Context(), c.binary, append([]string{"kubectl"}, arguments...)...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+c.Servers[0].Kubeconfig("admin", "system:masters"), "HOME="+c.dir)
+	var printed, complaints bytes.Buffer
+	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(input), &printed, &complaints
+	var exit *exec.ExitError
+	if err := command.Run(); err != nil && !errors.As(err, &exit) {
+		c.t.Fatalf("run kubectl: %v", err)
+	}
+	return printed.String(), complaints.String(), command.ProcessState.ExitCode()
+}

@@ -1,0 +1,45 @@
+//go:build kubernetes
+
+// Command components is Kubernetes in one binary: etcd, kube-apiserver, kube-controller-manager and
+// kubectl, each chosen by the first argument. They come from the modules that Bursar is built from, so
+// that nothing has to be downloaded beside those, and are linked once.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"          // the log format json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics, as in the releases of Kubernetes
+	_ "k8s.io/component-base/metrics/prometheus/version"
+	"k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/util"
+	kubeapiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	kubecontrollermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "say which component to run: etcd, kube-apiserver, kube-controller-manager or kubectl")
+		os.Exit(2)
+	}
+	os.Args = os.Args[1:] // as each of them finds them where it has a binary of its own
+	switch name := os.Args[0]; name {
+	case "etcd":
+		etcdmain.Main(os.Args)
+	case "kube-apiserver":
+		run(kubeapiserver.NewAPIServerCommand())
+	case "kube-controller-manager":
+		run(kubecontrollermanager.NewControllerManagerCommand())
+	case "kubectl":
+		util.CheckErr(cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()))
+	default:
+		fmt.Fprintf(os.Stderr, "%s is no component\n", name)
+		os.Exit(2)
+	}
+}
+
+func run(component *cobra.Command) { os.Exit(cli.Run(component)) }

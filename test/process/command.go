@@ -1,0 +1,117 @@
+package process
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// loggedOnFailure is how many bytes of what a command printed last are shown if its test fails.
+const loggedOnFailure = 4000
+
+// Command is a program that a test runs beside itself, may kill, stop and continue, and may start again
+// with the same arguments.
+type Command struct {
+	t         testing.TB
+	name      string
+	binary    string
+	arguments []string
+	ready     func(context.Context) error
+	log       string
+
+	command *exec.Cmd
+	ended   chan struct{}
+}
+
+// Run starts a program, which is killed at the end of the test. The name is for messages. Ready tells
+// whether it is ready, for WaitReady.
+func Run(t testing.TB, name string, ready func(context.Context) error, binary string, arguments ...string) *Command {
+	t.Helper()
+	c := &Command{t: t, name: name, binary: binary, arguments: arguments, ready: ready, log: filepath.Join(t.TempDir(), "log")}
+	c.Start()
+	t.Cleanup(func() {
+		c.Kill()
+		if t.Failed() {
+			text := c.Output()
+			t.Logf("the log of %s:\n%s", name, text[max(0, len(text)-loggedOnFailure):])
+		}
+	})
+	return c
+}
+
+// Start starts the program again, once it has ended.
+func (c *Command) Start() {
+	c.t.Helper()
+	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer log.Close() //nolint:errcheck // the program has its own
+	command, ended := exec.Command(c.binary, c.arguments...), make(chan struct{})
+	command.Stdout, command.Stderr = log, log
+	if err := command.Start(); err != nil {
+		c.t.Fatalf("start %s: %v", c.name, err)
+	}
+	c.command, c.ended = command, ended
+	go func() {
+		_ = command.Wait()
+		close(ended)
+	}()
+}
+
+// WaitReady waits until the program is ready, and fails the test if it ends before.
+func (c *Command) WaitReady() {
+	c.t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(c.t.Context(), 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+		select {
+		case <-c.ended:
+			c.t.Fatalf("%s ended before it was ready", c.name)
+		default:
+		}
+		last = c.ready(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		c.t.Fatalf("%s was not ready after %s: %v", c.name, startTimeout, last)
+	}
+}
+
+// Signal sends a signal, which tells nothing to a program that has ended.
+func (c *Command) Signal(s syscall.Signal) { _ = c.command.Process.Signal(s) }
+
+// Kill ends the program as a power cut would, and waits until it is gone.
+func (c *Command) Kill() {
+	c.Signal(syscall.SIGKILL)
+	<-c.ended
+}
+
+// Stop asks the program to end, waits until it has, and returns its exit code.
+func (c *Command) Stop() int {
+	c.Signal(syscall.SIGTERM)
+	return c.Wait()
+}
+
+// Wait waits until the program has ended, and returns its exit code.
+func (c *Command) Wait() int {
+	<-c.ended
+	return c.command.ProcessState.ExitCode()
+}
+
+// Ended is closed once the program has ended.
+func (c *Command) Ended() <-chan struct{} { return c.ended }
+
+// Output is what the program has printed so far, in all its runs.
+func (c *Command) Output() string {
+	text, err := os.ReadFile(c.log)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(text)
+}
