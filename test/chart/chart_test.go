@@ -8,11 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,29 +26,14 @@ import (
 
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
+	"github.com/bursar/bursar/test/helm"
 	"github.com/bursar/bursar/test/quiet"
 )
 
 const (
-	helmModule = "helm.sh/helm/v3/cmd/helm@v3.22.0"
-	chart      = "../../deploy/chart/bursar"
-	namespace  = "quota"
+	chart     = "../../deploy/chart/bursar"
+	namespace = "quota"
 )
-
-// helm builds Helm once and returns its path.
-var helm = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "bursar-helm-")
-	if err != nil {
-		return "", err
-	}
-	install := exec.Command("go", "install", helmModule)
-	install.Dir = dir // not in this module
-	install.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=")
-	if output, err := install.CombinedOutput(); err != nil {
-		return "", errors.New(string(output))
-	}
-	return filepath.Join(dir, "helm"), nil
-})
 
 func TestMain(m *testing.M) {
 	quiet.Libraries()
@@ -60,17 +43,6 @@ func TestMain(m *testing.M) {
 // run runs Helm, with values of its own.
 func run(t *testing.T, values string, arguments ...string) (output string, err error) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("it builds Helm")
-	}
-	binary, err := helm()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(path, []byte(values), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	// What Helm reads is nothing to the test cache; what the test itself reads is.
 	for _, folder := range []string{"chart", "crds", "rbac"} {
 		err := filepath.WalkDir(filepath.Join("../../deploy", folder), func(_ string, _ fs.DirEntry, err error) error { return err })
@@ -78,13 +50,7 @@ func run(t *testing.T, values string, arguments ...string) (output string, err e
 			t.Fatal(err)
 		}
 	}
-	var stdout, stderr bytes.Buffer
-	command := exec.Command(binary, append([]string{"--namespace", namespace, "--values", path}, arguments...)...)
-	command.Stdout, command.Stderr = &stdout, &stderr
-	if err := command.Run(); err != nil {
-		return "", errors.New(stdout.String() + stderr.String())
-	}
-	return stdout.String(), nil
+	return helm.Run(t, values, append(arguments, "--namespace", namespace)...)
 }
 
 const everything = `

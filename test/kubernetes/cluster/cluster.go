@@ -17,6 +17,9 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -155,6 +158,24 @@ func (s *APIServer) Config() *rest.Config {
 func (s *APIServer) Kubeconfig(user string, groups ...string) string {
 	s.cluster.t.Helper()
 	path, err := s.cluster.pki.kubeconfig(s.URL, user, groups...)
+	if err != nil {
+		s.cluster.t.Fatal(err)
+	}
+	return path
+}
+
+// ServiceAccountKubeconfig is the path of a kubeconfig by which a ServiceAccount reaches the API server.
+func (s *APIServer) ServiceAccountKubeconfig(namespace, name string) string {
+	s.cluster.t.Helper()
+	client, err := kubernetes.NewForConfig(s.Config())
+	if err != nil {
+		s.cluster.t.Fatal(err)
+	}
+	request, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(s.cluster.t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		s.cluster.t.Fatal(err)
+	}
+	path, err := s.cluster.pki.tokenKubeconfig(s.URL, request.Status.Token)
 	if err != nil {
 		s.cluster.t.Fatal(err)
 	}

@@ -3,9 +3,10 @@ package cluster
 import (
 	"crypto"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -91,11 +92,25 @@ func (p *pki) kubeconfig(server, user string, groups ...string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	p.kubeconfigs[id] = filepath.Join(p.dir, fmt.Sprint(len(p.kubeconfigs), ".kubeconfig"))
-	return p.kubeconfigs[id], clientcmd.WriteToFile(clientcmdapi.Config{
+	path, err := p.writeKubeconfig(server, clientcmdapi.AuthInfo{ClientCertificateData: pkiutil.EncodeCertPEM(cert), ClientKeyData: encoded})
+	p.kubeconfigs[id] = path
+	return path, err
+}
+
+// tokenKubeconfig returns the path of a kubeconfig by which whoever a token is of reaches a server.
+func (p *pki) tokenKubeconfig(server, token string) (string, error) {
+	return p.writeKubeconfig(server, clientcmdapi.AuthInfo{Token: token})
+}
+
+func (p *pki) writeKubeconfig(server string, user clientcmdapi.AuthInfo) (string, error) {
+	file, err := os.CreateTemp(p.dir, "*.kubeconfig")
+	if err != nil {
+		return "", err
+	}
+	return file.Name(), errors.Join(file.Close(), clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"cluster": {Server: server, CertificateAuthorityData: pkiutil.EncodeCertPEM(p.ca)}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"user": {ClientCertificateData: pkiutil.EncodeCertPEM(cert), ClientKeyData: encoded}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"user": &user},
 		Contexts:       map[string]*clientcmdapi.Context{"cluster": {Cluster: "cluster", AuthInfo: "user"}},
 		CurrentContext: "cluster",
-	}, p.kubeconfigs[id])
+	}, file.Name()))
 }
