@@ -1,0 +1,36 @@
+package kubernetes
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// testChart checks what became of the chart that was installed: its Pods are admitted in a restricted
+// namespace, and what the operator asks for has a priority level of its own.
+func testChart(n *team) {
+	n.eventually(func() error {
+		var list corev1.PodList
+		if err := n.List(n.Context(), &list, client.InNamespace(system)); err != nil {
+			return err
+		}
+		if len(list.Items) != 3 {
+			var sets appsv1.ReplicaSetList
+			_ = n.List(n.Context(), &sets, client.InNamespace(system)) // they say why
+			return fmt.Errorf("there are %d Pods of the chart, want 3: %+v", len(list.Items), sets.Items)
+		}
+		return nil
+	})
+	if err := n.Create(n.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "any", Namespace: system}, Spec: n.pod("any", 1).Spec}); err == nil || !strings.Contains(err.Error(), "violates PodSecurity \"restricted") {
+		n.Errorf("a Pod that is not restricted: got %v, want it to be refused", err)
+	}
+	metrics := n.kubectl(n.T, "", "get", "--raw", "/metrics")
+	want := `apiserver_flowcontrol_dispatched_requests_total{flow_schema="bursar",priority_level="bursar"}`
+	if !strings.Contains(metrics, want) {
+		n.Errorf("no request was counted as %s", want)
+	}
+}

@@ -1,0 +1,63 @@
+package kubernetes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const manifest = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - {name: web, image: web, resources: {requests: {memory: 10Mi}}}
+`
+
+// testKubectl does what people do.
+func testKubectl(n *team) {
+	n.grant(map[string]int64{pods: 2, memory: 1000 * mebibyte, replica: 2})
+	for range 2 {
+		n.kubectl(n.T, manifest, "apply", "-n", n.name, "-f", "-")
+	}
+	n.wantAllocated(replica, 1, 1)
+	n.kubectl(n.T, "", "scale", "-n", n.name, "deployment/web", "--replicas=2")
+	n.wantPods(2, 10)
+
+	for _, refused := range []struct{ command, want string }{
+		{"scale deployment/web --replicas=3", replica + " quota of Organization " + n.name + ", requested: 1 replicas, used: 2, limited: 2"},
+		{"run more --image=web", "Pod quota of Organization " + n.name + ", requested: 1 pods, used: 2, limited: 2"},
+	} {
+		stdout, stderr, code := n.Kubectl("", append([]string{"-n", n.name}, strings.Fields(refused.command)...)...)
+		if code != 1 || stdout != "" || !strings.HasPrefix(stderr, "Error from server (Forbidden): ") || !strings.Contains(stderr, "exceeded quota: "+refused.want) {
+			n.Errorf("kubectl %s: exit code %d, %q and %q, want 1 and %q", refused.command, code, stdout, stderr, refused.want)
+		}
+	}
+
+	n.eventually(func() error { // the buckets follow the books
+		selector := fmt.Sprintf("spec.consumerRef.name=%s,spec.resourceType=%s", n.name, pods)
+		got := n.kubectl(n.T, "", "get", "allowancebuckets", "-n", system, "--field-selector", selector)
+		lines := strings.Split(got, "\n")
+		if !strings.HasPrefix(strings.Join(strings.Fields(lines[0]), " "), "NAME RESOURCE TYPE LIMIT ALLOCATED AVAILABLE CLAIMS AGE") ||
+			!slices.Equal(strings.Fields(lines[1])[1:6], []string{pods, "2", "2", "0", "2"}) {
+			return fmt.Errorf("the bucket is shown as\n%s", got)
+		}
+		return nil
+	})
+	// Kubernetes has ResourceClaims of its own, and kubectl takes those unless it is told.
+	if got := n.kubectl(n.T, "", "get", "resourceclaims", "-n", n.name); got != "" {
+		n.Errorf("kubectl get resourceclaims shows\n%s", got)
+	}
+	for _, name := range []string{"rclaim", "resourceclaims.quota.miloapis.com"} {
+		got := strings.Join(strings.Fields(n.kubectl(n.T, "", "get", name, "-n", n.name)), " ")
+		if !strings.HasPrefix(got, "NAME GRANTED RESOURCE AGE") || strings.Count(got, "True "+pods) != 2 || strings.Count(got, "True "+replica) != 1 {
+			n.Errorf("kubectl get %s shows %s", name, got)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+// Package kubernetes tests the operator on the real Kubernetes control plane: its API server with the
+// admission plugins, validation and subresources of core kinds, and its controllers as clients.
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/helm"
+	"github.com/bursar/bursar/test/kubernetes/cluster"
+	"github.com/bursar/bursar/test/platform"
+	"github.com/bursar/bursar/test/process"
+	"github.com/bursar/bursar/test/quiet"
+)
+
+const (
+	system  = "quota"
+	pods    = "platform.example.com/pods"
+	memory  = "platform.example.com/memory"
+	storage = "platform.example.com/storage"
+	replica = "platform.example.com/replicas"
+
+	mebibyte = 1 << 20
+	gibibyte = 1 << 30
+
+	// soon is longer than it takes until a reservation is given up whose object never came, on a busy machine.
+	soon = 2 * time.Minute
+)
+
+func TestMain(m *testing.M) {
+	quiet.Libraries()
+	flag.Parse()
+	if err := flag.Set("test.parallel", "16"); err != nil { // they mostly wait
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// TestKubernetes runs all tests beside each other in one cluster, each in a namespace and with a consumer of
+// its own.
+func TestKubernetes(t *testing.T) {
+	w := newWorld(t)
+	t.Run("group", func(t *testing.T) {
+		for name, test := range map[string]func(*team){
+			"Pods":              testPods,
+			"TerminatingPod":    testTerminatingPod,
+			"Resize":            testResize,
+			"ReplicaSet":        testReplicaSet,
+			"Scale":             testScale,
+			"Volumes":           testVolumes,
+			"Kubectl":           testKubectl,
+			"Namespace":         testNamespace,
+			"QuotaIsTighter":    testQuotaIsTighter,
+			"BursarIsTighter":   testBursarIsTighter,
+			"ChurnInTightQuota": testChurnInTightQuota,
+			"ChurnInQuota":      testChurnInQuota,
+			"Chart":             testChart,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(w.newTeam(t, "team-"+strings.ToLower(name)))
+			})
+		}
+	})
+	if strings.Contains(w.operator.Output(), "forbidden: User") {
+		t.Errorf("the operator was forbidden something:\n%s", w.operator.Output())
+	}
+}
+
+// world is a cluster with the chart installed, and the operator beside it, since there are no nodes. The
+// operator is the chart's ServiceAccount, so that it may do what the chart permits and nothing else.
+type world struct {
+	*cluster.Cluster
+	client.Client
+	operator *process.Operator
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{Cluster: cluster.Start(t)}
+	w.StartControllers("serviceaccount-controller", "namespace-controller", "garbage-collector-controller",
+		"deployment-controller", "replicaset-controller", "resourcequota-controller", "clusterrole-aggregation-controller")
+	types := runtime.NewScheme()
+	err := errors.Join(scheme.AddToScheme(types), quotav1alpha1.AddToScheme(types))
+	if err == nil {
+		w.Client, err = client.New(w.Servers[0].Config(), client.Options{Scheme: types})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.install(t)
+	w.operator = process.StartOperator(t, process.OperatorOptions{
+		Kubeconfig:    w.Servers[0].ServiceAccountKubeconfig(system, "bursar"),
+		Configuration: fmt.Sprintf("systemNamespace: %s\ninstallCRDs: true\n", system),
+	})
+	w.operator.WaitReady()
+	w.kubectl(t, "", "apply", "--server-side", "--filename", filepath.Join("testdata", "platform.yaml"))
+	w.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=1m", "claimcreationpolicies", "--all")
+	return w
+}
+
+// install installs the chart, in a namespace that restricts Pods as far as Kubernetes can.
+func (w *world) install(t *testing.T) {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system, Labels: map[string]string{
+		"pod-security.kubernetes.io/enforce": "restricted",
+	}}}
+	if err := w.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	values := `follows: [{apiGroup: "", resources: [pods, persistentvolumeclaims]}, {apiGroup: apps, resources: [deployments]}]`
+	rendered, err := helm.Run(t, values, "template", "bursar", filepath.Join("..", "..", "deploy", "chart", "bursar"),
+		"--namespace", system, "--kube-version", "1.36.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.kubectl(t, rendered, "apply", "--server-side", "--namespace", system, "--filename", "-")
+}
+
+// kubectl runs kubectl, which has to succeed, and returns what it prints.
+func (w *world) kubectl(t *testing.T, input string, arguments ...string) string {
+	t.Helper()
+	stdout, stderr, code := w.Kubectl(input, arguments...)
+	if code != 0 {
+		t.Fatalf("kubectl %s: exit code %d: %s", strings.Join(arguments, " "), code, stderr)
+	}
+	return stdout
+}
+
+// team is a namespace whose objects are charged to the Organization of its name.
+type team struct {
+	*testing.T
+	*world
+	name string
+}
+
+func (w *world) newTeam(t *testing.T, name string) *team {
+	t.Helper()
+	n := &team{T: t, world: w, name: name}
+	n.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	return n
+}
+
+func (n *team) create(objects ...client.Object) {
+	n.Helper()
+	for _, object := range objects {
+		if err := n.Create(n.Context(), object); err != nil {
+			n.Fatalf("create %T %s: %v", object, object.GetName(), err)
+		}
+	}
+}
+
+// createSoon creates an object for which there is room once Bursar has seen that another is gone.
+func (n *team) createSoon(object client.Object) {
+	n.Helper()
+	n.eventually(func() error { return n.Create(n.Context(), object) })
+}
+
+// grant gives the team amounts by resource type, and waits until it has them.
+func (n *team) grant(amounts map[string]int64) {
+	n.Helper()
+	grant := &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Name: n.name, Namespace: n.name},
+		Spec: quotav1alpha1.ResourceGrantSpec{ConsumerRef: platform.Consumer(n.name)}}
+	for resourceType, amount := range amounts {
+		grant.Spec.Allowances = append(grant.Spec.Allowances, quotav1alpha1.Allowance{
+			ResourceType: resourceType, Buckets: []quotav1alpha1.Bucket{{Amount: amount}},
+		})
+	}
+	n.create(grant)
+	for resourceType, amount := range amounts {
+		n.eventually(func() error {
+			if got := n.bucket(resourceType).Limit; got != amount {
+				return fmt.Errorf("the limit of %s is %d, want %d", resourceType, got, amount)
+			}
+			return nil
+		})
+	}
+}
+
+// bucket returns what the team's bucket of a resource type shows, which is nothing while there is none.
+func (n *team) bucket(resourceType string) quotav1alpha1.AllowanceBucketStatus {
+	n.Helper()
+	var buckets quotav1alpha1.AllowanceBucketList
+	err := n.List(n.Context(), &buckets, client.MatchingFields{"spec.consumerRef.name": n.name, "spec.resourceType": resourceType})
+	if err != nil || len(buckets.Items) > 1 {
+		n.Fatalf("buckets of %s: %v, %+v", resourceType, err, buckets.Items)
+	}
+	if len(buckets.Items) == 0 {
+		return quotav1alpha1.AllowanceBucketStatus{}
+	}
+	return buckets.Items[0].Status
+}
+
+// wantAllocated waits until the books say so, and every claim in the namespace is granted.
+func (n *team) wantAllocated(resourceType string, amount int64, claims int32) {
+	n.Helper()
+	n.eventually(func() error {
+		if got := n.bucket(resourceType); got.Allocated != amount || got.ClaimCount != claims {
+			return fmt.Errorf("%s: %d allocated to %d claims, want %d to %d", resourceType, got.Allocated, got.ClaimCount, amount, claims)
+		}
+		var list quotav1alpha1.ResourceClaimList
+		if err := n.List(n.Context(), &list, client.InNamespace(n.name)); err != nil {
+			return err
+		}
+		var sum int64
+		var count int32
+		for _, claim := range list.Items {
+			for _, request := range claim.Spec.Requests {
+				if request.ResourceType == resourceType {
+					sum += request.Amount
+					count++
+				}
+			}
+		}
+		if sum != amount || count != claims {
+			return fmt.Errorf("%d claims ask for %d of %s, want %d for %d", count, sum, resourceType, claims, amount)
+		}
+		return nil
+	})
+}
+
+// wantExceeded checks that an error is the refusal that people get.
+func (n *team) wantExceeded(err error, what, requested, used, limited string) {
+	n.Helper()
+	want := fmt.Sprintf("exceeded quota: %s quota of Organization %s, requested: %s, used: %s, limited: %s",
+		what, n.name, requested, used, limited)
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+		n.Errorf("got %v, want Forbidden with %q", err, want)
+	}
+}
+
+// eventually waits until check returns nil.
+func (n *team) eventually(check func() error) {
+	n.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(n.Context(), 50*time.Millisecond, soon, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		n.Fatalf("after %s: %v", soon, last)
+	}
+}
+
+// pod is a Pod that requests so many MiB.
+func (n *team) pod(name string, memory int64) *corev1.Pod {
+	amount := *resource.NewQuantity(memory*mebibyte, resource.BinarySI)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: n.name},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "web", Image: "web",
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: amount}},
+		}}},
+	}
+}
