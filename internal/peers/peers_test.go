@@ -97,7 +97,7 @@ func TestWhoIsAlive(t *testing.T) {
 			since := p.others[leasePrefix+"b"].renewTime
 			time.Sleep(aliveFor)
 			p.see(leaseOf("b", "", since.Time))
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 		}, false},
 		"silent":  {"it is gone", func(*Peers) { time.Sleep(aliveFor + 1) }, false},
 		"deleted": {"it said so", func(p *Peers) { p.forget(leaseOf("b", "", time.Now())) }, false},
