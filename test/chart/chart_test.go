@@ -50,7 +50,7 @@ func run(t *testing.T, values string, arguments ...string) (output string, err e
 			t.Fatal(err)
 		}
 	}
-	return helm.Run(t, values, append(arguments, "--namespace", namespace)...)
+	return helm.Run(t, values, append([]string{"--namespace", namespace}, arguments...)...)
 }
 
 const everything = `

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,6 +35,10 @@ const (
 	promptly = 50 * time.Millisecond
 	interval = 500 * time.Millisecond
 	workers  = 4
+	// showsPerSecond is how many consumers are shown a second, after a burst, whose books change: the more of
+	// them change at a time, the later each is shown, and the API server has room for what is decided.
+	showsPerSecond = 50
+	showsBurst     = 200
 )
 
 // Ledgers is where the books are read.
@@ -58,6 +63,7 @@ type Controller struct {
 	known   known
 	former  former
 	awaited awaited
+	pace    flowcontrol.RateLimiter
 	mu      sync.Mutex
 	shown   map[quotav1alpha1.ConsumerRef]time.Time
 }
@@ -65,6 +71,7 @@ type Controller struct {
 // Start prepares the controller for changes.
 func (c *Controller) Start() {
 	c.shown = map[quotav1alpha1.ConsumerRef]time.Time{}
+	c.pace = flowcontrol.NewTokenBucketRateLimiter(showsPerSecond, showsBurst)
 	c.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[quotav1alpha1.ConsumerRef](100*time.Millisecond, 30*time.Second))
 }

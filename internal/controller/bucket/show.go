@@ -15,6 +15,11 @@ import (
 // shown before, of which the books now know nothing.
 func (c *Controller) show(ctx context.Context, consumer quotav1alpha1.ConsumerRef) error {
 	again := c.begin(consumer)
+	if again {
+		if err := c.pace.Wait(ctx); err != nil {
+			return err
+		}
+	}
 	before := c.known.of(consumer)
 	var books reading
 	if err := c.Ledgers.View(ctx, consumer, func(l *ledger.Ledger) { books = read(l, before) }); err != nil {
