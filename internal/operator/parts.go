@@ -10,6 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -117,7 +118,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 			result, err := p.lifecycle.Conform(ctx, policy, object)
 			return result == lifecycle.Adopted, err
 		},
-		Leads: m.leads, Leases: o.client.CoordinationV1().Leases(system), Reviewed: p.enforcer.Reviewed, SystemNamespace: system, Events: m.events, Log: log.WithName("adoption"),
+		Leads: m.leads, Leases: o.client.CoordinationV1().Leases(system), Reviewed: p.enforcer.Reviewed, ReviewedElsewhere: p.reviewedElsewhere, SystemNamespace: system, Events: m.events, Log: log.WithName("adoption"),
 	}
 	p.claim = &claim.Controller{
 		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Keeps: p.keeps, Log: log.WithName("claim"),
@@ -278,6 +279,9 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	group.Go(func() error { p.claims.Run(ctx, p.client.REST()); return nil })
 	group.Go(func() error { return p.lead(ctx, group) })
 	if p.peers != nil {
+		if err := p.peers.Follow(ctx); err != nil {
+			return err
+		}
 		group.Go(func() error { return p.join(ctx, o) })
 	}
 	o.notReady("the certificate of the webhooks is awaited")
@@ -290,7 +294,8 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 		switch err := p.server.certificates.Ready(); {
 		case err != nil:
 			o.notReady(err.Error())
-		case o.options.LeaderElection != nil && !p.claims.HasSynced():
+		case p.mayHavePeers(o) && !p.claims.HasSynced():
+			// Reviews of updates need them. Where nobody else is there, it is better to decide creates meanwhile.
 			o.notReady("claims are being loaded")
 		case o.options.LeaderElection == nil && !p.webhooks.Synced():
 			o.notReady("the API server has not observed the webhooks yet")
@@ -302,6 +307,14 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	})
 }
 
+// mayHavePeers tells whether other replicas may be there, which answer what this one does not.
+func (p *parts) mayHavePeers(o *Operator) bool {
+	if p.peers == nil {
+		return o.options.LeaderElection != nil // they cannot be seen
+	}
+	return p.peers.AreThere()
+}
+
 // join has other replicas send reviews here, once they can be answered and until the operator is to stop.
 func (p *parts) join(ctx context.Context, o *Operator) error {
 	const poll = 5 * time.Millisecond
@@ -309,7 +322,8 @@ func (p *parts) join(ctx context.Context, o *Operator) error {
 	if err != nil {
 		return nil // ctx has ended
 	}
-	return p.peers.Run(o.stopping, ctx)
+	p.peers.Show(o.stopping, ctx)
+	return nil
 }
 
 // keeps tells whether this replica keeps the ledger of a consumer.
@@ -318,6 +332,11 @@ func (p *parts) keeps(consumer quotav1alpha1.ConsumerRef) bool { return p.peers.
 // forward sends a review to the replica that keeps the ledger of a consumer.
 func (p *parts) forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, review []byte) ([]byte, bool) {
 	return p.peers.Forward(ctx, consumer, path, review)
+}
+
+// reviewedElsewhere asks the other replicas whether one of them has decided what an object costs by a policy.
+func (p *parts) reviewedElsewhere(ctx context.Context, uid types.UID, policy *catalog.Policy) bool {
+	return p.peers.Any(ctx, enforce.ReviewedPath(uid, policy))
 }
 
 // lead runs what one replica does for all, once this is the one and has a certificate to publish.

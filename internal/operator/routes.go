@@ -41,6 +41,7 @@ func (p *parts) routes(o *Operator) http.Handler {
 	mux.Handle(webhooks.EnforcePath+"/{version}", p.enforcer)
 	mux.Handle(webhooks.AdvisePath+"/{version}", p.enforcer.Advise())
 	mux.Handle(webhooks.BreakGlassPath, p.enforcer.BreakGlass())
+	mux.Handle(p.enforcer.ServeReviewed())
 	mux.Handle(peers.AlivePath, peers.Alive())
 	mux.Handle(webhooks.ProbePath, webhooks.Probe())
 	mux.Handle(validate.ValidationPath, own.Validation())

@@ -83,16 +83,12 @@ func (p *Peers) init() {
 	})
 }
 
-// Run has the others know of this replica, until ctx or working ends, and follows them until working ends.
-func (p *Peers) Run(ctx, working context.Context) error {
+// Follow follows the other replicas until ctx ends. It returns once those are known that there are.
+func (p *Peers) Follow(ctx context.Context) error {
 	p.init()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(working, cancel)()
 	factory := informers.NewSharedInformerFactoryWithOptions(p.Client, 0, informers.WithNamespace(p.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = replicaLabel }))
-	leases := factory.Coordination().V1().Leases().Informer()
-	_, err := leases.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	handle, err := factory.Coordination().V1().Leases().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    p.see,
 		UpdateFunc: func(_, object any) { p.see(object) },
 		DeleteFunc: p.forget,
@@ -100,7 +96,17 @@ func (p *Peers) Run(ctx, working context.Context) error {
 	if err != nil {
 		return fmt.Errorf("follow the Leases of the replicas: %w", err)
 	}
-	factory.StartWithContext(working)
+	factory.StartWithContext(ctx)
+	cache.WaitForCacheSync(ctx.Done(), handle.HasSynced)
+	return nil
+}
+
+// Show has the others know of this replica, until ctx or working ends.
+func (p *Peers) Show(ctx, working context.Context) {
+	p.init()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(working, cancel)()
 	ticker := time.NewTicker(renewInterval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
@@ -116,11 +122,30 @@ func (p *Peers) Run(ctx, working context.Context) error {
 	p.mu.Lock()
 	p.active = false
 	p.mu.Unlock()
-	err = p.Client.CoordinationV1().Leases(p.Namespace).Delete(working, p.name, metav1.DeleteOptions{})
+	err := p.Client.CoordinationV1().Leases(p.Namespace).Delete(working, p.name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) && working.Err() == nil {
 		p.Log.Error(err, "the other replicas may ask this one for a moment longer")
 	}
-	return nil
+}
+
+// AreThere tells whether other replicas are alive, which answer what this one does not.
+func (p *Peers) AreThere() bool { return len(p.alive()) > 0 }
+
+// alive returns the other replicas that are alive, also where they did not answer.
+func (p *Peers) alive() []*peer {
+	if p == nil {
+		return nil
+	}
+	p.init()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var alive []*peer
+	for _, other := range p.others {
+		if time.Since(other.renewed) <= aliveFor {
+			alive = append(alive, other)
+		}
+	}
+	return alive
 }
 
 // renew says that this replica is alive.

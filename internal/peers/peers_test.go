@@ -116,6 +116,9 @@ func TestWhoIsAlive(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := know("a", "b")[0]
 				tt.happen(p)
+				if alive := p.AreThere(); alive != (tt.want || strings.HasPrefix(name, "suspect")) {
+					t.Errorf("%s: others are there: %t", tt.reason, alive)
+				}
 				if got := strings.Contains(strings.Join(keepers([]*Peers{p}, 50), "."), ".."); got != tt.want {
 					t.Errorf("%s: the other keeps some ledgers: %t, want %t", tt.reason, got, tt.want)
 				}
@@ -124,20 +127,24 @@ func TestWhoIsAlive(t *testing.T) {
 	}
 }
 
-// TestRun has a replica come to know of one that was there before, and both end.
-func TestRun(t *testing.T) {
+// TestFollowAndShow has a replica come to know of one that was there before, and both end.
+func TestFollowAndShow(t *testing.T) {
 	client := fake.NewClientset()
 	run := func() (p *Peers, end func()) {
 		p = &Peers{Client: client, Namespace: "system", Address: "host:1", Log: logr.Discard()}
 		p.init()
 		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- p.Run(ctx, t.Context()) }()
+		if err := p.Follow(ctx); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			p.Show(ctx, t.Context())
+		}()
 		return p, func() {
 			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			<-done
 		}
 	}
 	leases := client.CoordinationV1().Leases("system")
@@ -147,11 +154,14 @@ func TestRun(t *testing.T) {
 		return err == nil
 	})
 	a, endA := run()
-	eventually(t, "the next one knows of it", func() bool {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return a.others[b.name] != nil && a.others[b.name].address == "host:1"
-	})
+	a.mu.Lock()
+	if other := a.others[b.name]; other == nil || other.address != "host:1" {
+		t.Errorf("of the first the next one knows %+v", other)
+	}
+	a.mu.Unlock()
+	if !a.AreThere() || b.AreThere() {
+		t.Errorf("others are there for the next one: %t, were for the first: %t", a.AreThere(), b.AreThere())
+	}
 	endB()
 	endA()
 	if left, err := leases.List(t.Context(), metav1.ListOptions{}); err != nil || len(left.Items) != 0 {

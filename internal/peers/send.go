@@ -102,7 +102,7 @@ func (s *sender) sendWatched(ctx context.Context, address, path string, timeout 
 				return
 			case <-ticker.C:
 			}
-			if err := s.askAlive(ctx, address); err != nil {
+			if err := s.ask(ctx, address, AlivePath); err != nil {
 				cancel(errors.Join(errors.New("it stands still"), err))
 				return
 			}
@@ -127,10 +127,20 @@ func (s *sender) send(ctx context.Context, address, path string, timeout time.Du
 	return s.do(request, http.StatusOK)
 }
 
-func (s *sender) askAlive(ctx context.Context, address string) error {
+// Any asks the other replicas that are alive for a path, and tells whether one of them answers 204.
+func (p *Peers) Any(ctx context.Context, path string) bool {
+	for _, other := range p.alive() {
+		if p.sender.ask(ctx, other.address, path) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *sender) ask(ctx context.Context, address, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	at := url.URL{Scheme: "https", Host: address, Path: AlivePath}
+	at := url.URL{Scheme: "https", Host: address, Path: path}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
 		return err

@@ -1,6 +1,8 @@
 package enforce
 
 import (
+	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -49,4 +51,24 @@ func (r *recent) turnLocked() {
 // was created costs by a policy.
 func (h *Handler) Reviewed(uid types.UID, p *catalog.Policy) bool {
 	return h.reviewed.revisionOf(uid) >= p.Entered
+}
+
+// reviewedPath begins the path by which replicas ask each other what [Handler.Reviewed] tells.
+const reviewedPath = "/reviewed/"
+
+// ReviewedPath is where another replica tells whether it has decided what an object costs by a policy.
+func ReviewedPath(uid types.UID, p *catalog.Policy) string {
+	return reviewedPath + string(uid) + "/" + p.Name + "/" + strconv.FormatInt(p.Generation, 10)
+}
+
+// ServeReviewed answers other replicas: 204 if this one has decided it, and 404 otherwise.
+func (h *Handler) ServeReviewed() (pattern string, handler http.Handler) {
+	return "GET " + reviewedPath + "{object}/{policy}/{generation}", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := h.Catalog.Policy(r.PathValue("policy"))
+		if p == nil || strconv.FormatInt(p.Generation, 10) != r.PathValue("generation") || !h.Reviewed(types.UID(r.PathValue("object")), p) {
+			http.NotFound(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
 }

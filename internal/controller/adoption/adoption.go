@@ -87,10 +87,12 @@ type Controller struct {
 	// Leases are those in the system namespace.
 	Leases coordinationclient.LeaseInterface
 	// Reviewed tells whether it was decided, when an object was created, what it costs by a policy.
-	Reviewed        func(types.UID, *catalog.Policy) bool
-	SystemNamespace string
-	Events          events.EventRecorder
-	Log             logr.Logger
+	Reviewed func(types.UID, *catalog.Policy) bool
+	// ReviewedElsewhere asks the other replicas the same. A replica that does not answer has not decided it.
+	ReviewedElsewhere func(context.Context, types.UID, *catalog.Policy) bool
+	SystemNamespace   string
+	Events            events.EventRecorder
+	Log               logr.Logger
 
 	queue workqueue.TypedRateLimitingInterface[object]
 
@@ -296,6 +298,9 @@ func (c *Controller) look(ctx context.Context, o object) error {
 func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.NamespacedName) error {
 	var errs []error
 	for _, p := range c.missing(o.kind, o.uid) {
+		if c.ReviewedElsewhere(ctx, o.uid, p) {
+			continue
+		}
 		about := plan.Object{Kind: p.Trigger, Name: name, UID: o.uid}
 		if p.UsesRequest() {
 			c.report(p, about, corev1.EventTypeWarning, "is not charged: "+notAdoptable)

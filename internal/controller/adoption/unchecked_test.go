@@ -1,6 +1,7 @@
 package adoption
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,8 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/plan"
 )
 
@@ -166,5 +169,24 @@ func TestScanWhileThePolicyIsNotAllowed(t *testing.T) {
 	b.conforming.failures["a"] = times(9, err)
 	if complete, err := b.scan(); complete || err != nil {
 		t.Errorf("the scan is complete: %v, %v; want it to be done once more", complete, err)
+	}
+}
+
+// TestReviewedElsewhere has an object appear that another replica has reviewed: it is nobody's business
+// any more, and nobody hears of it.
+func TestReviewedElsewhere(t *testing.T) {
+	b := newBench(t, nil, nil)
+	recorder := events.NewFakeRecorder(1)
+	b.Events = recorder
+	b.ReviewedElsewhere = func(_ context.Context, uid types.UID, p *catalog.Policy) bool { return uid == "a" && p.Name == "p" }
+	o := object{schema.GroupKind{Kind: "ConfigMap"}, "a"}
+	if len(b.missing(o.kind, o.uid)) != 1 {
+		t.Fatal("this replica has reviewed it")
+	}
+	if err := b.adoptUnreviewed(t.Context(), o, types.NamespacedName{Namespace: "n", Name: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.conforming.calls) != 0 || len(recorder.Events) != 0 {
+		t.Errorf("it is looked at (%v), or told of (%d events)", b.conforming.calls, len(recorder.Events))
 	}
 }
