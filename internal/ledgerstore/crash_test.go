@@ -189,7 +189,7 @@ func (h *host) reserve(ctx context.Context, key string, amount ledger.Amount) (s
 func (h *host) release(ctx context.Context, t *testing.T, key string, sequence int64, amount ledger.Amount) {
 	for ctx.Err() == nil {
 		p := h.process()
-		drifted, err := p.Release(ctx, acme, func(context.Context) (*ledgerstore.Holding, error) {
+		drifted, err := p.Release(ctx, acme, key, func(context.Context) (*ledgerstore.Holding, error) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			granted := h.granted[key] > 0

@@ -110,7 +110,7 @@ func (p *process) flush(t testing.TB) {
 // release releases a claim that exists, and returns how often the store asked whether it does.
 func (p *process) release(t testing.TB, h ledgerstore.Holding) (drifted bool, asked int) {
 	t.Helper()
-	drifted, err := p.Release(t.Context(), acme, func(context.Context) (*ledgerstore.Holding, error) {
+	drifted, err := p.Release(t.Context(), acme, h.ClaimUID, func(context.Context) (*ledgerstore.Holding, error) {
 		asked++
 		return &h, nil
 	})

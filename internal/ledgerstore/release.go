@@ -29,13 +29,16 @@ type Holding struct {
 //
 // holding reads the claim from the API server, not from a cache, and returns nil when the claim
 // no longer exists or no longer carries Bursar's finalizer; then nothing is released. It is
-// called again when another process may have released the same claim meanwhile. Calls for one
-// claim must not overlap.
+// called again when another process may have released the same claim meanwhile. Once the claim is
+// forgotten nothing is released any more, also if it was read before. Calls for one claim must not
+// overlap.
 //
 // A claim whose charges are not in the books is drift: Release reports it as drifted, leaves
 // the books to the auditor and lets the claim go.
-func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef, holding func(context.Context) (*Holding, error)) (drifted bool, err error) {
+func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef, claimUID string, holding func(context.Context) (*Holding, error)) (drifted bool, err error) {
 	var adrift bool
+	isForgotten, end := s.released.begin(claimUID)
+	defer end()
 	err = s.doVerified(ctx, consumer, func(ctx context.Context) (*operation, error) {
 		adrift = false
 		h, err := holding(ctx)
@@ -46,6 +49,9 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 		return &operation{
 			makesRoom: true, growsCapacity: true,
 			apply: func(books *ledger.Ledger, _ bool) effect {
+				if adrift = false; isForgotten.Load() {
+					return nothing
+				}
 				var e effect
 				e, adrift = h.release(books)
 				recorded = books.IsReleased(h.ClaimUID)
@@ -86,6 +92,7 @@ func (h *Holding) release(books *ledger.Ledger) (e effect, drifted bool) {
 // Forget drops the record of a released claim. Call it once the claim is gone from the API
 // server. It returns at once and takes effect with the next commit.
 func (s *Store) Forget(consumer quotav1alpha1.ConsumerRef, claimUID string) {
+	s.released.forget(claimUID)
 	s.committer(consumer).submitLazy(&operation{
 		apply: func(books *ledger.Ledger, _ bool) effect {
 			if books.Forget(claimUID) {

@@ -109,7 +109,7 @@ func TestReleaseIsVerifiedAgain(t *testing.T) {
 	b.flush(t) // both have the books in memory
 	holding := &ledgerstore.Holding{ClaimUID: "c", Key: "k", Granted: true, Charges: charges(4)}
 	exists, asked := true, 0
-	drifted, err := b.Release(t.Context(), acme, func(context.Context) (*ledgerstore.Holding, error) {
+	drifted, err := b.Release(t.Context(), acme, "c", func(context.Context) (*ledgerstore.Holding, error) {
 		asked++
 		if !exists {
 			return nil, nil
@@ -126,6 +126,28 @@ func TestReleaseIsVerifiedAgain(t *testing.T) {
 	if err != nil || drifted || asked != 2 {
 		t.Errorf("drifted %t, error %v, verified %d times, want twice", drifted, err, asked)
 	}
+	expect(t, "only one of two equal charges was given back", memory, summary{Limit: 10, Used: 4, Claims: 1})
+}
+
+// A process has read a claim that another has released, and learns that it is gone before it acts: the
+// record that tells so goes first.
+func TestReleaseOfAClaimThatIsForgotten(t *testing.T) {
+	memory := storagetest.New()
+	a, b := start(t, memory, nil), start(t, memory, nil)
+	a.limit(t, 10)
+	a.use(t, "standing", 4)
+	a.use(t, "k", 4)
+	holding := &ledgerstore.Holding{ClaimUID: "c", Key: "k", Granted: true, Charges: charges(4)}
+	a.release(t, *holding)
+	b.flush(t) // it has the books in memory, with the record
+	drifted, err := b.Release(t.Context(), acme, "c", func(context.Context) (*ledgerstore.Holding, error) {
+		b.Forget(acme, "c")
+		return holding, nil
+	})
+	if err != nil || drifted {
+		t.Errorf("drifted %t, error %v", drifted, err)
+	}
+	b.flush(t)
 	expect(t, "only one of two equal charges was given back", memory, summary{Limit: 10, Used: 4, Claims: 1})
 }
 
@@ -157,7 +179,7 @@ func TestReleaseStopsWhenTheClaimCannotBeRead(t *testing.T) {
 	p.limit(t, 10)
 	p.use(t, "k", 4)
 	broken := errors.New("the API server is away")
-	_, err := p.Release(t.Context(), acme, func(context.Context) (*ledgerstore.Holding, error) { return nil, broken })
+	_, err := p.Release(t.Context(), acme, "c", func(context.Context) (*ledgerstore.Holding, error) { return nil, broken })
 	if !errors.Is(err, broken) {
 		t.Errorf("got error %v", err)
 	}

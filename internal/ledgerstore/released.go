@@ -2,6 +2,7 @@ package ledgerstore
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -13,10 +14,35 @@ import (
 type released struct {
 	mu         sync.Mutex
 	byConsumer map[quotav1alpha1.ConsumerRef]map[string]time.Time
+	// underWay are the releases of this process that have begun, by the UID of the claim. One is set once the
+	// claim is gone: then it was released, and the record that tells so may be.
+	underWay map[string]*atomic.Bool
 }
 
 func newReleased() *released {
-	return &released{byConsumer: map[quotav1alpha1.ConsumerRef]map[string]time.Time{}}
+	return &released{byConsumer: map[quotav1alpha1.ConsumerRef]map[string]time.Time{}, underWay: map[string]*atomic.Bool{}}
+}
+
+// begin notes that a release is under way, until end is called. isForgotten tells whether the claim is gone.
+func (r *released) begin(claimUID string) (isForgotten *atomic.Bool, end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	isForgotten = &atomic.Bool{}
+	r.underWay[claimUID] = isForgotten
+	return isForgotten, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.underWay, claimUID)
+	}
+}
+
+// forget has a release that is under way give nothing back.
+func (r *released) forget(claimUID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if isForgotten := r.underWay[claimUID]; isForgotten != nil {
+		isForgotten.Store(true)
+	}
 }
 
 func (r *released) add(consumer quotav1alpha1.ConsumerRef, claimUID string) {

@@ -33,7 +33,7 @@ func TestUpdateWaitsForWhatItsObjectFrees(t *testing.T) {
 				return
 			}
 			defer unlock()
-			_, err = s.Store.Release(t.Context(), acme, func(context.Context) (*ledgerstore.Holding, error) {
+			_, err = s.Store.Release(t.Context(), acme, string(claim.UID), func(context.Context) (*ledgerstore.Holding, error) {
 				return &ledgerstore.Holding{ClaimUID: string(claim.UID), Granted: true, Charges: []ledger.Charge{{ResourceType: "maps", Amount: 8}}}, nil
 			})
 			if err != nil {

@@ -40,7 +40,7 @@ func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error
 	var live *quotav1alpha1.ResourceClaim
 	var lives bool
 	var holding *ledgerstore.Holding
-	drifted, err := c.Store.Release(ctx, known.Consumer(), func(ctx context.Context) (*ledgerstore.Holding, error) {
+	drifted, err := c.Store.Release(ctx, known.Consumer(), string(known.UID), func(ctx context.Context) (*ledgerstore.Holding, error) {
 		var err error
 		if live, err = c.Client.Get(ctx, known.NamespacedName); apierrors.IsNotFound(err) {
 			return nil, nil

@@ -13,6 +13,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
@@ -29,6 +30,9 @@ func (c *Controller) materialize(ctx context.Context, reservation ledgerstore.Pe
 		return false, err
 	}
 	if claimcache.StateOf(stored) != claimcache.Granted {
+		if isCurrent, isMade, err := c.confirm(ctx, stored, reservation); !isCurrent || err != nil {
+			return isMade, err
+		}
 		claims.Grant(stored, c.Catalog, time.Now())
 		if err := c.Client.UpdateStatus(ctx, stored); err != nil {
 			return false, fmt.Errorf("mark claim %s/%s as granted: %w", stored.Namespace, stored.Name, err)
@@ -36,6 +40,37 @@ func (c *Controller) materialize(ctx context.Context, reservation ledgerstore.Pe
 	}
 	c.settle(stored, reservation)
 	return true, nil
+}
+
+// confirm makes sure that the reservation of a claim that is about to be granted is in the books as they
+// are now. Another process may have made a claim of the same reservation long ago, and released it, while
+// this one stood still or its create was on its way. This claim would be granted without a charge, and its
+// release take the charge of somebody else. So it goes again. One that was granted meanwhile is made.
+//
+// What is confirmed stays true until the claim is granted: whoever ends the reservation first changes the
+// claim, and then its status cannot be written here any more.
+func (c *Controller) confirm(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) (isCurrent, isMade bool, err error) {
+	err = c.Store.View(ctx, reservation.Consumer, func(books *ledger.Ledger) {
+		held, ok := books.Reservation(reservation.Key)
+		isCurrent = ok && held.Sequence == reservation.Sequence
+	})
+	if err != nil {
+		return false, false, fmt.Errorf("confirm that claim %s/%s is charged: %w", claim.Namespace, claim.Name, err)
+	}
+	if isCurrent {
+		return true, false, nil
+	}
+	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+	live, err := c.Client.Get(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, false, nil
+	case err != nil:
+		return false, false, fmt.Errorf("read claim %s: %w", name, err)
+	case live.UID == claim.UID && claimcache.StateOf(live) == claimcache.Granted:
+		return false, true, nil
+	}
+	return false, false, c.deleteClaim(ctx, name, claim.UID)
 }
 
 // errEarlierClaim says that the name of a new claim is that of an earlier one, of another object or

@@ -122,7 +122,7 @@ func (p *platform) perform(ctx context.Context, client int, store *ledgerstore.S
 			store.Settle(acme, in.key, in.sequence)
 			return store.View(ctx, acme, func(*ledger.Ledger) {})
 		case release:
-			drifted, err := store.Release(ctx, acme, func(context.Context) (*ledgerstore.Holding, error) { return p.holding(in), nil })
+			drifted, err := store.Release(ctx, acme, in.key, func(context.Context) (*ledgerstore.Holding, error) { return p.holding(in), nil })
 			if drifted {
 				return errors.Join(err, errors.New("drifted"))
 			}
