@@ -90,7 +90,10 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 	c.track(before, after)
 	switch {
 	case after == nil:
-		c.Store.Forget(before.Consumer(), string(before.UID))
+		// The others would write the same, all at once. Should the keeper miss it, it sweeps.
+		if c.Keeps.Of(before.Consumer()) {
+			c.Store.Forget(before.Consumer(), string(before.UID))
+		}
 		c.Store.ReleaseDone(before.Consumer(), string(before.UID))
 	case after.Deleting && after.Finalizer:
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
