@@ -26,8 +26,8 @@ import (
 	"github.com/bursar/bursar/test/helm"
 	"github.com/bursar/bursar/test/kubernetes/cluster"
 	"github.com/bursar/bursar/test/platform"
-	"github.com/bursar/bursar/test/process"
 	"github.com/bursar/bursar/test/quiet"
+	operator "github.com/bursar/bursar/test/replica"
 )
 
 const (
@@ -57,6 +57,8 @@ func TestMain(m *testing.M) {
 // its own.
 func TestKubernetes(t *testing.T) {
 	w := newWorld(t)
+	w.startReplica(t)
+	w.setUp(t)
 	t.Run("group", func(t *testing.T) {
 		for name, test := range map[string]func(*team){
 			"Pods":              testPods,
@@ -79,41 +81,79 @@ func TestKubernetes(t *testing.T) {
 			})
 		}
 	})
-	if strings.Contains(w.operator.Output(), "forbidden: User") {
-		t.Errorf("the operator was forbidden something:\n%s", w.operator.Output())
-	}
+	w.wantNothingForbidden(t)
 }
 
-// world is a cluster with the chart installed, and the operator beside it, since there are no nodes. The
-// operator is the chart's ServiceAccount, so that it may do what the chart permits and nothing else.
+// world is a cluster with the chart installed, and replicas of the operator beside it, since there are no
+// nodes. They are the chart's ServiceAccount, so that they may do what the chart permits and nothing else.
 type world struct {
 	*cluster.Cluster
 	client.Client
-	operator *process.Operator
+	// webhooks stands for the Service of the chart.
+	webhooks *operator.Balancer
+	// kubeconfig is how replicas reach the API server.
+	kubeconfig string
+	replicas   []*operator.Replica
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{Cluster: cluster.Start(t)}
+	w := &world{Cluster: cluster.Start(t), webhooks: newBalancer(t)}
 	w.StartControllers("serviceaccount-controller", "namespace-controller", "garbage-collector-controller",
 		"deployment-controller", "replicaset-controller", "resourcequota-controller", "clusterrole-aggregation-controller")
-	types := runtime.NewScheme()
-	err := errors.Join(scheme.AddToScheme(types), quotav1alpha1.AddToScheme(types))
-	if err == nil {
-		w.Client, err = client.New(w.Servers[0].Config(), client.Options{Scheme: types})
-	}
+	w.Client = newClient(t, w.Servers[0])
+	w.install(t)
+	w.kubeconfig = w.Servers[0].ServiceAccountKubeconfig(system, "bursar")
+	return w
+}
+
+func newBalancer(t *testing.T) *operator.Balancer {
+	t.Helper()
+	balancer, err := operator.NewBalancer()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.install(t)
-	w.operator = process.StartOperator(t, process.OperatorOptions{
-		Kubeconfig:    w.Servers[0].ServiceAccountKubeconfig(system, "bursar"),
-		Configuration: fmt.Sprintf("systemNamespace: %s\ninstallCRDs: true\n", system),
-	})
-	w.operator.WaitReady()
+	t.Cleanup(balancer.Close)
+	return balancer
+}
+
+func newClient(t *testing.T, server *cluster.APIServer) client.Client {
+	t.Helper()
+	types := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(types), quotav1alpha1.AddToScheme(types)); err != nil {
+		t.Fatal(err)
+	}
+	api, err := client.New(server.Config(), client.Options{Scheme: types})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+// startReplica starts a replica and waits until it is ready.
+func (w *world) startReplica(t *testing.T) *operator.Replica {
+	t.Helper()
+	r := operator.Run(t, w.webhooks, w.kubeconfig, system)
+	w.replicas = append(w.replicas, r)
+	r.WaitReady(t)
+	return r
+}
+
+// setUp registers what is counted, and puts the policies in force.
+func (w *world) setUp(t *testing.T) {
+	t.Helper()
 	w.kubectl(t, "", "apply", "--server-side", "--filename", filepath.Join("testdata", "platform.yaml"))
 	w.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=1m", "claimcreationpolicies", "--all")
-	return w
+}
+
+// wantNothingForbidden checks that the chart permits what the operator does.
+func (w *world) wantNothingForbidden(t *testing.T) {
+	t.Helper()
+	for _, r := range w.replicas {
+		if output := r.Output(t); strings.Contains(output, "forbidden: User") {
+			t.Errorf("the operator was forbidden something:\n%s", output)
+		}
+	}
 }
 
 // install installs the chart, in a namespace that restricts Pods as far as Kubernetes can.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 )
@@ -17,32 +16,36 @@ const (
 	probeTimeout  = 3 * time.Second
 )
 
-// Balancer stands for the Service of the webhooks: each connection goes to the next replica that is
-// ready. It lasts for as long as that one answers probes at all.
+// Balancer stands for a Service, such as that of the webhooks: each connection goes to the next server that
+// is ready. It lasts for as long as that one answers probes at all.
 type Balancer struct {
 	listener net.Listener
+	// probing ends when the balancer is closed.
+	probing context.Context
+	end     context.CancelFunc
 
 	mu       sync.Mutex
 	backends []*backend
 	next     int
 }
 
-// backend is a replica as the balancer sees it.
+// backend is a server as the balancer sees it.
 type backend struct {
-	webhooks, health string
+	address string
 
 	mu    sync.Mutex
 	ready bool
 	conns map[net.Conn]struct{}
 }
 
-// NewBalancer returns a balancer without replicas that listens on a free port, until it is closed.
+// NewBalancer returns a balancer without servers that listens on a free port, until it is closed.
 func NewBalancer() (*Balancer, error) {
 	listener, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for what is to be balanced: %w", err)
 	}
 	b := &Balancer{listener: listener}
+	b.probing, b.end = context.WithCancel(context.Background())
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -55,38 +58,53 @@ func NewBalancer() (*Balancer, error) {
 	return b, nil
 }
 
-// Close stops to listen. Connections that there are stay.
-func (b *Balancer) Close() { _ = b.listener.Close() }
+// Close stops to listen. Connections that there are to replicas stay.
+func (b *Balancer) Close() {
+	b.end()
+	_ = b.listener.Close()
+}
 
-// URL is where the replicas are reached.
+// URL is where the servers are reached.
 func (b *Balancer) URL() string {
 	return fmt.Sprintf("https://localhost:%d", b.listener.Addr().(*net.TCPAddr).Port)
 }
 
-// add begins to probe a replica. Once ctx ends it gets no more connections.
-func (b *Balancer) add(ctx context.Context, webhooks, health string) *backend {
-	replica := &backend{webhooks: webhooks, health: health, conns: map[net.Conn]struct{}{}}
+// Add has the balancer know of a server at an address until it is closed. The probe tells whether it
+// is ready, or why not.
+func (b *Balancer) Add(address string, probe func(context.Context) error) {
+	b.add(b.probing, address, func(ctx context.Context) (ready, answers bool) { return probe(ctx) == nil, true })
+}
+
+// Cut closes all connections that there are. New ones may be made at once.
+func (b *Balancer) Cut() {
 	b.mu.Lock()
-	b.backends = append(b.backends, replica)
+	defer b.mu.Unlock()
+	for _, backend := range b.backends {
+		backend.set(backend.IsReady(), false)
+	}
+}
+
+// add begins to probe a server. Once ctx ends it gets no more connections.
+func (b *Balancer) add(ctx context.Context, address string, probe func(context.Context) (ready, answers bool)) *backend {
+	added := &backend{address: address, conns: map[net.Conn]struct{}{}}
+	b.mu.Lock()
+	b.backends = append(b.backends, added)
 	b.mu.Unlock()
 	go func() {
-		client := &http.Client{Timeout: probeTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 		ticker := time.NewTicker(probeInterval)
 		defer ticker.Stop()
 		for ctx.Err() == nil {
-			response, err := client.Get("http://" + health + "/readyz")
-			if err == nil {
-				_ = response.Body.Close()
-			}
-			replica.set(err == nil && response.StatusCode == http.StatusOK, err == nil)
+			probing, cancel := context.WithTimeout(ctx, probeTimeout)
+			added.set(probe(probing))
+			cancel()
 			<-ticker.C
 		}
-		replica.set(false, false)
+		added.set(false, false)
 	}()
-	return replica
+	return added
 }
 
-// set notes whether a replica is ready, and cuts it off if it does not answer.
+// set notes whether a server is ready, and cuts it off if it does not answer.
 func (r *backend) set(ready, answers bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +123,7 @@ func (r *backend) IsReady() bool {
 	return r.ready
 }
 
-// pick returns the next replica that is ready, or nil.
+// pick returns the next server that is ready, or nil.
 func (b *Balancer) pick() *backend {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,23 +138,23 @@ func (b *Balancer) pick() *backend {
 
 func (b *Balancer) forward(from net.Conn) {
 	defer from.Close() //nolint:errcheck // it is over
-	replica := b.pick()
-	if replica == nil {
+	server := b.pick()
+	if server == nil {
 		return
 	}
-	to, err := net.DialTimeout("tcp", replica.webhooks, probeTimeout)
+	to, err := net.DialTimeout("tcp", server.address, probeTimeout)
 	if err != nil {
 		return
 	}
 	defer to.Close() //nolint:errcheck // it is over
 	for _, conn := range []net.Conn{from, to} {
-		replica.mu.Lock()
-		replica.conns[conn] = struct{}{}
-		replica.mu.Unlock()
+		server.mu.Lock()
+		server.conns[conn] = struct{}{}
+		server.mu.Unlock()
 		defer func() {
-			replica.mu.Lock()
-			delete(replica.conns, conn)
-			replica.mu.Unlock()
+			server.mu.Lock()
+			delete(server.conns, conn)
+			server.mu.Unlock()
 		}()
 	}
 	go func() {

@@ -4,6 +4,7 @@ package replica
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +35,7 @@ type Replica struct {
 	command *exec.Cmd
 	ended   chan struct{}
 	log     string
+	health  string
 	forget  context.CancelFunc
 }
 
@@ -60,7 +62,7 @@ func Start(b *Balancer, o Options) (*Replica, error) {
 	if err := os.WriteFile(configuration, content, 0o600); err != nil {
 		return nil, err
 	}
-	r := &Replica{ended: make(chan struct{}), log: filepath.Join(o.Dir, "log")}
+	r := &Replica{ended: make(chan struct{}), log: filepath.Join(o.Dir, "log"), health: endpoints}
 	log, err := os.Create(r.log)
 	if err != nil {
 		return nil, err
@@ -73,12 +75,27 @@ func Start(b *Balancer, o Options) (*Replica, error) {
 	}
 	var ctx context.Context
 	ctx, r.forget = context.WithCancel(context.Background())
-	r.backend = b.add(ctx, webhooks, endpoints)
+	r.backend = b.add(ctx, webhooks, r.probe)
 	go func() {
 		_ = r.command.Wait()
 		close(r.ended)
 	}()
 	return r, nil
+}
+
+// probe asks the process whether it is ready.
+func (r *Replica) probe(ctx context.Context) (ready, answers bool) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Endpoints()+"/readyz", nil)
+	if err != nil {
+		return false, false
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return false, false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK, true
 }
 
 // Signal sends the process a signal.
@@ -107,6 +124,9 @@ func (r *Replica) Pid() int { return r.command.Process.Pid }
 
 // Log is the file with everything that the process writes.
 func (r *Replica) Log() string { return r.log }
+
+// Webhooks is where it answers reviews, as host:port.
+func (r *Replica) Webhooks() string { return r.address }
 
 // Endpoints is the URL under which it tells of its health, and its metrics.
 func (r *Replica) Endpoints() string { return "http://" + r.health }

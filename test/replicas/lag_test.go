@@ -110,7 +110,7 @@ func TestReplicaThatLagsBehind(t *testing.T) {
 	leader := c.leader()
 	lag, kubeconfig := c.newLaggard()
 	behind := c.startWith(kubeconfig)
-	c.waitReady(behind)
+	behind.WaitReady(t)
 	lag.hold()
 	c.protect(1)
 	leader.Exclude()

@@ -3,11 +3,9 @@ package replicas
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,11 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
 	"github.com/bursar/bursar/test/platform"
-	"github.com/bursar/bursar/test/process"
 	"github.com/bursar/bursar/test/quiet"
 	"github.com/bursar/bursar/test/replica"
 )
@@ -83,7 +79,7 @@ func newCluster(t *testing.T, replicas int) *cluster {
 		c.start()
 	}
 	for _, r := range c.replicas {
-		c.waitReady(r)
+		r.WaitReady(t)
 	}
 	return c
 }
@@ -97,74 +93,15 @@ func (c *cluster) start() *replica.Replica {
 // startWith starts a replica that reaches the API server as a kubeconfig says.
 func (c *cluster) startWith(kubeconfig string) *replica.Replica {
 	c.Helper()
-	binary, err := process.Build()
-	if err != nil {
-		c.Fatal(err)
-	}
-	second := metav1.Duration{Duration: time.Second}
-	r, err := replica.Start(c.balancer, replica.Options{
-		Binary: binary, Dir: c.TempDir(), Kubeconfig: kubeconfig,
-		Configuration: config.Operator{
-			LeaderElection: config.LeaderElection{
-				LeaseDuration: metav1.Duration{Duration: 3 * time.Second}, RenewDeadline: metav1.Duration{Duration: 2 * time.Second},
-				RetryPeriod: metav1.Duration{Duration: 300 * time.Millisecond},
-			},
-			Webhooks: config.Webhooks{ShutdownDelay: &second},
-		},
-	})
-	if err != nil {
-		c.Fatal(err)
-	}
-	c.Cleanup(func() {
-		r.Kill()
-		if c.Failed() {
-			text, _ := os.ReadFile(r.Log())
-			c.Logf("the log of a replica:\n%s", text[max(0, len(text)-4000):])
-		}
-	})
+	r := replica.Run(c, c.balancer, kubeconfig, "")
 	c.replicas = append(c.replicas, r)
 	return r
-}
-
-func (c *cluster) waitReady(r *replica.Replica) {
-	c.Helper()
-	c.eventually(func() error {
-		select {
-		case <-r.Ended():
-			c.Fatal("a replica ended")
-		default:
-		}
-		if !r.IsReady() {
-			return errors.New("a replica is not ready")
-		}
-		return nil
-	})
 }
 
 // leader returns the replica that was the last to lead.
 func (c *cluster) leader() *replica.Replica {
 	c.Helper()
-	var leader *replica.Replica
-	c.eventually(func() error {
-		latest := ""
-		for _, r := range c.replicas {
-			text, err := os.ReadFile(r.Log())
-			if err != nil {
-				return err
-			}
-			for line := range strings.Lines(string(text)) {
-				var entry struct{ Time, Msg string }
-				if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "this replica leads" && entry.Time > latest {
-					latest, leader = entry.Time, r
-				}
-			}
-		}
-		if leader == nil {
-			return errors.New("no replica leads")
-		}
-		return nil
-	})
-	return leader
+	return replica.Leader(c, c.replicas)
 }
 
 func (c *cluster) create(objects ...client.Object) {

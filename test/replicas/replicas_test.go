@@ -137,7 +137,7 @@ func TestReplicaDies(t *testing.T) {
 	leader.Signal(syscall.SIGKILL)
 	<-leader.Ended()
 	progress("the end of the leader")
-	c.waitReady(c.start())
+	c.start().WaitReady(t)
 	progress("another has come")
 	stopped := c.leader()
 	stopped.Signal(syscall.SIGSTOP)
@@ -178,7 +178,7 @@ func TestRollingUpgrade(t *testing.T) {
 		})
 	}
 	for _, old := range c.replicas[:2] {
-		c.waitReady(c.start())
+		c.start().WaitReady(t)
 		old.Signal(syscall.SIGTERM)
 		<-old.Ended()
 		if code := old.ExitCode(); code != 0 {

@@ -1,0 +1,104 @@
+package replica
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/test/process"
+)
+
+const (
+	// patience bounds how long a test waits for a replica. It is generous, because other tests run beside it.
+	patience = 2 * time.Minute
+	// loggedOnFailure is how many bytes of what a replica wrote last are shown if its test fails.
+	loggedOnFailure = 4000
+)
+
+// Run starts a replica for the time of a test, with short times for the election of a leader. An empty
+// system namespace is the default one. It need not be ready yet.
+func Run(t testing.TB, b *Balancer, kubeconfig, systemNamespace string) *Replica {
+	t.Helper()
+	binary, err := process.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := metav1.Duration{Duration: time.Second}
+	r, err := Start(b, Options{
+		Binary: binary, Dir: t.TempDir(), Kubeconfig: kubeconfig,
+		Configuration: config.Operator{
+			SystemNamespace: systemNamespace,
+			LeaderElection: config.LeaderElection{
+				LeaseDuration: metav1.Duration{Duration: 3 * time.Second}, RenewDeadline: metav1.Duration{Duration: 2 * time.Second},
+				RetryPeriod: metav1.Duration{Duration: 300 * time.Millisecond},
+			},
+			Webhooks: config.Webhooks{ShutdownDelay: &second},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		r.Kill()
+		if t.Failed() {
+			text := r.Output(t)
+			t.Logf("the log of a replica:\n%s", text[max(0, len(text)-loggedOnFailure):])
+		}
+	})
+	return r
+}
+
+// WaitReady waits until the balancer has found the replica ready, and fails the test if it ends before.
+func (r *Replica) WaitReady(t testing.TB) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		select {
+		case <-r.Ended():
+			t.Fatal("a replica ended before it was ready")
+		default:
+		}
+		return r.IsReady(), nil
+	})
+	if err != nil {
+		t.Fatalf("a replica was not ready after %s", patience)
+	}
+}
+
+// Output is what the process has written so far.
+func (r *Replica) Output(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile(r.Log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Leader waits until one of the replicas leads, and returns the one that was the last to do so.
+func Leader(t testing.TB, replicas []*Replica) *Replica {
+	t.Helper()
+	var leader *Replica
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		latest := ""
+		for _, r := range replicas {
+			for line := range strings.Lines(r.Output(t)) {
+				var entry struct{ Time, Msg string }
+				if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "this replica leads" && entry.Time > latest {
+					latest, leader = entry.Time, r
+				}
+			}
+		}
+		return leader != nil, nil
+	})
+	if err != nil {
+		t.Fatalf("no replica leads after %s", patience)
+	}
+	return leader
+}
