@@ -236,3 +236,14 @@ func (c *Cluster) Kubectl(input string, arguments ...string) (stdout, stderr str
 	}
 	return printed.String(), complaints.String(), command.ProcessState.ExitCode()
 }
+
+// EtcdClient reads and writes what all API servers store, for the time of the test.
+func (c *Cluster) EtcdClient() *clientv3.Client {
+	c.t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{c.etcdURL}, Logger: zap.NewNop()})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = client.Close() })
+	return client
+}

@@ -1,0 +1,282 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/test/history"
+	"github.com/bursar/bursar/test/platform"
+	operator "github.com/bursar/bursar/test/replica"
+)
+
+// TestFaults has three replicas of the operator and two API servers on one etcd, of which one after the
+// other is killed, stopped, cut off or replaced, while clients create and delete at the limit of one
+// consumer and for many others. Every revision of the books that was ever stored is checked, and in the end
+// that no grant was lost.
+func TestFaults(t *testing.T) {
+	f := newFaults(t)
+	f.conflicts()
+	f.startLoad()
+	f.disturb("nothing happens", func() {})
+	f.killLeader()
+	f.killKeeper()
+	f.stopLeader()
+	f.disturb("every connection to the API servers is cut", f.servers.Cut)
+	f.killServer()
+	f.disturb("etcd is killed and comes back", func() {
+		f.Etcd.Kill()
+		f.Etcd.Start()
+		f.Etcd.WaitReady()
+	})
+	f.loseWatches()
+	f.rotateAndUpgrade()
+	f.load.stop()
+	f.wantBooks()
+	f.wantNothingForbidden(t)
+}
+
+const (
+	hotLimit, otherLimit = 12, 4
+	others               = 30
+)
+
+// faults is what is disturbed, seen from the team of the hot consumer.
+type faults struct {
+	*team
+	others []*team
+	// apis are clients of the API servers, and servers stands for their Service, which replicas use.
+	apis     []client.Client
+	servers  *operator.Balancer
+	recorder *history.Recorder
+	load     *load
+}
+
+func newFaults(t *testing.T) *faults {
+	t.Helper()
+	w := newWorld(t)
+	w.StartAPIServer()
+	f := &faults{servers: newBalancer(t), recorder: history.Record(t, w.EtcdClient()), load: newLoad(t)}
+	for _, server := range w.Servers {
+		f.apis = append(f.apis, newClient(t, server))
+		api, err := kubernetes.NewForConfig(server.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.servers.Add(strings.TrimPrefix(server.URL, "https://"), func(ctx context.Context) error {
+			return api.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+		})
+	}
+	config, err := clientcmd.LoadFromFile(w.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, server := range config.Clusters {
+		server.Server = f.servers.URL()
+	}
+	w.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, w.kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		w.startReplica(t)
+	}
+	w.setUp(t)
+	newTeam := func(name string, limit int64) *team {
+		n := w.newTeam(t, name)
+		n.grant(map[string]int64{pods: limit, memory: 1000 * mebibyte})
+		n.eventually(func() error {
+			return n.Get(n.Context(), client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
+		})
+		return n
+	}
+	f.team = newTeam("team-hot", hotLimit)
+	for i := range others {
+		f.others = append(f.others, newTeam(fmt.Sprint("team-", i), otherLimit))
+	}
+	return f
+}
+
+// conflicts has clients of the hot consumer alone at work, and logs how often replicas got in each other's
+// way.
+func (f *faults) conflicts() {
+	f.Helper()
+	committed, conflicts := f.commits()
+	granted := f.recorder.Grants(f.name)
+	for id := range 10 {
+		f.load.run(id, f.apis, true, 2, 400*time.Millisecond, f.team)
+	}
+	f.eventually(func() error {
+		if got := f.recorder.Grants(f.name) - granted; got < 200 {
+			return fmt.Errorf("%d reservations were made", got)
+		}
+		return nil
+	})
+	grants := float64(f.recorder.Grants(f.name) - granted)
+	committedAfter, conflictsAfter := f.commits()
+	f.Logf("the hot consumer: %.0f grants, %.0f commits, %.4f conflicts per grant", grants, committedAfter-committed, (conflictsAfter-conflicts)/grants)
+}
+
+func (f *faults) startLoad() {
+	for i := range 10 {
+		f.load.run(100+i, f.apis, false, 3, 300*time.Millisecond, f.others...)
+	}
+}
+
+// commits returns how often ledgers were written, and how often in vain, by all replicas.
+func (f *faults) commits() (committed, conflicts float64) {
+	f.Helper()
+	for _, r := range f.replicas {
+		response, err := http.Get(r.Endpoints() + "/metrics")
+		if err != nil {
+			f.Fatal(err)
+		}
+		page, err := io.ReadAll(response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil {
+			f.Fatal(err)
+		}
+		for outcome, sum := range map[string]*float64{"committed": &committed, "conflict": &conflicts} {
+			match := regexp.MustCompile(`bursar_ledger_commits_total\{outcome="` + outcome + `"\} (\S+)`).FindSubmatch(page)
+			if match != nil {
+				value, _ := strconv.ParseFloat(string(match[1]), 64)
+				*sum += value
+			}
+		}
+	}
+	return committed, conflicts
+}
+
+// disturb does something while the load goes on, and then starts those replicas anew that have ended, as a
+// kubelet would: a leader does that cannot renew its Lease.
+func (f *faults) disturb(what string, action func()) {
+	f.Helper()
+	f.load.disturb(f.team, what, action)
+	for _, r := range slices.Clone(f.replicas) {
+		select {
+		case <-r.Ended():
+			f.Logf("  a replica has ended with exit code %d", r.ExitCode())
+			f.replace(r)
+		default:
+		}
+	}
+}
+
+func (f *faults) leader() *operator.Replica { return operator.Leader(f.T, f.replicas) }
+
+// replace takes a replica that has ended from the list, and starts another.
+func (f *faults) replace(r *operator.Replica) {
+	f.Helper()
+	<-r.Ended()
+	r.Kill()
+	f.replicas = slices.DeleteFunc(f.replicas, func(other *operator.Replica) bool { return other == r })
+	f.startReplica(f.T)
+}
+
+func (f *faults) killLeader() {
+	leader := f.leader()
+	f.disturb("the leader is killed", leader.Kill)
+}
+
+// killKeeper kills a replica that does not lead, and keeps the hot ledger.
+func (f *faults) killKeeper() {
+	var keeper *operator.Replica
+	for keeper = f.keeper(); keeper == f.leader(); keeper = f.keeper() {
+		keeper.Signal(syscall.SIGTERM) // and the next keeper is another
+		f.replace(keeper)
+	}
+	f.disturb("the keeper of the hot ledger is killed", keeper.Kill)
+}
+
+// keeper returns the replica that keeps the hot ledger: that whose Lease weighs most.
+func (f *faults) keeper() *operator.Replica {
+	f.Helper()
+	var keeper *operator.Replica
+	f.eventually(func() error {
+		var leases coordinationv1.LeaseList
+		if err := f.List(f.Context(), &leases, client.InNamespace(system), client.HasLabels{quotav1alpha1.GroupName + "/replica"}); err != nil {
+			return err
+		}
+		var most uint64
+		known := 0
+		for _, lease := range leases.Items {
+			for _, r := range f.replicas {
+				if lease.Annotations[quotav1alpha1.GroupName+"/address"] != r.Webhooks() {
+					continue
+				}
+				known++
+				if weight := xxhash.Sum64String(lease.Name + "/" + naming.Ledger(platform.Consumer(f.name))); weight > most {
+					keeper, most = r, weight
+				}
+			}
+		}
+		if known != len(f.replicas) {
+			return fmt.Errorf("%d of %d replicas have a Lease", known, len(f.replicas))
+		}
+		return nil
+	})
+	return keeper
+}
+
+// stopLeader has the leader stand still until another leads, and go on then.
+func (f *faults) stopLeader() {
+	stopped := f.leader()
+	f.disturb("the leader stands still", func() { stopped.Signal(syscall.SIGSTOP) })
+	f.disturb("another leads", func() {
+		f.eventually(func() error {
+			if f.leader() == stopped {
+				return errors.New("the one that stands still leads")
+			}
+			return nil
+		})
+	})
+	f.disturb("the one that stood still goes on, and ends", func() {
+		stopped.Signal(syscall.SIGCONT)
+		<-stopped.Ended()
+	})
+}
+
+func (f *faults) killServer() {
+	f.disturb("an API server is killed", func() { f.Servers[0].Kill() })
+	f.disturb("it comes back", func() {
+		f.Servers[0].Start()
+		f.Servers[0].WaitReady()
+	})
+}
+
+// loseWatches has the history compacted and all API servers start anew, so that no watch can be taken up
+// where it ended.
+func (f *faults) loseWatches() {
+	f.disturb("no API server knows the history", func() {
+		for _, server := range f.Servers {
+			server.Kill()
+		}
+		if _, err := f.EtcdClient().Compact(f.Context(), f.recorder.Revision()); err != nil {
+			f.Fatal(err)
+		}
+		for _, server := range f.Servers {
+			server.Start()
+		}
+		for _, server := range f.Servers {
+			server.WaitReady()
+		}
+	})
+}
