@@ -135,7 +135,9 @@ func (k *Keeper) Renew(ctx context.Context) error {
 	secret, err := api.Get(ctx, k.Name, metav1.GetOptions{})
 	isNew := apierrors.IsNotFound(err)
 	if isNew {
-		secret, err = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: k.Name}, Type: corev1.SecretTypeTLS}, nil
+		// One that was deleted is still served by: whoever starts now has to know its authorities.
+		data := map[string][]byte{corev1.ServiceAccountRootCAKey: k.Bundle()}
+		secret, err = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: k.Name}, Type: corev1.SecretTypeTLS, Data: data}, nil
 	}
 	if err != nil {
 		return fmt.Errorf("read Secret %s/%s: %w", k.Namespace, k.Name, err)

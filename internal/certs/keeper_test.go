@@ -80,6 +80,24 @@ func TestReplicasShareOneCertificate(t *testing.T) {
 	})
 }
 
+// A replica that starts after the Secret was deleted knows the authority that the others are still served by.
+func TestDeletedSecret(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context) {
+		client := fake.NewClientset()
+		first := keeper(t, ctx, client, true, func(*Keeper) {})
+		synctest.Wait()
+		if err := client.CoreV1().Secrets("bursar-system").Delete(ctx, "tls", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		second := keeper(t, ctx, client, true, func(*Keeper) {})
+		synctest.Wait()
+		if served(t, first, second.Bundle()).Equal(served(t, second, first.Bundle())) {
+			t.Error("the certificate is not replaced")
+		}
+	})
+}
+
 // In twelve years every certificate and every authority is replaced, and at no time is a certificate
 // served that the API server could not check, which learns of authorities half a minute late.
 func TestRotation(t *testing.T) {
