@@ -7,7 +7,6 @@ import (
 	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apiserver/pkg/server/healthz"
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	generic "k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic/server"
@@ -17,8 +16,8 @@ import (
 const watchEndPatience = 2 * time.Second
 
 // newAPIServer puts the API server together. It serves on listener once it runs.
-func newAPIServer(ctx context.Context, d *directory, p *pki, operator *operatorUser, listener net.Listener, etcd ExternalEtcd, checks []healthz.HealthChecker) (*aggregator.APIAggregator, error) {
-	o, err := apiServerOptions(d, p, operator, listener, etcd)
+func (c *ControlPlane) newAPIServer(ctx context.Context, operator *operatorUser, listener net.Listener, etcd ExternalEtcd) (*aggregator.APIAggregator, error) {
+	o, err := apiServerOptions(c.dir, c.pki, operator, listener, etcd)
 	if err != nil {
 		return nil, err
 	}
@@ -29,12 +28,16 @@ func newAPIServer(ctx context.Context, d *directory, p *pki, operator *operatorU
 	if errs := completed.Validate(); len(errs) > 0 {
 		return nil, fmt.Errorf("the API server's options: %w", utilerrors.NewAggregate(errs))
 	}
-	config, err := generic.NewConfig(completed)
+	// The only API server need not wait for others to learn of a new kind before serving it. Where there may
+	// be others, it gives them the time to.
+	apiServers := 1
+	if c.hold != nil {
+		apiServers = 2
+	}
+	config, err := newServerConfig(completed, localServices(c.options.LocalServices), apiServers)
 	if err != nil {
 		return nil, fmt.Errorf("configure the API server: %w", err)
 	}
-	// The only API server need not wait for others to learn of a new kind before serving it.
-	config.APIExtensions.ExtraConfig.MasterCount = 1
 	completedConfig, err := config.Complete()
 	if err != nil {
 		return nil, fmt.Errorf("configure the API server: %w", err)
@@ -43,7 +46,7 @@ func newAPIServer(ctx context.Context, d *directory, p *pki, operator *operatorU
 	if err != nil {
 		return nil, fmt.Errorf("make the API server: %w", err)
 	}
-	if err := server.GenericAPIServer.AddReadyzChecks(checks...); err != nil {
+	if err := server.GenericAPIServer.AddReadyzChecks(c.options.ReadyChecks...); err != nil {
 		return nil, fmt.Errorf("add readiness checks: %w", err)
 	}
 	return server, nil

@@ -2,12 +2,14 @@ package controlplane
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"maps"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/informers"
@@ -16,6 +18,8 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
@@ -24,6 +28,14 @@ import (
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// How servers on one etcd agree on which of them does what one alone should, see
+// [k8s.io/client-go/tools/leaderelection]. One that leads outlives an etcd that is gone for as long as its hold.
+const (
+	LeaseDuration = 20 * time.Second
+	RenewDeadline = etcdHoldSeconds * time.Second
+	RetryPeriod   = 2 * time.Second
 )
 
 const (
@@ -39,6 +51,64 @@ func notCollected() map[schema.GroupResource]struct{} {
 	ignored := maps.Clone(garbagecollector.DefaultIgnoredResources())
 	ignored[schema.GroupResource{Group: quotav1alpha1.GroupName, Resource: "consumerledgers"}] = struct{}{}
 	return ignored
+}
+
+// controllersLease is the Lease by which the servers on one etcd agree on which of them runs the
+// controllers. The operators have one of their own.
+const controllersLease = "bursar-controllers"
+
+// startControllers runs the controllers until ctx ends, where there may be other servers in turns with
+// them: two garbage collectors would undo nothing of each other's, but ask everything twice.
+func (c *ControlPlane) startControllers(ctx context.Context) (wait func(), err error) {
+	if c.hold == nil {
+		return runControllers(ctx, c.operator)
+	}
+	client, err := kubernetes.NewForConfig(c.operator)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for the controllers: %w", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			c.runTerm(ctx, client)
+		}
+	}()
+	return func() { <-ended }, nil
+}
+
+// runTerm waits until this server is the one that runs the controllers, and runs them until another may.
+func (c *ControlPlane) runTerm(ctx context.Context, client kubernetes.Interface) {
+	var term sync.WaitGroup
+	defer term.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	leading := make(chan context.Context, 1)
+	term.Go(func() {
+		select {
+		case <-ctx.Done():
+		case leading := <-leading:
+			stopped, err := runControllers(leading, c.operator)
+			if err != nil {
+				klog.FromContext(ctx).Error(err, "another server, or this one in a moment, runs the controllers")
+				cancel()
+				return
+			}
+			stopped()
+		}
+	})
+	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: controllersLease},
+			Client:     client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: rand.Text()},
+		},
+		LeaseDuration: LeaseDuration, RenewDeadline: RenewDeadline, RetryPeriod: RetryPeriod, ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) { leading <- ctx },
+			OnStoppedLeading: func() {},
+		},
+	})
 }
 
 // runControllers runs those upstream controllers that a control plane without pods needs, until

@@ -26,7 +26,7 @@ type ControlPlane struct {
 	dir      *directory
 	pki      *pki
 	etcd     *etcdServer
-	hold     *etcdHold // of an external etcd
+	hold     *EtcdHold // of an external etcd
 	operator *rest.Config
 
 	cancel context.CancelFunc
@@ -80,7 +80,10 @@ func (c *ControlPlane) start(ctx context.Context) error {
 		if err := etcd.check(ctx); err != nil {
 			return err
 		}
-		if c.hold, err = etcd.hold(ctx, c.options.Say); err != nil {
+		if c.hold, err = etcd.hold(ctx, c.options.Settings, c.options.Say); err != nil {
+			return err
+		}
+		if c.pki, err = c.hold.sharePKI(ctx, c.pki); err != nil {
 			return err
 		}
 	}
@@ -107,7 +110,7 @@ func (c *ControlPlane) serve(ctx context.Context, listener net.Listener, etcd Ex
 	// The server outlives ctx: whoever uses it goes first.
 	serverCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.cancel = cancel
-	server, err := newAPIServer(serverCtx, c.dir, c.pki, operator, listener, etcd, c.options.ReadyChecks)
+	server, err := c.newAPIServer(serverCtx, operator, listener, etcd)
 	if err != nil {
 		cancel()
 		return err
@@ -127,7 +130,7 @@ func (c *ControlPlane) serve(ctx context.Context, listener net.Listener, etcd Ex
 		<-failed
 		return err
 	}
-	stopped, err := runControllers(ctx, c.operator)
+	stopped, err := c.startControllers(ctx)
 	if err != nil {
 		cancel()
 		<-failed
@@ -209,6 +212,9 @@ func (c *ControlPlane) Wait() error {
 
 // Config reaches the API server as the operator's own user, without client-side throttling.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.operator) }
+
+// Hold is this server's place among those that use an external etcd. With an embedded one it is nil.
+func (c *ControlPlane) Hold() *EtcdHold { return c.hold }
 
 // AdminKubeconfigPath is the file with which kubectl acts as the administrator.
 func (c *ControlPlane) AdminKubeconfigPath() string {

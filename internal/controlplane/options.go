@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/server/healthz"
 )
 
@@ -19,6 +20,12 @@ type Options struct {
 	Listen string
 	// Etcd, if it names servers, is used instead of an embedded etcd.
 	Etcd ExternalEtcd
+	// Settings are those that all servers on one external etcd have to have in common, as a user gives
+	// them. It is not empty.
+	Settings string
+	// LocalServices are addresses, as host:port, where the API server finds Services that lead to this
+	// process, for webhooks. Others are looked up in DNS.
+	LocalServices map[types.NamespacedName]string
 	// ReadyChecks are added to those behind the API server's /readyz.
 	ReadyChecks []healthz.HealthChecker
 	// Say reports progress to the user, in plain lines. May be nil.

@@ -110,6 +110,11 @@ func (p *pki) caFile() string {
 	return file
 }
 
+func (p *pki) caKeyFile() string {
+	_, file := pkiutil.PathsForCertAndKey(p.dir, "ca")
+	return file
+}
+
 func (p *pki) serviceAccountKeyFile() string {
 	_, file := pkiutil.PathsForCertAndKey(p.dir, "service-accounts")
 	return file

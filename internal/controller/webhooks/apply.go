@@ -14,14 +14,14 @@ import (
 func (c *Controller) apply(ctx context.Context, wanted validating) error {
 	mutating, mutatingHash := c.desiredMutating()
 	api, name := c.Client.AdmissionregistrationV1(), metav1.ObjectMeta{Name: configurationName}
-	err := store(ctx, api.MutatingWebhookConfigurations(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: name, Webhooks: mutating},
+	mutatingVersion, err := store(ctx, api.MutatingWebhookConfigurations(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: name, Webhooks: mutating},
 		func(stored *admissionregistrationv1.MutatingWebhookConfiguration) bool {
 			return replace(&stored.Webhooks, mutating)
 		})
 	if err != nil {
 		return fmt.Errorf("apply MutatingWebhookConfiguration %s: %w", configurationName, err)
 	}
-	err = store(ctx, api.ValidatingWebhookConfigurations(), &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: name, Webhooks: wanted.webhooks},
+	version, err := store(ctx, api.ValidatingWebhookConfigurations(), &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: name, Webhooks: wanted.webhooks},
 		func(stored *admissionregistrationv1.ValidatingWebhookConfiguration) bool {
 			return replace(&stored.Webhooks, wanted.webhooks)
 		})
@@ -31,6 +31,11 @@ func (c *Controller) apply(ctx context.Context, wanted validating) error {
 	for _, hash := range []string{mutatingHash, wanted.hash} {
 		if err := c.waitObserved(ctx, hash); err != nil {
 			return fmt.Errorf("wait for the API server to observe the webhooks: %w", err)
+		}
+	}
+	for _, content := range []string{contentOf(mutatingHash, mutatingVersion), contentOf(wanted.hash, version)} {
+		if err := c.waitReported(ctx, content); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -43,18 +48,20 @@ type configurations[T any] interface {
 	Update(ctx context.Context, configuration T, options metav1.UpdateOptions) (T, error)
 }
 
-// store creates the wanted configuration, or updates the stored one, where change changes it.
-func store[T any](ctx context.Context, api configurations[T], wanted T, change func(stored T) bool) error {
+// store creates the wanted configuration, or updates the stored one, where change changes it. It returns
+// the resource version of what is stored then.
+func store[T metav1.Object](ctx context.Context, api configurations[T], wanted T, change func(stored T) bool) (version string, err error) {
 	stored, err := api.Get(ctx, configurationName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = api.Create(ctx, wanted, metav1.CreateOptions{})
-		return err
+	switch {
+	case apierrors.IsNotFound(err):
+		stored, err = api.Create(ctx, wanted, metav1.CreateOptions{})
+	case err == nil && change(stored):
+		stored, err = api.Update(ctx, stored, metav1.UpdateOptions{})
 	}
-	if err != nil || !change(stored) {
-		return err
+	if err != nil {
+		return "", err
 	}
-	_, err = api.Update(ctx, stored, metav1.UpdateOptions{})
-	return err
+	return stored.GetResourceVersion(), nil
 }
 
 // replace tells whether webhooks were not the wanted ones before.

@@ -49,6 +49,9 @@ type Controller struct {
 	ClientConfig    func(path string) admissionregistrationv1.WebhookClientConfig
 	Username        string
 	SystemNamespace string
+	// Others are all API servers that share what is stored, each with a [Witness]. Default: the one of
+	// Client is the only one, or nothing is known of others.
+	Others Others
 	// OnSync is called after other kinds or policies came into effect.
 	OnSync func()
 	Log    logr.Logger
@@ -115,20 +118,24 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // followDeletions wakes the controller whenever one of the configurations is deleted.
 func (c *Controller) followDeletions(ctx context.Context) error {
-	factory := informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+	_, _, err := follow(ctx, c.Client, cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { c.Wake() }})
+	return err
+}
+
+// follow calls a handler with what becomes of the two configurations, and returns where they are kept.
+func follow(ctx context.Context, client kubernetes.Interface, handler cache.ResourceEventHandler) (validating, mutating cache.Store, err error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, configurationName).String()
 	}))
 	api := factory.Admissionregistration().V1()
-	for _, informer := range []cache.SharedIndexInformer{
-		api.ValidatingWebhookConfigurations().Informer(), api.MutatingWebhookConfigurations().Informer(),
-	} {
-		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { c.Wake() }})
-		if err != nil {
-			return fmt.Errorf("follow the webhook configurations: %w", err)
+	all := []cache.SharedIndexInformer{api.ValidatingWebhookConfigurations().Informer(), api.MutatingWebhookConfigurations().Informer()}
+	for _, informer := range all {
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			return nil, nil, fmt.Errorf("follow the webhook configurations: %w", err)
 		}
 	}
 	factory.StartWithContext(ctx)
-	return nil
+	return all[0].GetStore(), all[1].GetStore(), nil
 }
 
 // Sync brings the configurations in step and returns once the API server works with them.

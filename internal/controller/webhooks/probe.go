@@ -16,12 +16,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 const (
 	probeLabel = quotav1alpha1.GroupName + "/probe"
+	probeName  = "probe." + quotav1alpha1.GroupName
 	// probeMark is how the probe's handler is told from every other refusal.
 	probeMark = "bursar has been observed"
 	// probeTimeout bounds how long the API server may take to observe a configuration.
@@ -31,7 +33,7 @@ const (
 // probe is a webhook that matches nothing but probes for the given content.
 func (c *Controller) probe(hash string) admissionregistrationv1.ValidatingWebhook {
 	return admissionregistrationv1.ValidatingWebhook{
-		Name:         "probe." + quotav1alpha1.GroupName,
+		Name:         probeName,
 		ClientConfig: c.ClientConfig(ProbePath),
 		Rules:        []admissionregistrationv1.RuleWithOperations{ruleFor(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, admissionregistrationv1.Create)},
 		NamespaceSelector: &metav1.LabelSelector{
@@ -59,21 +61,34 @@ func hashOf(phase string, webhooks any) string {
 
 // waitObserved probes until the probe for this content answers.
 func (c *Controller) waitObserved(ctx context.Context, hash string) error {
-	probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		GenerateName: "probe-", Namespace: c.SystemNamespace, Labels: map[string]string{probeLabel: hash},
-	}}
-	backoff := wait.Backoff{Duration: 2 * time.Millisecond, Factor: 1.5, Cap: 100 * time.Millisecond, Steps: 1 << 20}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	var last error
-	err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
-		_, last = c.Client.CoreV1().ConfigMaps(c.SystemNamespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return last != nil && strings.Contains(last.Error(), probeMark), nil
+	err := wait.ExponentialBackoffWithContext(ctx, probeBackoff(), func(ctx context.Context) (observed bool, _ error) {
+		observed, last = isObserved(ctx, c.Client, c.SystemNamespace, hash)
+		return observed, nil
 	})
 	if err != nil && last != nil {
 		return fmt.Errorf("%w (the last probe was answered with: %w)", err, last)
 	}
 	return err
+}
+
+// probeBackoff is how often is asked what may be answered any moment.
+func probeBackoff() wait.Backoff {
+	return wait.Backoff{Duration: 2 * time.Millisecond, Factor: 1.5, Cap: 100 * time.Millisecond, Steps: 1 << 20}
+}
+
+// isObserved tells whether the API server works with a content now, or what it answered instead.
+func isObserved(ctx context.Context, client kubernetes.Interface, systemNamespace, hash string) (bool, error) {
+	probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "probe-", Namespace: systemNamespace, Labels: map[string]string{probeLabel: hash},
+	}}
+	_, err := client.CoreV1().ConfigMaps(systemNamespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil && strings.Contains(err.Error(), probeMark) {
+		return true, nil
+	}
+	return false, err
 }
 
 // Probe answers the probes that the API server passes on.
