@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	generic "k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic/server"
+
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // watchEndPatience is how long the server, while it ends, waits for watches to end.
@@ -34,7 +37,7 @@ func (c *ControlPlane) newAPIServer(ctx context.Context, operator *operatorUser,
 	if c.hold != nil {
 		apiServers = 2
 	}
-	config, err := newServerConfig(completed, localServices(c.options.LocalServices), apiServers)
+	config, err := newServerConfig(completed, localServices(c.options.LocalServices), apiServers, c.serverID())
 	if err != nil {
 		return nil, fmt.Errorf("configure the API server: %w", err)
 	}
@@ -50,6 +53,13 @@ func (c *ControlPlane) newAPIServer(ctx context.Context, operator *operatorUser,
 		return nil, fmt.Errorf("add readiness checks: %w", err)
 	}
 	return server, nil
+}
+
+// serverID tells the API server from others on the same etcd. It stays the same for a data directory, so that
+// Leases by that name do not pile up.
+func (c *ControlPlane) serverID() string {
+	host, _ := os.Hostname() // without it, the path has to do
+	return "apiserver-" + naming.Suffix(host, c.dir.path)
 }
 
 func apiServerOptions(d *directory, p *pki, operator *operatorUser, listener net.Listener, etcd ExternalEtcd) (*options.Options, error) {

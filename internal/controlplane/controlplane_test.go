@@ -203,24 +203,24 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestExternalEtcd proves that a server can use an etcd that somebody else runs, and that no two
-// servers use the same one.
+// TestExternalEtcd proves that servers can use an etcd that somebody else runs, and that those with other
+// settings are kept off.
 func TestExternalEtcd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts etcd")
 	}
 	external := controlplane.ExternalEtcd{Servers: []string{etcd.Start(t)}}
-	first := start(t, controlplane.Options{DataDir: t.TempDir(), Etcd: external})
+	first := start(t, controlplane.Options{DataDir: t.TempDir(), Etcd: external, Settings: "--first"})
 	first.configMap(t, metav1.NamespaceDefault, "kept")
 
-	_, err := controlplane.Start(t.Context(), controlplane.Options{DataDir: t.TempDir(), Listen: "127.0.0.1:0", Etcd: external})
-	if want := "etcd at " + external.Servers[0] + " is in use by another bursar standalone; "; err == nil || !strings.Contains(err.Error(), want) {
+	_, err := controlplane.Start(t.Context(), controlplane.Options{DataDir: t.TempDir(), Listen: "127.0.0.1:0", Etcd: external, Settings: "--second"})
+	if want := "etcd at " + external.Servers[0] + " is in use by another bursar standalone with --first, and this one has --second; "; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a second server says %v, want %q", err, want)
 	}
 
 	first.stop()
 	said := &lines{}
-	second := start(t, controlplane.Options{DataDir: t.TempDir(), Etcd: external, Say: said.say})
+	second := start(t, controlplane.Options{DataDir: t.TempDir(), Etcd: external, Settings: "--second", Say: said.say})
 	if strings.Contains(said.String(), "waiting") {
 		t.Errorf("after the first server was stopped the second one had to wait:\n%s", said)
 	}

@@ -62,13 +62,19 @@ func (h *EtcdHold) take(ctx context.Context, settings string, say func(format st
 	const poll, patience = 200 * time.Millisecond, etcdHoldSeconds*time.Second + etcdHoldMargin
 	var other string
 	hasSaid := false
-	err := wait.PollUntilContextTimeout(ctx, poll, patience, true, func(ctx context.Context) (joined bool, err error) {
-		joined, other, err = h.join(ctx, settings)
-		if err == nil && !joined && !hasSaid {
+	err := wait.PollUntilContextTimeout(ctx, poll, patience, true, func(ctx context.Context) (bool, error) {
+		joined, has, err := h.join(ctx, settings)
+		if ctx.Err() != nil {
+			return false, ctx.Err() // which is said in other words where it comes from etcd
+		}
+		if joined || err != nil {
+			return joined, err
+		}
+		if other = has; !hasSaid {
 			hasSaid = true
 			say("another bursar standalone with %s uses this etcd, or did until it was killed: waiting up to %d s for it to go", other, etcdHoldSeconds)
 		}
-		return joined, err
+		return false, nil
 	})
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("etcd at %s is in use by another bursar standalone with %s, and this one has %s; give all servers of one etcd the same, or name another etcd with --etcd-servers",

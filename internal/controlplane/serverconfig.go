@@ -31,14 +31,15 @@ func (l localServices) ResolveEndpoint(namespace, name string, port int32) (*url
 }
 
 // newServerConfig does what [generic.NewConfig] does, but for where webhooks and aggregated APIs find
-// Services, and that there may be other API servers.
-func newServerConfig(o options.CompletedOptions, services webhook.ServiceResolver, apiServers int) (*generic.Config, error) {
+// Services, and that there may be other API servers, maybe on the same machine: the id tells them apart.
+func newServerConfig(o options.CompletedOptions, services webhook.ServiceResolver, apiServers int, id string) (*generic.Config, error) {
 	genericConfig, informers, storage, err := apiserver.BuildGenericConfig(o,
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensions.Scheme, aggregatorscheme.Scheme},
 		kubecontrolplane.DefaultGenericAPIResourceConfigSource(), openapi.GetOpenAPIDefinitions)
 	if err != nil {
 		return nil, err
 	}
+	genericConfig.APIServerID = id
 	plane, initializers, err := apiserver.CreateConfig(o, genericConfig, informers, storage, services, nil)
 	if err != nil {
 		return nil, err
