@@ -142,18 +142,21 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestExternalEtcd proves that a server on somebody else's etcd waits for one that was killed, and
-// ends when another may have taken its place.
+// TestExternalEtcd proves that a server on somebody else's etcd waits for one with other settings that was
+// killed, keeps off others with such, and ends when those who share its settings take it for gone.
 func TestExternalEtcd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts a server")
 	}
 	url := etcd.Start(t)
-	process.Start(t, t.TempDir(), "--etcd-servers", url).Kill()
+	process.Start(t, t.TempDir(), "--etcd-servers", url, "--system-namespace", "elsewhere").Kill()
 	server := process.Start(t, t.TempDir(), "--etcd-servers", url)
 	if want := "waiting up to 15 s for it to go"; !strings.Contains(server.Output(), want) {
 		t.Errorf("the server says\n%s\nwant %q", server.Output(), want)
 	}
+	wantRefusal(t, "each would move the buckets to its own namespace", "etcd at "+url+" is in use by another bursar standalone with "+
+		"--system-namespace bursar-system, and this one has --system-namespace elsewhere; give all servers of one etcd the same",
+		"standalone", "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--etcd-servers", url, "--system-namespace", "elsewhere")
 	etcd.RevokeLease(t, url, "/bursar/standalone")
 	if code := server.Wait(); code != 1 {
 		t.Errorf("the server whose hold was taken away ended with exit code %d, want 1", code)

@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/bursar/bursar/internal/controller/webhooks"
 )
 
 // DefaultSystemNamespace is where Bursar keeps what belongs to no other namespace.
@@ -31,6 +33,9 @@ type Options struct {
 	ConsumerNamespaces map[schema.GroupKind]string
 	// Webhooks say how the API server reaches the webhooks.
 	Webhooks Webhooks
+	// Others are all API servers that share what is stored, each with an operator of its own that serves
+	// the webhooks for it. Default: the one that Config reaches, or nothing is known of others.
+	Others webhooks.Others
 	// LeaderElection, if set, has several replicas agree on which of them runs the controllers.
 	LeaderElection *LeaderElection
 	// AuditInterval is the time between two audits of all ledgers. Default: 5 minutes.

@@ -40,9 +40,11 @@ type parts struct {
 	*models
 	server *webhookServer
 	// peers are the other replicas, or nil if there are none or they cannot be asked.
-	peers     *peers.Peers
-	enforcer  *enforce.Handler
-	webhooks  *webhooks.Controller
+	peers    *peers.Peers
+	enforcer *enforce.Handler
+	webhooks *webhooks.Controller
+	// witness is there if there may be other API servers.
+	witness   *webhooks.Witness
 	lifecycle *lifecycle.Controller
 	adoption  *adoption.Controller
 	claim     *claim.Controller
@@ -110,7 +112,11 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		Mutating: func() []admissionregistrationv1.MutatingWebhook {
 			return validate.MutatingWebhooks(p.server.clientConfig, o.options.Username)
 		},
-		Username: o.options.Username, SystemNamespace: system, OnSync: p.policiesChanged.notify, Log: log.WithName("webhooks"),
+		Username: o.options.Username, SystemNamespace: system, Others: o.options.Others,
+		OnSync: p.policiesChanged.notify, Log: log.WithName("webhooks"),
+	}
+	if o.options.Others != nil {
+		p.witness = &webhooks.Witness{Client: o.client, SystemNamespace: system, Others: o.options.Others, Log: log.WithName("witness")}
 	}
 	p.adoption = &adoption.Controller{
 		Client: m.manager.GetClient(), Catalog: m.catalog, Kinds: m.kinds, Live: m.dynamic, Objects: m.objects, Claims: m.claims, Store: m.store,
@@ -284,20 +290,24 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 		}
 		group.Go(func() error { return p.join(ctx, o) })
 	}
+	if p.witness != nil {
+		group.Go(func() error { return p.witness.Run(ctx) })
+	}
 	o.notReady("the certificate of the webhooks is awaited")
 	const poll = 5 * time.Millisecond
 	return wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
 		if o.isStopping.Load() {
 			return true, nil
 		}
-		// With several replicas the API server asks those that are ready, so that they cannot wait for it.
+		// Where several replicas are for one API server it asks those that are ready, so that they cannot wait
+		// for it. With an API server for each, each waits for its own.
 		switch err := p.server.certificates.Ready(); {
 		case err != nil:
 			o.notReady(err.Error())
 		case p.mayHavePeers(o) && !p.claims.HasSynced():
 			// Reviews of updates need them. Where nobody else is there, it is better to decide creates meanwhile.
 			o.notReady("claims are being loaded")
-		case o.options.LeaderElection == nil && !p.webhooks.Synced():
+		case o.options.LeaderElection == nil && !p.webhooks.Synced(), p.witness != nil && !p.witness.Synced():
 			o.notReady("the API server has not observed the webhooks yet")
 		default:
 			o.problem.Store(nil)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
@@ -41,7 +42,9 @@ func installRoles(config *rest.Config) error {
 			RemoveExtraPermissions: true,
 			Client:                 reconciliation.ClusterRoleModifier{Client: client.RbacV1().ClusterRoles()},
 		}
-		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		// Another server on the same etcd may do the same.
+		isOvertaken := func(err error) bool { return apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) }
+		err := retry.OnError(retry.DefaultRetry, isOvertaken, func() error {
 			_, err := reconcile.Run()
 			return err
 		})

@@ -70,13 +70,22 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	relaxGarbageCollector()
-	ctx, stop := context.WithCancel(ctx)
+	replica, err := newReplica(o)
+	if err != nil {
+		return nil, err
+	}
+	// An API server that ends finishes requests that need the operator's answer, so the operator goes last.
+	// With an external etcd it goes first, since by the API server it leaves the lead to another.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	starting := context.AfterFunc(ctx, stop)
 	ready := &readiness{}
-	plane, err := controlplane.Start(ctx, controlplane.Options{
-		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Say: say, ReadyChecks: []healthz.HealthChecker{ready},
+	plane, err := controlplane.Start(serving, controlplane.Options{
+		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Settings: settings(o), LocalServices: replica.services(o), Say: say,
+		ReadyChecks: []healthz.HealthChecker{ready},
 	})
 	if err != nil {
 		stop()
+		replica.close()
 		return nil, err
 	}
 	s := &Server{ControlPlane: plane, operatorDone: make(chan error, 1), stop: stop}
@@ -84,25 +93,33 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		o.OnServing(plane.AdminKubeconfigPath())
 	}
 	say("starting enforcement")
-	op, err := newOperator(plane, o)
+	op, err := newOperator(plane, replica, o)
 	if err == nil {
-		go func() { s.operatorDone <- op.Run(s.untilEnded(ctx)) }()
+		running := s.untilEnded(context.WithoutCancel(ctx))
+		if replica != nil {
+			starting()
+			running = s.untilEnded(ctx)
+		}
+		go func() {
+			s.operatorDone <- op.Run(running)
+			stop() // without the operator nothing is enforced
+		}()
 		ready.set(op)
 		err = s.waitReady(ctx)
 	}
 	if err != nil {
 		stop()
 		_ = plane.Wait()
+		replica.close()
 		return nil, err
 	}
 	say("ready, the admin kubeconfig is %s", plane.AdminKubeconfigPath())
 	return s, nil
 }
 
-// untilEnded returns a context that ends once the control plane has ended, however that came: the
-// API server, while it ends, finishes requests that need the operator's answer.
+// untilEnded returns a context that ends with ctx, or once the control plane has ended, however that came.
 func (s *Server) untilEnded(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		<-s.Ended()
 		cancel()
@@ -111,15 +128,20 @@ func (s *Server) untilEnded(ctx context.Context) context.Context {
 }
 
 // newOperator installs what a cluster's administrators install beside the operator, and makes it.
-func newOperator(plane *controlplane.ControlPlane, o Options) (*operator.Operator, error) {
+func newOperator(plane *controlplane.ControlPlane, replica *replica, o Options) (*operator.Operator, error) {
 	if err := installRoles(plane.Config()); err != nil {
 		return nil, err
 	}
-	return operator.New(operator.Options{
+	options := operator.Options{
 		Config: plane.Config(), Username: controlplane.OperatorUser, InstallCRDs: true,
 		SystemNamespace: o.SystemNamespace, ConsumerNamespaces: o.ConsumerNamespaces,
 		AuditInterval: o.AuditInterval, ControlPlaneInterval: o.ControlPlaneInterval, Metrics: o.Metrics, Log: o.Log,
-	})
+	}
+	if replica != nil {
+		replica.complete(&options)
+		options.Others = plane.Hold()
+	}
+	return operator.New(options)
 }
 
 // waitReady waits until the server says so itself, in the way that its users ask.
@@ -152,11 +174,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 // Wait returns once everything has stopped, with the error that stopped it, if any.
 func (s *Server) Wait() error {
 	operatorErr := make(chan error, 1)
-	go func() {
-		err := <-s.operatorDone
-		s.stop() // without the operator nothing is enforced
-		operatorErr <- err
-	}()
+	go func() { operatorErr <- <-s.operatorDone }()
 	err := s.ControlPlane.Wait()
 	s.stop()
 	return errors.Join(err, <-operatorErr)

@@ -164,6 +164,9 @@ func (s *Server) Kill() {
 	<-s.ended
 }
 
+// Signal sends a signal, which tells nothing to a server that has ended.
+func (s *Server) Signal(signal syscall.Signal) { _ = s.command.Process.Signal(signal) }
+
 // Stop asks the server to end, waits until it has, and returns its exit code.
 func (s *Server) Stop() int {
 	_ = s.command.Process.Signal(syscall.SIGTERM)
