@@ -158,7 +158,7 @@ func newBench(t *testing.T, list pages, before *quotav1alpha1.AdoptionStatus) *b
 	b.Controller = &Controller{
 		Client: api, Catalog: known, Kinds: served{}, Live: pagesOf{list: list}, Objects: protected.New(nil, nil), Claims: claimcache.New(),
 		Store: ledgerstore.New(t.Context(), storagetest.New().Connect(nil)), Conform: b.conforming.conform, Log: logr.Discard(),
-		Leases:   kubernetesfake.NewClientset().CoordinationV1().Leases("bursar-system"),
+		Leases:            kubernetesfake.NewClientset().CoordinationV1().Leases("bursar-system"),
 		Reviewed:          func(uid types.UID, _ *catalog.Policy) bool { return b.reviewed[uid] },
 		ReviewedElsewhere: func(context.Context, types.UID, *catalog.Policy) bool { return false },
 	}
