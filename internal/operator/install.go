@@ -2,7 +2,9 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,17 +15,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/deploy/crds"
 )
 
 // establishPoll is how often it is checked whether the API server serves a new kind.
 const establishPoll = 10 * time.Millisecond
 
-// installCRDs creates Bursar's kinds, or brings them up to date, and waits until they are served.
-func installCRDs(ctx context.Context, client apiextensionsclient.Interface) error {
+// servedPoll is how often it is checked which kinds an API server tells of.
+const servedPoll = 50 * time.Millisecond
+
+// installCRDs creates Bursar's kinds, or brings them up to date, and waits until they are served by the API
+// server that is asked.
+func installCRDs(ctx context.Context, client apiextensionsclient.Interface, served discovery.ServerResourcesInterface) error {
 	definitions, err := crds.All()
 	if err != nil {
 		return fmt.Errorf("read the CRDs: %w", err)
@@ -40,6 +48,26 @@ func installCRDs(ctx context.Context, client apiextensionsclient.Interface) erro
 		if err := waitEstablished(ctx, client, definition.Name); err != nil {
 			return fmt.Errorf("wait for CRD %s to be served: %w", definition.Name, err)
 		}
+	}
+	return waitServed(ctx, served, definitions)
+}
+
+// waitServed waits until the API server that is asked serves kinds that are established. Where there are
+// several, each comes to do so in its own time.
+func waitServed(ctx context.Context, served discovery.ServerResourcesInterface, definitions []*apiextensionsv1.CustomResourceDefinition) error {
+	var problem error
+	err := wait.PollUntilContextCancel(ctx, servedPoll, true, func(context.Context) (bool, error) {
+		var list *metav1.APIResourceList
+		if list, problem = served.ServerResourcesForGroupVersion(quotav1alpha1.GroupVersion.String()); problem != nil {
+			return false, nil
+		}
+		isMissing := func(d *apiextensionsv1.CustomResourceDefinition) bool {
+			return !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == d.Spec.Names.Plural })
+		}
+		return !slices.ContainsFunc(definitions, isMissing), nil
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("wait for the API server to serve %s: %w", quotav1alpha1.GroupVersion, err), problem)
 	}
 	return nil
 }

@@ -71,6 +71,8 @@ type peer struct {
 	// renewed is when it was seen that its Lease was renewed, to renewTime.
 	renewed   time.Time
 	renewTime metav1.MicroTime
+	// version is that of the Lease as it was seen last.
+	version string
 	// suspectUntil is until when it is not asked, and suspectFor how long that is in all.
 	suspectUntil time.Time
 	suspectFor   time.Duration
@@ -188,6 +190,7 @@ func (p *Peers) see(object any) {
 		other = &peer{address: lease.Annotations[addressAnnotation]}
 		p.others[lease.Name] = other
 	}
+	other.version = lease.ResourceVersion
 	if !other.renewTime.Equal(lease.Spec.RenewTime) {
 		other.renewTime, other.renewed = *lease.Spec.RenewTime, time.Now()
 	}
@@ -206,17 +209,19 @@ func (p *Peers) forget(object any) {
 
 // deleteForgotten deletes the Leases of replicas that ended without doing so.
 func (p *Peers) deleteForgotten(ctx context.Context) {
-	var gone []string
+	gone := map[string]string{}
 	p.mu.Lock()
 	for name, other := range p.others {
 		if time.Since(other.renewed) > forgottenAfter {
-			gone = append(gone, name)
+			gone[name] = other.version
 		}
 	}
 	p.mu.Unlock()
-	for _, name := range gone {
-		// Whoever is not deleted now, is in a moment.
-		_ = p.Client.CoordinationV1().Leases(p.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
+	for name, version := range gone {
+		// One that was renewed since, and not seen because this process stood still, stays. Whoever is not
+		// deleted now, is in a moment.
+		unchanged := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}}
+		_ = p.Client.CoordinationV1().Leases(p.Namespace).Delete(ctx, name, unchanged)
 	}
 }
 

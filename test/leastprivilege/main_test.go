@@ -146,7 +146,7 @@ func (s *scene) run(asked *requests, options operator.Options) (stop func()) {
 	}
 	options.Webhooks = operator.Webhooks{
 		Listener: listener, URL: fmt.Sprintf("https://localhost:%d", listener.Addr().(*net.TCPAddr).Port),
-		SecretName: "bursar-webhooks-tls", KeepSecret: true,
+		PeerAddress: listener.Addr().String(), SecretName: "bursar-webhooks-tls", KeepSecret: true,
 	}
 	o, err := operator.New(options)
 	if err != nil {

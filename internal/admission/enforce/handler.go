@@ -41,6 +41,8 @@ const (
 	// answerTime is kept back from the API server's timeout, so that a late decision still
 	// reaches the user as a sentence and not as a failed call.
 	answerTime = 500 * time.Millisecond
+	// forwardedPatience is how long a replica may lag behind that has been sent a review.
+	forwardedPatience = 500 * time.Millisecond
 	// recreatePatience is how long a refused create waits for an earlier object of its name.
 	recreatePatience = time.Second
 	// timeoutDefault applies when the API server does not say how long it waits.
@@ -114,16 +116,35 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, finish func(*adm
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
 	defer cancel()
+	if peers.IsForwarded(r) {
+		h.serveForwarded(ctx, w, r, version)
+		return
+	}
 	serve(w, r, func(request *admissionv1.AdmissionRequest, body []byte) *admissionv1.AdmissionResponse {
 		began := time.Now()
-		if peers.IsForwarded(r) {
-			return finish(request, h.answer(ctx, version, request, decideHere))
-		}
 		answer := h.answer(ctx, version, request, func(consumer quotav1alpha1.ConsumerRef) *admissionv1.AdmissionResponse {
 			return h.forward(ctx, consumer, r.URL.Path, body)
 		})
 		h.metrics.reviewed(answer, time.Since(began))
 		return finish(request, answer)
+	})
+}
+
+// serveForwarded decides a request that another replica has sent, and which does with the answer what is to be
+// done with it. It had better decide itself what this one cannot because it lags behind.
+func (h *Handler) serveForwarded(ctx context.Context, w http.ResponseWriter, r *http.Request, version catalog.Version) {
+	soon, cancel := context.WithTimeout(ctx, forwardedPatience)
+	defer cancel()
+	err := h.waitReady(soon)
+	if err == nil {
+		err = h.Current(soon, version)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
+		return h.answer(ctx, version, request, decideHere)
 	})
 }
 

@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,7 +44,7 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 			all = append(all, newIn(consumer, reservations, outcome.Decisions)...)
 			continue
 		}
-		h.giveBack(all)
+		h.giveBack(ctx, all)
 		if err != nil {
 			return undecided(err)
 		}
@@ -87,10 +88,14 @@ func newIn(consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation
 	return made
 }
 
-// giveBack cancels reservations of an object that will not be created.
-func (h *Handler) giveBack(all []taken) {
+// giveBack cancels reservations of an object that will not be created. If whoever asked has gone, that is not
+// known: another replica may be deciding the same review, and rely on them. Then they expire.
+func (h *Handler) giveBack(ctx context.Context, all []taken) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return
+	}
 	// The caller may have no time left; what it took is given back all the same.
-	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()
 	for _, t := range all {
 		// An error leaves the reservation to expire.

@@ -72,7 +72,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 	for _, a := range changed {
 		took, refusal := h.raise(ctx, request, c, a, &notices)
 		if refusal != nil {
-			h.giveBack(all)
+			h.giveBack(ctx, all)
 			return refusal
 		}
 		all = append(all, took...)
