@@ -22,7 +22,8 @@ const (
 	loggedOnFailure = 4000
 )
 
-// Run starts a replica for the time of a test, with short times for the election of a leader. An empty
+// Run starts a replica for the time of a test, with times for the election of a leader that are short, and
+// still longer than a busy machine keeps the API server from answering. An empty
 // system namespace is the default one. It need not be ready yet.
 func Run(t testing.TB, b *Balancer, kubeconfig, systemNamespace string) *Replica {
 	t.Helper()
@@ -36,7 +37,7 @@ func Run(t testing.TB, b *Balancer, kubeconfig, systemNamespace string) *Replica
 		Configuration: config.Operator{
 			SystemNamespace: systemNamespace,
 			LeaderElection: config.LeaderElection{
-				LeaseDuration: metav1.Duration{Duration: 3 * time.Second}, RenewDeadline: metav1.Duration{Duration: 2 * time.Second},
+				LeaseDuration: metav1.Duration{Duration: 8 * time.Second}, RenewDeadline: metav1.Duration{Duration: 6 * time.Second},
 				RetryPeriod: metav1.Duration{Duration: 300 * time.Millisecond},
 			},
 			Webhooks: config.Webhooks{ShutdownDelay: &second},
