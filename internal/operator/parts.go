@@ -84,9 +84,10 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		Store: m.store, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
 		SystemNamespace: system, Planner: m.planner, Live: m.dynamic, Kinds: m.kinds, Keeps: p.keeps, Log: log.WithName("lifecycle"),
 	}
+	current := newCurrency(m.catalog, m.manager.GetAPIReader())
 	p.enforcer = enforce.New(enforce.Parts{
 		Catalog: m.catalog, Planner: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
-		Current: newCurrency(m.catalog, m.manager.GetAPIReader()).wait, Forward: p.forward,
+		Current: current.wait, Forward: p.forward,
 		Events: m.events, Log: log.WithName("enforce"),
 		Updates: enforce.Updates{
 			Claims: m.claims, Client: m.client, Kinds: m.kinds, Live: m.dynamic,
@@ -105,7 +106,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		}
 	}
 	p.webhooks = &webhooks.Controller{
-		Client: o.client, Catalog: m.catalog, Kinds: m.kinds, ClientConfig: p.server.clientConfig,
+		Client: o.client, Catalog: m.catalog, Kinds: m.kinds, Current: current.wait, ClientConfig: p.server.clientConfig,
 		Static: func() []admissionregistrationv1.ValidatingWebhook {
 			return validate.ValidatingWebhooks(p.server.clientConfig, o.options.Username, system)
 		},

@@ -2,12 +2,17 @@ package webhooks
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bursar/bursar/internal/catalog"
 )
 
 // apply stores both configurations and waits until the API server works with them.
@@ -21,10 +26,15 @@ func (c *Controller) apply(ctx context.Context, wanted validating) error {
 	if err != nil {
 		return fmt.Errorf("apply MutatingWebhookConfiguration %s: %w", configurationName, err)
 	}
+	var isOvertaken bool
 	version, err := store(ctx, api.ValidatingWebhookConfigurations(), &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: name, Webhooks: wanted.webhooks},
 		func(stored *admissionregistrationv1.ValidatingWebhookConfiguration) bool {
-			return replace(&stored.Webhooks, wanted.webhooks)
+			isOvertaken = publishedBy(stored.Webhooks) != wanted.replaces
+			return !isOvertaken && replace(&stored.Webhooks, wanted.webhooks)
 		})
+	if err == nil && isOvertaken {
+		err = errOvertaken
+	}
 	if err != nil {
 		return fmt.Errorf("apply ValidatingWebhookConfiguration %s: %w", configurationName, err)
 	}
@@ -39,6 +49,49 @@ func (c *Controller) apply(ctx context.Context, wanted validating) error {
 		}
 	}
 	return nil
+}
+
+// errOvertaken says that a replica which led before, or leads now, was quicker.
+var errOvertaken = errors.New("another replica has just stored another one")
+
+// catchUp waits until the catalog knows of all by which the stored configuration was made, and returns that
+// version. A leader that has just begun, or has stood still, may know of less than the one before it, and must not
+// take back what is Ready.
+func (c *Controller) catchUp(ctx context.Context) (catalog.Version, error) {
+	stored, err := c.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, configurationName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return catalog.Version{}, nil
+	}
+	if err != nil {
+		return catalog.Version{}, fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", configurationName, err)
+	}
+	version := publishedBy(stored.Webhooks)
+	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	defer cancel()
+	if err := c.Current(ctx, version); err != nil {
+		return version, fmt.Errorf("replace ValidatingWebhookConfiguration %s: %w", configurationName, err)
+	}
+	return version, nil
+}
+
+// publishedBy returns the version in the paths of webhooks, or that at which nothing was declared.
+func publishedBy(webhooks []admissionregistrationv1.ValidatingWebhook) catalog.Version {
+	for _, w := range webhooks {
+		if !strings.HasPrefix(w.Name, enforceName) && !strings.HasPrefix(w.Name, adviseName) {
+			continue
+		}
+		var at string
+		switch {
+		case w.ClientConfig.Service != nil && w.ClientConfig.Service.Path != nil:
+			at = *w.ClientConfig.Service.Path
+		case w.ClientConfig.URL != nil:
+			at = *w.ClientConfig.URL
+		}
+		if version, err := catalog.ParseVersion(path.Base(at)); err == nil {
+			return version
+		}
+	}
+	return catalog.Version{}
 }
 
 // configurations is the API of configurations of one of the two kinds.

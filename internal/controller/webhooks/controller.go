@@ -23,6 +23,8 @@ const (
 	configurationName = "bursar"
 	// retryTime is how long after a failure it is tried again.
 	retryTime = time.Second
+	// catchUpTimeout bounds the wait for what a leader before this one knew of.
+	catchUpTimeout = 10 * time.Second
 	// checkInterval is how long an edit of the configurations by others may last.
 	checkInterval = 15 * time.Second
 )
@@ -52,6 +54,8 @@ type Controller struct {
 	// Others are all API servers that share what is stored, each with a [Witness]. Default: the one of
 	// Client is the only one, or nothing is known of others.
 	Others Others
+	// Current waits until the catalog knows of what was declared by a version, or returns an error.
+	Current func(ctx context.Context, version catalog.Version) error
 	// OnSync is called after other kinds or policies came into effect.
 	OnSync func()
 	Log    logr.Logger
@@ -140,7 +144,12 @@ func follow(ctx context.Context, client kubernetes.Interface, handler cache.Reso
 
 // Sync brings the configurations in step and returns once the API server works with them.
 func (c *Controller) Sync(ctx context.Context) error {
+	replaces, err := c.catchUp(ctx)
+	if err != nil {
+		return err
+	}
 	wanted := c.desired(ctx)
+	wanted.replaces = replaces
 	if err := c.apply(ctx, wanted); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package webhooks_test
 import (
 	"context"
 	"encoding/pem"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -93,7 +94,7 @@ func (d *declared) set(triggers ...catalog.Trigger) {
 func (d *declared) Guarded() catalog.Guarded {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return catalog.Guarded{Triggers: slices.Clone(d.triggers), Revision: d.revision}
+	return catalog.Guarded{Triggers: slices.Clone(d.triggers), Version: catalog.Version{Policies: 7}, Revision: d.revision}
 }
 
 // isInEffect tells whether what is declared is.
@@ -126,6 +127,7 @@ func newController(t *testing.T) (*webhooks.Controller, *declared) {
 	d := &declared{}
 	c := &webhooks.Controller{
 		Client: api, Catalog: d, Kinds: d, ClientConfig: clientConfig,
+		Current: func(context.Context, catalog.Version) error { return nil },
 		Static: func() []admissionregistrationv1.ValidatingWebhook {
 			return validate.ValidatingWebhooks(clientConfig, "nobody", "bursar-system")
 		},
@@ -198,6 +200,31 @@ func TestSyncedMeansAsked(t *testing.T) {
 		if d.isInEffect(c) != protect {
 			t.Fatalf("round %d: InEffect is %t", n, !protect)
 		}
+	}
+}
+
+// TestNothingIsTakenBack has a leader that knows of less than the one before it: it waits until it knows of
+// as much.
+func TestNothingIsTakenBack(t *testing.T) {
+	before, d := newController(t)
+	d.set(configMaps)
+	mustSync(t, before)
+	after, behind := newController(t)
+	after.Current = func(_ context.Context, version catalog.Version) error {
+		if version != d.Guarded().Version {
+			t.Errorf("it waits for version %s, want %s", version, d.Guarded().Version)
+		}
+		behind.set(configMaps)
+		return nil
+	}
+	mustSync(t, after)
+	if !isAsked(t) {
+		t.Error("creates are not checked any more")
+	}
+	after.Current = func(context.Context, catalog.Version) error { return errors.New("it is not heard of") }
+	behind.set()
+	if err := after.Sync(t.Context()); err == nil || !isAsked(t) {
+		t.Errorf("without knowing of as much, Sync says %v, and creates are checked: %t", err, isAsked(t))
 	}
 }
 
