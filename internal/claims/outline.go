@@ -77,6 +77,16 @@ func nameOf(text string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
+// SequenceOf returns the sequence of the reservation that a claim was made from, or 0 if it was created
+// directly.
+func SequenceOf(claim metav1.Object) int64 {
+	sequence, err := strconv.ParseInt(claim.GetAnnotations()[quotav1alpha1.AnnotationReservation], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return sequence
+}
+
 // FromReservation makes the claim of a policy's reservation, with the standard marks and, where
 // the namespaces allow it, owned by the object.
 func FromReservation(reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {

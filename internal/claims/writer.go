@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
 const (
@@ -65,11 +66,12 @@ func (c *Client) Get(ctx context.Context, name types.NamespacedName) (*quotav1al
 	return claim, nil
 }
 
-// UIDsOf returns the UIDs of a consumer's claims.
-func (c *Client) UIDsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (map[types.UID]bool, error) {
+// RecordedAs returns as what the books may have recorded that a consumer's claims give nothing back: their
+// UIDs, and the IDs of the reservations that they were made from ([ledgerstore.WithdrawnID]).
+func (c *Client) RecordedAs(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (map[string]bool, error) {
 	const pageSize = 1000
 	selector := fields.Set{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}.String()
-	uids := map[types.UID]bool{}
+	ids := map[string]bool{}
 	for next := ""; ; {
 		raw, err := c.rest.Get().Resource(resource).SetHeader("Accept", onlyMetadataList).Param("fieldSelector", selector).
 			Param("limit", strconv.Itoa(pageSize)).Param("continue", next).Do(ctx).Raw()
@@ -81,10 +83,11 @@ func (c *Client) UIDsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef)
 			return nil, fmt.Errorf("decode the claims of %s %s: %w", consumer.Kind, consumer.Name, err)
 		}
 		for i := range page.Items {
-			uids[page.Items[i].UID] = true
+			ids[string(page.Items[i].UID)] = true
+			ids[ledgerstore.WithdrawnID(SequenceOf(&page.Items[i]))] = true
 		}
 		if next = page.Continue; next == "" {
-			return uids, nil
+			return ids, nil
 		}
 	}
 }

@@ -13,26 +13,33 @@ import (
 const adoptionsMax = ReservationsMax / 2
 
 // Adopt enters a reservation for an object that exists, regardless of the limits. It returns after
-// it was stored, and is otherwise like [Store.Reserve]. If half of what may be in flight is, it
+// it was stored, and is otherwise like [Store.ReserveVerified]. If half of what may be in flight is, it
 // waits for some of it to be settled, and then fails with [ErrBusy].
-func (s *Store) Adopt(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) (ledger.Decision, error) {
-	reservations := []ledger.Reservation{r}
+func (s *Store) Adopt(ctx context.Context, consumer quotav1alpha1.ConsumerRef, wanted func(context.Context) (*ledger.Reservation, error)) (ledger.Decision, error) {
 	var decision ledger.Decision
 	var full bool
-	err := s.do(ctx, consumer, &operation{
-		patience: time.Now().Add(releasePatience),
-		apply: func(books *ledger.Ledger, _ bool) effect {
-			decision = ledger.Decision{}
-			fresh := unknownTo(books, reservations)
-			if full = len(fresh) > 0 && books.ReservationCount() >= adoptionsMax || isFull(books, fresh); full {
-				return postponed
-			}
-			if decision = books.Adopt(r); decision.Code == ledger.Admitted && !decision.Existing {
-				return changed
-			}
-			return unconfirmed
-		},
-		committed: func() { s.addInflight(consumer, reservations, []ledger.Decision{decision}) },
+	err := s.doVerified(ctx, consumer, func(ctx context.Context) (*operation, error) {
+		decision, full = ledger.Decision{}, false
+		r, err := wanted(ctx)
+		if r == nil || err != nil {
+			return nil, err
+		}
+		reservations := []ledger.Reservation{*r}
+		return &operation{
+			patience: time.Now().Add(releasePatience),
+			apply: func(books *ledger.Ledger, _ bool) effect {
+				decision = ledger.Decision{}
+				fresh := unknownTo(books, reservations)
+				if full = len(fresh) > 0 && books.ReservationCount() >= adoptionsMax || isFull(books, fresh); full {
+					return postponed
+				}
+				if decision = books.Adopt(*r); decision.Code == ledger.Admitted && !decision.Existing {
+					return changed
+				}
+				return unconfirmed
+			},
+			committed: func() { s.addInflight(consumer, reservations, []ledger.Decision{decision}) },
+		}, nil
 	})
 	switch {
 	case err != nil:

@@ -3,6 +3,7 @@ package ledgerstore
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,10 @@ func ObjectKey(policy, objectUID string) string { return policy + "/" + objectUI
 // ClaimKey is the key of the reservation of a claim that was created directly. No policy is
 // named like it, because names hold no colon.
 func ClaimKey(claimUID string) string { return "claim:" + claimUID }
+
+// WithdrawnID is what the books record in place of the UID of a claim when the reservation with that
+// sequence is withdrawn. No UID holds a colon.
+func WithdrawnID(sequence int64) string { return "reservation:" + strconv.FormatInt(sequence, 10) }
 
 // amendmentSuffix tells the key of an amendment from that of the reservation that a claim is made from.
 const amendmentSuffix = "/amendment"

@@ -19,7 +19,9 @@ func TestLeavingWhileItIsDecided(t *testing.T) {
 			return decision.Code == ledger.Admitted, err
 		},
 		"Adopt": func(ctx context.Context, p *process) (bool, error) {
-			decision, err := p.Adopt(ctx, acme, reservation("new", 1))
+			decision, err := p.Adopt(ctx, acme, func(context.Context) (*ledger.Reservation, error) {
+				return new(reservation("new", 1)), nil
+			})
 			return decision.Code == ledger.Admitted, err
 		},
 		"Charge": func(ctx context.Context, p *process) (bool, error) {

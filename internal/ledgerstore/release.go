@@ -74,7 +74,7 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 
 // release applies the holding to the books.
 func (h *Holding) release(books *ledger.Ledger) (e effect, drifted bool) {
-	if books.IsReleased(h.ClaimUID) {
+	if books.IsReleased(h.ClaimUID) || books.IsReleased(WithdrawnID(h.Sequence)) {
 		return unconfirmed, false
 	}
 	if books.ReleaseReserved(h.ClaimUID, h.Key, h.Sequence) || books.ReleaseReserved(h.ClaimUID, h.Amendment, 0) {
@@ -89,8 +89,8 @@ func (h *Holding) release(books *ledger.Ledger) (e effect, drifted bool) {
 	return changed, false
 }
 
-// Forget drops the record of a released claim. Call it once the claim is gone from the API
-// server. It returns at once and takes effect with the next commit.
+// Forget drops the record of a released claim, or of a withdrawn reservation. Call it once the claim is
+// gone from the API server. It returns at once and takes effect with the next commit.
 func (s *Store) Forget(consumer quotav1alpha1.ConsumerRef, claimUID string) {
 	s.released.forget(claimUID)
 	s.committer(consumer).submitLazy(&operation{

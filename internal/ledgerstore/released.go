@@ -83,8 +83,8 @@ func (r *released) replace(consumer quotav1alpha1.ConsumerRef, books *ledger.Led
 	}
 }
 
-// ReleasedLongAgo returns, by consumer, the UIDs of released claims whose record is older than
-// age. Normally a record goes with its claim; one that stays has lost whoever should forget it.
+// ReleasedLongAgo returns, by consumer, the UIDs of released claims, and IDs of withdrawn reservations
+// ([WithdrawnID]), whose record is older than age. Normally a record goes with its claim; one that stays has lost whoever should forget it.
 func (s *Store) ReleasedLongAgo(age time.Duration) map[quotav1alpha1.ConsumerRef][]string {
 	s.released.mu.Lock()
 	defer s.released.mu.Unlock()

@@ -45,6 +45,32 @@ func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, 
 	})
 }
 
+// Withdraw is [Store.Cancel] for a reservation that another process may be making a claim from at this
+// moment: that its claim gives nothing back is recorded in the same write. The record, [WithdrawnID],
+// stays until [Store.Forget]. Call that once no claim of the reservation exists: whoever makes one looks
+// for the reservation after that, before the claim is granted.
+func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) error {
+	id := WithdrawnID(sequence)
+	var recorded bool
+	return s.do(ctx, consumer, &operation{
+		makesRoom: true, growsCapacity: true,
+		apply: func(books *ledger.Ledger, _ bool) effect {
+			recorded = books.IsReleased(id)
+			if recorded || !books.ReleaseReserved(id, key, sequence) {
+				return unconfirmed
+			}
+			recorded = true
+			return changed
+		},
+		committed: func() {
+			s.inflight.remove(consumer, key, sequence)
+			if recorded {
+				s.released.add(consumer, id)
+			}
+		},
+	})
+}
+
 // Settle turns a reservation into settled usage. Call it once the claim says Granted at rest.
 // It returns at once and takes effect with the next commit.
 func (s *Store) Settle(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {

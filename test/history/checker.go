@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -36,6 +37,14 @@ type account struct {
 type reservation struct {
 	quotav1alpha1.LedgerReservation
 	isGone, isReleased bool
+	// end is how it ended, unless a release ended it.
+	end *end
+}
+
+// end is a revision in which reservations were settled or cancelled. Which of them were settled, the
+// ledger does not tell, only how many.
+type end struct {
+	settled, givenBack int64
 }
 
 // NewChecker returns a checker that has seen nothing.
@@ -130,6 +139,15 @@ func (c *Checker) checkSums(a *account, before *quotav1alpha1.ConsumerLedgerSpec
 		if slices.Contains(before.Released, uid) {
 			continue
 		}
+		if sequence, isWithdrawn := withdrawn(uid); isWithdrawn {
+			if r := gone[sequence]; r == nil {
+				complain("reservation %d is withdrawn, and was not there", sequence)
+			} else {
+				r.end = &end{}
+				delete(gone, sequence)
+			}
+			continue
+		}
 		if a.released[uid] {
 			complain("claim %s is released a second time", uid)
 			continue
@@ -144,6 +162,11 @@ func (c *Checker) checkSums(a *account, before *quotav1alpha1.ConsumerLedgerSpec
 		r.isReleased = true
 		if gone[sequence] == nil {
 			given = append(given, r)
+			if r.end == nil {
+				complain("claim %s is given back, whose reservation %d has not ended", uid, sequence)
+			} else if r.end.givenBack++; r.end.givenBack > r.end.settled {
+				complain("claim %s is given back, whose reservation %d was cancelled, or another that ended with it", uid, sequence)
+			}
 		}
 		delete(gone, sequence) // it has come and gone
 	}
@@ -160,11 +183,20 @@ func (c *Checker) checkSums(a *account, before *quotav1alpha1.ConsumerLedgerSpec
 	for resourceType := range types {
 		settled = max(settled, checkType(resourceType, before, &a.spec, gone, given, complain))
 	}
-	if settled == int64(len(gone)) {
-		for sequence, r := range gone {
+	how := &end{settled: settled}
+	for sequence, r := range gone {
+		r.end = how
+		if settled == int64(len(gone)) {
 			a.settled[r.Key] = sequence
 		}
 	}
+}
+
+// withdrawn returns the sequence of the reservation that a record says was withdrawn, if it says so.
+func withdrawn(record string) (sequence int64, ok bool) {
+	text, ok := strings.CutPrefix(record, "reservation:")
+	sequence, err := strconv.ParseInt(text, 10, 64)
+	return sequence, ok && err == nil
 }
 
 // checkType checks the sums of a resource type, and returns how many of the reservations that have gone

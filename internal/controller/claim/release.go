@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -129,8 +128,7 @@ func holdingOf(claim *quotav1alpha1.ResourceClaim) (*ledgerstore.Holding, error)
 // keyOf names the reservation that a claim was, or will be, made from. Sequence 0 is any.
 func keyOf(claim *quotav1alpha1.ResourceClaim) (key string, sequence int64) {
 	if claimcache.IsFromPolicy(claim) {
-		sequence, err := strconv.ParseInt(claim.Annotations[quotav1alpha1.AnnotationReservation], 10, 64)
-		if err == nil {
+		if sequence := claims.SequenceOf(claim); sequence != 0 {
 			return ledgerstore.ObjectKey(claims.PolicyOf(claim), claim.Annotations[quotav1alpha1.AnnotationResourceUID]), sequence
 		}
 	}

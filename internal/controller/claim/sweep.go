@@ -5,7 +5,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
@@ -24,22 +23,23 @@ func (c *Controller) sweep(ctx context.Context) {
 	}
 }
 
-// sweepReleased forgets released claims that went away unnoticed, while no process watched.
+// sweepReleased forgets released claims that went away unnoticed, while no process watched, and withdrawn
+// reservations whose claims are gone.
 func (c *Controller) sweepReleased(ctx context.Context) {
-	for consumer, claimUIDs := range c.Store.ReleasedLongAgo(sweepAge) {
+	for consumer, ids := range c.Store.ReleasedLongAgo(sweepAge) {
 		if !c.Keeps.Of(consumer) {
 			continue
 		}
-		existing, err := c.Client.UIDsOf(ctx, consumer)
+		existing, err := c.Client.RecordedAs(ctx, consumer)
 		if err != nil {
 			if ctx.Err() == nil {
 				c.Log.Error(err, "will try again", "consumer", consumer.Kind+"/"+consumer.Name)
 			}
 			continue
 		}
-		for _, claimUID := range claimUIDs {
-			if !existing[types.UID(claimUID)] {
-				c.Store.Forget(consumer, claimUID)
+		for _, id := range ids {
+			if !existing[id] {
+				c.Store.Forget(consumer, id)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -19,7 +20,9 @@ import (
 func (s *stage) othersUse(consumer quotav1alpha1.ConsumerRef, amount int64) {
 	s.Helper()
 	key := ledgerstore.ObjectKey("p", "others")
-	decision, err := s.store.Adopt(s.Context(), consumer, ledger.Reservation{Key: key, Charges: charges(amount), Claim: outline("").Encode()})
+	decision, err := s.store.Adopt(s.Context(), consumer, func(context.Context) (*ledger.Reservation, error) {
+		return &ledger.Reservation{Key: key, Charges: charges(amount), Claim: outline("").Encode()}, nil
+	})
 	s.must(err)
 	s.store.Settle(consumer, key, decision.Sequence)
 	synctest.Wait()

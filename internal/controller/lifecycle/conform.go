@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -142,7 +141,7 @@ func (c *Controller) ask(ctx context.Context, p *catalog.Policy, o plan.Object, 
 // about the claim now.
 func (c *Controller) goOn(ctx context.Context, p *catalog.Policy, held *quotav1alpha1.ResourceClaim, flight inFlight) (result Result, isDone bool, err error) {
 	for _, reservation := range flight.reserved {
-		if reservation.Consumer == held.Spec.ConsumerRef && held.Annotations[quotav1alpha1.AnnotationReservation] == strconv.FormatInt(reservation.Sequence, 10) {
+		if reservation.Consumer == held.Spec.ConsumerRef && claims.SequenceOf(held) == reservation.Sequence {
 			_, err := c.materialize(ctx, reservation)
 			return Pending, true, err // the claim was made from it
 		}
@@ -209,13 +208,19 @@ func (c *Controller) drop(ctx context.Context, reserved []ledgerstore.Pending, k
 // adopt charges an object that exists and has no claim. What was reserved for it already, for a
 // change that has been made now, is used.
 func (c *Controller) adopt(ctx context.Context, o plan.Object, asked *plan.Claim) (Result, error) {
-	decision, err := c.Store.Adopt(ctx, asked.Consumer, ledger.Reservation{
-		Key: asked.Key, ReservedAt: time.Now().Unix(), Charges: asked.Charges, Claim: asked.Outline.Encode(),
+	decision, err := c.Store.Adopt(ctx, asked.Consumer, func(ctx context.Context) (*ledger.Reservation, error) {
+		r := &ledger.Reservation{Key: asked.Key, ReservedAt: time.Now().Unix(), Charges: asked.Charges, Claim: asked.Outline.Encode()}
+		if isCharged, err := c.isCharged(ctx, asked.Consumer, r); isCharged || err != nil {
+			return nil, err
+		}
+		return r, nil
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, transient(err)
-	}
-	if decision.Code != ledger.Admitted {
+	case decision.Code == 0:
+		return Pending, nil
+	case decision.Code != ledger.Admitted:
 		return 0, explain.Impossible(asked.Consumer, decision.Code)
 	}
 	for _, reservation := range c.Store.ReservationsFor(string(o.UID)) {
@@ -231,6 +236,25 @@ func (c *Controller) adopt(ctx context.Context, o plan.Object, asked *plan.Claim
 		}
 	}
 	return Adopted, nil
+}
+
+// isCharged tells whether the object that r is for has a claim, of whatever reservation, which another
+// process may have made and the cache not show yet. One that had to be given its other name is found out
+// when the claim of r is to be made, see endSecond.
+func (c *Controller) isCharged(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r *ledger.Reservation) (bool, error) {
+	claim, err := claims.FromReservation(ledgerstore.Pending{Consumer: consumer, Reservation: *r})
+	if err != nil {
+		return false, err
+	}
+	stored, err := c.Client.Get(ctx, types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("look for the claim of an object that is to be adopted: %w", err)
+	default:
+		return sameOrigin(stored, claim), nil
+	}
 }
 
 // supersede takes a claim away that another is to replace, or none.

@@ -156,6 +156,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPut && last == "status":
 		in := &quotav1alpha1.ResourceClaim{}
 		_ = json.NewDecoder(r.Body).Decode(in)
+		switch stored := s.claims[in.Name]; {
+		case stored == nil:
+			fail(404, metav1.StatusReasonNotFound)
+			return
+		case stored.ResourceVersion != in.ResourceVersion:
+			fail(409, metav1.StatusReasonConflict)
+			return
+		}
 		s.claims[in.Name].Status = in.Status
 		s.changed(watch.Modified, s.claims[in.Name])
 		_ = json.NewEncoder(w).Encode(s.claims[in.Name])

@@ -47,20 +47,18 @@ func (c *Controller) materialize(ctx context.Context, reservation ledgerstore.Pe
 // this one stood still or its create was on its way. This claim would be granted without a charge, and its
 // release take the charge of somebody else. So it goes again. One that was granted meanwhile is made.
 //
-// What is confirmed stays true until the claim is granted: whoever ends the reservation first changes the
-// claim, and then its status cannot be written here any more.
+// What is confirmed stays true until the claim is granted, or the claim will give nothing back: whoever
+// settles or releases it first changes the claim, and then its status cannot be written here any more, and
+// whoever withdraws the reservation takes the claim away.
 func (c *Controller) confirm(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) (isCurrent, isMade bool, err error) {
-	err = c.Store.View(ctx, reservation.Consumer, func(books *ledger.Ledger) {
-		held, ok := books.Reservation(reservation.Key)
-		isCurrent = ok && held.Sequence == reservation.Sequence
-	})
+	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+	isCurrent, err = c.isReserved(ctx, reservation)
 	if err != nil {
-		return false, false, fmt.Errorf("confirm that claim %s/%s is charged: %w", claim.Namespace, claim.Name, err)
+		return false, false, fmt.Errorf("confirm that claim %s is charged: %w", name, err)
 	}
 	if isCurrent {
 		return true, false, nil
 	}
-	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 	live, err := c.Client.Get(ctx, name)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -71,6 +69,15 @@ func (c *Controller) confirm(ctx context.Context, claim *quotav1alpha1.ResourceC
 		return false, true, nil
 	}
 	return false, false, c.deleteClaim(ctx, name, claim.UID)
+}
+
+// isReserved tells whether a reservation is in the books as they are now.
+func (c *Controller) isReserved(ctx context.Context, reservation ledgerstore.Pending) (is bool, err error) {
+	err = c.Store.View(ctx, reservation.Consumer, func(books *ledger.Ledger) {
+		held, ok := books.Reservation(reservation.Key)
+		is = ok && held.Sequence == reservation.Sequence
+	})
+	return is, err
 }
 
 // errEarlierClaim says that the name of a new claim is that of an earlier one, of another object or
@@ -99,13 +106,32 @@ func (c *Controller) ensureClaim(ctx context.Context, claim *quotav1alpha1.Resou
 		case sameOrigin(stored, claim) && (stored.DeletionTimestamp != nil || claims.IsSuperseded(stored) || stored.Spec.ConsumerRef != claim.Spec.ConsumerRef):
 			return nil, fmt.Errorf("claim %s/%s: %w", named.Namespace, name, errEarlierClaim)
 		case sameOrigin(stored, claim):
-			// It was made from an earlier reservation, and so is charged: the create was reviewed twice.
-			return nil, c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
+			return nil, c.endSecond(ctx, stored, reservation)
 		case isOfEarlierObject(stored, claim):
 			return nil, fmt.Errorf("claim %s/%s: %w", named.Namespace, name, errEarlierClaim)
 		}
 	}
 	return nil, fmt.Errorf("both names of claim %s/%s are taken by other claims", claim.Namespace, claim.Name)
+}
+
+// endSecond ends one of two: a reservation, and the claim that its object has already of another one. If
+// the claim is granted, the create was reviewed twice, and the reservation goes. If not, whichever is not
+// in the books is out of date.
+func (c *Controller) endSecond(ctx context.Context, stored *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) error {
+	if claimcache.StateOf(stored) == claimcache.Granted {
+		made, err := c.withdraw(ctx, reservation)
+		if made == nil || err != nil {
+			return err
+		}
+		return c.supersede(ctx, made)
+	}
+	if isReserved, err := c.isReserved(ctx, reservation); !isReserved || err != nil {
+		return err
+	}
+	if err := c.supersede(ctx, stored); err != nil {
+		return err
+	}
+	return fmt.Errorf("claim %s/%s: %w", stored.Namespace, stored.Name, errEarlierClaim)
 }
 
 // create creates a claim, in the system namespace if its own went away since the create of the
@@ -179,7 +205,29 @@ func (c *Controller) cancelUnmade(ctx context.Context, reservation ledgerstore.P
 		_, err = c.materialize(ctx, reservation)
 		return true, err
 	}
-	return false, c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
+	made, err := c.withdraw(ctx, reservation)
+	if made == nil || err != nil {
+		return false, err
+	}
+	return true, c.supersede(ctx, made)
+}
+
+// withdraw ends a reservation. It returns the claim that was made from it nevertheless, maybe by another
+// process at this moment, or nil. That claim is charged to nobody from now on, and the caller has to take
+// it away.
+func (c *Controller) withdraw(ctx context.Context, reservation ledgerstore.Pending) (made *quotav1alpha1.ResourceClaim, err error) {
+	claim, err := claims.FromReservation(reservation)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Store.Withdraw(ctx, reservation.Consumer, reservation.Key, reservation.Sequence); err != nil {
+		return nil, err
+	}
+	made, err = c.findClaim(ctx, claim, reservation)
+	if made == nil && err == nil {
+		c.Store.Forget(reservation.Consumer, ledgerstore.WithdrawnID(reservation.Sequence))
+	}
+	return made, err
 }
 
 // sameOrigin tells whether both claims are of one policy and one object.
@@ -192,8 +240,7 @@ func sameOrigin(a, b *quotav1alpha1.ResourceClaim) bool {
 // sameReservation tells whether both claims are made from one reservation. Each consumer's are
 // numbered by themselves.
 func sameReservation(a, b *quotav1alpha1.ResourceClaim) bool {
-	return a.Spec.ConsumerRef == b.Spec.ConsumerRef &&
-		a.Annotations[quotav1alpha1.AnnotationReservation] == b.Annotations[quotav1alpha1.AnnotationReservation]
+	return a.Spec.ConsumerRef == b.Spec.ConsumerRef && claims.SequenceOf(a) == claims.SequenceOf(b)
 }
 
 // objectOf returns the object that a reservation is for; claims created directly have none.

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledgerstore"
@@ -69,17 +68,16 @@ func (c *Controller) bind(ctx context.Context, o object) error {
 
 // processUnseen handles a reservation whose object is not there: gone, or yet to come.
 func (c *Controller) processUnseen(ctx context.Context, o object, reservation ledgerstore.Pending) error {
-	claim, err := claims.FromReservation(reservation)
-	if err != nil {
-		return err
-	}
 	if !c.IsGone(o.uid) {
 		// By a clock that nobody sets; it may have been reserved long before that.
 		if time.Since(reservation.KnownSince) < reservationLifetime {
 			return nil
 		}
-		ref := claim.Spec.ResourceRef
-		exists, err := c.Objects.Lives(ctx, o.kind, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, o.uid)
+		outline, err := claims.OutlineOf(reservation.Claim)
+		if err != nil {
+			return err
+		}
+		exists, err := c.Objects.Lives(ctx, o.kind, outline.Object, o.uid)
 		if err != nil {
 			return err
 		}
@@ -88,7 +86,7 @@ func (c *Controller) processUnseen(ctx context.Context, o object, reservation le
 			return err
 		}
 	}
-	return c.giveUp(ctx, claim, reservation)
+	return c.giveUp(ctx, reservation)
 }
 
 // endAmendment ends an amendment of which both the object and the claim are gone. It ends with its
@@ -106,29 +104,25 @@ func (c *Controller) endAmendment(ctx context.Context, o object, amendment ledge
 			return err
 		}
 	}
-	return c.cancel(ctx, amendment)
+	if err := c.Store.Cancel(ctx, amendment.Consumer, amendment.Key, amendment.Sequence); err != nil {
+		return err
+	}
+	c.Store.ReleaseDone(amendment.Consumer, amendment.Key)
+	return nil
 }
 
-// giveUp ends a reservation whose object is gone or never came. If its claim was made already,
-// maybe by an attempt that did not learn that it succeeded, releasing the claim ends it.
-func (c *Controller) giveUp(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) error {
-	made, err := c.findClaim(ctx, claim, reservation)
+// giveUp ends a reservation whose object is gone or never came, and takes its claim away if one was
+// made.
+func (c *Controller) giveUp(ctx context.Context, reservation ledgerstore.Pending) error {
+	made, err := c.withdraw(ctx, reservation)
 	if err != nil {
 		return err
 	}
-	if made != nil {
-		return c.deleteClaim(ctx, types.NamespacedName{Namespace: made.Namespace, Name: made.Name}, made.UID)
-	}
-	return c.cancel(ctx, reservation)
-}
-
-// cancel drops a reservation whose object is gone. Nobody need wait for that any longer.
-func (c *Controller) cancel(ctx context.Context, reservation ledgerstore.Pending) error {
-	if err := c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence); err != nil {
-		return err
-	}
 	c.Store.ReleaseDone(reservation.Consumer, reservation.Key)
-	return nil
+	if made == nil {
+		return nil
+	}
+	return c.deleteClaim(ctx, types.NamespacedName{Namespace: made.Namespace, Name: made.Name}, made.UID)
 }
 
 // removeOrphan deletes a claim if its object is gone.

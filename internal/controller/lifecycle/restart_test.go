@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -229,10 +228,9 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 	// Releasing claims is another controller's part.
 	s.server.released = func(claim *quotav1alpha1.ResourceClaim) {
 		charges, _ := claims.Charges(claim.Spec.Requests)
-		sequence, _ := strconv.ParseInt(claim.Annotations[quotav1alpha1.AnnotationReservation], 10, 64)
 		_, err := store.Release(ctx, claim.Spec.ConsumerRef, string(claim.UID), func(context.Context) (*ledgerstore.Holding, error) {
 			return &ledgerstore.Holding{
-				ClaimUID: string(claim.UID), Key: ledgerstore.ObjectKey("p", string(fleetUID)), Sequence: sequence,
+				ClaimUID: string(claim.UID), Key: ledgerstore.ObjectKey("p", string(fleetUID)), Sequence: claims.SequenceOf(claim),
 				Amendment: ledgerstore.AmendmentKey("p", string(fleetUID)), Granted: isGrantedClaim(claim), Charges: charges,
 			}, nil
 		})

@@ -9,11 +9,13 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/protected"
 )
@@ -54,19 +56,7 @@ func TestProcessThatStoodStill(t *testing.T) {
 				tt.meanwhile(s, ledgerstore.New(t.Context(), s.memory.Connect(nil)), reservation)
 				synctest.Wait()
 				time.Sleep(time.Second) // settling is lazy
-				client, err := claims.NewClient(&rest.Config{Host: "http://server", QPS: -1}, &http.Client{Transport: direct{s.server}})
-				s.must(err)
-				c := &Controller{
-					Store: s.store, Objects: protected.New(nil, &withheld{}), Claims: claimcache.New(), Client: client,
-					Catalog: catalog.New(), SystemNamespace: "sys", Log: logr.Discard(),
-				}
-				c.Start()
-				defer c.queue.ShutDown()
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				go c.Claims.Run(ctx, client.REST())
-				s.must(c.Claims.WaitForSync(ctx))
-				isMade, err := c.materialize(t.Context(), reservation)
+				isMade, err := s.standing(s.store).materialize(t.Context(), reservation)
 				s.must(err)
 				if isMade != tt.isMade {
 					t.Errorf("%s: made: %t, want %t", tt.reason, isMade, tt.isMade)
@@ -79,4 +69,97 @@ func TestProcessThatStoodStill(t *testing.T) {
 			})
 		})
 	}
+}
+
+// standing returns a controller that follows claims, and does what it is told to.
+func (s *stage) standing(store *ledgerstore.Store) *Controller {
+	s.Helper()
+	client, err := claims.NewClient(&rest.Config{Host: "http://server", QPS: -1}, &http.Client{Transport: direct{s.server}})
+	s.must(err)
+	c := &Controller{
+		Store: store, Objects: protected.New(nil, &withheld{}), Claims: claimcache.New(), Client: client,
+		Catalog: catalog.New(), SystemNamespace: "sys", Log: logr.Discard(),
+	}
+	c.Start()
+	s.Cleanup(c.queue.ShutDown)
+	ctx, cancel := context.WithCancel(s.Context())
+	s.Cleanup(cancel)
+	go c.Claims.Run(ctx, client.REST())
+	s.must(c.Claims.WaitForSync(ctx))
+	return c
+}
+
+// A process is about to say that a claim is granted when another gives its reservation up, because the
+// object has gone. Whatever comes first, what others use stays in the books.
+func TestGivenUpWhileItIsGranted(t *testing.T) {
+	for name, grantsFirst := range map[string]bool{"granted, then taken away": true, "taken away, and not granted any more": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				s.othersUse(acme, 10)
+				reservation := s.reserve(acme, 5, "")
+				granting := s.standing(ledgerstore.New(t.Context(), s.memory.Connect(nil)))
+				givingUp := s.run(nil, nil)
+				mayWithdraw, mayGrant, hasGranted := make(chan struct{}), make(chan struct{}), make(chan struct{})
+				wait := func(c chan struct{}) {
+					s.server.mu.Unlock()
+					<-c
+					s.server.mu.Lock()
+				}
+				s.server.fail = func(method, name string) bool {
+					switch {
+					case method == http.MethodPut:
+						close(mayWithdraw) // the claim is there, and what it was made from confirmed
+						wait(mayGrant)
+					case method == http.MethodGet && grantsFirst:
+						close(mayGrant) // the reservation is withdrawn
+						grantsFirst = false
+						wait(hasGranted)
+					}
+					return false
+				}
+				go func() {
+					defer close(hasGranted)
+					_, err := granting.materialize(t.Context(), reservation)
+					if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+						t.Error(err)
+					}
+				}()
+				<-mayWithdraw
+				waits := grantsFirst
+				s.must(givingUp.giveUp(t.Context(), reservation))
+				synctest.Wait()
+				if !waits {
+					close(mayGrant)
+				}
+				<-hasGranted
+				s.wantFinally("what others use stays in the books", "acme uses 10, 0 in flight")
+			})
+		})
+	}
+}
+
+// A process adopts an object of which another has made the claim, which its cache does not show yet.
+func TestAdoptWhatIsCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.othersUse(acme, 10)
+		c := s.run(fleets(), fleet("1", "acme", 5))
+		synctest.Wait()
+		other := ledgerstore.New(t.Context(), s.memory.Connect(nil))
+		_, err := other.Reserve(t.Context(), acme, ledger.Reservation{Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("").Encode()})
+		s.must(err)
+		reservation := other.ReservationsFor(string(fleetUID))[0]
+		s.server.mu.Lock()
+		s.claim(reservation, true) // of which nobody is told
+		s.server.mu.Unlock()
+		other.Settle(acme, reservation.Key, reservation.Sequence)
+		synctest.Wait()
+		time.Sleep(time.Second) // settling is lazy
+		result, err := c.Conform(t.Context(), c.Catalog.Policy("p"), fleet("1", "acme", 5))
+		s.must(err)
+		if sequence := s.memory.Books(acme).Sequence; result != Pending || sequence != reservation.Sequence {
+			t.Errorf("got %d, and reservation %d is the last one, want Pending, and %d", result, sequence, reservation.Sequence)
+		}
+	})
 }
