@@ -2,7 +2,6 @@ package ledgerstore
 
 import (
 	"context"
-	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
@@ -26,7 +25,6 @@ func (s *Store) Adopt(ctx context.Context, consumer quotav1alpha1.ConsumerRef, w
 		}
 		reservations := []ledger.Reservation{*r}
 		return &operation{
-			patience: time.Now().Add(releasePatience),
 			apply: func(books *ledger.Ledger, _ bool) effect {
 				decision = ledger.Decision{}
 				fresh := unknownTo(books, reservations)

@@ -2,7 +2,6 @@ package ledgerstore
 
 import (
 	"context"
-	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
@@ -31,7 +30,6 @@ func (s *Store) Amend(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f
 			return nil, err
 		}
 		return &operation{
-			patience: time.Now().Add(releasePatience),
 			apply: func(books *ledger.Ledger, releasing bool) effect {
 				decision = ledger.Decision{}
 				if full = isFull(books, unknownTo(books, []ledger.Reservation{*r})); full {
@@ -78,7 +76,6 @@ func amend(books *ledger.Ledger, r ledger.Reservation, forced bool) ledger.Decis
 func (s *Store) CheckAmendment(ctx context.Context, consumer quotav1alpha1.ConsumerRef, forced bool, r ledger.Reservation) (ledger.Decision, error) {
 	var decision ledger.Decision
 	err := s.do(ctx, consumer, &operation{
-		patience: time.Now().Add(releasePatience),
 		apply: func(books *ledger.Ledger, releasing bool) effect {
 			decision = books.CheckAmendment(r)
 			switch {

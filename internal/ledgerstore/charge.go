@@ -2,7 +2,6 @@ package ledgerstore
 
 import (
 	"context"
-	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
@@ -18,7 +17,6 @@ func (s *Store) Charge(ctx context.Context, consumer quotav1alpha1.ConsumerRef, 
 	var decisions []ledger.Decision
 	var full bool
 	err := s.do(ctx, consumer, &operation{
-		patience: time.Now().Add(releasePatience),
 		apply: func(books *ledger.Ledger, _ bool) effect {
 			decisions = nil
 			fresh := unknownTo(books, reservations)

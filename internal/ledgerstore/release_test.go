@@ -231,6 +231,7 @@ func TestRefusalsWaitForReleases(t *testing.T) {
 		reason    string
 		amount    ledger.Amount
 		meanwhile func(*testing.T, *process)
+		within    time.Duration // 0 is as long as it takes
 		want      ledger.Code
 		wantTook  time.Duration
 	}{
@@ -245,6 +246,10 @@ func TestRefusalsWaitForReleases(t *testing.T) {
 		"never released": {
 			reason: "patience is bounded", amount: 10, meanwhile: func(*testing.T, *process) {},
 			want: ledger.Exceeded, wantTook: 3 * time.Second,
+		},
+		"never released, and the caller has no more time": {
+			reason: "the answer is in time", amount: 10, meanwhile: func(*testing.T, *process) {}, within: 2 * time.Second,
+			want: ledger.Exceeded, wantTook: 1700 * time.Millisecond,
 		},
 		"announcement withdrawn": {
 			reason: "without hope there is no waiting", amount: 10,
@@ -275,11 +280,16 @@ func TestRefusalsWaitForReleases(t *testing.T) {
 				p.limit(t, 10)
 				p.use(t, "k", 4)
 				p.ExpectRelease(acme, "c")
+				ctx, cancel := context.WithCancel(t.Context())
+				if tt.within > 0 {
+					ctx, cancel = context.WithTimeout(t.Context(), tt.within)
+				}
+				defer cancel()
 				began, took := time.Now(), make(chan time.Duration, 2)
 				asked := []ledger.Reservation{reservation("new", tt.amount)}
 				for _, decide := range []func() (ledgerstore.Outcome, error){
-					func() (ledgerstore.Outcome, error) { return p.Check(t.Context(), acme, asked) },
-					func() (ledgerstore.Outcome, error) { return p.ReserveTogether(t.Context(), acme, asked) },
+					func() (ledgerstore.Outcome, error) { return p.Check(ctx, acme, asked) },
+					func() (ledgerstore.Outcome, error) { return p.ReserveTogether(ctx, acme, asked) },
 				} {
 					go func() {
 						decision, err := decide()

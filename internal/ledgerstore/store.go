@@ -21,6 +21,8 @@ const (
 	storageTimeout = 3 * time.Second
 	// releasePatience is how long a refusal waits for releases that are on their way.
 	releasePatience = 3 * time.Second
+	// tellingTime is kept back from what a caller has, so that a refusal still reaches it as one.
+	tellingTime = 300 * time.Millisecond
 	// expectedMax is how long an announced release counts as on its way: one that nobody withdrew
 	// must not slow down refusals for good.
 	expectedMax = 30 * time.Second
@@ -115,7 +117,7 @@ func (s *Store) committer(consumer quotav1alpha1.ConsumerRef) *committer {
 
 // do queues an eager operation and waits for its outcome.
 func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *operation) error {
-	op.ctx, op.done = ctx, make(chan error, 1)
+	op.ctx, op.done, op.patience = ctx, make(chan error, 1), patience(ctx)
 	s.committer(consumer).submit(op)
 	select {
 	case err := <-op.done:
@@ -125,6 +127,15 @@ func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *
 	case <-s.ctx.Done():
 		return fmt.Errorf("the ledger of %s: %w", describe(consumer), s.ctx.Err())
 	}
+}
+
+// patience is until when an operation may be postponed.
+func patience(ctx context.Context) time.Time {
+	until := time.Now().Add(releasePatience)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-tellingTime).Before(until) {
+		return deadline.Add(-tellingTime)
+	}
+	return until
 }
 
 // doVerified queues an operation that depends on facts outside of the books, such as that a

@@ -2,7 +2,6 @@ package ledgerstore
 
 import (
 	"context"
-	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
@@ -78,7 +77,7 @@ func (s *Store) Check(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r
 func (s *Store) decide(ctx context.Context, consumer quotav1alpha1.ConsumerRef, prepare func(*operation, *Outcome, *bool)) (Outcome, error) {
 	var outcome Outcome
 	var full bool
-	op := &operation{patience: time.Now().Add(releasePatience)}
+	op := &operation{}
 	prepare(op, &outcome, &full)
 	switch err := s.do(ctx, consumer, op); {
 	case err != nil:

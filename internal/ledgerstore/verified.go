@@ -2,7 +2,6 @@ package ledgerstore
 
 import (
 	"context"
-	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
@@ -24,7 +23,7 @@ func (s *Store) ReserveVerified(ctx context.Context, consumer quotav1alpha1.Cons
 		if r == nil || err != nil {
 			return nil, err
 		}
-		op := &operation{patience: time.Now().Add(releasePatience)}
+		op := &operation{}
 		s.reserving(op, consumer, []ledger.Reservation{*r}, &outcome, &full)
 		return op, nil
 	})
