@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -47,8 +46,7 @@ func (c *Cache) OnChange(f func(before, after *Claim)) { c.handlers = append(c.h
 
 // Run follows the API server until ctx ends.
 func (c *Cache) Run(ctx context.Context, client rest.Interface) {
-	source := cache.NewListWatchFromClient(client, "resourceclaims", "", fields.Everything())
-	cache.NewReflectorWithOptions(source, &quotav1alpha1.ResourceClaim{}, &store{c}, cache.ReflectorOptions{
+	cache.NewReflectorWithOptions(newSource(client), &quotav1alpha1.ResourceClaim{}, &store{c}, cache.ReflectorOptions{
 		Name: "claims",
 	}).RunWithContext(ctx)
 }
@@ -137,6 +135,8 @@ func compact(obj any) (*Claim, error) {
 	switch claim := obj.(type) {
 	case *Claim:
 		return claim, nil
+	case item:
+		return claim.Claim, nil
 	case *quotav1alpha1.ResourceClaim:
 		return Compact(claim), nil
 	case cache.DeletedFinalStateUnknown:

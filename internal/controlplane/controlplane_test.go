@@ -17,13 +17,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/bursar/bursar/internal/controlplane"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/etcd"
 )
 
@@ -85,14 +85,7 @@ func (p *plane) gone(ctx context.Context, namespace, name string) error {
 // eventually waits until check returns nil.
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatal(last)
-	}
+	await.NoError(t, time.Minute, check)
 }
 
 // TestControllers proves that the controllers of Kubernetes clean up, and that etcd does not log

@@ -91,7 +91,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		Events: m.events, Log: log.WithName("enforce"),
 		Updates: enforce.Updates{
 			Claims: m.claims, Client: m.client, Kinds: m.kinds, Live: m.dynamic,
-			Expect: p.lifecycle.Expect, IsFreeing: p.lifecycle.IsFreeing, IsMade: p.lifecycle.IsMade,
+			Expect: p.lifecycle.Expect, IsFreeing: p.lifecycle.IsFreeing, IsMade: p.lifecycle.IsMade, Lookup: p.lifecycle.Lookup,
 		},
 	})
 	m.store.Keeps = p.keeps
@@ -305,9 +305,6 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 		switch err := p.server.certificates.Ready(); {
 		case err != nil:
 			o.notReady(err.Error())
-		case p.mayHavePeers(o) && !p.claims.HasSynced():
-			// Reviews of updates need them. Where nobody else is there, it is better to decide creates meanwhile.
-			o.notReady("claims are being loaded")
 		case o.options.LeaderElection == nil && !p.webhooks.Synced(), p.witness != nil && !p.witness.Synced():
 			o.notReady("the API server has not observed the webhooks yet")
 		default:
@@ -316,14 +313,6 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 		}
 		return false, nil
 	})
-}
-
-// mayHavePeers tells whether other replicas may be there, which answer what this one does not.
-func (p *parts) mayHavePeers(o *Operator) bool {
-	if p.peers == nil {
-		return o.options.LeaderElection != nil // they cannot be seen
-	}
-	return p.peers.AreThere()
 }
 
 // join has other replicas send reviews here, once they can be answered and until the operator is to stop.

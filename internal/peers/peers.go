@@ -130,9 +130,6 @@ func (p *Peers) Show(ctx, working context.Context) {
 	}
 }
 
-// AreThere tells whether other replicas are alive, which answer what this one does not.
-func (p *Peers) AreThere() bool { return len(p.alive()) > 0 }
-
 // alive returns the other replicas that are alive, also where they did not answer.
 func (p *Peers) alive() []*peer {
 	if p == nil {

@@ -116,7 +116,7 @@ func TestWhoIsAlive(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := know("a", "b")[0]
 				tt.happen(p)
-				if alive := p.AreThere(); alive != (tt.want || strings.HasPrefix(name, "suspect")) {
+				if alive := len(p.alive()) > 0; alive != (tt.want || strings.HasPrefix(name, "suspect")) {
 					t.Errorf("%s: others are there: %t", tt.reason, alive)
 				}
 				if got := strings.Contains(strings.Join(keepers([]*Peers{p}, 50), "."), ".."); got != tt.want {
@@ -159,8 +159,8 @@ func TestFollowAndShow(t *testing.T) {
 		t.Errorf("of the first the next one knows %+v", other)
 	}
 	a.mu.Unlock()
-	if !a.AreThere() || b.AreThere() {
-		t.Errorf("others are there for the next one: %t, were for the first: %t", a.AreThere(), b.AreThere())
+	if len(a.alive()) == 0 || len(b.alive()) > 0 {
+		t.Errorf("others are there for the next one: %t, were for the first: %t", len(a.alive()) > 0, len(b.alive()) > 0)
 	}
 	endB()
 	endA()

@@ -3,7 +3,6 @@
 package enhancement
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,10 +19,10 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/process"
 )
 
@@ -292,12 +291,5 @@ func (p *platform) granted(namespace, name string) (*metav1.Condition, error) {
 // eventually waits until check returns nil.
 func (p *platform) eventually(check func() error) {
 	p.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(p.Context(), 20*time.Millisecond, soon, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
-	if err != nil {
-		p.Fatalf("after %s: %v", soon, last)
-	}
+	await.NoError(p.T, soon, check)
 }

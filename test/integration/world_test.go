@@ -12,10 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 )
 
@@ -197,14 +197,7 @@ func (w *world) wantExceeded(object client.Object, options ...client.CreateOptio
 // eventually waits until check returns nil.
 func (w *world) eventually(within time.Duration, check func() error) {
 	w.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(w.ctx, 10*time.Millisecond, within, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
-	if err != nil {
-		w.Fatalf("after %s: %v", within, last)
-	}
+	await.NoError(w.T, within, check)
 }
 
 // waitCondition waits until an object's condition has that status, and leaves the object as read.

@@ -3,7 +3,6 @@
 package kubernetes
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/helm"
 	"github.com/bursar/bursar/test/kubernetes/cluster"
 	"github.com/bursar/bursar/test/platform"
@@ -289,14 +288,7 @@ func (n *team) wantExceeded(err error, what, requested, used, limited string) {
 // eventually waits until check returns nil.
 func (n *team) eventually(check func() error) {
 	n.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(n.Context(), 50*time.Millisecond, soon, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
-	if err != nil {
-		n.Fatalf("after %s: %v", soon, last)
-	}
+	await.NoError(n.T, soon, check)
 }
 
 // pod is a Pod that requests so many MiB.

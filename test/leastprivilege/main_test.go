@@ -17,7 +17,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -27,6 +26,7 @@ import (
 	"github.com/bursar/bursar/deploy/rbac"
 	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
 	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/quiet"
 )
 
@@ -186,12 +186,5 @@ func (s *scene) create(objects ...client.Object) {
 // eventually waits until check returns nil.
 func (s *scene) eventually(check func() error) {
 	s.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(s.Context(), 20*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
-	if err != nil {
-		s.Fatal(last)
-	}
+	await.NoError(s.T, 30*time.Second, check)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/process"
 	"github.com/bursar/bursar/test/quiet"
 )
@@ -125,17 +126,7 @@ func (c *cluster) die() {
 
 func (c *cluster) eventually(check func() error) {
 	c.Helper()
-	deadline := time.Now().Add(soon)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.Fatalf("after %s: %v", soon, err)
-		}
-		<-time.After(50 * time.Millisecond)
-	}
+	await.NoError(c.T, soon, check)
 }
 
 // shell runs a script as the administrator, with the environment that is added.

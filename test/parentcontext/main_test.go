@@ -18,7 +18,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +25,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/quiet"
 )
@@ -127,14 +127,7 @@ func (s *server) mustDelete(object client.Object) {
 // eventually waits until check returns nil.
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, soon, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("after %s: %v", soon, last)
-	}
+	await.NoError(t, soon, check)
 }
 
 // wantCondition waits until a policy's condition has that status and reason.

@@ -2,7 +2,6 @@
 package replicas
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +12,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -22,6 +20,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/quiet"
 	"github.com/bursar/bursar/test/replica"
@@ -116,14 +115,7 @@ func (c *cluster) create(objects ...client.Object) {
 // eventually waits until check returns nil.
 func (c *cluster) eventually(check func() error) {
 	c.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(c.Context(), 20*time.Millisecond, soon, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
-	if err != nil {
-		c.Fatalf("after %s: %v", soon, last)
-	}
+	await.NoError(c.T, soon, check)
 }
 
 // protect gives Organization acme so many ConfigMaps of namespace default.

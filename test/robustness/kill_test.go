@@ -3,7 +3,6 @@
 package robustness
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -11,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/process"
 )
 
@@ -94,12 +93,5 @@ func connect(t *testing.T, server *process.Server) client.Client {
 // never appeared, which are given up after 70 s at the earliest.
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatal(last)
-	}
+	await.NoError(t, 2*time.Minute, check)
 }

@@ -44,6 +44,9 @@ type Updates struct {
 	// IsMade tells whether the claim of a reservation was made, also where Claims does not have it
 	// yet. It is asked while the object is locked, so that none is made meanwhile.
 	IsMade func(ctx context.Context, reservation ledgerstore.Pending) (bool, error)
+	// Lookup returns the claim that a policy made for an object of which it asks this, as the API server has
+	// it, or nil if there is none under the name that it would have.
+	Lookup func(ctx context.Context, asked *plan.Claim) (*quotav1alpha1.ResourceClaim, error)
 }
 
 // Kinds tells about the kinds that the API server serves. An error means that it cannot tell.

@@ -21,6 +21,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/plan"
 )
 
 // claimsAPI is an API server with claims, by name, which it lists once listed is closed.
@@ -122,11 +123,21 @@ func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		after  time.Duration
-		check  func(*scene, *admissionv1.AdmissionResponse)
-		want   ledger.Amount
+		// isFound tells that the claim has the name that the object would have for it now.
+		isFound bool
+		check   func(*scene, *admissionv1.AdmissionResponse)
+		want    ledger.Amount
 	}{
+		"it is found": {
+			"by one more than it holds there is room for it", time.Minute, true,
+			func(s *scene, answer *admissionv1.AdmissionResponse) {
+				if !answer.Allowed {
+					s.Errorf("refused: %s", answer.Result.Message)
+				}
+			}, 1,
+		},
 		"they come": {
-			"by one more than it holds there is room for it", time.Second,
+			"by one more than it holds there is room for it", time.Second, false,
 			func(s *scene, answer *admissionv1.AdmissionResponse) {
 				if !answer.Allowed {
 					s.Errorf("refused: %s", answer.Result.Message)
@@ -134,7 +145,7 @@ func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
 			}, 1,
 		},
 		"they come late": {
-			"nobody knows what it holds", time.Minute,
+			"nobody knows what it holds", time.Minute, false,
 			func(s *scene, answer *admissionv1.AdmissionResponse) {
 				s.wantRefused(answer, http.StatusServiceUnavailable, "the list of claims", "try again")
 			}, 0,
@@ -148,6 +159,15 @@ func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
 				claim := s.paid("acme", 6)
 				api := &claimsAPI{claims: map[string]*quotav1alpha1.ResourceClaim{claim.Name: claim}, listed: make(chan struct{})}
 				s.connect(api)
+				s.Updates.Lookup = func(_ context.Context, asked *plan.Claim) (*quotav1alpha1.ResourceClaim, error) {
+					if asked.Charges[0].Amount != 6 {
+						s.Errorf("looked up by what is asked of an object of %d", asked.Charges[0].Amount)
+					}
+					if !tt.isFound {
+						return nil, nil
+					}
+					return claim, nil
+				}
 				time.AfterFunc(tt.after, func() { close(api.listed) })
 				tt.check(s, s.update(s, false, numbered("1", 6), numbered("1", 7)))
 				if reserved := s.reserved(); reserved != tt.want {

@@ -59,10 +59,6 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 			return answer
 		}
 	}
-	// Without the list of claims every object would look as if it had none.
-	if err := h.Updates.Claims.WaitForSync(ctx); err != nil {
-		return undecided(err)
-	}
 	unlock, err := h.lockSettled(ctx, c, changed)
 	if err != nil {
 		return undecided(err)
@@ -249,7 +245,11 @@ func (h *Handler) take(ctx context.Context, c *change, a asked, dry, forced bool
 	case !settled:
 		return ledger.Decision{}, "", errUnsettled
 	}
-	held, err := h.Updates.Client.OfObject(ctx, h.Updates.Claims.ForObject(c.UID), claims.LabelValue(a.policy.Name))
+	known, err := h.known(ctx, c, a)
+	if err != nil {
+		return ledger.Decision{}, "", err
+	}
+	held, err := h.Updates.Client.OfObject(ctx, known, claims.LabelValue(a.policy.Name))
 	switch {
 	case apierrors.IsNotFound(err), held != nil && !claims.Stays(held):
 		return ledger.Decision{}, "", errUnsettled
@@ -304,8 +304,12 @@ var errUnsettled = errors.New("what the object uses is still being recorded")
 // lock of the object.
 func (h *Handler) isSettled(ctx context.Context, c *change, a asked) (bool, error) {
 	policy := claims.LabelValue(a.policy.Name)
+	known, err := h.known(ctx, c, a)
+	if err != nil {
+		return false, err
+	}
 	var held *claimcache.Claim
-	for _, claim := range h.Updates.Claims.ForObject(c.UID) {
+	for _, claim := range known {
 		if claim.Policy() == policy {
 			held = claim
 		}
@@ -327,4 +331,23 @@ func (h *Handler) isSettled(ctx context.Context, c *change, a asked) (bool, erro
 		return a.before == nil || time.Since(c.created) > youngFor, nil
 	}
 	return held.State == claimcache.Granted && !held.Deleting, nil
+}
+
+// known returns the claims that policies made for the object. While the list of all claims is still being
+// loaded, that of one policy is looked up by its name: without the list every object would look as if it
+// had none.
+func (h *Handler) known(ctx context.Context, c *change, a asked) ([]*claimcache.Claim, error) {
+	if !h.Updates.Claims.HasSynced() && a.before != nil {
+		held, err := h.Updates.Lookup(ctx, a.before)
+		if err != nil {
+			return nil, err
+		}
+		if held != nil {
+			return []*claimcache.Claim{claimcache.Compact(held)}, nil
+		}
+	}
+	if err := h.Updates.Claims.WaitForSync(ctx); err != nil {
+		return nil, err
+	}
+	return h.Updates.Claims.ForObject(c.UID), nil
 }

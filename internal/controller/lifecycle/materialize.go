@@ -15,6 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/plan"
 )
 
 // materialize turns a reservation into a granted claim and settles it. Each step may be found
@@ -161,9 +162,28 @@ func otherName(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pendi
 	return claims.GeneratedName(claim.Name+"-", reservation.Key, types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID]))
 }
 
-// findClaim returns the claim that was made from a reservation, wherever materialize may have
-// put it, or nil.
+// findClaim returns the claim that was made from a reservation, or nil.
 func (c *Controller) findClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
+	return c.find(ctx, claim, reservation, func(stored *quotav1alpha1.ResourceClaim) bool {
+		return sameOrigin(stored, claim) && sameReservation(stored, claim)
+	})
+}
+
+// Lookup returns the claim that a policy made for an object of which it asks this, from whatever
+// reservation. It finds nil as well if the object had another name for its claim when that was made.
+func (c *Controller) Lookup(ctx context.Context, asked *plan.Claim) (*quotav1alpha1.ResourceClaim, error) {
+	reservation := ledgerstore.Pending{Consumer: asked.Consumer, Reservation: ledger.Reservation{
+		Key: asked.Key, Charges: asked.Charges, Claim: asked.Outline.Encode(),
+	}}
+	claim, err := claims.FromReservation(reservation)
+	if err != nil {
+		return nil, err
+	}
+	return c.find(ctx, claim, reservation, func(stored *quotav1alpha1.ResourceClaim) bool { return sameOrigin(stored, claim) })
+}
+
+// find reads a claim from the API server, wherever materialize may have put it.
+func (c *Controller) find(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending, is func(stored *quotav1alpha1.ResourceClaim) bool) (*quotav1alpha1.ResourceClaim, error) {
 	for _, name := range []types.NamespacedName{
 		{Namespace: claim.Namespace, Name: claim.Name},
 		{Namespace: claim.Namespace, Name: otherName(claim, reservation)},
@@ -177,7 +197,7 @@ func (c *Controller) findClaim(ctx context.Context, claim *quotav1alpha1.Resourc
 		if err != nil {
 			return nil, fmt.Errorf("read claim %s: %w", name, err)
 		}
-		if sameOrigin(stored, claim) && sameReservation(stored, claim) {
+		if is(stored) {
 			return stored, nil
 		}
 	}
