@@ -22,7 +22,7 @@ type Cache struct {
 	mu         sync.RWMutex
 	byName     map[types.NamespacedName]*Claim
 	byObject   map[types.UID][]*Claim
-	byConsumer map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]*Claim
+	byConsumer map[quotav1alpha1.ConsumerRef]map[*Claim]struct{}
 	kinds      map[schema.GroupKind]int
 }
 
@@ -34,7 +34,7 @@ func New() *Cache {
 		synced:     make(chan struct{}),
 		byName:     map[types.NamespacedName]*Claim{},
 		byObject:   map[types.UID][]*Claim{},
-		byConsumer: map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]*Claim{},
+		byConsumer: map[quotav1alpha1.ConsumerRef]map[*Claim]struct{}{},
 		kinds:      map[schema.GroupKind]int{},
 	}
 }
@@ -90,7 +90,7 @@ func (c *Cache) ForConsumer(consumer quotav1alpha1.ConsumerRef, keep func(*Claim
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var claims []*Claim
-	for _, claim := range c.byConsumer[consumer] {
+	for claim := range c.byConsumer[consumer] {
 		if keep(claim) {
 			claims = append(claims, claim)
 		}

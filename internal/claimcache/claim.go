@@ -70,7 +70,7 @@ func (c *Claim) FromPolicy() bool { return c.ObjectUID != "" }
 func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 	ref := claim.Spec.ResourceRef
 	c := &Claim{
-		NamespacedName: types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name},
+		NamespacedName: types.NamespacedName{Namespace: interned(claim.Namespace), Name: claim.Name},
 		UID:            claim.UID,
 		Created:        claim.CreationTimestamp.Unix(),
 		State:          StateOf(claim),
@@ -78,7 +78,7 @@ func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 		Finalizer:      HasFinalizer(claim),
 		consumer:       unique.Make(claim.Spec.ConsumerRef),
 		kind:           unique.Make(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}),
-		Object:         types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name},
+		Object:         types.NamespacedName{Namespace: interned(ref.Namespace), Name: ref.Name},
 		requests:       internRequests(claim.Spec.Requests),
 		policy:         unique.Make(""),
 	}
@@ -88,6 +88,9 @@ func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 	}
 	return c
 }
+
+// interned returns one copy of a text that many claims have.
+func interned(text string) string { return unique.Make(text).Value() }
 
 // IsFromPolicy tells whether Bursar made the claim for an object. Only Bursar may set the
 // marks that say so; validation refuses them from anybody else.

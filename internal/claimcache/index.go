@@ -2,8 +2,6 @@ package claimcache
 
 import (
 	"slices"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // index enters a claim into the secondary indexes. c.mu is held.
@@ -11,10 +9,10 @@ func (c *Cache) index(claim *Claim) {
 	consumer := claim.Consumer()
 	claims := c.byConsumer[consumer]
 	if claims == nil {
-		claims = map[types.NamespacedName]*Claim{}
+		claims = map[*Claim]struct{}{}
 		c.byConsumer[consumer] = claims
 	}
-	claims[claim.NamespacedName] = claim
+	claims[claim] = struct{}{}
 	if claim.FromPolicy() {
 		c.byObject[claim.ObjectUID] = append(c.byObject[claim.ObjectUID], claim)
 		c.kinds[claim.Kind()]++
@@ -24,7 +22,7 @@ func (c *Cache) index(claim *Claim) {
 // unindex undoes index. c.mu is held.
 func (c *Cache) unindex(claim *Claim) {
 	consumer := claim.Consumer()
-	delete(c.byConsumer[consumer], claim.NamespacedName)
+	delete(c.byConsumer[consumer], claim)
 	if len(c.byConsumer[consumer]) == 0 {
 		delete(c.byConsumer, consumer)
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -202,6 +203,8 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		Scheme:  o.scheme,
 		Logger:  o.options.Log,
 		Metrics: metricsserver.Options{BindAddress: "0"},
+		// Who manages which field is a third of most objects, and nobody asks for it.
+		Cache: ctrlcache.Options{DefaultTransform: ctrlcache.TransformStripManagedFields()},
 		// One process may run more than one operator, one after the other.
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	}
