@@ -8,8 +8,13 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// StandIn is how long a replica leaves to the one that keeps a consumer's ledger what any of them may do.
-const StandIn = time.Second
+const (
+	// lookInterval is how often a replica looks whether it has come to keep a consumer's ledger.
+	lookInterval = time.Second
+	// StandIn is how long a replica leaves to another that keeps a consumer's ledger what any of them may
+	// do. It is longer than a busy keeper takes: who stands in for one that is merely slow makes it slower.
+	StandIn = 5 * time.Second
+)
 
 // Keeps tells whether this replica keeps the ledger of a consumer, and so does at once what any of them may
 // do for it. One that is nil keeps all.
@@ -18,12 +23,28 @@ type Keeps func(consumer quotav1alpha1.ConsumerRef) bool
 // Of tells whether this replica keeps the ledger of a consumer right now.
 func (k Keeps) Of(consumer quotav1alpha1.ConsumerRef) bool { return k == nil || k(consumer) }
 
-// Share adds an item that any replica may process: to be processed by the one that keeps the ledger at
-// once, and by the others after [StandIn], in case that it has not.
-func Share[T comparable](queue workqueue.TypedDelayingInterface[T], keeps bool, item T) {
-	if keeps {
+// For is Of for a consumer, to be asked later.
+func (k Keeps) For(consumer quotav1alpha1.ConsumerRef) func() bool {
+	return func() bool { return k.Of(consumer) }
+}
+
+// Share adds an item that any replica may process: at once if it keeps the ledger, as soon as it comes to
+// keep it, because the former keeper does not answer, and after [StandIn] in any case.
+func Share[T comparable](queue workqueue.TypedInterface[T], keeps func() bool, item T) {
+	if keeps() {
 		queue.Add(item)
 	} else {
-		queue.AddAfter(item, StandIn)
+		lookAgain(queue, keeps, item, StandIn)
 	}
+}
+
+// lookAgain adds an item once this replica keeps the ledger, within the time that is left.
+func lookAgain[T comparable](queue workqueue.TypedInterface[T], keeps func() bool, item T, left time.Duration) {
+	time.AfterFunc(lookInterval, func() {
+		if left -= lookInterval; left <= 0 || keeps() {
+			queue.Add(item)
+		} else {
+			lookAgain(queue, keeps, item, left)
+		}
+	})
 }

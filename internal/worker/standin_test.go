@@ -11,20 +11,27 @@ import (
 )
 
 func TestShare(t *testing.T) {
+	never := 24 * time.Hour
 	for name, tc := range map[string]struct {
-		reason string
-		keeps  Keeps
-		want   time.Duration
+		reason    string
+		isAlone   bool
+		keepsFrom time.Duration // from when it is shared
+		want      time.Duration
 	}{
-		"alone":  {"there is nobody else", nil, 0},
-		"keeper": {"the others wait for it", func(quotav1alpha1.ConsumerRef) bool { return true }, 0},
-		"other":  {"the keeper has had its time", func(quotav1alpha1.ConsumerRef) bool { return false }, StandIn},
+		"alone":  {"there is nobody else", true, 0, 0},
+		"keeper": {"the others wait for it", false, 0, 0},
+		"next":   {"the keeper does not answer any more", false, 1500 * time.Millisecond, 2 * time.Second},
+		"other":  {"the keeper has had its time", false, never, StandIn},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				queue := workqueue.NewTypedDelayingQueue[string]()
 				began := time.Now()
-				Share(queue, tc.keeps.Of(quotav1alpha1.ConsumerRef{}), "item")
+				keeps := Keeps(func(quotav1alpha1.ConsumerRef) bool { return time.Since(began) >= tc.keepsFrom })
+				if tc.isAlone {
+					keeps = nil
+				}
+				Share(queue, keeps.For(quotav1alpha1.ConsumerRef{}), "item")
 				if item, _ := queue.Get(); item != "item" || time.Since(began) != tc.want {
 					t.Errorf("%s: got %q after %s, want it after %s", tc.reason, item, time.Since(began), tc.want)
 				}

@@ -97,9 +97,9 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 		c.Store.ReleaseDone(before.Consumer(), string(before.UID))
 	case after.Deleting && after.Finalizer:
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		worker.Share(c.queue, c.Keeps.Of(after.Consumer()), after.NamespacedName)
+		worker.Share(c.queue, c.Keeps.For(after.Consumer()), after.NamespacedName)
 	case !after.Deleting && !after.FromPolicy() && c.isDecidable(after):
-		worker.Share(c.queue, c.Keeps.Of(after.Consumer()), after.NamespacedName)
+		worker.Share(c.queue, c.Keeps.For(after.Consumer()), after.NamespacedName)
 	}
 }
 
@@ -136,7 +136,7 @@ func (c *Controller) track(before, after *claimcache.Claim) {
 		c.waiting[consumer][after.NamespacedName] = struct{}{}
 		if !isWaiting(before) {
 			// Capacity may have appeared between the denial and the moment it was seen here.
-			worker.Share(c.retries, c.Keeps.Of(consumer), consumer)
+			worker.Share(c.retries, c.Keeps.For(consumer), consumer)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change le
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting[consumer]) > 0 {
-		worker.Share(c.retries, c.Keeps.Of(consumer), consumer)
+		worker.Share(c.retries, c.Keeps.For(consumer), consumer)
 	}
 }
 
@@ -161,7 +161,7 @@ func (c *Controller) RegistrationsChanged() {
 	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
 		return claim.State == claimcache.Invalid && !claim.Deleting && !claim.FromPolicy()
 	}) {
-		worker.Share(c.queue, c.Keeps.Of(claim.Consumer()), claim.NamespacedName)
+		worker.Share(c.queue, c.Keeps.For(claim.Consumer()), claim.NamespacedName)
 	}
 }
 
@@ -171,7 +171,7 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 		return
 	}
 	for _, consumer := range c.consumersWaiting() {
-		worker.Share(c.retries, c.Keeps.Of(consumer), consumer)
+		worker.Share(c.retries, c.Keeps.For(consumer), consumer)
 	}
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()

@@ -100,7 +100,7 @@ func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
 	for _, claim := range c.Claims.ForObject(uid) {
 		if claim.Deleting && claim.Finalizer {
 			c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
-			worker.Share(c.queue, c.Keeps.Of(claim.Consumer()), claim.NamespacedName)
+			worker.Share(c.queue, c.Keeps.For(claim.Consumer()), claim.NamespacedName)
 		}
 	}
 }

@@ -115,7 +115,7 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	reservations := c.Store.ReservationsFor(string(uid))
 	if len(reservations) > 0 {
-		worker.Share(c.queue, slices.ContainsFunc(reservations, c.isOurs), object{kind, uid})
+		worker.Share(c.queue, func() bool { return slices.ContainsFunc(reservations, c.isOurs) }, object{kind, uid})
 	}
 }
 
@@ -153,7 +153,9 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 	}
 	if isCharged {
 		keeps := func(claim *claimcache.Claim) bool { return c.Keeps.Of(claim.Consumer()) }
-		isOurs := !isListed || slices.ContainsFunc(owned, keeps) || slices.ContainsFunc(reservations, c.isOurs)
+		isOurs := func() bool {
+			return !isListed || slices.ContainsFunc(owned, keeps) || slices.ContainsFunc(reservations, c.isOurs)
+		}
 		worker.Share(c.queue, isOurs, object{kind, uid})
 	}
 }
@@ -174,9 +176,9 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	}
 	if c.IsGone(after.ObjectUID) {
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		worker.Share(c.queue, c.Keeps.Of(after.Consumer()), object{after.Kind(), after.ObjectUID})
+		worker.Share(c.queue, c.Keeps.For(after.Consumer()), object{after.Kind(), after.ObjectUID})
 	} else if c.Objects.Presence(after.Kind(), after.ObjectUID) == protected.Absent {
-		worker.Share(c.queue, c.Keeps.Of(after.Consumer()), object{after.Kind(), after.ObjectUID})
+		worker.Share(c.queue, c.Keeps.For(after.Consumer()), object{after.Kind(), after.ObjectUID})
 	}
 }
 
