@@ -28,10 +28,10 @@ const (
 type source struct{ *cache.ListWatch }
 
 func newSource(client rest.Interface) source {
-	s := source{cache.NewListWatchFromClient(client, resource, "", fields.Everything())}
-	s.ListFunc = nil
-	s.ListWithContextFunc = func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) { return list(ctx, client) }
-	return s
+	return source{&cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) { return list(ctx, client) },
+		WatchFuncWithContext: cache.NewListWatchFromClient(client, resource, "", fields.Everything()).WatchWithContext,
+	}}
 }
 
 // IsWatchListSemanticsUnSupported has a reflector list, and not stream.
