@@ -72,6 +72,13 @@ func (k *Keeper) Bundle() []byte {
 	return k.bundle
 }
 
+// IsCheckedBy tells whether one of some authorities, in PEM, is that of the certificate that is served.
+func (k *Keeper) IsCheckedBy(authorities []byte) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.served != nil && k.served.isCheckedBy(authorities, time.Now())
+}
+
 // Ready tells why there is nothing to serve, or returns nil.
 func (k *Keeper) Ready() error {
 	k.mu.RLock()

@@ -295,8 +295,9 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 		group.Go(func() error { return p.witness.Run(ctx) })
 	}
 	o.notReady("the certificate of the webhooks is awaited")
+	isPublished := p.published(o)
 	const poll = 5 * time.Millisecond
-	return wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
+	return wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 		if o.isStopping.Load() {
 			return true, nil
 		}
@@ -305,6 +306,8 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 		switch err := p.server.certificates.Ready(); {
 		case err != nil:
 			o.notReady(err.Error())
+		case o.options.LeaderElection != nil && !isPublished(ctx):
+			o.notReady("the authority of the certificate is not published yet, which the leader does")
 		case o.options.LeaderElection == nil && !p.webhooks.Synced(), p.witness != nil && !p.witness.Synced():
 			o.notReady("the API server has not observed the webhooks yet")
 		default:

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -26,6 +27,8 @@ type certificates interface {
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Bundle returns the authorities that the API server is to check it by, in PEM.
 	Bundle() []byte
+	// IsCheckedBy tells whether one of some authorities, in PEM, is that of the certificate that is served.
+	IsCheckedBy(authorities []byte) bool
 	// Ready tells why there is nothing to serve by, or returns nil.
 	Ready() error
 	// Run keeps the certificate until ctx ends.
@@ -160,6 +163,10 @@ func (s *selfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, err
 }
 
 func (s *selfSigned) Bundle() []byte { return s.bundle }
+
+func (s *selfSigned) IsCheckedBy(authorities []byte) bool {
+	return bytes.Contains(authorities, s.bundle)
+}
 
 func (s *selfSigned) Ready() error { return nil }
 
