@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 )
 
@@ -101,7 +102,7 @@ func TestHugeDeclarationsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var err error
 			var code int32
-			w.eventually(soon, func() error {
+			await.NoError(t, 2*time.Minute, func() error {
 				err = admin.Create(w.ctx, tt.object)
 				if code = codeOf(err); code == http.StatusInternalServerError {
 					return err // this machine is too busy to read the object in time
