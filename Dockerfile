@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# The image of Bursar. test/image holds it to go.mod, the Makefile and .ko.yaml.
+# The image of Bursar's operator. test/image holds it to go.mod, the Makefile and .ko.yaml.
 
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
@@ -11,7 +11,7 @@ ARG VERSION=unknown
 ARG TARGETOS TARGETARCH
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -trimpath -ldflags "-X main.version=$VERSION" -o /bursar ./cmd/bursar
+    go build -trimpath -ldflags "-X main.version=$VERSION" -o /bursar ./cmd/bursar-operator
 
 FROM gcr.io/distroless/static:nonroot
 COPY --from=build /bursar /usr/local/bin/bursar

@@ -11,8 +11,8 @@ help: ## Show what can be made.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build bin/bursar.
-	$(GO) build -ldflags "-X main.version=$(VERSION)" -o bin/bursar ./cmd/bursar
+build: ## Build bin/bursar and bin/bursar-operator.
+	$(GO) build -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/...
 
 # The name of the container image.
 IMAGE ?= bursar:$(VERSION)

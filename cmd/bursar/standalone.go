@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone"
@@ -88,7 +89,7 @@ type logFile struct {
 // redirect makes klog and controller-runtime log to the file.
 func (l *logFile) redirect(verbosity int) logr.Logger {
 	level := slog.Level(-verbosity)
-	return setLogger(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
+	return cli.SetLogger(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
 }
 
 // Write implements [io.Writer]. Lines that come before the directory exists are dropped.

@@ -56,7 +56,7 @@ func runBench(ctx context.Context) error {
 		fmt.Fprint(flags.Output(), usage)
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&b.binary, "bursar", "bin/bursar", "the `binary` to measure")
+	flags.StringVar(&b.binary, "bursar", "", "the `binary` to measure (default bin/bursar, or bin/bursar-operator with -operators)")
 	operators := flags.Int("operators", 0, "measure so many replicas of the operator on an API server of their own; 0 is a standalone server")
 	clients := flags.String("clients", "1,8,32", "how many clients create at a time, one round for each")
 	existing := flags.String("claims", "0,1000,10000", "how many claims exist, one round for each; add 100000 with time to spare")

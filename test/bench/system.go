@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -31,9 +32,9 @@ type system interface {
 // an API server. It returns once quota is enforced.
 func startSystem(ctx context.Context, binary string, replicas int) (system, error) {
 	if replicas == 0 {
-		return startStandalone(ctx, binary)
+		return startStandalone(ctx, cmp.Or(binary, "bin/bursar"))
 	}
-	return startCluster(ctx, binary, replicas)
+	return startCluster(ctx, cmp.Or(binary, "bin/bursar-operator"), replicas)
 }
 
 // adminOf reaches the API server that keeps its state in a directory as its administrator.

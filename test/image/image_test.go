@@ -4,6 +4,7 @@ package image
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -78,6 +79,20 @@ func TestBuiltAlike(t *testing.T) {
 	makefile := strings.ReplaceAll(only(t, "Makefile", `build -ldflags "(.*)" -o`), "$(VERSION)", "VERSION")
 	if makefile != recipes["Dockerfile"].LinkerFlags {
 		t.Errorf("the Makefile links with %q, the Dockerfile with %q", makefile, recipes["Dockerfile"].LinkerFlags)
+	}
+}
+
+// TestOperatorAlone proves that the image does not hold what only a standalone server needs, which is more than half
+// of it.
+func TestOperatorAlone(t *testing.T) {
+	packages, err := exec.Command("go", "list", "-deps", "../../cmd/bursar-operator").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unwanted := range []string{"k8s.io/kubernetes/", "k8s.io/apiserver/pkg/server", "k8s.io/kubectl/", "go.etcd.io/"} {
+		if strings.Contains(string(packages), unwanted) {
+			t.Errorf("the operator is built from %s", unwanted)
+		}
 	}
 }
 

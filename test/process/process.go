@@ -23,8 +23,14 @@ import (
 // tests run beside it.
 const startTimeout = 2 * time.Minute
 
-// Build builds the binary once for all tests of a process and returns its path.
-var Build = sync.OnceValues(func() (string, error) {
+// Build builds bursar once for all tests of a process and returns its path, and BuildOperator does so for
+// what the container image holds.
+var (
+	Build         = sync.OnceValues(func() (string, error) { return build("bursar") })
+	BuildOperator = sync.OnceValues(func() (string, error) { return build("bursar-operator") })
+)
+
+func build(command string) (string, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)
@@ -36,14 +42,14 @@ var Build = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(dir, "bursar")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/bursar")
+	binary := filepath.Join(dir, command)
+	build := exec.Command("go", "build", "-o", binary, "./cmd/"+command)
 	build.Dir = strings.TrimSpace(string(root))
 	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build bursar: %w\n%s", err, output)
+		return "", fmt.Errorf("build %s: %w\n%s", command, err, output)
 	}
 	return binary, nil
-})
+}
 
 // touch reads the folders that the binary is built from. A test depends on what it reads, and is not
 // answered from the test cache when that has changed; the files that a command of its own reads say

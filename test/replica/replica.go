@@ -19,7 +19,7 @@ import (
 
 // Options say how a replica runs.
 type Options struct {
-	// Binary is bursar.
+	// Binary is bursar or bursar-operator.
 	Binary string
 	// Dir is a directory of the replica's own, for its configuration and its log.
 	Dir string

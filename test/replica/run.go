@@ -27,7 +27,7 @@ const (
 // system namespace is the default one. It need not be ready yet.
 func Run(t testing.TB, b *Balancer, kubeconfig, systemNamespace string) *Replica {
 	t.Helper()
-	binary, err := process.Build()
+	binary, err := process.BuildOperator()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,21 +1,16 @@
-package main
+package cli
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
-	"net/http"
-	"net/http/pprof"
 	"net/netip"
 	"os"
-	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
@@ -26,14 +21,8 @@ import (
 	"github.com/bursar/bursar/internal/operator"
 )
 
-// endpointsPatience is how long requests that are being answered may take once the operator has ended.
-const endpointsPatience = 2 * time.Second
-
-// memoryShare is the share of the memory of its container at which the garbage collector starts to work harder. The
-// rest is for what it does not count, and for what is allocated while it works.
-const memoryShare = 0.85
-
-func newOperatorCommand() *cobra.Command {
+// Operator is the command that runs the operator, of a binary with that version.
+func Operator(version string) *cobra.Command {
 	var configuration, kubeconfig string
 	command := &cobra.Command{
 		Use:   "operator",
@@ -46,7 +35,7 @@ func newOperatorCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runOperator(command.Context(), c, kubeconfig)
+			return runOperator(command.Context(), c, kubeconfig, version)
 		},
 	}
 	command.Flags().StringVar(&configuration, "config", "", "file with an OperatorConfiguration (default: what its documentation says of each field)")
@@ -55,7 +44,7 @@ func newOperatorCommand() *cobra.Command {
 }
 
 // runOperator runs the operator and its endpoints until ctx ends.
-func runOperator(ctx context.Context, c *config.Operator, kubeconfig string) error {
+func runOperator(ctx context.Context, c *config.Operator, kubeconfig, version string) error {
 	api, err := findCluster(kubeconfig)
 	if err != nil {
 		return err
@@ -85,18 +74,6 @@ func runOperator(ctx context.Context, c *config.Operator, kubeconfig string) err
 	})
 	group.Go(endpoints.wait)
 	return group.Wait()
-}
-
-// limitMemory keeps Go's memory below the limit of its container, unless the user set GOMEMLIMIT. Where there is no
-// limit, or none can be found, memory is what Go's own defaults make of it.
-func limitMemory(logger logr.Logger, limit memlimit.Provider) {
-	bytes, err := memlimit.Set(memlimit.WithProvider(limit), memlimit.WithRatio(memoryShare))
-	switch {
-	case err != nil:
-		logger.Error(err, "the memory limit of the container cannot be read, so none is minded")
-	case bytes != math.MaxInt64:
-		logger.Info("memory is kept below its limit", "goMemoryLimitBytes", bytes)
-	}
 }
 
 // findCluster reads a kubeconfig or, where none is given, what a Pod is told of its cluster.
@@ -163,75 +140,5 @@ func logTo(file *os.File, l config.Logging) logr.Logger {
 	if l.Format == config.LogText {
 		handler = slog.NewTextHandler(file, options)
 	}
-	return setLogger(handler)
+	return SetLogger(handler)
 }
-
-// endpoints are the HTTP servers for whoever runs the operator.
-type endpoints struct {
-	servers []*http.Server
-	group   errgroup.Group
-}
-
-// serveEndpoints serves health, readiness and metrics, and profiles where that is asked for.
-func serveEndpoints(c config.Endpoints, o *operator.Operator) (*endpoints, error) {
-	e := &endpoints{}
-	mux := http.NewServeMux()
-	mux.Handle("/livez", tell(func() error { return nil }))
-	mux.Handle("/readyz", tell(o.Ready))
-	mux.Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{}))
-	if err := e.serve(c.BindAddress, mux); err != nil {
-		return nil, fmt.Errorf("listen for endpoints.bindAddress: %w", err)
-	}
-	if c.ProfilingBindAddress == "" {
-		return e, nil
-	}
-	profiles := http.NewServeMux()
-	profiles.HandleFunc("/debug/pprof/", pprof.Index)
-	profiles.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	profiles.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	profiles.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	profiles.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	if err := e.serve(c.ProfilingBindAddress, profiles); err != nil {
-		return nil, fmt.Errorf("listen for endpoints.profilingBindAddress: %w", err)
-	}
-	return e, nil
-}
-
-// tell answers that all is well, or what is not.
-func tell(check func() error) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if err := check(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = fmt.Fprintln(w, "ok") // whoever asked may be gone
-	})
-}
-
-func (e *endpoints) serve(address string, handler http.Handler) error {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
-	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	e.servers = append(e.servers, server)
-	e.group.Go(func() error {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve %s: %w", address, err)
-		}
-		return nil
-	})
-	return nil
-}
-
-// stop ends the servers, once they have answered what they were asked.
-func (e *endpoints) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), endpointsPatience)
-	defer cancel()
-	for _, server := range e.servers {
-		_ = server.Shutdown(ctx) // whoever still waits is told by the end of the connection
-	}
-}
-
-// wait returns once all servers have ended, and why if one ended by itself.
-func (e *endpoints) wait() error { return e.group.Wait() }

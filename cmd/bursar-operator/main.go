@@ -1,0 +1,14 @@
+// Command bursar-operator is `bursar operator` in a binary of less than half the size, without the API server and
+// the etcd that `bursar standalone` embeds. It is what the container image holds.
+package main
+
+import (
+	"os"
+
+	"github.com/bursar/bursar/internal/cli"
+)
+
+// version is set when the binary is built.
+var version = "unknown"
+
+func main() { os.Exit(cli.Run(cli.New(version, cli.Operator(version)))) }

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/internal/operator"
+)
+
+// endpointsPatience is how long requests that are being answered may take once the operator has ended.
+const endpointsPatience = 2 * time.Second
+
+// endpoints are the HTTP servers for whoever runs the operator.
+type endpoints struct {
+	servers []*http.Server
+	group   errgroup.Group
+}
+
+// serveEndpoints serves health, readiness and metrics, and profiles where that is asked for.
+func serveEndpoints(c config.Endpoints, o *operator.Operator) (*endpoints, error) {
+	e := &endpoints{}
+	mux := http.NewServeMux()
+	mux.Handle("/livez", tell(func() error { return nil }))
+	mux.Handle("/readyz", tell(o.Ready))
+	mux.Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{}))
+	if err := e.serve(c.BindAddress, mux); err != nil {
+		return nil, fmt.Errorf("listen for endpoints.bindAddress: %w", err)
+	}
+	if c.ProfilingBindAddress == "" {
+		return e, nil
+	}
+	profiles := http.NewServeMux()
+	profiles.HandleFunc("/debug/pprof/", pprof.Index)
+	profiles.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	profiles.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	profiles.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	profiles.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	if err := e.serve(c.ProfilingBindAddress, profiles); err != nil {
+		return nil, fmt.Errorf("listen for endpoints.profilingBindAddress: %w", err)
+	}
+	return e, nil
+}
+
+// tell answers that all is well, or what is not.
+func tell(check func() error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := check(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok") // whoever asked may be gone
+	})
+}
+
+func (e *endpoints) serve(address string, handler http.Handler) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	e.servers = append(e.servers, server)
+	e.group.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve %s: %w", address, err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// stop ends the servers, once they have answered what they were asked.
+func (e *endpoints) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), endpointsPatience)
+	defer cancel()
+	for _, server := range e.servers {
+		_ = server.Shutdown(ctx) // whoever still waits is told by the end of the connection
+	}
+}
+
+// wait returns once all servers have ended, and why if one ended by itself.
+func (e *endpoints) wait() error { return e.group.Wait() }
