@@ -36,6 +36,17 @@ type asked struct {
 	before, after *plan.Claim
 }
 
+// isUnknown tells whether nothing is known of what the policy asks, before or after.
+func (a asked) isUnknown() bool { return a.before == nil && a.after == nil }
+
+// charges are what the policy asks after the update.
+func (a asked) charges() []ledger.Charge {
+	if a.after == nil {
+		return nil
+	}
+	return a.after.Charges
+}
+
 // update answers the review of an update. What a policy asks depends on the object alone, so an
 // update that does not change it needs no look at the books.
 func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequest, elsewhere elsewhere) *admissionv1.AdmissionResponse {
@@ -66,7 +77,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 	defer unlock()
 	var all []taken
 	for _, a := range changed {
-		took, refusal := h.raise(ctx, request, c, a, &notices)
+		took, refusal := h.prepare(ctx, request, c, a, &notices)
 		if refusal != nil {
 			h.giveBack(ctx, all)
 			return refusal
@@ -105,11 +116,11 @@ func (h *Handler) lockSettled(ctx context.Context, c *change, changed []asked) (
 	}
 }
 
-// areSettled tells whether everything that an update may ask more of is settled: what an earlier
-// change of the object frees comes back under the lock of the object, too.
+// areSettled tells whether everything is settled that an update changes, and what it may ask more of:
+// what an earlier change of the object frees comes back under the lock of the object, too.
 func (h *Handler) areSettled(ctx context.Context, c *change, changed []asked) (bool, error) {
 	for _, a := range changed {
-		if a.after == nil {
+		if a.isUnknown() {
 			continue
 		}
 		if !a.before.Covers(a.after) && h.Updates.IsFreeing(c.UID, c.base, a.after.Consumer) {
@@ -192,13 +203,14 @@ func freedBy(changed []asked) []quotav1alpha1.ConsumerRef {
 	return consumers
 }
 
-// raise takes what a policy asks more of the object than it holds: the difference, if it charges
-// the same consumer, and all of it otherwise.
-func (h *Handler) raise(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, a asked, notices *notices) ([]taken, *admissionv1.AdmissionResponse) {
-	if a.after == nil {
+// prepare takes what a policy asks more of the object than it holds: the difference, if it charges
+// the same consumer, and all of it otherwise. What asks less is noted in the ledger too, so that every
+// replica knows that the claim has to follow.
+func (h *Handler) prepare(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, a asked, notices *notices) ([]taken, *admissionv1.AdmissionResponse) {
+	if a.isUnknown() {
 		return nil, nil
 	}
-	decision, key, err := h.take(ctx, c, a, isDryRun(request), !a.policy.Enforces())
+	decision, took, err := h.take(ctx, c, a, isDryRun(request), !a.policy.Enforces())
 	asksMore := !a.before.Covers(a.after)
 	if !asksMore && (err != nil || decision.Code != ledger.Admitted) {
 		// It costs no more than before. What it frees is found out without what would be noted here.
@@ -222,7 +234,7 @@ func (h *Handler) raise(ctx context.Context, request *admissionv1.AdmissionReque
 	case decision.Existing || isDryRun(request):
 		return nil, nil
 	default:
-		return []taken{{a.after.Consumer, key, decision.Sequence}}, nil
+		return []taken{took}, nil
 	}
 }
 
@@ -236,41 +248,53 @@ func (h *Handler) unknown(p *catalog.Policy, err error, notices *notices) *admis
 }
 
 // take takes from the ledger of the consumer what the update needs: by how much the object's claim
-// is to grow, or all of it if there is no such claim. With dry it finds out whether it could, with
-// forced it takes regardless of the limits. key is that of what was taken.
-func (h *Handler) take(ctx context.Context, c *change, a asked, dry, forced bool) (decision ledger.Decision, key string, err error) {
-	switch settled, err := h.isSettled(ctx, c, a); {
-	case err != nil:
-		return ledger.Decision{}, "", err
-	case !settled:
-		return ledger.Decision{}, "", errUnsettled
+// is to grow, which is nothing if it is to shrink or to go, or all of it if there is no such claim. With dry it
+// finds out whether it could, with forced it takes regardless of the limits. The decision has no code if there is nothing to take.
+func (h *Handler) take(ctx context.Context, c *change, a asked, dry, forced bool) (ledger.Decision, taken, error) {
+	held, err := h.held(ctx, c, a)
+	if err != nil || held == nil && a.after == nil {
+		return ledger.Decision{}, taken{}, err
 	}
-	known, err := h.known(ctx, c, a)
-	if err != nil {
-		return ledger.Decision{}, "", err
-	}
-	held, err := h.Updates.Client.OfObject(ctx, known, claims.LabelValue(a.policy.Name))
-	switch {
-	case apierrors.IsNotFound(err), held != nil && !claims.Stays(held):
-		return ledger.Decision{}, "", errUnsettled
-	case err != nil:
-		return ledger.Decision{}, "", err
-	}
-	key, wanted := a.after.Key, h.anew(c, a)
-	if held != nil && held.Spec.ConsumerRef == a.after.Consumer {
-		key = ledgerstore.AmendmentKey(claims.LabelValue(a.policy.Name), string(c.UID))
-		wanted = h.inAddition(c, a, key, held)
+	var took taken
+	var wanted func(context.Context) (*ledger.Reservation, error)
+	if held != nil && (a.after == nil || a.after.Consumer == held.Spec.ConsumerRef) {
+		took = taken{consumer: held.Spec.ConsumerRef, key: ledgerstore.AmendmentKey(claims.LabelValue(a.policy.Name), string(c.UID))}
+		wanted = h.inAddition(c, a, took.key, held)
+	} else {
+		took = taken{consumer: a.after.Consumer, key: a.after.Key}
+		wanted = h.anew(c, a)
 	}
 	if !dry {
-		decision, err := h.Store.Amend(ctx, a.after.Consumer, forced, claims.LaterChange, wanted)
-		return decision, key, err
+		decision, err := h.Store.Amend(ctx, took.consumer, forced, claims.LaterChange, wanted)
+		took.sequence = decision.Sequence
+		return decision, took, err
 	}
 	r, err := wanted(ctx)
 	if err != nil {
-		return ledger.Decision{}, key, err
+		return ledger.Decision{}, taken{}, err
 	}
-	decision, err = h.Store.CheckAmendment(ctx, a.after.Consumer, forced, *r)
-	return decision, key, err
+	decision, err := h.Store.CheckAmendment(ctx, took.consumer, forced, *r)
+	return decision, took, err
+}
+
+// held reads the claim that a policy has for the object, or returns nil if there is none. It returns
+// errUnsettled if that is being changed right now.
+func (h *Handler) held(ctx context.Context, c *change, a asked) (*quotav1alpha1.ResourceClaim, error) {
+	switch settled, err := h.isSettled(ctx, c, a); {
+	case err != nil:
+		return nil, err
+	case !settled:
+		return nil, errUnsettled
+	}
+	known, err := h.known(ctx, c, a)
+	if err != nil {
+		return nil, err
+	}
+	held, err := h.Updates.Client.OfObject(ctx, known, claims.LabelValue(a.policy.Name))
+	if apierrors.IsNotFound(err) || held != nil && !claims.Stays(held) {
+		return nil, errUnsettled
+	}
+	return held, err
 }
 
 // anew is a reservation of all that a policy asks.
@@ -292,7 +316,7 @@ func (h *Handler) inAddition(c *change, a asked, key string, held *quotav1alpha1
 		if claim == nil {
 			return nil, fmt.Errorf("claim %s/%s went away: %w", held.Namespace, held.Name, errUnsettled)
 		}
-		return claims.Amendment(claim, key, a.after.Charges, a.after.Outline, c.base)
+		return claims.Amendment(claim, key, a.charges(), claims.Outline{Kind: c.Kind, Object: c.Name}, c.base)
 	}
 }
 

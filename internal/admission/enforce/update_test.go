@@ -123,6 +123,42 @@ func (s *scene) reserved() (sum ledger.Amount) {
 	return sum
 }
 
+// What an update changes is in the books before it is made, also if it asks less: the replica that reviewed it
+// may die before the update is stored.
+func TestEveryReplicaKnowsOfAChange(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		after  int
+		more   ledger.Amount
+	}{
+		"raise":      {"the difference is held", 8, 2},
+		"reduction":  {"nothing is held beside what there is", 2, 0},
+		"to nothing": {"nothing is held beside what there is", 0, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, 10)
+				s.follow(quotav1alpha1.EnforcementModeEnforce, "int(trigger.data.n) > 0")
+				claim := s.paid("acme", 6)
+				api := &claimsAPI{claims: map[string]*quotav1alpha1.ResourceClaim{claim.Name: claim}, listed: make(chan struct{})}
+				close(api.listed)
+				s.connect(api)
+				if answer := s.update(s, false, numbered("1", 6), numbered("1", tt.after)); !answer.Allowed {
+					t.Fatalf("refused: %s", answer.Result.Message)
+				}
+				inFlight := s.memory.Books(organization("acme")).Reservations
+				if len(inFlight) != 1 || inFlight[0].Key != ledgerstore.AmendmentKey("acme", "u") || inFlight[0].Replaces[0].Amount != 6 {
+					t.Errorf("in flight: %+v, want one amendment of the claim", inFlight)
+				}
+				if held := s.reserved(); held != tt.more {
+					t.Errorf("%s: %d", tt.reason, held)
+				}
+			})
+		})
+	}
+}
+
 // What was reserved for an earlier change is extended only until its claim is made: from then on it
 // is that claim's, also before the cache shows the claim.
 func TestReservationOfAMadeClaimIsNotExtended(t *testing.T) {

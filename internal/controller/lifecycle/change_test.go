@@ -62,10 +62,25 @@ func TestChangesAreFinished(t *testing.T) {
 			func(s *stage) { c := s.paid(acme, 5); s.amend(c, 2, "1"); s.request(c, 2, false) }, fleet("2", "acme", 2), false,
 			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
 		},
-		"to nothing, made": {
+		"reduction, made to nothing": {
 			"the claim goes",
 			func(s *stage) { s.amend(s.paid(acme, 5), 2, "1") }, fleet("2", "acme", 0), false,
 			nil,
+		},
+		"to nothing, made": {
+			"the claim goes",
+			func(s *stage) { s.amend(s.paid(acme, 5), 0, "1") }, fleet("2", "acme", 0), false,
+			nil,
+		},
+		"to nothing, not made": {
+			"the claim stays",
+			func(s *stage) { s.amend(s.paid(acme, 5), 0, "1") }, fleet("1", "acme", 5), false,
+			[]string{"acme uses 5, 0 in flight", "claim of acme for 5"},
+		},
+		"to nothing, raised since": {
+			"the claim follows",
+			func(s *stage) { s.amend(s.paid(acme, 5), 0, "1") }, fleet("3", "acme", 7), false,
+			[]string{"acme uses 7, 0 in flight", "claim of acme for 7"},
 		},
 		"object gone": {
 			"whatever was under way, nothing is held",
@@ -120,6 +135,16 @@ func TestChangesAreFinished(t *testing.T) {
 		"creating, claim made": {
 			"it is granted",
 			func(s *stage) { s.claim(s.reserve(acme, 2, ""), false) }, fleet("1", "acme", 2), false,
+			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
+		},
+		"creating, claim of a review that was given up": {
+			"it goes, and that of the other review is made",
+			func(s *stage) {
+				givenUp := s.reserve(acme, 2, "")
+				s.claim(givenUp, false)
+				s.must(s.store.Cancel(s.Context(), acme, givenUp.Key, givenUp.Sequence))
+				s.reserve(acme, 2, "")
+			}, fleet("1", "acme", 2), false,
 			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
 		},
 		"creating, object never came": {

@@ -123,7 +123,11 @@ func (s *stage) must(err error) {
 	}
 }
 
+// charges are those for an amount, or none for 0.
 func charges(amount int64) []ledger.Charge {
+	if amount == 0 {
+		return nil
+	}
 	return []ledger.Charge{{ResourceType: "t", Amount: ledger.Amount(amount)}}
 }
 
