@@ -163,3 +163,20 @@ func TestAdoptWhatIsCharged(t *testing.T) {
 		}
 	})
 }
+
+// A process still knows of a reservation that another gave up, and finds the claim of the next one, which is about
+// to be granted. It leaves that alone.
+func TestReservationThatIsOutOfDate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		givenUp := s.reserve(acme, 2, "")
+		s.must(s.store.Cancel(t.Context(), acme, givenUp.Key, givenUp.Sequence))
+		next := s.reserve(acme, 2, "")
+		claim := s.claim(next, false)
+		_, err := s.standing(ledgerstore.New(t.Context(), s.memory.Connect(nil))).materialize(t.Context(), givenUp)
+		s.must(err)
+		if stored := s.server.claims[claim.Name]; stored == nil || claims.IsSuperseded(stored) || claims.SequenceOf(stored) != next.Sequence {
+			t.Errorf("the claim of the next reservation became %+v", stored)
+		}
+	})
+}
