@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bursar/bursar/test/etcd"
+	"github.com/bursar/bursar/test/platform"
 )
 
 // TestServerDies kills the server that leads while clients of the other create and delete at the limit, and
@@ -17,8 +18,8 @@ func TestServerDies(t *testing.T) {
 	const limit, clients = 20, 8
 	url := etcd.Start(t)
 	servers := []*server{start(t, url, t.TempDir()), start(t, url, t.TempDir())} // the first one leads
-	declare(t, servers[0], limit)
-	waitReady(t, servers[0], protect(t, servers[0], "ConfigMap"))
+	platform.DeclareMaps(t, servers[0], limit)
+	platform.ProtectMaps(t, servers[0], "ConfigMap")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var group sync.WaitGroup
@@ -27,7 +28,7 @@ func TestServerDies(t *testing.T) {
 		api := servers[n%len(servers)]
 		group.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				m := configMap(n*1000000 + i)
+				m := platform.Map(n*1000000 + i)
 				if api.Create(t.Context(), m) != nil {
 					continue // refused, or nobody could be asked
 				}
@@ -65,5 +66,5 @@ func TestServerDies(t *testing.T) {
 	}
 	wantBooks(t, servers[1])
 	// Who leads now does so for policies as well.
-	waitReady(t, servers[1], protect(t, servers[1], "Secret"))
+	platform.ProtectMaps(t, servers[1], "Secret")
 }

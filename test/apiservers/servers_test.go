@@ -17,7 +17,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/etcd"
+	"github.com/bursar/bursar/test/platform"
 )
 
 // TestServersAdmitExactly has many clients of two servers create at once, for a consumer whose limit is in
@@ -26,17 +28,17 @@ func TestServersAdmitExactly(t *testing.T) {
 	const limit, clients, tries = 60, 12, 10
 	url := etcd.Start(t)
 	servers := []*server{start(t, url, t.TempDir()), start(t, url, t.TempDir())}
-	declare(t, servers[0], limit)
-	waitReady(t, servers[0], protect(t, servers[0], "ConfigMap"))
+	platform.DeclareMaps(t, servers[0], limit)
+	platform.ProtectMaps(t, servers[0], "ConfigMap")
 	var admitted atomic.Int64
 	var group errgroup.Group
 	for n := range clients {
 		group.Go(func() error {
 			for i := range tries {
-				switch err := servers[n%len(servers)].Create(t.Context(), configMap(n*tries+i)); {
+				switch err := servers[n%len(servers)].Create(t.Context(), platform.Map(n*tries+i)); {
 				case err == nil:
 					admitted.Add(1)
-				case !isExceeded(err):
+				case !platform.IsExceeded(err):
 					t.Errorf("create: %v", err)
 				}
 			}
@@ -92,20 +94,20 @@ func TestPolicyWaitsForAllServers(t *testing.T) {
 	const aWhile = 3 * time.Second // less than after which a server is taken for gone
 	url := etcd.Start(t)
 	leader, other := start(t, url, t.TempDir()), start(t, url, t.TempDir())
-	declare(t, leader, 0)
-	waitReady(t, leader, protect(t, leader, "Secret")) // from here on all are in step
+	platform.DeclareMaps(t, leader, 0)
+	platform.ProtectMaps(t, leader, "Secret") // from here on all are in step
 	other.Signal(syscall.SIGSTOP)
 	defer other.Signal(syscall.SIGCONT)
-	policy := protect(t, leader, "ConfigMap")
+	policy := platform.MapPolicy(t, leader, "ConfigMap")
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, aWhile, true, func(ctx context.Context) (bool, error) {
-		return isReady(ctx, leader, policy) == nil, nil
+		return platform.IsReady(ctx, leader, policy) == nil, nil
 	})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while a server stood still, the policy became %+v", policy.Status.Conditions)
 	}
 	other.Signal(syscall.SIGCONT)
-	waitReady(t, leader, policy)
-	if err := other.Create(t.Context(), configMap(0)); !isExceeded(err) {
+	await.NoError(t, soon, func() error { return platform.IsReady(t.Context(), leader, policy) })
+	if err := other.Create(t.Context(), platform.Map(0)); !platform.IsExceeded(err) {
 		t.Errorf("as soon as the policy is Ready, the server that stood still answers %v", err)
 	}
 }
@@ -115,10 +117,10 @@ func TestPolicyWaitsForAllServers(t *testing.T) {
 func TestServerThatStoodStillTooLong(t *testing.T) {
 	url := etcd.Start(t)
 	leader, other := start(t, url, t.TempDir()), start(t, url, t.TempDir())
-	declare(t, leader, 0)
+	platform.DeclareMaps(t, leader, 0)
 	other.Signal(syscall.SIGSTOP)
 	defer other.Signal(syscall.SIGCONT)
-	waitReady(t, leader, protect(t, leader, "ConfigMap"))
+	platform.ProtectMaps(t, leader, "ConfigMap")
 	other.Signal(syscall.SIGCONT)
 	if code := other.Wait(); code != 1 || !strings.Contains(other.Output(), "the hold on etcd at "+url+" was lost") {
 		t.Errorf("the server that stood still ended with exit code %d:\n%s", code, other.Output())

@@ -6,7 +6,6 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -154,7 +153,7 @@ func (s *scene) must(err error) {
 
 func (s *scene) wantExceeded(err error) {
 	s.Helper()
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
+	if !platform.IsExceeded(err) {
 		s.Fatalf("got %v, want it to be refused for lack of quota", err)
 	}
 }

@@ -150,7 +150,7 @@ func (s *scene) exercise() {
 
 	s.create(configMap("a")) // two claims: one beside it, one in another namespace
 	s.wantAllocated(2)
-	if err := s.Create(s.Context(), configMap("b")); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
+	if err := s.Create(s.Context(), configMap("b")); !platform.IsExceeded(err) {
 		s.Fatalf("got %v, want it to be refused for lack of quota", err)
 	}
 	direct := &quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "direct", Namespace: tenant}, Spec: quotav1alpha1.ResourceClaimSpec{

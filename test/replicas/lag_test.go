@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/bursar/bursar/test/platform"
 )
 
 // laggard stands between a replica and the API server. While it is held, nothing comes of watches, and
@@ -125,13 +127,13 @@ func TestReplicaThatLagsBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A client that is told to try again does so, unless it is kept from it.
-	err = api.CoreV1().RESTClient().Post().Namespace("default").Resource("configmaps").Body(configMap(0)).MaxRetries(0).Do(t.Context()).Error()
+	err = api.CoreV1().RESTClient().Post().Namespace("default").Resource("configmaps").Body(platform.Map(0)).MaxRetries(0).Do(t.Context()).Error()
 	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "has not heard yet of the policies") {
 		t.Errorf("the replica that lags behind answers %v", err)
 	}
 	lag.release()
-	c.eventually(func() error { return c.Create(t.Context(), configMap(1)) })
-	if err := c.Create(t.Context(), configMap(2)); !isExceeded(err) {
+	c.eventually(func() error { return c.Create(t.Context(), platform.Map(1)) })
+	if err := c.Create(t.Context(), platform.Map(2)); !platform.IsExceeded(err) {
 		t.Errorf("beyond the quota, the replica that has caught up answers %v", err)
 	}
 	c.wantBooks(1)

@@ -3,14 +3,11 @@ package replicas
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -26,11 +23,8 @@ import (
 	"github.com/bursar/bursar/test/replica"
 )
 
-const (
-	resourceType = "platform.example.com/maps"
-	// soon is longer than it takes until a reservation is given up whose object never came.
-	soon = 100 * time.Second
-)
+// soon is longer than it takes until a reservation is given up whose object never came.
+const soon = 100 * time.Second
 
 func TestMain(m *testing.M) {
 	quiet.Libraries()
@@ -103,67 +97,15 @@ func (c *cluster) leader() *replica.Replica {
 	return replica.Leader(c, c.replicas)
 }
 
-func (c *cluster) create(objects ...client.Object) {
-	c.Helper()
-	for _, object := range objects {
-		if err := c.Create(c.Context(), object); err != nil {
-			c.Fatalf("create %T %s: %v", object, object.GetName(), err)
-		}
-	}
-}
-
 // eventually waits until check returns nil.
 func (c *cluster) eventually(check func() error) {
 	c.Helper()
 	await.NoError(c.T, soon, check)
 }
 
-// protect gives Organization acme so many ConfigMaps of namespace default.
+// protect gives Organization acme so many ConfigMaps.
 func (c *cluster) protect(amount int64) {
 	c.Helper()
-	if err := platform.Install(c.Context(), c); err != nil {
-		c.Fatal(err)
-	}
-	policy := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "maps"}, Spec: quotav1alpha1.ClaimCreationPolicySpec{
-		Trigger: quotav1alpha1.ClaimTrigger{
-			Resource:   quotav1alpha1.ClaimTriggerResource{APIVersion: "v1", Kind: "ConfigMap"},
-			Conditions: []quotav1alpha1.ConditionExpression{{Expression: `object.metadata.name.startsWith("map-")`}},
-		},
-		Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
-			Spec: quotav1alpha1.ResourceClaimTemplateSpec{
-				ConsumerRef: platform.Consumer("acme"), Requests: []quotav1alpha1.ResourceRequestTemplate{{ResourceType: resourceType, Amount: 1}},
-			},
-		}},
-	}}
-	grant := &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "acme", Namespace: "default"}, Spec: quotav1alpha1.ResourceGrantSpec{
-		ConsumerRef: platform.Consumer("acme"), Allowances: []quotav1alpha1.Allowance{{ResourceType: resourceType, Buckets: []quotav1alpha1.Bucket{{Amount: amount}}}},
-	}}
-	c.create(&quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "maps"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
-		ResourceType: resourceType, Type: quotav1alpha1.RegistrationTypeEntity, ConsumerTypeRef: platform.ConsumerType(),
-		BaseUnit: "map", DisplayUnit: "map", UnitConversionFactor: 1, ClaimingResources: []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}},
-	}}, grant, policy)
-	for object, condition := range map[client.Object]string{grant: quotav1alpha1.ConditionActive, policy: quotav1alpha1.ConditionReady} {
-		c.eventually(func() error {
-			if err := c.Get(c.Context(), client.ObjectKeyFromObject(object), object); err != nil {
-				return err
-			}
-			var conditions []metav1.Condition
-			switch o := object.(type) {
-			case *quotav1alpha1.ResourceGrant:
-				conditions = o.Status.Conditions
-			case *quotav1alpha1.ClaimCreationPolicy:
-				conditions = o.Status.Conditions
-			}
-			for _, have := range conditions {
-				if have.Type == condition && have.Status == metav1.ConditionTrue {
-					return nil
-				}
-			}
-			return fmt.Errorf("%T is not %s: %+v", object, condition, conditions)
-		})
-	}
-}
-
-func configMap(n int) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("map-", n), Namespace: "default"}}
+	platform.DeclareMaps(c.T, c, amount)
+	platform.ProtectMaps(c.T, c, "ConfigMap")
 }

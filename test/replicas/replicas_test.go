@@ -3,7 +3,6 @@ package replicas
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -12,15 +11,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/platform"
 )
-
-func isExceeded(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
-}
 
 // wantBooks waits until so many objects exist, each with one granted claim, and the bucket says so.
 func (c *cluster) wantBooks(objects int64) {
@@ -36,7 +31,7 @@ func (c *cluster) wantBooks(objects int64) {
 		}
 		existing := map[string]int{}
 		for _, m := range maps.Items {
-			if strings.HasPrefix(m.Name, "map-") {
+			if platform.IsMap(&m) {
 				existing[string(m.UID)] = 0
 			}
 		}
@@ -75,10 +70,10 @@ func TestReplicasAdmitExactly(t *testing.T) {
 	for n := range clients {
 		group.Go(func() error {
 			for i := range tries {
-				switch err := c.Create(t.Context(), configMap(n*tries+i)); {
+				switch err := c.Create(t.Context(), platform.Map(n*tries+i)); {
 				case err == nil:
 					admitted.Add(1)
-				case !isExceeded(err):
+				case !platform.IsExceeded(err):
 					failed.Add(1)
 					t.Errorf("create: %v", err)
 				}
@@ -106,7 +101,7 @@ func TestReplicaDies(t *testing.T) {
 	for n := range clients {
 		group.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				m := configMap(n*100000 + i)
+				m := platform.Map(n*100000 + i)
 				if c.Create(t.Context(), m) != nil {
 					continue // refused, or nobody could be asked
 				}
@@ -169,7 +164,7 @@ func TestRollingUpgrade(t *testing.T) {
 	for n := range 4 {
 		group.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				if err := c.Create(t.Context(), configMap(n*100000+i)); err != nil {
+				if err := c.Create(t.Context(), platform.Map(n*100000+i)); err != nil {
 					t.Errorf("create: %v", err)
 					return
 				}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/process"
 )
 
@@ -118,7 +118,7 @@ func (c *changes) note(t *testing.T, change string, err error) {
 		c.made[change]++
 		c.total++
 	case !errors.As(err, &status), status.Status().Code >= 500, apierrors.IsTooManyRequests(err):
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
+	case platform.IsExceeded(err):
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 	default:
 		t.Errorf("%s: %v", change, err)

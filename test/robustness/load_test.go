@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -60,7 +59,7 @@ func (l *load) createObjects(ctx context.Context, t *testing.T, api client.Clien
 		case err == nil:
 			own = append(own, object)
 			l.promise(object)
-		case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
+		case platform.IsExceeded(err):
 			if len(own) > 0 {
 				l.withdraw(ctx, api, own[0])
 				own = own[1:]

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/process"
 )
 
@@ -129,7 +130,7 @@ func (k *knocks) note(t *testing.T, name string, err error) {
 	switch {
 	case err == nil:
 		k.admitted = append(k.admitted, name)
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
+	case platform.IsExceeded(err):
 		k.exceeded++
 	case !errors.As(err, &status):
 		k.unanswered++

@@ -1,0 +1,107 @@
+package platform
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/await"
+)
+
+const (
+	// mapsType is what objects whose names begin with mapPrefix use one of.
+	mapsType  = Group + "/maps"
+	mapPrefix = "map-"
+	// patience is longer than a busy machine takes to look at what was declared.
+	patience = 100 * time.Second
+)
+
+// DeclareMaps says that ConfigMaps and Secrets count, and gives Organization acme so many of them. It waits until
+// the grant is active.
+func DeclareMaps(t testing.TB, api client.Client, amount int64) {
+	t.Helper()
+	if err := Install(t.Context(), api); err != nil {
+		t.Fatal(err)
+	}
+	grant := &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "acme", Namespace: "default"}, Spec: quotav1alpha1.ResourceGrantSpec{
+		ConsumerRef: Consumer("acme"), Allowances: []quotav1alpha1.Allowance{{ResourceType: mapsType, Buckets: []quotav1alpha1.Bucket{{Amount: amount}}}},
+	}}
+	for _, object := range []client.Object{&quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "maps"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
+		ResourceType: mapsType, Type: quotav1alpha1.RegistrationTypeEntity, ConsumerTypeRef: ConsumerType(),
+		BaseUnit: "map", DisplayUnit: "map", UnitConversionFactor: 1,
+		ClaimingResources: []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}, {Kind: "Secret"}},
+	}}, grant} {
+		if err := api.Create(t.Context(), object); err != nil {
+			t.Fatalf("create %T: %v", object, err)
+		}
+	}
+	await.NoError(t, patience, func() error {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(grant), grant); err != nil {
+			return err
+		}
+		if !apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) {
+			return fmt.Errorf("the grant is not active: %+v", grant.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+// MapPolicy creates the policy by which Organization acme pays for the maps of a kind. It need not be ready yet.
+func MapPolicy(t testing.TB, api client.Client, kind string) *quotav1alpha1.ClaimCreationPolicy {
+	t.Helper()
+	policy := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower(kind)}, Spec: quotav1alpha1.ClaimCreationPolicySpec{
+		Trigger: quotav1alpha1.ClaimTrigger{
+			Resource:   quotav1alpha1.ClaimTriggerResource{APIVersion: "v1", Kind: kind},
+			Conditions: []quotav1alpha1.ConditionExpression{{Expression: `object.metadata.name.startsWith("` + mapPrefix + `")`}},
+		},
+		Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
+			Spec: quotav1alpha1.ResourceClaimTemplateSpec{
+				ConsumerRef: Consumer("acme"), Requests: []quotav1alpha1.ResourceRequestTemplate{{ResourceType: mapsType, Amount: 1}},
+			},
+		}},
+	}}
+	if err := api.Create(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	return policy
+}
+
+// ProtectMaps is MapPolicy, and waits until the policy is ready.
+func ProtectMaps(t testing.TB, api client.Client, kind string) {
+	t.Helper()
+	policy := MapPolicy(t, api, kind)
+	await.NoError(t, patience, func() error { return IsReady(t.Context(), api, policy) })
+}
+
+// IsReady reads a policy, and returns nil if it is in force, or why that cannot be told.
+func IsReady(ctx context.Context, api client.Client, policy *quotav1alpha1.ClaimCreationPolicy) error {
+	if err := api.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
+		return err
+	}
+	if !apimeta.IsStatusConditionTrue(policy.Status.Conditions, quotav1alpha1.ConditionReady) {
+		return fmt.Errorf("the policy is not ready: %+v", policy.Status.Conditions)
+	}
+	return nil
+}
+
+// Map is a ConfigMap that counts.
+func Map(n int) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(mapPrefix, n), Namespace: "default"}}
+}
+
+// IsMap tells whether an object counts, by its name.
+func IsMap(object metav1.Object) bool { return strings.HasPrefix(object.GetName(), mapPrefix) }
+
+// IsExceeded tells whether somebody was refused because quota is used up.
+func IsExceeded(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+}
