@@ -52,6 +52,7 @@ func runOperator(ctx context.Context, c *config.Operator, kubeconfig, version st
 	api.QPS = -1 // the API server's own priorities decide
 	api.UserAgent = "bursar/" + version
 	logger := logTo(os.Stderr, c.Logging)
+	pace.Keep()
 	limitMemory(logger, memlimit.FromCgroup)
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	listener, err := net.Listen("tcp", c.Webhooks.BindAddress)
