@@ -83,8 +83,9 @@ func (c *Client) RecordedAs(ctx context.Context, consumer quotav1alpha1.Consumer
 			return nil, fmt.Errorf("decode the claims of %s %s: %w", consumer.Kind, consumer.Name, err)
 		}
 		for i := range page.Items {
-			ids[string(page.Items[i].UID)] = true
-			ids[ledgerstore.WithdrawnID(SequenceOf(&page.Items[i]))] = true
+			claim := &page.Items[i]
+			ids[string(claim.UID)] = true
+			ids[ledgerstore.WithdrawnID(claim.Annotations[quotav1alpha1.AnnotationResourceUID], SequenceOf(claim))] = true
 		}
 		if next = page.Continue; next == "" {
 			return ids, nil

@@ -20,9 +20,11 @@ func ObjectKey(policy, objectUID string) string { return policy + "/" + objectUI
 // named like it, because names hold no colon.
 func ClaimKey(claimUID string) string { return "claim:" + claimUID }
 
-// WithdrawnID is what the books record in place of the UID of a claim when the reservation with that
-// sequence is withdrawn. No UID holds a colon.
-func WithdrawnID(sequence int64) string { return "reservation:" + strconv.FormatInt(sequence, 10) }
+// WithdrawnID is what the books record in place of the UID of a claim when the reservation for an object with that
+// sequence is withdrawn. No UID begins like it. Sequences alone begin anew where books were lost.
+func WithdrawnID(objectUID string, sequence int64) string {
+	return "reservation:" + strconv.FormatInt(sequence, 10) + ":" + objectUID
+}
 
 // amendmentSuffix tells the key of an amendment from that of the reservation that a claim is made from.
 const amendmentSuffix = "/amendment"

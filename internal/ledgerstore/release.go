@@ -74,7 +74,7 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 
 // release applies the holding to the books.
 func (h *Holding) release(books *ledger.Ledger) (e effect, drifted bool) {
-	if books.IsReleased(h.ClaimUID) || books.IsReleased(WithdrawnID(h.Sequence)) {
+	if books.IsReleased(h.ClaimUID) || books.IsReleased(WithdrawnID(ObjectUID(h.Key), h.Sequence)) {
 		return unconfirmed, false
 	}
 	if books.ReleaseReserved(h.ClaimUID, h.Key, h.Sequence) || books.ReleaseReserved(h.ClaimUID, h.Amendment, 0) {

@@ -49,10 +49,12 @@ func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, 
 // moment: that its claim gives nothing back is recorded in the same write. The record, [WithdrawnID],
 // stays until [Store.Forget]. Call that once no claim of the reservation exists: whoever makes one looks
 // for the reservation after that, before the claim is granted.
-func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) error {
-	id := WithdrawnID(sequence)
+//
+// It reports whether that is recorded. If not, the reservation was not there any more: its claim may be charged.
+func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) (bool, error) {
+	id := WithdrawnID(ObjectUID(key), sequence)
 	var recorded bool
-	return s.do(ctx, consumer, &operation{
+	err := s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: true,
 		apply: func(books *ledger.Ledger, _ bool) effect {
 			recorded = books.IsReleased(id)
@@ -69,6 +71,7 @@ func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 			}
 		},
 	})
+	return err == nil && recorded, err
 }
 
 // Settle turns a reservation into settled usage. Call it once the claim says Granted at rest.

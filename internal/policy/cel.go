@@ -127,6 +127,10 @@ func (e *expression) evaluate(ctx context.Context, variables map[string]any) (va
 // errTakesTooLong is why an evaluation ends that takes more than policyTimeMax.
 var errTakesTooLong = fmt.Errorf("the policy's expressions take longer than %v for this object", policyTimeMax)
 
+// TookTooLong tells whether a policy could not be evaluated because that took too long. That may be the fault of the
+// machine, where nothing else that is told of a policy and an object changes by itself.
+func TookTooLong(err error) bool { return errors.Is(err, errTakesTooLong) }
+
 func exceedsCost(err error) bool {
 	var cancelled interpreter.EvalCancelledError
 	return errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded

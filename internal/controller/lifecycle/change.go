@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -183,6 +184,9 @@ func (c *Controller) follow(ctx context.Context, o object) error {
 // has no claim does not tell that it should: it may have come to meet their conditions since it was
 // created.
 func (c *Controller) conformToAll(ctx context.Context, o object, change *changing) (isPending bool, err error) {
+	if !c.Claims.HasSynced() {
+		return true, nil // nobody else should have to wait for the list
+	}
 	versions := map[schema.GroupVersionKind]*unstructured.Unstructured{}
 	var errs []error
 	for _, p := range c.Catalog.PoliciesOf(o.kind) {
@@ -219,20 +223,20 @@ func (c *Controller) conformToAll(ctx context.Context, o object, change *changin
 // abandon ends what is reserved for a change of which the policy is gone: the claim tells whether
 // the change was made.
 func (c *Controller) abandon(ctx context.Context, reservation ledgerstore.Pending) error {
-	policy, uid := ledgerstore.SplitObjectKey(reservation.Key)
+	policy, _ := ledgerstore.SplitObjectKey(reservation.Key)
 	for _, p := range c.Catalog.PoliciesOf(kindOf(reservation)) {
 		if claims.LabelValue(p.Name) == policy && p.FollowsUpdates() {
 			return nil
 		}
 	}
-	if time.Since(reservation.KnownSince) < reservationLifetime || !c.Claims.HasSynced() {
+	if time.Since(reservation.KnownSince) < reservationLifetime {
 		return nil
 	}
 	if !ledgerstore.IsAmendment(reservation.Key) {
 		_, err := c.cancelUnmade(ctx, reservation)
 		return err
 	}
-	held, err := c.Client.OfObject(ctx, c.Claims.ForObject(types.UID(uid)), policy)
+	held, err := c.amended(ctx, reservation)
 	if err != nil {
 		return err
 	}
@@ -240,6 +244,27 @@ func (c *Controller) abandon(ctx context.Context, reservation ledgerstore.Pendin
 		return c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
 	}
 	return c.keep(ctx, held, &reservation)
+}
+
+// amended returns the claim that an amendment is to change, or nil if it is gone. The cache cannot tell, because it
+// may not show the claim yet: an amendment that ends before its claim leaves what that holds to be guessed.
+func (c *Controller) amended(ctx context.Context, amendment ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
+	outline, err := claims.OutlineOf(amendment.Claim)
+	if err != nil {
+		return nil, err
+	}
+	claim, err := c.Client.Get(ctx, outline.Claim)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read claim %s, which is to change: %w", outline.Claim, err)
+	}
+	policy, uid := ledgerstore.SplitObjectKey(amendment.Key)
+	if claims.PolicyOf(claim) != policy || claim.Annotations[quotav1alpha1.AnnotationResourceUID] != uid {
+		return nil, nil // another claim has its name
+	}
+	return claim, nil
 }
 
 func kindOf(reservation ledgerstore.Pending) schema.GroupKind {

@@ -147,6 +147,15 @@ func TestChangesAreFinished(t *testing.T) {
 			}, fleet("1", "acme", 2), false,
 			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
 		},
+		"created, claim of a reservation that is gone": {
+			"the object is charged by another claim",
+			func(s *stage) {
+				withdrawn := s.reserve(acme, 2, "")
+				s.claim(withdrawn, false)
+				s.must(s.store.Cancel(s.Context(), acme, withdrawn.Key, withdrawn.Sequence))
+			}, fleet("1", "acme", 2), false,
+			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
+		},
 		"creating, object never came": {
 			"nothing is held",
 			func(s *stage) { s.reserve(acme, 2, "") }, nil, false,

@@ -20,6 +20,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/policy"
 )
 
 // Result is what became of an object that was to conform to a policy.
@@ -66,14 +67,23 @@ func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstr
 			return Conforms, transient(err)
 		}
 	}
-	policy := claims.LabelValue(p.Name)
-	flight, isPending := c.inFlight(o, policy, live.GetResourceVersion())
+	label := claims.LabelValue(p.Name)
+	flight, isPending := c.inFlight(o, label, live.GetResourceVersion())
 	if isPending {
 		return Pending, nil
 	}
-	held, err := c.Client.OfObject(ctx, c.Claims.ForObject(o.UID), policy)
+	held, err := c.Client.OfObject(ctx, c.Claims.ForObject(o.UID), label)
 	if err != nil {
 		return 0, transient(fmt.Errorf("read the claim of %s %s: %w", o.Kind.Kind, o.Name, err))
+	}
+	if held == nil && flight.amendment != nil {
+		claim, err := c.amended(ctx, *flight.amendment)
+		if claim != nil || err != nil {
+			return Pending, transient(err)
+		}
+		if err := c.Store.Cancel(ctx, flight.amendment.Consumer, flight.amendment.Key, flight.amendment.Sequence); err != nil {
+			return 0, transient(err)
+		}
 	}
 	if held != nil {
 		if result, isDone, err := c.goOn(ctx, p, held, flight); isDone || err != nil {
@@ -84,7 +94,12 @@ func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstr
 		return Conforms, nil // nobody can tell any more what the object was to cost
 	}
 	asked, err := c.ask(ctx, p, o, live)
-	if err != nil {
+	switch {
+	case plan.IsTransient(err):
+		return 0, transient(err) // what is in flight stays until it can be told
+	case policy.TookTooLong(err):
+		return 0, err
+	case err != nil:
 		_, errDrop := c.drop(ctx, flight.reserved, nil)
 		return 0, errors.Join(err, c.keep(ctx, held, flight.amendment), errDrop)
 	}
@@ -152,12 +167,25 @@ func (c *Controller) goOn(ctx context.Context, p *catalog.Policy, held *quotav1a
 	case held.DeletionTimestamp != nil:
 		return Conforms, true, nil // it is looked at again once the claim is gone
 	case !claims.Stays(held):
-		return Pending, true, nil
+		return Pending, true, c.endUncharged(ctx, held)
 	case !p.FollowsUpdates():
 		return Conforms, true, nil
 	default:
 		return 0, false, nil
 	}
+}
+
+// endUncharged takes a claim away that was not granted if the books do not have what it was made from: whoever made
+// it has died, or could not take it away.
+func (c *Controller) endUncharged(ctx context.Context, held *quotav1alpha1.ResourceClaim) error {
+	isReserved, err := c.isReserved(ctx, ledgerstore.Pending{Consumer: held.Spec.ConsumerRef, Reservation: ledger.Reservation{
+		Key:      ledgerstore.ObjectKey(claims.PolicyOf(held), held.Annotations[quotav1alpha1.AnnotationResourceUID]),
+		Sequence: claims.SequenceOf(held),
+	}})
+	if isReserved || err != nil {
+		return err
+	}
+	return c.supersede(ctx, held)
 }
 
 // inFlight is what is reserved for a policy and an object, because the object was about to change.

@@ -229,6 +229,9 @@ func (c *Controller) sweep(ctx context.Context) {
 		}
 		c.queue.Add(object{kind, claim.ObjectUID})
 	}
+	for _, claim := range c.Claims.Select(c.isUncharged) {
+		c.restore(claim.Kind(), claim.ObjectUID, claim.Policy())
+	}
 	for _, o := range c.changedLongAgo() {
 		c.queue.Add(o)
 	}
@@ -240,6 +243,15 @@ func (c *Controller) sweep(ctx context.Context) {
 			delete(c.gone, uid)
 		}
 	}
+}
+
+// isUncharged tells whether a claim of an object that exists should have been granted long ago, and nothing is
+// reserved that it could be granted by.
+func (c *Controller) isUncharged(claim *claimcache.Claim) bool {
+	return claim.FromPolicy() && claim.State == claimcache.Pending && !claim.Deleting && c.Keeps.Of(claim.Consumer()) &&
+		time.Since(time.Unix(claim.Created, 0)) > reservationLifetime &&
+		c.Objects.Presence(claim.Kind(), claim.ObjectUID) == protected.Present && !c.isChanging(claim.ObjectUID) &&
+		len(c.Store.ReservationsFor(string(claim.ObjectUID))) == 0
 }
 
 // isOrphan tells whether a claim's object is not known to exist.

@@ -240,12 +240,13 @@ func (c *Controller) withdraw(ctx context.Context, reservation ledgerstore.Pendi
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Store.Withdraw(ctx, reservation.Consumer, reservation.Key, reservation.Sequence); err != nil {
-		return nil, err
+	isWithdrawn, err := c.Store.Withdraw(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
+	if !isWithdrawn || err != nil {
+		return nil, err // if it had ended before, so has whatever was to be done about its claim
 	}
 	made, err = c.findClaim(ctx, claim, reservation)
 	if made == nil && err == nil {
-		c.Store.Forget(reservation.Consumer, ledgerstore.WithdrawnID(reservation.Sequence))
+		c.Store.Forget(reservation.Consumer, ledgerstore.WithdrawnID(ledgerstore.ObjectUID(reservation.Key), reservation.Sequence))
 	}
 	return made, err
 }

@@ -92,9 +92,6 @@ func (c *Controller) processUnseen(ctx context.Context, o object, reservation le
 // endAmendment ends an amendment of which both the object and the claim are gone. It ends with its
 // claim otherwise.
 func (c *Controller) endAmendment(ctx context.Context, o object, amendment ledgerstore.Pending) error {
-	if !c.Claims.HasSynced() || len(c.Claims.ForObject(o.uid)) > 0 {
-		return nil
-	}
 	if !c.IsGone(o.uid) {
 		outline, err := claims.OutlineOf(amendment.Claim)
 		if err != nil {
@@ -103,6 +100,9 @@ func (c *Controller) endAmendment(ctx context.Context, o object, amendment ledge
 		if exists, err := c.Objects.Lives(ctx, o.kind, outline.Object, o.uid); exists || err != nil {
 			return err
 		}
+	}
+	if claim, err := c.amended(ctx, amendment); claim != nil || err != nil {
+		return err
 	}
 	if err := c.Store.Cancel(ctx, amendment.Consumer, amendment.Key, amendment.Sequence); err != nil {
 		return err

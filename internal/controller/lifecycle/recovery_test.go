@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
@@ -112,6 +114,16 @@ func TestAmendmentsEndThoughTheBooksDrifted(t *testing.T) {
 			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); delete(s.server.claims, c.Name) }, nil,
 			[]string{"acme uses 2, 0 in flight"},
 		},
+		"claim gone, object free now": {
+			"nothing is left that could change",
+			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 0, "1"); delete(s.server.claims, c.Name) }, fleet("2", "acme", 0),
+			[]string{"acme uses 2, 0 in flight"},
+		},
+		"claim gone, object charged anew": {
+			"what the claim that is gone held is drift",
+			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); delete(s.server.claims, c.Name) }, fleet("2", "acme", 5),
+			[]string{"acme uses 7, 0 in flight", "claim of acme for 5"},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -194,6 +206,70 @@ func TestChangesAreFinishedDespiteFailures(t *testing.T) {
 				if diff := cmp.Diff([]string{"claim of zeta for 2", "zeta uses 2, 0 in flight"}, s.outcome()); diff != "" || failures > 0 {
 					t.Errorf("%d failures were left (-want +got):\n%s", failures, diff)
 				}
+			})
+		})
+	}
+}
+
+// An amendment ends with its claim, also where the cache does not show that yet: a release that found no amendment
+// would give back what the claim says, and not what the books have.
+func TestAmendmentEndsWithAClaimThatWasNotSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.othersUse(acme, 10)
+		store := ledgerstore.New(t.Context(), s.memory.Connect(nil))
+		behind := s.standing(store)
+		s.server.mu.Lock()
+		s.server.late = make(chan struct{})
+		s.server.mu.Unlock()
+		claim := s.paid(acme, 2)
+		s.amend(claim, 5, "1")
+		s.request(claim, 5, true) // and the process that did this dies before it changes the books
+		store.ObserveOf(acme, "999999")
+		s.must(store.View(t.Context(), acme, func(*ledger.Ledger) {}))
+		if len(behind.Claims.ForObject(fleetUID)) > 0 || !behind.hasChangeInFlight(fleetUID) {
+			t.Fatal("the process should know of the amendment, and not of the claim")
+		}
+		behind.gone[fleetUID] = time.Now()
+		s.must(behind.process(t.Context(), object{fleetKind.GroupKind(), fleetUID}))
+		if inFlight := s.memory.Books(acme).Reservations; len(inFlight) != 1 {
+			t.Errorf("in flight: %+v, want the amendment", inFlight)
+		}
+		close(s.server.late)
+		synctest.Wait()
+	})
+}
+
+// unsteady answers nothing for the first time.
+type unsteady struct{ answers bool }
+
+func (u *unsteady) Active(context.Context, string) (bool, error) {
+	if u.answers {
+		return true, nil
+	}
+	u.answers = true
+	return false, context.DeadlineExceeded
+}
+
+func (u *unsteady) Object(context.Context, string) (map[string]any, error) { return nil, nil }
+
+// What is in flight for a change is not given up because it cannot be told for a moment what the object costs.
+func TestChangeIsFollowedAfterAFailure(t *testing.T) {
+	for name, amount := range map[string]int64{"raise": 5, "reduction": 1, "to nothing": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				s.namespaces = &unsteady{}
+				s.amend(s.paid(acme, 2), amount, "1")
+				elsewhere := fleets()
+				elsewhere.Spec.Target.ResourceClaimTemplate.Metadata.Namespace = "other"
+				elsewhere.Spec.Trigger.Conditions = []quotav1alpha1.ConditionExpression{{Expression: "trigger.spec.replicas > 0"}}
+				s.run(elsewhere, fleet("2", "acme", amount))
+				var want []string
+				if amount > 0 {
+					want = []string{fmt.Sprintf("acme uses %d, 0 in flight", amount), fmt.Sprintf("claim of acme for %d", amount)}
+				}
+				s.wantFinally("the claim follows", want...)
 			})
 		})
 	}

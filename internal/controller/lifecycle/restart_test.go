@@ -101,6 +101,8 @@ type stage struct {
 	// live and metadata are what the process that runs reads objects by, and watches them by.
 	live     *dynamicfake.FakeDynamicClient
 	metadata *metadatafake.FakeMetadataClient
+	// namespaces are what it finds namespaces by, where a policy looks at them.
+	namespaces plan.Namespaces
 }
 
 func newStage(t *testing.T) *stage {
@@ -227,7 +229,7 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 	store := ledgerstore.New(ctx, s.memory.Connect(nil))
 	c := &Controller{
 		Store: store, Objects: protected.New(s.metadata, onlyFleets{}), Claims: claimcache.New(), Client: client, Catalog: known,
-		SystemNamespace: "sys", Planner: &plan.Planner{Catalog: known, SystemNamespace: "sys"}, Live: s.live, Kinds: onlyFleets{}, Log: logr.Discard(),
+		SystemNamespace: "sys", Planner: &plan.Planner{Catalog: known, Namespaces: s.namespaces, SystemNamespace: "sys"}, Live: s.live, Kinds: onlyFleets{}, Log: logr.Discard(),
 	}
 	// Releasing claims is another controller's part.
 	s.server.released = func(claim *quotav1alpha1.ResourceClaim) {

@@ -178,5 +178,19 @@ func TestReservationThatIsOutOfDate(t *testing.T) {
 		if stored := s.server.claims[claim.Name]; stored == nil || claims.IsSuperseded(stored) || claims.SequenceOf(stored) != next.Sequence {
 			t.Errorf("the claim of the next reservation became %+v", stored)
 		}
+		synctest.Wait()
+	})
+}
+
+// Of a reservation that no claim was made from, nothing has to be remembered.
+func TestGivenUpWithoutAClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.reserve(acme, 2, "")
+		s.run(fleets(), nil)
+		s.wantFinally("the object never came")
+		if records := s.memory.Books(acme).Released; len(records) > 0 {
+			t.Errorf("the books remember %q, want nothing", records)
+		}
 	})
 }

@@ -2,11 +2,9 @@ package lifecycle
 
 import (
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
@@ -35,7 +33,7 @@ func TestConformBeforeTheClaimsAreListed(t *testing.T) {
 	})
 }
 
-// A process that has yet to list the claims does not know what a change is to be given up for.
+// What a change is given up for is told by its claim, also before the claims are listed.
 func TestAbandonBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -44,13 +42,26 @@ func TestAbandonBeforeTheClaimsAreListed(t *testing.T) {
 		s.request(c, 5, true)
 		s.server.unlisted = make(chan struct{})
 		s.run(nil, fleet("2", "acme", 5))
-		time.Sleep(settledAfter)
-		synctest.Wait()
-		if diff := cmp.Diff([]string{"acme uses 2, 1 in flight", "claim of acme for 5"}, s.outcome()); diff != "" {
-			t.Errorf("before the claims are listed (-want +got):\n%s", diff)
-		}
-		close(s.server.unlisted)
 		s.wantFinally("the books follow the claim", "acme uses 5, 0 in flight", "claim of acme for 5")
+		close(s.server.unlisted)
+		synctest.Wait()
+	})
+}
+
+// Changes that have to wait for the list of claims keep nobody from making the claims of new objects.
+func TestChangesWaitForTheListByThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.server.unlisted = make(chan struct{})
+		c := s.run(fleets(), fleet("1", "acme", 2))
+		c.Expect(fleetKind.GroupKind(), fleetUID, "0", nil)
+		var working sync.WaitGroup
+		for range workers {
+			working.Go(func() { s.must(c.follow(t.Context(), object{fleetKind.GroupKind(), fleetUID})) })
+		}
+		working.Wait()
+		close(s.server.unlisted)
+		synctest.Wait()
 	})
 }
 
