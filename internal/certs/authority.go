@@ -53,11 +53,21 @@ func (p *pair) isValid(at time.Time) bool {
 	return !at.Before(leaf.NotBefore) && !at.After(leaf.NotAfter)
 }
 
-// isCheckedBy tells whether the certificate can be checked by the authorities of a bundle.
+// isCheckedBy tells whether the certificate, served with those between it and an authority, can be checked by
+// the authorities of a bundle.
 func (p *pair) isCheckedBy(bundle []byte, at time.Time) bool {
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(bundle)
-	_, err := p.certificate.Leaf.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	for _, content := range p.certificate.Certificate[1:] {
+		certificate, err := x509.ParseCertificate(content)
+		if err != nil {
+			return false // the API server refuses all of what is served then
+		}
+		between.AddCert(certificate)
+	}
+	_, err := p.certificate.Leaf.Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
 	return err == nil
 }
 
