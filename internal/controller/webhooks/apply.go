@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -11,30 +10,54 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// apply stores both configurations and waits until the API server works with them.
-func (c *Controller) apply(ctx context.Context, wanted validating) error {
+// configurations are both as they are stored. One that is not has no resource version.
+type configurations struct {
+	validating *admissionregistrationv1.ValidatingWebhookConfiguration
+	mutating   *admissionregistrationv1.MutatingWebhookConfiguration
+}
+
+// read returns what is stored.
+func read(ctx context.Context, client kubernetes.Interface) (stored configurations, err error) {
+	api := client.AdmissionregistrationV1()
+	stored.validating, err = api.ValidatingWebhookConfigurations().Get(ctx, configurationName, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return stored, fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", configurationName, err)
+	}
+	stored.mutating, err = api.MutatingWebhookConfigurations().Get(ctx, configurationName, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return stored, fmt.Errorf("read MutatingWebhookConfiguration %s: %w", configurationName, err)
+	}
+	return stored, nil
+}
+
+// catchUp waits until the catalog knows of all by which the stored configuration was made. A leader that has just
+// begun, or has stood still, may know of less than the one before it, and must not take back what is Ready.
+func (c *Controller) catchUp(ctx context.Context, stored configurations) error {
+	if stored.validating.ResourceVersion == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	defer cancel()
+	if err := c.Current(ctx, publishedBy(stored.validating.Webhooks)); err != nil {
+		return fmt.Errorf("replace ValidatingWebhookConfiguration %s: %w", configurationName, err)
+	}
+	return nil
+}
+
+// apply replaces what is stored and waits until the API server works with that.
+func (c *Controller) apply(ctx context.Context, stored configurations, wanted validating) error {
 	mutating, mutatingHash := c.desiredMutating()
-	api, name := c.Client.AdmissionregistrationV1(), metav1.ObjectMeta{Name: configurationName}
-	mutatingVersion, err := store(ctx, api.MutatingWebhookConfigurations(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: name, Webhooks: mutating},
-		func(stored *admissionregistrationv1.MutatingWebhookConfiguration) bool {
-			return replace(&stored.Webhooks, mutating)
-		})
+	api := c.Client.AdmissionregistrationV1()
+	mutatingVersion, err := store(ctx, api.MutatingWebhookConfigurations(), stored.mutating, replace(&stored.mutating.Webhooks, mutating))
 	if err != nil {
 		return fmt.Errorf("apply MutatingWebhookConfiguration %s: %w", configurationName, err)
 	}
-	var isOvertaken bool
-	version, err := store(ctx, api.ValidatingWebhookConfigurations(), &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: name, Webhooks: wanted.webhooks},
-		func(stored *admissionregistrationv1.ValidatingWebhookConfiguration) bool {
-			isOvertaken = publishedBy(stored.Webhooks) != wanted.replaces
-			return !isOvertaken && replace(&stored.Webhooks, wanted.webhooks)
-		})
-	if err == nil && isOvertaken {
-		err = errOvertaken
-	}
+	version, err := store(ctx, api.ValidatingWebhookConfigurations(), stored.validating, replace(&stored.validating.Webhooks, wanted.webhooks))
 	if err != nil {
 		return fmt.Errorf("apply ValidatingWebhookConfiguration %s: %w", configurationName, err)
 	}
@@ -49,29 +72,6 @@ func (c *Controller) apply(ctx context.Context, wanted validating) error {
 		}
 	}
 	return nil
-}
-
-// errOvertaken says that a replica which led before, or leads now, was quicker.
-var errOvertaken = errors.New("another replica has just stored another one")
-
-// catchUp waits until the catalog knows of all by which the stored configuration was made, and returns that
-// version. A leader that has just begun, or has stood still, may know of less than the one before it, and must not
-// take back what is Ready.
-func (c *Controller) catchUp(ctx context.Context) (catalog.Version, error) {
-	stored, err := c.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, configurationName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return catalog.Version{}, nil
-	}
-	if err != nil {
-		return catalog.Version{}, fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", configurationName, err)
-	}
-	version := publishedBy(stored.Webhooks)
-	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
-	defer cancel()
-	if err := c.Current(ctx, version); err != nil {
-		return version, fmt.Errorf("replace ValidatingWebhookConfiguration %s: %w", configurationName, err)
-	}
-	return version, nil
 }
 
 // publishedBy returns the version in the paths of webhooks, or that at which nothing was declared.
@@ -94,27 +94,26 @@ func publishedBy(webhooks []admissionregistrationv1.ValidatingWebhook) catalog.V
 	return catalog.Version{}
 }
 
-// configurations is the API of configurations of one of the two kinds.
-type configurations[T any] interface {
-	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+// writer is the API of configurations of one of the two kinds.
+type writer[T any] interface {
 	Create(ctx context.Context, configuration T, options metav1.CreateOptions) (T, error)
 	Update(ctx context.Context, configuration T, options metav1.UpdateOptions) (T, error)
 }
 
-// store creates the wanted configuration, or updates the stored one, where change changes it. It returns
-// the resource version of what is stored then.
-func store[T metav1.Object](ctx context.Context, api configurations[T], wanted T, change func(stored T) bool) (version string, err error) {
-	stored, err := api.Get(ctx, configurationName, metav1.GetOptions{})
+// store creates a configuration or, where it was changed, updates what it was read from. It returns the resource
+// version of what is stored then, or an error if another was stored since.
+func store[T metav1.Object](ctx context.Context, api writer[T], configuration T, isChanged bool) (version string, err error) {
 	switch {
-	case apierrors.IsNotFound(err):
-		stored, err = api.Create(ctx, wanted, metav1.CreateOptions{})
-	case err == nil && change(stored):
-		stored, err = api.Update(ctx, stored, metav1.UpdateOptions{})
+	case configuration.GetResourceVersion() == "":
+		configuration.SetName(configurationName)
+		configuration, err = api.Create(ctx, configuration, metav1.CreateOptions{})
+	case isChanged:
+		configuration, err = api.Update(ctx, configuration, metav1.UpdateOptions{})
 	}
 	if err != nil {
 		return "", err
 	}
-	return stored.GetResourceVersion(), nil
+	return configuration.GetResourceVersion(), nil
 }
 
 // replace tells whether webhooks were not the wanted ones before.

@@ -142,15 +142,19 @@ func follow(ctx context.Context, client kubernetes.Interface, handler cache.Reso
 	return all[0].GetStore(), all[1].GetStore(), nil
 }
 
-// Sync brings the configurations in step and returns once the API server works with them.
+// Sync brings the configurations in step and returns once the API server works with them. It reads what is stored
+// before it tells what is wanted, and replaces nothing else: one that stands still in between, while another leader
+// stores what is newer, does not put back what is older.
 func (c *Controller) Sync(ctx context.Context) error {
-	replaces, err := c.catchUp(ctx)
+	stored, err := read(ctx, c.Client)
 	if err != nil {
 		return err
 	}
+	if err := c.catchUp(ctx, stored); err != nil {
+		return err
+	}
 	wanted := c.desired(ctx)
-	wanted.replaces = replaces
-	if err := c.apply(ctx, wanted); err != nil {
+	if err := c.apply(ctx, stored, wanted); err != nil {
 		return err
 	}
 	c.mu.Lock()

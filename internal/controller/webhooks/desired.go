@@ -55,8 +55,6 @@ type validating struct {
 	kinds sets.Set[schema.GroupVersionKind]
 	// revision is that of the catalog that they were taken from.
 	revision int64
-	// replaces is the version in what is stored, which the catalog is at or past.
-	replaces catalog.Version
 }
 
 // desired returns what the validating configuration has to hold.

@@ -1,6 +1,7 @@
 package webhooks_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/pem"
 	"errors"
@@ -225,6 +226,58 @@ func TestNothingIsTakenBack(t *testing.T) {
 	behind.set()
 	if err := after.Sync(t.Context()); err == nil || !isAsked(t) {
 		t.Errorf("without knowing of as much, Sync says %v, and creates are checked: %t", err, isAsked(t))
+	}
+}
+
+// TestNothingNewerIsReplaced has a leader stand still after it began, while another one publishes an authority. What
+// it wants is stored at the next attempt alone.
+func TestNothingNewerIsReplaced(t *testing.T) {
+	registrations := api.AdmissionregistrationV1()
+	newer := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("newer")})
+	for name, publish := range map[string]func(ctx context.Context) error{
+		"validating": func(ctx context.Context) error {
+			stored, err := registrations.ValidatingWebhookConfigurations().Get(ctx, "bursar", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			for i := range stored.Webhooks {
+				stored.Webhooks[i].ClientConfig.CABundle = newer
+			}
+			_, err = registrations.ValidatingWebhookConfigurations().Update(ctx, stored, metav1.UpdateOptions{})
+			return err
+		},
+		"mutating": func(ctx context.Context) error {
+			stored, err := registrations.MutatingWebhookConfigurations().Get(ctx, "bursar", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			for i := range stored.Webhooks {
+				stored.Webhooks[i].ClientConfig.CABundle = newer
+			}
+			_, err = registrations.MutatingWebhookConfigurations().Update(ctx, stored, metav1.UpdateOptions{})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, d := newController(t)
+			d.set(configMaps)
+			mustSync(t, before)
+			after, d := newController(t)
+			d.set(configMaps)
+			after.Current = func(ctx context.Context, _ catalog.Version) error { return publish(ctx) }
+			if err := after.Sync(t.Context()); !apierrors.IsConflict(err) {
+				t.Errorf("Sync says %v, want a conflict", err)
+			}
+			isNewer := func(bundle []byte) bool { return bytes.Equal(bundle, newer) }
+			if bundles, err := webhooks.Authorities(t.Context(), api); err != nil || !slices.ContainsFunc(bundles, isNewer) {
+				t.Errorf("the authority that was published is gone: %v", err)
+			}
+			after.Current = before.Current
+			mustSync(t, after)
+			if bundles, err := webhooks.Authorities(t.Context(), api); err != nil || slices.ContainsFunc(bundles, isNewer) {
+				t.Errorf("the next Sync does not bring both in step: %v", err)
+			}
+		})
 	}
 }
 
