@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,12 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/deploy/crds"
 )
 
@@ -55,21 +55,42 @@ func installCRDs(ctx context.Context, client apiextensionsclient.Interface, serv
 // waitServed waits until the API server that is asked serves kinds that are established. Where there are
 // several, each comes to do so in its own time.
 func waitServed(ctx context.Context, served discovery.ServerResourcesInterface, definitions []*apiextensionsv1.CustomResourceDefinition) error {
-	var problem error
-	err := wait.PollUntilContextCancel(ctx, servedPoll, true, func(context.Context) (bool, error) {
-		var list *metav1.APIResourceList
-		if list, problem = served.ServerResourcesForGroupVersion(quotav1alpha1.GroupVersion.String()); problem != nil {
-			return false, nil
+	for version, wanted := range resourcesOf(definitions) {
+		var problem error
+		err := wait.PollUntilContextCancel(ctx, servedPoll, true, func(context.Context) (bool, error) {
+			var list *metav1.APIResourceList
+			if list, problem = served.ServerResourcesForGroupVersion(version.String()); problem != nil {
+				return false, nil
+			}
+			missing := wanted.Clone()
+			for _, resource := range list.APIResources {
+				missing.Delete(resource.Name)
+			}
+			return missing.Len() == 0, nil
+		})
+		if err != nil {
+			return errors.Join(fmt.Errorf("wait for the API server to serve %s: %w", version, err), problem)
 		}
-		isMissing := func(d *apiextensionsv1.CustomResourceDefinition) bool {
-			return !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == d.Spec.Names.Plural })
-		}
-		return !slices.ContainsFunc(definitions, isMissing), nil
-	})
-	if err != nil {
-		return errors.Join(fmt.Errorf("wait for the API server to serve %s: %w", quotav1alpha1.GroupVersion, err), problem)
 	}
 	return nil
+}
+
+// resourcesOf returns the resources of CRDs by the versions that serve them.
+func resourcesOf(definitions []*apiextensionsv1.CustomResourceDefinition) map[schema.GroupVersion]sets.Set[string] {
+	resources := map[schema.GroupVersion]sets.Set[string]{}
+	for _, definition := range definitions {
+		for _, version := range definition.Spec.Versions {
+			if !version.Served {
+				continue
+			}
+			in := schema.GroupVersion{Group: definition.Spec.Group, Version: version.Name}
+			if resources[in] == nil {
+				resources[in] = sets.New[string]()
+			}
+			resources[in].Insert(definition.Spec.Names.Plural)
+		}
+	}
+	return resources
 }
 
 func applyCRD(ctx context.Context, client apiextensionsclient.Interface, wanted *apiextensionsv1.CustomResourceDefinition) error {
