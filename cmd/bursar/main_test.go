@@ -86,7 +86,7 @@ func onFreePort(dir string, more ...string) []string {
 	return append([]string{"standalone", "--data-dir", dir, "--listen", "127.0.0.1:0"}, more...)
 }
 
-// TestVersion proves that both ways to ask for the version answer.
+// TestVersion proves that both ways to ask for the version answer, in both binaries.
 func TestVersion(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the binary")
@@ -95,9 +95,15 @@ func TestVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, argument := range []string{"version", "--version"} {
-		if output, err := exec.Command(binary, argument).CombinedOutput(); err != nil || string(output) != "unknown\n" {
-			t.Errorf("bursar %s: %v\n%s", argument, err, output)
+	operator, err := process.BuildOperator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, binary := range []string{binary, operator} {
+		for _, argument := range []string{"version", "--version"} {
+			if output, err := exec.Command(binary, argument).CombinedOutput(); err != nil || string(output) != "unknown\n" {
+				t.Errorf("%s %s: %v\n%s", filepath.Base(binary), argument, err, output)
+			}
 		}
 	}
 	if output, err := exec.Command(binary, "standalone", "--help").CombinedOutput(); err != nil || strings.Contains(string(output), "--version") {
