@@ -46,9 +46,7 @@ func (c *Cache) OnChange(f func(before, after *Claim)) { c.handlers = append(c.h
 
 // Run follows the API server until ctx ends.
 func (c *Cache) Run(ctx context.Context, client rest.Interface) {
-	cache.NewReflectorWithOptions(newSource(client), &quotav1alpha1.ResourceClaim{}, &store{c}, cache.ReflectorOptions{
-		Name: "claims",
-	}).RunWithContext(ctx)
+	newReflector(client, &store{c}).RunWithContext(ctx)
 }
 
 // WaitForSync waits until every claim that existed when Run was called is known.

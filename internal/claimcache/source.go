@@ -3,16 +3,21 @@ package claimcache
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strconv"
+	"net/http"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -23,42 +28,67 @@ const (
 	pageSize = 2000
 )
 
+// patience is for how long a page is asked for again: the reflector starts over at the first one.
+var patience = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 3, Jitter: 0.2, Steps: 5}
+
 // source lists claims page by page, and decodes no more of each than is kept. A stream of all claims, which
 // a reflector asks for otherwise, took this process more than twice the processor time with 15,000 of them.
 type source struct{ *cache.ListWatch }
 
 func newSource(client rest.Interface) source {
 	return source{&cache.ListWatch{
-		ListWithContextFunc:  func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) { return list(ctx, client) },
+		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, client, o) },
 		WatchFuncWithContext: cache.NewListWatchFromClient(client, resource, "", fields.Everything()).WatchWithContext,
 	}}
+}
+
+// newReflector returns a reflector that brings a store all claims as they are at one time, and then their
+// changes. If the API server does not keep that time until it has read the last page, it reads all as one.
+func newReflector(client rest.Interface, store cache.ReflectorStore) *cache.Reflector {
+	reflector := cache.NewReflectorWithOptions(newSource(client), &quotav1alpha1.ResourceClaim{}, store, cache.ReflectorOptions{Name: "claims"})
+	reflector.WatchListPageSize = pageSize
+	return reflector
 }
 
 // IsWatchListSemanticsUnSupported has a reflector list, and not stream.
 func (source) IsWatchListSemanticsUnSupported() bool { return true }
 
-// list reads all claims as they are at one time.
-func list(ctx context.Context, client rest.Interface) (*claimList, error) {
-	all := &claimList{}
-	for {
-		raw, err := client.Get().Resource(resource).Param("limit", strconv.Itoa(pageSize)).Param("continue", all.Continue).Do(ctx).Raw()
-		if err != nil {
-			return nil, fmt.Errorf("list claims: %w", err)
-		}
-		var page struct {
-			Metadata metav1.ListMeta `json:"metadata"`
-			Items    []listed        `json:"items"`
-		}
-		if err := json.Unmarshal(raw, &page); err != nil {
-			return nil, fmt.Errorf("decode a list of claims: %w", err)
-		}
-		for i := range page.Items {
-			all.Items = append(all.Items, item{Compact(page.Items[i].claim())})
-		}
-		if all.ListMeta = page.Metadata; all.Continue == "" {
-			return all, nil
-		}
+// list reads the page of claims that options say, or all of them without a limit. It leaves out the version
+// that a reflector asks for, by which the API server would answer without pages, or with what was then.
+func list(ctx context.Context, client rest.Interface, options metav1.ListOptions) (*claimList, error) {
+	options = metav1.ListOptions{Limit: options.Limit, Continue: options.Continue}
+	var raw []byte
+	err := retry.OnError(patience, func(err error) bool { return ctx.Err() == nil && isPassing(err) }, func() error {
+		result := client.Get().Resource(resource).VersionedParams(&options, metav1.ParameterCodec).Do(ctx)
+		raw, _ = result.Raw()
+		return result.Error() // with what the API server says, which Raw leaves out
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list claims: %w", err)
 	}
+	var page struct {
+		Metadata metav1.ListMeta `json:"metadata"`
+		Items    []listed        `json:"items"`
+	}
+	if err := json.Unmarshal(raw, &page); err != nil {
+		return nil, fmt.Errorf("decode a list of claims: %w", err)
+	}
+	claims := &claimList{ListMeta: page.Metadata, Items: make([]runtime.Object, len(page.Items))}
+	for i := range page.Items {
+		claims.Items[i] = item{Compact(page.Items[i].claim())}
+	}
+	return claims, nil
+}
+
+// isPassing tells whether a request may succeed that failed with err: the API server did not answer, was
+// late, has too much to do or is at fault.
+func isPassing(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return true
+	}
+	code := status.Status().Code
+	return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
 }
 
 // listed is the part of a claim that is decoded: above all, not who manages its fields, which is half of it.

@@ -1,55 +1,158 @@
 package claimcache
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
+// pagedAPI is an API server with a claim on each page. Its watches are silent.
+type pagedAPI struct {
+	claims []*quotav1alpha1.ResourceClaim
+	// fail returns the status code and reason with which the nth request fails, from 1 on, or 0.
+	fail func(nth int, page string) (code int32, reason metav1.StatusReason)
+	// listed are the pages that were asked for; the first is "".
+	listed []string
+	// watched is closed at the first watch, and watchedFrom the version that it is from.
+	watched     chan struct{}
+	watchedFrom string
+}
+
+func (a *pagedAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	w.Header().Set("Content-Type", "application/json")
+	if query.Has("watch") {
+		a.watchedFrom = query.Get("resourceVersion")
+		close(a.watched)
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		return
+	}
+	page := query.Get("continue")
+	if !query.Has("limit") {
+		page = "all"
+	}
+	a.listed = append(a.listed, page)
+	if code, reason := a.fail(len(a.listed), page); code != 0 {
+		w.WriteHeader(int(code))
+		_ = json.NewEncoder(w).Encode(metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code, Reason: reason,
+		})
+		return
+	}
+	list := quotav1alpha1.ResourceClaimList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}
+	first, _ := strconv.Atoi(page)
+	for i, claim := range a.claims[first:] {
+		if i == 1 && page != "all" {
+			list.Continue = strconv.Itoa(first + 1)
+			break
+		}
+		list.Items = append(list.Items, *claim)
+	}
+	_ = json.NewEncoder(w).Encode(list)
+}
+
 // What is kept of a claim is the same whether it was listed, where little of it is decoded, or came as an event.
 func TestListReadsEveryPage(t *testing.T) {
 	now := metav1.NewTime(time.Unix(1700000000, 0))
-	paid, direct := claimOf("a", "1", "acme", "object"), claimOf("b", "2", "other", "")
+	paid, direct, last := claimOf("a", "1", "acme", "object"), claimOf("b", "2", "other", ""), claimOf("c", "3", "acme", "")
 	paid.CreationTimestamp, paid.DeletionTimestamp = now, &now
 	paid.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "bursar"}}
 	paid.Status.Conditions = []metav1.Condition{{Type: quotav1alpha1.ConditionGranted, Status: metav1.ConditionTrue}}
-	pages := map[string]quotav1alpha1.ResourceClaimList{
-		"":     {ListMeta: metav1.ListMeta{ResourceVersion: "7", Continue: "more"}, Items: []quotav1alpha1.ResourceClaim{*paid}},
-		"more": {ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []quotav1alpha1.ResourceClaim{*direct}},
+	tests := map[string]struct {
+		reason string
+		fail   func(nth int, page string) (code int32, reason metav1.StatusReason)
+		want   []string
+	}{
+		"nothing fails": {
+			"each page is read once",
+			func(int, string) (int32, metav1.StatusReason) { return 0, "" }, []string{"", "1", "2"},
+		},
+		"a page times out": {
+			"it is read again, and those before it are not",
+			func(nth int, _ string) (int32, metav1.StatusReason) {
+				if nth == 2 {
+					return http.StatusGatewayTimeout, metav1.StatusReasonTimeout
+				}
+				return 0, ""
+			}, []string{"", "1", "1", "2"},
+		},
+		"pages are not there for long enough": {
+			"what cannot be read on is read in one piece",
+			func(_ int, page string) (int32, metav1.StatusReason) {
+				if page == "1" {
+					return http.StatusGone, metav1.StatusReasonExpired
+				}
+				return 0, ""
+			}, []string{"", "1", "all"},
+		},
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(pages[r.URL.Query().Get("continue")])
-	}))
-	defer server.Close()
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			api := &pagedAPI{claims: []*quotav1alpha1.ResourceClaim{paid, direct, last}, fail: tt.fail, watched: make(chan struct{})}
+			known := follow(t, api)
+			if diff := cmp.Diff(tt.want, api.listed); diff != "" {
+				t.Errorf("%s: pages (-want +got):\n%s", tt.reason, diff)
+			}
+			if api.watchedFrom != "7" {
+				t.Errorf("changes are followed from version %q on, want 7", api.watchedFrom)
+			}
+			if got := len(known.Select(func(*Claim) bool { return true })); got != len(api.claims) {
+				t.Errorf("%d claims are known, want %d", got, len(api.claims))
+			}
+			for _, want := range api.claims {
+				got, asEvent := known.Get(Compact(want).NamespacedName), Compact(want)
+				if got == nil || *got != *asEvent {
+					t.Errorf("claim %s is kept as %+v when it is listed, and as %+v when it comes as an event", want.Name, got, asEvent)
+				}
+			}
+		})
+	}
+}
+
+// follow runs a cache against an API server until the test ends, and returns it once it has listed and watches.
+func follow(t *testing.T, api *pagedAPI) *Cache {
+	t.Helper()
+	server := httptest.NewServer(api)
+	t.Cleanup(server.Close)
+	scheme := runtime.NewScheme()
+	if err := quotav1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
 	config := &rest.Config{Host: server.URL}
-	config.GroupVersion, config.NegotiatedSerializer = &quotav1alpha1.GroupVersion, scheme.Codecs.WithoutConversion()
+	config.GroupVersion, config.NegotiatedSerializer = &quotav1alpha1.GroupVersion, serializer.NewCodecFactory(scheme).WithoutConversion()
 	client, err := rest.RESTClientFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := list(t.Context(), client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if all.ResourceVersion != "7" || all.Continue != "" || len(all.Items) != 2 {
-		t.Fatalf("got %d claims at version %q, continued by %q; want 2 at 7, by nothing", len(all.Items), all.ResourceVersion, all.Continue)
-	}
-	for i, want := range []*quotav1alpha1.ResourceClaim{paid, direct} {
-		got, err := compact(all.Items[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if asEvent := Compact(want); *got != *asEvent {
-			t.Errorf("claim %s is kept as %#v when it is listed, and as %#v when it comes as an event", want.Name, *got, *asEvent)
-		}
+	ctx, cancel := context.WithCancel(t.Context())
+	c, ended := New(), make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.Run(ctx, client)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	select {
+	case <-api.watched:
+		return c
+	case <-time.After(10 * time.Second):
+		cancel()
+		<-ended
+		server.Close()
+		t.Fatalf("the claims are not listed; asked for were the pages %q", api.listed)
+		return nil
 	}
 }
