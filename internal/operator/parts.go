@@ -53,6 +53,8 @@ type parts struct {
 	grants    *grantpolicy.Controller
 	follower  *follower
 	observer  *ledgerObserver
+	// liveClaims reads the claims of a consumer from the API server.
+	liveClaims func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
 	// loaded is closed once registrations and policies are in the catalog.
 	loaded chan struct{}
 	log    logr.Logger
@@ -72,6 +74,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	}
 	p := &parts{
 		models:               m,
+		liveClaims:           audit.LiveClaims(m.manager.GetAPIReader()),
 		loaded:               make(chan struct{}),
 		log:                  o.options.Log.WithName("operator"),
 		kindsChanged:         newChanges(),
@@ -136,7 +139,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	}
 	p.auditor = audit.New(audit.Options{
 		Ledgers: m.store, Claims: m.claims,
-		ListLedgers: audit.ListLedgers(m.manager.GetAPIReader()), LiveClaims: audit.LiveClaims(m.manager.GetAPIReader()),
+		ListLedgers: audit.ListLedgers(m.manager.GetAPIReader()), LiveClaims: p.liveClaims,
 		Events: m.events, Interval: o.options.AuditInterval, Log: log.WithName("audit"),
 	})
 	if p.grants, err = o.newGrantPolicies(m, log); err != nil {

@@ -1,0 +1,144 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
+	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/test/await"
+	"github.com/bursar/bursar/test/platform"
+	"github.com/bursar/bursar/test/quiet"
+)
+
+// slowList holds back lists of all claims, as if there were very many.
+type slowList struct {
+	http.RoundTripper
+	asked *atomic.Bool
+}
+
+func (s slowList) RoundTrip(r *http.Request) (*http.Response, error) {
+	query := r.URL.Query()
+	if strings.HasSuffix(r.URL.Path, "/resourceclaims") && r.Method == http.MethodGet && !query.Has("watch") && !query.Has("fieldSelector") {
+		s.asked.Store(true)
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// A replica that has not listed the claims yet decides for consumers without a ledger, by what they hold.
+func TestDecidesWithoutALedgerBeforeTheClaimsAreListed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts a server")
+	}
+	quiet.Libraries()
+	config, err := clientcmd.BuildConfigFromFlags("", controlplanetest.Start(t).AdminKubeconfigPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), quotav1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	// Of Bursar's own user nothing is asked.
+	bursar, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	somebody := rest.CopyConfig(config)
+	somebody.Impersonate = rest.ImpersonationConfig{UserName: "somebody", Groups: []string{"system:masters"}}
+	api, err := client.New(somebody, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const soon = 30 * time.Second
+
+	stop := runOperator(t, config)
+	platform.DeclareMaps(t, api, 2)
+	platform.ProtectMaps(t, api, "ConfigMap")
+	if err := api.Create(t.Context(), platform.Map(1)); err != nil {
+		t.Fatal(err)
+	}
+	await.NoError(t, soon, func() error {
+		var claims quotav1alpha1.ResourceClaimList
+		if err := api.List(t.Context(), &claims); err != nil {
+			return err
+		}
+		if len(claims.Items) != 1 || !apimeta.IsStatusConditionTrue(claims.Items[0].Status.Conditions, quotav1alpha1.ConditionGranted) {
+			return fmt.Errorf("no claim is granted: %+v", claims.Items)
+		}
+		return nil
+	})
+	stop()
+	acme := &quotav1alpha1.ConsumerLedger{ObjectMeta: metav1.ObjectMeta{Name: naming.Ledger(platform.Consumer("acme"))}}
+	if err := bursar.Delete(t.Context(), acme); err != nil {
+		t.Fatal(err)
+	}
+
+	var asked atomic.Bool
+	slow := rest.CopyConfig(config)
+	slow.Wrap(func(next http.RoundTripper) http.RoundTripper { return slowList{next, &asked} })
+	defer runOperator(t, slow)()
+	var grant quotav1alpha1.ResourceGrant
+	if err := api.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "acme"}, &grant); err != nil {
+		t.Fatal(err)
+	}
+	fresh := &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "fresh", Namespace: "default"}, Spec: grant.Spec}
+	fresh.Spec.ConsumerRef = platform.Consumer("fresh")
+	if err := api.Create(t.Context(), fresh); err != nil {
+		t.Fatal(err)
+	}
+	await.NoError(t, soon, func() error {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(fresh), fresh); err != nil {
+			return err
+		}
+		if !apimeta.IsStatusConditionTrue(fresh.Status.Conditions, quotav1alpha1.ConditionActive) {
+			return fmt.Errorf("the grant of a new consumer is not active: %+v", fresh.Status.Conditions)
+		}
+		return nil
+	})
+	await.NoError(t, soon, func() error { return api.Create(t.Context(), platform.Map(2)) })
+	if err := api.Create(t.Context(), platform.Map(3)); !platform.IsExceeded(err) || !strings.Contains(err.Error(), "used: 2") {
+		t.Errorf("of 2 maps one was there when the ledger was lost, and one was made after it: a third is answered %v", err)
+	}
+	if !asked.Load() {
+		t.Error("no list of all claims was held back")
+	}
+}
+
+// runOperator runs an operator until the returned function is called, and returns once it enforces quota.
+func runOperator(t *testing.T, config *rest.Config) (stop func()) {
+	t.Helper()
+	o, err := New(Options{Config: config, InstallCRDs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- o.Run(ctx) }()
+	await.NoError(t, time.Minute, o.Ready)
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the operator ended: %v", err)
+		}
+	}
+}
