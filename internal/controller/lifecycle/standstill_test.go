@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +102,7 @@ func TestGivenUpWhileItIsGranted(t *testing.T) {
 				granting := s.standing(ledgerstore.New(t.Context(), s.memory.Connect(nil)))
 				givingUp := s.run(nil, nil)
 				mayWithdraw, mayGrant, hasGranted := make(chan struct{}), make(chan struct{}), make(chan struct{})
+				grant := sync.OnceFunc(func() { close(mayGrant) })
 				wait := func(c chan struct{}) {
 					s.server.mu.Unlock()
 					<-c
@@ -112,7 +114,7 @@ func TestGivenUpWhileItIsGranted(t *testing.T) {
 						close(mayWithdraw) // the claim is there, and what it was made from confirmed
 						wait(mayGrant)
 					case method == http.MethodGet && grantsFirst:
-						close(mayGrant) // the reservation is withdrawn
+						grant() // the reservation is withdrawn
 						grantsFirst = false
 						wait(hasGranted)
 					}
@@ -126,12 +128,9 @@ func TestGivenUpWhileItIsGranted(t *testing.T) {
 					}
 				}()
 				<-mayWithdraw
-				waits := grantsFirst
 				s.must(givingUp.giveUp(t.Context(), reservation))
 				synctest.Wait()
-				if !waits {
-					close(mayGrant)
-				}
+				grant()
 				<-hasGranted
 				s.wantFinally("what others use stays in the books", "acme uses 10, 0 in flight")
 			})
