@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"path"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,6 +177,41 @@ func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
 					t.Errorf("%s: %d is reserved, want %d", tt.reason, reserved, tt.want)
 				}
 				<-api.listed
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// What an object holds cannot be found out. That is no reason to refuse what asks less, or what is not enforced: its
+// claim follows all the same.
+func TestUpdatePassesThoughItsClaimIsNotFound(t *testing.T) {
+	for name, tt := range map[string]struct {
+		mode    quotav1alpha1.EnforcementMode
+		after   int
+		warning string
+	}{
+		"reduction":    {quotav1alpha1.EnforcementModeEnforce, 2, ""},
+		"to nothing":   {quotav1alpha1.EnforcementModeEnforce, 0, ""},
+		"not enforced": {quotav1alpha1.EnforcementModeWarn, 8, "charged later"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, 10)
+				s.follow(tt.mode, "int(trigger.data.n) > 0")
+				api := &claimsAPI{listed: make(chan struct{})}
+				s.connect(api)
+				s.Updates.Lookup = func(context.Context, *plan.Claim) (*quotav1alpha1.ResourceClaim, error) {
+					return nil, errors.New("the API server does not answer")
+				}
+				answer := s.update(s, false, numbered("1", 6), numbered("1", tt.after))
+				if warnings := strings.Join(answer.Warnings, " "); !answer.Allowed || !strings.Contains(warnings, tt.warning) || tt.warning == "" && warnings != "" {
+					t.Errorf("answered %+v", answer)
+				}
+				if want := []changed{{"u", "1"}}; !slices.Equal(s.expected, want) {
+					t.Errorf("expected to change: %v, want %v", s.expected, want)
+				}
+				close(api.listed)
 				synctest.Wait()
 			})
 		})

@@ -34,10 +34,9 @@ const (
 type asked struct {
 	policy        *catalog.Policy
 	before, after *plan.Claim
+	// isUnknown says that what the policy asks could not be found out.
+	isUnknown bool
 }
-
-// isUnknown tells whether nothing is known of what the policy asks, before or after.
-func (a asked) isUnknown() bool { return a.before == nil && a.after == nil }
 
 // charges are what the policy asks after the update.
 func (a asked) charges() []ledger.Charge {
@@ -92,7 +91,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 
 // lockSettled locks an object of which everything is settled that its claims hold. It waits for
 // that with the lock given back, since it takes the lock to settle. Where it takes too long, the
-// object is locked as it is.
+// object is locked as it is: each policy then says what follows from that.
 func (h *Handler) lockSettled(ctx context.Context, c *change, changed []asked) (unlock func(), err error) {
 	patient, cancel := context.WithTimeout(ctx, claimPatience)
 	defer cancel()
@@ -100,12 +99,7 @@ func (h *Handler) lockSettled(ctx context.Context, c *change, changed []asked) (
 		if unlock, err = h.Store.LockObject(ctx, string(c.UID)); err != nil {
 			return nil, err
 		}
-		settled, err := h.areSettled(ctx, c, changed)
-		if err != nil {
-			unlock()
-			return nil, err
-		}
-		if settled || patient.Err() != nil {
+		if h.areSettled(patient, c, changed) || patient.Err() != nil {
 			return unlock, nil
 		}
 		unlock()
@@ -118,19 +112,19 @@ func (h *Handler) lockSettled(ctx context.Context, c *change, changed []asked) (
 
 // areSettled tells whether everything is settled that an update changes, and what it may ask more of:
 // what an earlier change of the object frees comes back under the lock of the object, too.
-func (h *Handler) areSettled(ctx context.Context, c *change, changed []asked) (bool, error) {
+func (h *Handler) areSettled(ctx context.Context, c *change, changed []asked) bool {
 	for _, a := range changed {
-		if a.isUnknown() {
+		if a.isUnknown {
 			continue
 		}
 		if !a.before.Covers(a.after) && h.Updates.IsFreeing(c.UID, c.base, a.after.Consumer) {
-			return false, nil
+			return false
 		}
 		if settled, err := h.isSettled(ctx, c, a); !settled || err != nil {
-			return false, err
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
 // compare finds the policies that ask something else of the object after the change, or may.
@@ -151,7 +145,7 @@ func (h *Handler) compare(ctx context.Context, c *change, notices *notices) ([]a
 			if refusal := h.unknown(p, err, notices); refusal != nil {
 				return nil, refusal
 			}
-			changed = append(changed, asked{policy: p})
+			changed = append(changed, asked{policy: p, isUnknown: true})
 		case err != nil && errBefore == nil && p.Enforces():
 			return nil, undecidable(p.Name, err)
 		case err != nil:
@@ -207,11 +201,16 @@ func freedBy(changed []asked) []quotav1alpha1.ConsumerRef {
 // the same consumer, and all of it otherwise. What asks less is noted in the ledger too, so that every
 // replica knows that the claim has to follow.
 func (h *Handler) prepare(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, a asked, notices *notices) ([]taken, *admissionv1.AdmissionResponse) {
-	if a.isUnknown() {
+	if a.isUnknown {
 		return nil, nil
 	}
-	decision, took, err := h.take(ctx, c, a, isDryRun(request), !a.policy.Enforces())
 	asksMore := !a.before.Covers(a.after)
+	if !asksMore {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, claimPatience)
+		defer cancel()
+	}
+	decision, took, err := h.take(ctx, c, a, isDryRun(request), !a.policy.Enforces())
 	if !asksMore && (err != nil || decision.Code != ledger.Admitted) {
 		// It costs no more than before. What it frees is found out without what would be noted here.
 		return nil, nil

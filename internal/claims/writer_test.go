@@ -1,0 +1,46 @@
+package claims
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledgerstore"
+)
+
+// A record that a claim gives nothing back is found by the claim, for as long as that exists: by its UID, and by
+// what it was made from.
+func TestRecordedAs(t *testing.T) {
+	made := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		UID: "made", Annotations: map[string]string{quotav1alpha1.AnnotationResourceUID: "object", quotav1alpha1.AnnotationReservation: "7"},
+	}}
+	direct := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: "direct"}}
+	pages := map[string]metav1.PartialObjectMetadataList{
+		"":     {ListMeta: metav1.ListMeta{Continue: "more"}, Items: []metav1.PartialObjectMetadata{made}},
+		"more": {Items: []metav1.PartialObjectMetadata{direct}},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(pages[r.URL.Query().Get("continue")])
+	}))
+	defer server.Close()
+	client, err := NewClient(&rest.Config{Host: server.URL}, server.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := client.RecordedAs(t.Context(), quotav1alpha1.ConsumerRef{Kind: "Org", Name: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	withdrawn := ledgerstore.Holding{Key: ledgerstore.ObjectKey("policy", "object"), Sequence: 7}
+	for _, id := range []string{"made", "direct", ledgerstore.WithdrawnID(ledgerstore.ObjectUID(withdrawn.Key), withdrawn.Sequence)} {
+		if !ids[id] {
+			t.Errorf("%s is not among %v", id, ids)
+		}
+	}
+}
