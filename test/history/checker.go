@@ -195,7 +195,8 @@ func (c *Checker) checkSums(a *account, before *quotav1alpha1.ConsumerLedgerSpec
 // withdrawn returns the sequence of the reservation that a record says was withdrawn, if it says so.
 func withdrawn(record string) (sequence int64, ok bool) {
 	text, ok := strings.CutPrefix(record, "reservation:")
-	sequence, err := strconv.ParseInt(text, 10, 64)
+	number, _, _ := strings.Cut(text, ":")
+	sequence, err := strconv.ParseInt(number, 10, 64)
 	return sequence, ok && err == nil
 }
 

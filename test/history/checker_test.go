@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
 // books are a revision of a ledger with a limit of 3, in which every claim holds 1.
@@ -72,11 +73,11 @@ func TestChecker(t *testing.T) {
 			{sequence: 2, used: 1}, {sequence: 2, released: []string{"uid-2"}},
 		}, "reservation 2 was cancelled"},
 		"withdrawn": {"its claim gives nothing back", []books{
-			{sequence: 2, reserved: keys{1: "a", 2: "b"}}, {sequence: 2, used: 1, released: []string{"reservation:2"}},
+			{sequence: 2, reserved: keys{1: "a", 2: "b"}}, {sequence: 2, used: 1, released: []string{ledgerstore.WithdrawnID("b", 2)}},
 			{sequence: 2, released: []string{"uid-1"}},
 		}, ""},
 		"given back though withdrawn": {"nothing was charged for its claim", []books{
-			{sequence: 2, reserved: keys{1: "a", 2: "b"}}, {sequence: 2, used: 1, released: []string{"reservation:2"}},
+			{sequence: 2, reserved: keys{1: "a", 2: "b"}}, {sequence: 2, used: 1, released: []string{ledgerstore.WithdrawnID("b", 2)}},
 			{sequence: 2, released: []string{"uid-2"}},
 		}, "reservation 2 was cancelled"},
 		"there again": {"it was cancelled", []books{
