@@ -42,6 +42,7 @@ type committer struct {
 	fresh   bool // the books were read or written since the current batch was taken
 	unknown int  // writes of the current batch in a row whose outcome is unknown
 	lost    bool // a write had an unknown outcome, and the books were not read since
+	untold  bool // the books were read again, and subscribers were not told since
 }
 
 // submit queues an eager operation.
@@ -188,7 +189,9 @@ func (c *committer) load() error {
 	}
 	c.books, c.fresh, c.lost = books, true, false
 	c.saw(version)
-	c.epoch.Add(1)
+	if c.epoch.Add(1) > 1 {
+		c.untold = true // whatever they were read for, another process has changed them
+	}
 	for _, key := range c.store.inflight.replace(c.consumer, books) {
 		c.unexpect(key) // another process has ended it
 	}
@@ -281,8 +284,9 @@ func (c *committer) settle(batch []*operation, effects []effect, stale []bool, u
 		}
 	}
 	c.park(parked, unparked, room)
-	if wrote {
-		c.store.notify(c.consumer, Change{CapacityGrew: grown})
+	if wrote || c.untold {
+		c.store.notify(c.consumer, Change{CapacityGrew: grown || c.untold})
+		c.untold = false
 	}
 }
 

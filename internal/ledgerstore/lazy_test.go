@@ -189,6 +189,29 @@ func TestSubscribersHearOfCapacity(t *testing.T) {
 	}
 }
 
+// What another process wrote is told also where it was found by an operation that had nothing left to do: the version
+// that is observed later is no news then.
+func TestSubscribersHearOfWhatWasFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := storagetest.New()
+		p, other := start(t, memory, nil), start(t, memory, nil)
+		var told []ledgerstore.Change
+		p.Subscribe(func(_ quotav1alpha1.ConsumerRef, change ledgerstore.Change) { told = append(told, change) })
+		p.limit(t, 10)
+		p.reserve(t, "k", 4)
+		other.Settle(acme, "k", 0)
+		other.flush(t)
+		synctest.Wait()
+		told = nil
+		p.Settle(acme, "k", 0)
+		p.flush(t)
+		synctest.Wait()
+		if len(told) != 1 {
+			t.Errorf("told %d times, want once", len(told))
+		}
+	})
+}
+
 func TestUsageOfALostLedgerIsRecovered(t *testing.T) {
 	memory := storagetest.New()
 	p := start(t, memory, nil)

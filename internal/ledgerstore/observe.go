@@ -75,7 +75,7 @@ func (c *committer) takeNote(version Version) {
 			return nothing
 		},
 		committed: func() {
-			if c.epoch.Load() != epoch {
+			if epoch == 0 { // books that are read again are told of in any case
 				c.store.notify(c.consumer, Change{CapacityGrew: true})
 			}
 		},
