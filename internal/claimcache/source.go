@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/retry"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -57,14 +56,20 @@ func (source) IsWatchListSemanticsUnSupported() bool { return true }
 // that a reflector asks for, by which the API server would answer without pages, or with what was then.
 func list(ctx context.Context, client rest.Interface, options metav1.ListOptions) (*claimList, error) {
 	options = metav1.ListOptions{Limit: options.Limit, Continue: options.Continue}
-	var raw []byte
-	err := retry.OnError(patience, func(err error) bool { return ctx.Err() == nil && isPassing(err) }, func() error {
-		result := client.Get().Resource(resource).VersionedParams(&options, metav1.ParameterCodec).Do(ctx)
-		raw, _ = result.Raw()
-		return result.Error() // with what the API server says, which Raw leaves out
+	var result rest.Result
+	err := wait.ExponentialBackoffWithContext(ctx, patience, func(ctx context.Context) (done bool, err error) {
+		result = client.Get().Resource(resource).VersionedParams(&options, metav1.ParameterCodec).Do(ctx)
+		return result.Error() == nil || !isPassing(result.Error()), nil
 	})
+	if result.Error() != nil {
+		err = result.Error() // it tells more than that the tries are used up, and more than Raw does
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
+	}
+	raw, err := result.Raw()
+	if err != nil {
+		return nil, fmt.Errorf("read a list of claims: %w", err)
 	}
 	var page struct {
 		Metadata metav1.ListMeta `json:"metadata"`
