@@ -86,8 +86,8 @@ func New(ctx context.Context, storage Storage) *Store {
 	}
 }
 
-// Subscribe registers f to be called after every commit of this process, in the order of the
-// commits of each consumer. It must return quickly, and must be registered before first use.
+// Subscribe registers f to be called after every commit of this process, and whenever it has read what
+// another one wrote, in that order for each consumer. It must return quickly, and must be registered before first use.
 func (s *Store) Subscribe(f func(quotav1alpha1.ConsumerRef, Change)) {
 	s.listeners = append(s.listeners, f)
 }

@@ -127,8 +127,8 @@ func (e *expression) evaluate(ctx context.Context, variables map[string]any) (va
 // errTakesTooLong is why an evaluation ends that takes more than policyTimeMax.
 var errTakesTooLong = fmt.Errorf("the policy's expressions take longer than %v for this object", policyTimeMax)
 
-// TookTooLong tells whether a policy could not be evaluated because that took too long. That may be the fault of the
-// machine, where nothing else that is told of a policy and an object changes by itself.
+// TookTooLong tells whether a policy could not be evaluated because that took too long. Next time it may not: unlike
+// other errors, this one may be the fault of a machine that stood still.
 func TookTooLong(err error) bool { return errors.Is(err, errTakesTooLong) }
 
 func exceedsCost(err error) bool {

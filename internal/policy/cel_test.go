@@ -149,7 +149,7 @@ func TestMatchesStopsInTime(t *testing.T) {
 		list[i] = map[string]any{"i": int64(i)}
 	}
 	_, err := p.Matches(t.Context(), Input{Object: map[string]any{"list": list}})
-	if !errors.Is(err, errTakesTooLong) {
+	if !TookTooLong(err) {
 		t.Errorf("got %v, want %v", err, errTakesTooLong)
 	}
 }

@@ -47,8 +47,9 @@ type ConsumerLedgerSpec struct {
 	Reservations []LedgerReservation `json:"reservations,omitempty"`
 
 	// released are the UIDs of claims whose charge was given back and whose object still exists,
-	// so that it is given back only once; and "reservation:" with the sequence of a reservation that was
-	// withdrawn while a claim may have been made from it, so that its claim gives nothing back.
+	// so that it is given back only once; and "reservation:SEQUENCE:UID", with the UID of the object, of a
+	// reservation that was withdrawn while a claim may have been made from it, so that its claim gives
+	// nothing back.
 	// +optional
 	Released []string `json:"released,omitempty"`
 }
