@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
+	"k8s.io/kubectl/pkg/scheme"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -155,4 +157,30 @@ func follow(t *testing.T, api *pagedAPI) *Cache {
 		t.Fatalf("the claims are not listed; asked for were the pages %q", api.listed)
 		return nil
 	}
+}
+
+// failing is an API server that is at fault.
+type failing struct{}
+
+func (failing) RoundTrip(request *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusInternalServerError, Body: http.NoBody, Header: http.Header{}, Request: request}, nil
+}
+
+// Whoever ends does not wait for the next try.
+func TestListEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := &rest.Config{Host: "http://server"}
+		config.GroupVersion, config.NegotiatedSerializer = &quotav1alpha1.GroupVersion, scheme.Codecs.WithoutConversion()
+		client, err := rest.RESTClientForConfigAndClient(config, &http.Client{Transport: failing{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		began := time.Now()
+		_, err = list(ctx, client, metav1.ListOptions{})
+		if took := time.Since(began); err == nil || took != time.Millisecond {
+			t.Errorf("it ended after %v with %v, want an error when its context ended", took, err)
+		}
+	})
 }
