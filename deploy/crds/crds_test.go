@@ -20,7 +20,7 @@ func TestAll(t *testing.T) {
 	}
 	want := []string{
 		"AllowanceBucket", "ClaimCreationPolicy", "ConsumerLedger", "EffectiveResourceGrant", "GrantCreationPolicy",
-		"ResourceClaim", "ResourceGrant", "ResourceRegistration",
+		"LocalResourceQuotaAllocation", "ResourceClaim", "ResourceGrant", "ResourceQuotaAllocation", "ResourceRegistration",
 	}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("kinds of quota.miloapis.com (-want +got):\n%s", diff)

@@ -21,8 +21,12 @@ const (
 // resources are the rows of the table.
 var resources = []string{
 	"resourceregistrations", "claimcreationpolicies", "grantcreationpolicies", "resourcegrants", "resourceclaims",
-	"allowancebuckets", "effectiveresourcegrants", "consumerledgers", "events",
+	"allowancebuckets", "effectiveresourcegrants", "consumerledgers", "resourcequotaallocations", "localresourcequotaallocations", "events",
 }
+
+// special are the roles that the page tells of in words: they permit something with single objects, or contain
+// other roles.
+var special = []string{"bursar-break-glass", "bursar-project-owner", "bursar-project-owner-quotas"}
 
 var update = flag.Bool("update", false, "write the table of docs/access.md anew")
 
@@ -56,7 +60,7 @@ func table(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	roles = slices.DeleteFunc(roles, func(role *rbacv1.ClusterRole) bool { return role.Name == "bursar-break-glass" })
+	roles = slices.DeleteFunc(roles, func(role *rbacv1.ClusterRole) bool { return slices.Contains(special, role.Name) })
 	var b strings.Builder
 	header, line := "| |", "| --- |"
 	for _, role := range roles {

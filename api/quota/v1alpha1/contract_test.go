@@ -18,7 +18,7 @@ import (
 // addedKinds those that it does not know because they come from elsewhere.
 var (
 	internalKinds = map[string]bool{"ConsumerLedger": true}
-	addedKinds    = map[string]bool{"EffectiveResourceGrant": true}
+	addedKinds    = map[string]bool{"EffectiveResourceGrant": true, "ResourceQuotaAllocation": true, "LocalResourceQuotaAllocation": true}
 )
 
 func isBeyondContract(kind string) bool { return internalKinds[kind] || addedKinds[kind] }

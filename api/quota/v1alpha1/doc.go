@@ -2,9 +2,10 @@
 // can be counted (ResourceRegistration), who may have how much (ResourceGrant), who has taken
 // what (ResourceClaim), the sums of both (AllowanceBucket, EffectiveResourceGrant), and the policies that make claims and
 // grants by themselves (ClaimCreationPolicy, GrantCreationPolicy). ConsumerLedger is Bursar's own
-// and not for use by others.
+// and not for use by others. ResourceQuotaAllocation, and LocalResourceQuotaAllocation, which shows it, cap
+// the ResourceQuotas of Kubernetes.
 //
-// The package imports apimachinery alone, so that any client can import it. The CRDs in
+// The package imports apimachinery and, for what a ResourceQuota is, the core API alone, so that any client can import it. The CRDs in
 // deploy/crds are generated from the markers here, and from those the reference in docs/reference,
 // for which the field comments are written.
 //

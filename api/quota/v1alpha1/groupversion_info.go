@@ -29,8 +29,10 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ConsumerLedger{}, &ConsumerLedgerList{},
 		&EffectiveResourceGrant{}, &EffectiveResourceGrantList{},
 		&GrantCreationPolicy{}, &GrantCreationPolicyList{},
+		&LocalResourceQuotaAllocation{}, &LocalResourceQuotaAllocationList{},
 		&ResourceClaim{}, &ResourceClaimList{},
 		&ResourceGrant{}, &ResourceGrantList{},
+		&ResourceQuotaAllocation{}, &ResourceQuotaAllocationList{},
 		&ResourceRegistration{}, &ResourceRegistrationList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)

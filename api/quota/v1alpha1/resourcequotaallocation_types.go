@@ -1,0 +1,162 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ResourceQuotaAllocation caps what the ResourceQuotas of several namespaces may give together. Whoever
+// may write the ResourceQuotas of such namespaces, which are called projects here, spreads the cap among
+// them as they like.
+//
+// Of each resource a project takes the largest amount that one of its ResourceQuotas gives, so that none
+// of them has to name everything. A ResourceQuota is created, or raised, only if every allocation that
+// selects its namespace has room for what the project takes more by that. Whatever raises nothing is
+// allowed, however much is taken already. A ResourceQuota that leaves a resource out takes none of it.
+//
+// The ResourceQuotas in kube-system, kube-public, kube-node-lease and Bursar's own namespace are not
+// counted and not kept from anything.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=resourcequotaallocations,scope=Cluster,shortName=rqalloc,categories=bursar
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Exceeded",type=string,JSONPath=`.status.conditions[?(@.type=="Exceeded")].status`
+// +kubebuilder:printcolumn:name="Hard",type=string,priority=1,JSONPath=`.status.allocated.hard`
+// +kubebuilder:printcolumn:name="Used",type=string,priority=1,JSONPath=`.status.allocated.used`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ResourceQuotaAllocation struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says what is capped, and in which namespaces.
+	Spec ResourceQuotaAllocationSpec `json:"spec"`
+
+	// status is how much is given out. ResourceQuotas are admitted by it.
+	// +optional
+	Status ResourceQuotaAllocationStatus `json:"status,omitzero"`
+}
+
+// ResourceQuotaAllocationSpec says what is capped, and in which namespaces.
+type ResourceQuotaAllocationSpec struct {
+	// selector selects the namespaces by their labels. An empty one selects all but the system's.
+	Selector metav1.LabelSelector `json:"selector"`
+
+	// allocation is the cap: allocation.hard holds, for each resource, the most that all selected
+	// namespaces may have together; a resource that it does not name is not capped. With scopes or a
+	// scopeSelector only those ResourceQuotas count, and are kept within the cap, that have the same;
+	// without, those that have none.
+	Allocation corev1.ResourceQuotaSpec `json:"allocation"`
+}
+
+// ResourceQuotaAllocationStatus is how much of a cap is given out.
+type ResourceQuotaAllocationStatus struct {
+	// allocated is the cap (hard), and how much of it is given out (used): the sum over all projects,
+	// changes that are admitted and not seen yet included. used exceeds hard where the cap was cut, or a
+	// namespace came to be selected, after so much had been given out.
+	// +optional
+	Allocated corev1.ResourceQuotaStatus `json:"allocated,omitzero"`
+
+	// usedByProject is how much of it each selected namespace takes by the ResourceQuotas that it has,
+	// ordered by name. Namespaces that take nothing are left out.
+	// +optional
+	// +listType=map
+	// +listMapKey=namespace
+	UsedByProject []NamespacedResourceList `json:"usedByProject,omitempty"`
+
+	// pending are changes of ResourceQuotas that were admitted and have not been seen yet. What they
+	// raise is given out meanwhile. One that is not carried out is forgotten 90 seconds later at the latest.
+	// +optional
+	// +listType=atomic
+	Pending []PendingResourceQuota `json:"pending,omitempty"`
+
+	// observed is what usedByProject was taken from.
+	// +optional
+	Observed ObservedResourceQuotas `json:"observed,omitzero"`
+
+	// observedGeneration is the metadata.generation that usedByProject is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Ready, which says whether ResourceQuotas are kept within the cap, and Exceeded, which
+	// says whether more is given out than the cap.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// NamespacedResourceList is what one namespace takes.
+type NamespacedResourceList struct {
+	// namespace is the name of the namespace.
+	Namespace string `json:"namespace"`
+
+	// used is how much the namespace takes of each resource.
+	Used corev1.ResourceList `json:"used"`
+}
+
+// PendingResourceQuota is a change of a ResourceQuota that was admitted.
+type PendingResourceQuota struct {
+	// namespace is the namespace of the ResourceQuota.
+	Namespace string `json:"namespace"`
+
+	// name is the name of the ResourceQuota.
+	Name string `json:"name"`
+
+	// uid is the metadata.uid of the ResourceQuota.
+	UID types.UID `json:"uid"`
+
+	// resourceVersion is the metadata.resourceVersion of the ResourceQuota that is to be changed; empty
+	// where it is to be created. Once the ResourceQuota has another, the change was made, or never will be.
+	// +optional
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+
+	// hard is what the ResourceQuota is to give of the resources that it is to give more of.
+	Hard corev1.ResourceList `json:"hard"`
+
+	// admittedAt is when the change was admitted.
+	AdmittedAt metav1.Time `json:"admittedAt"`
+}
+
+// ObservedResourceQuotas is a state of the cluster, by the resource versions of what was listed and
+// watched. Versions of one kind can be compared with each other.
+type ObservedResourceQuotas struct {
+	// resourceQuotas is the version of the ResourceQuotas.
+	// +optional
+	ResourceQuotas string `json:"resourceQuotas,omitempty"`
+
+	// namespaces is the version of the namespaces.
+	// +optional
+	Namespaces string `json:"namespaces,omitempty"`
+}
+
+// ConditionExceeded says whether more of a ResourceQuotaAllocation is given out than its cap.
+const ConditionExceeded = "Exceeded"
+
+// Reasons of the conditions of a ResourceQuotaAllocation.
+const (
+	// ReasonEnforced: ResourceQuotas are kept within the cap.
+	ReasonEnforced = "Enforced"
+	// ReasonWebhooksPending: the API server does not ask Bursar about all ResourceQuotas yet.
+	ReasonWebhooksPending = "WebhooksPending"
+	// ReasonCapExceeded: more is given out than the cap.
+	ReasonCapExceeded = "CapExceeded"
+	// ReasonWithinCap: no more is given out than the cap.
+	ReasonWithinCap = "WithinCap"
+)
+
+// CauseAllocationExceeded is the type of those causes in the status of a refused ResourceQuota that say
+// which resource of which ResourceQuotaAllocation has not enough room. Their field is the resource's, such as
+// spec.hard[count/secrets].
+const CauseAllocationExceeded metav1.CauseType = "ResourceQuotaAllocationExceeded"
+
+// ResourceQuotaAllocationList is a list of allocations.
+//
+// +kubebuilder:object:root=true
+type ResourceQuotaAllocationList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []ResourceQuotaAllocation `json:"items"`
+}
