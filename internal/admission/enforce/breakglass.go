@@ -6,6 +6,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bursar/bursar/internal/admission/review"
 )
 
 // EventReasonBrokenGlass is the reason of the events on objects that were let past enforcement.
@@ -17,12 +19,12 @@ const breakGlassWarning = "quota is not enforced for this request, which is reco
 // BreakGlass records the requests that enforcement leaves out: by whom, and of what. It refuses none.
 func (h *Handler) BreakGlass() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
-			if !isDryRun(request) {
+		review.Serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
+			if !review.IsDryRun(request) {
 				h.expectUndecided(request)
 				h.record(request)
 			}
-			response := allowed()
+			response := review.Allowed()
 			response.Warnings = []string{breakGlassWarning}
 			return response
 		})

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledgerstore"
@@ -92,7 +93,7 @@ func (h *Handler) changeIn(ctx context.Context, request *admissionv1.AdmissionRe
 }
 
 func unreadable(err error) *admissionv1.AdmissionResponse {
-	return refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
+	return review.Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
 }
 
 func contentOf(raw runtime.RawExtension) (content map[string]any, err error) {
@@ -146,7 +147,7 @@ func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object plan.
 	meta, kind := metav1.PartialObjectMetadata{}, schema.GroupVersionKind(request.Kind)
 	err = json.Unmarshal(content, &meta)
 	if err == nil && request.SubResource == subresourceScale { // it has the UID and version of what it scales
-		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+		ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 		defer cancel()
 		kind, _, err = h.Updates.Kinds.KindOf(ctx, schema.GroupVersionResource(request.Resource))
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/plan"
@@ -43,12 +44,12 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 		return refusal
 	}
 	if create == nil {
-		return allowed()
+		return review.Allowed()
 	}
 	if len(create.claims) == 0 {
 		return h.notify(request, create.Object, create.notices)
 	}
-	if !isDryRun(request) {
+	if !review.IsDryRun(request) {
 		if answer := elsewhere(byConsumer(create.claims)[0][0].Consumer); answer != nil {
 			return answer
 		}
@@ -58,7 +59,7 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 	} else if exists {
 		return alreadyExists(request, create.Name.Name)
 	}
-	if isDryRun(request) {
+	if review.IsDryRun(request) {
 		return h.check(ctx, request, create)
 	}
 	return h.admit(ctx, request, create)
@@ -91,7 +92,7 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 	}
 	var content map[string]any
 	if err := utiljson.Unmarshal(request.Object.Raw, &content); err != nil {
-		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
+		return nil, review.Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
 	}
 	c := &create{
 		Object:   plan.ObjectOf(kind, &unstructured.Unstructured{Object: content}),
@@ -102,7 +103,7 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 		return nil, undecided(err)
 	}
 	if c.UID == "" {
-		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object has no UID; quota is decided in the validating phase of a create")
+		return nil, review.Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object has no UID; quota is decided in the validating phase of a create")
 	}
 	decided := true
 	for _, p := range policies {
@@ -117,7 +118,7 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 			c.claims = append(c.claims, &plannedClaim{planned, p})
 		}
 	}
-	if len(c.claims) == 0 && decided && !isDryRun(request) {
+	if len(c.claims) == 0 && decided && !review.IsDryRun(request) {
 		h.reviewed.add(c.UID, revision)
 	}
 	c.decided, c.revision = decided, revision
@@ -145,10 +146,6 @@ func inputOf(request *admissionv1.AdmissionRequest, namespace string, content ma
 			Namespace: namespace, Name: request.Name,
 		},
 	}
-}
-
-func isDryRun(request *admissionv1.AdmissionRequest) bool {
-	return request.DryRun != nil && *request.DryRun
 }
 
 // byConsumer groups claims by whom they charge and in which mode: what is enforced first, then in

@@ -14,10 +14,7 @@ package enforce
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -27,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/peers"
@@ -35,18 +33,10 @@ import (
 )
 
 const (
-	// reviewBytesMax bounds a review: an object of the API server's own limit of 3 MiB, in which
-	// every character may be escaped by six, and room for what comes around it.
-	reviewBytesMax = 6*(3<<20) + 6<<20
-	// answerTime is kept back from the API server's timeout, so that a late decision still
-	// reaches the user as a sentence and not as a failed call.
-	answerTime = 500 * time.Millisecond
 	// forwardedPatience is how long a replica may lag behind that has been sent a review.
 	forwardedPatience = 500 * time.Millisecond
 	// recreatePatience is how long a refused create waits for an earlier object of its name.
 	recreatePatience = time.Second
-	// timeoutDefault applies when the API server does not say how long it waits.
-	timeoutDefault = 5 * time.Second
 )
 
 // Parts are what a handler works with.
@@ -99,10 +89,10 @@ func (h *Handler) Advise() http.Handler {
 			}
 			h.Log.V(1).Info("let pass what could not be decided", "kind", request.Kind.Kind, "namespace", request.Namespace,
 				"name", request.Name, "why", answer.Result.Message)
-			if !isDryRun(request) {
+			if !review.IsDryRun(request) {
 				h.expectUndecided(request)
 			}
-			return allowed()
+			return review.Allowed()
 		})
 	})
 }
@@ -114,13 +104,13 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, finish func(*adm
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
+	ctx, cancel := context.WithTimeout(r.Context(), review.Timeout(r))
 	defer cancel()
 	if peers.IsForwarded(r) {
 		h.serveForwarded(ctx, w, r, version)
 		return
 	}
-	serve(w, r, func(request *admissionv1.AdmissionRequest, body []byte) *admissionv1.AdmissionResponse {
+	review.Serve(w, r, func(request *admissionv1.AdmissionRequest, body []byte) *admissionv1.AdmissionResponse {
 		began := time.Now()
 		answer := h.answer(ctx, version, request, func(consumer quotav1alpha1.ConsumerRef) *admissionv1.AdmissionResponse {
 			return h.forward(ctx, consumer, r.URL.Path, body)
@@ -143,39 +133,9 @@ func (h *Handler) serveForwarded(ctx context.Context, w http.ResponseWriter, r *
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
+	review.Serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
 		return h.answer(ctx, version, request, decideHere)
 	})
-}
-
-// serve reads a review and writes the answer to it.
-func serve(w http.ResponseWriter, r *http.Request, answer func(request *admissionv1.AdmissionRequest, body []byte) *admissionv1.AdmissionResponse) {
-	var review admissionv1.AdmissionReview
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, reviewBytesMax))
-	if err == nil {
-		err = json.Unmarshal(body, &review)
-	}
-	if err != nil || review.Request == nil {
-		http.Error(w, fmt.Sprintf("not an AdmissionReview with a request: %v", err), http.StatusBadRequest)
-		return
-	}
-	response := answer(review.Request, body)
-	response.UID = review.Request.UID
-	review.Request, review.Response = nil, response
-	w.Header().Set("Content-Type", "application/json")
-	// A client that is gone is no error of ours.
-	_ = json.NewEncoder(w).Encode(&review)
-}
-
-func timeoutOf(r *http.Request) time.Duration {
-	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
-	if err != nil || timeout <= 0 {
-		timeout = timeoutDefault
-	}
-	if timeout > 2*answerTime {
-		timeout -= answerTime
-	}
-	return timeout
 }
 
 // answer decides one request.
@@ -192,7 +152,7 @@ func (h *Handler) answer(ctx context.Context, version catalog.Version, request *
 	case admissionv1.Update:
 		return h.update(ctx, request, elsewhere)
 	default:
-		return refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "this webhook does not know the operation %q; correct the webhook configuration", request.Operation)
+		return review.Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "this webhook does not know the operation %q; correct the webhook configuration", request.Operation)
 	}
 }
 

@@ -43,6 +43,9 @@ type scene struct {
 
 var organizations = []string{"acme", "globex"}
 
+// reviewType is what every review is.
+var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
+
 func organization(name string) quotav1alpha1.ConsumerRef {
 	return quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Organization", Name: name}
 }
@@ -127,7 +130,7 @@ func (s *scene) review(uid types.UID) *admissionv1.AdmissionResponse {
 	if err != nil {
 		s.Fatal(err)
 	}
-	body, err := json.Marshal(&admissionv1.AdmissionReview{Request: &admissionv1.AdmissionRequest{
+	body, err := json.Marshal(&admissionv1.AdmissionReview{TypeMeta: reviewType, Request: &admissionv1.AdmissionRequest{
 		UID: "round-trip", Operation: admissionv1.Create, Namespace: "n", Name: "map-" + string(uid),
 		Kind:     metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"},

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/plan"
 )
@@ -34,7 +35,7 @@ func notApplicable(policy string, err error) string {
 // notify lets the object pass and says what is to be said: to the user of the request, by policies
 // that warn or enforce, and to administrators, by those that audit. Of a dry run only the user is told.
 func (h *Handler) notify(request *admissionv1.AdmissionRequest, object plan.Object, notices notices) *admissionv1.AdmissionResponse {
-	response := allowed()
+	response := review.Allowed()
 	for _, n := range notices {
 		switch n.policy.Mode {
 		case quotav1alpha1.EnforcementModeWarn:
@@ -43,7 +44,7 @@ func (h *Handler) notify(request *admissionv1.AdmissionRequest, object plan.Obje
 			response.Warnings = append(response.Warnings, n.message)
 			continue
 		}
-		if isDryRun(request) {
+		if review.IsDryRun(request) {
 			continue
 		}
 		h.metrics.notEnforced.WithLabelValues(n.policy.Name, string(n.policy.Mode)).Inc()

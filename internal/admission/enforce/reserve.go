@@ -18,7 +18,7 @@ import (
 
 // giveBackTimeout bounds giving back what was taken when a later consumer falls short, so that the
 // answer is still in time. What is not given back by then expires.
-const giveBackTimeout = answerTime
+const giveBackTimeout = 500 * time.Millisecond
 
 // taken is what a consumer's ledger holds newly for an object.
 type taken struct {

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
@@ -54,7 +55,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 		return refusal
 	}
 	if c == nil {
-		return allowed()
+		return review.Allowed()
 	}
 	var notices notices
 	changed, refusal := h.compare(ctx, c, &notices)
@@ -64,7 +65,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 	if len(changed) == 0 {
 		return h.notify(request, c.Object, notices)
 	}
-	if consumer, ok := chargedBy(changed); ok && !isDryRun(request) {
+	if consumer, ok := chargedBy(changed); ok && !review.IsDryRun(request) {
 		if answer := elsewhere(consumer); answer != nil {
 			return answer
 		}
@@ -83,7 +84,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 		}
 		all = append(all, took...)
 	}
-	if !isDryRun(request) {
+	if !review.IsDryRun(request) {
 		h.Updates.Expect(c.Kind.GroupKind(), c.UID, c.base, freedBy(changed))
 	}
 	return h.notify(request, c.Object, notices)
@@ -210,7 +211,7 @@ func (h *Handler) prepare(ctx context.Context, request *admissionv1.AdmissionReq
 		ctx, cancel = context.WithTimeout(ctx, claimPatience)
 		defer cancel()
 	}
-	decision, took, err := h.take(ctx, c, a, isDryRun(request), !a.policy.Enforces())
+	decision, took, err := h.take(ctx, c, a, review.IsDryRun(request), !a.policy.Enforces())
 	if !asksMore && (err != nil || decision.Code != ledger.Admitted) {
 		// It costs no more than before. What it frees is found out without what would be noted here.
 		return nil, nil
@@ -230,7 +231,7 @@ func (h *Handler) prepare(ctx context.Context, request *admissionv1.AdmissionReq
 	case decision.Code != ledger.Admitted:
 		notices.add(a.policy, notApplicable(a.policy.Name, explain.Impossible(a.after.Consumer, decision.Code)))
 		return nil, nil
-	case decision.Existing || isDryRun(request):
+	case decision.Existing || review.IsDryRun(request):
 		return nil, nil
 	default:
 		return []taken{took}, nil

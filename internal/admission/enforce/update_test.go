@@ -100,7 +100,7 @@ func (s *scene) ask(handler http.Handler, request *admissionv1.AdmissionRequest)
 	request.UID, request.Namespace, request.Name = "round-trip", "n", "a"
 	request.Kind = metav1.GroupVersionKind(configMap)
 	request.Resource = metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	body, err := json.Marshal(&admissionv1.AdmissionReview{Request: request})
+	body, err := json.Marshal(&admissionv1.AdmissionReview{TypeMeta: reviewType, Request: request})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -16,9 +16,6 @@ package validate
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -26,16 +23,12 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/json"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/review"
 )
 
 const (
-	// reviewBytesMax bounds a review. The API server reads 3 MiB of an object and stores half of
-	// that; in a review a character may be escaped by six, and there may be an object before
-	// and one after a change.
-	reviewBytesMax = 6*(3<<20) + 6<<20
 	// reviewTimeMax leaves time to tell the user what could not be found out, before the API
 	// server gives up after [timeoutSeconds].
 	reviewTimeMax = timeoutSeconds*time.Second - 500*time.Millisecond
@@ -90,41 +83,12 @@ func (w *Webhooks) Mutation() http.Handler {
 // reviewer serves admission reviews, each answered by answer.
 func reviewer(answer func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		review, err := readReview(w, r)
-		if err != nil {
-			code := http.StatusBadRequest
-			if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-				code = http.StatusRequestEntityTooLarge
-			}
-			http.Error(w, err.Error(), code)
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), reviewTimeMax)
-		defer cancel()
-		response := answer(ctx, review.Request)
-		response.UID = review.Request.UID
-		w.Header().Set("Content-Type", "application/json")
-		// A client that is gone is no error of ours.
-		_ = json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
+		review.Serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
+			ctx, cancel := context.WithTimeout(r.Context(), reviewTimeMax)
+			defer cancel()
+			return answer(ctx, request)
+		})
 	})
-}
-
-func readReview(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, reviewBytesMax))
-	if err != nil {
-		return nil, fmt.Errorf("read the AdmissionReview: %w", err)
-	}
-	review := &admissionv1.AdmissionReview{}
-	if err := json.Unmarshal(body, review); err != nil {
-		return nil, fmt.Errorf("decode the AdmissionReview: %w", err)
-	}
-	if kind := review.GroupVersionKind(); kind != admissionv1.SchemeGroupVersion.WithKind("AdmissionReview") {
-		return nil, fmt.Errorf("the body is a %s, not an AdmissionReview of admission.k8s.io/v1", kind)
-	}
-	if review.Request == nil {
-		return nil, errors.New("the AdmissionReview has no request")
-	}
-	return review, nil
 }
 
 // validate answers a review by the judge of its kind.

@@ -1,0 +1,113 @@
+// Package review is what all webhooks have in common: how they read a review, and how they answer it.
+package review
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+)
+
+const (
+	// bytesMax bounds a review. The API server reads 3 MiB of an object and stores half of that; in a review
+	// a character may be escaped by six, and there may be an object before and one after a change.
+	bytesMax = 6*(3<<20) + 6<<20
+	// answerTime is kept back from the API server's timeout, so that a late decision still reaches the user
+	// as a sentence and not as a failed call.
+	answerTime = 500 * time.Millisecond
+	// timeoutDefault applies when the API server does not say how long it waits.
+	timeoutDefault = 5 * time.Second
+	// retryAfterSeconds is what clients are told to wait when nothing could be decided.
+	retryAfterSeconds = 1
+)
+
+// Serve reads a review and writes the answer to it. answer is given the request, and the body that it came in. A
+// body that is no AdmissionReview of admission.k8s.io/v1 with a request is answered with status 400, one that is
+// too large for one with 413.
+func Serve(w http.ResponseWriter, r *http.Request, answer func(request *admissionv1.AdmissionRequest, body []byte) *admissionv1.AdmissionResponse) {
+	review, body, err := read(w, r)
+	if err != nil {
+		code := http.StatusBadRequest
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			code = http.StatusRequestEntityTooLarge
+		}
+		http.Error(w, err.Error(), code)
+		return
+	}
+	response := answer(review.Request, body)
+	response.UID = review.Request.UID
+	w.Header().Set("Content-Type", "application/json")
+	content, err := json.Marshal(&admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_, _ = w.Write(content) // a client that is gone is no error of ours
+}
+
+func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, []byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bytesMax))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the AdmissionReview: %w", err)
+	}
+	review := &admissionv1.AdmissionReview{}
+	if err := json.Unmarshal(body, review); err != nil {
+		return nil, nil, fmt.Errorf("decode the AdmissionReview: %w", err)
+	}
+	if kind := review.GroupVersionKind(); kind != admissionv1.SchemeGroupVersion.WithKind("AdmissionReview") {
+		return nil, nil, fmt.Errorf("the body is a %s, not an AdmissionReview of admission.k8s.io/v1", kind)
+	}
+	if review.Request == nil {
+		return nil, nil, errors.New("the AdmissionReview has no request")
+	}
+	return review, body, nil
+}
+
+// Timeout is how long an answer may take.
+func Timeout(r *http.Request) time.Duration {
+	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || timeout <= 0 {
+		timeout = timeoutDefault
+	}
+	if timeout > 2*answerTime {
+		timeout -= answerTime
+	}
+	return timeout
+}
+
+// IsDryRun tells whether nothing is to come of a request.
+func IsDryRun(request *admissionv1.AdmissionRequest) bool {
+	return request.DryRun != nil && *request.DryRun
+}
+
+// Allowed lets a request pass.
+func Allowed() *admissionv1.AdmissionResponse {
+	return &admissionv1.AdmissionResponse{Allowed: true}
+}
+
+// Refuse says no, with a sentence for the user.
+func Refuse(code int32, reason metav1.StatusReason, format string, args ...any) *admissionv1.AdmissionResponse {
+	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    code,
+		Reason:  reason,
+		Message: fmt.Sprintf(format, args...),
+	}}
+}
+
+// Undecided refuses because no decision could be had right now, and asks to try again. It never says that quota is
+// used up, because nobody knows. With isBusy, it is that too much is asked at once.
+func Undecided(err error, isBusy bool) *admissionv1.AdmissionResponse {
+	code, reason := int32(http.StatusServiceUnavailable), metav1.StatusReasonServiceUnavailable
+	if isBusy {
+		code, reason = http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests
+	}
+	response := Refuse(code, reason, "quota could not be decided: %v; nothing was changed, try again", err)
+	response.Result.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds}
+	return response
+}
