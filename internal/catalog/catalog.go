@@ -1,6 +1,6 @@
 // Package catalog is what administrators have declared, in the form in which decisions use it:
-// the active registrations by resource type and the enabled policies, compiled, by the kind
-// they protect. It is filled from watches and read on every protected create.
+// the active registrations by resource type, the enabled policies, compiled, by the kind they protect, and the
+// caps on ResourceQuotas. It is filled from watches and read on every protected create.
 package catalog
 
 import (
@@ -19,11 +19,12 @@ type Catalog struct {
 	byGroupKind   map[schema.GroupKind][]*Policy
 	faulty        map[string]faulty // policies that do not compile, by name
 	// inForce are the policies that the registrations allow, or did since they were entered.
-	inForce  map[string]bool
-	withheld map[string]bool
-	revision int64
+	inForce     map[string]bool
+	withheld    map[string]bool
+	revision    int64
+	allocations map[string]*Allocation // by name
 	// What was declared, whether it can be used or not.
-	declaredPolicies, declaredRegistrations declared
+	declaredPolicies, declaredRegistrations, declaredAllocations declared
 }
 
 // New returns an empty catalog.
@@ -37,8 +38,10 @@ func New() *Catalog {
 		faulty:        map[string]faulty{},
 		inForce:       map[string]bool{},
 		withheld:      map[string]bool{},
+		allocations:   map[string]*Allocation{},
 
 		declaredPolicies:      newDeclared(),
 		declaredRegistrations: newDeclared(),
+		declaredAllocations:   newDeclared(),
 	}
 }

@@ -286,13 +286,16 @@ type Guarded struct {
 	// Version is that of what was declared, and Revision that of the catalog.
 	Version  Version
 	Revision int64
+	// Allocations is the version of the allocations that were declared, by which ResourceQuotas are guarded. It
+	// is 0 if there are none, and then no ResourceQuota is.
+	Allocations Digest
 }
 
 // Guarded returns which kinds are guarded now.
 func (c *Catalog) Guarded() Guarded {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return Guarded{c.triggersLocked(), c.versionLocked(), c.revision}
+	return Guarded{c.triggersLocked(), c.versionLocked(), c.revision, c.declaredAllocations.digest}
 }
 
 func (c *Catalog) triggersLocked() []Trigger {

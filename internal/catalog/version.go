@@ -23,10 +23,23 @@ type Version struct {
 // Digest is that of a set of objects, and 0 of an empty one.
 type Digest uint64
 
+// String returns a text that may be a segment of a path.
+func (d Digest) String() string { return fmt.Sprintf("%016x", uint64(d)) }
+
+// ParseDigest is the inverse of [Digest.String].
+func ParseDigest(text string) (d Digest, err error) {
+	if _, err := fmt.Sscanf(text, "%016x", &d); err != nil || d.String() != text {
+		return 0, fmt.Errorf("%q is not a digest of what was declared: it has to be 16 hexadecimal digits", text)
+	}
+	return d, nil
+}
+
 const versionFormat = "%016x-%016x"
 
 // String returns a text that may be a segment of a path.
-func (v Version) String() string { return fmt.Sprintf(versionFormat, v.Policies, v.Registrations) }
+func (v Version) String() string {
+	return fmt.Sprintf(versionFormat, uint64(v.Policies), uint64(v.Registrations))
+}
 
 // ParseVersion is the inverse of [Version.String]. Of nothing it makes the version at which nothing was declared.
 func ParseVersion(text string) (v Version, err error) {

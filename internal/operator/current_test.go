@@ -51,9 +51,10 @@ func TestCurrency(t *testing.T) {
 			if err := quotav1alpha1.AddToScheme(scheme); err != nil {
 				t.Fatal(err)
 			}
-			c := newCurrency(catalog.New(), fake.NewClientBuilder().WithScheme(scheme).WithObjects(tt.stored...).Build())
+			known := catalog.New()
+			c := policiesCurrency(known, fake.NewClientBuilder().WithScheme(scheme).WithObjects(tt.stored...).Build())
 			for _, p := range tt.told {
-				c.catalog.SetPolicy(p)
+				known.SetPolicy(p)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
@@ -64,7 +65,7 @@ func TestCurrency(t *testing.T) {
 			if err != nil && !strings.Contains(err.Error(), "has not heard yet of the policies") {
 				t.Errorf("%s: got %v", tt.reason, err)
 			}
-			if err == nil && !c.catalog.Has(tt.version) {
+			if err == nil && !known.Has(tt.version) {
 				t.Errorf("%s: the API server is asked again the next time", tt.reason)
 			}
 		})

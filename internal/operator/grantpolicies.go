@@ -40,16 +40,20 @@ func (o *Operator) newGrantPolicies(m *models, log logr.Logger) (*grantpolicy.Co
 
 // mayMarkGrants asks the API server whether a user may mark the grants in a namespace.
 func (o *Operator) mayMarkGrants(ctx context.Context, user authenticationv1.UserInfo, namespace string) (bool, error) {
+	return o.may(ctx, user, authorizationv1.ResourceAttributes{
+		Namespace: namespace, Verb: markVerb, Group: quotav1alpha1.GroupName, Resource: "resourcegrants",
+	})
+}
+
+// may asks the API server what a user may do.
+func (o *Operator) may(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
 	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
 	for key, values := range user.Extra {
 		extra[key] = authorizationv1.ExtraValue(values)
 	}
 	review, err := o.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: namespace, Verb: markVerb, Group: quotav1alpha1.GroupName, Resource: "resourcegrants",
-			},
+			User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra, ResourceAttributes: &what,
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {

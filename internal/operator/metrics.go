@@ -17,7 +17,7 @@ func (p *parts) serveMetrics(registry prometheus.Registerer) (stop func(), err e
 			registry.Unregister(collector)
 		}
 	}
-	for _, source := range []interface{ Collectors() []prometheus.Collector }{p.store, p.enforcer, p.auditor, p.grants} {
+	for _, source := range []interface{ Collectors() []prometheus.Collector }{p.store, p.enforcer, p.auditor, p.grants, p.allocations, p.allocation, p.quotas} {
 		for _, collector := range source.Collectors() {
 			if err := registry.Register(collector); err != nil {
 				stop()

@@ -23,6 +23,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/allocationstore"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
@@ -32,6 +33,7 @@ import (
 	"github.com/bursar/bursar/internal/namespaces"
 	"github.com/bursar/bursar/internal/permission"
 	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/projects"
 	"github.com/bursar/bursar/internal/protected"
 )
 
@@ -161,18 +163,21 @@ const leaseName = "bursar-leader"
 
 // models are the read models that controllers and webhooks share.
 type models struct {
-	store      *ledgerstore.Store
-	catalog    *catalog.Catalog
-	claims     *claimcache.Cache
-	client     *claims.Client
-	objects    *protected.Objects
-	kinds      *kinds.Kinds
-	namespaces *namespaces.Namespaces
-	planner    *plan.Planner
-	permission *permission.Checker
-	dynamic    dynamic.Interface
-	manager    ctrl.Manager
-	events     *events.Recorder
+	store *ledgerstore.Store
+	// allocations are the books of caps on ResourceQuotas, and projects whose they are.
+	allocations *allocationstore.Store
+	projects    *projects.Projects
+	catalog     *catalog.Catalog
+	claims      *claimcache.Cache
+	client      *claims.Client
+	objects     *protected.Objects
+	kinds       *kinds.Kinds
+	namespaces  *namespaces.Namespaces
+	planner     *plan.Planner
+	permission  *permission.Checker
+	dynamic     dynamic.Interface
+	manager     ctrl.Manager
+	events      *events.Recorder
 	// isAlone tells that there are no other replicas.
 	isAlone bool
 }
@@ -223,20 +228,24 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 	}
 	served := kinds.New(o.client.Discovery(), o.extensions)
 	declared := catalog.New()
+	inhabited := projects.New(o.options.SystemNamespace)
+	caps := allocationstore.APIStorage{Live: manager.GetAPIReader(), Client: manager.GetClient()}
 	known := &namespaces.Namespaces{Cached: manager.GetClient(), Live: manager.GetAPIReader()}
 	return &models{
-		store:      ledgerstore.New(ctx, storage),
-		catalog:    declared,
-		claims:     claimcache.New(),
-		client:     client,
-		objects:    protected.New(o.metadata, served),
-		kinds:      served,
-		namespaces: known,
-		planner:    &plan.Planner{Catalog: declared, Namespaces: known, SystemNamespace: o.options.SystemNamespace},
-		permission: permission.New(o.client.AuthorizationV1().SelfSubjectAccessReviews()),
-		dynamic:    objects,
-		manager:    manager,
-		events:     events.NewRecorder(manager.GetEventRecorder("bursar")),
-		isAlone:    o.options.LeaderElection == nil,
+		store:       ledgerstore.New(ctx, storage),
+		allocations: allocationstore.New(ctx, caps, inhabited),
+		projects:    inhabited,
+		catalog:     declared,
+		claims:      claimcache.New(),
+		client:      client,
+		objects:     protected.New(o.metadata, served),
+		kinds:       served,
+		namespaces:  known,
+		planner:     &plan.Planner{Catalog: declared, Namespaces: known, SystemNamespace: o.options.SystemNamespace},
+		permission:  permission.New(o.client.AuthorizationV1().SelfSubjectAccessReviews()),
+		dynamic:     objects,
+		manager:     manager,
+		events:      events.NewRecorder(manager.GetEventRecorder("bursar")),
+		isAlone:     o.options.LeaderElection == nil,
 	}, nil
 }

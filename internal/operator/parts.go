@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,10 +20,12 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/enforce"
+	"github.com/bursar/bursar/internal/admission/nativequota"
 	"github.com/bursar/bursar/internal/admission/validate"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/controller/adoption"
+	"github.com/bursar/bursar/internal/controller/allocation"
 	"github.com/bursar/bursar/internal/controller/audit"
 	"github.com/bursar/bursar/internal/controller/bucket"
 	"github.com/bursar/bursar/internal/controller/claim"
@@ -42,6 +45,8 @@ type parts struct {
 	// peers are the other replicas, or nil if there are none or they cannot be asked.
 	peers    *peers.Peers
 	enforcer *enforce.Handler
+	// quotas answers the reviews of ResourceQuotas.
+	quotas   *nativequota.Handler
 	webhooks *webhooks.Controller
 	// witness is there if there may be other API servers.
 	witness   *webhooks.Witness
@@ -51,8 +56,10 @@ type parts struct {
 	bucket    *bucket.Controller
 	auditor   *audit.Auditor
 	grants    *grantpolicy.Controller
-	follower  *follower
-	observer  *ledgerObserver
+	// allocation keeps the caps on ResourceQuotas in line with the cluster.
+	allocation *allocation.Controller
+	follower   *follower
+	observer   *ledgerObserver
 	// liveClaims reads the claims of a consumer from the API server.
 	liveClaims func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
 	// loaded is closed once registrations and policies are in the catalog.
@@ -87,7 +94,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		Store: m.store, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
 		SystemNamespace: system, Planner: m.planner, Live: m.dynamic, Kinds: m.kinds, Keeps: p.keeps, Log: log.WithName("lifecycle"),
 	}
-	current := newCurrency(m.catalog, m.manager.GetAPIReader())
+	current, currentAllocations := policiesCurrency(m.catalog, m.manager.GetAPIReader()), allocationsCurrency(m.catalog, m.manager.GetAPIReader())
 	p.enforcer = enforce.New(enforce.Parts{
 		Catalog: m.catalog, Planner: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
 		Current: current.wait, Forward: p.forward,
@@ -97,6 +104,15 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 			Expect: p.lifecycle.Expect, IsFreeing: p.lifecycle.IsFreeing, IsMade: p.lifecycle.IsMade, Lookup: p.lifecycle.Lookup,
 		},
 	})
+	p.quotas = nativequota.New(nativequota.Parts{
+		Catalog: m.catalog, Books: m.allocations, Labels: o.labelsOf, MaySee: o.maySee,
+		Ready: p.loaded, Current: currentAllocations.wait, Log: log.WithName("resourcequotas"),
+	})
+	p.allocation = &allocation.Controller{
+		Catalog: m.catalog, Books: m.allocations, Projects: m.projects, Client: m.manager.GetClient(), Live: m.manager.GetAPIReader(),
+		InEffect: func(entered int64) bool { return p.webhooks.AllocationInEffect(entered) },
+		Events:   m.events, Log: log.WithName("allocation"),
+	}
 	m.store.Keeps = p.keeps
 	m.objects.OnAppear(p.enforcer.Appeared)
 	if p.server, err = o.newWebhookServer(p.routes(o), func() { p.webhooks.Wake() }); err != nil {
@@ -109,7 +125,8 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		}
 	}
 	p.webhooks = &webhooks.Controller{
-		Client: o.client, Catalog: m.catalog, Kinds: m.kinds, Current: current.wait, ClientConfig: p.server.clientConfig,
+		Client: o.client, Catalog: m.catalog, Kinds: m.kinds, Current: current.wait, CurrentAllocations: currentAllocations.wait,
+		ClientConfig: p.server.clientConfig,
 		Static: func() []admissionregistrationv1.ValidatingWebhook {
 			return validate.ValidatingWebhooks(p.server.clientConfig, o.options.Username, system)
 		},
@@ -117,7 +134,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 			return validate.MutatingWebhooks(p.server.clientConfig, o.options.Username)
 		},
 		Username: o.options.Username, SystemNamespace: system, Others: o.options.Others,
-		OnSync: p.policiesChanged.notify, Log: log.WithName("webhooks"),
+		OnSync: p.webhooksChanged, Log: log.WithName("webhooks"),
 	}
 	if o.options.Others != nil {
 		p.witness = &webhooks.Witness{Client: o.client, SystemNamespace: system, Others: o.options.Others, Log: log.WithName("witness")}
@@ -151,7 +168,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		log: log.WithName("follower"), wake: make(chan struct{}, 1),
 	}
 	p.connect()
-	if err := p.followCatalog(ctx); err != nil {
+	if err := errors.Join(p.followCatalog(ctx), p.followAllocations(ctx)); err != nil {
 		return nil, err
 	}
 	return p, p.addReconcilers()
@@ -165,6 +182,7 @@ func (p *parts) connect() {
 	p.lifecycle.Start()
 	p.adoption.Start()
 	p.claim.Start()
+	p.allocation.Start()
 	p.objects.OnVanish(p.claim.ObjectVanished)
 	p.claims.OnChange(p.follower.claimChanged)
 	p.claims.OnChange(p.showWaiting)
@@ -201,16 +219,24 @@ func (p *parts) followCatalog(ctx context.Context) error {
 		&quotav1alpha1.ResourceRegistration{}: registrations.forInformer(),
 		&quotav1alpha1.ClaimCreationPolicy{}:  policies.forInformer(),
 	} {
-		informer, err := p.manager.GetCache().GetInformer(ctx, object)
-		if err != nil {
-			return fmt.Errorf("follow %T: %w", object, err)
+		if err := p.followInformer(ctx, object, handler); err != nil {
+			return err
 		}
-		handle, err := informer.AddEventHandler(handler)
-		if err != nil {
-			return fmt.Errorf("follow %T: %w", object, err)
-		}
-		p.synced = append(p.synced, handle.HasSynced)
 	}
+	return nil
+}
+
+// followInformer has a handler hear of all objects of a kind. What it was told of is complete once p.synced are.
+func (p *parts) followInformer(ctx context.Context, object client.Object, handler cache.ResourceEventHandler) error {
+	informer, err := p.manager.GetCache().GetInformer(ctx, object)
+	if err != nil {
+		return fmt.Errorf("follow %T: %w", object, err)
+	}
+	handle, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return fmt.Errorf("follow %T: %w", object, err)
+	}
+	p.synced = append(p.synced, handle.HasSynced)
 	return nil
 }
 
@@ -245,6 +271,14 @@ func (p *parts) registrationChanged() {
 	p.grants.Wake()
 	if p.claims.HasSynced() {
 		p.claim.RegistrationsChanged()
+	}
+}
+
+// webhooksChanged is called once the API server asks about what it has to be asked about by now.
+func (p *parts) webhooksChanged() {
+	p.policiesChanged.notify()
+	for _, a := range p.catalog.Allocations() {
+		p.allocation.AllocationChanged(a.Name)
 	}
 }
 
@@ -286,6 +320,7 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	group.Go(func() error { return p.claim.Run(ctx) })
 	group.Go(func() error { return p.follower.run(ctx) })
 	group.Go(func() error { return p.observer.run(ctx) })
+	group.Go(func() error { p.projects.Run(ctx, o.client); return nil })
 	group.Go(func() error { p.claims.Run(ctx, p.client.REST()); return nil })
 	group.Go(func() error { return p.lead(ctx, group) })
 	if p.peers != nil {
@@ -359,7 +394,7 @@ func (p *parts) lead(ctx context.Context, group *errgroup.Group) error {
 		return nil // ctx has ended
 	}
 	for _, run := range []func(context.Context) error{
-		p.webhooks.Run, p.adoption.Run, p.bucket.Run, p.auditor.Run, p.grants.Run,
+		p.webhooks.Run, p.adoption.Run, p.bucket.Run, p.auditor.Run, p.grants.Run, p.allocation.Run,
 	} {
 		group.Go(func() error { return run(ctx) })
 	}

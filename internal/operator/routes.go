@@ -15,6 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/webhooks"
 	"github.com/bursar/bursar/internal/peers"
+	"github.com/bursar/bursar/internal/quotaspec"
 )
 
 // grantsPage is how many grants are read at a time.
@@ -34,12 +35,15 @@ func (p *parts) routes(o *Operator) http.Handler {
 			return grantpolicy.Check(ctx, p.kinds, p.catalog, policy)
 		},
 		MayMarkGrants:   o.mayMarkGrants,
+		CheckQuotaSpec:  quotaspec.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)}.Check,
+		Projects:        p.projects.Selected,
 		ObjectExists:    p.isInUse,
 		NamespaceActive: p.namespaces.Active,
 	}
 	mux := http.NewServeMux()
 	mux.Handle(webhooks.EnforcePath+"/{version}", p.enforcer)
 	mux.Handle(webhooks.AdvisePath+"/{version}", p.enforcer.Advise())
+	mux.Handle(webhooks.QuotaPath+"/{version}", p.quotas)
 	mux.Handle(webhooks.BreakGlassPath, p.enforcer.BreakGlass())
 	mux.Handle(p.enforcer.ServeReviewed())
 	mux.Handle(peers.AlivePath, peers.Alive())

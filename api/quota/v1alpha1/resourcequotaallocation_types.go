@@ -68,7 +68,8 @@ type ResourceQuotaAllocationStatus struct {
 	// pending are changes of ResourceQuotas that were admitted and have not been seen yet. What they
 	// raise is given out meanwhile. One that is not carried out is forgotten 90 seconds later at the latest.
 	// +optional
-	// +listType=atomic
+	// +listType=map
+	// +listMapKey=id
 	Pending []PendingResourceQuota `json:"pending,omitempty"`
 
 	// observed is what usedByProject was taken from.
@@ -98,6 +99,9 @@ type NamespacedResourceList struct {
 
 // PendingResourceQuota is a change of a ResourceQuota that was admitted.
 type PendingResourceQuota struct {
+	// id tells this admission from every other.
+	ID string `json:"id"`
+
 	// namespace is the namespace of the ResourceQuota.
 	Namespace string `json:"namespace"`
 

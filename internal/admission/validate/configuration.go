@@ -37,10 +37,11 @@ func ValidatingWebhooks(client ClientConfig, username, systemNamespace string) [
 	deletes := []admissionregistrationv1.OperationType{admissionregistrationv1.Delete}
 	all := slices.Concat(writes, deletes)
 	ownKinds := validating("validate", client, username,
-		rule(writes, "resourcegrants", "claimcreationpolicies", "grantcreationpolicies", "allowancebuckets", "effectiveresourcegrants"),
+		rule(writes, "resourcegrants", "claimcreationpolicies", "grantcreationpolicies", "allowancebuckets", "effectiveresourcegrants",
+			"resourcequotaallocations", "localresourcequotaallocations"),
 		rule(all, "resourceregistrations", "resourceclaims", "consumerledgers"),
 		rule(updates, statusOf("resourceregistrations", "resourcegrants", "resourceclaims", "allowancebuckets", "effectiveresourcegrants",
-			"claimcreationpolicies", "grantcreationpolicies", "consumerledgers")...),
+			"claimcreationpolicies", "grantcreationpolicies", "consumerledgers", "resourcequotaallocations")...),
 	)
 	namespace := validating("namespace", client, username, ruleOf(corev1.SchemeGroupVersion, deletes, "namespaces"))
 	namespace.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: systemNamespace}}

@@ -72,10 +72,13 @@ func TestMatchedRequests(t *testing.T) {
 		"claimcreationpolicies":   writes,
 		"grantcreationpolicies":   writes,
 		"consumerledgers":         all,
+
+		"resourcequotaallocations": writes,
 	}
 	for resource := range maps.Clone(wantValidating) {
 		wantValidating[resource+"/status"] = updates
 	}
+	wantValidating["localresourcequotaallocations"] = writes // the whole of one is a status
 	if diff := cmp.Diff(wantValidating, matched(validate.ValidatingWebhooks(client, bursar, systemNamespace)[0].Rules)); diff != "" {
 		t.Errorf("validation is asked about every kind and its status (-want +got):\n%s", diff)
 	}

@@ -8,9 +8,11 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -19,6 +21,7 @@ const (
 	bucketIsBursars         = "buckets are made by Bursar, one for each consumer and resource type that a grant or a claim names"
 	effectiveGrantIsBursars = "effective grants are made by Bursar, one for each consumer and resource type that a grant or a claim names;" +
 		" to change what a consumer may use, change its ResourceGrants"
+	localIsBursars  = "local allocations are made by Bursar, to show in a namespace how much is left of a ResourceQuotaAllocation; change that instead"
 	ledgerIsBursars = "ledgers are written by Bursar alone; to change what a consumer may use, change its ResourceGrants"
 )
 
@@ -45,6 +48,9 @@ func (w *Webhooks) judges() map[schema.GroupVersionKind]judge {
 		own("ClaimCreationPolicy"):    judgeOf(w.Username, w.claimPolicy),
 		own("GrantCreationPolicy"):    judgeOf(w.Username, w.grantPolicy),
 		own("ConsumerLedger"):         judgeOf(w.Username, w.ledger),
+
+		own("ResourceQuotaAllocation"):      judgeOf(w.Username, w.allocation),
+		own("LocalResourceQuotaAllocation"): judgeOf(w.Username, w.localAllocation),
 
 		corev1.SchemeGroupVersion.WithKind("Namespace"): judgeOf(w.Username, w.namespace),
 	}
@@ -195,4 +201,31 @@ func (w *Webhooks) ledger(_ context.Context, c change[quotav1alpha1.ConsumerLedg
 		return verdict{forbidden: ledgerIsBursars}
 	}
 	return verdict{}
+}
+
+func (w *Webhooks) allocation(ctx context.Context, c change[quotav1alpha1.ResourceQuotaAllocation]) verdict {
+	if c.new == nil || c.old != nil && equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec) {
+		return verdict{}
+	}
+	errs := Allocation(c.old, c.new)
+	if c.old == nil || !equality.Semantic.DeepEqual(c.old.Spec.Allocation, c.new.Spec.Allocation) {
+		wrong, err := w.CheckQuotaSpec(ctx, field.NewPath("spec", "allocation"), c.new.Spec.Allocation)
+		if err != nil {
+			return verdict{unknown: err}
+		}
+		errs = append(errs, wrong...)
+	}
+	if len(errs) > 0 {
+		return verdict{errs: errs}
+	}
+	return verdict{warnings: allocationWarnings(c.new, w.Projects)}
+}
+
+func (w *Webhooks) localAllocation(_ context.Context, c change[quotav1alpha1.LocalResourceQuotaAllocation]) verdict {
+	isBursars := c.new != nil && (c.old == nil ||
+		!equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec) || !equality.Semantic.DeepEqual(c.old.Status, c.new.Status))
+	if isBursars && !c.byBursar {
+		return verdict{forbidden: localIsBursars}
+	}
+	return verdict{} // Bursar makes it again while it is needed.
 }

@@ -21,8 +21,11 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
@@ -59,6 +62,10 @@ type Webhooks struct {
 	// MayMarkGrants tells whether a user may mark grants in a namespace as a policy's, as the Bursar
 	// of another control plane does.
 	MayMarkGrants func(ctx context.Context, user authenticationv1.UserInfo, namespace string) (bool, error)
+	// CheckQuotaSpec tells what is wrong with the spec of a ResourceQuota that is at a path.
+	CheckQuotaSpec func(ctx context.Context, path *field.Path, spec corev1.ResourceQuotaSpec) (field.ErrorList, error)
+	// Projects returns the namespaces that a selector selects, as far as they are known.
+	Projects func(selector labels.Selector) []string
 	// ObjectExists tells whether the object that a policy's claim pays for exists right now.
 	ObjectExists func(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error)
 	// NamespaceActive tells whether a namespace exists and is not being deleted.

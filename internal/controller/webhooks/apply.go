@@ -43,8 +43,25 @@ func (c *Controller) catchUp(ctx context.Context, stored configurations) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
-	if err := c.Current(ctx, publishedBy(stored.validating.Webhooks)); err != nil {
-		return fmt.Errorf("replace ValidatingWebhookConfiguration %s: %w", configurationName, err)
+	for _, w := range stored.validating.Webhooks {
+		if err := c.catchUpWith(ctx, w); err != nil {
+			return fmt.Errorf("replace ValidatingWebhookConfiguration %s: %w", configurationName, err)
+		}
+	}
+	return nil
+}
+
+// catchUpWith waits for what was declared when a webhook was published.
+func (c *Controller) catchUpWith(ctx context.Context, w admissionregistrationv1.ValidatingWebhook) error {
+	switch {
+	case strings.HasPrefix(w.Name, enforceName), strings.HasPrefix(w.Name, adviseName):
+		if version, err := catalog.ParseVersion(versionIn(w)); err == nil {
+			return c.Current(ctx, version)
+		}
+	case strings.HasPrefix(w.Name, quotaName):
+		if version, err := catalog.ParseDigest(versionIn(w)); err == nil {
+			return c.CurrentAllocations(ctx, version)
+		}
 	}
 	return nil
 }
@@ -74,24 +91,15 @@ func (c *Controller) apply(ctx context.Context, stored configurations, wanted va
 	return nil
 }
 
-// publishedBy returns the version in the paths of webhooks, or that at which nothing was declared.
-func publishedBy(webhooks []admissionregistrationv1.ValidatingWebhook) catalog.Version {
-	for _, w := range webhooks {
-		if !strings.HasPrefix(w.Name, enforceName) && !strings.HasPrefix(w.Name, adviseName) {
-			continue
-		}
-		var at string
-		switch {
-		case w.ClientConfig.Service != nil && w.ClientConfig.Service.Path != nil:
-			at = *w.ClientConfig.Service.Path
-		case w.ClientConfig.URL != nil:
-			at = *w.ClientConfig.URL
-		}
-		if version, err := catalog.ParseVersion(path.Base(at)); err == nil {
-			return version
-		}
+// versionIn returns the last segment of a webhook's path.
+func versionIn(w admissionregistrationv1.ValidatingWebhook) string {
+	switch {
+	case w.ClientConfig.Service != nil && w.ClientConfig.Service.Path != nil:
+		return path.Base(*w.ClientConfig.Service.Path)
+	case w.ClientConfig.URL != nil:
+		return path.Base(*w.ClientConfig.URL)
 	}
-	return catalog.Version{}
+	return ""
 }
 
 // writer is the API of configurations of one of the two kinds.

@@ -54,8 +54,10 @@ type Controller struct {
 	// Others are all API servers that share what is stored, each with a [Witness]. Default: the one of
 	// Client is the only one, or nothing is known of others.
 	Others Others
-	// Current waits until the catalog knows of what was declared by a version, or returns an error.
-	Current func(ctx context.Context, version catalog.Version) error
+	// Current and CurrentAllocations wait until the catalog knows of what was declared by a version, or return
+	// an error.
+	Current            func(ctx context.Context, version catalog.Version) error
+	CurrentAllocations func(ctx context.Context, version catalog.Digest) error
 	// OnSync is called after other kinds or policies came into effect.
 	OnSync func()
 	Log    logr.Logger
@@ -86,6 +88,14 @@ func (c *Controller) InEffect(kind schema.GroupVersionKind, entered int64) bool 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.observed != nil && c.observed.kinds.Has(kind) && entered <= c.observed.revision
+}
+
+// AllocationInEffect tells whether the API server asks about ResourceQuotas, and asks no replica that has not heard
+// of an allocation that was entered with a revision of the catalog.
+func (c *Controller) AllocationInEffect(entered int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.observed != nil && entered <= c.observed.revision
 }
 
 // Synced tells whether the API server has observed what the policies required at some time.

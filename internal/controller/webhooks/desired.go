@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -23,10 +24,12 @@ import (
 )
 
 const (
-	// EnforcePath, AdvisePath, BreakGlassPath and ProbePath are where the handlers are served. The first two
-	// are followed by the version of what was declared when they were published.
+	// EnforcePath, AdvisePath, QuotaPath, BreakGlassPath and ProbePath are where the handlers are served. The first
+	// three are followed by the version of what was declared when they were published: of policies and
+	// registrations, and of allocations.
 	EnforcePath    = "/enforce"
 	AdvisePath     = "/advise"
+	QuotaPath      = "/resourcequotas"
 	BreakGlassPath = "/break-glass"
 	ProbePath      = "/probe"
 
@@ -69,8 +72,14 @@ func (c *Controller) desired(ctx context.Context) validating {
 	for i, r := range asked.advised {
 		webhooks = append(webhooks, c.asking(adviseName, i, r, AdvisePath+version, admissionregistrationv1.Ignore))
 	}
-	if len(asked.kinds) > 0 {
-		webhooks = append(webhooks, c.recording(slices.Concat(slices.Concat(asked.enforced...), slices.Concat(asked.advised...))))
+	recorded := slices.Concat(slices.Concat(asked.enforced...), slices.Concat(asked.advised...))
+	if guarded.Allocations != 0 {
+		quotas := c.resourceQuotas(QuotaPath + "/" + guarded.Allocations.String())
+		webhooks = append(webhooks, quotas)
+		recorded = append(recorded, quotas.Rules...)
+	}
+	if len(recorded) > 0 {
+		webhooks = append(webhooks, c.recording(recorded))
 	}
 	for i := range webhooks {
 		completeValidating(&webhooks[i])
@@ -170,10 +179,11 @@ func ruleFor(resource schema.GroupVersionResource, operation admissionregistrati
 	}
 }
 
-// The names of the webhooks on kinds with policies that enforce, and on the others.
+// The names of the webhooks on kinds with policies that enforce, on the others, and on ResourceQuotas.
 const (
 	enforceName = "enforce"
 	adviseName  = "advise"
+	quotaName   = "resourcequotas"
 )
 
 // asking is the n-th webhook of that name on protected kinds. It leaves out system namespaces,
@@ -199,6 +209,20 @@ func (c *Controller) asking(name string, n int, rules []admissionregistrationv1.
 		TimeoutSeconds:          new(int32(timeoutSeconds)),
 		AdmissionReviewVersions: []string{"v1"},
 	}
+}
+
+// resourceQuotas is the webhook on ResourceQuotas, whoever writes them: Bursar's own are kept within the caps too. It
+// is not asked about changes of anything but the spec.
+func (c *Controller) resourceQuotas(path string) admissionregistrationv1.ValidatingWebhook {
+	resource := corev1.SchemeGroupVersion.WithResource(string(corev1.ResourceQuotas))
+	w := c.asking(quotaName, 0, []admissionregistrationv1.RuleWithOperations{
+		ruleFor(resource, admissionregistrationv1.Create), ruleFor(resource, admissionregistrationv1.Update),
+	}, path, admissionregistrationv1.Fail)
+	w.MatchConditions = []admissionregistrationv1.MatchCondition{
+		{Name: "spec-changed", Expression: "oldObject == null || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec"},
+		{Name: "glass-not-broken", Expression: "!(" + breaksGlass + ")"},
+	}
+	return w
 }
 
 // recording is the webhook that is told of requests that break the glass. It refuses nothing, and

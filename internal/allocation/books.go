@@ -1,0 +1,186 @@
+package allocation
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// Raise is a change by which a ResourceQuota gives more than before, or is there at all. Its Hard holds the
+// resources that it gives more of, with the new amounts.
+type Raise = quotav1alpha1.PendingResourceQuota
+
+// Books are those of one allocation, at one version of it. They are not safe for concurrent use.
+type Books struct {
+	object   *quotav1alpha1.ResourceQuotaAllocation
+	selector labels.Selector
+	scopes   Scopes
+	capped   []corev1.ResourceName
+	// observed is what each project takes by the ResourceQuotas that it has.
+	observed map[string]corev1.ResourceList
+	pending  []Raise
+	// taken is what each project takes, pending raises included, and total the sum.
+	taken map[string]corev1.ResourceList
+	total corev1.ResourceList
+}
+
+// New returns the books as an allocation has them in its status. They keep the object, which must not be
+// changed any more. The error says that its selector is none.
+func New(object *quotav1alpha1.ResourceQuotaAllocation) (*Books, error) {
+	selector, err := metav1.LabelSelectorAsSelector(&object.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("spec.selector of ResourceQuotaAllocation %s: %w", object.Name, err)
+	}
+	b := &Books{
+		object: object, selector: selector, scopes: ScopesOf(&object.Spec.Allocation),
+		capped: quota.ResourceNames(object.Spec.Allocation.Hard), observed: map[string]corev1.ResourceList{},
+	}
+	slices.Sort(b.capped)
+	for _, project := range object.Status.UsedByProject {
+		b.observed[project.Namespace] = project.Used
+	}
+	b.pending = slices.Clone(object.Status.Pending)
+	b.sum()
+	return b, nil
+}
+
+// Selector selects the projects by the labels of their namespaces.
+func (b *Books) Selector() labels.Selector { return b.selector }
+
+// Scopes are those of the ResourceQuotas that count.
+func (b *Books) Scopes() Scopes { return b.scopes }
+
+// Object returns the allocation, with the status that the books were made from.
+func (b *Books) Object() *quotav1alpha1.ResourceQuotaAllocation { return b.object }
+
+// IsObserved tells whether what the books say of projects is about the spec that the allocation has now. If
+// not, nothing can be decided before [Books.Observe].
+func (b *Books) IsObserved() bool {
+	return b.object.Status.ObservedGeneration == b.object.Generation
+}
+
+// sum adds up from scratch what is taken.
+func (b *Books) sum() {
+	b.taken, b.total = maps.Clone(b.observed), zero(b.capped)
+	for _, p := range b.pending {
+		b.taken[p.Namespace] = quota.Max(b.taken[p.Namespace], b.ofCapped(p.Hard))
+	}
+	for _, project := range slices.Sorted(maps.Keys(b.taken)) {
+		b.total = quota.Add(b.total, b.taken[project])
+	}
+}
+
+func zero(names []corev1.ResourceName) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for _, name := range names {
+		list[name] = resource.Quantity{}
+	}
+	return list
+}
+
+// ofCapped leaves out what is not capped, and what is nothing.
+func (b *Books) ofCapped(list corev1.ResourceList) corev1.ResourceList {
+	return quota.RemoveZeros(quota.Mask(list, b.capped))
+}
+
+// Shortage is a resource of which a raise asks more than there is.
+type Shortage struct {
+	Resource corev1.ResourceName
+	// Requested is what the ResourceQuota is to give, and Held what its project takes without that.
+	Requested, Held resource.Quantity
+	// Allocated is what all projects take together, Held included, and Limit the cap.
+	Allocated, Limit resource.Quantity
+}
+
+// Possible is the most that a ResourceQuota of the project may give.
+func (s Shortage) Possible() string {
+	possible, left := s.Held.DeepCopy(), s.Limit.DeepCopy()
+	left.Sub(s.Allocated)
+	if left.Sign() > 0 {
+		possible.Add(left)
+	}
+	return possible.String()
+}
+
+// Check returns what a raise falls short of, ordered by resource, and nothing if it may be made. A resource of
+// which the project takes no more by it is never short.
+func (b *Books) Check(raise Raise) []Shortage {
+	asked, held := b.ofCapped(raise.Hard), b.taken[raise.Namespace]
+	more := quota.Subtract(quota.Max(held, asked), held)
+	var shortages []Shortage
+	for _, name := range b.capped {
+		allocated, limit := b.total[name], b.object.Spec.Allocation.Hard[name]
+		sum := allocated.DeepCopy()
+		sum.Add(more[name])
+		if isMore := more[name]; isMore.Sign() > 0 && sum.Cmp(limit) > 0 {
+			shortages = append(shortages, Shortage{Resource: name, Requested: asked[name], Held: held[name], Allocated: allocated, Limit: limit})
+		}
+	}
+	return shortages
+}
+
+// Admit books a raise whole, or returns what it falls short of. It also books one by which its project takes no
+// more: what hides it, another ResourceQuota of the project, may be lowered before this one is seen. Nothing is
+// booked of a raise that is of nothing capped. One whose ID is booked already takes the place of that.
+func (b *Books) Admit(raise Raise) (shortages []Shortage, isBooked bool) {
+	raise.Hard = b.ofCapped(raise.Hard)
+	if len(raise.Hard) == 0 {
+		return nil, false
+	}
+	if shortages := b.Check(raise); len(shortages) > 0 {
+		return shortages, false
+	}
+	before := b.taken[raise.Namespace]
+	after := quota.Max(before, raise.Hard)
+	b.taken[raise.Namespace] = after
+	b.total = quota.Add(b.total, quota.Subtract(after, before))
+	b.pending = append(slices.DeleteFunc(b.pending, func(p Raise) bool { return p.ID == raise.ID }), raise)
+	return nil, true
+}
+
+// Cancel forgets the raise of that ID. It reports whether it was booked.
+func (b *Books) Cancel(id string) bool {
+	i := slices.IndexFunc(b.pending, func(p Raise) bool { return p.ID == id })
+	if i < 0 {
+		return false
+	}
+	b.pending = slices.Delete(b.pending, i, i+1)
+	b.sum()
+	return true
+}
+
+// Pending returns the raises that are booked and not observed, in the order in which they were admitted. It is
+// not the caller's to change.
+func (b *Books) Pending() []Raise { return b.pending }
+
+// Taken returns what a project takes, pending raises included.
+func (b *Books) Taken(project string) corev1.ResourceList { return b.taken[project] }
+
+// Holder is a project and how much it takes of one resource.
+type Holder struct {
+	Project string
+	Amount  resource.Quantity
+}
+
+// Holders returns the projects that take something of a resource, those that take the most first.
+func (b *Books) Holders(name corev1.ResourceName) []Holder {
+	var holders []Holder
+	for project, taken := range b.taken {
+		if amount := taken[name]; !amount.IsZero() {
+			holders = append(holders, Holder{project, amount})
+		}
+	}
+	slices.SortFunc(holders, func(x, y Holder) int {
+		return cmp.Or(y.Amount.Cmp(x.Amount), cmp.Compare(x.Project, y.Project))
+	})
+	return holders
+}

@@ -1,0 +1,118 @@
+package allocation
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// ErrBehind is returned for an observation that is older than that which the books are made from.
+var ErrBehind = errors.New("what was observed is older than what the books were made from")
+
+// Observation is the projects of an allocation at one time.
+type Observation struct {
+	// Versions tell which time that is.
+	Versions quotav1alpha1.ObservedResourceQuotas
+	// Used is, for each project, the largest amount of each resource that one of those ResourceQuotas gives
+	// that count.
+	Used map[string]corev1.ResourceList
+	// Quotas are those ResourceQuotas that the raises are of which are pending, whether they count or not, as
+	// far as they are there.
+	Quotas map[types.NamespacedName]QuotaVersion
+}
+
+// QuotaVersion tells one state of a ResourceQuota from every other.
+type QuotaVersion struct {
+	UID             types.UID
+	ResourceVersion string
+}
+
+// Observe replaces what the books say of projects by what was observed, and forgets the raises that were made or
+// never will be. It reports whether anything in the books is different, and otherwise leaves them as they are,
+// with the versions that they name. The error is [ErrBehind], or says that a version cannot be read.
+func (b *Books) Observe(o Observation) (isChanged bool, err error) {
+	if err := b.checkVersions(o.Versions); err != nil {
+		return false, err
+	}
+	observed := map[string]corev1.ResourceList{}
+	for project, used := range o.Used {
+		if used := b.ofCapped(used); len(used) > 0 {
+			observed[project] = used
+		}
+	}
+	pending, err := b.unseen(o)
+	if err != nil {
+		return false, err
+	}
+	if b.IsObserved() && len(pending) == len(b.pending) && maps.EqualFunc(observed, b.observed, quota.Equals) {
+		return false, nil
+	}
+	b.observed, b.pending = observed, pending
+	b.sum()
+	object := b.object.DeepCopy()
+	object.Status.Observed, object.Status.ObservedGeneration = o.Versions, object.Generation
+	b.object = object
+	return true, nil
+}
+
+// checkVersions compares versions with those that the books are made from.
+func (b *Books) checkVersions(versions quotav1alpha1.ObservedResourceQuotas) error {
+	before := b.object.Status.Observed
+	for _, v := range [][2]string{{versions.ResourceQuotas, before.ResourceQuotas}, {versions.Namespaces, before.Namespaces}} {
+		if v[1] == "" {
+			continue
+		}
+		order, err := resourceversion.CompareResourceVersion(v[0], v[1])
+		if err != nil {
+			return fmt.Errorf("compare resource versions %q and %q: %w", v[0], v[1], err)
+		}
+		if order < 0 {
+			return ErrBehind
+		}
+	}
+	return nil
+}
+
+// unseen returns the raises that may still be made.
+func (b *Books) unseen(o Observation) ([]Raise, error) {
+	var unseen []Raise
+	for _, p := range b.pending {
+		done, err := isDone(p, o)
+		if err != nil {
+			return nil, err
+		}
+		if !done {
+			unseen = append(unseen, p)
+		}
+	}
+	return slices.Clip(unseen), nil
+}
+
+// isDone tells whether a raise was made by the time of an observation, or cannot be made any more: the version
+// that it replaces is not there any more.
+func isDone(raise Raise, o Observation) (bool, error) {
+	found := o.Quotas[types.NamespacedName{Namespace: raise.Namespace, Name: raise.Name}]
+	if raise.ResourceVersion == "" {
+		return found.UID == raise.UID, nil
+	}
+	seen := found.ResourceVersion
+	if found.UID != raise.UID {
+		seen = o.Versions.ResourceQuotas // it was deleted, unless it is not seen yet
+	}
+	order, err := resourceversion.CompareResourceVersion(seen, raise.ResourceVersion)
+	if err != nil {
+		return false, fmt.Errorf("compare resource versions %q and %q of ResourceQuota %s/%s: %w", seen, raise.ResourceVersion, raise.Namespace, raise.Name, err)
+	}
+	if found.UID != raise.UID {
+		return order >= 0, nil
+	}
+	return order > 0, nil
+}

@@ -1,0 +1,37 @@
+package allocation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Scopes identifies which objects a ResourceQuota counts: two with the same Scopes count the same. It is empty
+// for one that counts all.
+type Scopes string
+
+// ScopesOf returns the scopes of a spec. A name under scopes means the same as a requirement of the
+// scopeSelector that it Exists; the order means nothing.
+func ScopesOf(spec *corev1.ResourceQuotaSpec) Scopes {
+	requirements := sets.New[string]()
+	for _, scope := range spec.Scopes {
+		requirements.Insert(requirement(scope, corev1.ScopeSelectorOpExists, nil))
+	}
+	if spec.ScopeSelector != nil {
+		for _, e := range spec.ScopeSelector.MatchExpressions {
+			requirements.Insert(requirement(e.ScopeName, e.Operator, e.Values))
+		}
+	}
+	return Scopes(strings.Join(sets.List(requirements), "; "))
+}
+
+func requirement(scope corev1.ResourceQuotaScope, operator corev1.ScopeSelectorOperator, values []string) string {
+	if len(values) == 0 {
+		return fmt.Sprintf("%s %s", scope, operator)
+	}
+	values = slices.Compact(slices.Sorted(slices.Values(values)))
+	return fmt.Sprintf("%s %s %q", scope, operator, values)
+}

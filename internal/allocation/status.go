@@ -1,0 +1,75 @@
+package allocation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// Updated returns the allocation with what the books say as its status.
+func (b *Books) Updated() *quotav1alpha1.ResourceQuotaAllocation {
+	updated := b.object.DeepCopy()
+	status := &updated.Status
+	status.Allocated = corev1.ResourceQuotaStatus{Hard: updated.Spec.Allocation.Hard.DeepCopy(), Used: b.total}
+	status.UsedByProject = nil
+	for _, project := range slices.Sorted(maps.Keys(b.observed)) {
+		status.UsedByProject = append(status.UsedByProject, quotav1alpha1.NamespacedResourceList{Namespace: project, Used: b.observed[project]})
+	}
+	status.Pending = b.pending
+	exceeded := b.exceeded()
+	exceeded.ObservedGeneration = status.ObservedGeneration
+	apimeta.SetStatusCondition(&status.Conditions, exceeded)
+	return updated
+}
+
+// SetReady enters into the status whether the cap is enforced.
+func (b *Books) SetReady(condition metav1.Condition) (isChanged bool) {
+	condition.Type, condition.ObservedGeneration = quotav1alpha1.ConditionReady, b.object.Generation
+	object := b.object.DeepCopy()
+	if isChanged = apimeta.SetStatusCondition(&object.Status.Conditions, condition); isChanged {
+		b.object = object
+	}
+	return isChanged
+}
+
+// exceeded is the condition that says whether more is taken than the cap.
+func (b *Books) exceeded() metav1.Condition {
+	over := b.Over()
+	if len(over) == 0 {
+		return metav1.Condition{Type: quotav1alpha1.ConditionExceeded, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonWithinCap,
+			Message: "the ResourceQuotas of the selected namespaces are within the cap"}
+	}
+	parts := make([]string, 0, len(over))
+	for _, name := range over {
+		used, hard := b.total[name], b.object.Spec.Allocation.Hard[name]
+		parts = append(parts, fmt.Sprintf("%s of %s %s", used.String(), hard.String(), name))
+	}
+	return metav1.Condition{Type: quotav1alpha1.ConditionExceeded, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonCapExceeded,
+		Message: fmt.Sprintf("more is allocated than the cap: %s; nothing is taken back, and no ResourceQuota may be raised by any of it: lower ResourceQuotas, or raise the cap", strings.Join(parts, ", "))}
+}
+
+// Over returns the resources of which more is taken than the cap, ordered by name.
+func (b *Books) Over() []corev1.ResourceName {
+	_, over := quota.LessThanOrEqual(b.total, b.object.Spec.Allocation.Hard)
+	slices.Sort(over)
+	return over
+}
+
+// Local returns what the books say for one project.
+func (b *Books) Local(project string) quotav1alpha1.LocalResourceQuotaAllocationStatus {
+	hard, taken := b.object.Spec.Allocation.Hard, b.taken[project]
+	left := quota.SubtractWithNonNegativeResult(hard, b.total)
+	held := quota.Add(zero(b.capped), taken)
+	return quotav1alpha1.LocalResourceQuotaAllocationStatus{
+		Allocated: corev1.ResourceQuotaStatus{Hard: hard, Used: b.total},
+		Used:      held, Available: quota.Add(held, left),
+	}
+}

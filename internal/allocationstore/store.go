@@ -1,0 +1,190 @@
+package allocationstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/bursar/bursar/internal/allocation"
+)
+
+const (
+	// batchMax bounds how many operations one write acknowledges.
+	batchMax = 256
+	// storageTimeout bounds one call to storage.
+	storageTimeout = 3 * time.Second
+	// behindTime is how long it waits, before it looks again, who has seen less of the cluster than is in the books.
+	behindTime = 20 * time.Millisecond
+	// attemptsMax is how often in a row storage may fail before its batch does.
+	attemptsMax = 3
+	// pendingMax is how many raises of one allocation may be pending. It bounds the stored object.
+	pendingMax = 512
+	// pendingMany is from how many on they are looked through with every write, wherever it is made.
+	pendingMany = 64
+
+	// PendingTime is how long a raise may be made after it was admitted: the time that the API server gives a
+	// request, and something for clocks that differ.
+	PendingTime = 75 * time.Second
+)
+
+var (
+	// ErrGone is returned for an allocation that is not there any more.
+	ErrGone = errors.New("the ResourceQuotaAllocation is not there any more")
+	// ErrBusy is returned when so many raises are pending that no other is taken. Trying again later may succeed.
+	ErrBusy = errors.New("too many changes of ResourceQuotas are in flight")
+)
+
+// Projects is what there is in the cluster.
+type Projects interface {
+	// WaitForSync waits until everything is known that there was at the start.
+	WaitForSync(ctx context.Context) error
+	// Observe returns the projects of an allocation, and the ResourceQuotas that raises are of.
+	Observe(selector labels.Selector, scopes allocation.Scopes, raises []allocation.Raise) allocation.Observation
+}
+
+// Store is this process's access to the books of all allocations. It is safe for concurrent use.
+type Store struct {
+	ctx      context.Context
+	storage  Storage
+	projects Projects
+	metrics  *metrics
+
+	mu         sync.Mutex
+	committers map[string]*committer
+}
+
+// New returns a store that works until ctx ends.
+func New(ctx context.Context, storage Storage, projects Projects) *Store {
+	return &Store{ctx: ctx, storage: storage, projects: projects, metrics: newMetrics(), committers: map[string]*committer{}}
+}
+
+// Outcome is what a raise came to. The zero value says that it may be made.
+type Outcome struct {
+	// Shortages are what it falls short of.
+	Shortages []allocation.Shortage
+	// Holders are, for each shortage, the projects that take something of it, those that take the most first.
+	Holders [][]allocation.Holder
+	// IsBooked tells that the raise is pending now.
+	IsBooked bool
+}
+
+// Request is a change of a ResourceQuota that is to be admitted.
+type Request struct {
+	allocation.Raise
+	// Labels are those of its namespace, and Scopes those of the ResourceQuota.
+	Labels labels.Set
+	Scopes allocation.Scopes
+	// IsDryRun asks what would be said, and books nothing.
+	IsDryRun bool
+}
+
+// Admit books a raise in an allocation, or tells what it falls short of. A refusal is by books that were stored at
+// some time during the call, and everything that this process has seen of the cluster. An allocation that does not cap such a ResourceQuota any more admits everything, as does
+// one that is gone. Errors are [ErrBusy], or say why nothing could be decided; then the raise may be pending all
+// the same, until its time is over.
+func (s *Store) Admit(ctx context.Context, name string, request Request) (Outcome, error) {
+	var outcome Outcome
+	err := s.do(ctx, name, &operation{apply: func(books *allocation.Books) effect {
+		outcome = Outcome{}
+		switch {
+		case books.Scopes() != request.Scopes || !books.Selector().Matches(request.Labels):
+			return unconfirmed
+		case request.IsDryRun:
+			outcome.Shortages = books.Check(request.Raise)
+		case len(books.Pending()) >= pendingMax:
+			return full
+		default:
+			outcome.Shortages, outcome.IsBooked = books.Admit(request.Raise)
+		}
+		for _, shortage := range outcome.Shortages {
+			outcome.Holders = append(outcome.Holders, books.Holders(shortage.Resource))
+		}
+		switch {
+		case len(outcome.Shortages) > 0:
+			return short
+		case outcome.IsBooked:
+			return changed
+		default:
+			return unconfirmed
+		}
+	}})
+	switch {
+	case errors.Is(err, ErrGone):
+		return Outcome{}, nil
+	case err != nil:
+		return Outcome{}, err
+	}
+	return outcome, nil
+}
+
+// Cancel forgets the raise of that ID, which will not be made.
+func (s *Store) Cancel(ctx context.Context, name, id string) error {
+	return s.do(ctx, name, &operation{apply: func(books *allocation.Books) effect {
+		if books.Cancel(id) {
+			return changed
+		}
+		return nothing
+	}})
+}
+
+// Settle brings the books of an allocation in line with the cluster, and its conditions, and calls f with them once
+// they are stored. Where nothing changed, nothing is written. ready says whether the cap is enforced.
+func (s *Store) Settle(ctx context.Context, name string, ready metav1.Condition, f func(*allocation.Books)) error {
+	return s.do(ctx, name, &operation{
+		settles: true,
+		apply: func(books *allocation.Books) effect {
+			if books.SetReady(ready) {
+				return changed
+			}
+			return unconfirmed
+		},
+		committed: f,
+	})
+}
+
+// do queues an operation and waits for its outcome.
+func (s *Store) do(ctx context.Context, name string, op *operation) error {
+	if err := s.projects.WaitForSync(ctx); err != nil {
+		return err
+	}
+	op.ctx, op.done = ctx, make(chan error, 1)
+	s.submit(name, op)
+	select {
+	case err := <-op.done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the books of ResourceQuotaAllocation %s did not answer in time: %w", name, ctx.Err())
+	case <-s.ctx.Done():
+		return fmt.Errorf("the books of ResourceQuotaAllocation %s: %w", name, s.ctx.Err())
+	}
+}
+
+// submit hands an operation to the committer of an allocation. There is one as long as there is work.
+func (s *Store) submit(name string, op *operation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.committers[name]
+	if c == nil {
+		c = &committer{store: s, name: name}
+		s.committers[name] = c
+	}
+	c.queue = append(c.queue, op)
+	if !c.isRunning {
+		c.isRunning = true
+		go c.run()
+	}
+}
+
+// Forget drops what is remembered of an allocation that was deleted.
+func (s *Store) Forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.committers[name]; c != nil && !c.isRunning {
+		delete(s.committers, name)
+	}
+}

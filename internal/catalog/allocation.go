@@ -1,0 +1,116 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/allocation"
+)
+
+// Allocation is a ResourceQuotaAllocation in the form in which it is looked for. It is immutable.
+type Allocation struct {
+	Name       string
+	UID        types.UID
+	Generation int64
+	// Selector selects the namespaces, and Scopes the ResourceQuotas in them.
+	Selector labels.Selector
+	Scopes   allocation.Scopes
+	// Entered is the revision of the catalog at which this generation was entered.
+	Entered int64
+}
+
+// SetAllocation enters an allocation, or what it has become. The error says why it cannot be used as it is; it
+// caps nothing then.
+func (c *Catalog) SetAllocation(object *quotav1alpha1.ResourceQuotaAllocation) error {
+	selector, err := metav1.LabelSelectorAsSelector(&object.Spec.Selector)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if before := c.allocations[object.Name]; before != nil && before.UID == object.UID && before.Generation == object.Generation {
+		return nil // its books have changed, which is nothing to be looked for by
+	}
+	c.revision++
+	delete(c.allocations, object.Name)
+	c.declaredAllocations.set(object.Name, stamp(object.UID, object.Generation))
+	if err != nil {
+		return fmt.Errorf("spec.selector: %w", err)
+	}
+	c.allocations[object.Name] = &Allocation{
+		Name: object.Name, UID: object.UID, Generation: object.Generation,
+		Selector: selector, Scopes: allocation.ScopesOf(&object.Spec.Allocation), Entered: c.revision,
+	}
+	return nil
+}
+
+// RemoveAllocation forgets an allocation.
+func (c *Catalog) RemoveAllocation(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.revision++
+	delete(c.allocations, name)
+	c.declaredAllocations.set(name, 0)
+}
+
+// Allocation returns the allocation of that name, or nil if there is none that can be used.
+func (c *Catalog) Allocation(name string) *Allocation {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.allocations[name]
+}
+
+// Allocations returns all that can be used, in no order.
+func (c *Catalog) Allocations() []*Allocation {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Collect(maps.Values(c.allocations))
+}
+
+// AllocationsFor returns those that select a namespace with one of these sets of labels, ordered by name.
+func (c *Catalog) AllocationsFor(sets ...labels.Set) []*Allocation {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var found []*Allocation
+	for _, a := range c.allocations {
+		if slices.ContainsFunc(sets, func(set labels.Set) bool { return set != nil && a.Selector.Matches(set) }) {
+			found = append(found, a)
+		}
+	}
+	slices.SortFunc(found, func(a, b *Allocation) int { return cmp.Compare(a.Name, b.Name) })
+	return found
+}
+
+// AllocationsVersion digests which allocations are declared, whether they can be used or not. It is the same in
+// every process that knows of the same, and 0 if there are none.
+func (c *Catalog) AllocationsVersion() Digest {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.declaredAllocations.digest
+}
+
+// HasAllocations tells whether the catalog knows of everything that was declared by a version.
+func (c *Catalog) HasAllocations(version Digest) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.declaredAllocations.had(version)
+}
+
+// PassedAllocations notes that the catalog is past a version that it has never been at.
+func (c *Catalog) PassedAllocations(version Digest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.declaredAllocations.past.Add(version, nil)
+}
+
+// AllocationsVersionOf is the version of a catalog that was told of these objects alone.
+func AllocationsVersionOf(objects []quotav1alpha1.ResourceQuotaAllocation) (version Digest) {
+	for i := range objects {
+		version ^= stamp(objects[i].UID, objects[i].Generation)
+	}
+	return version
+}

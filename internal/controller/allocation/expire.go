@@ -1,0 +1,47 @@
+package allocation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	books "github.com/bursar/bursar/internal/allocation"
+	"github.com/bursar/bursar/internal/allocationstore"
+)
+
+// expire forgets the raises that were not made while they could be.
+func (c *Controller) expire(ctx context.Context, l look) error {
+	var errs []error
+	for _, raise := range l.pending {
+		if time.Since(raise.AdmittedAt.Time) < allocationstore.PendingTime {
+			continue
+		}
+		isMade, err := c.isMade(ctx, raise)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case !isMade:
+			errs = append(errs, c.Books.Cancel(ctx, l.object.Name, raise.ID))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isMade tells whether the ResourceQuota has another version by now than the one that a raise replaces. Whatever
+// that is, it is about to be seen.
+func (c *Controller) isMade(ctx context.Context, raise books.Raise) (bool, error) {
+	quota := &corev1.ResourceQuota{}
+	err := c.Live.Get(ctx, client.ObjectKey{Namespace: raise.Namespace, Name: raise.Name}, quota)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("look whether ResourceQuota %s/%s was changed: %w", raise.Namespace, raise.Name, err)
+	}
+	if raise.ResourceVersion == "" {
+		return quota.UID == raise.UID, nil
+	}
+	return quota.UID != raise.UID || quota.ResourceVersion != raise.ResourceVersion, nil
+}

@@ -1,0 +1,112 @@
+package allocation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// Reasons of the events on allocations.
+const (
+	// EventReasonCapExceeded is that of an allocation of which more is given out than the cap, from when it is.
+	EventReasonCapExceeded = "CapExceeded"
+	// EventReasonWithinCap is that of one that is within its cap again.
+	EventReasonWithinCap = "WithinCap"
+)
+
+// tell says in an event that an allocation has come to exceed its cap, or does not any more, and in metrics how
+// much of it is taken.
+func (c *Controller) tell(l look) {
+	k := c.of(l.object.Name)
+	c.metrics.observe(l.object, k)
+	exceeded := apimeta.FindStatusCondition(l.object.Status.Conditions, quotav1alpha1.ConditionExceeded)
+	if exceeded == nil {
+		return
+	}
+	isExceeded := exceeded.Status == metav1.ConditionTrue
+	before := k.isExceeded
+	k.isExceeded = &isExceeded
+	if c.Events == nil || before != nil && *before == isExceeded || before == nil && !isExceeded {
+		return
+	}
+	if isExceeded {
+		c.Events.Eventf(reference(l.object), nil, corev1.EventTypeWarning, EventReasonCapExceeded, "Settle", "%s", exceeded.Message)
+	} else {
+		c.Events.Eventf(reference(l.object), nil, corev1.EventTypeNormal, EventReasonWithinCap, "Settle", "%s", exceeded.Message)
+	}
+}
+
+func reference(object *quotav1alpha1.ResourceQuotaAllocation) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceQuotaAllocation", Name: object.Name, UID: object.UID,
+	}
+}
+
+// invalid says of an allocation that it cannot be used as it is.
+func (c *Controller) invalid(ctx context.Context, object *quotav1alpha1.ResourceQuotaAllocation) error {
+	_, err := metav1.LabelSelectorAsSelector(&object.Spec.Selector)
+	if err == nil {
+		return nil // what it has become is on its way here
+	}
+	updated := object.DeepCopy()
+	updated.Status.ObservedGeneration = object.Generation
+	apimeta.SetStatusCondition(&updated.Status.Conditions, metav1.Condition{
+		Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonValidationFailed,
+		ObservedGeneration: object.Generation, Message: fmt.Sprintf("spec.selector: %v; nothing is capped", err),
+	})
+	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
+		return nil
+	}
+	if err := c.Client.Status().Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("update the status of ResourceQuotaAllocation %s: %w", object.Name, err)
+	}
+	return nil
+}
+
+// metrics say how much of each cap is taken.
+type metrics struct{ hard, used *prometheus.GaugeVec }
+
+func newMetrics() *metrics {
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"allocation", "resource"})
+	}
+	return &metrics{
+		hard: gauge("bursar_allocation_hard", "Cap of a ResourceQuotaAllocation on a resource, in the resource's base unit."),
+		used: gauge("bursar_allocation_used", "Amount of a resource that the ResourceQuotas which a ResourceQuotaAllocation counts give together, "+
+			"in the resource's base unit. It is over its cap where this is more than bursar_allocation_hard."),
+	}
+}
+
+// Collectors returns the controller's metrics, for registration.
+func (c *Controller) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{c.metrics.hard, c.metrics.used}
+}
+
+func (m *metrics) observe(object *quotav1alpha1.ResourceQuotaAllocation, k *known) {
+	allocated := object.Status.Allocated
+	var capped []string
+	for name, hard := range allocated.Hard {
+		used := allocated.Used[name]
+		m.hard.WithLabelValues(object.Name, string(name)).Set(hard.AsApproximateFloat64())
+		m.used.WithLabelValues(object.Name, string(name)).Set(used.AsApproximateFloat64())
+		capped = append(capped, string(name))
+	}
+	m.forget(object.Name, slices.DeleteFunc(k.capped, func(name string) bool { return slices.Contains(capped, name) }))
+	k.capped = capped
+}
+
+func (m *metrics) forget(allocation string, resources []string) {
+	for _, name := range resources {
+		m.hard.DeleteLabelValues(allocation, name)
+		m.used.DeleteLabelValues(allocation, name)
+	}
+}

@@ -1,0 +1,76 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/controller/allocation"
+)
+
+// followAllocations keeps the catalog in step with allocations, and has their controller hear of them, of their
+// projects, and of what others do to their projections.
+func (p *parts) followAllocations(ctx context.Context) error {
+	allocations := handlers[*quotav1alpha1.ResourceQuotaAllocation]{
+		set: func(object *quotav1alpha1.ResourceQuotaAllocation) {
+			before := p.catalog.AllocationsVersion()
+			// Why a selector is none is for the controller to say.
+			_ = p.catalog.SetAllocation(object)
+			if p.catalog.AllocationsVersion() != before {
+				p.webhooks.Wake()
+			}
+			p.allocation.AllocationChanged(object.Name)
+		},
+		remove: func(name string) {
+			p.catalog.RemoveAllocation(name)
+			p.webhooks.Wake()
+			p.allocation.AllocationChanged(name)
+		},
+		changed: func() {},
+	}
+	if err := p.followInformer(ctx, &quotav1alpha1.ResourceQuotaAllocation{}, allocations.forInformer()); err != nil {
+		return err
+	}
+	p.projects.OnChange(p.allocation.ProjectChanged)
+	if err := allocation.IndexProjections(ctx, p.manager); err != nil {
+		return fmt.Errorf("index the projections of allocations: %w", err)
+	}
+	changed := func(object any) {
+		if key, err := cache.DeletionHandlingObjectToName(object); err == nil {
+			p.allocation.AllocationChanged(key.Name)
+		}
+	}
+	return p.followInformer(ctx, &quotav1alpha1.LocalResourceQuotaAllocation{}, cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(_, object any) { changed(object) }, DeleteFunc: changed,
+	})
+}
+
+// labelsOf asks the API server for the labels of a namespace.
+func (o *Operator) labelsOf(ctx context.Context, namespace string) (labels.Set, bool, error) {
+	object, err := o.metadata.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Get(ctx, namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("look up namespace %s: %w", namespace, err)
+	}
+	return object.Labels, true, nil
+}
+
+// maySee tells whether a user may see how much a project takes of an allocation or, without a project, how much
+// all do.
+func (o *Operator) maySee(ctx context.Context, user authenticationv1.UserInfo, allocation, project string) (bool, error) {
+	what := authorizationv1.ResourceAttributes{Verb: "get", Group: quotav1alpha1.GroupName, Resource: "resourcequotaallocations", Name: allocation}
+	if project != "" {
+		what.Resource, what.Namespace = "localresourcequotaallocations", project
+	}
+	return o.may(ctx, user, what)
+}
