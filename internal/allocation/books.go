@@ -21,10 +21,14 @@ type Raise = quotav1alpha1.PendingResourceQuota
 
 // Books are those of one allocation, at one version of it. They are not safe for concurrent use.
 type Books struct {
-	object   *quotav1alpha1.ResourceQuotaAllocation
-	selector labels.Selector
-	scopes   Scopes
-	capped   []corev1.ResourceName
+	object *quotav1alpha1.ResourceQuotaAllocation
+	// isChanged tells whether the books say something else than what they were made from, which was about
+	// storedGeneration.
+	isChanged        bool
+	storedGeneration int64
+	selector         labels.Selector
+	scopes           Scopes
+	capped           []corev1.ResourceName
 	// observed is what each project takes by the ResourceQuotas that it has.
 	observed map[string]corev1.ResourceList
 	pending  []Raise
@@ -41,7 +45,7 @@ func New(object *quotav1alpha1.ResourceQuotaAllocation) (*Books, error) {
 		return nil, fmt.Errorf("spec.selector of ResourceQuotaAllocation %s: %w", object.Name, err)
 	}
 	b := &Books{
-		object: object, selector: selector, scopes: ScopesOf(&object.Spec.Allocation),
+		object: object, storedGeneration: object.Status.ObservedGeneration, selector: selector, scopes: ScopesOf(&object.Spec.Allocation),
 		capped: quota.ResourceNames(object.Spec.Allocation.Hard), observed: map[string]corev1.ResourceList{},
 	}
 	slices.Sort(b.capped)
@@ -66,6 +70,15 @@ func (b *Books) Object() *quotav1alpha1.ResourceQuotaAllocation { return b.objec
 // not, nothing can be decided before [Books.Observe].
 func (b *Books) IsObserved() bool {
 	return b.object.Status.ObservedGeneration == b.object.Generation
+}
+
+// IsChanged tells whether the books say something else than what they were made from.
+func (b *Books) IsChanged() bool { return b.isChanged }
+
+// IsStoredTotal tells whether all projects take as much together, and of the same cap, as the books were made from.
+func (b *Books) IsStoredTotal() bool {
+	stored := b.object.Status
+	return b.storedGeneration == b.object.Generation && quota.Equals(b.total, stored.Allocated.Used) && quota.Equals(b.object.Spec.Allocation.Hard, stored.Allocated.Hard)
 }
 
 // sum adds up from scratch what is taken.
@@ -143,6 +156,7 @@ func (b *Books) Admit(raise Raise) (shortages []Shortage, isBooked bool) {
 	after := quota.Max(before, raise.Hard)
 	b.taken[raise.Namespace] = after
 	b.total = quota.Add(b.total, quota.Subtract(after, before))
+	b.isChanged = true
 	b.pending = append(slices.DeleteFunc(b.pending, func(p Raise) bool { return p.ID == raise.ID }), raise)
 	return nil, true
 }
@@ -153,6 +167,7 @@ func (b *Books) Cancel(id string) bool {
 	if i < 0 {
 		return false
 	}
+	b.isChanged = true
 	b.pending = slices.Delete(b.pending, i, i+1)
 	b.sum()
 	return true

@@ -27,6 +27,8 @@ type Observation struct {
 	// Quotas are those ResourceQuotas that the raises are of which are pending, whether they count or not, as
 	// far as they are there.
 	Quotas map[types.NamespacedName]QuotaVersion
+	// Gone are those of the ResourceQuotas that raises are of which were seen and were deleted.
+	Gone map[types.UID]bool
 }
 
 // QuotaVersion tells one state of a ResourceQuota from every other.
@@ -55,7 +57,7 @@ func (b *Books) Observe(o Observation) (isChanged bool, err error) {
 	if b.IsObserved() && len(pending) == len(b.pending) && maps.EqualFunc(observed, b.observed, quota.Equals) {
 		return false, nil
 	}
-	b.observed, b.pending = observed, pending
+	b.observed, b.pending, b.isChanged = observed, pending, true
 	b.sum()
 	object := b.object.DeepCopy()
 	object.Status.Observed, object.Status.ObservedGeneration = o.Versions, object.Generation
@@ -100,8 +102,8 @@ func (b *Books) unseen(o Observation) ([]Raise, error) {
 // that it replaces is not there any more.
 func isDone(raise Raise, o Observation) (bool, error) {
 	found := o.Quotas[types.NamespacedName{Namespace: raise.Namespace, Name: raise.Name}]
-	if raise.ResourceVersion == "" {
-		return found.UID == raise.UID, nil
+	if raise.ResourceVersion == "" || o.Gone[raise.UID] {
+		return found.UID == raise.UID || o.Gone[raise.UID], nil
 	}
 	seen := found.ResourceVersion
 	if found.UID != raise.UID {

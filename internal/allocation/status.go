@@ -23,7 +23,7 @@ func (b *Books) Updated() *quotav1alpha1.ResourceQuotaAllocation {
 	for _, project := range slices.Sorted(maps.Keys(b.observed)) {
 		status.UsedByProject = append(status.UsedByProject, quotav1alpha1.NamespacedResourceList{Namespace: project, Used: b.observed[project]})
 	}
-	status.Pending = b.pending
+	status.Pending = slices.Clone(b.pending)
 	exceeded := b.exceeded()
 	exceeded.ObservedGeneration = status.ObservedGeneration
 	apimeta.SetStatusCondition(&status.Conditions, exceeded)
@@ -35,7 +35,7 @@ func (b *Books) SetReady(condition metav1.Condition) (isChanged bool) {
 	condition.Type, condition.ObservedGeneration = quotav1alpha1.ConditionReady, b.object.Generation
 	object := b.object.DeepCopy()
 	if isChanged = apimeta.SetStatusCondition(&object.Status.Conditions, condition); isChanged {
-		b.object = object
+		b.object, b.isChanged = object, true
 	}
 	return isChanged
 }

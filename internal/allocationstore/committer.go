@@ -8,7 +8,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/allocation"
 )
 
@@ -35,30 +37,44 @@ type operation struct {
 	apply func(*allocation.Books) effect
 	// committed, if set, is called with the books once they are stored, before the caller is told.
 	committed func(*allocation.Books)
-	// settles asks for books that are in line with the cluster.
+	// settles asks for books that are in line with the cluster as it is seen.
 	settles bool
 	done    chan error
 }
+
+// care is how sure of the books a batch has to be decided.
+type care int
+
+const (
+	// usual: as they are in memory. A write proves them.
+	usual care = iota
+	// settled: in line with the cluster as it is seen, too.
+	settled
+	// certain: and read since the batch was taken. Somebody may be refused by them.
+	certain
+)
 
 // committer does everything to the books of one allocation, one batch after the other.
 type committer struct {
 	store *Store
 	name  string
-	// queue and isRunning belong to the store's lock, the rest to the goroutine.
+	// queue, isRunning and heard belong to the store's lock, the rest to the goroutine.
 	queue     []*operation
 	isRunning bool
+	heard     string            // the latest resource version that was heard of
 	books     *allocation.Books // nil when unknown
 	isFresh   bool              // the books were read or written since the current batch was taken
+	unwritten time.Time         // since when the books say what is not stored, and need not be at once
 }
 
 func (c *committer) run() {
-	for batch := c.take(); batch != nil; batch = c.take() {
+	for batch := c.next(); batch != nil; batch = c.next() {
 		c.commit(batch)
 	}
 }
 
-// take returns everything that is waiting, or nil after having marked the committer as idle.
-func (c *committer) take() []*operation {
+// next returns everything that is waiting, or nil after having marked the committer as idle.
+func (c *committer) next() []*operation {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
 	if len(c.queue) == 0 {
@@ -74,20 +90,23 @@ func (c *committer) take() []*operation {
 
 // commit carries a batch through, however often it has to be decided again.
 func (c *committer) commit(batch []*operation) {
-	settles := slices.ContainsFunc(batch, func(op *operation) bool { return op.settles })
+	care := usual
+	if slices.ContainsFunc(batch, func(op *operation) bool { return op.settles }) {
+		care = settled
+	}
 	for failures := 0; ; {
 		if batch = dropAbandoned(batch); len(batch) == 0 {
 			return
 		}
-		effects, err := c.attempt(batch, settles)
+		effects, err := c.attempt(batch, care)
 		switch {
 		case err == nil:
 			c.finish(batch, effects)
 			return
 		case errors.Is(err, errAgain):
 			continue
-		case errors.Is(err, errUnsettled):
-			c.books, settles = nil, true // what is in memory says more than was written
+		case errors.Is(err, errUncertain):
+			c.books, care = nil, certain // what is in memory says more than was written
 			continue
 		}
 		c.books = nil
@@ -119,8 +138,8 @@ func dropAbandoned(batch []*operation) []*operation {
 var (
 	// errAgain asks for a batch to be decided again, by the books that are in memory now.
 	errAgain = errors.New("the books were changed by another process")
-	// errUnsettled asks for a batch to be decided again by books that are in line with the cluster.
-	errUnsettled = errors.New("somebody is to be refused")
+	// errUncertain asks for a batch to be decided again with more care.
+	errUncertain = errors.New("somebody is to be refused")
 )
 
 // isFinal tells whether it is of no use to try again.
@@ -128,16 +147,15 @@ func isFinal(err error) bool {
 	return errors.Is(err, ErrGone) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err)
 }
 
-// attempt decides a batch once and stores what came of it. The error may be errAgain or errUnsettled.
-func (c *committer) attempt(batch []*operation, settles bool) ([]effect, error) {
-	if settles && !c.isFresh {
+// attempt decides a batch once and stores what came of it. The error may be errAgain or errUncertain.
+func (c *committer) attempt(batch []*operation, care care) ([]effect, error) {
+	if care == certain && !c.isFresh || c.isBehind() {
 		c.books = nil
 	}
 	if err := c.load(); err != nil {
 		return nil, err
 	}
-	isChanged, err := c.observe(settles)
-	if err != nil {
+	if err := c.observe(care); err != nil {
 		return nil, err
 	}
 	effects := make([]effect, len(batch))
@@ -146,9 +164,9 @@ func (c *committer) attempt(batch []*operation, settles bool) ([]effect, error) 
 	}
 	has := func(e effect) bool { return slices.Contains(effects, e) }
 	switch {
-	case !settles && (has(short) || has(full)):
-		return nil, errUnsettled
-	case isChanged || has(changed):
+	case care != certain && (has(short) || has(full)):
+		return nil, errUncertain
+	case has(changed) || c.isDue():
 		return effects, c.write()
 	case has(unconfirmed) && !c.isFresh:
 		return effects, c.confirm()
@@ -156,41 +174,74 @@ func (c *committer) attempt(batch []*operation, settles bool) ([]effect, error) 
 	return effects, nil
 }
 
+// isDue tells whether what the books say and is not stored should be. As long as all projects take as much together
+// as is stored, it can wait for a write that has to be made anyway: what is different is that raises were made.
+func (c *committer) isDue() bool {
+	return !c.unwritten.IsZero() && (!c.books.IsStoredTotal() || time.Since(c.unwritten) >= WriteDelay)
+}
+
+// isBehind tells whether another version of the allocation was heard of than the books in memory are of.
+func (c *committer) isBehind() bool {
+	c.store.mu.Lock()
+	heard := c.heard
+	c.store.mu.Unlock()
+	if c.books == nil || heard == "" {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(heard, c.books.Object().ResourceVersion)
+	return err != nil || order > 0
+}
+
 // load makes sure that there are books in memory.
 func (c *committer) load() error {
 	if c.books != nil {
 		return nil
 	}
+	object, err := c.read()
+	if err != nil {
+		return err
+	}
+	return c.take(object)
+}
+
+// read reads the allocation.
+func (c *committer) read() (*quotav1alpha1.ResourceQuotaAllocation, error) {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
 	object, err := c.store.storage.Read(ctx, c.name)
 	if apierrors.IsNotFound(err) {
-		return ErrGone
+		return nil, ErrGone
 	}
 	if err != nil {
-		return fmt.Errorf("read ResourceQuotaAllocation %s: %w", c.name, err)
+		return nil, fmt.Errorf("read ResourceQuotaAllocation %s: %w", c.name, err)
 	}
-	if c.books, err = allocation.New(object); err != nil {
-		return err
-	}
-	c.isFresh = true
-	return nil
+	return object, nil
 }
 
-// observe brings the books in line with the cluster where that is asked for or due, and tells whether they changed.
-func (c *committer) observe(settles bool) (isChanged bool, err error) {
+// take makes the books those of an allocation as it is stored now.
+func (c *committer) take(object *quotav1alpha1.ResourceQuotaAllocation) (err error) {
+	c.isFresh, c.unwritten = true, time.Time{}
+	c.books, err = allocation.New(object)
+	return err
+}
+
+// observe brings the books in line with the cluster where that is asked for or due.
+func (c *committer) observe(care care) error {
 	isNeeded := !c.books.IsObserved()
-	if !settles && !isNeeded && len(c.books.Pending()) < pendingMany {
-		return false, nil
+	if care == usual && !isNeeded && len(c.books.Pending()) < pendingMany {
+		return nil
 	}
-	isChanged, err = c.books.Observe(c.store.projects.Observe(c.books.Selector(), c.books.Scopes(), c.books.Pending()))
+	isChanged, err := c.books.Observe(c.store.projects.Observe(c.books.Selector(), c.books.Scopes(), c.books.Pending()))
 	if errors.Is(err, allocation.ErrBehind) && !isNeeded {
-		return false, nil // another process has seen more, and put it into the books
+		return nil // another process has seen more, and put it into the books
 	}
 	if err != nil {
-		return false, fmt.Errorf("bring the books of ResourceQuotaAllocation %s in line with the ResourceQuotas: %w", c.name, err)
+		return fmt.Errorf("bring the books of ResourceQuotaAllocation %s in line with the ResourceQuotas: %w", c.name, err)
 	}
-	return isChanged, nil
+	if isChanged && c.unwritten.IsZero() {
+		c.unwritten = time.Now()
+	}
+	return nil
 }
 
 // write stores the books.
@@ -208,22 +259,24 @@ func (c *committer) write() error {
 	if err != nil {
 		return fmt.Errorf("write the status of ResourceQuotaAllocation %s: %w", c.name, err)
 	}
-	c.isFresh = true
-	c.books, err = allocation.New(stored)
-	return err
+	return c.take(stored)
 }
 
-// confirm makes sure that the books in memory are the stored ones. If not, they are then, and it returns errAgain.
+// confirm makes sure that the books in memory were made from what is stored. If not, they are then, and it returns
+// errAgain.
 func (c *committer) confirm() error {
-	before := c.books.Object()
-	c.books = nil
-	if err := c.load(); err != nil {
+	object, err := c.read()
+	if err != nil {
 		return err
 	}
-	if now := c.books.Object(); now.UID != before.UID || now.ResourceVersion != before.ResourceVersion {
-		return errAgain
+	if known := c.books.Object(); object.UID == known.UID && object.ResourceVersion == known.ResourceVersion {
+		c.isFresh = true
+		return nil
 	}
-	return nil
+	if err := c.take(object); err != nil {
+		return err
+	}
+	return errAgain
 }
 
 // finish tells every caller what came of its operation.

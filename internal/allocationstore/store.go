@@ -27,6 +27,8 @@ const (
 	// pendingMany is from how many on they are looked through with every write, wherever it is made.
 	pendingMany = 64
 
+	// WriteDelay is how long what need not be written at once waits for what has to be.
+	WriteDelay = time.Second
 	// PendingTime is how long a raise may be made after it was admitted: the time that the API server gives a
 	// request, and something for clocks that differ.
 	PendingTime = 75 * time.Second
@@ -132,8 +134,9 @@ func (s *Store) Cancel(ctx context.Context, name, id string) error {
 	}})
 }
 
-// Settle brings the books of an allocation in line with the cluster, and its conditions, and calls f with them once
-// they are stored. Where nothing changed, nothing is written. ready says whether the cap is enforced.
+// Settle brings the books of an allocation in line with the cluster, and its conditions, and calls f with them. Where
+// nothing changed, nothing is written, and where only raises were made that were admitted, not for [WriteDelay]:
+// settle again after that. ready says whether the cap is enforced.
 func (s *Store) Settle(ctx context.Context, name string, ready metav1.Condition, f func(*allocation.Books)) error {
 	return s.do(ctx, name, &operation{
 		settles: true,
@@ -141,10 +144,28 @@ func (s *Store) Settle(ctx context.Context, name string, ready metav1.Condition,
 			if books.SetReady(ready) {
 				return changed
 			}
-			return unconfirmed
+			return nothing
 		},
 		committed: f,
 	})
+}
+
+// Heard notes that an allocation is stored with a resource version, so that its books are not settled by an earlier one.
+func (s *Store) Heard(name, resourceVersion string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.committers[name]; c != nil {
+		c.heard = resourceVersion
+	}
+}
+
+// View calls f with the books of an allocation as this process knows them. f must not keep or change them. It may be
+// called more than once; the last call counts, and only if View returns no error.
+func (s *Store) View(ctx context.Context, name string, f func(*allocation.Books)) error {
+	return s.do(ctx, name, &operation{apply: func(books *allocation.Books) effect {
+		f(books)
+		return nothing
+	}})
 }
 
 // do queues an operation and waits for its outcome.

@@ -27,6 +27,7 @@ func (p *parts) followAllocations(ctx context.Context) error {
 			if p.catalog.AllocationsVersion() != before {
 				p.webhooks.Wake()
 			}
+			p.allocations.Heard(object.Name, object.ResourceVersion)
 			p.allocation.AllocationChanged(object.Name)
 		},
 		remove: func(name string) {

@@ -145,6 +145,7 @@ func (p *Projects) putQuota(o metav1.Object) {
 
 func (p *Projects) removeQuota(o metav1.Object) {
 	p.changeQuotas(o.GetResourceVersion(), func() {
+		p.gone.Set(o.GetUID(), nil, goneTime)
 		delete(p.quotas[o.GetNamespace()], o.GetName())
 		if len(p.quotas[o.GetNamespace()]) == 0 {
 			delete(p.quotas, o.GetNamespace())

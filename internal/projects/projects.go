@@ -8,16 +8,22 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/allocation"
 	"github.com/bursar/bursar/internal/namespaces"
 )
+
+// goneTime is how long it is remembered that a ResourceQuota was deleted: longer than a raise of it is pending, which
+// was created and deleted before anybody looked.
+const goneTime = 5 * time.Minute
 
 // Projects is safe for concurrent use.
 type Projects struct {
@@ -29,6 +35,7 @@ type Projects struct {
 	versions quotav1alpha1.ObservedResourceQuotas
 	labels   map[string]labels.Set                // of the namespaces that count; never nil
 	quotas   map[string]map[string]*resourceQuota // by namespace and name
+	gone     *cache.Expiring                      // the UIDs of ResourceQuotas that were deleted
 }
 
 // resourceQuota is what is kept of a ResourceQuota.
@@ -53,6 +60,7 @@ func New(systemNamespace string) *Projects {
 		synced: make(chan struct{}),
 		labels: map[string]labels.Set{},
 		quotas: map[string]map[string]*resourceQuota{},
+		gone:   cache.NewExpiring(),
 	}
 }
 
@@ -75,7 +83,8 @@ func (p *Projects) WaitForSync(ctx context.Context) error {
 func (p *Projects) Observe(selector labels.Selector, scopes allocation.Scopes, raises []allocation.Raise) allocation.Observation {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	o := allocation.Observation{Versions: p.versions, Used: map[string]corev1.ResourceList{}, Quotas: map[types.NamespacedName]allocation.QuotaVersion{}}
+	o := allocation.Observation{Versions: p.versions, Used: map[string]corev1.ResourceList{},
+		Quotas: map[types.NamespacedName]allocation.QuotaVersion{}, Gone: map[types.UID]bool{}}
 	for namespace, set := range p.labels {
 		if selector.Matches(set) {
 			o.Used[namespace] = largest(p.quotas[namespace], scopes)
@@ -84,6 +93,9 @@ func (p *Projects) Observe(selector labels.Selector, scopes allocation.Scopes, r
 	for _, raise := range raises {
 		if q := p.quotas[raise.Namespace][raise.Name]; q != nil {
 			o.Quotas[types.NamespacedName{Namespace: raise.Namespace, Name: raise.Name}] = q.version
+		}
+		if _, isGone := p.gone.Get(raise.UID); isGone {
+			o.Gone[raise.UID] = true
 		}
 	}
 	return o

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/events"
@@ -27,15 +28,14 @@ const (
 	workers = 2
 	// settleDelay is how long a change of the cluster waits for others to be settled with.
 	settleDelay = 20 * time.Millisecond
-	// pendingInterval is how often an allocation is looked at with raises that are pending, and resyncInterval
-	// how often one is that nothing is heard of.
-	pendingInterval = time.Second
-	resyncInterval  = time.Minute
+	// resyncInterval is how often an allocation is settled that nothing is heard of.
+	resyncInterval = time.Minute
 )
 
 // Books are those of all allocations.
 type Books interface {
 	Settle(ctx context.Context, name string, ready metav1.Condition, f func(*books.Books)) error
+	View(ctx context.Context, name string, f func(*books.Books)) error
 	Cancel(ctx context.Context, name, id string) error
 	Forget(name string)
 }
@@ -60,8 +60,10 @@ type Controller struct {
 	Events   events.EventRecorder
 	Log      logr.Logger
 
-	queue   workqueue.TypedRateLimitingInterface[string]
-	metrics *metrics
+	// queue has the allocations to settle, and showing those to show in their projects.
+	queue, showing workqueue.TypedRateLimitingInterface[string]
+	writes         *rate.Limiter
+	metrics        *metrics
 
 	mu    sync.Mutex
 	known map[string]*known // by the name of the allocation
@@ -71,18 +73,21 @@ type Controller struct {
 type known struct {
 	// isExceeded is what was said last of it, where anything was.
 	isExceeded *bool
-	// showAt is when it may next be shown in its projects.
-	showAt time.Time
 	// capped are the resources that there are metrics of.
 	capped []string
 }
 
 // Start makes the controller take notice.
 func (c *Controller) Start() {
-	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 10*time.Second),
-		workqueue.TypedRateLimitingQueueConfig[string]{Name: "allocations"})
+	c.queue, c.showing = newQueue("allocations"), newQueue("allocation_projections")
+	c.writes = rate.NewLimiter(showWritesPerSecond, showWritesPerSecond)
 	c.metrics, c.known = newMetrics(), map[string]*known{}
+}
+
+func newQueue(name string) workqueue.TypedRateLimitingInterface[string] {
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 10*time.Second),
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: name})
 }
 
 // AllocationChanged is to be called after an allocation was changed, or the view that it caps.
@@ -104,39 +109,39 @@ func (c *Controller) Run(ctx context.Context) error {
 	for i := range list.Items {
 		c.queue.Add(list.Items[i].Name)
 	}
-	worker.Run(ctx, c.queue, workers, c.process, func(name string, err error) {
-		c.Log.Error(err, "will try again", "allocation", name)
-	})
+	failed := func(name string, err error) { c.Log.Error(err, "will try again", "allocation", name) }
+	var group sync.WaitGroup
+	group.Go(func() { worker.Run(ctx, c.queue, workers, c.settle, failed) })
+	group.Go(func() { worker.Run(ctx, c.showing, workers, c.show, failed) })
+	group.Wait()
 	return nil
 }
 
-// process brings one allocation in line.
-func (c *Controller) process(ctx context.Context, name string) error {
+// settle brings one allocation in line with the cluster.
+func (c *Controller) settle(ctx context.Context, name string) error {
 	declared := c.Catalog.Allocation(name)
 	if declared == nil {
 		return c.notUsable(ctx, name)
 	}
-	isDue := c.isDue(name)
-	var look look
-	err := c.Books.Settle(ctx, name, c.ready(declared), func(b *books.Books) { look = c.look(b, isDue) })
+	var settled *quotav1alpha1.ResourceQuotaAllocation
+	var isStored bool
+	err := c.Books.Settle(ctx, name, c.ready(declared), func(b *books.Books) { settled, isStored = b.Updated(), !b.IsChanged() })
 	if errors.Is(err, allocationstore.ErrGone) {
 		return nil // its deletion is on its way here
 	}
 	if err != nil {
 		return err
 	}
-	c.tell(look)
-	if isDue {
-		began := time.Now()
-		if err := c.show(ctx, look); err != nil {
-			return err
-		}
-		c.shown(name, time.Since(began))
-	}
-	if err := c.expire(ctx, look); err != nil {
+	c.tell(settled)
+	c.showing.AddAfter(name, showDelay)
+	if err := c.expire(ctx, settled); err != nil {
 		return err
 	}
-	c.queue.AddAfter(name, c.next(name, look, isDue))
+	next := resyncInterval
+	if len(settled.Status.Pending) > 0 || !isStored {
+		next = allocationstore.WriteDelay
+	}
+	c.queue.AddAfter(name, next)
 	return nil
 }
 
@@ -148,38 +153,6 @@ func (c *Controller) ready(declared *catalog.Allocation) metav1.Condition {
 	}
 	return metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonWebhooksPending,
 		Message: "the API server does not ask about all ResourceQuotas that count yet"}
-}
-
-// look is an allocation as it was settled.
-type look struct {
-	object  *quotav1alpha1.ResourceQuotaAllocation
-	pending []books.Raise
-	// local is what is to be shown in each project, if it is due.
-	local map[string]quotav1alpha1.LocalResourceQuotaAllocationStatus
-}
-
-// look takes from books what is needed of them. They change later.
-func (c *Controller) look(b *books.Books, isDue bool) look {
-	l := look{object: b.Updated(), pending: append([]books.Raise(nil), b.Pending()...)}
-	if isDue {
-		l.local = map[string]quotav1alpha1.LocalResourceQuotaAllocationStatus{}
-		for _, project := range c.Projects.Selected(b.Selector()) {
-			l.local[project] = b.Local(project)
-		}
-	}
-	return l
-}
-
-// next is when an allocation is to be looked at again if nothing is heard of it.
-func (c *Controller) next(name string, l look, wasDue bool) time.Duration {
-	next := resyncInterval
-	if len(l.pending) > 0 {
-		next = pendingInterval
-	}
-	if !wasDue {
-		next = min(next, time.Until(c.of(name).showAt))
-	}
-	return next
 }
 
 // of returns what is known of an allocation. It belongs to whoever processes that.

@@ -25,10 +25,10 @@ const (
 
 // tell says in an event that an allocation has come to exceed its cap, or does not any more, and in metrics how
 // much of it is taken.
-func (c *Controller) tell(l look) {
-	k := c.of(l.object.Name)
-	c.metrics.observe(l.object, k)
-	exceeded := apimeta.FindStatusCondition(l.object.Status.Conditions, quotav1alpha1.ConditionExceeded)
+func (c *Controller) tell(object *quotav1alpha1.ResourceQuotaAllocation) {
+	k := c.of(object.Name)
+	c.metrics.observe(object, k)
+	exceeded := apimeta.FindStatusCondition(object.Status.Conditions, quotav1alpha1.ConditionExceeded)
 	if exceeded == nil {
 		return
 	}
@@ -39,9 +39,9 @@ func (c *Controller) tell(l look) {
 		return
 	}
 	if isExceeded {
-		c.Events.Eventf(reference(l.object), nil, corev1.EventTypeWarning, EventReasonCapExceeded, "Settle", "%s", exceeded.Message)
+		c.Events.Eventf(reference(object), nil, corev1.EventTypeWarning, EventReasonCapExceeded, "Settle", "%s", exceeded.Message)
 	} else {
-		c.Events.Eventf(reference(l.object), nil, corev1.EventTypeNormal, EventReasonWithinCap, "Settle", "%s", exceeded.Message)
+		c.Events.Eventf(reference(object), nil, corev1.EventTypeNormal, EventReasonWithinCap, "Settle", "%s", exceeded.Message)
 	}
 }
 

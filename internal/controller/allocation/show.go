@@ -14,13 +14,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	books "github.com/bursar/bursar/internal/allocation"
+	"github.com/bursar/bursar/internal/allocationstore"
 )
 
 const (
-	// showInterval is how often an allocation is shown in its projects at most. Where that takes long, it rests
-	// restFactor times as long as it took.
-	showInterval = time.Second
-	restFactor   = 4
+	// showDelay is how long what is new of an allocation waits for more, before it is shown.
+	showDelay = 500 * time.Millisecond
+	// showWritesPerSecond bounds how many projections are written in a second. With every ResourceQuota that is
+	// raised those of all its allocation's projects are out of date.
+	showWritesPerSecond = 100
 	// byName is the index of projections by their names.
 	byName = "metadata.name"
 )
@@ -31,34 +34,41 @@ func IndexProjections(ctx context.Context, manager ctrl.Manager) error {
 		func(object client.Object) []string { return []string{object.GetName()} })
 }
 
-// isDue tells whether an allocation may be shown now.
-func (c *Controller) isDue(name string) bool { return !time.Now().Before(c.of(name).showAt) }
-
-// shown notes how long it took.
-func (c *Controller) shown(name string, took time.Duration) {
-	c.of(name).showAt = time.Now().Add(max(showInterval, restFactor*took))
-}
-
 // show brings the projections of an allocation in line. Nothing is written where they are.
-func (c *Controller) show(ctx context.Context, l look) error {
+func (c *Controller) show(ctx context.Context, name string) error {
+	var of *quotav1alpha1.ResourceQuotaAllocation
+	local := map[string]quotav1alpha1.LocalResourceQuotaAllocationStatus{}
+	err := c.Books.View(ctx, name, func(b *books.Books) {
+		clear(local)
+		of = b.Object()
+		for _, project := range c.Projects.Selected(b.Selector()) {
+			local[project] = b.Local(project)
+		}
+	})
+	if errors.Is(err, allocationstore.ErrGone) {
+		return nil // the garbage collector removes them
+	}
+	if err != nil {
+		return err
+	}
 	var list quotav1alpha1.LocalResourceQuotaAllocationList
-	if err := c.Client.List(ctx, &list, client.MatchingFields{byName: l.object.Name}); err != nil {
-		return fmt.Errorf("list the projections of ResourceQuotaAllocation %s: %w", l.object.Name, err)
+	if err := c.Client.List(ctx, &list, client.MatchingFields{byName: name}); err != nil {
+		return fmt.Errorf("list the projections of ResourceQuotaAllocation %s: %w", name, err)
 	}
 	var errs []error
 	there := map[string]bool{}
 	for i := range list.Items {
 		projection := &list.Items[i]
 		there[projection.Namespace] = true
-		if status, wanted := l.local[projection.Namespace]; wanted {
-			errs = append(errs, c.update(ctx, projection, l.object, status))
+		if status, wanted := local[projection.Namespace]; wanted {
+			errs = append(errs, c.update(ctx, projection, of, status))
 		} else {
 			errs = append(errs, c.remove(ctx, projection))
 		}
 	}
-	for project, status := range l.local {
+	for project, status := range local {
 		if !there[project] {
-			errs = append(errs, c.create(ctx, project, l.object, status))
+			errs = append(errs, c.create(ctx, project, of, status))
 		}
 	}
 	return errors.Join(errs...)
@@ -68,6 +78,9 @@ func (c *Controller) create(ctx context.Context, project string, of *quotav1alph
 	projection := &quotav1alpha1.LocalResourceQuotaAllocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: project, Name: of.Name, OwnerReferences: ownedBy(of)},
 		Spec:       of.Spec, Status: status,
+	}
+	if err := c.writes.Wait(ctx); err != nil {
+		return err
 	}
 	err := c.Client.Create(ctx, projection)
 	if apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
@@ -82,6 +95,9 @@ func (c *Controller) update(ctx context.Context, projection *quotav1alpha1.Local
 	if equality.Semantic.DeepEqual(projection, updated) {
 		return nil
 	}
+	if err := c.writes.Wait(ctx); err != nil {
+		return err
+	}
 	err := c.Client.Update(ctx, updated)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // its successor is on its way here
@@ -90,6 +106,9 @@ func (c *Controller) update(ctx context.Context, projection *quotav1alpha1.Local
 }
 
 func (c *Controller) remove(ctx context.Context, projection *quotav1alpha1.LocalResourceQuotaAllocation) error {
+	if err := c.writes.Wait(ctx); err != nil {
+		return err
+	}
 	err := c.Client.Delete(ctx, projection, client.Preconditions{UID: &projection.UID})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
