@@ -140,8 +140,13 @@ func runControllers(ctx context.Context, config *rest.Config) (wait func(), err 
 	if err != nil {
 		return nil, fmt.Errorf("make the service account controller: %w", err)
 	}
+	countQuotas, err := newQuotaController(ctx, client, typed, generic, started)
+	if err != nil {
+		return nil, err
+	}
 
 	var group sync.WaitGroup
+	group.Go(countQuotas)
 	group.Go(func() { collector.Run(ctx, collectorWorkers, discoveryInterval) })
 	group.Go(func() { collector.Sync(ctx, client.Discovery(), discoveryInterval) })
 	group.Go(func() { namespaces.Run(ctx, namespaceWorkers) })

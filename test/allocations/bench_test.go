@@ -168,4 +168,3 @@ func residentMiB() int {
 	pages, _ := strconv.Atoi(strings.Fields(string(content))[1])
 	return pages * os.Getpagesize() >> 20
 }
-

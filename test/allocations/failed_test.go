@@ -1,0 +1,103 @@
+package allocations
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bursar/bursar/test/await"
+)
+
+// TestAdmittedAndFailed has somebody else refuse what Bursar has admitted. What was booked is given back when the
+// request cannot be carried out any more, after 90 s at the latest.
+func TestAdmittedAndFailed(t *testing.T) {
+	t.Parallel()
+	w := newTeam(t, "web", "shop")
+	w.allocation("", "count/secrets=10")
+	w.mustGive("web", "default", "count/secrets=0")
+	lift := w.refuseChanges("web")
+	err := w.give("web", "default", "count/secrets=10")
+	if !apierrors.IsForbidden(err) {
+		t.Fatalf("got %v, want it to be refused by the other webhook", err)
+	}
+	began := time.Now()
+	lift()
+	w.wantRefused(w.give("shop", "default", "count/secrets=5"), w.name)
+	const bound = 90 * time.Second
+	await.NoError(t, bound, func() error { return w.checkUsed(t.Context(), w.name, "count/secrets=0") })
+	t.Logf("given back after %s", time.Since(began))
+	w.mustGive("shop", "default", "count/secrets=10")
+}
+
+// refuseChanges has a webhook refuse all changes of the project's ResourceQuotas, raises after they were admitted by
+// Bursar, until the returned function is called.
+func (w *team) refuseChanges(project string) (lift func()) {
+	w.Helper()
+	webhook := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			http.Error(rw, err.Error(), http.StatusBadRequest)
+			return
+		}
+		var quota corev1.ResourceQuota
+		err := json.Unmarshal(review.Request.Object.Raw, &quota)
+		if amount := quota.Spec.Hard[secrets]; err == nil && !amount.IsZero() {
+			err = w.waitPending(r) // it is called at the same time as Bursar, and answers later
+		}
+		if err != nil {
+			http.Error(rw, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: &metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "not today"}}
+		review.Request = nil
+		_ = json.NewEncoder(rw).Encode(&review)
+	}))
+	w.Cleanup(webhook.Close)
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: w.name},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "refuses.example.com",
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				URL:      &webhook.URL,
+				CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: webhook.Certificate().Raw}),
+			},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"resourcequotas"}},
+			}},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": w.in(project)}},
+			FailurePolicy:     new(admissionregistrationv1.Fail), SideEffects: new(admissionregistrationv1.SideEffectClassNone),
+			AdmissionReviewVersions: []string{"v1"},
+		}},
+	}
+	w.must(admin.Create(w.Context(), configuration))
+	await.NoError(w, soon, func() error {
+		if err := w.give(project, "default", "count/secrets=0"); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the other webhook is not asked yet: %v", err)
+		}
+		return nil
+	})
+	return func() {
+		w.must(admin.Delete(w.Context(), configuration))
+	}
+}
+
+// waitPending waits until the team's allocation has a change that is pending.
+func (w *team) waitPending(r *http.Request) error {
+	for r.Context().Err() == nil {
+		if err := w.checkUsed(r.Context(), w.name); err != nil && err.Error() == fmt.Sprintf("1 changes are pending in allocation %s", w.name) {
+			return nil
+		}
+	}
+	return r.Context().Err()
+}
