@@ -1,0 +1,312 @@
+package allocation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+const pods corev1.ResourceName = "pods"
+
+func amount(n int64) corev1.ResourceList {
+	return corev1.ResourceList{pods: *resource.NewQuantity(n, resource.DecimalSI)}
+}
+
+func allocation(limit int64) *quotav1alpha1.ResourceQuotaAllocation {
+	return &quotav1alpha1.ResourceQuotaAllocation{
+		ObjectMeta: metav1.ObjectMeta{Name: "team", Generation: 1},
+		Spec:       quotav1alpha1.ResourceQuotaAllocationSpec{Allocation: corev1.ResourceQuotaSpec{Hard: amount(limit)}},
+	}
+}
+
+func booksOf(t interface{ Fatal(...any) }, object *quotav1alpha1.ResourceQuotaAllocation) *Books {
+	b, err := New(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// cluster is ResourceQuotas as an API server has them, and what it was at each version before.
+type cluster struct {
+	past []map[types.NamespacedName]storedQuota // by version
+	gone map[types.UID]int                      // the version at which a ResourceQuota was deleted
+	made int
+}
+
+type storedQuota struct {
+	uid     types.UID
+	version int
+	amount  int64
+}
+
+func (c *cluster) version() int                              { return len(c.past) - 1 }
+func (c *cluster) now() map[types.NamespacedName]storedQuota { return c.past[c.version()] }
+func (c *cluster) change(f func(map[types.NamespacedName]storedQuota)) {
+	next := maps.Clone(c.now())
+	f(next)
+	c.past = append(c.past, next)
+}
+
+func (c *cluster) put(name types.NamespacedName, uid types.UID, amount int64) {
+	c.change(func(quotas map[types.NamespacedName]storedQuota) {
+		quotas[name] = storedQuota{uid, len(c.past), amount}
+	})
+}
+
+// taken is the largest amount in each project at a version.
+func (c *cluster) taken(version int) map[string]int64 {
+	taken := map[string]int64{}
+	for name, q := range c.past[version] {
+		taken[name.Namespace] = max(taken[name.Namespace], q.amount)
+	}
+	return taken
+}
+
+// observe is what somebody sees who has seen the cluster up to a version.
+func (c *cluster) observe(version int, raises []Raise) Observation {
+	at := strconv.Itoa(version)
+	o := Observation{
+		Versions: quotav1alpha1.ObservedResourceQuotas{ResourceQuotas: at, Namespaces: at}, Used: map[string]corev1.ResourceList{},
+		Quotas: map[types.NamespacedName]QuotaVersion{}, Gone: map[types.UID]bool{},
+	}
+	for project, taken := range c.taken(version) {
+		o.Used[project] = amount(taken)
+	}
+	for _, raise := range raises {
+		name := types.NamespacedName{Namespace: raise.Namespace, Name: raise.Name}
+		if q, ok := c.past[version][name]; ok {
+			o.Quotas[name] = QuotaVersion{q.uid, strconv.Itoa(q.version)}
+		}
+		if deleted, ok := c.gone[raise.UID]; ok && deleted <= version {
+			o.Gone[raise.UID] = true
+		}
+	}
+	return o
+}
+
+// TestNoMoreThanTheCap has ResourceQuotas raised, lowered and deleted, in any order, with requests that are carried
+// out late or never, and books that are brought in line by several observers who have seen more or less of it. The
+// projects never take more than the cap, the books never miss anything, and once everything is seen that was
+// carried out they say what there is.
+func TestNoMoreThanTheCap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const limit = 20
+		c := &cluster{past: []map[types.NamespacedName]storedQuota{{}, {}}, gone: map[types.UID]int{}}
+		object := allocation(limit)
+		observers := []int{1, 1, 1}
+		var admitted []Raise
+		names := []types.NamespacedName{{Namespace: "a", Name: "x"}, {Namespace: "a", Name: "y"}, {Namespace: "b", Name: "x"}, {Namespace: "c", Name: "x"}}
+		anyName := rapid.SampledFrom(names)
+		observe := func(version int) {
+			b := booksOf(t, object)
+			isChanged, err := b.Observe(c.observe(version, b.Pending()))
+			if err == nil && isChanged {
+				object = b.Updated()
+			} else if err != nil && err != ErrBehind { //nolint:errorlint // as documented
+				t.Fatal(err)
+			}
+		}
+		observe(c.version())
+		t.Repeat(map[string]func(*rapid.T){
+			"admit": func(t *rapid.T) {
+				name, to := anyName.Draw(t, "name"), rapid.Int64Range(1, limit+2).Draw(t, "to")
+				raise := Raise{ID: fmt.Sprint(c.made), Namespace: name.Namespace, Name: name.Name, UID: types.UID(fmt.Sprint("uid-", c.made)), Hard: amount(to)}
+				c.made++
+				if q, ok := c.now()[name]; ok {
+					raise.UID, raise.ResourceVersion = q.uid, strconv.Itoa(q.version)
+					if to <= q.amount {
+						c.put(name, q.uid, to) // nothing is asked about what raises nothing
+						return
+					}
+				}
+				b := booksOf(t, object)
+				shortages, _ := b.Admit(raise)
+				if len(shortages) == 0 {
+					object = b.Updated()
+					admitted = append(admitted, raise)
+				} else if b.IsChanged() {
+					t.Fatal("a refusal changes the books")
+				}
+			},
+			"carry out": func(t *rapid.T) {
+				if len(admitted) == 0 {
+					t.Skip("nothing is admitted")
+				}
+				i := rapid.IntRange(0, len(admitted)-1).Draw(t, "which")
+				raise := admitted[i]
+				admitted = slices.Delete(admitted, i, i+1)
+				name := types.NamespacedName{Namespace: raise.Namespace, Name: raise.Name}
+				q, exists := c.now()[name]
+				wanted := raise.Hard[pods]
+				if raise.ResourceVersion == "" && !exists || exists && raise.ResourceVersion == strconv.Itoa(q.version) {
+					c.put(name, raise.UID, wanted.Value())
+				}
+			},
+			"touch": func(t *rapid.T) { // a write of its status
+				if q, ok := c.now()[anyName.Draw(t, "name")]; ok {
+					for name := range c.now() {
+						if c.now()[name].uid == q.uid {
+							c.put(name, q.uid, q.amount)
+						}
+					}
+				}
+			},
+			"delete": func(t *rapid.T) {
+				name := anyName.Draw(t, "name")
+				if q, ok := c.now()[name]; ok {
+					c.change(func(quotas map[types.NamespacedName]storedQuota) { delete(quotas, name) })
+					c.gone[q.uid] = c.version()
+				}
+			},
+			"observe": func(t *rapid.T) {
+				who := rapid.IntRange(0, len(observers)-1).Draw(t, "who")
+				observers[who] = rapid.IntRange(observers[who], c.version()).Draw(t, "version")
+				observe(observers[who])
+			},
+			"": func(t *rapid.T) {
+				b, sum := booksOf(t, object), int64(0)
+				for project, taken := range c.taken(c.version()) {
+					sum += taken
+					counted := b.taken[project][pods]
+					if counted.Value() < taken {
+						t.Fatalf("project %s takes %d, and the books say %s", project, taken, counted.String())
+					}
+				}
+				if sum > limit {
+					t.Fatalf("%d of %d are taken", sum, limit)
+				}
+			},
+		})
+		// What was not carried out is canceled once its time is over.
+		expired := booksOf(t, object)
+		for _, raise := range slices.Clone(expired.Pending()) {
+			q, exists := c.now()[types.NamespacedName{Namespace: raise.Namespace, Name: raise.Name}]
+			isMade := exists && q.uid == raise.UID && raise.ResourceVersion == ""
+			if raise.ResourceVersion != "" {
+				isMade = !exists || q.uid != raise.UID || raise.ResourceVersion != strconv.Itoa(q.version)
+			}
+			if !isMade {
+				expired.Cancel(raise.ID)
+			}
+		}
+		object = expired.Updated()
+		observe(c.version())
+		b := booksOf(t, object)
+		if len(b.Pending()) > 0 {
+			t.Fatalf("%v are pending for ever", b.Pending())
+		}
+		for project, taken := range c.taken(c.version()) {
+			if counted := b.taken[project][pods]; counted.Value() != taken {
+				t.Fatalf("project %s takes %d, and the books say %s", project, taken, counted.String())
+			}
+		}
+	})
+}
+
+func TestAdmit(t *testing.T) {
+	b := booksOf(t, allocation(10))
+	raise := func(id, project string, to int64) Raise {
+		return Raise{ID: id, Namespace: project, Name: "default", UID: types.UID(id), Hard: amount(to), AdmittedAt: metav1.NewTime(time.Unix(0, 0))}
+	}
+	for _, r := range []Raise{raise("1", "web", 4), raise("2", "web", 6), raise("3", "web", 5), raise("4", "shop", 4)} {
+		if shortages, isBooked := b.Admit(r); len(shortages) > 0 || !isBooked {
+			t.Errorf("raise %s of %s: %v, booked: %t", r.ID, r.Namespace, shortages, isBooked)
+		}
+	}
+	shortages, _ := b.Admit(raise("5", "shop", 7))
+	want := []Shortage{{Resource: pods, Requested: resource.MustParse("7"), Held: resource.MustParse("4"), Allocated: resource.MustParse("10"), Limit: resource.MustParse("10")}}
+	if diff := cmp.Diff(want, shortages); diff != "" {
+		t.Errorf("shortages (-want +got):\n%s", diff)
+	}
+	if got := shortages[0].Possible(); got != "4" {
+		t.Errorf("shop may have up to %s, want 4", got)
+	}
+	if _, isBooked := b.Admit(Raise{ID: "6", Namespace: "web", Hard: corev1.ResourceList{"cpu": resource.MustParse("1")}}); isBooked {
+		t.Error("what is not capped is booked")
+	}
+	if !b.Cancel("2") || b.Cancel("2") {
+		t.Error("a raise is canceled once")
+	}
+	if got := b.Taken("web")[pods]; got.Value() != 5 {
+		t.Errorf("web takes %s after the largest was canceled, want 5", got.String())
+	}
+	if diff := cmp.Diff([]Holder{{"web", resource.MustParse("5")}, {"shop", resource.MustParse("4")}}, b.Holders(pods)); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+}
+
+func TestUpdated(t *testing.T) {
+	b := booksOf(t, allocation(10))
+	c := &cluster{past: []map[types.NamespacedName]storedQuota{{}, {}}}
+	c.put(types.NamespacedName{Namespace: "web", Name: "default"}, "u", 12)
+	c.put(types.NamespacedName{Namespace: "empty", Name: "default"}, "v", 0)
+	if isChanged, err := b.Observe(c.observe(c.version(), nil)); !isChanged || err != nil {
+		t.Fatal(isChanged, err)
+	}
+	status := b.Updated().Status
+	if diff := cmp.Diff([]quotav1alpha1.NamespacedResourceList{{Namespace: "web", Used: amount(12)}}, status.UsedByProject); diff != "" {
+		t.Errorf("projects (-want +got):\n%s", diff)
+	}
+	if used := status.Allocated.Used[pods]; used.Value() != 12 || status.ObservedGeneration != 1 || status.Observed.ResourceQuotas != "3" {
+		t.Errorf("the status is %v", status)
+	}
+	condition := apimeta.FindStatusCondition(status.Conditions, quotav1alpha1.ConditionExceeded)
+	if condition == nil || condition.Status != metav1.ConditionTrue || condition.Message[:len("more is allocated than the cap: 12 of 10 pods")] != "more is allocated than the cap: 12 of 10 pods" {
+		t.Errorf("the condition is %v", condition)
+	}
+	local := b.Local("other")
+	if available := local.Available[pods]; !available.IsZero() {
+		t.Errorf("%s are available to others", available.String())
+	}
+	again := booksOf(t, b.Updated())
+	if isChanged, err := again.Observe(c.observe(c.version(), nil)); isChanged || err != nil || again.IsChanged() {
+		t.Errorf("the same is observed, and the books change: %t, %v", isChanged, err)
+	}
+	if _, err := again.Observe(c.observe(1, nil)); err != ErrBehind { //nolint:errorlint // as documented
+		t.Errorf("an older observation is taken: %v", err)
+	}
+}
+
+func TestScopesOf(t *testing.T) {
+	selector := func(name corev1.ResourceQuotaScope, operator corev1.ScopeSelectorOperator, values ...string) *corev1.ScopeSelector {
+		return &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{ScopeName: name, Operator: operator, Values: values}}}
+	}
+	specs := map[string]corev1.ResourceQuotaSpec{
+		"none":        {},
+		"terminating": {Scopes: []corev1.ResourceQuotaScope{"Terminating"}},
+		"two":         {Scopes: []corev1.ResourceQuotaScope{"Terminating", "NotBestEffort"}},
+		"high":        {ScopeSelector: selector("PriorityClass", "In", "high")},
+		"both":        {ScopeSelector: selector("PriorityClass", "In", "high", "low")},
+		"not high":    {ScopeSelector: selector("PriorityClass", "NotIn", "high")},
+	}
+	same := map[string]corev1.ResourceQuotaSpec{
+		"terminating": {ScopeSelector: selector("Terminating", "Exists")},
+		"two":         {Scopes: []corev1.ResourceQuotaScope{"NotBestEffort"}, ScopeSelector: selector("Terminating", "Exists")},
+		"both":        {ScopeSelector: selector("PriorityClass", "In", "low", "high")},
+	}
+	seen := map[Scopes]string{}
+	for name, spec := range specs {
+		scopes := ScopesOf(&spec)
+		if other, ok := seen[scopes]; ok {
+			t.Errorf("%s and %s are the same: %q", name, other, scopes)
+		}
+		seen[scopes] = name
+		if other, ok := same[name]; ok && ScopesOf(&other) != scopes {
+			t.Errorf("%s can be said in two ways, %q and %q", name, scopes, ScopesOf(&other))
+		}
+	}
+}
