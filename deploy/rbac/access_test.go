@@ -21,7 +21,8 @@ const (
 // resources are the rows of the table.
 var resources = []string{
 	"resourceregistrations", "claimcreationpolicies", "grantcreationpolicies", "resourcegrants", "resourceclaims",
-	"allowancebuckets", "effectiveresourcegrants", "consumerledgers", "resourcequotaallocations", "localresourcequotaallocations", "events",
+	"allowancebuckets", "effectiveresourcegrants", "consumerledgers", "resourcequotaallocations", "localresourcequotaallocations",
+	"quotaserviceconfigs", "quotaincreases", "events",
 }
 
 // special are the roles that the page tells of in words: they permit something with single objects, or contain

@@ -15,7 +15,7 @@ const introduction = `# API reference
 
 <!-- Generated from the Go types by "make generate". Do not edit. -->
 
-All kinds are of %s. As every Kubernetes object, each also has
+The kinds are of %s, as is said of each. As every Kubernetes object, each also has
 apiVersion, kind and metadata. Amounts are in base units of their resource type.
 
 A field that is *required* has to be there wherever the object that holds it is. ` + "`[]`" + ` stands for an
@@ -41,7 +41,9 @@ func write(page *bytes.Buffer, definitions []*apiextensionsv1.CustomResourceDefi
 		kinds = append(kinds, k)
 		versions = append(versions, "`"+definition.Spec.Group+"/"+k.version.Name+"`")
 	}
-	slices.SortStableFunc(kinds, func(a, b kind) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(kinds, func(a, b kind) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.name(), b.name()))
+	})
 	slices.Sort(versions)
 	fmt.Fprintf(page, introduction, strings.Join(slices.Compact(versions), " and "))
 	page.WriteString("| kind | short name | scope | |\n| --- | --- | --- | --- |\n")
@@ -132,6 +134,7 @@ func (k kind) write(page *bytes.Buffer) {
 
 func (k kind) writeNames(page *bytes.Buffer) {
 	names := k.definition.Spec.Names
+	fmt.Fprintf(page, "- apiVersion: %s\n", code(k.definition.Spec.Group+"/"+k.version.Name))
 	fmt.Fprintf(page, "- resource: %s, %s\n", code(names.Plural+"."+k.definition.Spec.Group), scopes[k.definition.Spec.Scope])
 	if len(names.ShortNames) > 0 {
 		fmt.Fprintf(page, "- short name: %s\n", codes(names.ShortNames))

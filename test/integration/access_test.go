@@ -27,7 +27,10 @@ var (
 		"resourceregistrations", "claimcreationpolicies", "grantcreationpolicies", "consumerledgers",
 		"resourcegrants", "resourceclaims", "allowancebuckets", "effectiveresourcegrants",
 	}
-	askedResources = append(slices.Concat(ofQuota(quotaResources, ""), ofQuota(quotaResources, "/status"), ofQuota(quotaResources, "/finalizers")),
+	increaseResources = []string{
+		"quotaserviceconfigs.openmcp.cloud", "quotaincreases.openmcp.cloud", "quotaserviceconfigs/status.openmcp.cloud", "quotaincreases/status.openmcp.cloud",
+	}
+	askedResources = append(slices.Concat(ofQuota(quotaResources, ""), ofQuota(quotaResources, "/status"), ofQuota(quotaResources, "/finalizers"), increaseResources),
 		"secrets", "configmaps", "events", "events.events.k8s.io", "namespaces", "serviceaccounts", "serviceaccounts/token", "users", "groups",
 		"roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io",
 		"clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io",
@@ -36,6 +39,7 @@ var (
 	tenantReads = permits{
 		"resourcegrants.quota.miloapis.com": reading, "resourceclaims.quota.miloapis.com": reading,
 		"allowancebuckets.quota.miloapis.com": reading, "effectiveresourcegrants.quota.miloapis.com": reading,
+		"quotaincreases.openmcp.cloud": reading,
 	}
 )
 
@@ -124,17 +128,20 @@ func TestWhatRolesPermit(t *testing.T) {
 			"resourceregistrations.quota.miloapis.com": managing, "claimcreationpolicies.quota.miloapis.com": managing,
 			"grantcreationpolicies.quota.miloapis.com": managing, "resourcegrants.quota.miloapis.com": managing,
 			"resourceclaims.quota.miloapis.com": managing, "consumerledgers.quota.miloapis.com": reading,
+			"quotaserviceconfigs.openmcp.cloud": managing, "quotaincreases.openmcp.cloud": managing,
 		})},
 		"bursar-quota-manager": {"decides on grants alone", everywhere, tenantReads.with(permits{
 			"resourcegrants.quota.miloapis.com": managing, "resourceregistrations.quota.miloapis.com": reading,
 			"claimcreationpolicies.quota.miloapis.com": reading, "grantcreationpolicies.quota.miloapis.com": reading,
 			"consumerledgers.quota.miloapis.com": reading,
+			"quotaserviceconfigs.openmcp.cloud":  reading, "quotaincreases.openmcp.cloud": managing,
 		})},
 		"bursar-tenant-viewer": {"sees its own quota", inNamespace, tenantReads},
 		"bursar-tenant-admin": {"sees why something was refused, too", inNamespace, tenantReads.with(permits{
 			"events": reading, "events.events.k8s.io": reading,
 		})},
 		"bursar-owning-service": {"claims and gives back", everywhere, tenantReads.with(permits{
+			"quotaincreases.openmcp.cloud":      "",
 			"resourceclaims.quota.miloapis.com": reading + " create delete", "resourceregistrations.quota.miloapis.com": reading,
 		})},
 		"bursar-break-glass": {"is about one group by name, and so about no resource as a whole", everywhere, permits{}},
