@@ -1,0 +1,100 @@
+package increase
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+)
+
+// partsMax is how many increases are named one by one where a quota is made of more.
+const partsMax = 20
+
+// String tells an effect as the annotation of an increase does: its amounts in the order of the resources,
+// after a word for the one that singular mode refers to.
+func (e Effect) String() string {
+	var amounts []string
+	for _, name := range slices.Sorted(maps.Keys(e.Hard)) {
+		amount := e.Hard[name]
+		amounts = append(amounts, fmt.Sprintf("%s: %s", name, amount.String()))
+	}
+	said := strings.Join(amounts, ", ")
+	if e.IsUsed {
+		return strings.TrimSuffix(openmcpv1alpha1.EffectActive+" "+said, " ")
+	}
+	return said
+}
+
+// Composition tells what the amount of each resource is made of, such as
+// "count/secrets: 165 = base 10 + big 100 + medium 50 + small 5".
+func (r Result) Composition() map[corev1.ResourceName]string {
+	composition := map[corev1.ResourceName]string{}
+	for name := range r.Hard {
+		composition[name] = r.compositionOf(name)
+	}
+	return composition
+}
+
+func (r Result) compositionOf(name corev1.ResourceName) string {
+	amount, parts, held := r.Hard[name], []string{}, []string{}
+	fixed, isFixed := r.input.Fixed[name]
+	if base, limited := r.input.Base[name]; limited && isFixed && fixed.Cmp(base) < 0 {
+		held = append(held, "base "+base.String())
+	} else if limited && !isFixed {
+		parts = append(parts, "base "+base.String())
+	}
+	// As in the document, the largest of the increases comes first.
+	increases := slices.SortedStableFunc(slices.Values(sorted(r.input.Increases)), func(a, b Increase) int {
+		x, y := a.Hard[name], b.Hard[name]
+		return -x.Cmp(y)
+	})
+	for _, each := range increases {
+		given, gives := each.Hard[name]
+		counts := r.input.Mode != openmcpv1alpha1.ModeSingular || each.Name == r.input.Use
+		switch part := each.Name + " " + given.String(); {
+		case !gives || !counts:
+		case r.input.Held[Contribution{each.Name, name}]:
+			held = append(held, part)
+		case !isFixed:
+			parts = append(parts, part)
+		}
+	}
+	said := fmt.Sprintf("%s: %s", name, amount.String())
+	switch {
+	case isFixed:
+		said += " as a cap allows no more"
+	case r.input.Mode == openmcpv1alpha1.ModeCumulative:
+		said += " = " + join(parts, " + ")
+	case len(parts) == 1:
+		said += " = " + parts[0]
+	default:
+		said += " = highest of " + join(parts, ", ")
+	}
+	if len(held) > 0 {
+		said += " (held back by a cap: " + join(held, ", ") + ")"
+	}
+	return said
+}
+
+// join joins parts, and tells only how many there are of those that would be too many.
+func join(parts []string, separator string) string {
+	if more := len(parts) - partsMax; more > 0 {
+		parts = append(slices.Clone(parts[:partsMax]), fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(parts, separator)
+}
+
+// Text is a composition in one line, in the order of the resources.
+func Text(composition map[corev1.ResourceName]string) string {
+	names := slices.SortedFunc(maps.Keys(composition), func(a, b corev1.ResourceName) int { return cmp.Compare(a, b) })
+	said := make([]string, len(names))
+	for i, name := range names {
+		said[i] = composition[name]
+	}
+	return strings.Join(said, "; ")
+}
