@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/allocationstore"
 	"github.com/bursar/bursar/internal/catalog"
@@ -35,6 +36,7 @@ import (
 	"github.com/bursar/bursar/internal/plan"
 	"github.com/bursar/bursar/internal/projects"
 	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/quotaspec"
 )
 
 // Operator enforces quota on one API server.
@@ -57,7 +59,7 @@ func New(options Options) (*Operator, error) {
 	options.complete()
 	o := &Operator{options: options, scheme: runtime.NewScheme()}
 	o.notReady("the operator has not started")
-	if err := errors.Join(clientgoscheme.AddToScheme(o.scheme), quotav1alpha1.AddToScheme(o.scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(o.scheme), quotav1alpha1.AddToScheme(o.scheme), openmcpv1alpha1.AddToScheme(o.scheme)); err != nil {
 		return nil, fmt.Errorf("register the API types: %w", err)
 	}
 	var err error
@@ -175,6 +177,7 @@ type models struct {
 	namespaces  *namespaces.Namespaces
 	planner     *plan.Planner
 	permission  *permission.Checker
+	quotaSpecs  quotaspec.Checker
 	dynamic     dynamic.Interface
 	manager     ctrl.Manager
 	events      *events.Recorder
@@ -243,6 +246,7 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		namespaces:  known,
 		planner:     &plan.Planner{Catalog: declared, Namespaces: known, SystemNamespace: o.options.SystemNamespace},
 		permission:  permission.New(o.client.AuthorizationV1().SelfSubjectAccessReviews()),
+		quotaSpecs:  quotaspec.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)},
 		dynamic:     objects,
 		manager:     manager,
 		events:      events.NewRecorder(manager.GetEventRecorder("bursar")),

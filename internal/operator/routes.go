@@ -15,7 +15,6 @@ import (
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/webhooks"
 	"github.com/bursar/bursar/internal/peers"
-	"github.com/bursar/bursar/internal/quotaspec"
 )
 
 // grantsPage is how many grants are read at a time.
@@ -35,7 +34,7 @@ func (p *parts) routes(o *Operator) http.Handler {
 			return grantpolicy.Check(ctx, p.kinds, p.catalog, policy)
 		},
 		MayMarkGrants:   o.mayMarkGrants,
-		CheckQuotaSpec:  quotaspec.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)}.Check,
+		CheckQuotaSpec:  p.quotaSpecs.Check,
 		Projects:        p.projects.Selected,
 		ObjectExists:    p.isInUse,
 		NamespaceActive: p.namespaces.Active,

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
@@ -42,6 +43,8 @@ func ValidatingWebhooks(client ClientConfig, username, systemNamespace string) [
 		rule(all, "resourceregistrations", "resourceclaims", "consumerledgers"),
 		rule(updates, statusOf("resourceregistrations", "resourcegrants", "resourceclaims", "allowancebuckets", "effectiveresourcegrants",
 			"claimcreationpolicies", "grantcreationpolicies", "consumerledgers", "resourcequotaallocations")...),
+		ruleOf(openmcpv1alpha1.GroupVersion, writes, "quotaincreases", "quotaserviceconfigs"),
+		ruleOf(openmcpv1alpha1.GroupVersion, updates, statusOf("quotaincreases", "quotaserviceconfigs")...),
 	)
 	namespace := validating("namespace", client, username, ruleOf(corev1.SchemeGroupVersion, deletes, "namespaces"))
 	namespace.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: systemNamespace}}

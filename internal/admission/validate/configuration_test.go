@@ -74,6 +74,8 @@ func TestMatchedRequests(t *testing.T) {
 		"consumerledgers":         all,
 
 		"resourcequotaallocations": writes,
+		"quotaincreases":           writes,
+		"quotaserviceconfigs":      writes,
 	}
 	for resource := range maps.Clone(wantValidating) {
 		wantValidating[resource+"/status"] = updates

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
@@ -49,8 +50,10 @@ func (w *Webhooks) judges() map[schema.GroupVersionKind]judge {
 		own("GrantCreationPolicy"):    judgeOf(w.Username, w.grantPolicy),
 		own("ConsumerLedger"):         judgeOf(w.Username, w.ledger),
 
-		own("ResourceQuotaAllocation"):      judgeOf(w.Username, w.allocation),
-		own("LocalResourceQuotaAllocation"): judgeOf(w.Username, w.localAllocation),
+		own("ResourceQuotaAllocation"):                              judgeOf(w.Username, w.allocation),
+		own("LocalResourceQuotaAllocation"):                         judgeOf(w.Username, w.localAllocation),
+		openmcpv1alpha1.GroupVersion.WithKind("QuotaIncrease"):      judgeOf(w.Username, w.quotaIncrease),
+		openmcpv1alpha1.GroupVersion.WithKind("QuotaServiceConfig"): judgeOf(w.Username, w.quotaServiceConfig),
 
 		corev1.SchemeGroupVersion.WithKind("Namespace"): judgeOf(w.Username, w.namespace),
 	}

@@ -1,5 +1,5 @@
-// Package validate is the webhooks on Bursar's own kinds, those of the group quota.miloapis.com,
-// and on the deletion of its system namespace.
+// Package validate is the webhooks on Bursar's own kinds, those of the groups quota.miloapis.com and
+// openmcp.cloud, and on the deletion of its system namespace.
 //
 // Validation judges every create and update by one pure function a kind ([Registration], [Grant],
 // [Claim], ...), which tells everything that is wrong at once, each with the path of its field.
@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
 )
@@ -105,7 +106,7 @@ func (w *Webhooks) validate(ctx context.Context, judges map[schema.GroupVersionK
 	switch {
 	case !ok:
 		return unexpected(request)
-	case request.SubResource == subresourceStatus && kind.Group == quotav1alpha1.GroupName:
+	case request.SubResource == subresourceStatus && (kind.Group == quotav1alpha1.GroupName || kind.Group == openmcpv1alpha1.GroupName):
 		return w.status(request)
 	case request.SubResource != "":
 		return unexpected(request)

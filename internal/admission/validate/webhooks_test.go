@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/validate"
@@ -44,7 +45,10 @@ func quiet() *validate.Webhooks {
 		CheckGrantPolicy: func(context.Context, *quotav1alpha1.GrantCreationPolicy) error { return nil },
 		MayMarkGrants:    func(context.Context, authenticationv1.UserInfo, string) (bool, error) { return false, nil },
 		ObjectExists:     func(context.Context, *claim) (bool, error) { return true, nil },
-		NamespaceActive:  func(context.Context, string) (bool, error) { return true, nil },
+		CheckQuotaSpec: func(context.Context, *field.Path, corev1.ResourceQuotaSpec) (field.ErrorList, error) {
+			return nil, nil
+		},
+		NamespaceActive: func(context.Context, string) (bool, error) { return true, nil },
 	}
 }
 

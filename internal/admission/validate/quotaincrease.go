@@ -1,0 +1,128 @@
+package validate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+	"github.com/bursar/bursar/internal/increase"
+)
+
+// QuotaIncrease tells what is wrong with the amounts of an increase that is created (old is nil) or changed,
+// except for what only the API server knows about them.
+func QuotaIncrease(old, new *openmcpv1alpha1.QuotaIncrease) field.ErrorList {
+	changed := changedAmounts(old, new)
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(changed)) {
+		if amount := changed[name]; amount.Sign() < 0 {
+			errs = append(errs, field.Invalid(field.NewPath("spec", "hard").Key(string(name)), amount.String(),
+				"must not be negative: an increase cannot lower a quota"))
+		}
+	}
+	return errs
+}
+
+// changedAmounts are those of an increase that its former version has not.
+func changedAmounts(old, new *openmcpv1alpha1.QuotaIncrease) corev1.ResourceList {
+	changed := corev1.ResourceList{}
+	for name, amount := range new.Spec.Hard {
+		if old != nil {
+			if before, had := old.Spec.Hard[name]; had && before.Cmp(amount) == 0 {
+				continue
+			}
+		}
+		changed[name] = amount
+	}
+	return changed
+}
+
+func (w *Webhooks) quotaIncrease(ctx context.Context, c change[openmcpv1alpha1.QuotaIncrease]) verdict {
+	if c.new == nil {
+		return verdict{}
+	}
+	changed := changedAmounts(c.old, c.new)
+	if errs := QuotaIncrease(c.old, c.new); len(errs) > 0 || len(changed) == 0 {
+		return verdict{errs: errs}
+	}
+	errs, err := w.CheckQuotaSpec(ctx, field.NewPath("spec"), corev1.ResourceQuotaSpec{Hard: changed})
+	return verdict{errs: errs, unknown: err}
+}
+
+// QuotaServiceConfig tells what is wrong with the definitions of a configuration that is created (old is nil)
+// or changed, except for what only the API server knows about the specs of ResourceQuotas. Definitions that
+// stay as they are may be wrong.
+func QuotaServiceConfig(old, new *openmcpv1alpha1.QuotaServiceConfig) field.ErrorList {
+	var errs field.ErrorList
+	flaws := increase.Flaws(new)
+	for _, i := range changedDefinitions(old, new) {
+		for _, flaw := range flaws[i] {
+			// What is wrong with the name of the configuration is a flaw of each.
+			if !slices.ContainsFunc(errs, func(e *field.Error) bool { return e.Error() == flaw.Error() }) {
+				errs = append(errs, flaw)
+			}
+		}
+	}
+	return errs
+}
+
+// changedDefinitions are the indices of those definitions that the former version has not.
+func changedDefinitions(old, new *openmcpv1alpha1.QuotaServiceConfig) []int {
+	var changed []int
+	var before []openmcpv1alpha1.QuotaDefinition
+	if old != nil {
+		before = slices.Clone(old.Spec.Quotas)
+	}
+	for i := range new.Spec.Quotas {
+		at := slices.IndexFunc(before, func(d openmcpv1alpha1.QuotaDefinition) bool {
+			return equality.Semantic.DeepEqual(d, new.Spec.Quotas[i])
+		})
+		if at < 0 {
+			changed = append(changed, i)
+			continue
+		}
+		before = slices.Delete(before, at, at+1) // another that is equal is new
+	}
+	return changed
+}
+
+func (w *Webhooks) quotaServiceConfig(ctx context.Context, c change[openmcpv1alpha1.QuotaServiceConfig]) verdict {
+	if c.new == nil {
+		return verdict{}
+	}
+	errs := QuotaServiceConfig(c.old, c.new)
+	for _, i := range changedDefinitions(c.old, c.new) {
+		found, err := w.CheckQuotaSpec(ctx, increase.SpecPath(i), c.new.Spec.Quotas[i].Template.Spec)
+		if err != nil {
+			return verdict{unknown: err}
+		}
+		errs = append(errs, found...)
+	}
+	if len(errs) > 0 {
+		return verdict{errs: errs}
+	}
+	return verdict{warnings: definitionWarnings(c.new)}
+}
+
+// definitionWarnings are for whoever writes definitions that are valid and yet not what they may think.
+func definitionWarnings(new *openmcpv1alpha1.QuotaServiceConfig) []string {
+	var warnings []string
+	all := ""
+	for i := range new.Spec.Quotas {
+		definition := &new.Spec.Quotas[i]
+		if all != "" {
+			warnings = append(warnings, fmt.Sprintf("definition %s is for no namespace: %s comes first and selects all; put it last", definition.Name, all))
+		} else if selector, err := increase.Selector(definition); err == nil && selector.Empty() {
+			all = definition.Name
+		}
+		if definition.Mode == openmcpv1alpha1.ModeCumulative && (definition.DeleteIneffectiveQuotas || definition.PreviewDeletion) {
+			warnings = append(warnings, fmt.Sprintf("definition %s deletes nothing: in cumulative mode every QuotaIncrease has an effect", definition.Name))
+		}
+	}
+	return warnings
+}
