@@ -33,6 +33,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/grant"
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/lifecycle"
+	"github.com/bursar/bursar/internal/controller/quotaincrease"
 	"github.com/bursar/bursar/internal/controller/registration"
 	"github.com/bursar/bursar/internal/controller/webhooks"
 	"github.com/bursar/bursar/internal/peers"
@@ -296,6 +297,7 @@ func (p *parts) addReconcilers() error {
 		&registration.Reconciler{Client: api, Kinds: p.kinds, KindsChanged: p.kindsChanged},
 		&grant.Reconciler{Client: api, Live: live, Catalog: p.catalog, Ledgers: p.store, Loaded: p.loaded, RegistrationsChanged: p.registrationsChanged, Consumers: p.consumers},
 		&claimpolicy.Reconciler{Client: api, Catalog: p.catalog, Kinds: p.kinds, Permission: p.permission, Withheld: p.policyChanged, InEffect: p.webhooks.InEffect, Changed: p.policiesChanged},
+		&quotaincrease.Reconciler{Client: api, Live: live, Definitions: &quotaincrease.Definitions{Client: api, Check: p.quotaSpecs.Check}, SystemNamespace: p.planner.SystemNamespace, Events: p.events},
 		p.bucket,
 		p.adoption,
 	} {

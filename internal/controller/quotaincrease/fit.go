@@ -1,0 +1,178 @@
+package quotaincrease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/increase"
+)
+
+// fit writes the ResourceQuota of a namespace: all of what it is made of, or as much as caps and the API server
+// allow.
+type fit struct {
+	*Reconciler
+	namespace *metav1.PartialObjectMetadata
+	match     *match
+	// stored is what there is, or nil.
+	stored *corev1.ResourceQuota
+	input  increase.Input
+	// result is what was written.
+	result increase.Result
+	// former is what there was of each resource at the beginning.
+	former corev1.ResourceList
+	// sentences tell why contributions are held back, baseSentences why the base is.
+	sentences     map[increase.Contribution]string
+	baseSentences map[corev1.ResourceName]string
+	// unusable are increases that the API server does not take in this ResourceQuota, with the reason.
+	unusable map[string]string
+}
+
+// errOvertaken means that what was decided on is out of date.
+var errOvertaken = errors.New("the ResourceQuota was changed meanwhile")
+
+// run tries until the ResourceQuota is as it should be. Each try after a refusal holds something more back, so
+// there is an end to it.
+func (f *fit) run(ctx context.Context) error {
+	f.sentences, f.baseSentences, f.unusable = map[increase.Contribution]string{}, map[corev1.ResourceName]string{}, map[string]string{}
+	f.input.Held, f.input.Fixed = map[increase.Contribution]bool{}, corev1.ResourceList{}
+	if f.stored != nil {
+		f.former = f.stored.Spec.Hard
+	}
+	for {
+		f.result = increase.Compute(f.input)
+		quota := wanted(f.stored, f.namespace, f.match, f.result)
+		if isSame(f.stored, quota) {
+			return nil
+		}
+		err := f.write(ctx, quota)
+		if err == nil {
+			return nil
+		}
+		sentences := capped(err)
+		switch {
+		case len(sentences) > 0 && f.holdBack(sentences):
+			continue
+		case apierrors.IsInvalid(err):
+			found, checkErr := f.leaveOut(ctx)
+			if checkErr != nil {
+				return checkErr
+			}
+			if found {
+				continue
+			}
+		}
+		return fmt.Errorf("write ResourceQuota %s/%s: %w", quota.Namespace, quota.Name, err)
+	}
+}
+
+// write writes a ResourceQuota and tells of what has changed.
+func (f *fit) write(ctx context.Context, quota *corev1.ResourceQuota) error {
+	if f.stored != nil && !hasScopesOf(f.stored, quota) {
+		err := f.Client.Delete(ctx, f.stored, client.Preconditions{UID: &f.stored.UID})
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		f.stored = nil
+		quota.ObjectMeta = metav1.ObjectMeta{
+			Namespace: quota.Namespace, Name: quota.Name, Labels: quota.Labels, Annotations: quota.Annotations, OwnerReferences: quota.OwnerReferences,
+		}
+	}
+	before := f.stored
+	var err error
+	if before == nil {
+		err = f.Client.Create(ctx, quota)
+	} else {
+		err = f.Client.Update(ctx, quota)
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || before != nil && apierrors.IsNotFound(err) {
+		return errOvertaken
+	}
+	if err != nil {
+		return err
+	}
+	f.stored = quota
+	f.tellComposition(before, quota, f.result.Composition())
+	return nil
+}
+
+// capped returns what allocations have against a ResourceQuota, by resource.
+func capped(err error) map[corev1.ResourceName]string {
+	var status apierrors.APIStatus
+	if !apierrors.IsForbidden(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	sentences := map[corev1.ResourceName]string{}
+	for _, cause := range status.Status().Details.Causes {
+		name, isHard := strings.CutPrefix(cause.Field, "spec.hard[")
+		name, isWhole := strings.CutSuffix(name, "]")
+		if cause.Type != quotav1alpha1.CauseAllocationExceeded || !isHard || !isWhole {
+			continue
+		}
+		// Bursar may see who has the rest of the cap, and those who read this may not.
+		sentence, _, _ := strings.Cut(cause.Message, "; held by ")
+		if before := sentences[corev1.ResourceName(name)]; before != "" && before != sentence {
+			sentence = before + "; " + sentence
+		}
+		sentences[corev1.ResourceName(name)] = sentence
+	}
+	return sentences
+}
+
+// holdBack holds something more back of each resource that there is not enough of. Where no increase is left
+// that could be, the resource keeps what it had: nothing, for a new quota, as to leave it out would set no
+// limit. It returns false if that makes no difference.
+func (f *fit) holdBack(sentences map[corev1.ResourceName]string) (isLess bool) {
+	f.outcomes.hold(f.namespace.Name)
+	for name, sentence := range sentences {
+		if next, found := f.result.Next(name); found {
+			f.input.Held[next], isLess = true, true
+			f.sentences[next] = sentence
+			continue
+		}
+		amount, had := f.former[name]
+		if !had {
+			amount = *resource.NewQuantity(0, resource.DecimalSI)
+		}
+		if before, isFixed := f.input.Fixed[name]; !isFixed || before.Cmp(amount) != 0 {
+			f.input.Fixed[name], isLess = amount, true
+			f.baseSentences[name] = sentence
+		}
+	}
+	return isLess
+}
+
+// leaveOut leaves out the increases that the API server does not take together with the definition. The
+// definition alone is known to be good. It returns false if it is none of them.
+func (f *fit) leaveOut(ctx context.Context) (found bool, err error) {
+	var usable []increase.Increase
+	for _, each := range f.input.Increases {
+		spec := f.match.definition.Template.Spec.DeepCopy()
+		if spec.Hard == nil {
+			spec.Hard = corev1.ResourceList{}
+		}
+		maps.Copy(spec.Hard, each.Hard)
+		errs, err := f.Definitions.Check(ctx, field.NewPath("spec"), *spec)
+		if err != nil {
+			return false, err
+		}
+		if len(errs) > 0 {
+			f.unusable[each.Name] = errs.ToAggregate().Error()
+		} else {
+			usable = append(usable, each)
+		}
+	}
+	found = len(usable) < len(f.input.Increases)
+	f.input.Increases = usable
+	return found, nil
+}

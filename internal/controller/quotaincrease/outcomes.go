@@ -1,0 +1,101 @@
+package quotaincrease
+
+import (
+	"maps"
+	"slices"
+	"sync"
+)
+
+// outcome is what became of a namespace. The zero value is that it has no quota and needs none.
+type outcome struct {
+	// config and definition name what the quota is by, or would be by.
+	config, definition string
+	// reason is why the definition is not in force here, or empty; message says more.
+	reason, message string
+	// others are the definitions that other configurations have for the namespace.
+	others []holder
+	// isHeldBack tells that a cap holds something back.
+	isHeldBack bool
+}
+
+// holder names a configuration and a definition in it.
+type holder struct{ config, definition string }
+
+func (o outcome) equal(p outcome) bool {
+	return o.config == p.config && o.definition == p.definition && o.reason == p.reason && o.message == p.message && slices.Equal(o.others, p.others)
+}
+
+// outcomes remembers what became of each namespace. It is safe for concurrent use.
+type outcomes struct {
+	mu       sync.Mutex
+	of       map[string]outcome
+	onChange func(config string)
+}
+
+// set enters what became of a namespace, and tells of the configurations that it concerns. It returns what was
+// entered before.
+func (o *outcomes) set(namespace string, now outcome) outcome {
+	o.mu.Lock()
+	if o.of == nil {
+		o.of = map[string]outcome{}
+	}
+	before, was := o.of[namespace]
+	o.of[namespace] = now
+	o.mu.Unlock()
+	if !was || !before.equal(now) {
+		o.tell(before, now)
+	}
+	return before
+}
+
+// remove forgets a namespace.
+func (o *outcomes) remove(namespace string) {
+	o.mu.Lock()
+	before := o.of[namespace]
+	delete(o.of, namespace)
+	o.mu.Unlock()
+	o.tell(before)
+}
+
+func (o *outcomes) tell(of ...outcome) {
+	configs := map[string]bool{}
+	for _, each := range of {
+		configs[each.config] = true
+		for _, other := range each.others {
+			configs[other.config] = true
+		}
+	}
+	delete(configs, "")
+	for config := range configs {
+		o.onChange(config)
+	}
+}
+
+// hold enters that a cap holds something back in a namespace, before it is known what else becomes of it.
+func (o *outcomes) hold(namespace string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.of == nil {
+		o.of = map[string]outcome{}
+	}
+	if now, known := o.of[namespace]; known {
+		now.isHeldBack = true
+		o.of[namespace] = now
+	}
+}
+
+// isHeldBack tells whether a cap may hold something back in a namespace. Of one that is being looked at for the
+// first time it may.
+func (o *outcomes) isHeldBack(namespace string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now, known := o.of[namespace]
+	return !known || now.isHeldBack
+}
+
+// all returns a copy of everything.
+func (o *outcomes) all() map[string]outcome {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.of)
+}

@@ -1,0 +1,281 @@
+package quotaincrease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+	"github.com/bursar/bursar/internal/events"
+	"github.com/bursar/bursar/internal/increase"
+	"github.com/bursar/bursar/internal/namespaces"
+)
+
+const (
+	// tryAgain is how long a cap that holds something back is believed without having changed.
+	tryAgain = 60 * time.Second
+	// overtakenDelay leaves the cache time to see what was changed meanwhile.
+	overtakenDelay = 50 * time.Millisecond
+)
+
+// Reconciler brings namespaces in line. All exported fields are set before use.
+type Reconciler struct {
+	// Client reads from a cache.
+	Client client.Client
+	// Live reads from the API server.
+	Live        client.Reader
+	Definitions *Definitions
+	// SystemNamespace is Bursar's own. Like those of the control plane it gets no ResourceQuota.
+	SystemNamespace string
+	Events          *events.Recorder
+
+	outcomes outcomes
+}
+
+// Reconcile implements [reconcile.Reconciler]. The request names a namespace.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	namespace := newNamespace()
+	err := r.Client.Get(ctx, client.ObjectKey{Name: request.Name}, namespace)
+	if apierrors.IsNotFound(err) || err == nil && namespace.DeletionTimestamp != nil {
+		r.outcomes.remove(request.Name)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("read namespace %s: %w", request.Name, err)
+	}
+	increases, err := increasesIn(ctx, r.Client, namespace.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if by := ignoredBy(namespace); by != "" {
+		r.outcomes.set(namespace.Name, outcome{})
+		return reconcile.Result{}, r.reportAll(ctx, increases, metav1.ConditionUnknown, openmcpv1alpha1.ReasonIgnored,
+			fmt.Sprintf("namespace %s has the annotation %s=%s, so that nothing in it is changed; remove that for the increase to count", namespace.Name, by, openmcpv1alpha1.OperationIgnore))
+	}
+	candidates, err := r.Definitions.candidates(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	chosen := choice{}
+	if !slices.Contains(namespaces.Exempt(r.SystemNamespace), namespace.Name) {
+		chosen = choose(labels.Set(namespace.Labels), candidates)
+	}
+	now := outcome{}
+	for _, other := range chosen.others {
+		now.others = append(now.others, holder{other.config.Name, other.definition.Name})
+	}
+	if chosen.match == nil {
+		r.outcomes.set(namespace.Name, now)
+		return reconcile.Result{}, r.clear(ctx, namespace, increases)
+	}
+	now.config, now.definition = chosen.match.config.Name, chosen.match.definition.Name
+	if chosen.match.isFlawed {
+		r.outcomes.set(namespace.Name, now)
+		return reconcile.Result{}, nil
+	}
+	return r.apply(ctx, namespace, chosen.match, increases, now)
+}
+
+// apply brings a namespace in line with a definition.
+func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectMetadata, m *match, objects []openmcpv1alpha1.QuotaIncrease, now outcome) (reconcile.Result, error) {
+	stored, err := r.storedQuota(ctx, namespace.Name, m.definition.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if stored != nil && !isGenerated(stored, namespace) {
+		return reconcile.Result{}, r.giveWay(ctx, stored, m, objects, now)
+	}
+	f := &fit{Reconciler: r, namespace: namespace, match: m, stored: stored, input: inputOf(namespace, m, objects)}
+	if err := f.run(ctx); err != nil {
+		if errors.Is(err, errOvertaken) {
+			return reconcile.Result{RequeueAfter: overtakenDelay}, nil
+		}
+		if gone(err) == nil {
+			return reconcile.Result{}, nil
+		}
+		now.reason, now.message = openmcpv1alpha1.ReasonWriteFailed, err.Error()
+		r.outcomes.set(namespace.Name, now)
+		return reconcile.Result{}, errors.Join(err, r.reportAll(ctx, objects, metav1.ConditionUnknown, openmcpv1alpha1.ReasonQuotaNotWritten, err.Error()))
+	}
+	if err := r.label(ctx, namespace, m); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.removeOthers(ctx, namespace, m.definition.Name); err != nil {
+		return reconcile.Result{}, err
+	}
+	result := reconcile.Result{}
+	if now.isHeldBack = len(f.input.Held)+len(f.input.Fixed) > 0; now.isHeldBack {
+		result.RequeueAfter = tryAgain
+	}
+	if message := f.baseMessage(); message != "" {
+		now.reason, now.message = openmcpv1alpha1.ReasonBaseCapped, message
+	}
+	r.outcomes.set(namespace.Name, now)
+	isCurrent, err := r.settle(ctx, f, objects)
+	if !isCurrent {
+		result.RequeueAfter = overtakenDelay
+	}
+	return result, err
+}
+
+// giveWay leaves a ResourceQuota alone that somebody else has made, and says so.
+func (r *Reconciler) giveWay(ctx context.Context, stored *corev1.ResourceQuota, m *match, objects []openmcpv1alpha1.QuotaIncrease, now outcome) error {
+	now.reason = openmcpv1alpha1.ReasonQuotaExists
+	now.message = fmt.Sprintf("ResourceQuota %s/%s was made by somebody else and is left as it is; delete or rename it for definition %s of QuotaServiceConfig %s to take effect there",
+		stored.Namespace, stored.Name, m.definition.Name, m.config.Name)
+	if before := r.outcomes.set(stored.Namespace, now); !before.equal(now) {
+		r.Events.Eventf(referenceToQuota(stored), nil, corev1.EventTypeWarning, reasonQuotaExists, actionWrite, "%s", now.message)
+	}
+	return r.reportAll(ctx, objects, metav1.ConditionUnknown, openmcpv1alpha1.ReasonQuotaNotWritten, now.message)
+}
+
+// clear takes from a namespace what a definition gave it that is not for it any more.
+func (r *Reconciler) clear(ctx context.Context, namespace *metav1.PartialObjectMetadata, objects []openmcpv1alpha1.QuotaIncrease) error {
+	if err := r.removeOthers(ctx, namespace, ""); err != nil {
+		return err
+	}
+	if err := r.label(ctx, namespace, nil); err != nil {
+		return err
+	}
+	message := fmt.Sprintf("no definition of a QuotaServiceConfig is for namespace %s, so that it has no quota that could be increased", namespace.Name)
+	var errs []error
+	for i := range objects {
+		errs = append(errs, r.show(ctx, &objects[i], shown{condition: condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonNoDefinition, message)}))
+	}
+	return errors.Join(errs...)
+}
+
+// storedQuota returns a ResourceQuota, or nil if there is none. One that is new may not be in the cache yet.
+func (r *Reconciler) storedQuota(ctx context.Context, namespace, name string) (*corev1.ResourceQuota, error) {
+	quota, key := &corev1.ResourceQuota{}, client.ObjectKey{Namespace: namespace, Name: name}
+	err := r.Client.Get(ctx, key, quota)
+	if apierrors.IsNotFound(err) {
+		err = r.Live.Get(ctx, key, quota)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read ResourceQuota %s: %w", key, err)
+	}
+	return quota, nil
+}
+
+// removeOthers removes the generated ResourceQuotas of a namespace but for the one of that name.
+func (r *Reconciler) removeOthers(ctx context.Context, namespace *metav1.PartialObjectMetadata, name string) error {
+	var list corev1.ResourceQuotaList
+	if err := r.Client.List(ctx, &list, client.InNamespace(namespace.Name)); err != nil {
+		return fmt.Errorf("list ResourceQuotas in namespace %s: %w", namespace.Name, err)
+	}
+	for i := range list.Items {
+		quota := &list.Items[i]
+		if quota.Name == name || quota.DeletionTimestamp != nil || !isGenerated(quota, namespace) {
+			continue
+		}
+		err := r.Client.Delete(ctx, quota, client.Preconditions{UID: &quota.UID})
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("remove ResourceQuota %s/%s: %w", quota.Namespace, quota.Name, err)
+		}
+		why := "no definition of a QuotaServiceConfig is for the namespace any more"
+		if name != "" {
+			why = "ResourceQuota " + name + " takes its place"
+		}
+		r.Events.Eventf(referenceToNamespace(namespace), referenceToQuota(quota), corev1.EventTypeNormal, reasonQuotaRemoved, actionDelete,
+			"ResourceQuota %s was removed: %s", quota.Name, why)
+	}
+	return nil
+}
+
+// label has the labels of a namespace tell which definition its quota is by, or that it has none.
+func (r *Reconciler) label(ctx context.Context, namespace *metav1.PartialObjectMetadata, m *match) error {
+	labels := map[string]string{openmcpv1alpha1.LabelManagedBy: "", openmcpv1alpha1.LabelBase: "", openmcpv1alpha1.LabelMode: ""}
+	if m != nil {
+		labels[openmcpv1alpha1.LabelManagedBy] = m.config.Name
+		labels[openmcpv1alpha1.LabelBase] = m.definition.Name
+		labels[openmcpv1alpha1.LabelMode] = string(m.definition.Mode)
+	}
+	updated := namespace.DeepCopy()
+	if !changeLabels(updated, labels) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, updated, client.MergeFrom(namespace)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("label namespace %s: %w", namespace.Name, err)
+	}
+	return nil
+}
+
+// changeLabels sets labels, and removes those that are to be empty. It tells whether there was anything to do.
+func changeLabels(object client.Object, wanted map[string]string) bool {
+	values, isChanged := object.GetLabels(), false
+	if values == nil {
+		values = map[string]string{}
+	}
+	for key, value := range wanted {
+		before, was := values[key]
+		if isChanged = isChanged || before != value || was != (value != ""); value == "" {
+			delete(values, key)
+		} else {
+			values[key] = value
+		}
+	}
+	object.SetLabels(values)
+	return isChanged
+}
+
+// inputOf is what the quota of a namespace is made from.
+func inputOf(namespace *metav1.PartialObjectMetadata, m *match, objects []openmcpv1alpha1.QuotaIncrease) increase.Input {
+	input := increase.Input{Mode: m.definition.Mode, Base: m.definition.Template.Spec.Hard, Use: namespace.Labels[openmcpv1alpha1.LabelUse]}
+	for i := range objects {
+		if _, _, isNegative := increase.Negative(objects[i].Spec.Hard); !isNegative {
+			input.Increases = append(input.Increases, increase.Increase{
+				Name: objects[i].Name, Created: objects[i].CreationTimestamp.Time, Hard: objects[i].Spec.Hard,
+			})
+		}
+	}
+	return input
+}
+
+// increasesIn returns the increases of a namespace that are not being deleted.
+func increasesIn(ctx context.Context, from client.Reader, namespace string) ([]openmcpv1alpha1.QuotaIncrease, error) {
+	var list openmcpv1alpha1.QuotaIncreaseList
+	if err := from.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list QuotaIncreases in namespace %s: %w", namespace, err)
+	}
+	return slices.DeleteFunc(list.Items, func(i openmcpv1alpha1.QuotaIncrease) bool { return i.DeletionTimestamp != nil }), nil
+}
+
+// ignoredBy returns the annotation that has a namespace left alone, or nothing.
+func ignoredBy(namespace *metav1.PartialObjectMetadata) string {
+	for _, key := range []string{openmcpv1alpha1.AnnotationQuotaOperation, openmcpv1alpha1.AnnotationOperation} {
+		if namespace.Annotations[key] == openmcpv1alpha1.OperationIgnore {
+			return key
+		}
+	}
+	return ""
+}
+
+func newNamespace() *metav1.PartialObjectMetadata {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return namespace
+}
+
+// gone drops errors that only say that the namespace is going.
+func gone(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return err
+}

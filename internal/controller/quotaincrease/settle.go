@@ -1,0 +1,257 @@
+package quotaincrease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+	"github.com/bursar/bursar/internal/increase"
+)
+
+// shown is what an increase says about itself.
+type shown struct {
+	// mode is empty where there is no definition. Then there is no effect either.
+	mode      openmcpv1alpha1.QuotaMode
+	effect    string
+	condition metav1.Condition
+	// superfluous is why the increase may be deleted, or empty.
+	superfluous string
+	// toBeDeleted is why it would be, or empty.
+	toBeDeleted string
+}
+
+func condition(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: openmcpv1alpha1.ConditionEffective, Status: status, Reason: reason, Message: message}
+}
+
+// settle brings the increases of a namespace in line with what was written, and deletes those that are
+// superfluous where the definition says so. It returns false if what it goes by is out of date.
+func (r *Reconciler) settle(ctx context.Context, f *fit, objects []openmcpv1alpha1.QuotaIncrease) (isCurrent bool, err error) {
+	definition := f.match.definition
+	var superfluous []*openmcpv1alpha1.QuotaIncrease
+	var errs []error
+	reasons := map[string]string{}
+	for i := range objects {
+		s := f.judge(&objects[i])
+		switch {
+		case s.superfluous == "":
+		case definition.PreviewDeletion:
+			s.toBeDeleted = s.superfluous
+		case definition.DeleteIneffectiveQuotas:
+			superfluous, reasons[objects[i].Name] = append(superfluous, &objects[i]), s.superfluous
+			continue
+		}
+		errs = append(errs, r.show(ctx, &objects[i], s))
+	}
+	if len(superfluous) == 0 {
+		return true, errors.Join(errs...)
+	}
+	if isCurrent, err = r.isCurrent(ctx, f, objects); !isCurrent || err != nil {
+		return isCurrent, errors.Join(append(errs, err)...)
+	}
+	for _, object := range superfluous {
+		err := r.Client.Delete(ctx, object, client.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion})
+		if client.IgnoreNotFound(err) == nil {
+			r.Events.Eventf(referenceToNamespace(f.namespace), referenceToIncrease(object), corev1.EventTypeNormal, reasonIncreaseDeleted, actionDelete,
+				"QuotaIncrease %s was deleted, as definition %s has increases without effect deleted: %s", object.Name, definition.Name, reasons[object.Name])
+		} else if apierrors.IsConflict(err) {
+			isCurrent = false
+		} else {
+			errs = append(errs, fmt.Errorf("delete QuotaIncrease %s/%s: %w", object.Namespace, object.Name, err))
+		}
+	}
+	return isCurrent, errors.Join(errs...)
+}
+
+// isCurrent tells whether the API server has what was decided by: a deletion cannot be taken back.
+func (r *Reconciler) isCurrent(ctx context.Context, f *fit, objects []openmcpv1alpha1.QuotaIncrease) (bool, error) {
+	namespace := newNamespace()
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(f.namespace), namespace); err != nil {
+		return false, fmt.Errorf("read namespace %s: %w", f.namespace.Name, err)
+	}
+	if namespace.Labels[openmcpv1alpha1.LabelUse] != f.input.Use || ignoredBy(namespace) != "" {
+		return false, nil
+	}
+	config := &openmcpv1alpha1.QuotaServiceConfig{}
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: f.match.config.Name}, config); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	if config.UID != f.match.config.UID || config.Generation != f.match.config.Generation {
+		return false, nil
+	}
+	live, err := increasesIn(ctx, r.Live, f.namespace.Name)
+	if err != nil {
+		return false, err
+	}
+	type version struct {
+		uid        string
+		generation int64
+	}
+	versions := func(objects []openmcpv1alpha1.QuotaIncrease) map[string]version {
+		all := map[string]version{}
+		for i := range objects {
+			all[objects[i].Name] = version{string(objects[i].UID), objects[i].Generation}
+		}
+		return all
+	}
+	return maps.Equal(versions(live), versions(objects)), nil
+}
+
+// judge finds out what an increase is to say about itself.
+func (f *fit) judge(object *openmcpv1alpha1.QuotaIncrease) shown {
+	s := shown{mode: f.match.definition.Mode}
+	if name, amount, isNegative := increase.Negative(object.Spec.Hard); isNegative {
+		s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonInvalid,
+			fmt.Sprintf("%s: %s must not be negative: an increase cannot lower a quota; change or delete it", name, amount.String()))
+		return s
+	}
+	if why, isUnusable := f.unusable[object.Name]; isUnusable {
+		s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonInvalid,
+			fmt.Sprintf("ResourceQuota %s cannot have it: %s; change or delete it", f.match.definition.Name, why))
+		return s
+	}
+	effect := f.result.Effects[object.Name]
+	s.effect = effect.String()
+	f.judgeEffect(&s, object, effect)
+	return s
+}
+
+// judgeEffect says what the effect of a usable increase means.
+func (f *fit) judgeEffect(s *shown, object *openmcpv1alpha1.QuotaIncrease, effect increase.Effect) {
+	quota := "ResourceQuota " + f.match.definition.Name
+	contributed := increase.Effect{Hard: effect.Hard}.String()
+	capped := f.cappedOf(object.Name, effect)
+	switch {
+	case capped != "" && len(effect.Hard) == 0:
+		s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonCapReached, "held back by a cap: "+capped)
+	case capped != "":
+		s.condition = condition(metav1.ConditionTrue, openmcpv1alpha1.ReasonCapReached, fmt.Sprintf("%s has %s of it; the rest is held back by a cap: %s", quota, contributed, capped))
+	case effect.IsEffective && contributed == "":
+		s.condition = condition(metav1.ConditionTrue, openmcpv1alpha1.ReasonInEffect, fmt.Sprintf("it counts, and %s has as much without it", quota))
+	case effect.IsEffective:
+		s.condition = condition(metav1.ConditionTrue, openmcpv1alpha1.ReasonInEffect, fmt.Sprintf("%s has %s of it", quota, contributed))
+	case f.input.Mode == openmcpv1alpha1.ModeSingular:
+		f.judgeUnused(s, object)
+	default:
+		s.superfluous = fmt.Sprintf("%s has as much or more without it: %s", quota, f.overshadowing(object))
+		s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonOvershadowed, s.superfluous)
+	}
+}
+
+// judgeUnused says why an increase does not count in singular mode. Only if another does is it superfluous.
+func (f *fit) judgeUnused(s *shown, object *openmcpv1alpha1.QuotaIncrease) {
+	said := fmt.Sprintf("namespace %s has no label %s", f.namespace.Name, openmcpv1alpha1.LabelUse)
+	if f.input.Use != "" {
+		said = fmt.Sprintf("namespace %s has the label %s=%s", f.namespace.Name, openmcpv1alpha1.LabelUse, f.input.Use)
+		if _, exists := f.result.Effects[f.input.Use]; exists {
+			s.superfluous = said
+		} else {
+			said += ", which names no QuotaIncrease that can be used"
+		}
+	}
+	s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonNotSelected,
+		fmt.Sprintf("%s, and definition %s is in mode singular; set the label to %s for this one to count", said, f.match.definition.Name, object.Name))
+}
+
+// cappedOf tells what is held back of an increase, and why, or nothing.
+func (f *fit) cappedOf(name string, effect increase.Effect) string {
+	var said []string
+	for _, of := range effect.Held {
+		said = append(said, f.sentences[increase.Contribution{Increase: name, Resource: of}])
+	}
+	return strings.Join(slices.Compact(said), "; ")
+}
+
+// overshadowing compares what an increase gives with what there is.
+func (f *fit) overshadowing(object *openmcpv1alpha1.QuotaIncrease) string {
+	var said []string
+	for _, name := range slices.Sorted(maps.Keys(object.Spec.Hard)) {
+		here, there := object.Spec.Hard[name], f.result.Hard[name]
+		said = append(said, fmt.Sprintf("%s: %s here, %s there", name, here.String(), there.String()))
+	}
+	if len(said) == 0 {
+		return "it names no resource"
+	}
+	return strings.Join(said, ", ")
+}
+
+// baseMessage says of which resources a cap does not even allow the base, or nothing.
+func (f *fit) baseMessage() string {
+	var said []string
+	for _, name := range slices.Sorted(maps.Keys(f.input.Fixed)) {
+		base, isLimited := f.input.Base[name]
+		if got := f.input.Fixed[name]; isLimited && got.Cmp(base) < 0 {
+			said = append(said, fmt.Sprintf("%s: %s in place of %s, as %s", name, got.String(), base.String(), f.baseSentences[name]))
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("ResourceQuota %s/%s has less than the definition says: %s", f.namespace.Name, f.match.definition.Name, strings.Join(said, "; "))
+}
+
+// reportAll gives all increases the same condition, and leaves the rest of them as it is.
+func (r *Reconciler) reportAll(ctx context.Context, objects []openmcpv1alpha1.QuotaIncrease, status metav1.ConditionStatus, reason, message string) error {
+	var errs []error
+	for i := range objects {
+		errs = append(errs, r.report(ctx, &objects[i], condition(status, reason, message)))
+	}
+	return errors.Join(errs...)
+}
+
+// show has an increase say what is to be said, and tells people of it when it is marked.
+func (r *Reconciler) show(ctx context.Context, object *openmcpv1alpha1.QuotaIncrease, s shown) error {
+	marked := object.DeepCopy()
+	isChanged := changeLabels(marked, map[string]string{openmcpv1alpha1.LabelMode: string(s.mode)})
+	annotations := maps.Clone(object.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	delete(annotations, openmcpv1alpha1.AnnotationEffect)
+	delete(annotations, openmcpv1alpha1.AnnotationToBeDeleted)
+	if s.mode != "" {
+		annotations[openmcpv1alpha1.AnnotationEffect] = s.effect
+	}
+	if s.toBeDeleted != "" {
+		annotations[openmcpv1alpha1.AnnotationToBeDeleted] = s.toBeDeleted
+	}
+	isNews := s.toBeDeleted != "" && object.Annotations[openmcpv1alpha1.AnnotationToBeDeleted] == ""
+	if marked.SetAnnotations(annotations); isChanged || !maps.Equal(annotations, object.Annotations) {
+		err := r.Client.Patch(ctx, marked, client.MergeFrom(object))
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	if isNews {
+		r.Events.Eventf(referenceToIncrease(object), nil, corev1.EventTypeNormal, reasonWouldBeDeleted, actionDelete,
+			"it would be deleted if the definition did not say previewDeletion: %s", s.toBeDeleted)
+	}
+	return r.report(ctx, marked, s.condition)
+}
+
+// report writes the condition of an increase.
+func (r *Reconciler) report(ctx context.Context, object *openmcpv1alpha1.QuotaIncrease, c metav1.Condition) error {
+	updated := object.DeepCopy()
+	c.ObservedGeneration = object.Generation
+	apimeta.SetStatusCondition(&updated.Status.Conditions, c)
+	updated.Status.ObservedGeneration = object.Generation
+	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
+		return nil
+	}
+	// A conflict means that what was judged is out of date; its successor is on its way here.
+	if err := r.Client.Status().Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("update the status of QuotaIncrease %s/%s: %w", object.Namespace, object.Name, err)
+	}
+	return nil
+}

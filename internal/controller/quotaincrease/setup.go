@@ -1,0 +1,108 @@
+package quotaincrease
+
+import (
+	"context"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// namespacesAtOnce is how many namespaces are brought in line at the same time.
+const namespacesAtOnce = 4
+
+// SetupWithManager registers the reconciler of namespaces and the one of what is said about it.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	status := &statusReconciler{Client: r.Client, Definitions: r.Definitions, outcomes: &r.outcomes}
+	r.outcomes.onChange = status.enqueue
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("quotaincrease").
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(itself), builder.WithPredicates(updates(differsInMetadata))).
+		Watches(&openmcpv1alpha1.QuotaServiceConfig{}, handler.EnqueueRequestsFromMapFunc(r.everyNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&openmcpv1alpha1.QuotaIncrease{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(updates(differsBesidesStatus))).
+		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(updates(quotaDiffers))).
+		Watches(&quotav1alpha1.LocalResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.ifHeldBack)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: namespacesAtOnce}).
+		Complete(r)
+	if err != nil {
+		return err
+	}
+	return status.setupWithManager(mgr)
+}
+
+func itself(_ context.Context, object client.Object) []reconcile.Request {
+	return requestFor(object.GetName())
+}
+
+func namespaceOf(_ context.Context, object client.Object) []reconcile.Request {
+	return requestFor(object.GetNamespace())
+}
+
+func requestFor(namespace string) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: namespace}}}
+}
+
+// ifHeldBack looks at a namespace again whose cap has changed, where that may make a difference.
+func (r *Reconciler) ifHeldBack(_ context.Context, object client.Object) []reconcile.Request {
+	if !r.outcomes.isHeldBack(object.GetNamespace()) {
+		return nil
+	}
+	return requestFor(object.GetNamespace())
+}
+
+func (r *Reconciler) everyNamespace(ctx context.Context, _ client.Object) []reconcile.Request {
+	all, err := namespacesFrom(ctx, r.Client)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list namespaces")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range all {
+		requests = append(requests, requestFor(all[i].Name)...)
+	}
+	return requests
+}
+
+func namespacesFrom(ctx context.Context, from client.Reader) ([]metav1.PartialObjectMetadata, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	if err := from.List(ctx, list); err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// updates lets through those updates that make a difference, and everything else.
+func updates(differs func(before, after client.Object) bool) predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return differs(e.ObjectOld, e.ObjectNew) }}
+}
+
+func differsInMetadata(before, after client.Object) bool {
+	return !maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
+		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) || before.GetUID() != after.GetUID()
+}
+
+// differsBesidesStatus tells whether more than the status of an object has changed.
+func differsBesidesStatus(before, after client.Object) bool {
+	return differsInMetadata(before, after) || before.GetGeneration() != after.GetGeneration()
+}
+
+// quotaDiffers compares contents, as a ResourceQuota has no generation, and the status changes with each object
+// in the namespace.
+func quotaDiffers(before, after client.Object) bool {
+	old, new := before.(*corev1.ResourceQuota), after.(*corev1.ResourceQuota)
+	return differsInMetadata(old, new) || !equality.Semantic.DeepEqual(old.Spec, new.Spec) || !equality.Semantic.DeepEqual(old.OwnerReferences, new.OwnerReferences)
+}

@@ -1,0 +1,201 @@
+package quotaincrease
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+)
+
+const (
+	// statusDelay gathers what becomes of many namespaces into one write.
+	statusDelay = 200 * time.Millisecond
+	// namedMax is how many namespaces a message names.
+	namedMax = 3
+)
+
+type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// statusReconciler tells in the status of a QuotaServiceConfig what became of its definitions.
+type statusReconciler struct {
+	Client      client.Client
+	Definitions *Definitions
+	outcomes    *outcomes
+	queue       atomic.Pointer[requests]
+}
+
+func (s *statusReconciler) setupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("quotaserviceconfig").
+		Watches(&openmcpv1alpha1.QuotaServiceConfig{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Func(func(_ context.Context, queue requests) error {
+			s.queue.Store(&queue)
+			return nil
+		})).
+		Complete(s)
+}
+
+// enqueue has the status of a configuration written soon. Before there is a queue nothing is missed, as all
+// configurations are looked at when there is.
+func (s *statusReconciler) enqueue(config string) {
+	if queue := s.queue.Load(); queue != nil {
+		(*queue).AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: config}}, statusDelay)
+	}
+}
+
+// Reconcile implements [reconcile.Reconciler].
+func (s *statusReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	config := &openmcpv1alpha1.QuotaServiceConfig{}
+	if err := s.Client.Get(ctx, request.NamespacedName, config); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	flaws, err := s.Definitions.flaws(ctx, config)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	all := s.outcomes.all()
+	namespaces, err := namespacesFrom(ctx, s.Client)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("list namespaces: %w", err)
+	}
+	for i := range namespaces {
+		if _, known := all[namespaces[i].Name]; !known && namespaces[i].DeletionTimestamp == nil {
+			return reconcile.Result{RequeueAfter: statusDelay}, nil // what is not known yet might be in the way
+		}
+	}
+	updated := config.DeepCopy()
+	describe(updated, flaws, all)
+	if equality.Semantic.DeepEqual(config.Status, updated.Status) {
+		return reconcile.Result{}, nil
+	}
+	err = s.Client.Status().Update(ctx, updated)
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: statusDelay}, nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("update the status of QuotaServiceConfig %s: %w", config.Name, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// describe fills in the status of a configuration.
+func describe(config *openmcpv1alpha1.QuotaServiceConfig, flaws []string, all map[string]outcome) {
+	before := map[string][]metav1.Condition{}
+	for _, each := range config.Status.Quotas {
+		before[each.Name] = each.Conditions
+	}
+	ready := metav1.Condition{Status: metav1.ConditionTrue, Reason: openmcpv1alpha1.ReasonInForce, Message: "every definition is in force"}
+	var problems []string
+	config.Status.Quotas = nil
+	for i := range config.Spec.Quotas {
+		name := config.Spec.Quotas[i].Name
+		count, c := describeDefinition(config.Name, name, flaws[i], all)
+		if c.Status != metav1.ConditionTrue {
+			ready.Status, ready.Reason = c.Status, c.Reason
+			problems = append(problems, fmt.Sprintf("definition %s: %s", name, c.Message))
+		}
+		status := openmcpv1alpha1.QuotaDefinitionStatus{Name: name, Namespaces: count, Conditions: slices.Clone(before[name])}
+		setCondition(&status.Conditions, openmcpv1alpha1.ConditionReady, config.Generation, c)
+		config.Status.Quotas = append(config.Status.Quotas, status)
+	}
+	if len(problems) > 0 {
+		ready.Message = strings.Join(problems, "; ")
+	}
+	setCondition(&config.Status.Conditions, openmcpv1alpha1.ConditionReady, config.Generation, ready)
+	setCondition(&config.Status.Conditions, openmcpv1alpha1.ConditionConflict, config.Generation, conflictOf(config.Name, all))
+	config.Status.ObservedGeneration = config.Generation
+}
+
+func setCondition(conditions *[]metav1.Condition, of string, generation int64, c metav1.Condition) {
+	c.Type, c.ObservedGeneration, c.Message = of, generation, cut(c.Message)
+	apimeta.SetStatusCondition(conditions, c)
+}
+
+// cut shortens a message to what a condition takes.
+func cut(message string) string {
+	const charactersMax = 32768
+	if runes := []rune(message); len(runes) > charactersMax {
+		return string(runes[:charactersMax-3]) + "..."
+	}
+	return message
+}
+
+// precedence is which reason is told where there are several.
+var precedence = []string{openmcpv1alpha1.ReasonQuotaExists, openmcpv1alpha1.ReasonWriteFailed, openmcpv1alpha1.ReasonBaseCapped}
+
+// describeDefinition counts the namespaces of a definition, and says whether it is in force in all.
+func describeDefinition(config, definition, flaw string, all map[string]outcome) (count int32, c metav1.Condition) {
+	messages := map[string][]string{} // by reason
+	for _, namespace := range slices.Sorted(maps.Keys(all)) {
+		if o := all[namespace]; o.config == config && o.definition == definition {
+			if o.reason == "" || o.reason == openmcpv1alpha1.ReasonBaseCapped {
+				count++
+			}
+			if o.reason != "" {
+				messages[o.reason] = append(messages[o.reason], o.message)
+			}
+		}
+	}
+	if flaw != "" {
+		return count, metav1.Condition{Status: metav1.ConditionFalse, Reason: openmcpv1alpha1.ReasonValidationFailed,
+			Message: flaw + "; until this is corrected, it is used for no other namespace, and those that have their quota by it keep that as it is"}
+	}
+	for _, reason := range precedence {
+		if said := messages[reason]; len(said) > 0 {
+			return count, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: some(said, "; ")}
+		}
+	}
+	c = metav1.Condition{Status: metav1.ConditionTrue, Reason: openmcpv1alpha1.ReasonInForce, Message: "it is in force in every namespace that it is for"}
+	if count == 0 {
+		c.Message = "it is for no namespace: its selector matches none that an earlier definition or another QuotaServiceConfig does not have"
+	}
+	return count, c
+}
+
+// conflictOf tells which namespaces others hold that a configuration has a definition for.
+func conflictOf(config string, all map[string]outcome) metav1.Condition {
+	held := map[string][]string{} // by the configuration that holds them
+	for _, namespace := range slices.Sorted(maps.Keys(all)) {
+		o := all[namespace]
+		if slices.ContainsFunc(o.others, func(h holder) bool { return h.config == config }) {
+			held[o.config] = append(held[o.config], namespace)
+		}
+	}
+	if len(held) == 0 {
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: openmcpv1alpha1.ReasonNoConflict, Message: "no other QuotaServiceConfig has a namespace that a definition is for"}
+	}
+	var said []string
+	for _, by := range slices.SortedFunc(maps.Keys(held), cmp.Compare[string]) {
+		said = append(said, fmt.Sprintf("QuotaServiceConfig %s holds %s", by, some(held[by], ", ")))
+	}
+	return metav1.Condition{Status: metav1.ConditionTrue, Reason: openmcpv1alpha1.ReasonNamespacesHeld,
+		Message: strings.Join(said, "; ") + ", which definitions here are for too, and nothing is changed there; have the selectors select different namespaces, or delete one of the two"}
+}
+
+// some joins the first few texts and tells how many more there are.
+func some(texts []string, separator string) string {
+	if more := len(texts) - namedMax; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(texts[:namedMax], separator), more)
+	}
+	return strings.Join(texts, separator)
+}
