@@ -31,6 +31,8 @@ var (
 	// bursar talks to it as Bursar itself, whom the webhooks do not ask about: so it stores what was stored
 	// before there were webhooks.
 	bursar client.Client
+	// kubeconfig is how kubectl reaches it.
+	kubeconfig string
 )
 
 func TestMain(m *testing.M) {
@@ -76,7 +78,8 @@ func connect(server *standalone.Server) (err error) {
 	if err := errors.Join(scheme.AddToScheme(s), quotav1alpha1.AddToScheme(s), openmcpv1alpha1.AddToScheme(s)); err != nil {
 		return err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", server.AdminKubeconfigPath())
+	kubeconfig = server.AdminKubeconfigPath()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
 	}

@@ -170,6 +170,7 @@ func (s *scene) exercise() {
 	s.restore()
 	s.grantByPolicy()
 	s.follow()
+	s.increase()
 	s.permitLater()
 }
 
