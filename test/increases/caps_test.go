@@ -150,6 +150,18 @@ func TestCapIsShared(t *testing.T) {
 	w.wantEffect("mine", cumulative, "count/secrets: 50", yes, inEffect)
 }
 
+// Nothing is deleted for being less than a base that a cap does not allow.
+func TestCapOnBaseDeletesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.cap("count/secrets=7")
+	w.config(w.deleting(maximum, "count/secrets=10"))
+	w.wantQuota(base, "count/secrets=0")
+	w.increase("small", "count/secrets=5")
+	message := w.wantEffect("small", maximum, "", no, capReached)
+	w.wantContains("the message", message, "held back by a cap: exceeded ResourceQuotaAllocation: caponbasedeletesnothing, requested: count/secrets=10")
+	w.wantQuota(base, "count/secrets=0")
+}
+
 // A cap that does not even allow the base leaves nothing, rather than no limit, and the configuration says so.
 func TestCapOnBase(t *testing.T) {
 	w := newWorld(t)

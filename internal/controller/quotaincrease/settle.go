@@ -131,7 +131,7 @@ func (f *fit) judge(object *openmcpv1alpha1.QuotaIncrease) shown {
 func (f *fit) judgeEffect(s *shown, object *openmcpv1alpha1.QuotaIncrease, effect increase.Effect) {
 	quota := "ResourceQuota " + f.match.definition.Name
 	contributed := increase.Effect{Hard: effect.Hard}.String()
-	capped := f.cappedOf(object.Name, effect)
+	capped := f.cappedOf(object, effect)
 	switch {
 	case capped != "" && len(effect.Hard) == 0:
 		s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonCapReached, "held back by a cap: "+capped)
@@ -164,11 +164,17 @@ func (f *fit) judgeUnused(s *shown, object *openmcpv1alpha1.QuotaIncrease) {
 		fmt.Sprintf("%s, and definition %s is in mode singular; set the label to %s for this one to count", said, f.match.definition.Name, object.Name))
 }
 
-// cappedOf tells what is held back of an increase, and why, or nothing.
-func (f *fit) cappedOf(name string, effect increase.Effect) string {
+// cappedOf tells why something is held back of an increase, or nothing. Of a resource of which a cap does not even
+// allow the base, nobody can have more, whatever the increase would have done without the cap.
+func (f *fit) cappedOf(object *openmcpv1alpha1.QuotaIncrease, effect increase.Effect) string {
 	var said []string
-	for _, of := range effect.Held {
-		said = append(said, f.sentences[increase.Contribution{Increase: name, Resource: of}])
+	counts := f.input.Mode != openmcpv1alpha1.ModeSingular || effect.IsUsed
+	for _, name := range slices.Sorted(maps.Keys(object.Spec.Hard)) {
+		if slices.Contains(effect.Held, name) {
+			said = append(said, f.sentences[increase.Contribution{Increase: object.Name, Resource: name}])
+		} else if _, isFixed := f.input.Fixed[name]; isFixed && counts {
+			said = append(said, f.baseSentences[name])
+		}
 	}
 	return strings.Join(slices.Compact(said), "; ")
 }
