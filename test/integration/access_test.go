@@ -36,11 +36,12 @@ var (
 		"clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io",
 		"validatingwebhookconfigurations.admissionregistration.k8s.io", "mutatingwebhookconfigurations.admissionregistration.k8s.io",
 		"customresourcedefinitions.apiextensions.k8s.io")
-	tenantReads = permits{
+	// consumerReads is what belongs to consumers, tenantReads that and what belongs to a namespace.
+	consumerReads = permits{
 		"resourcegrants.quota.miloapis.com": reading, "resourceclaims.quota.miloapis.com": reading,
 		"allowancebuckets.quota.miloapis.com": reading, "effectiveresourcegrants.quota.miloapis.com": reading,
-		"quotaincreases.openmcp.cloud": reading,
 	}
+	tenantReads = consumerReads.with(permits{"quotaincreases.openmcp.cloud": reading})
 )
 
 // permits says which verbs a role permits on which resources, written RESOURCE[/SUBRESOURCE][.GROUP].
@@ -140,8 +141,7 @@ func TestWhatRolesPermit(t *testing.T) {
 		"bursar-tenant-admin": {"sees why something was refused, too", inNamespace, tenantReads.with(permits{
 			"events": reading, "events.events.k8s.io": reading,
 		})},
-		"bursar-owning-service": {"claims and gives back", everywhere, tenantReads.with(permits{
-			"quotaincreases.openmcp.cloud":      "",
+		"bursar-owning-service": {"claims and gives back", everywhere, consumerReads.with(permits{
 			"resourceclaims.quota.miloapis.com": reading + " create delete", "resourceregistrations.quota.miloapis.com": reading,
 		})},
 		"bursar-break-glass": {"is about one group by name, and so about no resource as a whole", everywhere, permits{}},
