@@ -115,8 +115,7 @@ func TestFlawedDefinition(t *testing.T) {
 				tt.flaw(&c.Spec.Quotas[0])
 				c.Spec.Quotas[1].Template.Spec.Hard = list("count/secrets=6")
 			})
-			message := w.wantCondition(config, openmcpv1alpha1.ConditionReady, no, openmcpv1alpha1.ReasonValidationFailed)
-			w.wantContains("the message", message, "definition gold: spec.quotas[0].", tt.want, "those that have their quota by it keep that as it is")
+			w.wantCondition(config, openmcpv1alpha1.ConditionReady, no, openmcpv1alpha1.ReasonValidationFailed, "definition gold: spec.quotas[0].", tt.want, "those that have their quota by it keep that as it is")
 			w.wantDefinitions(config, "gold 1 ValidationFailed", "silver 0 InForce", "rest 0 InForce")
 
 			silver := *w
@@ -164,8 +163,7 @@ func TestNegativeIncrease(t *testing.T) {
 	w.cleanUp(negative)
 	w.increase("more", "count/secrets=5")
 	w.wantQuota(base, "count/secrets=15")
-	message := w.wantEffect("negative", cumulative, "", no, openmcpv1alpha1.ReasonInvalid)
-	w.wantContains("the message", message, "count/secrets: -5 must not be negative")
+	w.wantEffect("negative", cumulative, "", no, openmcpv1alpha1.ReasonInvalid, "count/secrets: -5 must not be negative")
 	w.wantEffect("more", cumulative, "count/secrets: 5", yes, inEffect)
 }
 
@@ -176,9 +174,8 @@ func TestQuotaOfSomebodyElse(t *testing.T) {
 	w.create(theirs)
 	w.increase("more", "count/secrets=5")
 	config := w.config(w.definition(base, cumulative, "count/secrets=10"))
-	message := w.wantCondition(config, openmcpv1alpha1.ConditionReady, no, openmcpv1alpha1.ReasonQuotaExists)
 	want := fmt.Sprintf("ResourceQuota %s/base was made by somebody else and is left as it is", w.name)
-	w.wantContains("the message", message, want)
+	w.wantCondition(config, openmcpv1alpha1.ConditionReady, no, openmcpv1alpha1.ReasonQuotaExists, want)
 	w.wantDefinitions(config, "base 0 QuotaExists")
 	w.eventually(func() error {
 		object, err := w.read("more")

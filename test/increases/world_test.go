@@ -230,8 +230,9 @@ func (w *world) wantLabels(config, definition string, mode openmcpv1alpha1.Quota
 	})
 }
 
-// wantEffect waits until an increase has that effect, mode and reason, and returns the message.
-func (w *world) wantEffect(name string, mode openmcpv1alpha1.QuotaMode, effect string, status metav1.ConditionStatus, reason string) string {
+// wantEffect waits until an increase has that effect, mode and reason, and a message that says all that, which
+// it returns.
+func (w *world) wantEffect(name string, mode openmcpv1alpha1.QuotaMode, effect string, status metav1.ConditionStatus, reason string, says ...string) string {
 	w.Helper()
 	message := ""
 	w.eventually(func() error {
@@ -248,7 +249,7 @@ func (w *world) wantEffect(name string, mode openmcpv1alpha1.QuotaMode, effect s
 			return fmt.Errorf("%s has labels %v and annotations %v, want mode %s and effect %q", name, object.Labels, object.Annotations, mode, effect)
 		}
 		message = got.Message
-		return nil
+		return lacks(message, says)
 	})
 	return message
 }
@@ -268,8 +269,8 @@ func (w *world) wantNoIncrease(name string) {
 	})
 }
 
-// wantCondition waits until a configuration has a condition, and returns the message.
-func (w *world) wantCondition(config *openmcpv1alpha1.QuotaServiceConfig, of string, status metav1.ConditionStatus, reason string) string {
+// wantCondition waits until a configuration has a condition with a message that says all that, which it returns.
+func (w *world) wantCondition(config *openmcpv1alpha1.QuotaServiceConfig, of string, status metav1.ConditionStatus, reason string, says ...string) string {
 	w.Helper()
 	message := ""
 	w.eventually(func() error {
@@ -281,7 +282,7 @@ func (w *world) wantCondition(config *openmcpv1alpha1.QuotaServiceConfig, of str
 			return fmt.Errorf("condition %s of %s is %+v, want %s, %s", of, config.Name, got, status, reason)
 		}
 		message = got.Message
-		return nil
+		return lacks(message, says)
 	})
 	return message
 }
@@ -326,6 +327,16 @@ func (w *world) wantEvent(kind, name, reason, note string) {
 		}
 		return fmt.Errorf("no event %s about %s %s with %q among\n%s", reason, kind, name, note, strings.Join(got, "\n"))
 	})
+}
+
+// lacks returns an error if a message does not say everything.
+func lacks(message string, says []string) error {
+	for _, want := range says {
+		if !strings.Contains(message, want) {
+			return fmt.Errorf("the message is %q, want it to say %q", message, want)
+		}
+	}
+	return nil
 }
 
 func (w *world) wantContains(what, got string, wanted ...string) {
