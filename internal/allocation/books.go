@@ -143,17 +143,17 @@ func (b *Books) Check(raise Raise) []Shortage {
 
 // Admit books a raise whole, or returns what it falls short of. It also books one by which its project takes no
 // more: what hides it, another ResourceQuota of the project, may be lowered before this one is seen. Nothing is
-// booked of a raise that is of nothing capped. One whose ID is booked already takes the place of that.
+// booked of a raise that is of nothing capped; of any other the whole is, as the cap may come to name more. One whose ID is booked already takes the place of that.
 func (b *Books) Admit(raise Raise) (shortages []Shortage, isBooked bool) {
-	raise.Hard = b.ofCapped(raise.Hard)
-	if len(raise.Hard) == 0 {
+	asked := b.ofCapped(raise.Hard)
+	if len(asked) == 0 {
 		return nil, false
 	}
 	if shortages := b.Check(raise); len(shortages) > 0 {
 		return shortages, false
 	}
 	before := b.taken[raise.Namespace]
-	after := quota.Max(before, raise.Hard)
+	after := quota.Max(before, asked)
 	b.taken[raise.Namespace] = after
 	b.total = quota.Add(b.total, quota.Subtract(after, before))
 	b.isChanged = true

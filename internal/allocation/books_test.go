@@ -44,7 +44,9 @@ func booksOf(t interface{ Fatal(...any) }, object *quotav1alpha1.ResourceQuotaAl
 type cluster struct {
 	past []map[types.NamespacedName]storedQuota // by version
 	gone map[types.UID]int                      // the version at which a ResourceQuota was deleted
-	made int
+	// selected is the version at which a namespace came to be, with labels by which it is selected.
+	selected map[string]int
+	made     int
 }
 
 type storedQuota struct {
@@ -76,15 +78,16 @@ func (c *cluster) taken(version int) map[string]int64 {
 	return taken
 }
 
-// observe is what somebody sees who has seen the cluster up to a version.
-func (c *cluster) observe(version int, raises []Raise) Observation {
-	at := strconv.Itoa(version)
+// observe is what somebody sees who has seen the ResourceQuotas up to a version, and the namespaces up to another.
+func (c *cluster) observe(version, namespaces int, raises []Raise) Observation {
 	o := Observation{
-		Versions: quotav1alpha1.ObservedResourceQuotas{ResourceQuotas: at, Namespaces: at}, Used: map[string]corev1.ResourceList{},
+		Versions: quotav1alpha1.ObservedResourceQuotas{ResourceQuotas: strconv.Itoa(version), Namespaces: strconv.Itoa(namespaces)}, Used: map[string]corev1.ResourceList{},
 		Quotas: map[types.NamespacedName]QuotaVersion{}, Gone: map[types.UID]bool{},
 	}
 	for project, taken := range c.taken(version) {
-		o.Used[project] = amount(taken)
+		if selected := c.selected[project]; selected > 0 && selected <= namespaces {
+			o.Used[project] = amount(taken)
+		}
 	}
 	for _, raise := range raises {
 		name := types.NamespacedName{Namespace: raise.Namespace, Name: raise.Name}
@@ -105,27 +108,30 @@ func (c *cluster) observe(version int, raises []Raise) Observation {
 func TestNoMoreThanTheCap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 20
-		c := &cluster{past: []map[types.NamespacedName]storedQuota{{}, {}}, gone: map[types.UID]int{}}
+		c := &cluster{past: []map[types.NamespacedName]storedQuota{{}, {}}, gone: map[types.UID]int{}, selected: map[string]int{}}
 		object := allocation(limit)
-		observers := []int{1, 1, 1}
+		observers := [][2]int{{1, 1}, {1, 1}, {1, 1}}
 		var admitted []Raise
 		names := []types.NamespacedName{{Namespace: "a", Name: "x"}, {Namespace: "a", Name: "y"}, {Namespace: "b", Name: "x"}, {Namespace: "c", Name: "x"}}
 		anyName := rapid.SampledFrom(names)
-		observe := func(version int) {
+		observe := func(version, namespaces int) {
 			b := booksOf(t, object)
-			isChanged, err := b.Observe(c.observe(version, b.Pending()))
+			isChanged, err := b.Observe(c.observe(version, namespaces, b.Pending()))
 			if err == nil && isChanged {
 				object = b.Updated()
 			} else if err != nil && err != ErrBehind { //nolint:errorlint // as documented
 				t.Fatal(err)
 			}
 		}
-		observe(c.version())
+		observe(c.version(), c.version())
 		t.Repeat(map[string]func(*rapid.T){
 			"admit": func(t *rapid.T) {
 				name, to := anyName.Draw(t, "name"), rapid.Int64Range(1, limit+2).Draw(t, "to")
 				raise := Raise{ID: fmt.Sprint(c.made), Namespace: name.Namespace, Name: name.Name, UID: types.UID(fmt.Sprint("uid-", c.made)), Hard: amount(to)}
-				c.made++
+				if c.made++; c.selected[name.Namespace] == 0 {
+					c.change(func(map[types.NamespacedName]storedQuota) { c.selected[name.Namespace] = len(c.past) })
+				}
+				raise.NamespaceVersion = strconv.Itoa(c.selected[name.Namespace])
 				if q, ok := c.now()[name]; ok {
 					raise.UID, raise.ResourceVersion = q.uid, strconv.Itoa(q.version)
 					if to <= q.amount {
@@ -174,8 +180,17 @@ func TestNoMoreThanTheCap(t *testing.T) {
 			},
 			"observe": func(t *rapid.T) {
 				who := rapid.IntRange(0, len(observers)-1).Draw(t, "who")
-				observers[who] = rapid.IntRange(observers[who], c.version()).Draw(t, "version")
-				observe(observers[who])
+				seen := &observers[who]
+				seen[0] = rapid.IntRange(seen[0], c.version()).Draw(t, "version")
+				seen[1] = rapid.IntRange(seen[1], c.version()).Draw(t, "version of namespaces")
+				observe(seen[0], seen[1])
+			},
+			"observe live": func(t *rapid.T) {
+				b := booksOf(t, object)
+				if _, err := b.ObserveLive(c.observe(c.version(), c.version(), b.Pending())); err != nil {
+					t.Fatal(err)
+				}
+				object = b.Updated()
 			},
 			"": func(t *rapid.T) {
 				b, sum := booksOf(t, object), int64(0)
@@ -204,7 +219,7 @@ func TestNoMoreThanTheCap(t *testing.T) {
 			}
 		}
 		object = expired.Updated()
-		observe(c.version())
+		observe(c.version(), c.version())
 		b := booksOf(t, object)
 		if len(b.Pending()) > 0 {
 			t.Fatalf("%v are pending for ever", b.Pending())
@@ -251,10 +266,10 @@ func TestAdmit(t *testing.T) {
 
 func TestUpdated(t *testing.T) {
 	b := booksOf(t, allocation(10))
-	c := &cluster{past: []map[types.NamespacedName]storedQuota{{}, {}}}
+	c := &cluster{past: []map[types.NamespacedName]storedQuota{{}, {}}, selected: map[string]int{"web": 1, "empty": 1}}
 	c.put(types.NamespacedName{Namespace: "web", Name: "default"}, "u", 12)
 	c.put(types.NamespacedName{Namespace: "empty", Name: "default"}, "v", 0)
-	if isChanged, err := b.Observe(c.observe(c.version(), nil)); !isChanged || err != nil {
+	if isChanged, err := b.Observe(c.observe(c.version(), c.version(), nil)); !isChanged || err != nil {
 		t.Fatal(isChanged, err)
 	}
 	status := b.Updated().Status
@@ -272,11 +287,14 @@ func TestUpdated(t *testing.T) {
 	if available := local.Available[pods]; !available.IsZero() {
 		t.Errorf("%s are available to others", available.String())
 	}
+	if shortages := b.Check(Raise{Namespace: "web", Hard: amount(11)}); len(shortages) > 0 {
+		t.Errorf("a raise is refused by which web takes no more: %v", shortages)
+	}
 	again := booksOf(t, b.Updated())
-	if isChanged, err := again.Observe(c.observe(c.version(), nil)); isChanged || err != nil || again.IsChanged() {
+	if isChanged, err := again.Observe(c.observe(c.version(), c.version(), nil)); isChanged || err != nil || again.IsChanged() {
 		t.Errorf("the same is observed, and the books change: %t, %v", isChanged, err)
 	}
-	if _, err := again.Observe(c.observe(1, nil)); err != ErrBehind { //nolint:errorlint // as documented
+	if _, err := again.Observe(c.observe(1, 1, nil)); err != ErrBehind { //nolint:errorlint // as documented
 		t.Errorf("an older observation is taken: %v", err)
 	}
 }

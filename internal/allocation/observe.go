@@ -44,6 +44,11 @@ func (b *Books) Observe(o Observation) (isChanged bool, err error) {
 	if err := b.checkVersions(o.Versions); err != nil {
 		return false, err
 	}
+	return b.ObserveLive(o)
+}
+
+// ObserveLive is Observe for what the API server listed after the books were read, which is never behind.
+func (b *Books) ObserveLive(o Observation) (isChanged bool, err error) {
 	observed := map[string]corev1.ResourceList{}
 	for project, used := range o.Used {
 		if used := b.ofCapped(used); len(used) > 0 {
@@ -100,7 +105,17 @@ func (b *Books) unseen(o Observation) ([]Raise, error) {
 
 // isDone tells whether a raise was made by the time of an observation, or cannot be made any more: the version
 // that it replaces is not there any more.
+//
+// Nor is it done before the namespace is seen as it was when the raise was admitted: until then the namespace may
+// not be taken for a project, and what it has for nothing.
 func isDone(raise Raise, o Observation) (bool, error) {
+	order, err := resourceversion.CompareResourceVersion(o.Versions.Namespaces, raise.NamespaceVersion)
+	if err != nil {
+		return false, fmt.Errorf("compare resource versions %q and %q of namespace %s: %w", o.Versions.Namespaces, raise.NamespaceVersion, raise.Namespace, err)
+	}
+	if order < 0 {
+		return false, nil
+	}
 	found := o.Quotas[types.NamespacedName{Namespace: raise.Namespace, Name: raise.Name}]
 	if raise.ResourceVersion == "" || o.Gone[raise.UID] {
 		return found.UID == raise.UID || o.Gone[raise.UID], nil
@@ -109,7 +124,7 @@ func isDone(raise Raise, o Observation) (bool, error) {
 	if found.UID != raise.UID {
 		seen = o.Versions.ResourceQuotas // it was deleted, unless it is not seen yet
 	}
-	order, err := resourceversion.CompareResourceVersion(seen, raise.ResourceVersion)
+	order, err = resourceversion.CompareResourceVersion(seen, raise.ResourceVersion)
 	if err != nil {
 		return false, fmt.Errorf("compare resource versions %q and %q of ResourceQuota %s/%s: %w", seen, raise.ResourceVersion, raise.Namespace, raise.Name, err)
 	}

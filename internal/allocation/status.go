@@ -30,6 +30,12 @@ func (b *Books) Updated() *quotav1alpha1.ResourceQuotaAllocation {
 	return updated
 }
 
+// IsReady tells whether the status says that the spec is enforced which the allocation has now.
+func (b *Books) IsReady() bool {
+	ready := apimeta.FindStatusCondition(b.object.Status.Conditions, quotav1alpha1.ConditionReady)
+	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == b.object.Generation
+}
+
 // SetReady enters into the status whether the cap is enforced.
 func (b *Books) SetReady(condition metav1.Condition) (isChanged bool) {
 	condition.Type, condition.ObservedGeneration = quotav1alpha1.ConditionReady, b.object.Generation

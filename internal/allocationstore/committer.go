@@ -37,9 +37,11 @@ type operation struct {
 	apply func(*allocation.Books) effect
 	// committed, if set, is called with the books once they are stored, before the caller is told.
 	committed func(*allocation.Books)
-	// settles asks for books that are in line with the cluster as it is seen.
-	settles bool
-	done    chan error
+	// settles asks for books that are in line with the cluster as it is seen, and needsLive, if set, whether they have
+	// to be with the cluster as it is.
+	settles   bool
+	needsLive func(*allocation.Books) bool
+	done      chan error
 }
 
 // care is how sure of the books a batch has to be decided.
@@ -79,6 +81,9 @@ func (c *committer) next() []*operation {
 	defer c.store.mu.Unlock()
 	if len(c.queue) == 0 {
 		c.isRunning = false
+		if c.books == nil {
+			delete(c.store.committers, c.name) // nothing is known of it that is worth keeping
+		}
 		return nil
 	}
 	n := min(len(c.queue), batchMax)
@@ -113,9 +118,6 @@ func (c *committer) commit(batch []*operation) {
 		switch failures++; {
 		case apierrors.IsConflict(err):
 			failures-- // somebody else got on
-		case errors.Is(err, allocation.ErrBehind):
-			failures--
-			time.Sleep(behindTime)
 		case failures >= attemptsMax || isFinal(err):
 			for _, op := range batch {
 				op.done <- err
@@ -155,7 +157,7 @@ func (c *committer) attempt(batch []*operation, care care) ([]effect, error) {
 	if err := c.load(); err != nil {
 		return nil, err
 	}
-	if err := c.observe(care); err != nil {
+	if err := c.observe(batch, care); err != nil {
 		return nil, err
 	}
 	effects := make([]effect, len(batch))
@@ -226,14 +228,32 @@ func (c *committer) take(object *quotav1alpha1.ResourceQuotaAllocation) (err err
 }
 
 // observe brings the books in line with the cluster where that is asked for or due.
-func (c *committer) observe(care care) error {
-	isNeeded := !c.books.IsObserved()
-	if care == usual && !isNeeded && len(c.books.Pending()) < pendingMany {
+//
+// Books that were never in line with the spec that the allocation has now are brought in line with what the API server
+// lists after they were read: what was given before is in no books, and no watch tells that it has seen all of it.
+func (c *committer) observe(batch []*operation, care care) error {
+	isLive := !c.books.IsObserved() || slices.ContainsFunc(batch, func(op *operation) bool { return op.needsLive != nil && op.needsLive(c.books) })
+	if care == usual && !isLive && len(c.books.Pending()) < pendingMany {
 		return nil
 	}
-	isChanged, err := c.books.Observe(c.store.projects.Observe(c.books.Selector(), c.books.Scopes(), c.books.Pending()))
-	if errors.Is(err, allocation.ErrBehind) && !isNeeded {
-		return nil // another process has seen more, and put it into the books
+	var isChanged bool
+	var err error
+	switch {
+	case isLive:
+		err = allocation.ErrBehind
+	case care == certain:
+		if err = c.refresh(time.Now().Add(-staleTime)); err != nil {
+			return err
+		}
+		isChanged, err = c.books.Observe(c.look())
+	default:
+		isChanged, err = c.books.Observe(c.look())
+	}
+	if errors.Is(err, allocation.ErrBehind) {
+		if err = c.refresh(time.Now()); err != nil {
+			return err
+		}
+		isChanged, err = c.books.ObserveLive(c.look())
 	}
 	if err != nil {
 		return fmt.Errorf("bring the books of ResourceQuotaAllocation %s in line with the ResourceQuotas: %w", c.name, err)
@@ -242,6 +262,18 @@ func (c *committer) observe(care care) error {
 		c.unwritten = time.Now()
 	}
 	return nil
+}
+
+// look returns the projects of the allocation as they are seen.
+func (c *committer) look() allocation.Observation {
+	return c.store.projects.Observe(c.books.Selector(), c.books.Scopes(), c.books.Pending())
+}
+
+// refresh makes sure that what is seen is not older.
+func (c *committer) refresh(since time.Time) error {
+	ctx, cancel := context.WithTimeout(c.store.ctx, refreshTimeout)
+	defer cancel()
+	return c.store.projects.Refresh(ctx, since)
 }
 
 // write stores the books.

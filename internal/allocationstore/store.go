@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bursar/bursar/internal/allocation"
 )
@@ -18,19 +19,23 @@ const (
 	batchMax = 256
 	// storageTimeout bounds one call to storage.
 	storageTimeout = 3 * time.Second
-	// behindTime is how long it waits, before it looks again, who has seen less of the cluster than is in the books.
-	behindTime = 20 * time.Millisecond
+	// refreshTimeout bounds a list of everything that is in the cluster.
+	refreshTimeout = 10 * time.Second
+	// staleTime is how long before a refusal the cluster was as it is taken to be, at most.
+	staleTime = time.Second
 	// attemptsMax is how often in a row storage may fail before its batch does.
 	attemptsMax = 3
-	// pendingMax is how many raises of one allocation may be pending. It bounds the stored object.
-	pendingMax = 512
+	// pendingMax is how many raises of one allocation may be pending, and pendingMaxProject how many of one project,
+	// so that nobody keeps the others waiting. It bounds the stored object.
+	pendingMax        = 512
+	pendingMaxProject = 64
 	// pendingMany is from how many on they are looked through with every write, wherever it is made.
 	pendingMany = 64
 
 	// WriteDelay is how long what need not be written at once waits for what has to be.
 	WriteDelay = time.Second
-	// PendingTime is how long a raise may be made after it was admitted: the time that the API server gives a
-	// request, and something for clocks that differ.
+	// PendingTime is how long a raise may be made after it was admitted: the minute that the API server gives a
+	// request unless it is told otherwise (--request-timeout), and something for clocks of replicas that differ.
 	PendingTime = 75 * time.Second
 )
 
@@ -45,6 +50,8 @@ var (
 type Projects interface {
 	// WaitForSync waits until everything is known that there was at the start.
 	WaitForSync(ctx context.Context) error
+	// Refresh makes sure that everything is known that there was at some time.
+	Refresh(ctx context.Context, since time.Time) error
 	// Observe returns the projects of an allocation, and the ResourceQuotas that raises are of.
 	Observe(selector labels.Selector, scopes allocation.Scopes, raises []allocation.Raise) allocation.Observation
 }
@@ -86,7 +93,7 @@ type Request struct {
 }
 
 // Admit books a raise in an allocation, or tells what it falls short of. A refusal is by books that were stored at
-// some time during the call, and everything that this process has seen of the cluster. An allocation that does not cap such a ResourceQuota any more admits everything, as does
+// some time during the call, and the cluster as it was a second before or later. An allocation that does not cap such a ResourceQuota any more admits everything, as does
 // one that is gone. Errors are [ErrBusy], or say why nothing could be decided; then the raise may be pending all
 // the same, until its time is over.
 func (s *Store) Admit(ctx context.Context, name string, request Request) (Outcome, error) {
@@ -98,7 +105,7 @@ func (s *Store) Admit(ctx context.Context, name string, request Request) (Outcom
 			return unconfirmed
 		case request.IsDryRun:
 			outcome.Shortages = books.Check(request.Raise)
-		case len(books.Pending()) >= pendingMax:
+		case isFull(books, request.Namespace):
 			return full
 		default:
 			outcome.Shortages, outcome.IsBooked = books.Admit(request.Raise)
@@ -124,6 +131,17 @@ func (s *Store) Admit(ctx context.Context, name string, request Request) (Outcom
 	return outcome, nil
 }
 
+// isFull tells whether too many raises are pending for another one of a project.
+func isFull(books *allocation.Books, project string) bool {
+	pending, ofProject := books.Pending(), 0
+	for i := range pending {
+		if pending[i].Namespace == project {
+			ofProject++
+		}
+	}
+	return len(pending) >= pendingMax || ofProject >= pendingMaxProject
+}
+
 // Cancel forgets the raise of that ID, which will not be made.
 func (s *Store) Cancel(ctx context.Context, name, id string) error {
 	return s.do(ctx, name, &operation{apply: func(books *allocation.Books) effect {
@@ -136,12 +154,16 @@ func (s *Store) Cancel(ctx context.Context, name, id string) error {
 
 // Settle brings the books of an allocation in line with the cluster, and its conditions, and calls f with them. Where
 // nothing changed, nothing is written, and where only raises were made that were admitted, not for [WriteDelay]:
-// settle again after that. ready says whether the cap is enforced.
-func (s *Store) Settle(ctx context.Context, name string, ready metav1.Condition, f func(*allocation.Books)) error {
+// settle again after that. ready says whether the cap is enforced; it is nil where that is not known.
+func (s *Store) Settle(ctx context.Context, name string, ready *Ready, f func(*allocation.Books)) error {
 	return s.do(ctx, name, &operation{
 		settles: true,
+		// From when it is enforced, everything is in the books: what was there before, and what was admitted since.
+		needsLive: func(books *allocation.Books) bool {
+			return ready.isOf(books) && ready.Condition.Status == metav1.ConditionTrue && !books.IsReady()
+		},
 		apply: func(books *allocation.Books) effect {
-			if books.SetReady(ready) {
+			if ready.isOf(books) && books.SetReady(ready.Condition) {
 				return changed
 			}
 			return nothing
@@ -150,7 +172,20 @@ func (s *Store) Settle(ctx context.Context, name string, ready metav1.Condition,
 	})
 }
 
-// Heard notes that an allocation is stored with a resource version, so that its books are not settled by an earlier one.
+// Ready says whether an allocation is enforced as it was at a generation.
+type Ready struct {
+	UID        types.UID
+	Generation int64
+	Condition  metav1.Condition
+}
+
+// isOf tells whether it is about what the allocation is now.
+func (r *Ready) isOf(books *allocation.Books) bool {
+	return r != nil && r.UID == books.Object().UID && r.Generation == books.Object().Generation
+}
+
+// Heard notes that an allocation is stored with a resource version. Books in memory that are of an earlier one are read
+// again, which saves a write that would conflict; nothing depends on hearing of it.
 func (s *Store) Heard(name, resourceVersion string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,12 +32,13 @@ func (c *Catalog) SetAllocation(object *quotav1alpha1.ResourceQuotaAllocation) e
 	selector, err := metav1.LabelSelectorAsSelector(&object.Spec.Selector)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if before := c.allocations[object.Name]; before != nil && before.UID == object.UID && before.Generation == object.Generation {
-		return nil // its books have changed, which is nothing to be looked for by
+	declared := stamp(object.UID, object.Generation)
+	if c.declaredAllocations.stamps[object.Name] == declared {
+		return err // its books have changed, which is nothing to be looked for by
 	}
 	c.revision++
 	delete(c.allocations, object.Name)
-	c.declaredAllocations.set(object.Name, stamp(object.UID, object.Generation))
+	c.declaredAllocations.set(object.Name, declared)
 	if err != nil {
 		return fmt.Errorf("spec.selector: %w", err)
 	}

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -32,6 +31,7 @@ func (p *parts) followAllocations(ctx context.Context) error {
 		},
 		remove: func(name string) {
 			p.catalog.RemoveAllocation(name)
+			p.allocations.Forget(name)
 			p.webhooks.Wake()
 			p.allocation.AllocationChanged(name)
 		},
@@ -54,21 +54,24 @@ func (p *parts) followAllocations(ctx context.Context) error {
 	})
 }
 
-// labelsOf asks the API server for the labels of a namespace.
-func (o *Operator) labelsOf(ctx context.Context, namespace string) (labels.Set, bool, error) {
+// namespaceOf asks the API server for a namespace, and returns nil if there is none.
+func (o *Operator) namespaceOf(ctx context.Context, namespace string) (*metav1.PartialObjectMetadata, error) {
 	object, err := o.metadata.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Get(ctx, namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("look up namespace %s: %w", namespace, err)
+		return nil, fmt.Errorf("look up namespace %s: %w", namespace, err)
 	}
-	return object.Labels, true, nil
+	return object, nil
 }
 
 // maySee tells whether a user may see how much a project takes of an allocation or, without a project, how much
-// all do.
+// all do. Bursar itself sees none: what it is told is told to tenants.
 func (o *Operator) maySee(ctx context.Context, user authenticationv1.UserInfo, allocation, project string) (bool, error) {
+	if user.Username == o.options.Username {
+		return false, nil
+	}
 	what := authorizationv1.ResourceAttributes{Verb: "get", Group: quotav1alpha1.GroupName, Resource: "resourcequotaallocations", Name: allocation}
 	if project != "" {
 		what.Resource, what.Namespace = "localresourcequotaallocations", project

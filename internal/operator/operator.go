@@ -231,7 +231,7 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 	}
 	served := kinds.New(o.client.Discovery(), o.extensions)
 	declared := catalog.New()
-	inhabited := projects.New(o.options.SystemNamespace)
+	inhabited := projects.New(o.client, o.options.SystemNamespace)
 	caps := allocationstore.APIStorage{Live: manager.GetAPIReader(), Client: manager.GetClient()}
 	known := &namespaces.Namespaces{Cached: manager.GetClient(), Live: manager.GetAPIReader()}
 	return &models{

@@ -106,12 +106,12 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		},
 	})
 	p.quotas = nativequota.New(nativequota.Parts{
-		Catalog: m.catalog, Books: m.allocations, Labels: o.labelsOf, MaySee: o.maySee,
+		Catalog: m.catalog, Books: m.allocations, Namespace: o.namespaceOf, MaySee: o.maySee,
 		Ready: p.loaded, Current: currentAllocations.wait, Log: log.WithName("resourcequotas"),
 	})
 	p.allocation = &allocation.Controller{
 		Catalog: m.catalog, Books: m.allocations, Projects: m.projects, Client: m.manager.GetClient(), Live: m.manager.GetAPIReader(),
-		InEffect: func(entered int64) bool { return p.webhooks.AllocationInEffect(entered) },
+		InEffect: func(entered int64) (bool, bool) { return p.webhooks.AllocationInEffect(entered), p.webhooks.Synced() },
 		Events:   m.events, Log: log.WithName("allocation"),
 	}
 	m.store.Keeps = p.keeps
@@ -322,7 +322,7 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	group.Go(func() error { return p.claim.Run(ctx) })
 	group.Go(func() error { return p.follower.run(ctx) })
 	group.Go(func() error { return p.observer.run(ctx) })
-	group.Go(func() error { p.projects.Run(ctx, o.client); return nil })
+	group.Go(func() error { p.projects.Run(ctx); return nil })
 	group.Go(func() error { p.claims.Run(ctx, p.client.REST()); return nil })
 	group.Go(func() error { return p.lead(ctx, group) })
 	if p.peers != nil {

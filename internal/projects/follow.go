@@ -11,25 +11,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/bursar/bursar/internal/allocation"
 )
 
 // Run follows the API server until ctx ends.
-func (p *Projects) Run(ctx context.Context, client kubernetes.Interface) {
+func (p *Projects) Run(ctx context.Context) {
 	var group, unsynced sync.WaitGroup
 	defer group.Wait()
 	follow := func(resource string, example any, store store) {
 		unsynced.Add(1)
 		store.synced = sync.OnceFunc(unsynced.Done)
-		source := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), resource, metav1.NamespaceAll, fields.Everything())
+		source := cache.NewListWatchFromClient(p.client.CoreV1().RESTClient(), resource, metav1.NamespaceAll, fields.Everything())
 		reflector := cache.NewReflectorWithOptions(source, example, store, cache.ReflectorOptions{Name: resource})
 		group.Go(func() { reflector.RunWithContext(ctx) })
 	}
-	follow("namespaces", &corev1.Namespace{}, store{put: p.putNamespace, remove: p.removeNamespace, replace: p.replaceNamespaces})
-	follow("resourcequotas", &corev1.ResourceQuota{}, store{put: p.putQuota, remove: p.removeQuota, replace: p.replaceQuotas})
+	follow("namespaces", &corev1.Namespace{}, store{
+		put: p.putNamespace, remove: p.removeNamespace, replace: p.replaceNamespaces, bookmark: func(version string) { p.changeNamespaces(version, func() {}) },
+	})
+	follow("resourcequotas", &corev1.ResourceQuota{}, store{
+		put: p.putQuota, remove: p.removeQuota, replace: p.replaceQuotas, bookmark: func(version string) { p.changeQuotas(version, func() {}) },
+	})
 	group.Go(func() {
 		unsynced.Wait()
 		close(p.synced)
@@ -41,10 +45,20 @@ func (p *Projects) Run(ctx context.Context, client kubernetes.Interface) {
 type store struct {
 	put, remove func(metav1.Object)
 	replace     func(objects []metav1.Object, version string)
+	bookmark    func(version string)
 	synced      func()
 }
 
-var _ cache.ReflectorStore = store{}
+var (
+	_ cache.ReflectorStore         = store{}
+	_ cache.ReflectorBookmarkStore = store{}
+)
+
+// Bookmark implements [cache.ReflectorBookmarkStore]: nothing changed up to a version.
+func (s store) Bookmark(version string) error {
+	s.bookmark(version)
+	return nil
+}
 
 func (s store) Add(object any) error    { return with(object, s.put) }
 func (s store) Update(object any) error { return with(object, s.put) }
@@ -112,9 +126,13 @@ func labelsOf(o metav1.Object) labels.Set {
 }
 
 // changeNamespaces makes a change after which everything is as at a version, and tells which of the namespaces
-// that are named are different.
+// that are named are different. What is known already, from a list of later, it leaves out.
 func (p *Projects) changeNamespaces(version string, change func(), names ...string) {
 	p.mu.Lock()
+	if isKnown(version, p.versions.Namespaces) {
+		p.mu.Unlock()
+		return
+	}
 	before := make([]labels.Set, len(names))
 	for i, name := range names {
 		before[i] = p.labels[name]
@@ -133,6 +151,12 @@ func (p *Projects) changeNamespaces(version string, change func(), names ...stri
 	}
 }
 
+// isKnown tells whether everything that was so at a version was known by another.
+func isKnown(version, by string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, by)
+	return err == nil && order < 0
+}
+
 func (p *Projects) tell(before, after labels.Set) {
 	for _, handler := range p.handlers {
 		handler(before, after)
@@ -144,8 +168,8 @@ func (p *Projects) putQuota(o metav1.Object) {
 }
 
 func (p *Projects) removeQuota(o metav1.Object) {
+	p.gone.Set(o.GetUID(), nil, goneTime)
 	p.changeQuotas(o.GetResourceVersion(), func() {
-		p.gone.Set(o.GetUID(), nil, goneTime)
 		delete(p.quotas[o.GetNamespace()], o.GetName())
 		if len(p.quotas[o.GetNamespace()]) == 0 {
 			delete(p.quotas, o.GetNamespace())
@@ -188,6 +212,10 @@ func (p *Projects) setQuotaLocked(o metav1.Object) {
 // changeQuotas is changeNamespaces for what the ResourceQuotas give of the namespaces that are named.
 func (p *Projects) changeQuotas(version string, change func(), namespaces ...string) {
 	p.mu.Lock()
+	if isKnown(version, p.versions.ResourceQuotas) {
+		p.mu.Unlock()
+		return
+	}
 	before := make([]map[string]*resourceQuota, len(namespaces))
 	for i, namespace := range namespaces {
 		before[i] = maps.Clone(p.quotas[namespace])

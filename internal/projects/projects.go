@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
 	quota "k8s.io/apiserver/pkg/quota/v1"
+	"k8s.io/client-go/kubernetes"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/allocation"
@@ -27,6 +28,7 @@ const goneTime = 5 * time.Minute
 
 // Projects is safe for concurrent use.
 type Projects struct {
+	client   kubernetes.Interface
 	exempt   []string
 	handlers []func(before, after labels.Set)
 	synced   chan struct{}
@@ -36,6 +38,10 @@ type Projects struct {
 	labels   map[string]labels.Set                // of the namespaces that count; never nil
 	quotas   map[string]map[string]*resourceQuota // by namespace and name
 	gone     *cache.Expiring                      // the UIDs of ResourceQuotas that were deleted
+
+	// refreshing is held by who refreshes, and refreshed is when the last one began.
+	refreshing chan struct{}
+	refreshed  time.Time
 }
 
 // resourceQuota is what is kept of a ResourceQuota.
@@ -54,13 +60,16 @@ func (q *resourceQuota) isSame(other *resourceQuota) bool {
 }
 
 // New returns a cache that leaves out the namespaces of the system. Register handlers, then call Run.
-func New(systemNamespace string) *Projects {
+func New(client kubernetes.Interface, systemNamespace string) *Projects {
 	return &Projects{
+		client: client,
 		exempt: namespaces.Exempt(systemNamespace),
 		synced: make(chan struct{}),
 		labels: map[string]labels.Set{},
 		quotas: map[string]map[string]*resourceQuota{},
 		gone:   cache.NewExpiring(),
+
+		refreshing: make(chan struct{}, 1),
 	}
 }
 

@@ -116,6 +116,9 @@ type PendingResourceQuota struct {
 	// +optional
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 
+	// namespaceVersion is the metadata.resourceVersion of the namespace by whose labels the change was admitted.
+	NamespaceVersion string `json:"namespaceVersion"`
+
 	// hard is what the ResourceQuota is to give of the resources that it is to give more of.
 	Hard corev1.ResourceList `json:"hard"`
 
@@ -124,7 +127,8 @@ type PendingResourceQuota struct {
 }
 
 // ObservedResourceQuotas is a state of the cluster, by the resource versions of what was listed and
-// watched. Versions of one kind can be compared with each other.
+// watched: that of a list, of a bookmark, or of the last object that changed. Versions of one kind can be
+// compared with each other.
 type ObservedResourceQuotas struct {
 	// resourceQuotas is the version of the ResourceQuotas.
 	// +optional
@@ -140,7 +144,8 @@ const ConditionExceeded = "Exceeded"
 
 // Reasons of the conditions of a ResourceQuotaAllocation.
 const (
-	// ReasonEnforced: ResourceQuotas are kept within the cap.
+	// ReasonEnforced: ResourceQuotas are kept within the cap. Requests that the API server admitted before that
+	// may still be carried out for as long as it gives a request, a minute.
 	ReasonEnforced = "Enforced"
 	// ReasonWebhooksPending: the API server does not ask Bursar about all ResourceQuotas yet.
 	ReasonWebhooksPending = "WebhooksPending"

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -40,8 +41,8 @@ type Allocations interface {
 type Parts struct {
 	Catalog *catalog.Catalog
 	Books   Allocations
-	// Labels returns the labels that a namespace has right now, and false if there is no such namespace.
-	Labels func(ctx context.Context, namespace string) (labels.Set, bool, error)
+	// Namespace returns the metadata that a namespace has right now, or nil if there is no such namespace.
+	Namespace func(ctx context.Context, namespace string) (*metav1.PartialObjectMetadata, error)
 	// MaySee tells whether somebody may see how much a project takes of an allocation, and with no project
 	// whether they may see that of all.
 	MaySee func(ctx context.Context, user authenticationv1.UserInfo, allocation, project string) (bool, error)
@@ -95,14 +96,14 @@ func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *a
 	if err := h.Current(ctx, version); err != nil {
 		return undecided(err)
 	}
-	set, exists, err := h.Labels(ctx, change.to.Namespace)
+	namespace, err := h.Namespace(ctx, change.to.Namespace)
 	if err != nil {
 		return undecided(err)
 	}
-	if !exists {
+	if namespace == nil {
 		return review.Allowed() // the API server refuses it
 	}
-	asked := h.asked(change, set)
+	asked := h.asked(change, namespace)
 	if len(asked) == 0 {
 		return review.Allowed()
 	}
@@ -157,7 +158,7 @@ type asked struct {
 }
 
 // asked returns what a change asks of each allocation, in the order of their names, in which every replica books.
-func (h *Handler) asked(c change, set labels.Set) []asked {
+func (h *Handler) asked(c change, namespace *metav1.PartialObjectMetadata) []asked {
 	raised := c.raised()
 	if len(raised) == 0 {
 		return nil
@@ -165,9 +166,11 @@ func (h *Handler) asked(c change, set labels.Set) []asked {
 	scopes := allocation.ScopesOf(&c.to.Spec)
 	raise := allocation.Raise{
 		ID: rand.Text(), Namespace: c.to.Namespace, Name: c.to.Name, UID: c.to.UID,
-		ResourceVersion: c.from.ResourceVersion, Hard: raised, AdmittedAt: metav1.Now(),
+		ResourceVersion: c.from.ResourceVersion, NamespaceVersion: namespace.ResourceVersion, Hard: raised, AdmittedAt: metav1.Now(),
 	}
 	var all []asked
+	set := labels.Set{}
+	maps.Copy(set, namespace.Labels)
 	for _, a := range h.Catalog.AllocationsFor(set) {
 		if a.Scopes == scopes {
 			all = append(all, asked{a, allocationstore.Request{Raise: raise, Labels: set, Scopes: scopes}})
@@ -186,7 +189,7 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 		a.request.IsDryRun = isDryRun || len(refusals) > 0
 		outcome, err := h.Books.Admit(ctx, a.allocation.Name, a.request)
 		if err != nil {
-			h.giveBack(booked, a.request.ID)
+			h.giveBack(append(booked, a.allocation.Name), a.request.ID) // it may be booked all the same
 			return undecided(err)
 		}
 		if outcome.IsBooked {

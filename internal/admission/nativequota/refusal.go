@@ -29,11 +29,12 @@ type refusal struct {
 
 // refuse says which allocations have not enough room, of what, and who has it, as far as the asker may see that.
 func (h *Handler) refuse(ctx context.Context, request *admissionv1.AdmissionRequest, refusals []refusal) *admissionv1.AdmissionResponse {
+	maySee := h.remember(ctx, request.UserInfo)
 	var sentences []string
 	var causes []metav1.StatusCause
 	for _, r := range refusals {
 		sentence := r.String()
-		if held := h.held(ctx, request.UserInfo, r); held != "" {
+		if held := held(r, maySee); held != "" {
 			sentence += "; " + held
 		}
 		sentences = append(sentences, sentence)
@@ -59,12 +60,12 @@ func (r refusal) String() string {
 }
 
 // held says which projects hold how much. Those that the asker may not see are one sum.
-func (h *Handler) held(ctx context.Context, user authenticationv1.UserInfo, r refusal) string {
-	seesAll := h.maySee(ctx, user, r.allocation, "")
+func held(r refusal, maySee func(allocation, project string) bool) string {
+	seesAll := maySee(r.allocation, "")
 	var parts []string
 	var others resource.Quantity
 	for i, holder := range r.holders {
-		if i < holdersMax && (seesAll || h.maySee(ctx, user, r.allocation, holder.Project)) {
+		if i < holdersMax && (seesAll || maySee(r.allocation, holder.Project)) {
 			parts = append(parts, holder.Project+" "+holder.Amount.String())
 		} else {
 			others.Add(holder.Amount)
@@ -79,11 +80,20 @@ func (h *Handler) held(ctx context.Context, user authenticationv1.UserInfo, r re
 	return "held by " + strings.Join(parts, ", ")
 }
 
-// maySee tells whether somebody may see a project. What cannot be found out is not shown.
-func (h *Handler) maySee(ctx context.Context, user authenticationv1.UserInfo, allocation, project string) bool {
-	may, err := h.MaySee(ctx, user, allocation, project)
-	if err != nil {
-		h.Log.Error(err, "cannot find out whether a user may see a project", "user", user.Username, "allocation", allocation, "project", project)
+// remember returns a function that tells whether somebody may see a project, which is asked once for each. What
+// cannot be found out is not shown.
+func (h *Handler) remember(ctx context.Context, user authenticationv1.UserInfo) func(allocation, project string) bool {
+	known := map[[2]string]bool{}
+	return func(allocation, project string) bool {
+		key := [2]string{allocation, project}
+		if may, ok := known[key]; ok {
+			return may
+		}
+		may, err := h.MaySee(ctx, user, allocation, project)
+		if err != nil {
+			h.Log.Error(err, "cannot find out whether a user may see a project", "user", user.Username, "allocation", allocation, "project", project)
+		}
+		known[key] = may && err == nil
+		return known[key]
 	}
-	return may && err == nil
 }

@@ -28,16 +28,17 @@ const (
 	workers = 2
 	// settleDelay is how long a change of the cluster waits for others to be settled with.
 	settleDelay = 20 * time.Millisecond
+	// settleTimeout bounds what is done for one allocation at a time.
+	settleTimeout = 15 * time.Second
 	// resyncInterval is how often an allocation is settled that nothing is heard of.
 	resyncInterval = time.Minute
 )
 
 // Books are those of all allocations.
 type Books interface {
-	Settle(ctx context.Context, name string, ready metav1.Condition, f func(*books.Books)) error
+	Settle(ctx context.Context, name string, ready *allocationstore.Ready, f func(*books.Books)) error
 	View(ctx context.Context, name string, f func(*books.Books)) error
 	Cancel(ctx context.Context, name, id string) error
-	Forget(name string)
 }
 
 // Projects is what there is in the cluster.
@@ -55,8 +56,8 @@ type Controller struct {
 	Client client.Client
 	Live   client.Reader
 	// InEffect tells whether the API server asks about ResourceQuotas as an allocation needs it that was entered
-	// with a revision of the catalog.
-	InEffect func(entered int64) bool
+	// with a revision of the catalog, and isKnown whether that is known yet.
+	InEffect func(entered int64) (isInEffect, isKnown bool)
 	Events   events.EventRecorder
 	Log      logr.Logger
 
@@ -119,6 +120,8 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // settle brings one allocation in line with the cluster.
 func (c *Controller) settle(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
 	declared := c.Catalog.Allocation(name)
 	if declared == nil {
 		return c.notUsable(ctx, name)
@@ -145,14 +148,20 @@ func (c *Controller) settle(ctx context.Context, name string) error {
 	return nil
 }
 
-// ready is the condition that says whether an allocation is enforced.
-func (c *Controller) ready(declared *catalog.Allocation) metav1.Condition {
-	if c.InEffect(declared.Entered) {
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonEnforced,
+// ready says whether an allocation is enforced, or nil while that is not known.
+func (c *Controller) ready(declared *catalog.Allocation) *allocationstore.Ready {
+	ready := &allocationstore.Ready{UID: declared.UID, Generation: declared.Generation}
+	switch isInEffect, isKnown := c.InEffect(declared.Entered); {
+	case !isKnown:
+		return nil
+	case isInEffect:
+		ready.Condition = metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonEnforced,
 			Message: "ResourceQuotas of the selected namespaces are kept within the cap"}
+	default:
+		ready.Condition = metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonWebhooksPending,
+			Message: "the API server does not ask about all ResourceQuotas that count yet"}
 	}
-	return metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonWebhooksPending,
-		Message: "the API server does not ask about all ResourceQuotas that count yet"}
+	return ready
 }
 
 // of returns what is known of an allocation. It belongs to whoever processes that.
@@ -171,7 +180,6 @@ func (c *Controller) notUsable(ctx context.Context, name string) error {
 	c.mu.Lock()
 	delete(c.known, name)
 	c.mu.Unlock()
-	c.Books.Forget(name)
 	object := &quotav1alpha1.ResourceQuotaAllocation{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Name: name}, object); err != nil {
 		return client.IgnoreNotFound(err)

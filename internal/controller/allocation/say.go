@@ -58,7 +58,6 @@ func (c *Controller) invalid(ctx context.Context, object *quotav1alpha1.Resource
 		return nil // what it has become is on its way here
 	}
 	updated := object.DeepCopy()
-	updated.Status.ObservedGeneration = object.Generation
 	apimeta.SetStatusCondition(&updated.Status.Conditions, metav1.Condition{
 		Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonValidationFailed,
 		ObservedGeneration: object.Generation, Message: fmt.Sprintf("spec.selector: %v; nothing is capped", err),
