@@ -28,6 +28,8 @@ var (
 	// admin talks to the server as its administrator, without a cache, and adminConfig reaches it as that.
 	admin       client.Client
 	adminConfig *rest.Config
+	// kubeconfig is the administrator's.
+	kubeconfig string
 	// metrics are the server's.
 	metrics = prometheus.NewRegistry()
 )
@@ -75,7 +77,8 @@ func connect(server *standalone.Server) (err error) {
 	if err := errors.Join(scheme.AddToScheme(s), quotav1alpha1.AddToScheme(s)); err != nil {
 		return err
 	}
-	if adminConfig, err = clientcmd.BuildConfigFromFlags("", server.AdminKubeconfigPath()); err != nil {
+	kubeconfig = server.AdminKubeconfigPath()
+	if adminConfig, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
 		return err
 	}
 	adminConfig.QPS = -1

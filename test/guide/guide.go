@@ -1,0 +1,93 @@
+// Package guide does what a README tells its readers to do.
+package guide
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bursar/bursar/test/await"
+	"github.com/bursar/bursar/test/process"
+)
+
+const (
+	root   = "../.."
+	within = time.Minute
+)
+
+var (
+	block   = regexp.MustCompile("(?s)```(sh|text)\n(.*?)```")
+	age     = regexp.MustCompile(`\b[0-9]+s\b`)
+	spacing = regexp.MustCompile(` +`)
+)
+
+// Follow types the commands in the blocks for sh of a README, which is named from the root of the repository, and checks
+// that the last one before a block of text comes to print that text. It returns how many texts there were. All
+// commands are "bin/bursar kubectl", to a server that a kubeconfig reaches.
+func Follow(t *testing.T, readme, kubeconfig string) (texts int) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, readme))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := block.FindAllStringSubmatch(string(content), -1)
+	var last []string
+	for i, part := range blocks {
+		if part[1] == "text" {
+			texts++
+			await.NoError(t, within, func() error {
+				output, _ := kubectl(t, kubeconfig, last) // a refusal is a text as well
+				if diff := cmp.Diff(normal(part[2]), normal(output)); diff != "" {
+					return fmt.Errorf("%v prints (-README +here):\n%s", last, diff)
+				}
+				return nil
+			})
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(part[2]), "\n")
+		for n, line := range lines {
+			last = strings.Fields(strings.TrimPrefix(line, "bin/bursar kubectl "))
+			if n == len(lines)-1 && i+1 < len(blocks) && blocks[i+1][1] == "text" {
+				continue // it is typed for what it prints
+			}
+			await.NoError(t, within, func() error {
+				output, err := kubectl(t, kubeconfig, last)
+				if err != nil {
+					return fmt.Errorf("kubectl %v: %w\n%s", last, err, output)
+				}
+				return nil
+			})
+		}
+	}
+	return texts
+}
+
+// normal is an output without the ages in it and the width of columns.
+func normal(output string) []string {
+	var lines []string
+	for line := range strings.Lines(output) {
+		lines = append(lines, strings.TrimSpace(spacing.ReplaceAllString(age.ReplaceAllString(line, "0s"), " ")))
+	}
+	return lines
+}
+
+// kubectl runs kubectl in the root of the repository.
+func kubectl(t *testing.T, kubeconfig string, arguments []string) (string, error) {
+	t.Helper()
+	binary, err := process.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), binary, append([]string{"kubectl"}, arguments...)...)
+	command.Dir = root
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	output, err := command.CombinedOutput()
+	return string(output), err
+}
