@@ -13,6 +13,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -122,15 +123,18 @@ func (w *team) give(project, name string, hard ...string) error {
 
 func (w *team) giveAs(who client.Client, project, name string, hard ...string) error {
 	quota := w.newQuota(project, name, hard...)
-	err := admin.Get(w.Context(), client.ObjectKeyFromObject(quota), quota)
-	if apierrors.IsNotFound(err) {
-		return who.Create(w.Context(), quota)
-	}
-	if err != nil {
-		return err
-	}
-	quota.Spec.Hard = list(hard...)
-	return who.Update(w.Context(), quota)
+	// The controller that counts what is used writes it as well.
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		err := admin.Get(w.Context(), client.ObjectKeyFromObject(quota), quota)
+		if apierrors.IsNotFound(err) {
+			return who.Create(w.Context(), quota)
+		}
+		if err != nil {
+			return err
+		}
+		quota.Spec.Hard = list(hard...)
+		return who.Update(w.Context(), quota)
+	})
 }
 
 func (w *team) mustGive(project, name string, hard ...string) {
