@@ -171,6 +171,7 @@ func (s *scene) exercise() {
 	s.grantByPolicy()
 	s.follow()
 	s.increase()
+	s.allocate()
 	s.permitLater()
 }
 
