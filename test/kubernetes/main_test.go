@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/helm"
@@ -72,6 +73,8 @@ func TestKubernetes(t *testing.T) {
 			"BursarIsTighter":   testBursarIsTighter,
 			"ChurnInTightQuota": testChurnInTightQuota,
 			"ChurnInQuota":      testChurnInQuota,
+			"Allocation":        testAllocation,
+			"Increase":          testIncrease,
 			"Chart":             testChart,
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -119,7 +122,7 @@ func newBalancer(t *testing.T) *operator.Balancer {
 func newClient(t *testing.T, server *cluster.APIServer) client.Client {
 	t.Helper()
 	types := runtime.NewScheme()
-	if err := errors.Join(scheme.AddToScheme(types), quotav1alpha1.AddToScheme(types)); err != nil {
+	if err := errors.Join(scheme.AddToScheme(types), quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types)); err != nil {
 		t.Fatal(err)
 	}
 	api, err := client.New(server.Config(), client.Options{Scheme: types})
@@ -206,7 +209,7 @@ func (n *team) create(objects ...client.Object) {
 	}
 }
 
-// createSoon creates an object for which there is room once Bursar has seen that another is gone.
+// createSoon creates an object for which there is room once it is seen that another is gone, or a quota was raised.
 func (n *team) createSoon(object client.Object) {
 	n.Helper()
 	n.eventually(func() error { return n.Create(n.Context(), object) })
@@ -282,6 +285,13 @@ func (n *team) wantExceeded(err error, what, requested, used, limited string) {
 		what, n.name, requested, used, limited)
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 		n.Errorf("got %v, want Forbidden with %q", err, want)
+	}
+}
+
+func (n *team) must(err error) {
+	n.Helper()
+	if err != nil {
+		n.Fatal(err)
 	}
 }
 

@@ -58,6 +58,14 @@ func isRefusedByQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota: native, requested: pods=1")
 }
 
+// wantRefused checks that an error is a refusal that says a text.
+func (n *team) wantRefused(err error, says string) {
+	n.Helper()
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), says) {
+		n.Errorf("got %v, want Forbidden with %q", err, says)
+	}
+}
+
 func isRefusedByBursar(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota: Pod quota of Organization")
 }
