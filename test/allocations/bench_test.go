@@ -21,15 +21,17 @@ import (
 
 // BenchmarkAllocations measures, with 2,000 projects under 100 allocations, what raising a ResourceQuota takes beside
 // raising one that nothing caps, and how long after a namespace was labelled its allocation counts it. The
-// percentiles are of single requests by one client.
+// percentiles are of single requests by one client, which sends 20 a second, or as many as are answered.
 //
-//	go test ./test/allocations -run '^$' -bench Allocations -benchtime 1000x
+//	go test ./test/allocations -run '^$' -bench Allocations -benchtime 400x
 func BenchmarkAllocations(b *testing.B) {
 	for _, shape := range []struct{ projects, allocations int }{{2000, 100}, {2000, 1}} {
 		b.Run(fmt.Sprintf("%d-under-%d", shape.projects, shape.allocations), func(b *testing.B) {
 			s := newBenchScene(b, shape.projects, shape.allocations)
-			b.Run("not-capped", func(b *testing.B) { s.raise(b, s.free) })
-			b.Run("capped", func(b *testing.B) { s.raise(b, s.capped) })
+			for _, rate := range []int{20, 1000} {
+				b.Run(fmt.Sprintf("not-capped-%d-a-second", rate), func(b *testing.B) { s.raise(b, s.free, rate) })
+				b.Run(fmt.Sprintf("capped-%d-a-second", rate), func(b *testing.B) { s.raise(b, s.capped, rate) })
+			}
 			b.Run("label", s.label)
 		})
 	}
@@ -100,11 +102,14 @@ func (s *benchScene) waitSecrets(b *testing.B, allocation int, want int64) {
 	})
 }
 
-// raise raises one ResourceQuota after the other.
-func (s *benchScene) raise(b *testing.B, namespaces []string) {
+// raise raises one ResourceQuota after the other, at most so many in a second.
+func (s *benchScene) raise(b *testing.B, namespaces []string, rate int) {
+	ticker := time.NewTicker(time.Second / time.Duration(rate))
+	defer ticker.Stop()
 	var took []time.Duration
 	before := processorTime()
 	for i := range b.N {
+		<-ticker.C
 		quota := &corev1.ResourceQuota{}
 		err := admin.Get(b.Context(), client.ObjectKey{Namespace: namespaces[(i*7)%len(namespaces)], Name: "default"}, quota)
 		if err != nil {
