@@ -57,6 +57,9 @@ type Input struct {
 	Held map[Contribution]bool
 	// Fixed are the resources of which a cap does not even allow the base, with what they have instead.
 	Fixed corev1.ResourceList
+	// Kept are the resources of which a cap does not allow all, with what they have at least: what there was before,
+	// as far as it is not more than all. A cap keeps a quota from rising, and lowers none.
+	Kept corev1.ResourceList
 }
 
 // Result is what a quota is made of.
@@ -67,6 +70,8 @@ type Result struct {
 	Effects map[string]Effect
 
 	input Input
+	// kept are the resources that have what there was before.
+	kept map[corev1.ResourceName]bool
 }
 
 // Effect is what an increase does.
@@ -84,7 +89,7 @@ type Effect struct {
 
 // Compute returns what a quota is made of.
 func Compute(input Input) Result {
-	result := Result{Hard: corev1.ResourceList{}, Effects: map[string]Effect{}, input: input}
+	result := Result{Hard: corev1.ResourceList{}, Effects: map[string]Effect{}, input: input, kept: map[corev1.ResourceName]bool{}}
 	maps.Copy(result.Hard, input.Base)
 	for _, each := range sorted(input.Increases) {
 		isUsed := input.Mode == openmcpv1alpha1.ModeSingular && each.Name == input.Use
@@ -107,8 +112,32 @@ func Compute(input Input) Result {
 			delete(effect.Hard, name)
 		}
 	}
+	result.keep()
 	result.weigh()
 	return result
+}
+
+// keep sees to it that holding back lowers no resource below what it is to have at least, and leaves none out:
+// one that the quota does not name has no limit.
+func (r Result) keep() {
+	for name, amount := range r.input.Kept {
+		if current, isLimited := r.Hard[name]; !isLimited || current.Cmp(amount) < 0 {
+			r.Hard[name], r.kept[name] = amount, true
+		}
+	}
+	for _, effect := range r.Effects {
+		for _, name := range effect.Held {
+			if _, isLimited := r.Hard[name]; !isLimited {
+				r.Hard[name], r.kept[name] = *resource.NewQuantity(0, resource.DecimalSI), true
+			}
+		}
+	}
+}
+
+// Unheld is the input with nothing held back.
+func (i Input) Unheld() Input {
+	i.Held, i.Fixed, i.Kept = nil, nil, nil
+	return i
 }
 
 // weigh takes the effectiveness from increases of which nothing is left.

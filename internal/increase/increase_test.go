@@ -169,9 +169,15 @@ func TestCompute(t *testing.T) {
 			map[string]string{"small": "", "medium": "", "big": "[active]"}, []string{"medium", "small"},
 		},
 		"AllHeld": {
-			"an increase of which nothing is left has no effect",
+			"an increase of which nothing is left has no effect, and what it names has no more than before, which is not the same as no limit",
 			Input{Mode: cumulative, Increases: increases(map[string]list{"a": {secrets: "5"}}), Held: map[Contribution]bool{{"a", secrets}: true}},
-			list{}, map[string]string{"a": ""}, []string{"a"},
+			list{secrets: "0"}, map[string]string{"a": ""}, []string{"a"},
+		},
+		"Kept": {
+			"a cap lowers nothing: the quota stays at what there was",
+			Input{Mode: maximum, Base: list{secrets: "10"}.hard(), Increases: increases(map[string]list{"big": {secrets: "120"}, "small": {secrets: "20"}}),
+				Held: map[Contribution]bool{{"big", secrets}: true}, Kept: list{secrets: "100"}.hard()},
+			list{secrets: "100"}, map[string]string{"big": "", "small": "count/secrets: 20"}, []string{"big"},
 		},
 		"Fixed": {
 			"what a cap sets is not added to",

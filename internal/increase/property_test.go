@@ -107,9 +107,11 @@ func TestHoldingBackEndsAtTheBase(t *testing.T) {
 			if steps >= len(given) {
 				t.Fatalf("after %d steps %v is still to be held back", steps, next)
 			}
-			before := result.Hard[secrets]
+			before, limited := result.Hard[secrets], len(result.Hard)
 			input.Held[next] = true
-			result = Compute(input)
+			if result = Compute(input); len(result.Hard) < limited {
+				t.Fatalf("without %v a resource has no limit any more: %v", next, result.Hard)
+			}
 			if after := result.Hard[secrets]; after.Cmp(before) > 0 {
 				t.Fatalf("without %v there are %s, with it %s", next, after.String(), before.String())
 			}

@@ -60,13 +60,13 @@ func (r Result) compositionOf(name corev1.ResourceName) string {
 		case !gives || !counts:
 		case r.input.Held[Contribution{each.Name, name}]:
 			held = append(held, part)
-		case !isFixed:
+		case !isFixed && !r.kept[name]:
 			parts = append(parts, part)
 		}
 	}
 	said := fmt.Sprintf("%s: %s", name, amount.String())
 	switch {
-	case isFixed:
+	case isFixed, r.kept[name]:
 		said += " as a cap allows no more"
 	case r.input.Mode == openmcpv1alpha1.ModeCumulative:
 		said += " = " + join(parts, " + ")

@@ -24,7 +24,7 @@ const (
 
 var (
 	block   = regexp.MustCompile("(?s)```(sh|text)\n(.*?)```")
-	age     = regexp.MustCompile(`\b[0-9]+s\b`)
+	age     = regexp.MustCompile(`\b([0-9]+m[0-9]*s?|[0-9]+s)\b`)
 	spacing = regexp.MustCompile(` +`)
 )
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -136,6 +137,12 @@ func TestNothingIsWrittenInVain(t *testing.T) {
 		w.must(admin.Get(t.Context(), client.ObjectKeyFromObject(config), config))
 		return map[string]string{"quota": quota.ResourceVersion, "increase": used.ResourceVersion, "config": config.ResourceVersion}
 	}
+	w.eventually(func() error { // what is used is counted by another controller, once
+		if quota := w.wantQuota(base, "count/secrets=20"); !equality.Semantic.DeepEqual(quota.Spec.Hard, quota.Status.Hard) {
+			return fmt.Errorf("the status of the ResourceQuota is %v", quota.Status)
+		}
+		return nil
+	})
 	before := versions()
 	for i := range 5 { // each has the namespace looked at
 		name := fmt.Sprint("other-", i)

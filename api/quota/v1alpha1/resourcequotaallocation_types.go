@@ -59,17 +59,19 @@ type ResourceQuotaAllocationStatus struct {
 	Allocated corev1.ResourceQuotaStatus `json:"allocated,omitzero"`
 
 	// usedByProject is how much of it each selected namespace takes by the ResourceQuotas that it has,
-	// ordered by name. Namespaces that take nothing are left out.
+	// ordered by name: a list of namespace and used, which is a resource list. Namespaces that take nothing are
+	// left out. Since it is written with every change of a ResourceQuota, the API server checks no schema in it.
 	// +optional
-	// +listType=map
-	// +listMapKey=namespace
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
 	UsedByProject []NamespacedResourceList `json:"usedByProject,omitempty"`
 
 	// pending are changes of ResourceQuotas that were admitted and have not been seen yet. What they
-	// raise is given out meanwhile. One that is not carried out is forgotten 90 seconds later at the latest.
+	// raise is given out meanwhile. One that is not carried out is forgotten 90 seconds later at the latest. The API
+	// server checks no schema in it.
 	// +optional
-	// +listType=map
-	// +listMapKey=id
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
 	Pending []PendingResourceQuota `json:"pending,omitempty"`
 
 	// observed is what usedByProject was taken from.

@@ -82,6 +82,14 @@ func (d *Definitions) flaws(ctx context.Context, config *openmcpv1alpha1.QuotaSe
 	return flaws, nil
 }
 
+// isKnown tells whether what is wrong with a configuration, as it is now, has been looked at.
+func (d *Definitions) isKnown(config *openmcpv1alpha1.QuotaServiceConfig) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known, ok := d.known[config.UID]
+	return ok && known.generation == config.Generation
+}
+
 // forget forgets configurations that are gone.
 func (d *Definitions) forget(all []candidate) {
 	d.mu.Lock()

@@ -9,12 +9,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	quotav1 "k8s.io/apiserver/pkg/quota/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/allocation"
 	"github.com/bursar/bursar/internal/increase"
 )
 
@@ -29,7 +30,7 @@ type fit struct {
 	input  increase.Input
 	// result is what was written.
 	result increase.Result
-	// former is what there was of each resource at the beginning.
+	// former is what the namespace had of each resource at the beginning, by what is generated.
 	former corev1.ResourceList
 	// sentences tell why contributions are held back, baseSentences why the base is.
 	sentences     map[increase.Contribution]string
@@ -45,9 +46,10 @@ var errOvertaken = errors.New("the ResourceQuota was changed meanwhile")
 // there is an end to it.
 func (f *fit) run(ctx context.Context) error {
 	f.sentences, f.baseSentences, f.unusable = map[increase.Contribution]string{}, map[corev1.ResourceName]string{}, map[string]string{}
-	f.input.Held, f.input.Fixed = map[increase.Contribution]bool{}, corev1.ResourceList{}
-	if f.stored != nil {
-		f.former = f.stored.Spec.Hard
+	f.input.Held, f.input.Fixed, f.input.Kept = map[increase.Contribution]bool{}, corev1.ResourceList{}, corev1.ResourceList{}
+	var err error
+	if f.former, err = f.formerly(ctx); err != nil {
+		return err
 	}
 	for {
 		f.result = increase.Compute(f.input)
@@ -129,21 +131,51 @@ func capped(err error) map[corev1.ResourceName]string {
 	return sentences
 }
 
-// holdBack holds something more back of each resource that there is not enough of. Where no increase is left
-// that could be, the resource keeps what it had: nothing, for a new quota, as to leave it out would set no
-// limit. It returns false if that makes no difference.
+// formerly returns what the namespace has of each resource by the ResourceQuotas that were generated for it, with the
+// scopes that the definition has: also by those of another definition, which are about to go. As much of a cap is
+// the namespace's already.
+func (f *fit) formerly(ctx context.Context) (corev1.ResourceList, error) {
+	var list corev1.ResourceQuotaList
+	if err := f.Client.List(ctx, &list, client.InNamespace(f.namespace.Name)); err != nil {
+		return nil, fmt.Errorf("list ResourceQuotas in namespace %s: %w", f.namespace.Name, err)
+	}
+	scopes := allocation.ScopesOf(&f.match.definition.Template.Spec)
+	former := corev1.ResourceList{}
+	if f.stored != nil && allocation.ScopesOf(&f.stored.Spec) == scopes {
+		former = f.stored.Spec.Hard
+	}
+	for i := range list.Items {
+		if q := &list.Items[i]; q.DeletionTimestamp == nil && isGenerated(q, f.namespace) && allocation.ScopesOf(&q.Spec) == scopes {
+			former = quotav1.Max(former, q.Spec.Hard)
+		}
+	}
+	return former, nil
+}
+
+// keep has a resource keep what it had, as far as it is to have that much at all.
+func (f *fit) keep(name corev1.ResourceName) {
+	all, had := increase.Compute(f.input.Unheld()).Hard[name], f.former[name]
+	if had.Cmp(all) > 0 {
+		had = all
+	}
+	f.input.Kept[name] = had
+}
+
+// holdBack holds something more back of each resource that there is not enough of, which then has at least as much as
+// before. Where no increase is left that could be, it has what it had: 0 if that is nothing, as to leave it out
+// would set no limit. It returns false if that makes no difference.
 func (f *fit) holdBack(sentences map[corev1.ResourceName]string) (isLess bool) {
 	f.outcomes.hold(f.namespace.Name)
 	for name, sentence := range sentences {
+		if _, isKept := f.input.Kept[name]; !isKept {
+			f.keep(name)
+		}
 		if next, found := f.result.Next(name); found {
 			f.input.Held[next], isLess = true, true
 			f.sentences[next] = sentence
 			continue
 		}
-		amount, had := f.former[name]
-		if !had {
-			amount = *resource.NewQuantity(0, resource.DecimalSI)
-		}
+		amount := f.input.Kept[name]
 		if before, isFixed := f.input.Fixed[name]; !isFixed || before.Cmp(amount) != 0 {
 			f.input.Fixed[name], isLess = amount, true
 			f.baseSentences[name] = sentence

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
 // outcome is what became of a namespace. The zero value is that it has no quota and needs none.
@@ -46,6 +48,17 @@ func (o *outcomes) set(namespace string, now outcome) outcome {
 		o.tell(before, now)
 	}
 	return before
+}
+
+// failed enters why a namespace could not be brought in line, unless something is known of it: one that nothing is
+// known of would keep everybody waiting for what is said of all.
+func (o *outcomes) failed(namespace string, err error) {
+	o.mu.Lock()
+	_, known := o.of[namespace]
+	o.mu.Unlock()
+	if !known {
+		o.set(namespace, outcome{reason: openmcpv1alpha1.ReasonWriteFailed, message: err.Error()})
+	}
 }
 
 // remove forgets a namespace.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -43,6 +44,17 @@ type Reconciler struct {
 
 // Reconcile implements [reconcile.Reconciler]. The request names a namespace.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	result, err := r.reconcile(ctx, request)
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: overtakenDelay}, nil // what was decided on is out of date
+	}
+	if err != nil {
+		r.outcomes.failed(request.Name, err)
+	}
+	return result, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	namespace := newNamespace()
 	err := r.Client.Get(ctx, client.ObjectKey{Name: request.Name}, namespace)
 	if apierrors.IsNotFound(err) || err == nil && namespace.DeletionTimestamp != nil {
@@ -140,6 +152,9 @@ func (r *Reconciler) giveWay(ctx context.Context, stored *corev1.ResourceQuota, 
 
 // clear takes from a namespace what a definition gave it that is not for it any more.
 func (r *Reconciler) clear(ctx context.Context, namespace *metav1.PartialObjectMetadata, objects []openmcpv1alpha1.QuotaIncrease) error {
+	if isCurrent, err := r.isUnmatched(ctx, namespace); !isCurrent || err != nil {
+		return err // what there is now is on its way here
+	}
 	if err := r.removeOthers(ctx, namespace, ""); err != nil {
 		return err
 	}
@@ -152,6 +167,39 @@ func (r *Reconciler) clear(ctx context.Context, namespace *metav1.PartialObjectM
 		errs = append(errs, r.show(ctx, &objects[i], shown{condition: condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonNoDefinition, message)}))
 	}
 	return errors.Join(errs...)
+}
+
+// isUnmatched tells whether the API server has no definition for a namespace either that has a ResourceQuota by one:
+// without it, nothing is limited.
+func (r *Reconciler) isUnmatched(ctx context.Context, namespace *metav1.PartialObjectMetadata) (bool, error) {
+	if namespace.Labels[openmcpv1alpha1.LabelManagedBy] == "" || slices.Contains(namespaces.Exempt(r.SystemNamespace), namespace.Name) {
+		return true, nil
+	}
+	live := newNamespace()
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(namespace), live); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	var configs openmcpv1alpha1.QuotaServiceConfigList
+	if err := r.Live.List(ctx, &configs); err != nil {
+		return false, fmt.Errorf("list QuotaServiceConfigs: %w", err)
+	}
+	for i := range configs.Items {
+		config := &configs.Items[i]
+		c := candidate{config: config, flaws: make([]string, len(config.Spec.Quotas))}
+		if _, found := c.match(labels.Set(live.Labels)); found && config.DeletionTimestamp == nil && !r.Definitions.isKnown(config) {
+			return false, nil
+		}
+	}
+	return maps.Equal(ownLabelsLeftOut(live), ownLabelsLeftOut(namespace)), nil
+}
+
+// ownLabelsLeftOut are the labels of a namespace that definitions are chosen by.
+func ownLabelsLeftOut(namespace *metav1.PartialObjectMetadata) map[string]string {
+	others := maps.Clone(namespace.Labels)
+	for _, own := range []string{openmcpv1alpha1.LabelManagedBy, openmcpv1alpha1.LabelBase, openmcpv1alpha1.LabelMode} {
+		delete(others, own)
+	}
+	return others
 }
 
 // storedQuota returns a ResourceQuota, or nil if there is none. One that is new may not be in the cache yet.
@@ -178,7 +226,7 @@ func (r *Reconciler) removeOthers(ctx context.Context, namespace *metav1.Partial
 	}
 	for i := range list.Items {
 		quota := &list.Items[i]
-		if quota.Name == name || quota.DeletionTimestamp != nil || !isGenerated(quota, namespace) {
+		if quota.Name == name || quota.DeletionTimestamp != nil || !isOurs(quota, namespace) {
 			continue
 		}
 		err := r.Client.Delete(ctx, quota, client.Preconditions{UID: &quota.UID})

@@ -57,12 +57,16 @@ func (r *Reconciler) settle(ctx context.Context, f *fit, objects []openmcpv1alph
 	if len(superfluous) == 0 {
 		return true, errors.Join(errs...)
 	}
-	if isCurrent, err = r.isCurrent(ctx, f, objects); !isCurrent || err != nil {
-		return isCurrent, errors.Join(append(errs, err)...)
-	}
+	left := objects
 	for _, object := range superfluous {
+		if isCurrent, err = r.isCurrent(ctx, f, left); !isCurrent || err != nil {
+			return isCurrent, errors.Join(append(errs, err)...)
+		}
+		left = slices.DeleteFunc(slices.Clone(left), func(o openmcpv1alpha1.QuotaIncrease) bool { return o.UID == object.UID })
 		err := r.Client.Delete(ctx, object, client.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion})
-		if client.IgnoreNotFound(err) == nil {
+		if apierrors.IsNotFound(err) {
+			continue // somebody else was first
+		} else if err == nil {
 			r.Events.Eventf(referenceToNamespace(f.namespace), referenceToIncrease(object), corev1.EventTypeNormal, reasonIncreaseDeleted, actionDelete,
 				"QuotaIncrease %s was deleted, as definition %s has increases without effect deleted: %s", object.Name, definition.Name, reasons[object.Name])
 		} else if apierrors.IsConflict(err) {
@@ -80,8 +84,8 @@ func (r *Reconciler) isCurrent(ctx context.Context, f *fit, objects []openmcpv1a
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(f.namespace), namespace); err != nil {
 		return false, fmt.Errorf("read namespace %s: %w", f.namespace.Name, err)
 	}
-	if namespace.Labels[openmcpv1alpha1.LabelUse] != f.input.Use || ignoredBy(namespace) != "" {
-		return false, nil
+	if !maps.Equal(ownLabelsLeftOut(namespace), ownLabelsLeftOut(f.namespace)) || ignoredBy(namespace) != "" {
+		return false, nil // another definition may be for it, or another increase in use
 	}
 	config := &openmcpv1alpha1.QuotaServiceConfig{}
 	if err := r.Live.Get(ctx, client.ObjectKey{Name: f.match.config.Name}, config); err != nil {
@@ -255,8 +259,7 @@ func (r *Reconciler) report(ctx context.Context, object *openmcpv1alpha1.QuotaIn
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
 		return nil
 	}
-	// A conflict means that what was judged is out of date; its successor is on its way here.
-	if err := r.Client.Status().Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+	if err := r.Client.Status().Update(ctx, updated); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("update the status of QuotaIncrease %s/%s: %w", object.Namespace, object.Name, err)
 	}
 	return nil

@@ -34,7 +34,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&openmcpv1alpha1.QuotaServiceConfig{}, handler.EnqueueRequestsFromMapFunc(r.everyNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&openmcpv1alpha1.QuotaIncrease{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(updates(differsBesidesStatus))).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(updates(quotaDiffers))).
-		Watches(&quotav1alpha1.LocalResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.ifHeldBack)).
+		Watches(&quotav1alpha1.LocalResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.ifHeldBack), builder.WithPredicates(updates(leavesOtherRoom))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: namespacesAtOnce}).
 		Complete(r)
 	if err != nil {
@@ -98,6 +98,12 @@ func differsInMetadata(before, after client.Object) bool {
 // differsBesidesStatus tells whether more than the status of an object has changed.
 func differsBesidesStatus(before, after client.Object) bool {
 	return differsInMetadata(before, after) || before.GetGeneration() != after.GetGeneration()
+}
+
+// leavesOtherRoom tells whether a namespace may have another amount of something than before.
+func leavesOtherRoom(before, after client.Object) bool {
+	old, new := before.(*quotav1alpha1.LocalResourceQuotaAllocation), after.(*quotav1alpha1.LocalResourceQuotaAllocation)
+	return !equality.Semantic.DeepEqual(old.Status.Available, new.Status.Available) || !equality.Semantic.DeepEqual(old.Spec, new.Spec)
 }
 
 // quotaDiffers compares contents, as a ResourceQuota has no generation, and the status changes with each object
