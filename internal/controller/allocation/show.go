@@ -23,7 +23,7 @@ const (
 	showDelay = 500 * time.Millisecond
 	// showWritesPerSecond bounds how many projections are written in a second. With every ResourceQuota that is
 	// raised those of all its allocation's projects are out of date.
-	showWritesPerSecond = 100
+	showWritesPerSecond = 50
 	// byName is the index of projections by their names.
 	byName = "metadata.name"
 )
