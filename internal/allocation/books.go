@@ -21,6 +21,7 @@ type Raise = quotav1alpha1.PendingResourceQuota
 
 // Books are those of one allocation, at one version of it. They are not safe for concurrent use.
 type Books struct {
+	// object is never changed, but replaced by a copy that shares what is the same.
 	object *quotav1alpha1.ResourceQuotaAllocation
 	// isChanged tells whether the books say something else than what they were made from, which was about
 	// storedGeneration.
@@ -143,7 +144,8 @@ func (b *Books) Check(raise Raise) []Shortage {
 
 // Admit books a raise whole, or returns what it falls short of. It also books one by which its project takes no
 // more: what hides it, another ResourceQuota of the project, may be lowered before this one is seen. Nothing is
-// booked of a raise that is of nothing capped; of any other the whole is, as the cap may come to name more. One whose ID is booked already takes the place of that.
+// booked of a raise that is of nothing capped; of any other the whole is, as the cap may come to name more. One
+// whose ID is booked already takes the place of that.
 func (b *Books) Admit(raise Raise) (shortages []Shortage, isBooked bool) {
 	asked := b.ofCapped(raise.Hard)
 	if len(asked) == 0 {
@@ -168,7 +170,7 @@ func (b *Books) Cancel(id string) bool {
 		return false
 	}
 	b.isChanged = true
-	b.pending = slices.Delete(b.pending, i, i+1)
+	b.pending = slices.Concat(b.pending[:i], b.pending[i+1:])
 	b.sum()
 	return true
 }
@@ -176,9 +178,6 @@ func (b *Books) Cancel(id string) bool {
 // Pending returns the raises that are booked and not observed, in the order in which they were admitted. It is
 // not the caller's to change.
 func (b *Books) Pending() []Raise { return b.pending }
-
-// Taken returns what a project takes, pending raises included.
-func (b *Books) Taken(project string) corev1.ResourceList { return b.taken[project] }
 
 // Holder is a project and how much it takes of one resource.
 type Holder struct {

@@ -256,7 +256,7 @@ func TestAdmit(t *testing.T) {
 	if !b.Cancel("2") || b.Cancel("2") {
 		t.Error("a raise is canceled once")
 	}
-	if got := b.Taken("web")[pods]; got.Value() != 5 {
+	if got := b.taken["web"][pods]; got.Value() != 5 {
 		t.Errorf("web takes %s after the largest was canceled, want 5", got.String())
 	}
 	if diff := cmp.Diff([]Holder{{"web", resource.MustParse("5")}, {"shop", resource.MustParse("4")}}, b.Holders(pods)); diff != "" {
@@ -296,6 +296,31 @@ func TestUpdated(t *testing.T) {
 	}
 	if _, err := again.Observe(c.observe(1, 1, nil)); err != ErrBehind { //nolint:errorlint // as documented
 		t.Errorf("an older observation is taken: %v", err)
+	}
+}
+
+// Clients decode an answer into the object that they were given, while the books are in use.
+func TestWhatIsGivenAwayIsNotShared(t *testing.T) {
+	object := allocation(10)
+	object.Status.UsedByProject = []quotav1alpha1.NamespacedResourceList{{Namespace: "web", Used: amount(4)}}
+	b := booksOf(t, object)
+	b.Admit(Raise{ID: "1", Namespace: "web", Hard: amount(5)})
+	updated, local := b.Updated(), b.Local("web")
+	for name, list := range map[string]corev1.ResourceList{
+		"spec": updated.Spec.Allocation.Hard, "hard": updated.Status.Allocated.Hard, "used": updated.Status.Allocated.Used,
+		"project": updated.Status.UsedByProject[0].Used, "pending": updated.Status.Pending[0].Hard,
+		"local hard": local.Allocated.Hard, "local used": local.Allocated.Used, "here": local.Used, "available": local.Available,
+	} {
+		list[pods] = resource.MustParse("99")
+		again, here := b.Updated(), b.Local("web")
+		for _, kept := range []corev1.ResourceList{
+			again.Spec.Allocation.Hard, again.Status.Allocated.Hard, again.Status.Allocated.Used, again.Status.UsedByProject[0].Used,
+			again.Status.Pending[0].Hard, here.Allocated.Hard, here.Allocated.Used, here.Used, here.Available,
+		} {
+			if got := kept[pods]; got.Value() == 99 {
+				t.Errorf("a change of %s shows in the books", name)
+			}
+		}
 	}
 }
 

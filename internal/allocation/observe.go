@@ -64,9 +64,9 @@ func (b *Books) ObserveLive(o Observation) (isChanged bool, err error) {
 	}
 	b.observed, b.pending, b.isChanged = observed, pending, true
 	b.sum()
-	object := b.object.DeepCopy()
+	object := *b.object
 	object.Status.Observed, object.Status.ObservedGeneration = o.Versions, object.Generation
-	b.object = object
+	b.object = &object
 	return true, nil
 }
 

@@ -14,16 +14,18 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Updated returns the allocation with what the books say as its status.
+// Updated returns the allocation with what the books say as its status. It shares nothing with the books: clients
+// decode an answer into the object that they were given.
 func (b *Books) Updated() *quotav1alpha1.ResourceQuotaAllocation {
-	updated := b.object.DeepCopy()
-	status := &updated.Status
-	status.Allocated = corev1.ResourceQuotaStatus{Hard: updated.Spec.Allocation.Hard.DeepCopy(), Used: b.total}
-	status.UsedByProject = nil
+	lines := make([]quotav1alpha1.NamespacedResourceList, 0, len(b.observed))
 	for _, project := range slices.Sorted(maps.Keys(b.observed)) {
-		status.UsedByProject = append(status.UsedByProject, quotav1alpha1.NamespacedResourceList{Namespace: project, Used: b.observed[project]})
+		lines = append(lines, quotav1alpha1.NamespacedResourceList{Namespace: project, Used: b.observed[project]})
 	}
-	status.Pending = slices.Clone(b.pending)
+	object := *b.object
+	object.Status.Allocated = corev1.ResourceQuotaStatus{Hard: object.Spec.Allocation.Hard, Used: b.total}
+	object.Status.UsedByProject, object.Status.Pending = lines, b.pending
+	updated := object.DeepCopy()
+	status := &updated.Status
 	exceeded := b.exceeded()
 	exceeded.ObservedGeneration = status.ObservedGeneration
 	apimeta.SetStatusCondition(&status.Conditions, exceeded)
@@ -39,16 +41,17 @@ func (b *Books) IsReady() bool {
 // SetReady enters into the status whether the cap is enforced.
 func (b *Books) SetReady(condition metav1.Condition) (isChanged bool) {
 	condition.Type, condition.ObservedGeneration = quotav1alpha1.ConditionReady, b.object.Generation
-	object := b.object.DeepCopy()
+	object := *b.object
+	object.Status.Conditions = slices.Clone(object.Status.Conditions)
 	if isChanged = apimeta.SetStatusCondition(&object.Status.Conditions, condition); isChanged {
-		b.object, b.isChanged = object, true
+		b.object, b.isChanged = &object, true
 	}
 	return isChanged
 }
 
 // exceeded is the condition that says whether more is taken than the cap.
 func (b *Books) exceeded() metav1.Condition {
-	over := b.Over()
+	over := b.over()
 	if len(over) == 0 {
 		return metav1.Condition{Type: quotav1alpha1.ConditionExceeded, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonWithinCap,
 			Message: "the ResourceQuotas of the selected namespaces are within the cap"}
@@ -62,20 +65,20 @@ func (b *Books) exceeded() metav1.Condition {
 		Message: fmt.Sprintf("more is allocated than the cap: %s; nothing is taken back, and no ResourceQuota may be raised by any of it: lower ResourceQuotas, or raise the cap", strings.Join(parts, ", "))}
 }
 
-// Over returns the resources of which more is taken than the cap, ordered by name.
-func (b *Books) Over() []corev1.ResourceName {
+// over returns the resources of which more is taken than the cap, ordered by name.
+func (b *Books) over() []corev1.ResourceName {
 	_, over := quota.LessThanOrEqual(b.total, b.object.Spec.Allocation.Hard)
 	slices.Sort(over)
 	return over
 }
 
-// Local returns what the books say for one project.
+// Local returns what the books say for one project. It shares nothing with the books.
 func (b *Books) Local(project string) quotav1alpha1.LocalResourceQuotaAllocationStatus {
 	hard, taken := b.object.Spec.Allocation.Hard, b.taken[project]
 	left := quota.SubtractWithNonNegativeResult(hard, b.total)
 	held := quota.Add(zero(b.capped), taken)
 	return quotav1alpha1.LocalResourceQuotaAllocationStatus{
-		Allocated: corev1.ResourceQuotaStatus{Hard: hard, Used: b.total},
+		Allocated: corev1.ResourceQuotaStatus{Hard: hard.DeepCopy(), Used: b.total.DeepCopy()},
 		Used:      held, Available: quota.Add(held, left),
 	}
 }

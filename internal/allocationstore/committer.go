@@ -236,17 +236,14 @@ func (c *committer) observe(batch []*operation, care care) error {
 	if care == usual && !isLive && len(c.books.Pending()) < pendingMany {
 		return nil
 	}
-	var isChanged bool
-	var err error
-	switch {
-	case isLive:
-		err = allocation.ErrBehind
-	case care == certain:
-		if err = c.refresh(time.Now().Add(-staleTime)); err != nil {
+	if care == certain && !isLive {
+		if err := c.refresh(time.Now().Add(-staleTime)); err != nil {
 			return err
 		}
-		isChanged, err = c.books.Observe(c.look())
-	default:
+	}
+	var isChanged bool
+	err := allocation.ErrBehind
+	if !isLive {
 		isChanged, err = c.books.Observe(c.look())
 	}
 	if errors.Is(err, allocation.ErrBehind) {

@@ -93,9 +93,9 @@ type Request struct {
 }
 
 // Admit books a raise in an allocation, or tells what it falls short of. A refusal is by books that were stored at
-// some time during the call, and the cluster as it was a second before or later. An allocation that does not cap such a ResourceQuota any more admits everything, as does
-// one that is gone. Errors are [ErrBusy], or say why nothing could be decided; then the raise may be pending all
-// the same, until its time is over.
+// some time during the call, and the cluster as it was a second before or later. An allocation that does not cap
+// such a ResourceQuota any more admits everything, as does one that is gone. Errors are [ErrBusy], or say why nothing
+// could be decided; then the raise may be pending all the same, until its time is over.
 func (s *Store) Admit(ctx context.Context, name string, request Request) (Outcome, error) {
 	var outcome Outcome
 	err := s.do(ctx, name, &operation{apply: func(books *allocation.Books) effect {

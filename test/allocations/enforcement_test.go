@@ -5,7 +5,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 func TestCapAcrossProjects(t *testing.T) {
@@ -97,4 +101,16 @@ func TestScopes(t *testing.T) {
 	w.must(admin.Create(t.Context(), quota))
 	w.waitUsed(scoped.Name, "pods=10")
 	w.waitUsed(w.name+"-all", "pods=20")
+}
+
+// Whoever may break the glass gets past a cap. What comes of it counts.
+func TestBreakGlass(t *testing.T) {
+	w := newTeam(t, "web")
+	a := w.allocation("", "count/secrets=10")
+	w.wantRefused(w.give("web", "default", "count/secrets=11"), w.name)
+	glass, err := started.As(rest.ImpersonationConfig{UserName: "jane", Groups: []string{"system:masters", quotav1alpha1.BreakGlassGroup}})
+	w.must(err)
+	w.must(w.giveAs(glass, "web", "default", "count/secrets=11"))
+	w.waitUsed(w.name, "count/secrets=11")
+	w.waitCondition(a, quotav1alpha1.ConditionExceeded, metav1.ConditionTrue)
 }

@@ -29,9 +29,7 @@ func (w *team) bind(user, role, project string) client.Client {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
 	}))
-	config := rest.CopyConfig(adminConfig)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
-	api, err := client.New(config, client.Options{Scheme: admin.Scheme(), Mapper: admin.RESTMapper()})
+	api, err := started.As(rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}})
 	w.must(err)
 	await.NoError(w, soon, func() error { // the API server hears of the binding
 		return api.List(w.Context(), &corev1.ResourceQuotaList{}, client.InNamespace(w.in(project)))

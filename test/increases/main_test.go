@@ -4,25 +4,14 @@ package increases
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"fmt"
-	"os"
 	"testing"
 
-	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
-	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/standalone"
-	"github.com/bursar/bursar/test/quiet"
+	"github.com/bursar/bursar/test/server"
 )
 
 var (
@@ -36,59 +25,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if testing.Short() {
-		return
-	}
-	os.Exit(run(m))
-}
-
-// run starts the server that all tests share.
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "bursar-increases-")
-	if err != nil {
-		return fail(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	defer os.RemoveAll(dir) //nolint:errcheck // best effort
-	quiet.Libraries()
-	server, err := standalone.Start(ctx, standalone.Options{DataDir: dir, Listen: "127.0.0.1:0", Log: logr.Discard()})
-	if err != nil {
-		return fail(err)
-	}
-	if err := connect(server); err != nil {
-		return fail(err)
-	}
-	code := m.Run()
-	cancel()
-	if err := server.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		return fail(err)
-	}
-	return code
-}
-
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, "increases:", err)
-	return 1
-}
-
-func connect(server *standalone.Server) (err error) {
-	s := runtime.NewScheme()
-	if err := errors.Join(scheme.AddToScheme(s), quotav1alpha1.AddToScheme(s), openmcpv1alpha1.AddToScheme(s)); err != nil {
+	server.Main(m, standalone.Options{}, func(_ context.Context, s *server.Server) (err error) {
+		admin, kubeconfig = s.Admin, s.Kubeconfig
+		bursar, err = s.As(rest.ImpersonationConfig{UserName: controlplane.OperatorUser, Groups: []string{"system:masters"}})
 		return err
-	}
-	kubeconfig = server.AdminKubeconfigPath()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return err
-	}
-	config.QPS = -1
-	if admin, err = client.New(config, client.Options{Scheme: s}); err != nil {
-		return err
-	}
-	config = rest.CopyConfig(config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: controlplane.OperatorUser, Groups: []string{"system:masters"}}
-	bursar, err = client.New(config, client.Options{Scheme: s})
-	return err
+	}, nil)
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -165,7 +167,10 @@ func (s *scene) run(asked *requests, options operator.Options) (stop func()) {
 		if refusals := asked.refusals(); len(refusals) > 0 {
 			s.Fatalf("the operator was forbidden: %q", refusals)
 		}
-		return o.Ready()
+		if err := o.Ready(); err != nil {
+			return err
+		}
+		return s.isAsked(options.Webhooks.URL)
 	})
 	return func() {
 		cancel()
@@ -173,6 +178,21 @@ func (s *scene) run(asked *requests, options operator.Options) (stop func()) {
 			s.Errorf("the operator ended: %v", err)
 		}
 	}
+}
+
+// isAsked returns an error unless the API server is told to ask at an address. On a cluster that is a Service's, which
+// stays the same; here it is another one for each operator.
+func (s *scene) isAsked(url string) error {
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := s.Get(s.Context(), client.ObjectKey{Name: "bursar"}, configuration); err != nil {
+		return err
+	}
+	for _, webhook := range configuration.Webhooks {
+		if at := webhook.ClientConfig.URL; at == nil || !strings.HasPrefix(*at, url) {
+			return fmt.Errorf("webhook %s is not at %s yet", webhook.Name, url)
+		}
+	}
+	return nil
 }
 
 func (s *scene) create(objects ...client.Object) {

@@ -85,7 +85,8 @@ func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *a
 	if err != nil {
 		return review.Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err)
 	}
-	if len(change.to.Spec.Hard) == 0 {
+	raised := change.raised()
+	if len(raised) == 0 {
 		return review.Allowed()
 	}
 	select {
@@ -103,7 +104,7 @@ func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *a
 	if namespace == nil {
 		return review.Allowed() // the API server refuses it
 	}
-	asked := h.asked(change, namespace)
+	asked := h.asked(change, raised, namespace)
 	if len(asked) == 0 {
 		return review.Allowed()
 	}
@@ -151,18 +152,15 @@ func (c *change) raised() corev1.ResourceList {
 	return raised
 }
 
-// asked is what is asked of one allocation.
+// asked is what is asked of the allocation of that name.
 type asked struct {
-	allocation *catalog.Allocation
+	allocation string
 	request    allocationstore.Request
 }
 
-// asked returns what a change asks of each allocation, in the order of their names, in which every replica books.
-func (h *Handler) asked(c change, namespace *metav1.PartialObjectMetadata) []asked {
-	raised := c.raised()
-	if len(raised) == 0 {
-		return nil
-	}
+// asked returns what a change by which that much is raised asks of each allocation, in the order of their names, in
+// which every replica books.
+func (h *Handler) asked(c change, raised corev1.ResourceList, namespace *metav1.PartialObjectMetadata) []asked {
 	scopes := allocation.ScopesOf(&c.to.Spec)
 	raise := allocation.Raise{
 		ID: rand.Text(), Namespace: c.to.Namespace, Name: c.to.Name, UID: c.to.UID,
@@ -173,7 +171,7 @@ func (h *Handler) asked(c change, namespace *metav1.PartialObjectMetadata) []ask
 	maps.Copy(set, namespace.Labels)
 	for _, a := range h.Catalog.AllocationsFor(set) {
 		if a.Scopes == scopes {
-			all = append(all, asked{a, allocationstore.Request{Raise: raise, Labels: set, Scopes: scopes}})
+			all = append(all, asked{a.Name, allocationstore.Request{Raise: raise, Labels: set, Scopes: scopes}})
 		}
 	}
 	return all
@@ -187,16 +185,16 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	for _, a := range asked {
 		// Once it is to be refused, the others are asked to tell everything that is short.
 		a.request.IsDryRun = isDryRun || len(refusals) > 0
-		outcome, err := h.Books.Admit(ctx, a.allocation.Name, a.request)
+		outcome, err := h.Books.Admit(ctx, a.allocation, a.request)
 		if err != nil {
-			h.giveBack(append(booked, a.allocation.Name), a.request.ID) // it may be booked all the same
+			h.giveBack(append(booked, a.allocation), a.request.ID) // it may be booked all the same
 			return undecided(err)
 		}
 		if outcome.IsBooked {
-			booked = append(booked, a.allocation.Name)
+			booked = append(booked, a.allocation)
 		}
 		for i, shortage := range outcome.Shortages {
-			refusals = append(refusals, refusal{a.allocation.Name, a.request.Namespace, shortage, outcome.Holders[i]})
+			refusals = append(refusals, refusal{a.allocation, a.request.Namespace, shortage, outcome.Holders[i]})
 		}
 	}
 	if len(refusals) > 0 {

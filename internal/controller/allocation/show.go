@@ -77,7 +77,7 @@ func (c *Controller) show(ctx context.Context, name string) error {
 func (c *Controller) create(ctx context.Context, project string, of *quotav1alpha1.ResourceQuotaAllocation, status quotav1alpha1.LocalResourceQuotaAllocationStatus) error {
 	projection := &quotav1alpha1.LocalResourceQuotaAllocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: project, Name: of.Name, OwnerReferences: ownedBy(of)},
-		Spec:       of.Spec, Status: status,
+		Spec:       *of.Spec.DeepCopy(), Status: status,
 	}
 	if err := c.writes.Wait(ctx); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (c *Controller) create(ctx context.Context, project string, of *quotav1alph
 
 func (c *Controller) update(ctx context.Context, projection *quotav1alpha1.LocalResourceQuotaAllocation, of *quotav1alpha1.ResourceQuotaAllocation, status quotav1alpha1.LocalResourceQuotaAllocationStatus) error {
 	updated := projection.DeepCopy()
-	updated.OwnerReferences, updated.Spec, updated.Status = ownedBy(of), of.Spec, status
+	updated.OwnerReferences, updated.Spec, updated.Status = ownedBy(of), *of.Spec.DeepCopy(), status
 	if equality.Semantic.DeepEqual(projection, updated) {
 		return nil
 	}
