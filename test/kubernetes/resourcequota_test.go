@@ -142,6 +142,9 @@ func (n *team) churn(limit, quota int64) {
 		n.Errorf("%d Pods are left, want 1 to %d", left, min(limit, quota))
 	}
 	n.wantAllocated(pods, left, int32(left))
+	// With each conflict the controller of Kubernetes waits longer, minutes in the end. What is asked for anew it counts
+	// at once.
+	n.must(n.setQuota(quota + 1))
 	n.wantQuotaUsed(left)
 	n.wantNothingInFlight()
 	n.wantAllocated(pods, left, int32(left))
