@@ -17,7 +17,7 @@ func TestAll(t *testing.T) {
 		kinds[definition.Spec.Group] = append(kinds[definition.Spec.Group], definition.Spec.Names.Kind)
 	}
 	want := map[string][]string{"openmcp.cloud": {"QuotaIncrease", "QuotaServiceConfig"}, "quota.miloapis.com": {
-		"AllowanceBucket", "ClaimCreationPolicy", "ConsumerLedger", "EffectiveResourceGrant", "GrantCreationPolicy",
+		"AllocationLedger", "AllowanceBucket", "ClaimCreationPolicy", "ConsumerLedger", "EffectiveResourceGrant", "GrantCreationPolicy",
 		"LocalResourceQuotaAllocation", "ResourceClaim", "ResourceGrant", "ResourceQuotaAllocation", "ResourceRegistration",
 	}}
 	if diff := cmp.Diff(want, kinds); diff != "" {

@@ -19,17 +19,18 @@ import (
 // resources that it gives more of, with the new amounts.
 type Raise = quotav1alpha1.PendingResourceQuota
 
-// Books are those of one allocation, at one version of it. They are not safe for concurrent use.
+// Books are those of one allocation, at one version of it and of its ledger. They are not safe for concurrent use.
 type Books struct {
 	// object is never changed, but replaced by a copy that shares what is the same.
 	object *quotav1alpha1.ResourceQuotaAllocation
-	// isChanged tells whether the books say something else than what they were made from, which was about
-	// storedGeneration.
-	isChanged        bool
-	storedGeneration int64
-	selector         labels.Selector
-	scopes           Scopes
-	capped           []corev1.ResourceName
+	// isComplete tells whether everything is in the books that was admitted before.
+	isComplete bool
+	// The books say something else than what is stored: the status, the ledger, or anything that decides.
+	isStatusChanged, isLedgerChanged, isRoomChanged bool
+
+	selector labels.Selector
+	scopes   Scopes
+	capped   []corev1.ResourceName
 	// observed is what each project takes by the ResourceQuotas that it has.
 	observed map[string]corev1.ResourceList
 	pending  []Raise
@@ -38,22 +39,24 @@ type Books struct {
 	total corev1.ResourceList
 }
 
-// New returns the books as an allocation has them in its status. They keep the object, which must not be
-// changed any more. The error says that its selector is none.
-func New(object *quotav1alpha1.ResourceQuotaAllocation) (*Books, error) {
+// New returns the books of an allocation by its status and its ledger, which is nil where there is none. They keep
+// both, which must not be changed any more. The error says that the selector is none.
+func New(object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alpha1.AllocationLedger) (*Books, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&object.Spec.Selector)
 	if err != nil {
 		return nil, fmt.Errorf("spec.selector of ResourceQuotaAllocation %s: %w", object.Name, err)
 	}
 	b := &Books{
-		object: object, storedGeneration: object.Status.ObservedGeneration, selector: selector, scopes: ScopesOf(&object.Spec.Allocation),
+		object: object, isComplete: ledger != nil, selector: selector, scopes: ScopesOf(&object.Spec.Allocation),
 		capped: quota.ResourceNames(object.Spec.Allocation.Hard), observed: map[string]corev1.ResourceList{},
 	}
 	slices.Sort(b.capped)
 	for _, project := range object.Status.UsedByProject {
 		b.observed[project.Namespace] = project.Used
 	}
-	b.pending = slices.Clone(object.Status.Pending)
+	if ledger != nil {
+		b.pending = ledger.Spec.Pending
+	}
 	b.sum()
 	return b, nil
 }
@@ -70,16 +73,7 @@ func (b *Books) Object() *quotav1alpha1.ResourceQuotaAllocation { return b.objec
 // IsObserved tells whether what the books say of projects is about the spec that the allocation has now. If
 // not, nothing can be decided before [Books.Observe].
 func (b *Books) IsObserved() bool {
-	return b.object.Status.ObservedGeneration == b.object.Generation
-}
-
-// IsChanged tells whether the books say something else than what they were made from.
-func (b *Books) IsChanged() bool { return b.isChanged }
-
-// IsStoredTotal tells whether all projects take as much together, and of the same cap, as the books were made from.
-func (b *Books) IsStoredTotal() bool {
-	stored := b.object.Status
-	return b.storedGeneration == b.object.Generation && quota.Equals(b.total, stored.Allocated.Used) && quota.Equals(b.object.Spec.Allocation.Hard, stored.Allocated.Hard)
+	return b.isComplete && b.object.Status.ObservedGeneration == b.object.Generation
 }
 
 // sum adds up from scratch what is taken.
@@ -158,8 +152,9 @@ func (b *Books) Admit(raise Raise) (shortages []Shortage, isBooked bool) {
 	after := quota.Max(before, asked)
 	b.taken[raise.Namespace] = after
 	b.total = quota.Add(b.total, quota.Subtract(after, before))
-	b.isChanged = true
-	b.pending = append(slices.DeleteFunc(b.pending, func(p Raise) bool { return p.ID == raise.ID }), raise)
+	b.isLedgerChanged, b.isRoomChanged = true, true
+	others := slices.DeleteFunc(slices.Clone(b.pending), func(p Raise) bool { return p.ID == raise.ID })
+	b.pending = append(others, raise)
 	return nil, true
 }
 
@@ -169,7 +164,7 @@ func (b *Books) Cancel(id string) bool {
 	if i < 0 {
 		return false
 	}
-	b.isChanged = true
+	b.isLedgerChanged, b.isRoomChanged = true, true
 	b.pending = slices.Concat(b.pending[:i], b.pending[i+1:])
 	b.sum()
 	return true

@@ -37,18 +37,18 @@ type QuotaVersion struct {
 	ResourceVersion string
 }
 
-// Observe replaces what the books say of projects by what was observed, and forgets the raises that were made or
-// never will be. It reports whether anything in the books is different, and otherwise leaves them as they are,
-// with the versions that they name. The error is [ErrBehind], or says that a version cannot be read.
-func (b *Books) Observe(o Observation) (isChanged bool, err error) {
+// Observe returns the books with what was observed in place of what they say of projects, and without the raises
+// that were made or never will be. Where nothing is different they are the same, with the versions that they name.
+// The error is [ErrBehind], or says that a version cannot be read.
+func (b *Books) Observe(o Observation) (*Books, error) {
 	if err := b.checkVersions(o.Versions); err != nil {
-		return false, err
+		return nil, err
 	}
 	return b.ObserveLive(o)
 }
 
 // ObserveLive is Observe for what the API server listed after the books were read, which is never behind.
-func (b *Books) ObserveLive(o Observation) (isChanged bool, err error) {
+func (b *Books) ObserveLive(o Observation) (*Books, error) {
 	observed := map[string]corev1.ResourceList{}
 	for project, used := range o.Used {
 		if used := b.ofCapped(used); len(used) > 0 {
@@ -57,17 +57,20 @@ func (b *Books) ObserveLive(o Observation) (isChanged bool, err error) {
 	}
 	pending, err := b.unseen(o)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if b.IsObserved() && len(pending) == len(b.pending) && maps.EqualFunc(observed, b.observed, quota.Equals) {
-		return false, nil
+	isPruned := len(pending) < len(b.pending)
+	if b.IsObserved() && !isPruned && maps.EqualFunc(observed, b.observed, quota.Equals) {
+		return b, nil
 	}
-	b.observed, b.pending, b.isChanged = observed, pending, true
-	b.sum()
-	object := *b.object
+	next, object := *b, *b.object
 	object.Status.Observed, object.Status.ObservedGeneration = o.Versions, object.Generation
-	b.object = &object
-	return true, nil
+	next.object, next.observed, next.pending, next.isComplete = &object, observed, pending, true
+	next.sum()
+	next.isStatusChanged = true
+	next.isLedgerChanged = b.isLedgerChanged || isPruned
+	next.isRoomChanged = b.isRoomChanged || !b.IsObserved() || !maps.EqualFunc(next.taken, b.taken, quota.Equals)
+	return &next, nil
 }
 
 // checkVersions compares versions with those that the books are made from.

@@ -23,7 +23,7 @@ func (b *Books) Updated() *quotav1alpha1.ResourceQuotaAllocation {
 	}
 	object := *b.object
 	object.Status.Allocated = corev1.ResourceQuotaStatus{Hard: object.Spec.Allocation.Hard, Used: b.total}
-	object.Status.UsedByProject, object.Status.Pending = lines, b.pending
+	object.Status.UsedByProject = lines
 	updated := object.DeepCopy()
 	status := &updated.Status
 	exceeded := b.exceeded()
@@ -44,7 +44,7 @@ func (b *Books) SetReady(condition metav1.Condition) (isChanged bool) {
 	object := *b.object
 	object.Status.Conditions = slices.Clone(object.Status.Conditions)
 	if isChanged = apimeta.SetStatusCondition(&object.Status.Conditions, condition); isChanged {
-		b.object, b.isChanged = &object, true
+		b.object, b.isStatusChanged = &object, true
 	}
 	return isChanged
 }

@@ -12,6 +12,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/allocation"
+	"github.com/bursar/bursar/internal/ledgerapi"
 )
 
 // effect is what applying an operation did to the books in memory.
@@ -20,7 +21,7 @@ type effect int
 const (
 	// nothing: the books did not change, and the answer does not depend on their being current.
 	nothing effect = iota
-	// changed: the books must be written before the answer is given.
+	// changed: what is different must be stored before the answer is given.
 	changed
 	// unconfirmed: the books did not change, and the answer is true only of current books.
 	unconfirmed
@@ -35,14 +36,17 @@ type operation struct {
 	ctx context.Context
 	// apply runs again when the books had to be read again; the last run counts.
 	apply func(*allocation.Books) effect
-	// committed, if set, is called with the books once they are stored, before the caller is told.
-	committed func(*allocation.Books)
+	// decided, if set, is called with the books by which the operation was, before the caller is told. What of them need
+	// not be stored at once may not be.
+	decided func(*allocation.Books)
 	// settles asks for books that are in line with the cluster as it is seen, and needsLive, if set, whether they have
 	// to be with the cluster as it is.
 	settles   bool
 	needsLive func(*allocation.Books) bool
 	done      chan error
 }
+
+func (op *operation) isSettling() bool { return op.settles }
 
 // care is how sure of the books a batch has to be decided.
 type care int
@@ -63,11 +67,16 @@ type committer struct {
 	// queue, isRunning and heard belong to the store's lock, the rest to the goroutine.
 	queue     []*operation
 	isRunning bool
-	heard     string            // the latest resource version that was heard of
+	heard     versions          // the latest that were heard of
 	books     *allocation.Books // nil when unknown
+	ledger    string            // the resource version of the ledger that the books are of
 	isFresh   bool              // the books were read or written since the current batch was taken
-	unwritten time.Time         // since when the books say what is not stored, and need not be at once
+	unshown   time.Time         // since when the status says something else than the books, which may wait
+	untidy    time.Time         // since when the ledger has raises that need not be in it any more
 }
+
+// versions are resource versions of an allocation and of its ledger.
+type versions struct{ allocation, ledger string }
 
 func (c *committer) run() {
 	for batch := c.next(); batch != nil; batch = c.next() {
@@ -96,7 +105,7 @@ func (c *committer) next() []*operation {
 // commit carries a batch through, however often it has to be decided again.
 func (c *committer) commit(batch []*operation) {
 	care := usual
-	if slices.ContainsFunc(batch, func(op *operation) bool { return op.settles }) {
+	if slices.ContainsFunc(batch, (*operation).isSettling) {
 		care = settled
 	}
 	for failures := 0; ; {
@@ -116,7 +125,7 @@ func (c *committer) commit(batch []*operation) {
 		}
 		c.books = nil
 		switch failures++; {
-		case apierrors.IsConflict(err):
+		case isConflict(err):
 			failures-- // somebody else got on
 		case failures >= attemptsMax || isFinal(err):
 			for _, op := range batch {
@@ -157,40 +166,73 @@ func (c *committer) attempt(batch []*operation, care care) ([]effect, error) {
 	if err := c.load(); err != nil {
 		return nil, err
 	}
-	if err := c.observe(batch, care); err != nil {
+	books, err := c.observe(batch, care)
+	if err != nil {
 		return nil, err
 	}
 	effects := make([]effect, len(batch))
 	for i, op := range batch {
-		effects[i] = op.apply(c.books)
+		effects[i] = op.apply(books)
 	}
 	has := func(e effect) bool { return slices.Contains(effects, e) }
+	var status, ledger bool
 	switch {
 	case care != certain && (has(short) || has(full)):
 		return nil, errUncertain
-	case has(changed) || c.isDue():
-		return effects, c.write()
-	case has(unconfirmed) && !c.isFresh:
-		return effects, c.confirm()
+	case has(changed) || books.IsRoomChanged():
+		status, ledger = books.IsStatusChanged(), books.IsLedgerChanged() || books.IsRoomChanged()
+	case slices.ContainsFunc(batch, (*operation).isSettling):
+		status, ledger = c.isShowDue(books), c.isTidyDue(books)
 	}
+	if err := c.write(books, status, ledger); err != nil {
+		return nil, err
+	}
+	if has(unconfirmed) && !c.isFresh {
+		if err := c.confirm(); err != nil {
+			return nil, err
+		}
+	}
+	c.tell(batch, books)
 	return effects, nil
 }
 
-// isDue tells whether what the books say and is not stored should be. As long as all projects take as much together
-// as is stored, it can wait for a write that has to be made anyway: what is different is that raises were made.
-func (c *committer) isDue() bool {
-	return !c.unwritten.IsZero() && (!c.books.IsStoredTotal() || time.Since(c.unwritten) >= WriteDelay)
+// isShowDue tells whether the status should be written although nothing is decided otherwise by it: raises were
+// admitted, or made that were.
+func (c *committer) isShowDue(books *allocation.Books) bool {
+	return isDue(&c.unshown, !books.IsShown(), ShowDelay) && c.store.shows.Allow()
 }
 
-// isBehind tells whether another version of the allocation was heard of than the books in memory are of.
+// isTidyDue tells whether the ledger should be written although nothing is decided otherwise by it. The status does
+// not wait, then: the ledger is written after it.
+func (c *committer) isTidyDue(books *allocation.Books) bool {
+	return isDue(&c.untidy, books.IsLedgerChanged() && !books.IsStatusChanged(), tidyDelay)
+}
+
+// isDue tells whether something has been so for a time. since is the time from which it was so, and is kept.
+func isDue(since *time.Time, isSo bool, delay time.Duration) bool {
+	switch {
+	case !isSo:
+		*since = time.Time{}
+	case since.IsZero():
+		*since = time.Now()
+	}
+	return isSo && time.Since(*since) >= delay
+}
+
+// isBehind tells whether something else was heard of than the books in memory are of.
 func (c *committer) isBehind() bool {
 	c.store.mu.Lock()
 	heard := c.heard
 	c.store.mu.Unlock()
-	if c.books == nil || heard == "" {
+	return c.books != nil && (isNewer(heard.allocation, c.books.Object().ResourceVersion) || isNewer(heard.ledger, c.ledger))
+}
+
+// isNewer tells whether a resource version comes after another one, or that cannot be told.
+func isNewer(version, than string) bool {
+	if version == "" || version == than {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(heard, c.books.Object().ResourceVersion)
+	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err != nil || order > 0
 }
 
@@ -199,66 +241,79 @@ func (c *committer) load() error {
 	if c.books != nil {
 		return nil
 	}
-	object, err := c.read()
+	object, ledger, err := c.read()
 	if err != nil {
 		return err
 	}
-	return c.take(object)
+	return c.take(object, ledger)
 }
 
-// read reads the allocation.
-func (c *committer) read() (*quotav1alpha1.ResourceQuotaAllocation, error) {
+// read reads the allocation and its ledger, which is nil where there is none. What is pending is complete with the
+// status that the allocation had when the ledger was written, or has had since.
+func (c *committer) read() (*quotav1alpha1.ResourceQuotaAllocation, *quotav1alpha1.AllocationLedger, error) {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
-	object, err := c.store.storage.Read(ctx, c.name)
-	if apierrors.IsNotFound(err) {
-		return nil, ErrGone
+	for {
+		object, err := c.store.storage.Read(ctx, c.name)
+		if apierrors.IsNotFound(err) {
+			return nil, nil, ErrGone
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("read ResourceQuotaAllocation %s: %w", c.name, err)
+		}
+		ledger, err := c.store.storage.ReadLedger(ctx, string(object.UID))
+		if err != nil {
+			return nil, nil, err
+		}
+		if ledger == nil || !isNewer(ledger.Spec.AllocationVersion, object.ResourceVersion) {
+			return object, ledger, nil
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read ResourceQuotaAllocation %s: %w", c.name, err)
-	}
-	return object, nil
 }
 
-// take makes the books those of an allocation as it is stored now.
-func (c *committer) take(object *quotav1alpha1.ResourceQuotaAllocation) (err error) {
-	c.isFresh, c.unwritten = true, time.Time{}
-	c.books, err = allocation.New(object)
+// take makes the books those of an allocation and its ledger as they are stored now.
+func (c *committer) take(object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alpha1.AllocationLedger) (err error) {
+	c.isFresh, c.ledger = true, versionOf(ledger)
+	c.books, err = allocation.New(object, ledger)
 	return err
 }
 
-// observe brings the books in line with the cluster where that is asked for or due.
+func versionOf(ledger *quotav1alpha1.AllocationLedger) string {
+	if ledger == nil {
+		return ""
+	}
+	return ledger.ResourceVersion
+}
+
+// observe returns the books in line with the cluster where that is asked for or due, and otherwise as they are in memory.
 //
 // Books that were never in line with the spec that the allocation has now are brought in line with what the API server
 // lists after they were read: what was given before is in no books, and no watch tells that it has seen all of it.
-func (c *committer) observe(batch []*operation, care care) error {
+func (c *committer) observe(batch []*operation, care care) (*allocation.Books, error) {
 	isLive := !c.books.IsObserved() || slices.ContainsFunc(batch, func(op *operation) bool { return op.needsLive != nil && op.needsLive(c.books) })
 	if care == usual && !isLive && len(c.books.Pending()) < pendingMany {
-		return nil
+		return c.books, nil
 	}
 	if care == certain && !isLive {
 		if err := c.refresh(time.Now().Add(-staleTime)); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	var isChanged bool
+	var books *allocation.Books
 	err := allocation.ErrBehind
 	if !isLive {
-		isChanged, err = c.books.Observe(c.look())
+		books, err = c.books.Observe(c.look())
 	}
 	if errors.Is(err, allocation.ErrBehind) {
 		if err = c.refresh(time.Now()); err != nil {
-			return err
+			return nil, err
 		}
-		isChanged, err = c.books.ObserveLive(c.look())
+		books, err = c.books.ObserveLive(c.look())
 	}
 	if err != nil {
-		return fmt.Errorf("bring the books of ResourceQuotaAllocation %s in line with the ResourceQuotas: %w", c.name, err)
+		return nil, fmt.Errorf("bring the books of ResourceQuotaAllocation %s in line with the ResourceQuotas: %w", c.name, err)
 	}
-	if isChanged && c.unwritten.IsZero() {
-		c.unwritten = time.Now()
-	}
-	return nil
+	return books, nil
 }
 
 // look returns the projects of the allocation as they are seen.
@@ -273,39 +328,78 @@ func (c *committer) refresh(since time.Time) error {
 	return c.store.projects.Refresh(ctx, since)
 }
 
-// write stores the books.
-func (c *committer) write() error {
+// write stores books, which are those in memory from then on: the status, and after that the ledger.
+func (c *committer) write(books *allocation.Books, status, ledger bool) error {
+	if status {
+		if err := c.writeStatus(books); err != nil {
+			return err
+		}
+	}
+	if ledger {
+		return c.writeLedger(books)
+	}
+	return nil
+}
+
+func (c *committer) writeStatus(books *allocation.Books) error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
-	stored, err := c.store.storage.WriteStatus(ctx, c.books.Updated())
-	c.store.metrics.observeCommit(err)
-	if apierrors.IsNotFound(err) {
+	stored, err := c.store.storage.WriteStatus(ctx, books.Updated())
+	c.store.metrics.written("status", err)
+	switch {
+	case apierrors.IsNotFound(err):
 		return ErrGone
-	}
-	if apierrors.IsConflict(err) {
-		return err
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("write the status of ResourceQuotaAllocation %s: %w", c.name, err)
 	}
-	return c.take(stored)
+	books.StatusStored(stored)
+	c.books, c.unshown = books, time.Time{}
+	return nil
+}
+
+func (c *committer) writeLedger(books *allocation.Books) error {
+	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
+	defer cancel()
+	object := books.Ledger()
+	object.ResourceVersion = c.ledger
+	version, err := c.store.storage.WriteLedger(ctx, object)
+	c.store.metrics.written("ledger", err)
+	if err != nil {
+		return fmt.Errorf("write the AllocationLedger of ResourceQuotaAllocation %s: %w", c.name, err)
+	}
+	books.LedgerStored()
+	c.books, c.ledger, c.untidy = books, version, time.Time{}
+	return nil
+}
+
+func isConflict(err error) bool {
+	return apierrors.IsConflict(err) || errors.Is(err, ledgerapi.ErrConflict)
 }
 
 // confirm makes sure that the books in memory were made from what is stored. If not, they are then, and it returns
 // errAgain.
 func (c *committer) confirm() error {
-	object, err := c.read()
+	object, ledger, err := c.read()
 	if err != nil {
 		return err
 	}
-	if known := c.books.Object(); object.UID == known.UID && object.ResourceVersion == known.ResourceVersion {
+	if known := c.books.Object(); object.UID == known.UID && object.ResourceVersion == known.ResourceVersion && versionOf(ledger) == c.ledger {
 		c.isFresh = true
 		return nil
 	}
-	if err := c.take(object); err != nil {
+	if err := c.take(object, ledger); err != nil {
 		return err
 	}
 	return errAgain
+}
+
+// tell hands books to those who asked for them.
+func (c *committer) tell(batch []*operation, books *allocation.Books) {
+	for _, op := range batch {
+		if op.decided != nil {
+			op.decided(books)
+		}
+	}
 }
 
 // finish tells every caller what came of its operation.
@@ -313,11 +407,8 @@ func (c *committer) finish(batch []*operation, effects []effect) {
 	for i, op := range batch {
 		if effects[i] == full {
 			op.done <- ErrBusy
-			continue
+		} else {
+			op.done <- nil
 		}
-		if op.committed != nil {
-			op.committed(c.books)
-		}
-		op.done <- nil
 	}
 }

@@ -2,7 +2,6 @@ package allocationstore
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // metrics counts what commits come to.
@@ -13,20 +12,20 @@ type metrics struct {
 func newMetrics() *metrics {
 	return &metrics{commits: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "bursar_allocation_commits_total",
-		Help: "Writes of the books of ResourceQuotaAllocations by outcome: committed, conflict (another process wrote first) or failed.",
-	}, []string{"outcome"})}
+		Help: "Writes of the books of ResourceQuotaAllocations, by part (ledger, which raises wait for, or status) and outcome: committed, conflict (another process wrote first) or failed.",
+	}, []string{"part", "outcome"})}
 }
 
-// observeCommit counts one write.
-func (m *metrics) observeCommit(err error) {
+// written counts one write.
+func (m *metrics) written(part string, err error) {
 	outcome := "committed"
 	switch {
-	case apierrors.IsConflict(err):
+	case isConflict(err):
 		outcome = "conflict"
 	case err != nil:
 		outcome = "failed"
 	}
-	m.commits.WithLabelValues(outcome).Inc()
+	m.commits.WithLabelValues(part, outcome).Inc()
 }
 
 // Collectors returns the store's metrics, for registration.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,8 +33,12 @@ const (
 	// pendingMany is from how many on they are looked through with every write, wherever it is made.
 	pendingMany = 64
 
-	// WriteDelay is how long what need not be written at once waits for what has to be.
-	WriteDelay = time.Second
+	// ShowDelay is how long the status may say less than is decided by, and showsPerSecond how many are written then,
+	// of all allocations.
+	ShowDelay      = time.Second
+	showsPerSecond = 20
+	// tidyDelay is how long a ledger keeps what need not be in it any more, at least, unless it is written anyway.
+	tidyDelay = 10 * time.Second
 	// PendingTime is how long a raise may be made after it was admitted: the minute that the API server gives a
 	// request unless it is told otherwise (--request-timeout), and something for clocks of replicas that differ.
 	PendingTime = 75 * time.Second
@@ -62,6 +67,7 @@ type Store struct {
 	storage  Storage
 	projects Projects
 	metrics  *metrics
+	shows    *rate.Limiter
 
 	mu         sync.Mutex
 	committers map[string]*committer
@@ -69,7 +75,10 @@ type Store struct {
 
 // New returns a store that works until ctx ends.
 func New(ctx context.Context, storage Storage, projects Projects) *Store {
-	return &Store{ctx: ctx, storage: storage, projects: projects, metrics: newMetrics(), committers: map[string]*committer{}}
+	return &Store{
+		ctx: ctx, storage: storage, projects: projects, metrics: newMetrics(),
+		shows: rate.NewLimiter(showsPerSecond, showsPerSecond), committers: map[string]*committer{},
+	}
 }
 
 // Outcome is what a raise came to. The zero value says that it may be made.
@@ -153,7 +162,7 @@ func (s *Store) Cancel(ctx context.Context, name, id string) error {
 }
 
 // Settle brings the books of an allocation in line with the cluster, and its conditions, and calls f with them. Where
-// nothing changed, nothing is written, and where only raises were made that were admitted, not for [WriteDelay]:
+// nothing changed, nothing is written, and where only raises were admitted or made, the status not for [ShowDelay]:
 // settle again after that. ready says whether the cap is enforced; it is nil where that is not known.
 func (s *Store) Settle(ctx context.Context, name string, ready *Ready, f func(*allocation.Books)) error {
 	return s.do(ctx, name, &operation{
@@ -168,7 +177,7 @@ func (s *Store) Settle(ctx context.Context, name string, ready *Ready, f func(*a
 			}
 			return nothing
 		},
-		committed: f,
+		decided: f,
 	})
 }
 
@@ -185,12 +194,22 @@ func (r *Ready) isOf(books *allocation.Books) bool {
 }
 
 // Heard notes that an allocation is stored with a resource version. Books in memory that are of an earlier one are read
-// again, which saves a write that would conflict; nothing depends on hearing of it.
+// again.
 func (s *Store) Heard(name, resourceVersion string) {
+	s.hear(name, func(heard *versions) { heard.allocation = resourceVersion })
+}
+
+// HeardLedger is Heard for the ledger of an allocation. It saves a write that would conflict; nothing depends on it but
+// when raises are shown that another process admitted.
+func (s *Store) HeardLedger(name, resourceVersion string) {
+	s.hear(name, func(heard *versions) { heard.ledger = resourceVersion })
+}
+
+func (s *Store) hear(name string, f func(*versions)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.committers[name]; c != nil {
-		c.heard = resourceVersion
+		f(&c.heard)
 	}
 }
 

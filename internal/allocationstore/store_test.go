@@ -19,6 +19,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/allocation"
+	"github.com/bursar/bursar/internal/ledgerapi"
 )
 
 const pods corev1.ResourceName = "pods"
@@ -27,13 +28,15 @@ func amount(n int64) corev1.ResourceList {
 	return corev1.ResourceList{pods: *resource.NewQuantity(n, resource.DecimalSI)}
 }
 
-// memory keeps one allocation, as an API server does. fail, if set, has a say in every write before it is made, or
-// after where isLate.
+// memory keeps one allocation and its ledger, as an API server does. fail, if set, has a say in every write of the
+// ledger before it is made, or after where isLate.
 type memory struct {
 	mu     sync.Mutex
 	object *quotav1alpha1.ResourceQuotaAllocation
-	writes int
-	fail   func(write int) (err error, isLate bool)
+	ledger *quotav1alpha1.AllocationLedger
+	// shown and writes count what was written of the status and of the ledger.
+	shown, writes int
+	fail          func(write int) (err error, isLate bool)
 }
 
 func newMemory(limit int64) *memory {
@@ -55,19 +58,41 @@ func (m *memory) Read(context.Context, string) (*quotav1alpha1.ResourceQuotaAllo
 func (m *memory) WriteStatus(_ context.Context, object *quotav1alpha1.ResourceQuotaAllocation) (*quotav1alpha1.ResourceQuotaAllocation, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var late error
-	if m.writes++; m.fail != nil {
-		err, isLate := m.fail(m.writes)
-		if err != nil && !isLate {
-			return nil, err
-		}
-		late = err
-	}
+	m.shown++
 	if object.ResourceVersion != m.object.ResourceVersion {
 		return nil, apierrors.NewConflict(quotav1alpha1.Resource("resourcequotaallocations"), "team", errors.New("it was changed"))
 	}
 	m.change(func() { m.object.Status = *object.Status.DeepCopy() })
-	return m.object.DeepCopy(), late
+	return m.object.DeepCopy(), nil
+}
+
+func (m *memory) ReadLedger(_ context.Context, name string) (*quotav1alpha1.AllocationLedger, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ledger == nil || m.ledger.Name != name {
+		return nil, nil
+	}
+	return m.ledger.DeepCopy(), nil
+}
+
+func (m *memory) WriteLedger(_ context.Context, ledger *quotav1alpha1.AllocationLedger) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var late error
+	if m.writes++; m.fail != nil {
+		err, isLate := m.fail(m.writes)
+		if err != nil && !isLate {
+			return "", err
+		}
+		late = err
+	}
+	if versionOf(m.ledger) != ledger.ResourceVersion {
+		return "", ledgerapi.ErrConflict
+	}
+	version, _ := strconv.Atoi(ledger.ResourceVersion)
+	m.ledger = ledger.DeepCopy()
+	m.ledger.ResourceVersion = strconv.Itoa(version + 1)
+	return m.ledger.ResourceVersion, late
 }
 
 func (m *memory) change(f func()) {
@@ -107,6 +132,13 @@ func (c *cluster) Observe(labels.Selector, allocation.Scopes, []allocation.Raise
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.seen
+}
+
+// see has this much of it be seen.
+func (c *cluster) see(version string, used map[string]int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen = newCluster(version, used).live
 }
 
 var ids struct {
@@ -161,6 +193,7 @@ func TestBehindTheBooks(t *testing.T) {
 		ObservedGeneration: 1, Observed: quotav1alpha1.ObservedResourceQuotas{ResourceQuotas: "1000", Namespaces: "1000"},
 		UsedByProject: []quotav1alpha1.NamespacedResourceList{{Namespace: "gone", Used: amount(10)}},
 	}
+	m.ledger = &quotav1alpha1.AllocationLedger{ObjectMeta: metav1.ObjectMeta{Name: "u", ResourceVersion: "1"}}
 	s := New(t.Context(), m, c)
 	if outcome := admit(t, s, request("shop", 10)); !outcome.IsBooked {
 		t.Errorf("it is refused for what is not there any more: %v", outcome.Shortages)
@@ -188,10 +221,10 @@ func TestWritesThatFail(t *testing.T) {
 			if outcome := admit(t, s, r); !outcome.IsBooked {
 				t.Errorf("%s: %v", tt.reason, outcome)
 			}
-			if n := len(m.object.Status.Pending); n != 1 {
+			if n := len(m.ledger.Spec.Pending); n != 1 {
 				t.Errorf("%s: it is booked %d times", tt.reason, n)
 			}
-			if err := s.Cancel(t.Context(), "team", r.ID); err != nil || len(m.object.Status.Pending) != 0 {
+			if err := s.Cancel(t.Context(), "team", r.ID); err != nil || len(m.ledger.Spec.Pending) != 0 {
 				t.Errorf("%s: it cannot be canceled: %v", tt.reason, err)
 			}
 		})
@@ -225,8 +258,8 @@ func TestTwoStores(t *testing.T) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if booked != limit || len(m.object.Status.Pending) != limit {
-		t.Errorf("%d of %d are given, and %d are in the books", booked, limit, len(m.object.Status.Pending))
+	if booked != limit || len(m.ledger.Spec.Pending) != limit {
+		t.Errorf("%d of %d are given, and %d are in the books", booked, limit, len(m.ledger.Spec.Pending))
 	}
 	t.Logf("%d writes for %d callers", m.writes, callers)
 }
@@ -261,35 +294,38 @@ func TestOneProjectKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// Where only raises are made that were admitted, what is settled waits for a write that is made anyway.
+// Where only raises are made that were admitted, the ledger has them until it is written anyway, and the status may wait.
 func TestSettleWritesWhatMatters(t *testing.T) {
 	m, c := newMemory(10), newCluster("5", map[string]int64{"web": 4})
 	s := New(t.Context(), m, c)
 	ready := &Ready{UID: "u", Generation: 1, Condition: metav1.Condition{Status: metav1.ConditionTrue, Reason: "Enforced"}}
-	settle := func() {
+	settle := func() (isShown bool) {
 		t.Helper()
-		if err := s.Settle(t.Context(), "team", ready, func(*allocation.Books) {}); err != nil {
+		if err := s.Settle(t.Context(), "team", ready, func(b *allocation.Books) { isShown = b.IsShown() }); err != nil {
 			t.Fatal(err)
 		}
+		return isShown
 	}
 	settle()
-	writes := m.writes
-	settle()
-	if m.writes != writes {
+	shown, writes := m.shown, m.writes
+	if !settle() || m.shown != shown || m.writes != writes {
 		t.Error("it is written though nothing changed")
 	}
-	c.mu.Lock()
-	c.seen.Versions.ResourceQuotas, c.seen.Used = "6", map[string]corev1.ResourceList{"shop": amount(4)}
-	c.mu.Unlock()
-	settle()
-	if m.writes != writes {
-		t.Error("it is written at once though as much is taken as before")
+	admit(t, s, request("shop", 3))
+	if m.shown != shown || m.writes != writes+1 {
+		t.Error("a raise waits for more than the ledger")
 	}
-	c.mu.Lock()
-	c.seen.Versions.ResourceQuotas, c.seen.Used = "7", map[string]corev1.ResourceList{"shop": amount(3)}
-	c.mu.Unlock()
+	c.see("6", map[string]int64{"web": 4, "shop": 3})
+	if settle() || m.shown != shown || m.writes != writes+1 {
+		t.Error("it is written at once though each takes as much as before")
+	}
+	c.see("7", map[string]int64{"web": 4, "shop": 4})
+	if !settle() || m.shown != shown+1 || m.writes != writes+2 {
+		t.Error("it is not written though more is taken than is known")
+	}
+	c.see("8", map[string]int64{"web": 4, "shop": 3})
 	settle()
-	if used := m.object.Status.Allocated.Used[pods]; used.Value() != 3 {
+	if used := m.object.Status.Allocated.Used[pods]; used.Value() != 7 {
 		t.Errorf("%s are taken, and what was given back is not told", used.String())
 	}
 	other := &Ready{UID: "another", Generation: 1, Condition: metav1.Condition{Status: metav1.ConditionFalse, Reason: "WebhooksPending"}}

@@ -20,13 +20,14 @@ import (
 func (p *parts) followAllocations(ctx context.Context) error {
 	allocations := handlers[*quotav1alpha1.ResourceQuotaAllocation]{
 		set: func(object *quotav1alpha1.ResourceQuotaAllocation) {
+			// Before it is in the catalog, by which reviews go, what was known of it is out of date.
+			p.allocations.Heard(object.Name, object.ResourceVersion)
 			before := p.catalog.AllocationsVersion()
 			// Why a selector is none is for the controller to say.
 			_ = p.catalog.SetAllocation(object)
 			if p.catalog.AllocationsVersion() != before {
 				p.webhooks.Wake()
 			}
-			p.allocations.Heard(object.Name, object.ResourceVersion)
 			p.allocation.AllocationChanged(object.Name)
 		},
 		remove: func(name string) {
@@ -38,6 +39,9 @@ func (p *parts) followAllocations(ctx context.Context) error {
 		changed: func() {},
 	}
 	if err := p.followInformer(ctx, &quotav1alpha1.ResourceQuotaAllocation{}, allocations.forInformer()); err != nil {
+		return err
+	}
+	if err := p.followInformer(ctx, allocationLedgers(), p.allocationLedgerHandlers()); err != nil {
 		return err
 	}
 	p.projects.OnChange(p.allocation.ProjectChanged)
@@ -52,6 +56,25 @@ func (p *parts) followAllocations(ctx context.Context) error {
 	return p.followInformer(ctx, &quotav1alpha1.LocalResourceQuotaAllocation{}, cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, object any) { changed(object) }, DeleteFunc: changed,
 	})
+}
+
+// allocationLedgers are those of allocations, of which nothing but the metadata is followed.
+func allocationLedgers() *metav1.PartialObjectMetadata {
+	ledgers := &metav1.PartialObjectMetadata{}
+	ledgers.SetGroupVersionKind(quotav1alpha1.GroupVersion.WithKind("AllocationLedger"))
+	return ledgers
+}
+
+// allocationLedgerHandlers tell what other processes admit.
+func (p *parts) allocationLedgerHandlers() cache.ResourceEventHandler {
+	written := func(object any) {
+		ledger := object.(*metav1.PartialObjectMetadata)
+		for _, owner := range ledger.OwnerReferences {
+			p.allocations.HeardLedger(owner.Name, ledger.ResourceVersion)
+			p.allocation.AllocationChanged(owner.Name)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: written, UpdateFunc: func(_, object any) { written(object) }}
 }
 
 // namespaceOf asks the API server for a namespace, and returns nil if there is none.

@@ -232,7 +232,10 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 	served := kinds.New(o.client.Discovery(), o.extensions)
 	declared := catalog.New()
 	inhabited := projects.New(o.client, o.options.SystemNamespace)
-	caps := allocationstore.APIStorage{Live: manager.GetAPIReader(), Client: manager.GetClient()}
+	caps, err := allocationstore.NewAPIStorage(manager.GetAPIReader(), manager.GetClient(), o.options.Config, o.httpClient)
+	if err != nil {
+		return nil, err
+	}
 	known := &namespaces.Namespaces{Cached: manager.GetClient(), Live: manager.GetAPIReader()}
 	return &models{
 		store:       ledgerstore.New(ctx, storage),

@@ -17,7 +17,7 @@ import (
 // internalKinds are those that the contract does not know because nobody but Bursar uses them, and
 // addedKinds those that it does not know because they come from elsewhere.
 var (
-	internalKinds = map[string]bool{"ConsumerLedger": true}
+	internalKinds = map[string]bool{"ConsumerLedger": true, "AllocationLedger": true}
 	addedKinds    = map[string]bool{"EffectiveResourceGrant": true, "ResourceQuotaAllocation": true, "LocalResourceQuotaAllocation": true}
 )
 

@@ -27,6 +27,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&AllowanceBucket{}, &AllowanceBucketList{},
 		&ClaimCreationPolicy{}, &ClaimCreationPolicyList{},
 		&ConsumerLedger{}, &ConsumerLedgerList{},
+		&AllocationLedger{}, &AllocationLedgerList{},
 		&EffectiveResourceGrant{}, &EffectiveResourceGrantList{},
 		&GrantCreationPolicy{}, &GrantCreationPolicyList{},
 		&LocalResourceQuotaAllocation{}, &LocalResourceQuotaAllocationList{},

@@ -3,7 +3,6 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // ResourceQuotaAllocation caps what the ResourceQuotas of several namespaces may give together. Whoever
@@ -33,7 +32,7 @@ type ResourceQuotaAllocation struct {
 	// spec says what is capped, and in which namespaces.
 	Spec ResourceQuotaAllocationSpec `json:"spec"`
 
-	// status is how much is given out. ResourceQuotas are admitted by it.
+	// status is how much is given out. ResourceQuotas are admitted by it, and by what was admitted since.
 	// +optional
 	Status ResourceQuotaAllocationStatus `json:"status,omitzero"`
 }
@@ -53,26 +52,19 @@ type ResourceQuotaAllocationSpec struct {
 // ResourceQuotaAllocationStatus is how much of a cap is given out.
 type ResourceQuotaAllocationStatus struct {
 	// allocated is the cap (hard), and how much of it is given out (used): the sum over all projects,
-	// changes that are admitted and not seen yet included. used exceeds hard where the cap was cut, or a
-	// namespace came to be selected, after so much had been given out.
+	// changes that are admitted and not seen yet included. It is written a second after a change was admitted, or a few
+	// where there are many. used exceeds hard where the cap was cut, or a namespace came to be selected, after so
+	// much had been given out.
 	// +optional
 	Allocated corev1.ResourceQuotaStatus `json:"allocated,omitzero"`
 
 	// usedByProject is how much of it each selected namespace takes by the ResourceQuotas that it has,
 	// ordered by name: a list of namespace and used, which is a resource list. Namespaces that take nothing are
-	// left out. Since it is written with every change of a ResourceQuota, the API server checks no schema in it.
+	// left out. Since it is written often, the API server checks no schema in it.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	UsedByProject []NamespacedResourceList `json:"usedByProject,omitempty"`
-
-	// pending are changes of ResourceQuotas that were admitted and have not been seen yet. What they
-	// raise is given out meanwhile. One that is not carried out is forgotten 90 seconds later at the latest. The API
-	// server checks no schema in it.
-	// +optional
-	// +kubebuilder:validation:Schemaless
-	// +kubebuilder:pruning:PreserveUnknownFields
-	Pending []PendingResourceQuota `json:"pending,omitempty"`
 
 	// observed is what usedByProject was taken from.
 	// +optional
@@ -97,35 +89,6 @@ type NamespacedResourceList struct {
 
 	// used is how much the namespace takes of each resource.
 	Used corev1.ResourceList `json:"used"`
-}
-
-// PendingResourceQuota is a change of a ResourceQuota that was admitted.
-type PendingResourceQuota struct {
-	// id tells this admission from every other.
-	ID string `json:"id"`
-
-	// namespace is the namespace of the ResourceQuota.
-	Namespace string `json:"namespace"`
-
-	// name is the name of the ResourceQuota.
-	Name string `json:"name"`
-
-	// uid is the metadata.uid of the ResourceQuota.
-	UID types.UID `json:"uid"`
-
-	// resourceVersion is the metadata.resourceVersion of the ResourceQuota that is to be changed; empty
-	// where it is to be created. Once the ResourceQuota has another, the change was made, or never will be.
-	// +optional
-	ResourceVersion string `json:"resourceVersion,omitempty"`
-
-	// namespaceVersion is the metadata.resourceVersion of the namespace by whose labels the change was admitted.
-	NamespaceVersion string `json:"namespaceVersion"`
-
-	// hard is what the ResourceQuota is to give of the resources that it is to give more of.
-	Hard corev1.ResourceList `json:"hard"`
-
-	// admittedAt is when the change was admitted.
-	AdmittedAt metav1.Time `json:"admittedAt"`
 }
 
 // ObservedResourceQuotas is a state of the cluster, by the resource versions of what was listed and

@@ -39,10 +39,10 @@ func ValidatingWebhooks(client ClientConfig, username, systemNamespace string) [
 	all := slices.Concat(writes, deletes)
 	ownKinds := validating("validate", client, username,
 		rule(writes, "resourcegrants", "claimcreationpolicies", "grantcreationpolicies", "allowancebuckets", "effectiveresourcegrants",
-			"resourcequotaallocations", "localresourcequotaallocations"),
+			"resourcequotaallocations", "localresourcequotaallocations", "allocationledgers"),
 		rule(all, "resourceregistrations", "resourceclaims", "consumerledgers"),
 		rule(updates, statusOf("resourceregistrations", "resourcegrants", "resourceclaims", "allowancebuckets", "effectiveresourcegrants",
-			"claimcreationpolicies", "grantcreationpolicies", "consumerledgers", "resourcequotaallocations")...),
+			"claimcreationpolicies", "grantcreationpolicies", "consumerledgers", "resourcequotaallocations", "allocationledgers")...),
 		ruleOf(openmcpv1alpha1.GroupVersion, writes, "quotaincreases", "quotaserviceconfigs"),
 		ruleOf(openmcpv1alpha1.GroupVersion, updates, statusOf("quotaincreases", "quotaserviceconfigs")...),
 	)

@@ -74,6 +74,7 @@ func TestMatchedRequests(t *testing.T) {
 		"consumerledgers":         all,
 
 		"resourcequotaallocations": writes,
+		"allocationledgers":        writes,
 		"quotaincreases":           writes,
 		"quotaserviceconfigs":      writes,
 	}

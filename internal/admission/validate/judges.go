@@ -24,6 +24,8 @@ const (
 		" to change what a consumer may use, change its ResourceGrants"
 	localIsBursars  = "local allocations are made by Bursar, to show in a namespace how much is left of a ResourceQuotaAllocation; change that instead"
 	ledgerIsBursars = "ledgers are written by Bursar alone; to change what a consumer may use, change its ResourceGrants"
+
+	allocationLedgerIsBursars = "ledgers are written by Bursar alone; to change what ResourceQuotas may give, change the ResourceQuotaAllocation"
 )
 
 // judge decides a request. An error means that the request itself cannot be read.
@@ -52,6 +54,7 @@ func (w *Webhooks) judges() map[schema.GroupVersionKind]judge {
 
 		own("ResourceQuotaAllocation"):                              judgeOf(w.Username, w.allocation),
 		own("LocalResourceQuotaAllocation"):                         judgeOf(w.Username, w.localAllocation),
+		own("AllocationLedger"):                                     judgeOf(w.Username, w.allocationLedger),
 		openmcpv1alpha1.GroupVersion.WithKind("QuotaIncrease"):      judgeOf(w.Username, w.quotaIncrease),
 		openmcpv1alpha1.GroupVersion.WithKind("QuotaServiceConfig"): judgeOf(w.Username, w.quotaServiceConfig),
 
@@ -202,6 +205,14 @@ func notReadyYet(err error) string { return fmt.Sprintf("the policy is not ready
 func (w *Webhooks) ledger(_ context.Context, c change[quotav1alpha1.ConsumerLedger]) verdict {
 	if !c.byBursar {
 		return verdict{forbidden: ledgerIsBursars}
+	}
+	return verdict{}
+}
+
+// allocationLedger goes by the user, too. It is not asked about deletions, which are the garbage collector's.
+func (w *Webhooks) allocationLedger(_ context.Context, c change[quotav1alpha1.AllocationLedger]) verdict {
+	if !c.byBursar {
+		return verdict{forbidden: allocationLedgerIsBursars}
 	}
 	return verdict{}
 }

@@ -334,6 +334,13 @@ func TestValidation(t *testing.T) {
 		"LedgerCreate":   {reason: "the books are Bursar's", operation: create, kind: "ConsumerLedger", resource: "consumerledgers", new: &quotav1alpha1.ConsumerLedger{}, code: 403},
 		"LedgerDelete":   {reason: "the books are Bursar's", operation: remove, kind: "ConsumerLedger", resource: "consumerledgers", old: &quotav1alpha1.ConsumerLedger{}, code: 403},
 		"LedgerByBursar": {reason: "Bursar writes them", operation: create, kind: "ConsumerLedger", resource: "consumerledgers", user: bursar, new: &quotav1alpha1.ConsumerLedger{}},
+		"AllocationLedger": {
+			reason:    "so are those of an allocation",
+			operation: create, kind: "AllocationLedger", resource: "allocationledgers", new: &quotav1alpha1.AllocationLedger{},
+			code:    403,
+			message: `allocationledgers.quota.miloapis.com "p1" is forbidden: ledgers are written by Bursar alone; to change what ResourceQuotas may give, change the ResourceQuotaAllocation`,
+		},
+		"AllocationLedgerByBursar": {reason: "Bursar writes them", operation: create, kind: "AllocationLedger", resource: "allocationledgers", user: bursar, new: &quotav1alpha1.AllocationLedger{}},
 		"OtherKind": {
 			reason:    "nothing is let through unseen",
 			operation: create, kind: "Project", resource: "projects", new: sampleClaim(),
@@ -414,6 +421,7 @@ func TestStatus(t *testing.T) {
 		"ClaimCreationPolicy":    {"claimcreationpolicies", sampleClaimPolicy()},
 		"GrantCreationPolicy":    {"grantcreationpolicies", sampleGrantPolicy()},
 		"ConsumerLedger":         {"consumerledgers", &quotav1alpha1.ConsumerLedger{}},
+		"AllocationLedger":       {"allocationledgers", &quotav1alpha1.AllocationLedger{}},
 	}
 	for kind, c := range kinds {
 		t.Run(kind, func(t *testing.T) {

@@ -127,8 +127,11 @@ func (c *Controller) settle(ctx context.Context, name string) error {
 		return c.notUsable(ctx, name)
 	}
 	var settled *quotav1alpha1.ResourceQuotaAllocation
-	var isStored bool
-	err := c.Books.Settle(ctx, name, c.ready(declared), func(b *books.Books) { settled, isStored = b.Updated(), !b.IsChanged() })
+	var pending []books.Raise
+	var isShown bool
+	err := c.Books.Settle(ctx, name, c.ready(declared), func(b *books.Books) {
+		settled, pending, isShown = b.Updated(), b.Pending(), b.IsShown()
+	})
 	if errors.Is(err, allocationstore.ErrGone) {
 		return nil // its deletion is on its way here
 	}
@@ -137,12 +140,12 @@ func (c *Controller) settle(ctx context.Context, name string) error {
 	}
 	c.tell(settled)
 	c.showing.AddAfter(name, showDelay)
-	if err := c.expire(ctx, settled); err != nil {
+	if err := c.expire(ctx, name, pending); err != nil {
 		return err
 	}
 	next := resyncInterval
-	if len(settled.Status.Pending) > 0 || !isStored {
-		next = allocationstore.WriteDelay
+	if len(pending) > 0 || !isShown {
+		next = allocationstore.ShowDelay
 	}
 	c.queue.AddAfter(name, next)
 	return nil

@@ -10,15 +10,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	books "github.com/bursar/bursar/internal/allocation"
 	"github.com/bursar/bursar/internal/allocationstore"
 )
 
 // expire forgets the raises that were not made while they could be.
-func (c *Controller) expire(ctx context.Context, object *quotav1alpha1.ResourceQuotaAllocation) error {
+func (c *Controller) expire(ctx context.Context, name string, pending []books.Raise) error {
 	var errs []error
-	for _, raise := range object.Status.Pending {
+	for _, raise := range pending {
 		if time.Since(raise.AdmittedAt.Time) < allocationstore.PendingTime {
 			continue
 		}
@@ -27,7 +26,7 @@ func (c *Controller) expire(ctx context.Context, object *quotav1alpha1.ResourceQ
 		case err != nil:
 			errs = append(errs, err)
 		case !isMade:
-			errs = append(errs, c.Books.Cancel(ctx, object.Name, raise.ID))
+			errs = append(errs, c.Books.Cancel(ctx, name, raise.ID))
 		}
 	}
 	return errors.Join(errs...)

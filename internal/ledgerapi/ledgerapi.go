@@ -1,0 +1,104 @@
+// Package ledgerapi reads and writes ledgers on an API server. It does so in JSON of its own, and has the API server
+// answer with metadata alone, because these objects are written more often than all others together.
+package ledgerapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// onlyMetadata makes the API server answer with an object's metadata alone: a ledger may be large, and all that a
+// write or a check needs to know is the new version.
+const onlyMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+// ErrConflict is returned for a write of a ledger that is not as it was when it was read: it was changed, deleted or,
+// where it is to be created, is there.
+var ErrConflict = errors.New("the ledger was changed by somebody else")
+
+// Client reads and writes the ledgers of one kind. It is safe for concurrent use.
+type Client struct {
+	api  rest.Interface
+	path string
+}
+
+// New returns a client for a resource of Bursar's API group, such as consumerledgers, on the API server of config.
+func New(config *rest.Config, httpClient *http.Client, resource string) (*Client, error) {
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &quotav1alpha1.GroupVersion
+	config.APIPath = "/apis"
+	config.NegotiatedSerializer = serializer.WithoutConversionCodecFactory{CodecFactory: scheme.Codecs}
+	api, err := rest.RESTClientForConfigAndClient(config, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for %s: %w", resource, err)
+	}
+	return &Client{api: api, path: "/apis/" + quotav1alpha1.GroupVersion.String() + "/" + resource}, nil
+}
+
+// Read reads a ledger into an object, through to etcd. Errors are those of the API server, NotFound among them, or say
+// that the ledger cannot be read.
+func (c *Client) Read(ctx context.Context, name string, into any) error {
+	raw, err := c.api.Get().AbsPath(c.path, name).SetHeader("Accept", "application/json").Do(ctx).Raw()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("decode ledger %s: %w", name, err)
+	}
+	return nil
+}
+
+// Version returns the resource version that a ledger has now, and nothing if there is none.
+func (c *Client) Version(ctx context.Context, name string) (string, error) {
+	raw, err := c.api.Get().AbsPath(c.path, name).SetHeader("Accept", onlyMetadata).Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return versionIn(raw)
+}
+
+// Write stores a ledger that has not been changed since its resource version, or creates it where it has none, and
+// returns its new one. Replacing the object also drops the record of field managers: Bursar is the only writer, and
+// tracking costs more than the write. Errors are [ErrConflict] and those of the API server.
+func (c *Client) Write(ctx context.Context, ledger metav1.Object) (string, error) {
+	expected := ledger.GetResourceVersion()
+	request := c.api.Post().AbsPath(c.path)
+	if expected != "" {
+		ledger.SetManagedFields([]metav1.ManagedFieldsEntry{{}})
+		request = c.api.Put().AbsPath(c.path, ledger.GetName())
+	}
+	body, err := json.Marshal(ledger)
+	if err != nil {
+		return "", fmt.Errorf("encode ledger %s: %w", ledger.GetName(), err)
+	}
+	raw, err := request.SetHeader("Content-Type", "application/json").SetHeader("Accept", onlyMetadata).
+		Body(body).Do(ctx).Raw()
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err) && expected != "":
+		return "", ErrConflict
+	case err != nil:
+		return "", err
+	}
+	return versionIn(raw)
+}
+
+func versionIn(raw []byte) (string, error) {
+	var object metav1.PartialObjectMetadata
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return "", fmt.Errorf("decode the metadata of a ledger: %w", err)
+	}
+	return object.ResourceVersion, nil
+}
