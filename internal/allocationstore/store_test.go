@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -19,7 +17,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/allocation"
-	"github.com/bursar/bursar/internal/ledgerapi"
+	"github.com/bursar/bursar/internal/allocationstore/storagetest"
 )
 
 const pods corev1.ResourceName = "pods"
@@ -28,77 +26,12 @@ func amount(n int64) corev1.ResourceList {
 	return corev1.ResourceList{pods: *resource.NewQuantity(n, resource.DecimalSI)}
 }
 
-// memory keeps one allocation and its ledger, as an API server does. fail, if set, has a say in every write of the
-// ledger before it is made, or after where isLate.
-type memory struct {
-	mu     sync.Mutex
-	object *quotav1alpha1.ResourceQuotaAllocation
-	ledger *quotav1alpha1.AllocationLedger
-	// shown and writes count what was written of the status and of the ledger.
-	shown, writes int
-	fail          func(write int) (err error, isLate bool)
-}
-
-func newMemory(limit int64) *memory {
-	return &memory{object: &quotav1alpha1.ResourceQuotaAllocation{
-		ObjectMeta: metav1.ObjectMeta{Name: "team", UID: "u", Generation: 1, ResourceVersion: "1"},
+// newMemory keeps one allocation, called team.
+func newMemory(limit int64) *storagetest.Memory {
+	return storagetest.NewMemory(&quotav1alpha1.ResourceQuotaAllocation{
+		ObjectMeta: metav1.ObjectMeta{Name: "team", UID: "u", Generation: 1},
 		Spec:       quotav1alpha1.ResourceQuotaAllocationSpec{Allocation: corev1.ResourceQuotaSpec{Hard: amount(limit)}},
-	}}
-}
-
-func (m *memory) Read(context.Context, string) (*quotav1alpha1.ResourceQuotaAllocation, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.object == nil {
-		return nil, apierrors.NewNotFound(quotav1alpha1.Resource("resourcequotaallocations"), "team")
-	}
-	return m.object.DeepCopy(), nil
-}
-
-func (m *memory) WriteStatus(_ context.Context, object *quotav1alpha1.ResourceQuotaAllocation) (*quotav1alpha1.ResourceQuotaAllocation, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.shown++
-	if object.ResourceVersion != m.object.ResourceVersion {
-		return nil, apierrors.NewConflict(quotav1alpha1.Resource("resourcequotaallocations"), "team", errors.New("it was changed"))
-	}
-	m.change(func() { m.object.Status = *object.Status.DeepCopy() })
-	return m.object.DeepCopy(), nil
-}
-
-func (m *memory) ReadLedger(_ context.Context, name string) (*quotav1alpha1.AllocationLedger, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.ledger == nil || m.ledger.Name != name {
-		return nil, nil
-	}
-	return m.ledger.DeepCopy(), nil
-}
-
-func (m *memory) WriteLedger(_ context.Context, ledger *quotav1alpha1.AllocationLedger) (string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var late error
-	if m.writes++; m.fail != nil {
-		err, isLate := m.fail(m.writes)
-		if err != nil && !isLate {
-			return "", err
-		}
-		late = err
-	}
-	if versionOf(m.ledger) != ledger.ResourceVersion {
-		return "", ledgerapi.ErrConflict
-	}
-	version, _ := strconv.Atoi(ledger.ResourceVersion)
-	m.ledger = ledger.DeepCopy()
-	m.ledger.ResourceVersion = strconv.Itoa(version + 1)
-	return m.ledger.ResourceVersion, late
-}
-
-func (m *memory) change(f func()) {
-	f()
-	version, _ := strconv.Atoi(m.object.ResourceVersion)
-	m.object.ResourceVersion = strconv.Itoa(version + 1)
+	})
 }
 
 // cluster is what there is, and what is seen of it: nothing is, until it is refreshed.
@@ -175,8 +108,8 @@ func TestFirstDecisionIsOnWhatThereIs(t *testing.T) {
 	if outcome := admit(t, s, request("shop", 2)); !outcome.IsBooked {
 		t.Errorf("2 are refused: %v", outcome.Shortages)
 	}
-	m.change(func() { // the cap is for more than before
-		m.object.Generation, m.object.Spec.Allocation.Hard = 2, corev1.ResourceList{pods: resource.MustParse("10"), "count/secrets": resource.MustParse("1")}
+	m.Change("team", func(a *quotav1alpha1.ResourceQuotaAllocation) { // the cap is for more than before
+		a.Generation, a.Spec.Allocation.Hard = 2, corev1.ResourceList{pods: resource.MustParse("10"), "count/secrets": resource.MustParse("1")}
 	})
 	c.live.Used = map[string]corev1.ResourceList{"old": {"count/secrets": resource.MustParse("1")}}
 	r := request("shop", 0)
@@ -189,16 +122,18 @@ func TestFirstDecisionIsOnWhatThereIs(t *testing.T) {
 // A replica that has seen less than is in the books looks at what there is.
 func TestBehindTheBooks(t *testing.T) {
 	m, c := newMemory(10), newCluster("900", nil)
-	m.object.Status = quotav1alpha1.ResourceQuotaAllocationStatus{
-		ObservedGeneration: 1, Observed: quotav1alpha1.ObservedResourceQuotas{ResourceQuotas: "1000", Namespaces: "1000"},
-		UsedByProject: []quotav1alpha1.NamespacedResourceList{{Namespace: "gone", Used: amount(10)}},
-	}
-	m.ledger = &quotav1alpha1.AllocationLedger{ObjectMeta: metav1.ObjectMeta{Name: "u", ResourceVersion: "1"}}
+	m.Change("team", func(a *quotav1alpha1.ResourceQuotaAllocation) {
+		a.Status = quotav1alpha1.ResourceQuotaAllocationStatus{
+			ObservedGeneration: 1, Observed: quotav1alpha1.ObservedResourceQuotas{ResourceQuotas: "1000", Namespaces: "1000"},
+			UsedByProject: []quotav1alpha1.NamespacedResourceList{{Namespace: "gone", Used: amount(10)}},
+		}
+	})
+	m.PutPending("team")
 	s := New(t.Context(), m, c)
 	if outcome := admit(t, s, request("shop", 10)); !outcome.IsBooked {
 		t.Errorf("it is refused for what is not there any more: %v", outcome.Shortages)
 	}
-	m.change(func() { m.object.Generation = 2 })
+	m.Change("team", func(a *quotav1alpha1.ResourceQuotaAllocation) { a.Generation = 2 })
 	if outcome := admit(t, s, request("shop", 11)); len(outcome.Shortages) == 0 {
 		t.Error("11 of 10 are given")
 	}
@@ -208,31 +143,31 @@ func TestWritesThatFail(t *testing.T) {
 	lost := errors.New("connection lost")
 	for name, tt := range map[string]struct {
 		reason string
-		fail   func(int) (error, bool)
+		fail   func(string, int) (error, bool)
 	}{
-		"lost":    {"the write was not made", func(n int) (error, bool) { return map[bool]error{true: lost}[n == 1], false }},
-		"unknown": {"the write was made, and nobody was told", func(n int) (error, bool) { return map[bool]error{true: lost}[n == 1], true }},
+		"lost":    {"the write was not made", func(_ string, n int) (error, bool) { return map[bool]error{true: lost}[n == 1], false }},
+		"unknown": {"the write was made, and nobody was told", func(_ string, n int) (error, bool) { return map[bool]error{true: lost}[n == 1], true }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMemory(10)
-			m.fail = tt.fail
+			m.Fail = tt.fail
 			s := New(t.Context(), m, newCluster("1", nil))
 			r := request("web", 10)
 			if outcome := admit(t, s, r); !outcome.IsBooked {
 				t.Errorf("%s: %v", tt.reason, outcome)
 			}
-			if n := len(m.ledger.Spec.Pending); n != 1 {
+			if n := len(m.Pending("team")); n != 1 {
 				t.Errorf("%s: it is booked %d times", tt.reason, n)
 			}
-			if err := s.Cancel(t.Context(), "team", r.ID); err != nil || len(m.ledger.Spec.Pending) != 0 {
+			if err := s.Cancel(t.Context(), "team", r.ID); err != nil || len(m.Pending("team")) != 0 {
 				t.Errorf("%s: it cannot be canceled: %v", tt.reason, err)
 			}
 		})
 	}
 	m := newMemory(10)
-	m.fail = func(int) (error, bool) { return lost, false }
-	if _, err := New(t.Context(), m, newCluster("1", nil)).Admit(t.Context(), "team", request("web", 1)); !errors.Is(err, lost) || m.writes != attemptsMax {
-		t.Errorf("after %d tries: %v", m.writes, err)
+	m.Fail = func(string, int) (error, bool) { return lost, false }
+	if _, err := New(t.Context(), m, newCluster("1", nil)).Admit(t.Context(), "team", request("web", 1)); !errors.Is(err, lost) || m.Written("team").Ledger != attemptsMax {
+		t.Errorf("after %d tries: %v", m.Written("team").Ledger, err)
 	}
 }
 
@@ -258,16 +193,16 @@ func TestTwoStores(t *testing.T) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if booked != limit || len(m.ledger.Spec.Pending) != limit {
-		t.Errorf("%d of %d are given, and %d are in the books", booked, limit, len(m.ledger.Spec.Pending))
+	if booked != limit || len(m.Pending("team")) != limit {
+		t.Errorf("%d of %d are given, and %d are in the books", booked, limit, len(m.Pending("team")))
 	}
-	t.Logf("%d writes for %d callers", m.writes, callers)
+	t.Logf("%d writes for %d callers", m.Written("team").Ledger, callers)
 }
 
 func TestGone(t *testing.T) {
 	m := newMemory(10)
 	s := New(t.Context(), m, newCluster("1", nil))
-	m.object = nil
+	m.Remove("team")
 	if outcome := admit(t, s, request("web", 100)); outcome.IsBooked || len(outcome.Shortages) > 0 {
 		t.Errorf("an allocation that is gone says %v", outcome)
 	}
@@ -307,29 +242,33 @@ func TestSettleWritesWhatMatters(t *testing.T) {
 		return isShown
 	}
 	settle()
-	shown, writes := m.shown, m.writes
-	if !settle() || m.shown != shown || m.writes != writes {
+	before := m.Written("team")
+	// wrote tells whether so much was written since the beginning.
+	wrote := func(status, ledger int) bool {
+		return m.Written("team") == storagetest.Writes{Status: before.Status + status, Ledger: before.Ledger + ledger}
+	}
+	if !settle() || !wrote(0, 0) {
 		t.Error("it is written though nothing changed")
 	}
 	admit(t, s, request("shop", 3))
-	if m.shown != shown || m.writes != writes+1 {
+	if !wrote(0, 1) {
 		t.Error("a raise waits for more than the ledger")
 	}
 	c.see("6", map[string]int64{"web": 4, "shop": 3})
-	if settle() || m.shown != shown || m.writes != writes+1 {
+	if settle() || !wrote(0, 1) {
 		t.Error("it is written at once though each takes as much as before")
 	}
 	c.see("7", map[string]int64{"web": 4, "shop": 4})
-	if !settle() || m.shown != shown+1 || m.writes != writes+2 {
+	if !settle() || !wrote(1, 2) {
 		t.Error("it is not written though more is taken than is known")
 	}
 	c.see("8", map[string]int64{"web": 4, "shop": 3})
 	settle()
-	if used := m.object.Status.Allocated.Used[pods]; used.Value() != 7 {
+	if used := m.Allocation("team").Status.Allocated.Used[pods]; used.Value() != 7 {
 		t.Errorf("%s are taken, and what was given back is not told", used.String())
 	}
 	other := &Ready{UID: "another", Generation: 1, Condition: metav1.Condition{Status: metav1.ConditionFalse, Reason: "WebhooksPending"}}
-	if err := s.Settle(t.Context(), "team", other, func(*allocation.Books) {}); err != nil || m.object.Status.Conditions[0].Status != metav1.ConditionTrue {
-		t.Errorf("what is said of another allocation of that name counts for this one: %v", m.object.Status.Conditions)
+	if err := s.Settle(t.Context(), "team", other, func(*allocation.Books) {}); err != nil || m.Allocation("team").Status.Conditions[0].Status != metav1.ConditionTrue {
+		t.Errorf("what is said of another allocation of that name counts for this one: %v", m.Allocation("team").Status.Conditions)
 	}
 }
