@@ -1,0 +1,117 @@
+package allocation
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	books "github.com/bursar/bursar/internal/allocation"
+	"github.com/bursar/bursar/internal/allocationstore"
+)
+
+// canceling notes the raises that are forgotten. Those of fails cannot be.
+type canceling struct {
+	Books
+	ids   []string
+	fails string
+}
+
+func (c *canceling) Cancel(_ context.Context, name, id string) error {
+	if id == c.fails {
+		return errors.New("the books did not answer")
+	}
+	c.ids = append(c.ids, name+"/"+id)
+	return nil
+}
+
+// quotaAt is the ResourceQuota web/default.
+func quotaAt(uid types.UID, version string) *corev1.ResourceQuota {
+	return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "default", UID: uid, ResourceVersion: version}}
+}
+
+// raiseOf is a raise of it that was admitted so long ago.
+func raiseOf(uid types.UID, replaces string, ago time.Duration) books.Raise {
+	return books.Raise{ID: "raise", Namespace: "web", Name: "default", UID: uid, ResourceVersion: replaces, AdmittedAt: metav1.NewTime(time.Now().Add(-ago))}
+}
+
+// What was made, or something else in its place, is about to be seen; until then it counts.
+func TestExpire(t *testing.T) {
+	for name, tt := range map[string]struct {
+		reason   string
+		there    *corev1.ResourceQuota
+		uid      types.UID
+		replaces string
+		ago      time.Duration
+		want     bool
+	}{
+		"not created":           {"the request came to nothing", nil, "u", "", allocationstore.PendingTime, true},
+		"not created yet":       {"the request may still be on its way", nil, "u", "", allocationstore.PendingTime - 1, false},
+		"created":               {"it was made meanwhile", quotaAt("u", "6"), "u", "", time.Hour, false},
+		"created by another":    {"the name was taken, and there is no way to make it", quotaAt("v", "6"), "u", "", time.Hour, true},
+		"not changed":           {"the request came to nothing", quotaAt("u", "5"), "u", "5", allocationstore.PendingTime, true},
+		"not changed yet":       {"the request may still be on its way", quotaAt("u", "5"), "u", "5", allocationstore.PendingTime - 1, false},
+		"changed":               {"it was made meanwhile, or something else was", quotaAt("u", "6"), "u", "5", time.Hour, false},
+		"deleted":               {"it may have been made before", nil, "u", "5", time.Hour, false},
+		"deleted and made anew": {"it may have been made before", quotaAt("v", "7"), "u", "5", time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				live := fake.NewClientBuilder().WithScheme(scheme.Scheme)
+				if tt.there != nil {
+					live = live.WithObjects(tt.there)
+				}
+				canceled := &canceling{}
+				c := &Controller{Books: canceled, Live: live.Build()}
+				if err := c.expire(t.Context(), "acme", []books.Raise{raiseOf(tt.uid, tt.replaces, tt.ago)}); err != nil {
+					t.Fatal(err)
+				}
+				var want []string
+				if tt.want {
+					want = []string{"acme/raise"}
+				}
+				if diff := cmp.Diff(want, canceled.ids); diff != "" {
+					t.Errorf("%s: forgotten (-want +got):\n%s", tt.reason, diff)
+				}
+			})
+		})
+	}
+}
+
+// What cannot be looked at is left as it is, and keeps nothing else from being forgotten.
+func TestExpireFails(t *testing.T) {
+	refused, lost := errors.New("connection refused"), "lost"
+	canceled := &canceling{fails: lost}
+	c := &Controller{Books: canceled, Live: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, under client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if key.Name == "unreadable" {
+				return refused
+			}
+			return under.Get(ctx, key, object, options...)
+		},
+	}).Build()}
+	var pending []books.Raise
+	for _, name := range []string{"unreadable", lost, "last"} {
+		raise := raiseOf("u", "", time.Hour)
+		raise.ID, raise.Name = name, name
+		pending = append(pending, raise)
+	}
+	err := c.expire(t.Context(), "acme", pending)
+	const want = "look whether ResourceQuota web/unreadable was changed: connection refused\nthe books did not answer"
+	if err == nil || err.Error() != want || !errors.Is(err, refused) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if diff := cmp.Diff([]string{"acme/last"}, canceled.ids); diff != "" {
+		t.Errorf("forgotten (-want +got):\n%s", diff)
+	}
+}
