@@ -3,6 +3,7 @@ package increase
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -60,6 +61,12 @@ func checkLabelValue(path *field.Path, value string) field.ErrorList {
 		return field.ErrorList{field.TooLong(path, value, validation.LabelValueMaxLength)}
 	}
 	return nil
+}
+
+// Quota is the ResourceQuota of a definition, without increases and without what says that it is generated.
+func Quota(definition *openmcpv1alpha1.QuotaDefinition) *corev1.ResourceQuota {
+	template := definition.Template.DeepCopy()
+	return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Labels: template.Labels, Annotations: template.Annotations}, Spec: template.Spec}
 }
 
 // Selector is the selector of a definition, which selects everything where there is none. An error says what

@@ -29,10 +29,14 @@ type Checker struct {
 	Quotas Creator
 }
 
-// Check tells everything that the API server has against a spec, with the paths of the fields below path,
-// which is where the spec is in the object that is checked. An error means that it could not be found out.
-func (c Checker) Check(ctx context.Context, path *field.Path, spec corev1.ResourceQuotaSpec) (field.ErrorList, error) {
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{GenerateName: namePrefix}, Spec: spec}
+// Check tells everything that the API server has against the spec of a ResourceQuota, with the paths of the fields
+// below path, which is where the spec is in the object that is checked. Policies of the cluster may go by labels and
+// annotations, so these are asked about too. An error means that it could not be found out, and wraps what the
+// API server said: for one that is refused by a policy, that it is forbidden.
+func (c Checker) Check(ctx context.Context, path *field.Path, like *corev1.ResourceQuota) (field.ErrorList, error) {
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: namePrefix, Labels: like.Labels, Annotations: like.Annotations}, Spec: like.Spec,
+	}
 	_, err := c.Quotas.Create(ctx, quota, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err == nil {
 		return nil, nil

@@ -54,7 +54,7 @@ func TestCheck(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			errs, err := quotaspec.Checker{Quotas: quotas}.Check(t.Context(), field.NewPath("spec", "allocation"), tt.spec)
+			errs, err := quotaspec.Checker{Quotas: quotas}.Check(t.Context(), field.NewPath("spec", "allocation"), &corev1.ResourceQuota{Spec: tt.spec})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +77,7 @@ func TestCheck(t *testing.T) {
 		}
 	})
 	t.Run("CannotTell", func(t *testing.T) {
-		_, err := quotaspec.Checker{Quotas: client.CoreV1().ResourceQuotas("missing")}.Check(t.Context(), field.NewPath("spec"), corev1.ResourceQuotaSpec{})
+		_, err := quotaspec.Checker{Quotas: client.CoreV1().ResourceQuotas("missing")}.Check(t.Context(), field.NewPath("spec"), &corev1.ResourceQuota{})
 		if err == nil || !strings.Contains(err.Error(), `namespaces "missing" not found`) {
 			t.Errorf("without the namespace it got %v, want an error that names it", err)
 		}

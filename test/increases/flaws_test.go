@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -153,6 +154,81 @@ func TestFlawedDefinition(t *testing.T) {
 			w.wantCondition(config, openmcpv1alpha1.ConditionReady, yes, openmcpv1alpha1.ReasonInForce)
 		})
 	}
+}
+
+// Who removes the labels of a namespace does not lift its quota while the definition is flawed, and the increases there
+// say that it is.
+func TestFlawedDefinitionWithoutLabels(t *testing.T) {
+	w := newWorld(t)
+	config := w.config(w.definition(base, cumulative, "count/secrets=10"))
+	w.wantQuota(base, "count/secrets=10")
+	w.wantLabels(w.name, base, cumulative)
+	w.changeUnchecked(config, func(c *openmcpv1alpha1.QuotaServiceConfig) {
+		c.Spec.Quotas[0].Template.Spec.Hard = list("count/secrets=-1")
+	})
+	w.wantDefinitions(config, "base 1 ValidationFailed")
+	change(w, w.namespace(), func(n *corev1.Namespace) { n.Labels = w.labels() })
+	w.increase("more", "count/secrets=5")
+	w.eventually(func() error {
+		object, err := w.read("more")
+		if err != nil {
+			return err
+		}
+		if len(object.Status.Conditions) == 0 || object.Status.Conditions[0].Reason != openmcpv1alpha1.ReasonQuotaNotWritten {
+			return fmt.Errorf("the increase has %+v", object.Status)
+		}
+		return lacks(object.Status.Conditions[0].Message, []string{"definition base of QuotaServiceConfig " + w.name + " cannot be used, so that ResourceQuota base is left as it is", "must be greater than or equal to 0"})
+	})
+	w.wantQuota(base, "count/secrets=10")
+	w.wantDefinitions(config, "base 1 ValidationFailed")
+	change(w, config, func(c *openmcpv1alpha1.QuotaServiceConfig) {
+		c.Spec.Quotas[0].Template.Spec.Hard = list("count/secrets=11")
+	})
+	w.wantQuota(base, "count/secrets=16")
+	w.wantLabels(w.name, base, cumulative)
+}
+
+// A definition that a policy of the cluster stands against disables itself alone too.
+func TestPolicyAgainstADefinition(t *testing.T) {
+	w := newWorld(t)
+	fail := admissionregistrationv1.Fail
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		FailurePolicy: &fail,
+		MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"resourcequotas"}},
+		}}}},
+		Validations: []admissionregistrationv1.Validation{{
+			Expression: fmt.Sprintf("!has(object.metadata.labels) || !('color' in object.metadata.labels) || object.metadata.labels['color'] != '%s'", w.name),
+			Message:    "the cluster's policy does not like the color",
+		}},
+	}}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+	}}
+	w.create(policy, binding)
+	probe := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: w.name, Labels: map[string]string{"color": w.name}}}
+	w.eventually(func() error {
+		if err := admin.Create(t.Context(), probe.DeepCopy(), client.DryRunAll); !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the policy is not in force: %w", err)
+		}
+		return nil
+	})
+	w.setTier("gold")
+	config := w.config(w.tiered("gold", cumulative, "count/secrets=10"), w.definition("rest", cumulative, "count/secrets=1"))
+	w.wantQuota("gold", "count/secrets=10")
+	w.wantLabels(w.name, "gold", cumulative)
+	w.changeUnchecked(config, func(c *openmcpv1alpha1.QuotaServiceConfig) {
+		c.Spec.Quotas[0].Template.Labels = map[string]string{"color": w.name}
+		c.Spec.Quotas[1].Template.Spec.Hard = list("count/secrets=2")
+	})
+	w.wantCondition(config, openmcpv1alpha1.ConditionReady, no, openmcpv1alpha1.ReasonValidationFailed, "definition gold: ", "the cluster's policy does not like the color")
+	w.wantDefinitions(config, "gold 1 ValidationFailed", "rest 0 InForce")
+	other := *w
+	other.name = w.name + "-other"
+	w.create(w.newNamespace(other.name))
+	other.wantQuota("rest", "count/secrets=2")
+	w.wantQuota("gold", "count/secrets=10")
 }
 
 // An increase that was stored before there was a webhook may be negative. It does not count, and others do.

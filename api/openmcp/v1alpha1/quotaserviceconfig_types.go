@@ -38,6 +38,9 @@ const (
 	// ReasonValidationFailed goes with Ready=False: the definition cannot be used as it is, and only it is not.
 	ReasonValidationFailed = "ValidationFailed"
 
+	// ReasonNotChecked goes with Ready=Unknown: the API server gave no answer whether the definition can be used.
+	ReasonNotChecked = "NotChecked"
+
 	// ReasonQuotaExists goes with Ready=False: in some namespaces there is a ResourceQuota of the definition's
 	// name that somebody else made.
 	ReasonQuotaExists = "QuotaExists"
@@ -161,7 +164,8 @@ type QuotaDefinitionStatus struct {
 	Namespaces int32 `json:"namespaces"`
 
 	// conditions holds the condition Ready: whether the definition is in force in all namespaces that it is for.
-	// Its reason is InForce, ValidationFailed, QuotaExists, WriteFailed or BaseCapped, and its message says what to do.
+	// Its reason is InForce, ValidationFailed, NotChecked, QuotaExists, WriteFailed or BaseCapped, and its message says what to
+	// do.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

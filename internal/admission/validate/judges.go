@@ -223,7 +223,7 @@ func (w *Webhooks) allocation(ctx context.Context, c change[quotav1alpha1.Resour
 	}
 	errs := Allocation(c.old, c.new)
 	if c.old == nil || !equality.Semantic.DeepEqual(c.old.Spec.Allocation, c.new.Spec.Allocation) {
-		wrong, err := w.CheckQuotaSpec(ctx, field.NewPath("spec", "allocation"), c.new.Spec.Allocation)
+		wrong, err := w.CheckQuotaSpec(ctx, field.NewPath("spec", "allocation"), &corev1.ResourceQuota{Spec: c.new.Spec.Allocation})
 		if err != nil {
 			return verdict{unknown: err}
 		}

@@ -63,8 +63,8 @@ type Webhooks struct {
 	// MayMarkGrants tells whether a user may mark grants in a namespace as a policy's, as the Bursar
 	// of another control plane does.
 	MayMarkGrants func(ctx context.Context, user authenticationv1.UserInfo, namespace string) (bool, error)
-	// CheckQuotaSpec tells what is wrong with the spec of a ResourceQuota that is at a path.
-	CheckQuotaSpec func(ctx context.Context, path *field.Path, spec corev1.ResourceQuotaSpec) (field.ErrorList, error)
+	// CheckQuotaSpec tells what is wrong with the spec of a ResourceQuota, which is at a path.
+	CheckQuotaSpec func(ctx context.Context, path *field.Path, quota *corev1.ResourceQuota) (field.ErrorList, error)
 	// Projects returns the namespaces that a selector selects, as far as they are known.
 	Projects func(selector labels.Selector) []string
 	// ObjectExists tells whether the object that a policy's claim pays for exists right now.

@@ -45,7 +45,7 @@ func quiet() *validate.Webhooks {
 		CheckGrantPolicy: func(context.Context, *quotav1alpha1.GrantCreationPolicy) error { return nil },
 		MayMarkGrants:    func(context.Context, authenticationv1.UserInfo, string) (bool, error) { return false, nil },
 		ObjectExists:     func(context.Context, *claim) (bool, error) { return true, nil },
-		CheckQuotaSpec: func(context.Context, *field.Path, corev1.ResourceQuotaSpec) (field.ErrorList, error) {
+		CheckQuotaSpec: func(context.Context, *field.Path, *corev1.ResourceQuota) (field.ErrorList, error) {
 			return nil, nil
 		},
 		NamespaceActive: func(context.Context, string) (bool, error) { return true, nil },

@@ -4,26 +4,26 @@ import (
 	"cmp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	"github.com/bursar/bursar/internal/increase"
 )
 
-// candidate is a configuration with what is wrong with each of its definitions, which is empty where they
-// can be used.
+// candidate is a configuration with the verdict on each of its definitions.
 type candidate struct {
-	config *openmcpv1alpha1.QuotaServiceConfig
-	flaws  []string
+	config   *openmcpv1alpha1.QuotaServiceConfig
+	verdicts []verdict
 }
 
 // match is the definition that a configuration has for a namespace.
 type match struct {
 	config     *openmcpv1alpha1.QuotaServiceConfig
 	definition *openmcpv1alpha1.QuotaDefinition
-	// isFlawed tells that the namespace has its quota by the definition, and the definition cannot be used
-	// as it is now. The namespace is then left as it is.
-	isFlawed bool
+	// verdict is on the definition. While it is not known to be usable, the namespace is left as it is.
+	verdict verdict
 }
 
 // choice is the definition that a namespace has, or nil, and those that other configurations have for it.
@@ -32,39 +32,56 @@ type choice struct {
 	others []match
 }
 
-// choose finds the definition for a namespace with these labels. It stays with the configuration that it is
-// labelled with while that has one for it, and otherwise goes to the first by name.
-func choose(of labels.Set, candidates []candidate) choice {
+// choose finds the definition for a namespace with these labels, which has its quota by these holders. It stays with
+// the first of them that has a definition for it, and otherwise goes to the first configuration by name.
+func choose(of labels.Set, holders []holder, candidates []candidate) choice {
 	var matches []match
 	for _, each := range slices.SortedFunc(slices.Values(candidates), func(a, b candidate) int { return cmp.Compare(a.config.Name, b.config.Name) }) {
-		if m, found := each.match(of); found {
+		if m, found := each.match(of, holders); found {
 			matches = append(matches, m)
 		}
 	}
 	if len(matches) == 0 {
 		return choice{}
 	}
-	at := max(0, slices.IndexFunc(matches, func(m match) bool { return m.config.Name == of[openmcpv1alpha1.LabelManagedBy] }))
+	at := 0
+	for _, h := range slices.Backward(holders) {
+		if i := slices.IndexFunc(matches, func(m match) bool { return m.config.Name == h.config }); i >= 0 {
+			at = i
+		}
+	}
 	return choice{match: &matches[at], others: slices.Delete(slices.Clone(matches), at, at+1)}
 }
 
 // match finds the first definition that selects a namespace. One with a flaw is passed over, unless the
 // namespace has its quota by it.
-func (c candidate) match(of labels.Set) (found match, ok bool) {
+func (c candidate) match(of labels.Set, holders []holder) (found match, ok bool) {
 	for i := range c.config.Spec.Quotas {
-		definition := &c.config.Spec.Quotas[i]
+		definition, verdict := &c.config.Spec.Quotas[i], c.verdicts[i]
 		selector, err := increase.Selector(definition)
 		selects := err == nil && selector.Matches(of)
-		if c.flaws[i] == "" {
-			if selects {
-				return match{config: c.config, definition: definition}, true
-			}
-			continue
-		}
-		isCurrent := of[openmcpv1alpha1.LabelManagedBy] == c.config.Name && of[openmcpv1alpha1.LabelBase] == definition.Name
-		if isCurrent && (selects || err != nil) {
-			return match{config: c.config, definition: definition, isFlawed: true}, true
+		isHolder := slices.Contains(holders, holder{c.config.Name, definition.Name})
+		if selects && (verdict.kind != flawed || isHolder) || err != nil && isHolder {
+			return match{c.config, definition, verdict}, true
 		}
 	}
 	return match{}, false
+}
+
+// holder names a configuration and a definition in it.
+type holder struct{ config, definition string }
+
+// holdersOf returns the definitions by which a namespace has its quota: the one that its labels name, and, as people
+// may have removed these, those that its generated ResourceQuotas name.
+func holdersOf(namespace *metav1.PartialObjectMetadata, quotas []corev1.ResourceQuota) []holder {
+	var holders []holder
+	if config, definition := namespace.Labels[openmcpv1alpha1.LabelManagedBy], namespace.Labels[openmcpv1alpha1.LabelBase]; config != "" {
+		holders = append(holders, holder{config, definition})
+	}
+	for i := range quotas {
+		if q := &quotas[i]; q.DeletionTimestamp == nil && isLabelled(q) {
+			holders = append(holders, holder{q.Labels[openmcpv1alpha1.LabelManagedBy], q.Name})
+		}
+	}
+	return holders
 }

@@ -135,17 +135,17 @@ func capped(err error) map[corev1.ResourceName]string {
 // scopes that the definition has: also by those of another definition, which are about to go. As much of a cap is
 // the namespace's already.
 func (f *fit) formerly(ctx context.Context) (corev1.ResourceList, error) {
-	var list corev1.ResourceQuotaList
-	if err := f.Client.List(ctx, &list, client.InNamespace(f.namespace.Name)); err != nil {
-		return nil, fmt.Errorf("list ResourceQuotas in namespace %s: %w", f.namespace.Name, err)
+	quotas, err := f.quotasIn(ctx, f.namespace.Name)
+	if err != nil {
+		return nil, err
 	}
 	scopes := allocation.ScopesOf(&f.match.definition.Template.Spec)
 	former := corev1.ResourceList{}
 	if f.stored != nil && allocation.ScopesOf(&f.stored.Spec) == scopes {
 		former = f.stored.Spec.Hard
 	}
-	for i := range list.Items {
-		if q := &list.Items[i]; q.DeletionTimestamp == nil && isGenerated(q, f.namespace) && allocation.ScopesOf(&q.Spec) == scopes {
+	for i := range quotas {
+		if q := &quotas[i]; q.DeletionTimestamp == nil && isGenerated(q, f.namespace) && allocation.ScopesOf(&q.Spec) == scopes {
 			former = quotav1.Max(former, q.Spec.Hard)
 		}
 	}
@@ -189,12 +189,12 @@ func (f *fit) holdBack(sentences map[corev1.ResourceName]string) (isLess bool) {
 func (f *fit) leaveOut(ctx context.Context) (found bool, err error) {
 	var usable []increase.Increase
 	for _, each := range f.input.Increases {
-		spec := f.match.definition.Template.Spec.DeepCopy()
-		if spec.Hard == nil {
-			spec.Hard = corev1.ResourceList{}
+		quota := increase.Quota(f.match.definition)
+		if quota.Spec.Hard == nil {
+			quota.Spec.Hard = corev1.ResourceList{}
 		}
-		maps.Copy(spec.Hard, each.Hard)
-		errs, err := f.Definitions.Check(ctx, field.NewPath("spec"), *spec)
+		maps.Copy(quota.Spec.Hard, each.Hard)
+		errs, err := f.Definitions.Check(ctx, field.NewPath("spec"), quota)
 		if err != nil {
 			return false, err
 		}

@@ -20,9 +20,6 @@ type outcome struct {
 	isHeldBack bool
 }
 
-// holder names a configuration and a definition in it.
-type holder struct{ config, definition string }
-
 func (o outcome) equal(p outcome) bool {
 	return o.config == p.config && o.definition == p.definition && o.reason == p.reason && o.message == p.message && slices.Equal(o.others, p.others)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +41,7 @@ type Reconciler struct {
 	Events          *events.Recorder
 
 	outcomes outcomes
+	queue    atomic.Pointer[requests]
 }
 
 // Reconcile implements [reconcile.Reconciler]. The request names a namespace.
@@ -77,9 +79,16 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	chosen := choice{}
+	quotas, err := r.quotasIn(ctx, namespace.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	chosen, holders := choice{}, holdersOf(namespace, quotas)
 	if !slices.Contains(namespaces.Exempt(r.SystemNamespace), namespace.Name) {
-		chosen = choose(labels.Set(namespace.Labels), candidates)
+		chosen = choose(labels.Set(namespace.Labels), holders, candidates)
+	}
+	if chosen.match != nil && chosen.match.verdict.kind == unjudged {
+		return reconcile.Result{}, nil // all namespaces are looked at when there is a verdict
 	}
 	now := outcome{}
 	for _, other := range chosen.others {
@@ -87,12 +96,12 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	if chosen.match == nil {
 		r.outcomes.set(namespace.Name, now)
-		return reconcile.Result{}, r.clear(ctx, namespace, increases)
+		return reconcile.Result{}, r.clear(ctx, namespace, holders, increases)
 	}
 	now.config, now.definition = chosen.match.config.Name, chosen.match.definition.Name
-	if chosen.match.isFlawed {
+	if chosen.match.verdict.kind != usable {
 		r.outcomes.set(namespace.Name, now)
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, r.leaveAsIs(ctx, chosen.match, increases)
 	}
 	return r.apply(ctx, namespace, chosen.match, increases, now)
 }
@@ -139,6 +148,17 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 	return result, err
 }
 
+// leaveAsIs tells the increases of a namespace that it has its quota by a definition that cannot be used as it is
+// now. Where nobody can tell, that passes, and nothing is said.
+func (r *Reconciler) leaveAsIs(ctx context.Context, m *match, objects []openmcpv1alpha1.QuotaIncrease) error {
+	if m.verdict.kind == undecided {
+		return nil
+	}
+	return r.reportAll(ctx, objects, metav1.ConditionUnknown, openmcpv1alpha1.ReasonQuotaNotWritten,
+		fmt.Sprintf("definition %s of QuotaServiceConfig %s cannot be used, so that ResourceQuota %s is left as it is until that is corrected: %s",
+			m.definition.Name, m.config.Name, m.definition.Name, m.verdict.says))
+}
+
 // giveWay leaves a ResourceQuota alone that somebody else has made, and says so.
 func (r *Reconciler) giveWay(ctx context.Context, stored *corev1.ResourceQuota, m *match, objects []openmcpv1alpha1.QuotaIncrease, now outcome) error {
 	now.reason = openmcpv1alpha1.ReasonQuotaExists
@@ -151,8 +171,8 @@ func (r *Reconciler) giveWay(ctx context.Context, stored *corev1.ResourceQuota, 
 }
 
 // clear takes from a namespace what a definition gave it that is not for it any more.
-func (r *Reconciler) clear(ctx context.Context, namespace *metav1.PartialObjectMetadata, objects []openmcpv1alpha1.QuotaIncrease) error {
-	if isCurrent, err := r.isUnmatched(ctx, namespace); !isCurrent || err != nil {
+func (r *Reconciler) clear(ctx context.Context, namespace *metav1.PartialObjectMetadata, holders []holder, objects []openmcpv1alpha1.QuotaIncrease) error {
+	if isCurrent, err := r.isUnmatched(ctx, namespace, holders); !isCurrent || err != nil {
 		return err // what there is now is on its way here
 	}
 	if err := r.removeOthers(ctx, namespace, ""); err != nil {
@@ -171,8 +191,8 @@ func (r *Reconciler) clear(ctx context.Context, namespace *metav1.PartialObjectM
 
 // isUnmatched tells whether the API server has no definition for a namespace either that has a ResourceQuota by one:
 // without it, nothing is limited.
-func (r *Reconciler) isUnmatched(ctx context.Context, namespace *metav1.PartialObjectMetadata) (bool, error) {
-	if namespace.Labels[openmcpv1alpha1.LabelManagedBy] == "" || slices.Contains(namespaces.Exempt(r.SystemNamespace), namespace.Name) {
+func (r *Reconciler) isUnmatched(ctx context.Context, namespace *metav1.PartialObjectMetadata, holders []holder) (bool, error) {
+	if len(holders) == 0 || slices.Contains(namespaces.Exempt(r.SystemNamespace), namespace.Name) {
 		return true, nil
 	}
 	live := newNamespace()
@@ -185,8 +205,8 @@ func (r *Reconciler) isUnmatched(ctx context.Context, namespace *metav1.PartialO
 	}
 	for i := range configs.Items {
 		config := &configs.Items[i]
-		c := candidate{config: config, flaws: make([]string, len(config.Spec.Quotas))}
-		if _, found := c.match(labels.Set(live.Labels)); found && config.DeletionTimestamp == nil && !r.Definitions.isKnown(config) {
+		verdicts, _ := r.Definitions.verdicts(config)
+		if _, found := (candidate{config, verdicts}).match(labels.Set(live.Labels), holders); found && config.DeletionTimestamp == nil {
 			return false, nil
 		}
 	}
@@ -218,14 +238,23 @@ func (r *Reconciler) storedQuota(ctx context.Context, namespace, name string) (*
 	return quota, nil
 }
 
+// quotasIn returns the ResourceQuotas of a namespace.
+func (r *Reconciler) quotasIn(ctx context.Context, namespace string) ([]corev1.ResourceQuota, error) {
+	var list corev1.ResourceQuotaList
+	if err := r.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list ResourceQuotas in namespace %s: %w", namespace, err)
+	}
+	return list.Items, nil
+}
+
 // removeOthers removes the generated ResourceQuotas of a namespace but for the one of that name.
 func (r *Reconciler) removeOthers(ctx context.Context, namespace *metav1.PartialObjectMetadata, name string) error {
-	var list corev1.ResourceQuotaList
-	if err := r.Client.List(ctx, &list, client.InNamespace(namespace.Name)); err != nil {
-		return fmt.Errorf("list ResourceQuotas in namespace %s: %w", namespace.Name, err)
+	quotas, err := r.quotasIn(ctx, namespace.Name)
+	if err != nil {
+		return err
 	}
-	for i := range list.Items {
-		quota := &list.Items[i]
+	for i := range quotas {
+		quota := &quotas[i]
 		if quota.Name == name || quota.DeletionTimestamp != nil || !isOurs(quota, namespace) {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -28,10 +29,16 @@ const namespacesAtOnce = 4
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	status := &statusReconciler{Client: r.Client, Definitions: r.Definitions, outcomes: &r.outcomes}
 	r.outcomes.onChange = status.enqueue
+	r.Definitions.onChange = r.enqueueAll
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("quotaincrease").
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(itself), builder.WithPredicates(updates(differsInMetadata))).
-		Watches(&openmcpv1alpha1.QuotaServiceConfig{}, handler.EnqueueRequestsFromMapFunc(r.everyNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		// What is created or changed is looked at once it is judged.
+		Watches(&openmcpv1alpha1.QuotaServiceConfig{}, handler.EnqueueRequestsFromMapFunc(r.everyNamespace), builder.WithPredicates(onlyDeletion)).
+		WatchesRawSource(source.Func(func(_ context.Context, queue requests) error {
+			r.queue.Store(&queue)
+			return nil
+		})).
 		Watches(&openmcpv1alpha1.QuotaIncrease{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(updates(differsBesidesStatus))).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(updates(quotaDiffers))).
 		Watches(&quotav1alpha1.LocalResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.ifHeldBack), builder.WithPredicates(updates(leavesOtherRoom))).
@@ -74,6 +81,24 @@ func (r *Reconciler) everyNamespace(ctx context.Context, _ client.Object) []reco
 		requests = append(requests, requestFor(all[i].Name)...)
 	}
 	return requests
+}
+
+// enqueueAll has every namespace looked at. Before there is a queue nothing is missed, as all are when there is.
+func (r *Reconciler) enqueueAll() {
+	queue := r.queue.Load()
+	if queue == nil {
+		return
+	}
+	for _, request := range r.everyNamespace(context.Background(), nil) {
+		(*queue).Add(request)
+	}
+}
+
+// onlyDeletion lets deletions through.
+var onlyDeletion = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	UpdateFunc:  func(event.UpdateEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
 func namespacesFrom(ctx context.Context, from client.Reader) ([]metav1.PartialObjectMetadata, error) {

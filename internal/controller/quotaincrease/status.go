@@ -19,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -30,13 +31,16 @@ import (
 const (
 	// statusDelay gathers what becomes of many namespaces into one write.
 	statusDelay = 200 * time.Millisecond
+	// configsAtOnce is how many configurations are judged and described at the same time.
+	configsAtOnce = 4
 	// namedMax is how many namespaces a message names.
 	namedMax = 3
 )
 
 type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// statusReconciler tells in the status of a QuotaServiceConfig what became of its definitions.
+// statusReconciler finds out which definitions of a QuotaServiceConfig can be used, and tells in its status what became
+// of them.
 type statusReconciler struct {
 	Client      client.Client
 	Definitions *Definitions
@@ -52,6 +56,7 @@ func (s *statusReconciler) setupWithManager(mgr ctrl.Manager) error {
 			s.queue.Store(&queue)
 			return nil
 		})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: configsAtOnce}).
 		Complete(s)
 }
 
@@ -67,12 +72,12 @@ func (s *statusReconciler) enqueue(config string) {
 func (s *statusReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	config := &openmcpv1alpha1.QuotaServiceConfig{}
 	if err := s.Client.Get(ctx, request.NamespacedName, config); err != nil {
+		if apierrors.IsNotFound(err) {
+			s.Definitions.forget(request.Name)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	flaws, err := s.Definitions.flaws(ctx, config)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
+	verdicts, again := s.Definitions.judge(ctx, config)
 	all := s.outcomes.all()
 	namespaces, err := namespacesFrom(ctx, s.Client)
 	if err != nil {
@@ -84,9 +89,9 @@ func (s *statusReconciler) Reconcile(ctx context.Context, request reconcile.Requ
 		}
 	}
 	updated := config.DeepCopy()
-	describe(updated, flaws, all)
+	describe(updated, verdicts, all)
 	if equality.Semantic.DeepEqual(config.Status, updated.Status) {
-		return reconcile.Result{}, nil
+		return reconcile.Result{RequeueAfter: again}, nil
 	}
 	err = s.Client.Status().Update(ctx, updated)
 	if apierrors.IsConflict(err) {
@@ -95,11 +100,11 @@ func (s *statusReconciler) Reconcile(ctx context.Context, request reconcile.Requ
 	if client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("update the status of QuotaServiceConfig %s: %w", config.Name, err)
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: again}, nil
 }
 
 // describe fills in the status of a configuration.
-func describe(config *openmcpv1alpha1.QuotaServiceConfig, flaws []string, all map[string]outcome) {
+func describe(config *openmcpv1alpha1.QuotaServiceConfig, verdicts []verdict, all map[string]outcome) {
 	before := map[string][]metav1.Condition{}
 	for _, each := range config.Status.Quotas {
 		before[each.Name] = each.Conditions
@@ -109,9 +114,11 @@ func describe(config *openmcpv1alpha1.QuotaServiceConfig, flaws []string, all ma
 	config.Status.Quotas = nil
 	for i := range config.Spec.Quotas {
 		name := config.Spec.Quotas[i].Name
-		count, c := describeDefinition(config.Name, name, flaws[i], all)
+		count, c := describeDefinition(config.Name, name, verdicts[i], all)
 		if c.Status != metav1.ConditionTrue {
-			ready.Status, ready.Reason = c.Status, c.Reason
+			if ready.Status != metav1.ConditionFalse { // what is known to be wrong goes before what is unknown
+				ready.Status, ready.Reason = c.Status, c.Reason
+			}
 			problems = append(problems, fmt.Sprintf("definition %s: %s", name, c.Message))
 		}
 		status := openmcpv1alpha1.QuotaDefinitionStatus{Name: name, Namespaces: count, Conditions: slices.Clone(before[name])}
@@ -144,7 +151,7 @@ func cut(message string) string {
 var precedence = []string{openmcpv1alpha1.ReasonQuotaExists, openmcpv1alpha1.ReasonWriteFailed, openmcpv1alpha1.ReasonBaseCapped}
 
 // describeDefinition counts the namespaces of a definition, and says whether it is in force in all.
-func describeDefinition(config, definition, flaw string, all map[string]outcome) (count int32, c metav1.Condition) {
+func describeDefinition(config, definition string, verdict verdict, all map[string]outcome) (count int32, c metav1.Condition) {
 	messages := map[string][]string{} // by reason
 	for _, namespace := range slices.Sorted(maps.Keys(all)) {
 		if o := all[namespace]; o.config == config && o.definition == definition {
@@ -156,9 +163,13 @@ func describeDefinition(config, definition, flaw string, all map[string]outcome)
 			}
 		}
 	}
-	if flaw != "" {
+	switch verdict.kind {
+	case undecided:
+		return count, metav1.Condition{Status: metav1.ConditionUnknown, Reason: openmcpv1alpha1.ReasonNotChecked,
+			Message: "the namespaces that it is for stay as they are until it is known whether it can be used: " + verdict.says}
+	case flawed:
 		return count, metav1.Condition{Status: metav1.ConditionFalse, Reason: openmcpv1alpha1.ReasonValidationFailed,
-			Message: flaw + "; until this is corrected, it is used for no other namespace, and those that have their quota by it keep that as it is"}
+			Message: verdict.says + "; until this is corrected, it is used for no other namespace, and those that have their quota by it keep that as it is"}
 	}
 	for _, reason := range precedence {
 		if said := messages[reason]; len(said) > 0 {
