@@ -63,7 +63,7 @@ func (f *fit) run(ctx context.Context) error {
 		}
 		sentences := capped(err)
 		switch {
-		case len(sentences) > 0 && f.holdBack(sentences):
+		case len(sentences) > 0 && f.holdBack(ctx, sentences):
 			continue
 		case apierrors.IsInvalid(err):
 			found, checkErr := f.leaveOut(ctx)
@@ -81,13 +81,8 @@ func (f *fit) run(ctx context.Context) error {
 // write writes a ResourceQuota and tells of what has changed.
 func (f *fit) write(ctx context.Context, quota *corev1.ResourceQuota) error {
 	if f.stored != nil && !hasScopesOf(f.stored, quota) {
-		err := f.Client.Delete(ctx, f.stored, client.Preconditions{UID: &f.stored.UID})
-		if client.IgnoreNotFound(err) != nil {
+		if err := f.makeWay(ctx, quota); err != nil {
 			return err
-		}
-		f.stored = nil
-		quota.ObjectMeta = metav1.ObjectMeta{
-			Namespace: quota.Namespace, Name: quota.Name, Labels: quota.Labels, Annotations: quota.Annotations, OwnerReferences: quota.OwnerReferences,
 		}
 	}
 	before := f.stored
@@ -105,6 +100,28 @@ func (f *fit) write(ctx context.Context, quota *corev1.ResourceQuota) error {
 	}
 	f.stored = quota
 	f.tellComposition(before, quota, f.result.Composition())
+	return nil
+}
+
+// makeWay deletes the stored ResourceQuota for one of that name with other scopes, once it is known that the API server
+// takes that: otherwise nothing would be limited in the end. The one that is tried has another name and is not stored.
+func (f *fit) makeWay(ctx context.Context, quota *corev1.ResourceQuota) error {
+	quota.ObjectMeta = metav1.ObjectMeta{
+		Namespace: quota.Namespace, Name: quota.Name, Labels: quota.Labels, Annotations: quota.Annotations, OwnerReferences: quota.OwnerReferences,
+	}
+	tried := quota.DeepCopy()
+	tried.Name, tried.GenerateName = "", quota.Name+"-"
+	if err := f.Client.Create(ctx, tried, client.DryRunAll); err != nil {
+		return err
+	}
+	err := f.Client.Delete(ctx, f.stored, client.Preconditions{UID: &f.stored.UID})
+	if apierrors.IsConflict(err) {
+		return errOvertaken
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	f.stored = nil
 	return nil
 }
 
@@ -150,38 +167,6 @@ func (f *fit) formerly(ctx context.Context) (corev1.ResourceList, error) {
 		}
 	}
 	return former, nil
-}
-
-// keep has a resource keep what it had, as far as it is to have that much at all.
-func (f *fit) keep(name corev1.ResourceName) {
-	all, had := increase.Compute(f.input.Unheld()).Hard[name], f.former[name]
-	if had.Cmp(all) > 0 {
-		had = all
-	}
-	f.input.Kept[name] = had
-}
-
-// holdBack holds something more back of each resource that there is not enough of, which then has at least as much as
-// before. Where no increase is left that could be, it has what it had: 0 if that is nothing, as to leave it out
-// would set no limit. It returns false if that makes no difference.
-func (f *fit) holdBack(sentences map[corev1.ResourceName]string) (isLess bool) {
-	f.outcomes.hold(f.namespace.Name)
-	for name, sentence := range sentences {
-		if _, isKept := f.input.Kept[name]; !isKept {
-			f.keep(name)
-		}
-		if next, found := f.result.Next(name); found {
-			f.input.Held[next], isLess = true, true
-			f.sentences[next] = sentence
-			continue
-		}
-		amount := f.input.Kept[name]
-		if before, isFixed := f.input.Fixed[name]; !isFixed || before.Cmp(amount) != 0 {
-			f.input.Fixed[name], isLess = amount, true
-			f.baseSentences[name] = sentence
-		}
-	}
-	return isLess
 }
 
 // leaveOut leaves out the increases that the API server does not take together with the definition. The

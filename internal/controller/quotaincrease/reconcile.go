@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -25,6 +26,8 @@ import (
 const (
 	// tryAgain is how long a cap that holds something back is believed without having changed.
 	tryAgain = 60 * time.Second
+	// tryAgainJitter spreads that by up to this part.
+	tryAgainJitter = 0.2
 	// overtakenDelay leaves the cache time to see what was changed meanwhile.
 	overtakenDelay = 50 * time.Millisecond
 )
@@ -135,7 +138,7 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 	}
 	result := reconcile.Result{}
 	if now.isHeldBack = len(f.input.Held)+len(f.input.Fixed) > 0; now.isHeldBack {
-		result.RequeueAfter = tryAgain
+		result.RequeueAfter = wait.Jitter(tryAgain, tryAgainJitter)
 	}
 	if message := f.baseMessage(); message != "" {
 		now.reason, now.message = openmcpv1alpha1.ReasonBaseCapped, message

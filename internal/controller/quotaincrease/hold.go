@@ -1,0 +1,92 @@
+package quotaincrease
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/allocation"
+	"github.com/bursar/bursar/internal/increase"
+)
+
+// holdBack holds something more back of each resource that there is not enough of, which then has at least as much as
+// before. Where no increase is left that could be, it has what it had: 0 if that is nothing, as to leave it out
+// would set no limit. It returns false if that makes no difference.
+//
+// One contribution at least is held back, and all those that there is no room for as far as the cache knows, so
+// that the next try is likely to be the last. What the cache did not know of yet has the namespace looked at again.
+func (f *fit) holdBack(ctx context.Context, sentences map[corev1.ResourceName]string) (isLess bool) {
+	f.outcomes.hold(f.namespace.Name)
+	room := f.room(ctx)
+	for name, sentence := range sentences {
+		if _, isKept := f.input.Kept[name]; !isKept {
+			f.keep(name)
+		}
+		most, isKnown := room[name]
+		if kept := f.input.Kept[name]; kept.Cmp(most) > 0 {
+			most = kept // as much is the namespace's already
+		}
+		result := f.result
+		for f.holdBackOne(result, name, sentence) {
+			isLess = true
+			result = increase.Compute(f.input)
+			if now := result.Hard[name]; !isKnown || now.Cmp(most) <= 0 {
+				break
+			}
+		}
+	}
+	return isLess
+}
+
+// holdBackOne holds one contribution to a resource back, or has the resource fixed where there is none left. It returns
+// false if that makes no difference.
+func (f *fit) holdBackOne(result increase.Result, name corev1.ResourceName, sentence string) (isLess bool) {
+	if next, found := result.Next(name); found {
+		f.input.Held[next] = true
+		f.sentences[next] = sentence
+		return true
+	}
+	amount := f.input.Kept[name]
+	if before, isFixed := f.input.Fixed[name]; isFixed && before.Cmp(amount) == 0 {
+		return false
+	}
+	f.input.Fixed[name] = amount
+	f.baseSentences[name] = sentence
+	return true
+}
+
+// keep has a resource keep what it had, as far as it is to have that much at all.
+func (f *fit) keep(name corev1.ResourceName) {
+	all, had := increase.Compute(f.input.Unheld()).Hard[name], f.former[name]
+	if had.Cmp(all) > 0 {
+		had = all
+	}
+	f.input.Kept[name] = had
+}
+
+// room is the most that the ResourceQuota may give of each capped resource as far as the cache knows. Where that cannot
+// be read nothing is known.
+func (f *fit) room(ctx context.Context) corev1.ResourceList {
+	var list quotav1alpha1.LocalResourceQuotaAllocationList
+	if err := f.Client.List(ctx, &list, client.InNamespace(f.namespace.Name)); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list LocalResourceQuotaAllocations")
+		return nil
+	}
+	scopes := allocation.ScopesOf(&f.match.definition.Template.Spec)
+	room := corev1.ResourceList{}
+	for i := range list.Items {
+		local := &list.Items[i]
+		if allocation.ScopesOf(&local.Spec.Allocation) != scopes {
+			continue
+		}
+		for name, amount := range local.Status.Available {
+			if least, isKnown := room[name]; !isKnown || amount.Cmp(least) < 0 {
+				room[name] = amount
+			}
+		}
+	}
+	return room
+}
