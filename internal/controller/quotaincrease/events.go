@@ -24,12 +24,14 @@ const (
 	actionDelete = "Delete"
 )
 
-// tellComposition tells of each resource of a ResourceQuota what it is now made of, if that has changed.
+// tellComposition tells of each resource of a ResourceQuota what it is now made of, if that has changed. Of one that has
+// not said so far what it is made of, as the openMCP quota operator makes them, only another amount is a change.
 // The field and the version keep one event apart from the next.
 func (r *Reconciler) tellComposition(before, after *corev1.ResourceQuota, composition map[corev1.ResourceName]string) {
-	told := ""
+	told, hasTold := "", false
 	if before != nil {
-		told = "; " + before.Annotations[openmcpv1alpha1.AnnotationComposition] + ";"
+		told, hasTold = before.Annotations[openmcpv1alpha1.AnnotationComposition]
+		told = "; " + told + ";"
 	}
 	for _, name := range slices.Sorted(maps.Keys(composition)) {
 		said := composition[name]
@@ -37,12 +39,13 @@ func (r *Reconciler) tellComposition(before, after *corev1.ResourceQuota, compos
 		if before != nil {
 			was, had = before.Spec.Hard[name]
 		}
-		if now := after.Spec.Hard[name]; had && was.Cmp(now) == 0 && strings.Contains(told, "; "+said+";") {
+		isHeldBack := strings.Contains(said, "held back")
+		if now := after.Spec.Hard[name]; had && was.Cmp(now) == 0 && (strings.Contains(told, "; "+said+";") || !hasTold && !isHeldBack) {
 			continue
 		}
 		regarding := referenceToQuota(after)
 		regarding.FieldPath = "spec.hard[" + string(name) + "]"
-		if strings.Contains(said, "held back") {
+		if isHeldBack {
 			r.Events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonQuotaHeldBack, actionWrite, "%s", said)
 		} else {
 			r.Events.Eventf(regarding, nil, corev1.EventTypeNormal, reasonQuotaChanged, actionWrite, "%s", said)

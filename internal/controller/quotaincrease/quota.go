@@ -54,7 +54,7 @@ func wanted(stored *corev1.ResourceQuota, namespace *metav1.PartialObjectMetadat
 	quota.Annotations = replaced(quota.Annotations, before.Annotations, template.Annotations)
 	quota.Labels[openmcpv1alpha1.LabelManagedBy] = m.config.Name
 	quota.Labels[openmcpv1alpha1.LabelDefinition] = m.definition.Name
-	quota.Annotations[openmcpv1alpha1.AnnotationComposition] = increase.Text(result.Composition())
+	quota.Annotations[openmcpv1alpha1.AnnotationComposition] = cut(increase.Text(result.Composition()))
 	delete(quota.Annotations, openmcpv1alpha1.AnnotationTemplateKeys)
 	if len(template.Labels)+len(template.Annotations) > 0 {
 		keys, _ := json.Marshal(templateKeys{Labels: slices.Sorted(maps.Keys(template.Labels)), Annotations: slices.Sorted(maps.Keys(template.Annotations))})

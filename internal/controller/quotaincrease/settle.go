@@ -231,10 +231,10 @@ func (r *Reconciler) show(ctx context.Context, object *openmcpv1alpha1.QuotaIncr
 	delete(annotations, openmcpv1alpha1.AnnotationEffect)
 	delete(annotations, openmcpv1alpha1.AnnotationToBeDeleted)
 	if s.mode != "" {
-		annotations[openmcpv1alpha1.AnnotationEffect] = s.effect
+		annotations[openmcpv1alpha1.AnnotationEffect] = cut(s.effect)
 	}
 	if s.toBeDeleted != "" {
-		annotations[openmcpv1alpha1.AnnotationToBeDeleted] = s.toBeDeleted
+		annotations[openmcpv1alpha1.AnnotationToBeDeleted] = cut(s.toBeDeleted)
 	}
 	isNews := s.toBeDeleted != "" && object.Annotations[openmcpv1alpha1.AnnotationToBeDeleted] == ""
 	if marked.SetAnnotations(annotations); isChanged || !maps.Equal(annotations, object.Annotations) {
@@ -253,7 +253,7 @@ func (r *Reconciler) show(ctx context.Context, object *openmcpv1alpha1.QuotaIncr
 // report writes the condition of an increase.
 func (r *Reconciler) report(ctx context.Context, object *openmcpv1alpha1.QuotaIncrease, c metav1.Condition) error {
 	updated := object.DeepCopy()
-	c.ObservedGeneration = object.Generation
+	c.ObservedGeneration, c.Message = object.Generation, cut(c.Message)
 	apimeta.SetStatusCondition(&updated.Status.Conditions, c)
 	updated.Status.ObservedGeneration = object.Generation
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {

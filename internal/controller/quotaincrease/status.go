@@ -138,15 +138,6 @@ func setCondition(conditions *[]metav1.Condition, of string, generation int64, c
 	apimeta.SetStatusCondition(conditions, c)
 }
 
-// cut shortens a message to what a condition takes.
-func cut(message string) string {
-	const charactersMax = 32768
-	if runes := []rune(message); len(runes) > charactersMax {
-		return string(runes[:charactersMax-3]) + "..."
-	}
-	return message
-}
-
 // precedence is which reason is told where there are several.
 var precedence = []string{openmcpv1alpha1.ReasonQuotaExists, openmcpv1alpha1.ReasonWriteFailed, openmcpv1alpha1.ReasonBaseCapped}
 

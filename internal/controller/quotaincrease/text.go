@@ -1,0 +1,18 @@
+package quotaincrease
+
+import "strings"
+
+const (
+	// textBytesMax bounds what is written to one annotation or condition. A condition takes 32768 characters, and all
+	// annotations of an object together 256 KiB, of which those of others need some too.
+	textBytesMax = 16 << 10
+	ellipsis     = "..."
+)
+
+// cut shortens a text for an annotation or a condition. No character is cut in two.
+func cut(text string) string {
+	if len(text) <= textBytesMax {
+		return text
+	}
+	return strings.ToValidUTF8(text[:textBytesMax-len(ellipsis)], "") + ellipsis
+}
