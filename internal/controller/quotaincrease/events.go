@@ -15,6 +15,7 @@ import (
 const (
 	reasonQuotaChanged    = "QuotaChanged"
 	reasonQuotaHeldBack   = "QuotaHeldBack"
+	reasonQuotaContested  = "QuotaContested"
 	reasonQuotaRemoved    = "QuotaRemoved"
 	reasonQuotaExists     = "QuotaExists"
 	reasonIncreaseDeleted = "QuotaIncreaseDeleted"

@@ -80,6 +80,9 @@ func (f *fit) run(ctx context.Context) error {
 
 // write writes a ResourceQuota and tells of what has changed.
 func (f *fit) write(ctx context.Context, quota *corev1.ResourceQuota) error {
+	if err := f.brake.check(f.namespace.Name, &quota.Spec); err != nil {
+		return err
+	}
 	if f.stored != nil && !hasScopesOf(f.stored, quota) {
 		if err := f.makeWay(ctx, quota); err != nil {
 			return err
@@ -98,6 +101,7 @@ func (f *fit) write(ctx context.Context, quota *corev1.ResourceQuota) error {
 	if err != nil {
 		return err
 	}
+	f.brake.wrote(f.namespace.Name, &quota.Spec)
 	f.stored = quota
 	f.tellComposition(before, quota, f.result.Composition())
 	return nil

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
@@ -26,10 +27,16 @@ func (o outcome) equal(p outcome) bool {
 
 // outcomes remembers what became of each namespace. It is safe for concurrent use.
 type outcomes struct {
-	mu       sync.Mutex
-	of       map[string]outcome
+	mu sync.Mutex
+	of map[string]outcome
+	// failing is since when nothing could be written in a namespace.
+	failing  map[string]time.Time
 	onChange func(config string)
 }
+
+// sayFailureAfter is how long writes have to fail until that is told. One that fails may succeed at once when it is
+// tried again, and what is said should not change all the time.
+const sayFailureAfter = 3 * time.Second
 
 // set enters what became of a namespace, and tells of the configurations that it concerns. It returns what was
 // entered before.
@@ -40,11 +47,29 @@ func (o *outcomes) set(namespace string, now outcome) outcome {
 	}
 	before, was := o.of[namespace]
 	o.of[namespace] = now
+	if now.reason != openmcpv1alpha1.ReasonWriteFailed {
+		delete(o.failing, namespace)
+	}
 	o.mu.Unlock()
 	if !was || !before.equal(now) {
 		o.tell(before, now)
 	}
 	return before
+}
+
+// isFailing enters that a write in a namespace has failed, and tells whether all have for long enough to say so.
+func (o *outcomes) isFailing(namespace string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	since, was := o.failing[namespace]
+	if was {
+		return time.Since(since) >= sayFailureAfter
+	}
+	if o.failing == nil {
+		o.failing = map[string]time.Time{}
+	}
+	o.failing[namespace] = time.Now()
+	return false
 }
 
 // failed enters why a namespace could not be brought in line, unless something is known of it: one that nothing is
@@ -63,6 +88,7 @@ func (o *outcomes) remove(namespace string) {
 	o.mu.Lock()
 	before := o.of[namespace]
 	delete(o.of, namespace)
+	delete(o.failing, namespace)
 	o.mu.Unlock()
 	o.tell(before)
 }

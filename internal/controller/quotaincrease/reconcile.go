@@ -44,6 +44,7 @@ type Reconciler struct {
 	Events          *events.Recorder
 
 	outcomes outcomes
+	brake    brake
 	queue    atomic.Pointer[requests]
 }
 
@@ -64,6 +65,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	err := r.Client.Get(ctx, client.ObjectKey{Name: request.Name}, namespace)
 	if apierrors.IsNotFound(err) || err == nil && namespace.DeletionTimestamp != nil {
 		r.outcomes.remove(request.Name)
+		r.brake.remove(request.Name)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -125,6 +127,14 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 		}
 		if gone(err) == nil {
 			return reconcile.Result{}, nil
+		}
+		if often := (*tooOften)(nil); errors.As(err, &often) {
+			r.Events.Eventf(referenceToNamespace(namespace), nil, corev1.EventTypeWarning, reasonQuotaContested, actionWrite,
+				"somebody else keeps changing ResourceQuota %s, so that it is restored only once a second", m.definition.Name)
+			return reconcile.Result{RequeueAfter: often.wait}, nil
+		}
+		if !r.outcomes.isFailing(namespace.Name) {
+			return reconcile.Result{}, err // which may pass
 		}
 		now.reason, now.message = openmcpv1alpha1.ReasonWriteFailed, err.Error()
 		r.outcomes.set(namespace.Name, now)

@@ -1,0 +1,85 @@
+package quotaincrease
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+)
+
+// A write that fails is tried again from the first time on, and people are told when it has failed for a while.
+func TestFailureIsToldLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config, more := platform(openmcpv1alpha1.ModeCumulative, "count/secrets=10"), quotaIncrease("more", "count/secrets=5")
+		w := newWorld(t, config, more)
+		w.settled()
+		says := func(reason, want string, fails bool) {
+			t.Helper()
+			if _, err := w.reconcile(); (err != nil) != fails {
+				t.Errorf("%s: got error %v", reason, err)
+			}
+			if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(more), more); err != nil {
+				t.Fatal(err)
+			}
+			effective := apimeta.FindStatusCondition(more.Status.Conditions, openmcpv1alpha1.ConditionEffective)
+			got := w.outcomes.all()[team].reason
+			if got != want || (effective.Reason == openmcpv1alpha1.ReasonQuotaNotWritten) != (want != "") {
+				t.Errorf("%s: the definition says %q and the increase %s, want %q", reason, got, effective.Reason, want)
+			}
+		}
+		breakIt := func() {
+			w.refuse = func(verb string, object client.Object) error {
+				if verb == "update" && object.GetName() == "base" {
+					return apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
+				}
+				return nil
+			}
+			config.Spec.Quotas[0].Template.Spec.Hard = amounts("count/secrets=11")
+			config.Generation++
+			if err := w.Client.Update(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+		}
+		breakIt()
+		says("the first failure may pass", "", true)
+		w.refuse = func(string, client.Object) error { return nil }
+		says("it has passed", "", false)
+		time.Sleep(sayFailureAfter) // of the test's own clock
+		config.Spec.Quotas[0].Template.Labels["another"] = "label"
+		breakIt()
+		says("another one may pass too", "", true)
+		time.Sleep(sayFailureAfter - time.Millisecond)
+		says("and the next", "", true)
+		time.Sleep(time.Millisecond)
+		says("it has not passed", openmcpv1alpha1.ReasonWriteFailed, true)
+		says("nor later", openmcpv1alpha1.ReasonWriteFailed, true)
+		w.refuse = func(string, client.Object) error { return nil }
+		says("it is written", "", false)
+	})
+}
+
+// Of a namespace that nothing is known of, any failure is entered, so that nobody waits for it; later ones change
+// nothing.
+func TestFailureOfTheUnknown(t *testing.T) {
+	told := map[string]int{}
+	o := &outcomes{onChange: func(config string) { told[config]++ }}
+	o.failed("new", errors.New("no answer"))
+	if got := o.all()["new"]; got.reason != openmcpv1alpha1.ReasonWriteFailed || got.message != "no answer" {
+		t.Errorf("the new one is %+v", got)
+	}
+	known := outcome{config: "platform", definition: "base"}
+	o.set("known", known)
+	o.failed("known", errors.New("no answer"))
+	if got := o.all()["known"]; !got.equal(known) {
+		t.Errorf("the known one is %+v", got)
+	}
+	if len(told) != 1 || told["platform"] != 1 {
+		t.Errorf("told %v, want platform once", told)
+	}
+}
