@@ -10,9 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
@@ -114,4 +117,72 @@ func TestJudgeAgain(t *testing.T) {
 		d.forget(config.Name)
 		want("one that came back", usable, 5, 4)
 	})
+}
+
+// While nobody knows whether a definition can be used, a namespace stays as it is, and only the configuration says so.
+func TestStaysUntilDecided(t *testing.T) {
+	config, more := platform(openmcpv1alpha1.ModeCumulative, "count/secrets=10"), quotaIncrease("more", "count/secrets=5")
+	w := newWorld(t, config, more)
+	w.settled()
+	w.wantHard("it is usable", "base", "count/secrets=15")
+	config.Generation, config.Spec.Quotas[0].Template.Spec.Hard = 2, amounts("count/secrets=20")
+	if err := w.Client.Update(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	stays := func(reason string) {
+		t.Helper()
+		w.wantHard(reason, "base", "count/secrets=15")
+		if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(more), more); err != nil {
+			t.Fatal(err)
+		}
+		if got := more.Status.Conditions[0].Reason; got != openmcpv1alpha1.ReasonInEffect || len(w.namespaceLabels()) != 3 {
+			t.Errorf("%s: the increase says %s, and the namespace has the labels %v", reason, got, w.namespaceLabels())
+		}
+	}
+	if _, err := w.Reconcile(t.Context(), requestFor(team)[0]); err != nil {
+		t.Fatal(err)
+	}
+	stays("nobody has asked")
+	server := &apiServer{answers: map[string]error{"base": errDown}}
+	w.Definitions.Check = server.check
+	w.settled()
+	stays("there is no answer")
+	status := &statusReconciler{Client: w.Client, Definitions: w.Definitions, outcomes: &w.outcomes}
+	result, err := status.Reconcile(t.Context(), requestFor(config.Name)[0])
+	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > 2*judgeAgainSoon {
+		t.Errorf("it is asked again after %s, %v", result.RequeueAfter, err)
+	}
+	if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(config), config); err != nil {
+		t.Fatal(err)
+	}
+	for _, conditions := range [][]metav1.Condition{config.Status.Conditions, config.Status.Quotas[0].Conditions} {
+		ready := apimeta.FindStatusCondition(conditions, openmcpv1alpha1.ConditionReady)
+		if ready == nil || ready.Status != metav1.ConditionUnknown || ready.Reason != openmcpv1alpha1.ReasonNotChecked || !strings.Contains(ready.Message, "failed calling webhook") {
+			t.Errorf("condition Ready is %+v", ready)
+		}
+	}
+	server.answers = nil
+	w.Definitions.forget(config.Name) // in place of waiting
+	w.settled()
+	w.wantHard("it can be used", "base", "count/secrets=25")
+}
+
+// A configuration that was deleted and created again is judged again, also where the two events came as one.
+func TestAnotherOfTheNameIsJudged(t *testing.T) {
+	before, after := judgedConfig("gold"), judgedConfig("gold")
+	passes := func() bool {
+		return updates(differsBesidesStatus).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+	}
+	if passes() {
+		t.Error("one that has not changed is looked at")
+	}
+	after.UID = "2"
+	if !passes() {
+		t.Error("another one of the same generation is not looked at")
+	}
+	d := &Definitions{Check: (&apiServer{}).check, onChange: func() {}}
+	d.judge(t.Context(), before)
+	if verdicts, known := d.verdicts(after); known || verdicts[0].kind != unjudged {
+		t.Errorf("the verdict on another one is %+v already", verdicts)
+	}
 }

@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -51,7 +50,7 @@ type statusReconciler struct {
 func (s *statusReconciler) setupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("quotaserviceconfig").
-		Watches(&openmcpv1alpha1.QuotaServiceConfig{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&openmcpv1alpha1.QuotaServiceConfig{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(updates(differsBesidesStatus))).
 		WatchesRawSource(source.Func(func(_ context.Context, queue requests) error {
 			s.queue.Store(&queue)
 			return nil
