@@ -86,6 +86,7 @@ func TestProjection(t *testing.T) {
 	w.waitNoProjection("shop")
 	w.must(admin.Delete(t.Context(), a))
 	w.waitNoProjection("web")
+	w.waitNoLedger(a)
 	w.mustGive("web", "default", "count/secrets=1000")
 }
 
@@ -234,6 +235,18 @@ func (w *team) waitProjection(project, hard, used, usedHere, available string) {
 		}
 		if diff := cmp.Diff([]string{hard, used, usedHere, available}, got); diff != "" {
 			return fmt.Errorf("hard, used, used here and available in %s (-want +got):\n%s", project, diff)
+		}
+		return nil
+	})
+}
+
+// waitNoLedger waits until the ledger of an allocation is gone.
+func (w *team) waitNoLedger(a *quotav1alpha1.ResourceQuotaAllocation) {
+	w.Helper()
+	await.NoError(w, soon, func() error {
+		err := admin.Get(w.Context(), client.ObjectKey{Name: string(a.UID)}, &quotav1alpha1.AllocationLedger{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the ledger of %s is there, or may be: %v", a.Name, err)
 		}
 		return nil
 	})

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -125,6 +127,28 @@ func TestLedgerIsStoredWhole(t *testing.T) {
 		t.Fatal(errs.ToAggregate())
 	}
 	if diff := cmp.Diff(want, decode[v1alpha1.ConsumerLedger](t, object)); diff != "" {
+		t.Errorf("ledger (-written +stored):\n%s", diff)
+	}
+}
+
+func TestAllocationLedgerIsStoredWhole(t *testing.T) {
+	typeMeta, objectMeta := sampleMeta("AllocationLedger")
+	want := &v1alpha1.AllocationLedger{
+		TypeMeta: typeMeta, ObjectMeta: objectMeta,
+		Spec: v1alpha1.AllocationLedgerSpec{
+			AllocationName: "team", AllocationVersion: "7",
+			Pending: []v1alpha1.PendingResourceQuota{{
+				ID: "a", Namespace: "web", Name: "default", UID: "u", ResourceVersion: "5", NamespaceVersion: "3",
+				Hard: corev1.ResourceList{"pods": resource.MustParse("10")}, AdmittedAt: metav1.Unix(1_700_000_000, 0),
+			}},
+		},
+	}
+	checks := newSchemaChecks(t, "AllocationLedger")
+	object := content(t, want)
+	if errs := checks.admit(t.Context(), object, nil); len(errs) > 0 {
+		t.Fatal(errs.ToAggregate())
+	}
+	if diff := cmp.Diff(want, decode[v1alpha1.AllocationLedger](t, object)); diff != "" {
 		t.Errorf("ledger (-written +stored):\n%s", diff)
 	}
 }
