@@ -25,7 +25,7 @@ type Books struct {
 	object *quotav1alpha1.ResourceQuotaAllocation
 	// isComplete tells whether everything is in the books that was admitted before.
 	isComplete bool
-	// The books say something else than what is stored: the status, the ledger, or anything that decides.
+	// The books say something else than the status, than the ledger, or than others may decide by.
 	isStatusChanged, isLedgerChanged, isRoomChanged bool
 
 	selector labels.Selector
@@ -56,6 +56,8 @@ func New(object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alpha1.Al
 	}
 	if ledger != nil {
 		b.pending = ledger.Spec.Pending
+		// Whoever wrote the ledger did not know this version of the allocation.
+		b.isRoomChanged = ledger.Spec.AllocationVersion != object.ResourceVersion
 	}
 	b.sum()
 	return b, nil

@@ -19,8 +19,8 @@ func (b *Books) IsStatusChanged() bool { return b.isStatusChanged }
 // IsLedgerChanged tells whether other raises are pending than the ledger says.
 func (b *Books) IsLedgerChanged() bool { return b.isLedgerChanged }
 
-// IsRoomChanged tells whether the books may decide something that is stored would not: some project takes more or
-// less, or the spec is another. It is in force for everybody once the ledger is written.
+// IsRoomChanged tells whether others may decide otherwise, who know what was stored before: some project takes more or
+// less, or the spec is another. Once the ledger is written they cannot.
 func (b *Books) IsRoomChanged() bool { return b.isRoomChanged }
 
 // IsShown tells whether the status says how much is taken, and of which cap, as the books do.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -46,13 +47,14 @@ type operation struct {
 	done      chan error
 }
 
-func (op *operation) isSettling() bool { return op.settles }
+// isSettling tells whether a batch is one of those that settle. All of it is, or nothing.
+func isSettling(batch []*operation) bool { return batch[0].settles }
 
 // care is how sure of the books a batch has to be decided.
 type care int
 
 const (
-	// usual: as they are in memory. A write proves them.
+	// usual: as they are in memory. A write of the ledger proves what is pending.
 	usual care = iota
 	// settled: in line with the cluster as it is seen, too.
 	settled
@@ -75,8 +77,11 @@ type committer struct {
 	untidy    time.Time         // since when the ledger has raises that need not be in it any more
 }
 
-// versions are resource versions of an allocation and of its ledger.
-type versions struct{ allocation, ledger string }
+// versions are resource versions of an allocation and of the ledger of the one with a UID.
+type versions struct {
+	allocation, ledger string
+	ledgerOf           types.UID
+}
 
 func (c *committer) run() {
 	for batch := c.next(); batch != nil; batch = c.next() {
@@ -95,7 +100,11 @@ func (c *committer) next() []*operation {
 		}
 		return nil
 	}
-	n := min(len(c.queue), batchMax)
+	// What settles may write the status, which nothing else should wait for.
+	n := 1
+	for n < min(len(c.queue), batchMax) && c.queue[n].settles == c.queue[0].settles {
+		n++
+	}
 	batch := c.queue[:n:n]
 	c.queue = c.queue[n:]
 	c.isFresh = false
@@ -105,7 +114,7 @@ func (c *committer) next() []*operation {
 // commit carries a batch through, however often it has to be decided again.
 func (c *committer) commit(batch []*operation) {
 	care := usual
-	if slices.ContainsFunc(batch, (*operation).isSettling) {
+	if isSettling(batch) {
 		care = settled
 	}
 	for failures := 0; ; {
@@ -160,10 +169,7 @@ func isFinal(err error) bool {
 
 // attempt decides a batch once and stores what came of it. The error may be errAgain or errUncertain.
 func (c *committer) attempt(batch []*operation, care care) ([]effect, error) {
-	if care == certain && !c.isFresh || c.isBehind() {
-		c.books = nil
-	}
-	if err := c.load(); err != nil {
+	if err := c.load(care); err != nil {
 		return nil, err
 	}
 	books, err := c.observe(batch, care)
@@ -181,7 +187,7 @@ func (c *committer) attempt(batch []*operation, care care) ([]effect, error) {
 		return nil, errUncertain
 	case has(changed) || books.IsRoomChanged():
 		status, ledger = books.IsStatusChanged(), books.IsLedgerChanged() || books.IsRoomChanged()
-	case slices.ContainsFunc(batch, (*operation).isSettling):
+	case isSettling(batch):
 		status, ledger = c.isShowDue(books), c.isTidyDue(books)
 	}
 	if err := c.write(books, status, ledger); err != nil {
@@ -219,12 +225,46 @@ func isDue(since *time.Time, isSo bool, delay time.Duration) bool {
 	return isSo && time.Since(*since) >= delay
 }
 
-// isBehind tells whether something else was heard of than the books in memory are of.
-func (c *committer) isBehind() bool {
+// load makes sure that there are books in memory, of what was heard of at least, and with certainty of what there is.
+func (c *committer) load(care care) error {
 	c.store.mu.Lock()
 	heard := c.heard
 	c.store.mu.Unlock()
-	return c.books != nil && (isNewer(heard.allocation, c.books.Object().ResourceVersion) || isNewer(heard.ledger, c.ledger))
+	if c.books == nil || care == certain && !c.isFresh || isNewer(heard.allocation, c.books.Object().ResourceVersion) {
+		object, ledger, err := c.read()
+		if err != nil {
+			return err
+		}
+		return c.take(object, ledger)
+	}
+	if object := c.books.Object(); heard.ledgerOf == object.UID && isNewer(heard.ledger, c.ledger) {
+		return c.loadLedger(object)
+	}
+	return nil
+}
+
+// loadLedger reads the ledger of an allocation, and the allocation only if the one at hand is too old for it.
+func (c *committer) loadLedger(object *quotav1alpha1.ResourceQuotaAllocation) error {
+	c.books = nil
+	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
+	defer cancel()
+	ledger, err := c.store.storage.ReadLedger(ctx, string(object.UID))
+	if err == nil && !isTooOld(object, ledger) {
+		err = c.take(object, ledger)
+		c.isFresh = false
+		return err
+	}
+	if err == nil {
+		if object, ledger, err = c.read(); err == nil {
+			err = c.take(object, ledger)
+		}
+	}
+	return err
+}
+
+// isTooOld tells whether a ledger goes with a later version of an allocation.
+func isTooOld(object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alpha1.AllocationLedger) bool {
+	return ledger != nil && isNewer(ledger.Spec.AllocationVersion, object.ResourceVersion)
 }
 
 // isNewer tells whether a resource version comes after another one, or that cannot be told.
@@ -236,24 +276,12 @@ func isNewer(version, than string) bool {
 	return err != nil || order > 0
 }
 
-// load makes sure that there are books in memory.
-func (c *committer) load() error {
-	if c.books != nil {
-		return nil
-	}
-	object, ledger, err := c.read()
-	if err != nil {
-		return err
-	}
-	return c.take(object, ledger)
-}
-
 // read reads the allocation and its ledger, which is nil where there is none. What is pending is complete with the
 // status that the allocation had when the ledger was written, or has had since.
 func (c *committer) read() (*quotav1alpha1.ResourceQuotaAllocation, *quotav1alpha1.AllocationLedger, error) {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
-	for {
+	for range readsMax {
 		object, err := c.store.storage.Read(ctx, c.name)
 		if apierrors.IsNotFound(err) {
 			return nil, nil, ErrGone
@@ -265,10 +293,11 @@ func (c *committer) read() (*quotav1alpha1.ResourceQuotaAllocation, *quotav1alph
 		if err != nil {
 			return nil, nil, err
 		}
-		if ledger == nil || !isNewer(ledger.Spec.AllocationVersion, object.ResourceVersion) {
+		if !isTooOld(object, ledger) {
 			return object, ledger, nil
 		}
 	}
+	return nil, nil, fmt.Errorf("read ResourceQuotaAllocation %s: its AllocationLedger goes with a later version each time", c.name)
 }
 
 // take makes the books those of an allocation and its ledger as they are stored now.
@@ -329,7 +358,15 @@ func (c *committer) refresh(since time.Time) error {
 }
 
 // write stores books, which are those in memory from then on: the status, and after that the ledger.
+//
+// Before the status tells that another spec is observed, the ledger is written as it is: with that, nobody's writes
+// succeed any more who knows the former spec only.
 func (c *committer) write(books *allocation.Books, status, ledger bool) error {
+	if status && !c.books.IsObserved() && c.ledger != "" {
+		if err := c.writeLedger(c.books); err != nil {
+			return err
+		}
+	}
 	if status {
 		if err := c.writeStatus(books); err != nil {
 			return err

@@ -24,6 +24,9 @@ const (
 	refreshTimeout = 10 * time.Second
 	// staleTime is how long before a refusal the cluster was as it is taken to be, at most.
 	staleTime = time.Second
+	// readsMax is how often an allocation is read for a ledger that goes with a later version. Once is enough, but for
+	// what happens in between.
+	readsMax = 5
 	// attemptsMax is how often in a row storage may fail before its batch does.
 	attemptsMax = 3
 	// pendingMax is how many raises of one allocation may be pending, and pendingMaxProject how many of one project,
@@ -199,10 +202,10 @@ func (s *Store) Heard(name, resourceVersion string) {
 	s.hear(name, func(heard *versions) { heard.allocation = resourceVersion })
 }
 
-// HeardLedger is Heard for the ledger of an allocation. It saves a write that would conflict; nothing depends on it but
-// when raises are shown that another process admitted.
-func (s *Store) HeardLedger(name, resourceVersion string) {
-	s.hear(name, func(heard *versions) { heard.ledger = resourceVersion })
+// HeardLedger is Heard for the ledger of the allocation with that name and UID. It saves a write that would conflict. What
+// another process admitted is shown, and forgotten if it is not made, once it is heard of.
+func (s *Store) HeardLedger(name string, uid types.UID, resourceVersion string) {
+	s.hear(name, func(heard *versions) { heard.ledger, heard.ledgerOf = resourceVersion, uid })
 }
 
 func (s *Store) hear(name string, f func(*versions)) {

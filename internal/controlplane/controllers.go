@@ -46,7 +46,7 @@ const (
 )
 
 // notCollected are the resources that the garbage collector does not watch. To the upstream ones
-// come ledgers, which change with every create and have no owners.
+// come the ledgers of consumers, which change with every create and have no owners.
 func notCollected() map[schema.GroupResource]struct{} {
 	ignored := maps.Clone(garbagecollector.DefaultIgnoredResources())
 	ignored[schema.GroupResource{Group: quotav1alpha1.GroupName, Resource: "consumerledgers"}] = struct{}{}

@@ -70,7 +70,7 @@ func (p *parts) allocationLedgerHandlers() cache.ResourceEventHandler {
 	written := func(object any) {
 		ledger := object.(*metav1.PartialObjectMetadata)
 		for _, owner := range ledger.OwnerReferences {
-			p.allocations.HeardLedger(owner.Name, ledger.ResourceVersion)
+			p.allocations.HeardLedger(owner.Name, owner.UID, ledger.ResourceVersion)
 			p.allocation.AllocationChanged(owner.Name)
 		}
 	}

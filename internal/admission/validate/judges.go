@@ -209,9 +209,11 @@ func (w *Webhooks) ledger(_ context.Context, c change[quotav1alpha1.ConsumerLedg
 	return verdict{}
 }
 
-// allocationLedger goes by the user, too. It is not asked about deletions, which are the garbage collector's.
+// allocationLedger goes by the user, too, but for metadata: the garbage collector takes the owner from it where it is
+// to be kept. It is not asked about deletions, which are the garbage collector's.
 func (w *Webhooks) allocationLedger(_ context.Context, c change[quotav1alpha1.AllocationLedger]) verdict {
-	if !c.byBursar {
+	isSame := c.old != nil && c.new != nil && equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec)
+	if !isSame && !c.byBursar {
 		return verdict{forbidden: allocationLedgerIsBursars}
 	}
 	return verdict{}

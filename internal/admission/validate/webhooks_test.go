@@ -340,6 +340,13 @@ func TestValidation(t *testing.T) {
 			code:    403,
 			message: `allocationledgers.quota.miloapis.com "p1" is forbidden: ledgers are written by Bursar alone; to change what ResourceQuotas may give, change the ResourceQuotaAllocation`,
 		},
+		"AllocationLedgerUpdate": {
+			reason:    "nobody else books",
+			operation: update, kind: "AllocationLedger", resource: "allocationledgers",
+			old: &quotav1alpha1.AllocationLedger{}, new: &quotav1alpha1.AllocationLedger{Spec: quotav1alpha1.AllocationLedgerSpec{AllocationVersion: "7"}},
+			code: 403,
+		},
+		"AllocationLedgerOrphan":   {reason: "the garbage collector takes its owner away", operation: update, kind: "AllocationLedger", resource: "allocationledgers", old: &quotav1alpha1.AllocationLedger{}, new: &quotav1alpha1.AllocationLedger{}},
 		"AllocationLedgerByBursar": {reason: "Bursar writes them", operation: create, kind: "AllocationLedger", resource: "allocationledgers", user: bursar, new: &quotav1alpha1.AllocationLedger{}},
 		"OtherKind": {
 			reason:    "nothing is let through unseen",
