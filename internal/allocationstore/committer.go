@@ -73,7 +73,7 @@ type committer struct {
 	books     *allocation.Books // nil when unknown
 	ledger    string            // the resource version of the ledger that the books are of
 	isFresh   bool              // the books were read or written since the current batch was taken
-	unshown   time.Time         // since when the status says something else than the books, which may wait
+	shown     time.Time         // when the status was written last
 	untidy    time.Time         // since when the ledger has raises that need not be in it any more
 }
 
@@ -205,24 +205,19 @@ func (c *committer) attempt(batch []*operation, care care) ([]effect, error) {
 // isShowDue tells whether the status should be written although nothing is decided otherwise by it: raises were
 // admitted, or made that were.
 func (c *committer) isShowDue(books *allocation.Books) bool {
-	return isDue(&c.unshown, !books.IsShown(), ShowDelay) && c.store.shows.Allow()
+	return !books.IsShown() && time.Since(c.shown) >= ShowDelay && c.store.shows.Allow()
 }
 
 // isTidyDue tells whether the ledger should be written although nothing is decided otherwise by it. The status does
 // not wait, then: the ledger is written after it.
 func (c *committer) isTidyDue(books *allocation.Books) bool {
-	return isDue(&c.untidy, books.IsLedgerChanged() && !books.IsStatusChanged(), tidyDelay)
-}
-
-// isDue tells whether something has been so for a time. since is the time from which it was so, and is kept.
-func isDue(since *time.Time, isSo bool, delay time.Duration) bool {
 	switch {
-	case !isSo:
-		*since = time.Time{}
-	case since.IsZero():
-		*since = time.Now()
+	case !books.IsLedgerChanged() || books.IsStatusChanged():
+		c.untidy = time.Time{}
+	case c.untidy.IsZero():
+		c.untidy = time.Now()
 	}
-	return isSo && time.Since(*since) >= delay
+	return !c.untidy.IsZero() && time.Since(c.untidy) >= tidyDelay
 }
 
 // load makes sure that there are books in memory, of what was heard of at least, and with certainty of what there is.
@@ -390,7 +385,7 @@ func (c *committer) writeStatus(books *allocation.Books) error {
 		return fmt.Errorf("write the status of ResourceQuotaAllocation %s: %w", c.name, err)
 	}
 	books.StatusStored(stored)
-	c.books, c.unshown = books, time.Time{}
+	c.books, c.shown = books, time.Now()
 	return nil
 }
 

@@ -36,8 +36,8 @@ const (
 	// pendingMany is from how many on they are looked through with every write, wherever it is made.
 	pendingMany = 64
 
-	// ShowDelay is how long the status may say less than is decided by, and showsPerSecond how many are written then,
-	// of all allocations.
+	// ShowDelay is how long the status of an allocation is not written again where that can wait, and showsPerSecond how
+	// many are written where it could, of all allocations.
 	ShowDelay      = time.Second
 	showsPerSecond = 20
 	// tidyDelay is how long a ledger keeps what need not be in it any more, at least, unless it is written anyway.
@@ -165,8 +165,8 @@ func (s *Store) Cancel(ctx context.Context, name, id string) error {
 }
 
 // Settle brings the books of an allocation in line with the cluster, and its conditions, and calls f with them. Where
-// nothing changed, nothing is written, and where only raises were admitted or made, the status not for [ShowDelay]:
-// settle again after that. ready says whether the cap is enforced; it is nil where that is not known.
+// nothing changed, nothing is written, and where only raises were admitted or made, the status not within [ShowDelay]
+// of the last time: settle again after that. ready says whether the cap is enforced; it is nil where that is not known.
 func (s *Store) Settle(ctx context.Context, name string, ready *Ready, f func(*allocation.Books)) error {
 	return s.do(ctx, name, &operation{
 		settles: true,
