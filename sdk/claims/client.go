@@ -1,0 +1,129 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// Client takes quota for objects. It is safe for concurrent use.
+type Client struct {
+	// Client reads and writes claims, and knows the kinds of their owners. It may read from a cache.
+	Client client.Client
+	// Live reads from the API server what the cache may not know of yet. It is Client where it is nil.
+	Live client.Reader
+}
+
+// ErrDiffers is returned for an object that has a claim for something else than is asked for. A claim cannot be changed:
+// release it, and then ensure another.
+var ErrDiffers = errors.New("the object has a quota claim for other amounts, or of another consumer, which has to be released first")
+
+// Ensure has a claim be there for an object and returns what became of it.
+//
+// An object that has a claim for something else gets [ErrDiffers]. With any error the decision is one that can be told as well: that quota cannot be claimed at the moment, or as it is
+// asked for. Try again later. For an object that is being deleted nothing is claimed, and nothing is granted any more,
+// whatever its claim says: it is not to be provisioned.
+func (c *Client) Ensure(ctx context.Context, request Request) (Decision, error) {
+	if err := request.check(); err != nil {
+		return Decision{State: Invalid, Message: err.Error()}, err
+	}
+	wanted, err := request.claim(c.Client.Scheme())
+	if err != nil {
+		return Decision{State: Invalid, Message: err.Error()}, err
+	}
+	if request.Owner.GetDeletionTimestamp() != nil {
+		return Decision{Message: "it is being deleted"}, nil
+	}
+	claim, err := c.find(ctx, wanted)
+	if claim == nil && err == nil {
+		claim, err = c.create(ctx, wanted)
+	}
+	if err != nil {
+		return undecided(wanted, err)
+	}
+	if claim.DeletionTimestamp != nil {
+		return Decision{Claim: claim, Message: "the former quota claim is being released"}, nil
+	}
+	if !equality.Semantic.DeepEqual(claim.Spec.Requests, wanted.Spec.Requests) || claim.Spec.ConsumerRef != wanted.Spec.ConsumerRef {
+		return Decision{Claim: claim, Message: ErrDiffers.Error()}, fmt.Errorf("ensure ResourceClaim %s/%s: %w", claim.Namespace, claim.Name, ErrDiffers)
+	}
+	return DecisionOf(claim), nil
+}
+
+// find returns the claim of an object as the cache knows it, or nil.
+func (c *Client) find(ctx context.Context, wanted *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
+	return read(ctx, c.Client, wanted)
+}
+
+// create makes a claim, or returns the one that is there already.
+func (c *Client) create(ctx context.Context, wanted *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
+	created := wanted.DeepCopy()
+	err := c.Client.Create(ctx, created)
+	if !apierrors.IsAlreadyExists(err) {
+		return created, err
+	}
+	claim, readErr := read(ctx, c.live(), wanted)
+	if claim == nil && readErr == nil {
+		return nil, err // it was deleted meanwhile
+	}
+	return claim, readErr
+}
+
+func (c *Client) live() client.Reader {
+	if c.Live != nil {
+		return c.Live
+	}
+	return c.Client
+}
+
+// read returns a claim, or nil if there is none. One of that name that is of another object is an error.
+func read(ctx context.Context, from client.Reader, wanted *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
+	claim := &quotav1alpha1.ResourceClaim{}
+	err := from.Get(ctx, client.ObjectKeyFromObject(wanted), claim)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if owner := metav1.GetControllerOf(claim); owner == nil || owner.UID != wanted.OwnerReferences[0].UID {
+		return nil, fmt.Errorf("it is there and is not of %s %s", wanted.Spec.ResourceRef.Kind, wanted.Spec.ResourceRef.Name)
+	}
+	return claim, nil
+}
+
+// undecided returns what is told while a claim cannot be made or read.
+func undecided(wanted *quotav1alpha1.ResourceClaim, err error) (Decision, error) {
+	err = fmt.Errorf("ensure ResourceClaim %s/%s: %w", wanted.Namespace, wanted.Name, err)
+	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) {
+		return Decision{State: Invalid, Message: err.Error()}, err
+	}
+	return Decision{Message: "quota cannot be claimed at the moment: " + err.Error()}, err
+}
+
+// Release gives back what an object holds before it is gone. There is nothing to do for one that is deleted.
+func (c *Client) Release(ctx context.Context, request Request) error {
+	if err := request.check(); err != nil {
+		return err
+	}
+	wanted, err := request.claim(c.Client.Scheme())
+	if err != nil {
+		return err
+	}
+	claim, err := read(ctx, c.live(), wanted)
+	if claim == nil || err != nil {
+		return err
+	}
+	err = c.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("release ResourceClaim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,300 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/test/await"
+	"github.com/bursar/bursar/test/platform"
+	"github.com/bursar/bursar/test/server"
+)
+
+const (
+	unit = "platform.example.com/units"
+	// soon is longer than anything takes on a busy machine.
+	soon = 2 * time.Minute
+)
+
+// api talks to the server that all tests share.
+var api client.WithWatch
+
+func TestMain(m *testing.M) {
+	server.Main(m, standalone.Options{}, func(ctx context.Context, s *server.Server) (err error) {
+		if api, err = client.NewWithWatch(s.Config, client.Options{Scheme: s.Admin.Scheme()}); err != nil {
+			return err
+		}
+		if err := platform.Install(ctx, api); err != nil {
+			return err
+		}
+		return api.Create(ctx, &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "units"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
+			ResourceType: unit, Type: quotav1alpha1.RegistrationTypeEntity, ConsumerTypeRef: platform.ConsumerType(),
+			BaseUnit: "unit", DisplayUnit: "unit", UnitConversionFactor: 1, ClaimingResources: []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}},
+		}})
+	}, nil)
+}
+
+// service has objects, which are ConfigMaps, in a namespace of its own, and an Organization that pays for them.
+type service struct {
+	*testing.T
+	name   string
+	grant  *quotav1alpha1.ResourceGrant
+	claims *Client
+}
+
+func newService(t *testing.T, amount int64) *service {
+	t.Helper()
+	s := &service{T: t, name: strings.ToLower(t.Name()), claims: &Client{Client: api}}
+	s.grant = &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: "grant"}, Spec: quotav1alpha1.ResourceGrantSpec{
+		ConsumerRef: platform.Consumer(s.name), Allowances: []quotav1alpha1.Allowance{{ResourceType: unit, Buckets: []quotav1alpha1.Bucket{{Amount: amount}}}},
+	}}
+	s.must(api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.name}}))
+	s.must(api.Create(t.Context(), s.grant))
+	s.eventually(func() error {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(s.grant), s.grant); err != nil {
+			return err
+		}
+		if !apimeta.IsStatusConditionTrue(s.grant.Status.Conditions, quotav1alpha1.ConditionActive) {
+			return fmt.Errorf("the grant is not active: %+v", s.grant.Status.Conditions)
+		}
+		return nil
+	})
+	return s
+}
+
+func (s *service) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *service) eventually(check func() error) {
+	s.Helper()
+	await.NoError(s.T, soon, check)
+}
+
+// object makes an object of the service.
+func (s *service) object(name string) *corev1.ConfigMap {
+	s.Helper()
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: name}}
+	s.must(api.Create(s.Context(), object))
+	return object
+}
+
+func (s *service) request(object *corev1.ConfigMap, amount int64) Request {
+	return For(object, platform.Consumer(s.name), Amount(unit, amount))
+}
+
+// waitState waits until a request came to something.
+func (s *service) waitState(request Request, want State) (decision Decision) {
+	s.Helper()
+	s.eventually(func() (err error) {
+		if decision, err = s.claims.Ensure(s.Context(), request); err == nil && decision.State != want {
+			err = fmt.Errorf("it is %d, want %d: %s", decision.State, want, decision.Message)
+		}
+		return err
+	})
+	return decision
+}
+
+func (s *service) claimsOf() []quotav1alpha1.ResourceClaim {
+	s.Helper()
+	var list quotav1alpha1.ResourceClaimList
+	s.must(api.List(s.Context(), &list, client.InNamespace(s.name)))
+	return list.Items
+}
+
+// What does not fit waits, and is granted by itself once there is capacity: when another object goes, or more is granted.
+func TestWaitsAndGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newService(t, 10)
+	first, second, third := s.object("first"), s.object("second"), s.object("third")
+	s.waitState(s.request(first, 8), Granted)
+	exceeded := s.waitState(s.request(second, 5), Exceeded)
+	if !strings.Contains(exceeded.Message, "5") || !strings.Contains(exceeded.Message, "10") {
+		t.Errorf("%q does not say how much there is", exceeded.Message)
+	}
+	s.waitState(s.request(third, 4), Exceeded)
+	s.must(api.Delete(t.Context(), first))
+	s.waitState(s.request(second, 5), Granted)
+	s.waitState(s.request(third, 4), Granted)
+	s.waitState(s.request(s.object("fourth"), 2), Exceeded)
+	s.grant.Spec.Allowances[0].Buckets[0].Amount = 11
+	s.must(api.Update(t.Context(), s.grant))
+	s.eventually(func() error {
+		for _, claim := range s.claimsOf() {
+			if !DecisionOf(&claim).IsGranted() {
+				return fmt.Errorf("claim %s waits: %+v", claim.Name, claim.Status.Conditions)
+			}
+		}
+		return nil
+	})
+}
+
+// However many ask for an object at once, there is one claim for it.
+func TestOneClaimForEach(t *testing.T) {
+	t.Parallel()
+	s := newService(t, 10)
+	object := s.object("one")
+	var group errgroup.Group
+	for range 16 {
+		group.Go(func() error {
+			_, err := s.claims.Ensure(t.Context(), s.request(object, 6))
+			return err
+		})
+	}
+	s.must(group.Wait())
+	if n := len(s.claimsOf()); n != 1 {
+		t.Errorf("there are %d claims", n)
+	}
+	decision := s.waitState(s.request(object, 6), Granted)
+	owner := metav1.GetControllerOf(decision.Claim)
+	if owner == nil || owner.UID != object.UID || owner.Kind != "ConfigMap" || owner.APIVersion != "v1" {
+		t.Errorf("the claim is of %+v", owner)
+	}
+}
+
+// Another object of the name has another claim, and waits for the former's to give back what it holds.
+func TestObjectIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	s := newService(t, 10)
+	before := s.object("same")
+	former := s.waitState(s.request(before, 10), Granted)
+	s.must(api.Delete(t.Context(), before))
+	now := s.waitState(s.request(s.object("same"), 10), Granted)
+	if now.Claim.Name == former.Claim.Name {
+		t.Error("both objects have one claim")
+	}
+}
+
+// Nothing is claimed for an object that is going, and nothing is provisioned any more.
+func TestObjectIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	s := newService(t, 10)
+	for _, name := range []string{"unclaimed", "claimed"} {
+		object := s.object(name)
+		object.Finalizers = []string{"platform.example.com/finalizer"}
+		s.must(api.Update(t.Context(), object))
+		if name == "claimed" {
+			s.waitState(s.request(object, 1), Granted)
+		}
+		s.must(api.Delete(t.Context(), object))
+		s.must(api.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+		decision, err := s.claims.Ensure(t.Context(), s.request(object, 1))
+		if err != nil || decision.IsGranted() {
+			t.Errorf("an object %s that is going: %+v, %v", name, decision, err)
+		}
+		s.must(s.claims.Release(t.Context(), s.request(object, 1)))
+		s.must(s.claims.Release(t.Context(), s.request(object, 1)))
+		s.eventually(func() error {
+			if n := len(s.claimsOf()); n > 0 {
+				return fmt.Errorf("%d claims are there", n)
+			}
+			return nil
+		})
+		object.Finalizers = nil
+		s.must(api.Update(t.Context(), object))
+	}
+}
+
+func TestRequestsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	s := newService(t, 10)
+	object := s.object("one")
+	for name, tt := range map[string]struct {
+		request Request
+		want    string
+	}{
+		"no owner":        {Request{}, "has no owner"},
+		"not read":        {s.request(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: "new"}}, 1), "it has no UID; read it from the API server first"},
+		"no namespace":    {For(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "wide", UID: "u"}}, platform.Consumer("a"), Amount(unit, 1)), "set Request.Namespace"},
+		"other namespace": {Request{Owner: object, Consumer: platform.Consumer(s.name), Namespace: "default"}, "has to be in its namespace"},
+		"nothing":         {s.request(object, 0), "spec.requests"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			decision, err := s.claims.Ensure(t.Context(), tt.request)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || decision.State != Invalid {
+				t.Errorf("got %v and %+v, want an error that says %q", err, decision, tt.want)
+			}
+		})
+	}
+	unknown := For(object, platform.Consumer(s.name), Amount("platform.example.com/unknown", 1))
+	if said := s.waitState(unknown, Invalid); !strings.Contains(said.Message, "platform.example.com/unknown") {
+		t.Errorf("%q does not say what is wrong", said.Message)
+	}
+}
+
+// What an object has is not taken for what it is to have, nor what another one has for its own.
+func TestAnotherClaimIsThere(t *testing.T) {
+	t.Parallel()
+	s := newService(t, 10)
+	object := s.object("one")
+	s.waitState(s.request(object, 2), Granted)
+	if decision, err := s.claims.Ensure(t.Context(), s.request(object, 3)); !errors.Is(err, ErrDiffers) || decision.IsGranted() {
+		t.Errorf("3 are granted of 2: %+v, %v", decision, err)
+	}
+	s.must(s.claims.Release(t.Context(), s.request(object, 3)))
+	s.eventually(func() error {
+		decision, err := s.claims.Ensure(t.Context(), s.request(object, 3))
+		if err == nil && !decision.IsGranted() {
+			err = errors.New(decision.Message)
+		}
+		return err
+	})
+
+	other := s.object("other")
+	foreign, err := s.request(other, 1).claim(api.Scheme())
+	s.must(err)
+	foreign.OwnerReferences[0].UID = object.UID
+	foreign.OwnerReferences[0].Name = object.Name
+	s.must(api.Create(t.Context(), foreign))
+	decision, err := s.claims.Ensure(t.Context(), s.request(other, 1))
+	if err == nil || decision.IsGranted() || !strings.Contains(err.Error(), "is not of ConfigMap other") {
+		t.Errorf("the claim of another object is taken for its own: %+v, %v", decision, err)
+	}
+}
+
+// While Bursar does not answer nothing is granted, and the condition says why.
+func TestNobodyAnswers(t *testing.T) {
+	s := newService(t, 10)
+	absent := interceptor.NewClient(api, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+		return apierrors.NewInternalError(fmt.Errorf("failed calling webhook: no endpoints available"))
+	}})
+	decision, err := (&Client{Client: absent}).Ensure(t.Context(), s.request(s.object("one"), 1))
+	condition := decision.Condition(1)
+	if err == nil || decision.IsGranted() || condition.Status != metav1.ConditionUnknown || !strings.Contains(condition.Message, "no endpoints available") {
+		t.Errorf("got %v and %+v", err, condition)
+	}
+}
+
+// A cache that does not know of the claim yet is nobody's trouble.
+func TestCacheIsBehind(t *testing.T) {
+	t.Parallel()
+	s := newService(t, 10)
+	request := s.request(s.object("one"), 1)
+	s.waitState(request, Granted)
+	behind := interceptor.NewClient(api, interceptor.Funcs{Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+		return apierrors.NewNotFound(quotav1alpha1.Resource("resourceclaims"), key.Name)
+	}})
+	decision, err := (&Client{Client: behind, Live: api}).Ensure(t.Context(), request)
+	if err != nil || !decision.IsGranted() {
+		t.Errorf("got %v and %+v", err, decision)
+	}
+	if n := len(s.claimsOf()); n != 1 {
+		t.Errorf("there are %d claims", n)
+	}
+}
