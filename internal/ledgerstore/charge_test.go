@@ -112,9 +112,14 @@ func TestChargeWaitsForRoom(t *testing.T) {
 		if err := charge(); !errors.Is(err, ledgerstore.ErrBusy) {
 			t.Errorf("got %v, want that there is no room", err)
 		}
-		time.AfterFunc(time.Second, func() { cancel(t, p, "full/000") })
+		canceled := make(chan struct{})
+		time.AfterFunc(time.Second, func() {
+			defer close(canceled)
+			cancel(t, p, "full/000")
+		})
 		if err := charge(); err != nil {
 			t.Errorf("there is room: %v", err)
 		}
+		<-canceled
 	})
 }
