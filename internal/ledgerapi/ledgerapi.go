@@ -96,9 +96,13 @@ func (c *Client) Write(ctx context.Context, ledger metav1.Object) (string, error
 }
 
 func versionIn(raw []byte) (string, error) {
-	var object metav1.PartialObjectMetadata
+	var object struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
 	if err := json.Unmarshal(raw, &object); err != nil {
 		return "", fmt.Errorf("decode the metadata of a ledger: %w", err)
 	}
-	return object.ResourceVersion, nil
+	return object.Metadata.ResourceVersion, nil
 }

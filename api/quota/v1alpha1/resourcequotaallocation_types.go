@@ -53,8 +53,7 @@ type ResourceQuotaAllocationSpec struct {
 type ResourceQuotaAllocationStatus struct {
 	// allocated is the cap (hard), and how much of it is given out (used): the sum over all projects,
 	// changes that are admitted and not seen yet included. Where much changes it is written once in a second, or a few.
-	// used exceeds hard where the cap was cut, or a namespace came to be selected, after so
-	// much had been given out.
+	// used exceeds hard where the cap was cut, or a namespace came to be selected, after so much had been given out.
 	// +optional
 	Allocated corev1.ResourceQuotaStatus `json:"allocated,omitzero"`
 
