@@ -47,6 +47,11 @@ func pairOf(secret *corev1.Secret) (*pair, error) {
 	return &pair{&certificate, bundle}, nil
 }
 
+// equal tells whether both are the same.
+func (p *pair) equal(other *pair) bool {
+	return p.certificate.Leaf.Equal(other.certificate.Leaf) && bytes.Equal(p.bundle, other.bundle)
+}
+
 // isValid tells whether the certificate is in force at a time.
 func (p *pair) isValid(at time.Time) bool {
 	leaf := p.certificate.Leaf

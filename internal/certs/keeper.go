@@ -2,8 +2,9 @@
 // share, and replaces it without a call that fails.
 //
 // A certificate of the same authority is served at once. One of another authority waits until the API
-// server has had the time to learn of that authority: all authorities that are in force are published
-// together, so that whichever certificate a replica serves can be checked.
+// server has had the time to learn of that authority. Authorities that replicas may be serving by are published
+// together, so that whichever certificate one serves can be checked; those that the Secret does not hold are left out
+// later.
 package certs
 
 import (
@@ -19,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -28,6 +30,9 @@ const (
 	// publishTime is how long it takes at most until the API servers know of an authority that was
 	// published.
 	publishTime = time.Minute
+	// retireTime is how long authorities that the Secret does not hold stay published, because replicas may still be
+	// serving by them. It is a multiple of publishTime: not all replicas see what becomes of the Secret at once.
+	retireTime = 10 * publishTime
 	// checkInterval is how often it is checked whether the certificate has to be renewed, and retryTime
 	// how soon again if that failed.
 	checkInterval = 12 * time.Hour
@@ -44,14 +49,17 @@ type Keeper struct {
 	// Renews tells that the Secret is Bursar's own: it is created, and renewed in time. Otherwise
 	// somebody else does so, such as cert-manager.
 	Renews bool
+	// Published returns bundles of the authorities that are published now, in PEM, or why it cannot tell. A replica
+	// that starts has to know of those that others may still be serving by: it may be the next one to publish.
+	Published func(ctx context.Context) ([][]byte, error)
 	// OnPublish is called after other authorities are to be published.
 	OnPublish func()
 	Log       logr.Logger
 
 	mu     sync.RWMutex
 	served *pair
-	// next is what is served once its authority is known.
-	next   *pair
+	// latest is what the Secret holds, which is served once its authority is known.
+	latest *pair
 	bundle []byte
 }
 
@@ -115,16 +123,19 @@ func (k *Keeper) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("follow Secret %s/%s: %w", k.Namespace, k.Name, err)
 	}
+	if err := k.learn(ctx); err != nil {
+		return nil // ctx has ended
+	}
 	factory.StartWithContext(ctx)
 	for ctx.Err() == nil {
-		wait := checkInterval
+		pause := checkInterval
 		if k.Renews {
 			if err := k.Renew(ctx); err != nil && ctx.Err() == nil {
 				k.Log.Error(err, "will try again")
-				wait = retryTime
+				pause = retryTime
 			}
 		}
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 		case <-gone:
@@ -133,6 +144,23 @@ func (k *Keeper) Run(ctx context.Context) error {
 		timer.Stop()
 	}
 	return nil
+}
+
+// learn takes up the authorities that are published now, or returns an error once ctx has ended.
+func (k *Keeper) learn(ctx context.Context) error {
+	return wait.PollUntilContextCancel(ctx, retryTime, true, func(ctx context.Context) (bool, error) {
+		bundles, err := k.Published(ctx)
+		if err != nil {
+			k.Log.Error(err, "will try again")
+			return false, nil
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		for _, bundle := range bundles {
+			k.bundle = union(k.bundle, bundle, time.Now())
+		}
+		return true, nil
+	})
 }
 
 // Renew creates the Secret, or renews it if its time has come. Replicas may do so at once: one of them
@@ -182,26 +210,39 @@ func (k *Keeper) see(ctx context.Context, object any) {
 	now := time.Now()
 	k.mu.Lock()
 	before := k.bundle
-	k.bundle = union(seen.bundle, k.bundle, now)
+	k.bundle = union(seen.bundle, before, now)
 	isNews := string(before) != string(k.bundle)
-	switch {
-	case k.served == nil || !k.served.isValid(now) || seen.isCheckedBy(before, now):
-		k.served, k.next = seen, nil
-	default:
-		k.next = seen
-		time.AfterFunc(publishTime, func() { k.serve(ctx, seen) })
+	if k.latest == nil || !k.latest.equal(seen) { // a Secret that is listed anew is not news
+		k.latest = seen
+		if k.served == nil || !k.served.isValid(now) || seen.isCheckedBy(before, now) {
+			k.served = seen
+		} else {
+			k.after(ctx, publishTime, seen, func() { k.served = seen })
+		}
+		k.after(ctx, retireTime, seen, func() { k.bundle = union(seen.bundle, nil, time.Now()) })
 	}
 	k.mu.Unlock()
-	if isNews && k.OnPublish != nil {
+	if isNews {
 		k.OnPublish()
 	}
 }
 
-// serve serves a certificate whose authority is known by now, if it still is the latest.
-func (k *Keeper) serve(ctx context.Context, p *pair) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.next == p && ctx.Err() == nil {
-		k.served, k.next = p, nil
-	}
+// after does something later, unless the Secret holds something else by then, and tells if what is to be published
+// has changed by it.
+func (k *Keeper) after(ctx context.Context, delay time.Duration, seen *pair, do func()) {
+	time.AfterFunc(delay, func() {
+		if ctx.Err() != nil {
+			return
+		}
+		k.mu.Lock()
+		before := k.bundle
+		if k.latest == seen {
+			do()
+		}
+		isNews := string(before) != string(k.bundle)
+		k.mu.Unlock()
+		if isNews {
+			k.OnPublish()
+		}
+	})
 }

@@ -1,8 +1,10 @@
 package certs
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,13 +24,19 @@ const service = "bursar-webhook.bursar-system.svc"
 func keeper(t *testing.T, ctx context.Context, client kubernetes.Interface, renews bool, onPublish func(*Keeper)) *Keeper {
 	t.Helper()
 	k := &Keeper{Client: client, Namespace: "bursar-system", Name: "tls", DNSNames: []string{service, "localhost"}, Renews: renews, Log: logr.Discard()}
+	k.Published = func(context.Context) ([][]byte, error) { return nil, nil }
 	k.OnPublish = func() { onPublish(k) }
+	run(t, ctx, k)
+	return k
+}
+
+func run(t *testing.T, ctx context.Context, k *Keeper) {
+	t.Helper()
 	go func() {
 		if err := k.Run(ctx); err != nil {
 			t.Error(err)
 		}
 	}()
-	return k
 }
 
 // served returns the certificate that is served, which has to be checked by a bundle.
@@ -146,6 +154,75 @@ func TestRotation(t *testing.T) {
 	})
 }
 
+// issued returns a Secret as somebody else would make it, with another authority each time.
+func issued(t *testing.T) *corev1.Secret {
+	t.Helper()
+	theirs := fake.NewClientset()
+	other := &Keeper{Client: theirs, Namespace: "bursar-system", Name: "tls", DNSNames: []string{service}}
+	if err := other.Renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	secret, err := theirs.CoreV1().Secrets("bursar-system").Get(t.Context(), "tls", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret.Namespace, secret.ResourceVersion = "bursar-system", ""
+	return secret
+}
+
+// A replica that starts after the Secret was replaced, and may publish next, knows the authority that others are still
+// served by. It is forgotten once none is.
+func TestReplacedSecret(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context) {
+		client := fake.NewClientset()
+		secrets := client.CoreV1().Secrets("bursar-system")
+		replace := func(secret *corev1.Secret) {
+			t.Helper()
+			if _, err := secrets.Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if _, err := secrets.Create(ctx, issued(t), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		first := keeper(t, ctx, client, false, func(*Keeper) {})
+		synctest.Wait()
+		before := served(t, first, first.Bundle())
+		replaced := issued(t)
+		replace(replaced)
+
+		second := &Keeper{Client: client, Namespace: "bursar-system", Name: "tls", OnPublish: func() {}, Log: logr.Discard()}
+		failures := 2
+		second.Published = func(context.Context) ([][]byte, error) {
+			if failures--; failures >= 0 {
+				return nil, errors.New("nobody answers")
+			}
+			return [][]byte{bytes.TrimSpace(first.Bundle()), first.Bundle()}, nil
+		}
+		run(t, ctx, second)
+		time.Sleep(2 * retryTime)
+		synctest.Wait()
+		if after := served(t, second, first.Bundle()); after.Equal(before) || !served(t, first, second.Bundle()).Equal(before) {
+			t.Error("the replicas do not serve by one authority each")
+		}
+		labelled := replaced.DeepCopy()
+		labelled.Labels = map[string]string{"example.com/changed": "true"}
+		replace(labelled)
+		if !served(t, first, second.Bundle()).Equal(before) {
+			t.Error("a label has the certificate served whose authority nobody knows yet")
+		}
+		time.Sleep(retireTime)
+		synctest.Wait()
+		for _, k := range []*Keeper{first, second} {
+			served(t, k, replaced.Data[corev1.ServiceAccountRootCAKey])
+			if string(k.Bundle()) != string(replaced.Data[corev1.ServiceAccountRootCAKey]) {
+				t.Error("the authority that nobody serves by is still published")
+			}
+		}
+	})
+}
+
 // A Secret that somebody else keeps is followed, and never written.
 func TestSecretOfSomebodyElse(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context) {
@@ -156,27 +233,13 @@ func TestSecretOfSomebodyElse(t *testing.T) {
 		if k.Ready() == nil || len(client.Actions()) > 2 { // a list and a watch
 			t.Errorf("without a Secret it is ready: %v, and asked %v", k.Ready() == nil, client.Actions())
 		}
-		issued := func() *corev1.Secret { // as somebody else would, with another authority each time
-			t.Helper()
-			theirs := fake.NewClientset()
-			other := &Keeper{Client: theirs, Namespace: "bursar-system", Name: "tls", DNSNames: []string{service}}
-			if err := other.Renew(ctx); err != nil {
-				t.Fatal(err)
-			}
-			secret, err := theirs.CoreV1().Secrets("bursar-system").Get(ctx, "tls", metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			secret.Namespace, secret.ResourceVersion = "bursar-system", ""
-			return secret
-		}
 		secrets := client.CoreV1().Secrets("bursar-system")
-		if _, err := secrets.Create(ctx, issued(), metav1.CreateOptions{}); err != nil {
+		if _, err := secrets.Create(ctx, issued(t), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		before := served(t, k, k.Bundle())
-		if _, err := secrets.Update(ctx, issued(), metav1.UpdateOptions{}); err != nil {
+		if _, err := secrets.Update(ctx, issued(t), metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -188,7 +251,7 @@ func TestSecretOfSomebodyElse(t *testing.T) {
 		if served(t, k, k.Bundle()).Equal(before) || published.Load() != 2 {
 			t.Errorf("the new certificate is not served, published %d times", published.Load())
 		}
-		broken := issued()
+		broken := issued(t)
 		broken.Data[corev1.TLSPrivateKeyKey] = []byte("nothing")
 		if _, err := secrets.Update(ctx, broken, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)

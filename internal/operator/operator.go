@@ -211,6 +211,8 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		Scheme:  o.scheme,
 		Logger:  o.options.Log,
 		Metrics: metricsserver.Options{BindAddress: "0"},
+		// One of several API servers may serve Bursar's kinds later than the others.
+		MapperProvider: newMapper,
 		// Who manages which field is a third of most objects, and nobody asks for it.
 		Cache: ctrlcache.Options{DefaultTransform: ctrlcache.TransformStripManagedFields()},
 		// One process may run more than one operator, one after the other.

@@ -17,6 +17,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/bursar/bursar/internal/certs"
+	"github.com/bursar/bursar/internal/controller/webhooks"
 )
 
 // shutdownTime is how long reviews that are being answered may take once the operator stops.
@@ -64,6 +65,7 @@ func (o *Operator) newWebhookServer(handler http.Handler, onPublish func()) (*we
 	if options.SecretName != "" {
 		s.certificates = &certs.Keeper{
 			Client: o.client, Namespace: o.options.SystemNamespace, Name: options.SecretName, DNSNames: []string{s.host}, Renews: options.KeepSecret,
+			Published: func(ctx context.Context) ([][]byte, error) { return webhooks.Authorities(ctx, o.client) },
 			OnPublish: onPublish, Log: o.options.Log.WithName("certificate"),
 		}
 	} else if s.certificates, err = newSelfSigned(s.host); err != nil {

@@ -41,7 +41,7 @@ func (c *Client) Ensure(ctx context.Context, request Request) (Decision, error) 
 	if request.Owner.GetDeletionTimestamp() != nil {
 		return Decision{Message: "it is being deleted"}, nil
 	}
-	claim, err := c.find(ctx, wanted)
+	claim, err := read(ctx, c.Client, wanted)
 	if claim == nil && err == nil {
 		claim, err = c.create(ctx, wanted)
 	}
@@ -55,11 +55,6 @@ func (c *Client) Ensure(ctx context.Context, request Request) (Decision, error) 
 		return Decision{Claim: claim, Message: ErrDiffers.Error()}, fmt.Errorf("ensure ResourceClaim %s/%s: %w", claim.Namespace, claim.Name, ErrDiffers)
 	}
 	return DecisionOf(claim), nil
-}
-
-// find returns the claim of an object as the cache knows it, or nil.
-func (c *Client) find(ctx context.Context, wanted *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
-	return read(ctx, c.Client, wanted)
 }
 
 // create makes a claim, or returns the one that is there already.

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
@@ -22,7 +23,8 @@ type Request struct {
 	Owner client.Object
 	// Consumer is whose quota is charged. It cannot be another later.
 	Consumer quotav1alpha1.ConsumerRef
-	// Amounts are 1 to 20, each of another resource type, in base units. All of them are granted, or none.
+	// Amounts are 1 to 20, each of another resource type, in base units and in any order. All of them are granted, or
+	// none.
 	Amounts []quotav1alpha1.ResourceRequest
 	// Namespace is where the claim of a cluster-scoped object is. It is empty for others.
 	Namespace string
@@ -67,6 +69,9 @@ func (r Request) claim(scheme *runtime.Scheme) (*quotav1alpha1.ResourceClaim, er
 	if err != nil {
 		return nil, fmt.Errorf("claim quota for %s: %w", r.Owner.GetName(), err)
 	}
+	inOrder := slices.SortedFunc(slices.Values(r.Amounts), func(a, b quotav1alpha1.ResourceRequest) int {
+		return cmp.Compare(a.ResourceType, b.ResourceType)
+	})
 	return &quotav1alpha1.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: r.namespace(), Name: nameOf(kind, r.Owner),
@@ -75,7 +80,7 @@ func (r Request) claim(scheme *runtime.Scheme) (*quotav1alpha1.ResourceClaim, er
 			}},
 		},
 		Spec: quotav1alpha1.ResourceClaimSpec{
-			ConsumerRef: r.Consumer, Requests: slices.Clone(r.Amounts),
+			ConsumerRef: r.Consumer, Requests: inOrder,
 			ResourceRef: quotav1alpha1.UnversionedObjectReference{
 				APIGroup: kind.Group, Kind: kind.Kind, Name: r.Owner.GetName(), Namespace: r.Owner.GetNamespace(),
 			},

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -12,8 +14,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// loggedOnFailure is how many bytes of what a command printed last are shown if its test fails.
-const loggedOnFailure = 4000
+// shownLines is how many of the last lines of a log are shown if its test fails, and shownLength how many bytes of
+// each: the reason of the failure is to be found among them.
+const shownLines, shownLength = 12, 300
+
+// End returns the last lines of a log, each cut to a length.
+func End(log string) string {
+	lines := slices.Collect(strings.Lines(log))
+	lines = lines[max(0, len(lines)-shownLines):]
+	for i, line := range lines {
+		if len(line) > shownLength {
+			lines[i] = line[:shownLength] + "…\n"
+		}
+	}
+	return strings.Join(lines, "")
+}
 
 // Command is a program that a test runs beside itself, may kill, stop and continue, and may start again
 // with the same arguments.
@@ -38,8 +53,7 @@ func Run(t testing.TB, name string, ready func(context.Context) error, binary st
 	t.Cleanup(func() {
 		c.Kill()
 		if t.Failed() {
-			text := c.Output()
-			t.Logf("the log of %s:\n%s", name, text[max(0, len(text)-loggedOnFailure):])
+			t.Logf("the end of the log of %s:\n%s", name, End(c.Output()))
 		}
 	})
 	return c

@@ -15,12 +15,8 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-const (
-	// patience bounds how long a test waits for a replica. It is generous, because other tests run beside it.
-	patience = 2 * time.Minute
-	// loggedOnFailure is how many bytes of what a replica wrote last are shown if its test fails.
-	loggedOnFailure = 4000
-)
+// patience bounds how long a test waits for a replica. It is generous, because other tests run beside it.
+const patience = 2 * time.Minute
 
 // Run starts a replica for the time of a test, with times for the election of a leader that are short, and
 // still longer than a busy machine keeps the API server from answering. An empty
@@ -49,8 +45,7 @@ func Run(t testing.TB, b *Balancer, kubeconfig, systemNamespace string) *Replica
 	t.Cleanup(func() {
 		r.Kill()
 		if t.Failed() {
-			text := r.Output(t)
-			t.Logf("the log of a replica:\n%s", text[max(0, len(text)-loggedOnFailure):])
+			t.Logf("the end of the log of a replica:\n%s", process.End(r.Output(t)))
 		}
 	})
 	return r

@@ -1,9 +1,11 @@
+// Package claims tests the package sdk/claims against a server.
 package claims
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/sdk/claims"
 	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/server"
@@ -52,12 +55,12 @@ type service struct {
 	*testing.T
 	name   string
 	grant  *quotav1alpha1.ResourceGrant
-	claims *Client
+	claims *claims.Client
 }
 
 func newService(t *testing.T, amount int64) *service {
 	t.Helper()
-	s := &service{T: t, name: strings.ToLower(t.Name()), claims: &Client{Client: api}}
+	s := &service{T: t, name: strings.ToLower(t.Name()), claims: &claims.Client{Client: api}}
 	s.grant = &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: "grant"}, Spec: quotav1alpha1.ResourceGrantSpec{
 		ConsumerRef: platform.Consumer(s.name), Allowances: []quotav1alpha1.Allowance{{ResourceType: unit, Buckets: []quotav1alpha1.Bucket{{Amount: amount}}}},
 	}}
@@ -95,12 +98,12 @@ func (s *service) object(name string) *corev1.ConfigMap {
 	return object
 }
 
-func (s *service) request(object *corev1.ConfigMap, amount int64) Request {
-	return For(object, platform.Consumer(s.name), Amount(unit, amount))
+func (s *service) request(object *corev1.ConfigMap, amount int64) claims.Request {
+	return claims.For(object, platform.Consumer(s.name), claims.Amount(unit, amount))
 }
 
 // waitState waits until a request came to something.
-func (s *service) waitState(request Request, want State) (decision Decision) {
+func (s *service) waitState(request claims.Request, want claims.State) (decision claims.Decision) {
 	s.Helper()
 	s.eventually(func() (err error) {
 		if decision, err = s.claims.Ensure(s.Context(), request); err == nil && decision.State != want {
@@ -123,21 +126,21 @@ func TestWaitsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 10)
 	first, second, third := s.object("first"), s.object("second"), s.object("third")
-	s.waitState(s.request(first, 8), Granted)
-	exceeded := s.waitState(s.request(second, 5), Exceeded)
+	s.waitState(s.request(first, 8), claims.Granted)
+	exceeded := s.waitState(s.request(second, 5), claims.Exceeded)
 	if !strings.Contains(exceeded.Message, "5") || !strings.Contains(exceeded.Message, "10") {
 		t.Errorf("%q does not say how much there is", exceeded.Message)
 	}
-	s.waitState(s.request(third, 4), Exceeded)
+	s.waitState(s.request(third, 4), claims.Exceeded)
 	s.must(api.Delete(t.Context(), first))
-	s.waitState(s.request(second, 5), Granted)
-	s.waitState(s.request(third, 4), Granted)
-	s.waitState(s.request(s.object("fourth"), 2), Exceeded)
+	s.waitState(s.request(second, 5), claims.Granted)
+	s.waitState(s.request(third, 4), claims.Granted)
+	s.waitState(s.request(s.object("fourth"), 2), claims.Exceeded)
 	s.grant.Spec.Allowances[0].Buckets[0].Amount = 11
 	s.must(api.Update(t.Context(), s.grant))
 	s.eventually(func() error {
 		for _, claim := range s.claimsOf() {
-			if !DecisionOf(&claim).IsGranted() {
+			if !claims.DecisionOf(&claim).IsGranted() {
 				return fmt.Errorf("claim %s waits: %+v", claim.Name, claim.Status.Conditions)
 			}
 		}
@@ -161,7 +164,7 @@ func TestOneClaimForEach(t *testing.T) {
 	if n := len(s.claimsOf()); n != 1 {
 		t.Errorf("there are %d claims", n)
 	}
-	decision := s.waitState(s.request(object, 6), Granted)
+	decision := s.waitState(s.request(object, 6), claims.Granted)
 	owner := metav1.GetControllerOf(decision.Claim)
 	if owner == nil || owner.UID != object.UID || owner.Kind != "ConfigMap" || owner.APIVersion != "v1" {
 		t.Errorf("the claim is of %+v", owner)
@@ -173,9 +176,9 @@ func TestObjectIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 10)
 	before := s.object("same")
-	former := s.waitState(s.request(before, 10), Granted)
+	former := s.waitState(s.request(before, 10), claims.Granted)
 	s.must(api.Delete(t.Context(), before))
-	now := s.waitState(s.request(s.object("same"), 10), Granted)
+	now := s.waitState(s.request(s.object("same"), 10), claims.Granted)
 	if now.Claim.Name == former.Claim.Name {
 		t.Error("both objects have one claim")
 	}
@@ -190,7 +193,7 @@ func TestObjectIsBeingDeleted(t *testing.T) {
 		object.Finalizers = []string{"platform.example.com/finalizer"}
 		s.must(api.Update(t.Context(), object))
 		if name == "claimed" {
-			s.waitState(s.request(object, 1), Granted)
+			s.waitState(s.request(object, 1), claims.Granted)
 		}
 		s.must(api.Delete(t.Context(), object))
 		s.must(api.Get(t.Context(), client.ObjectKeyFromObject(object), object))
@@ -216,24 +219,24 @@ func TestRequestsThatCannotBe(t *testing.T) {
 	s := newService(t, 10)
 	object := s.object("one")
 	for name, tt := range map[string]struct {
-		request Request
+		request claims.Request
 		want    string
 	}{
-		"no owner":        {Request{}, "has no owner"},
+		"no owner":        {claims.Request{}, "has no owner"},
 		"not read":        {s.request(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: "new"}}, 1), "it has no UID; read it from the API server first"},
-		"no namespace":    {For(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "wide", UID: "u"}}, platform.Consumer("a"), Amount(unit, 1)), "set Request.Namespace"},
-		"other namespace": {Request{Owner: object, Consumer: platform.Consumer(s.name), Namespace: "default"}, "has to be in its namespace"},
+		"no namespace":    {claims.For(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "wide", UID: "u"}}, platform.Consumer("a"), claims.Amount(unit, 1)), "set Request.Namespace"},
+		"other namespace": {claims.Request{Owner: object, Consumer: platform.Consumer(s.name), Namespace: "default"}, "has to be in its namespace"},
 		"nothing":         {s.request(object, 0), "spec.requests"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			decision, err := s.claims.Ensure(t.Context(), tt.request)
-			if err == nil || !strings.Contains(err.Error(), tt.want) || decision.State != Invalid {
+			if err == nil || !strings.Contains(err.Error(), tt.want) || decision.State != claims.Invalid {
 				t.Errorf("got %v and %+v, want an error that says %q", err, decision, tt.want)
 			}
 		})
 	}
-	unknown := For(object, platform.Consumer(s.name), Amount("platform.example.com/unknown", 1))
-	if said := s.waitState(unknown, Invalid); !strings.Contains(said.Message, "platform.example.com/unknown") {
+	unknown := claims.For(object, platform.Consumer(s.name), claims.Amount("platform.example.com/unknown", 1))
+	if said := s.waitState(unknown, claims.Invalid); !strings.Contains(said.Message, "platform.example.com/unknown") {
 		t.Errorf("%q does not say what is wrong", said.Message)
 	}
 }
@@ -243,8 +246,8 @@ func TestAnotherClaimIsThere(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 10)
 	object := s.object("one")
-	s.waitState(s.request(object, 2), Granted)
-	if decision, err := s.claims.Ensure(t.Context(), s.request(object, 3)); !errors.Is(err, ErrDiffers) || decision.IsGranted() {
+	s.waitState(s.request(object, 2), claims.Granted)
+	if decision, err := s.claims.Ensure(t.Context(), s.request(object, 3)); !errors.Is(err, claims.ErrDiffers) || decision.IsGranted() {
 		t.Errorf("3 are granted of 2: %+v, %v", decision, err)
 	}
 	s.must(s.claims.Release(t.Context(), s.request(object, 3)))
@@ -257,11 +260,9 @@ func TestAnotherClaimIsThere(t *testing.T) {
 	})
 
 	other := s.object("other")
-	foreign, err := s.request(other, 1).claim(api.Scheme())
-	s.must(err)
-	foreign.OwnerReferences[0].UID = object.UID
-	foreign.OwnerReferences[0].Name = object.Name
-	s.must(api.Create(t.Context(), foreign))
+	foreign := s.waitState(s.request(other, 1), claims.Granted).Claim.DeepCopy()
+	foreign.OwnerReferences[0].UID, foreign.OwnerReferences[0].Name = object.UID, object.Name
+	s.must(api.Update(t.Context(), foreign))
 	decision, err := s.claims.Ensure(t.Context(), s.request(other, 1))
 	if err == nil || decision.IsGranted() || !strings.Contains(err.Error(), "is not of ConfigMap other") {
 		t.Errorf("the claim of another object is taken for its own: %+v, %v", decision, err)
@@ -274,10 +275,24 @@ func TestNobodyAnswers(t *testing.T) {
 	absent := interceptor.NewClient(api, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 		return apierrors.NewInternalError(fmt.Errorf("failed calling webhook: no endpoints available"))
 	}})
-	decision, err := (&Client{Client: absent}).Ensure(t.Context(), s.request(s.object("one"), 1))
+	decision, err := (&claims.Client{Client: absent}).Ensure(t.Context(), s.request(s.object("one"), 1))
 	condition := decision.Condition(1)
 	if err == nil || decision.IsGranted() || condition.Status != metav1.ConditionUnknown || !strings.Contains(condition.Message, "no endpoints available") {
 		t.Errorf("got %v and %+v", err, condition)
+	}
+}
+
+// The order of amounts makes no difference.
+func TestAmountsInAnyOrder(t *testing.T) {
+	t.Parallel()
+	s := newService(t, 10)
+	object := s.object("one")
+	amounts := []quotav1alpha1.ResourceRequest{claims.Amount(unit, 1), claims.Amount("platform.example.com/another", 2)}
+	for range 2 {
+		slices.Reverse(amounts)
+		if _, err := s.claims.Ensure(t.Context(), claims.For(object, platform.Consumer(s.name), amounts...)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -286,11 +301,11 @@ func TestCacheIsBehind(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 10)
 	request := s.request(s.object("one"), 1)
-	s.waitState(request, Granted)
+	s.waitState(request, claims.Granted)
 	behind := interceptor.NewClient(api, interceptor.Funcs{Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 		return apierrors.NewNotFound(quotav1alpha1.Resource("resourceclaims"), key.Name)
 	}})
-	decision, err := (&Client{Client: behind, Live: api}).Ensure(t.Context(), request)
+	decision, err := (&claims.Client{Client: behind, Live: api}).Ensure(t.Context(), request)
 	if err != nil || !decision.IsGranted() {
 		t.Errorf("got %v and %+v", err, decision)
 	}
