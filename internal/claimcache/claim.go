@@ -39,6 +39,8 @@ type Claim struct {
 	State   State
 	// Deleting is set once the claim has a deletion timestamp, Finalizer while it carries ours.
 	Deleting, Finalizer bool
+	// Resizing tells of a granted claim that it is to hold something else, see [ResizeOf], or says so still.
+	Resizing bool
 
 	consumer unique.Handle[quotav1alpha1.ConsumerRef]
 	kind     unique.Handle[schema.GroupKind]
@@ -76,6 +78,7 @@ func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 		State:          StateOf(claim),
 		Deleting:       claim.DeletionTimestamp != nil,
 		Finalizer:      HasFinalizer(claim),
+		Resizing:       ResizeOf(claim) != nil || SaysResizePending(claim),
 		consumer:       unique.Make(claim.Spec.ConsumerRef),
 		kind:           unique.Make(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}),
 		Object:         types.NamespacedName{Namespace: interned(ref.Namespace), Name: ref.Name},

@@ -47,6 +47,19 @@ func Deny(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, sh
 	})
 }
 
+// AwaitResize records in a granted claim's status why it does not hold yet what it is to hold.
+func AwaitResize(claim *quotav1alpha1.ResourceClaim, reason, message string) {
+	apimeta.SetStatusCondition(&claim.Status.Conditions, metav1.Condition{
+		Type: quotav1alpha1.ConditionResizePending, Status: metav1.ConditionTrue, Reason: reason, Message: message,
+		ObservedGeneration: claim.Generation,
+	})
+}
+
+// EndResize records in a claim's status that it holds what it is to hold.
+func EndResize(claim *quotav1alpha1.ResourceClaim) {
+	apimeta.RemoveStatusCondition(&claim.Status.Conditions, quotav1alpha1.ConditionResizePending)
+}
+
 // Reject records in the claim's status that it can not be decided, and why.
 func Reject(claim *quotav1alpha1.ResourceClaim, reason string, now time.Time) {
 	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, reason)

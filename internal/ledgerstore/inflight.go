@@ -34,6 +34,9 @@ func AmendmentKey(policy, objectUID string) string {
 	return ObjectKey(policy, objectUID) + amendmentSuffix
 }
 
+// ResizeKey is the key of the amendment of a claim that was created directly.
+func ResizeKey(claimUID string) string { return ClaimKey(claimUID) + amendmentSuffix }
+
 // IsAmendment tells whether a key is that of an amendment.
 func IsAmendment(key string) bool { return strings.HasSuffix(key, amendmentSuffix) }
 

@@ -15,7 +15,7 @@ type Holding struct {
 	Key      string
 	Sequence int64
 	// Amendment is the key of an amendment that may be under way: then the books have what it
-	// replaces, whatever Charges says. It is empty for claims that were created directly.
+	// replaces, whatever Charges says.
 	Amendment string
 	// Granted tells whether the claim's stored status says Granted. Only then can its charges
 	// have been settled.

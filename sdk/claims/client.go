@@ -21,15 +21,19 @@ type Client struct {
 	Live client.Reader
 }
 
-// ErrDiffers is returned for an object that has a claim for something else than is asked for. A claim cannot be changed:
-// release it, and then ensure another.
-var ErrDiffers = errors.New("the object has a quota claim for other amounts, or of another consumer, which has to be released first")
+// ErrDiffers is returned for an object that has a claim of another consumer. Who is charged cannot be changed: release
+// the claim, and then ensure another.
+var ErrDiffers = errors.New("the object has a quota claim of another consumer, which has to be released first")
 
 // Ensure has a claim be there for an object and returns what became of it.
 //
-// An object that has a claim for something else gets [ErrDiffers]. With any error the decision is one that can be told as well: that quota cannot be claimed at the moment, or as it is
-// asked for. Try again later. For an object that is being deleted nothing is claimed, and nothing is granted any more,
-// whatever its claim says: it is not to be provisioned.
+// If the object has quota for other amounts, it keeps it until the change is decided, see [Decision.Resize]: what
+// becomes more is granted as a whole or not at all, what becomes less is given back at once. So an object that shrinks
+// asks for less once it needs less.
+//
+// An object whose claim is of another consumer gets [ErrDiffers]. With any error the decision is one that can be told as
+// well: that quota cannot be claimed at the moment, or as it is asked for. Try again later. For an object that is being
+// deleted nothing is claimed, and nothing is granted any more, whatever its claim says: it is not to be provisioned.
 func (c *Client) Ensure(ctx context.Context, request Request) (Decision, error) {
 	if err := request.check(); err != nil {
 		return Decision{State: Invalid, Message: err.Error()}, err
@@ -49,12 +53,46 @@ func (c *Client) Ensure(ctx context.Context, request Request) (Decision, error) 
 		return undecided(wanted, err)
 	}
 	if claim.DeletionTimestamp != nil {
-		return Decision{Claim: claim, Message: "the former quota claim is being released"}, nil
+		return Decision{Claim: claim, Message: releasedMessage}, nil
 	}
-	if !equality.Semantic.DeepEqual(claim.Spec.Requests, wanted.Spec.Requests) || claim.Spec.ConsumerRef != wanted.Spec.ConsumerRef {
+	if claim.Spec.ConsumerRef != wanted.Spec.ConsumerRef {
 		return Decision{Claim: claim, Message: ErrDiffers.Error()}, fmt.Errorf("ensure ResourceClaim %s/%s: %w", claim.Namespace, claim.Name, ErrDiffers)
 	}
-	return DecisionOf(claim), nil
+	return c.resize(ctx, claim, wanted.Spec.Requests)
+}
+
+// resize has a claim ask for what is wanted, and returns what became of it. One that is not granted holds nothing, and
+// is made anew.
+func (c *Client) resize(ctx context.Context, claim *quotav1alpha1.ResourceClaim, wanted []quotav1alpha1.ResourceRequest) (Decision, error) {
+	decision := DecisionOf(claim)
+	asked := claim.Spec.Requests
+	if decision.Resize != nil {
+		asked = claim.ResizeRequests()
+	}
+	if equality.Semantic.DeepEqual(asked, wanted) {
+		return decision, nil
+	}
+	if !decision.IsGranted() {
+		// It may have been granted since it was read.
+		err := c.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
+		if client.IgnoreNotFound(err) != nil {
+			return decision, fmt.Errorf("replace ResourceClaim %s/%s: %w", claim.Namespace, claim.Name, err)
+		}
+		return Decision{Claim: claim, Message: releasedMessage}, nil
+	}
+	resized := claim.DeepCopy()
+	if err := resized.SetResizeRequests(wanted); err != nil {
+		return decision, err
+	}
+	patch := client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{})
+	if err := c.Client.Patch(ctx, resized, patch); err != nil {
+		return decision, fmt.Errorf("resize ResourceClaim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	decision = DecisionOf(resized)
+	if decision.Resize != nil {
+		decision.Resize = &Resize{Message: pendingMessage} // what is said is of what was asked for before
+	}
+	return decision, nil
 }
 
 // create makes a claim, or returns the one that is there already.

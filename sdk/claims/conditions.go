@@ -12,35 +12,58 @@ const (
 	// PendingEvaluation, True with QuotaAvailable, or False with QuotaExceeded or ValidationFailed.
 	ConditionQuotaGranted = "QuotaGranted"
 
+	// ConditionQuotaResizePending is True on an object that has quota, and is to have another amount for which it has to
+	// wait. Its reason is PendingEvaluation, QuotaExceeded or ValidationFailed. Other objects do not have it.
+	ConditionQuotaResizePending = "QuotaResizePending"
+
 	// ReasonPendingQuota is the reason of those conditions of an object that are False because it has no quota yet.
 	ReasonPendingQuota = "PendingQuota"
 
 	pendingMessage = "the quota claim awaits evaluation"
 	waitingMessage = "Waiting for quota claim to be granted"
 	grantedMessage = "quota is allocated"
+
+	releasedMessage = "the former quota claim is being released"
 )
 
 // Condition is what the decision says of an object: the condition [ConditionQuotaGranted].
 func (d Decision) Condition(generation int64) metav1.Condition {
 	c := metav1.Condition{Type: ConditionQuotaGranted, ObservedGeneration: generation, Status: metav1.ConditionFalse, Message: d.Message}
-	switch d.State {
+	switch c.Reason = d.State.reason(); d.State {
 	case Granted:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, quotav1alpha1.ReasonQuotaAvailable, grantedMessage
-	case Exceeded:
-		c.Reason = quotav1alpha1.ReasonQuotaExceeded
-	case Invalid:
-		c.Reason = quotav1alpha1.ReasonValidationFailed
-	default:
-		c.Status, c.Reason = metav1.ConditionUnknown, quotav1alpha1.ReasonPendingEvaluation
+		c.Status, c.Message = metav1.ConditionTrue, grantedMessage
+	case Pending:
+		c.Status = metav1.ConditionUnknown
 	}
 	return c
 }
 
-// Set enters the decision into the conditions of an object: [ConditionQuotaGranted] and, while nothing is granted,
-// those that wait for it, which are False then. Once it is granted these are left to whoever brings them about. It
-// tells whether anything is different.
+// reason is that of a condition that says so.
+func (s State) reason() string {
+	switch s {
+	case Granted:
+		return quotav1alpha1.ReasonQuotaAvailable
+	case Exceeded:
+		return quotav1alpha1.ReasonQuotaExceeded
+	case Invalid:
+		return quotav1alpha1.ReasonValidationFailed
+	default:
+		return quotav1alpha1.ReasonPendingEvaluation
+	}
+}
+
+// Set enters the decision into the conditions of an object: [ConditionQuotaGranted], while the object waits for another
+// amount [ConditionQuotaResizePending] and, while nothing is granted, those that wait for it, which are False then. Once
+// it is granted these are left to whoever brings them about. It tells whether anything is different.
 func (d Decision) Set(conditions *[]metav1.Condition, generation int64, waiting ...string) (isChanged bool) {
 	isChanged = apimeta.SetStatusCondition(conditions, d.Condition(generation))
+	if d.Resize == nil {
+		isChanged = apimeta.RemoveStatusCondition(conditions, ConditionQuotaResizePending) || isChanged
+	} else {
+		isChanged = apimeta.SetStatusCondition(conditions, metav1.Condition{
+			Type: ConditionQuotaResizePending, Status: metav1.ConditionTrue, ObservedGeneration: generation, Reason: d.Resize.State.reason(), Message: d.Resize.Message,
+		}) || isChanged
+	}
 	if d.IsGranted() {
 		return isChanged
 	}

@@ -3,6 +3,7 @@ package claims
 import (
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,12 +29,30 @@ type Decision struct {
 	State State
 	// Message says why, in a sentence for the owner of the object.
 	Message string
+	// Resize says why a granted object has other amounts than are asked for now. It is nil for one that has those.
+	Resize *Resize
 	// Claim is what it is taken from, or nil.
 	Claim *quotav1alpha1.ResourceClaim
 }
 
+// Resize is what became of a change to the amounts that a granted object has. It is Pending, Exceeded or Invalid, which
+// mean of the change what they mean of a request.
+type Resize struct {
+	State   State
+	Message string
+}
+
 // IsGranted tells whether the object may be provisioned.
 func (d Decision) IsGranted() bool { return d.State == Granted }
+
+// Held returns the amounts that the object may use now: those that were asked for or, while a change has to wait, those
+// from before.
+func (d Decision) Held() []quotav1alpha1.ResourceRequest {
+	if !d.IsGranted() || d.Claim == nil {
+		return nil
+	}
+	return d.Claim.Spec.Requests
+}
 
 // DecisionOf returns what a claim says. nil is one that is not there yet.
 func DecisionOf(claim *quotav1alpha1.ResourceClaim) Decision {
@@ -42,21 +61,39 @@ func DecisionOf(claim *quotav1alpha1.ResourceClaim) Decision {
 		return d
 	}
 	granted := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
-	switch {
-	case granted == nil || granted.Reason == quotav1alpha1.ReasonPendingEvaluation:
+	if granted == nil || granted.Reason == quotav1alpha1.ReasonPendingEvaluation {
 		return d
-	case granted.Status == metav1.ConditionTrue:
-		d.State = Granted
-	case granted.Reason == quotav1alpha1.ReasonQuotaExceeded:
-		d.State = Exceeded
-	default:
-		d.State = Invalid
 	}
 	d.Message = granted.Message
+	if granted.Status == metav1.ConditionTrue {
+		d.State, d.Resize = Granted, resizeOf(claim)
+		return d
+	}
+	d.State = stateOf(granted.Reason)
 	if said := denials(claim); d.State == Exceeded && said != "" {
 		d.Message = said
 	}
 	return d
+}
+
+// stateOf returns what a claim came to that is not granted for that reason, or not resized.
+func stateOf(reason string) State {
+	if reason == quotav1alpha1.ReasonQuotaExceeded {
+		return Exceeded
+	}
+	return Invalid
+}
+
+// resizeOf returns what became of a change to what a granted claim holds, or nil if there is none.
+func resizeOf(claim *quotav1alpha1.ResourceClaim) *Resize {
+	requests := claim.ResizeRequests()
+	if requests == nil || equality.Semantic.DeepEqual(requests, claim.Spec.Requests) {
+		return nil
+	}
+	if said := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionResizePending); said != nil {
+		return &Resize{State: stateOf(said.Reason), Message: said.Message}
+	}
+	return &Resize{Message: pendingMessage}
 }
 
 // denials joins what is said of the requests that do not fit.

@@ -241,23 +241,19 @@ func TestRequestsThatCannotBe(t *testing.T) {
 	}
 }
 
-// What an object has is not taken for what it is to have, nor what another one has for its own.
+// What another object, or another consumer, has is not taken for an object's own.
 func TestAnotherClaimIsThere(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 10)
 	object := s.object("one")
 	s.waitState(s.request(object, 2), claims.Granted)
-	if decision, err := s.claims.Ensure(t.Context(), s.request(object, 3)); !errors.Is(err, claims.ErrDiffers) || decision.IsGranted() {
-		t.Errorf("3 are granted of 2: %+v, %v", decision, err)
+	moved := s.request(object, 2)
+	moved.Consumer = platform.Consumer("another")
+	if decision, err := s.claims.Ensure(t.Context(), moved); !errors.Is(err, claims.ErrDiffers) || decision.IsGranted() {
+		t.Errorf("what one consumer has is granted to another: %+v, %v", decision, err)
 	}
-	s.must(s.claims.Release(t.Context(), s.request(object, 3)))
-	s.eventually(func() error {
-		decision, err := s.claims.Ensure(t.Context(), s.request(object, 3))
-		if err == nil && !decision.IsGranted() {
-			err = errors.New(decision.Message)
-		}
-		return err
-	})
+	s.must(s.claims.Release(t.Context(), moved))
+	s.waitState(moved, claims.Exceeded)
 
 	other := s.object("other")
 	foreign := s.waitState(s.request(other, 1), claims.Granted).Claim.DeepCopy()
@@ -266,6 +262,57 @@ func TestAnotherClaimIsThere(t *testing.T) {
 	decision, err := s.claims.Ensure(t.Context(), s.request(other, 1))
 	if err == nil || decision.IsGranted() || !strings.Contains(err.Error(), "is not of ConfigMap other") {
 		t.Errorf("the claim of another object is taken for its own: %+v, %v", decision, err)
+	}
+}
+
+// An object that is to have another amount keeps what it has until that is granted, and one that has none waits for the
+// other amount alone.
+func TestResize(t *testing.T) {
+	t.Parallel()
+	s := newService(t, 10)
+	first, second := s.object("first"), s.object("second")
+	s.waitState(s.request(first, 4), claims.Granted)
+	s.waitState(s.request(second, 7), claims.Exceeded)
+	s.waitState(s.request(second, 6), claims.Granted)
+	waitResized := func(object *corev1.ConfigMap, amount, held int64, reason string) {
+		t.Helper()
+		s.eventually(func() error {
+			decision, err := s.claims.Ensure(t.Context(), s.request(object, amount))
+			if err != nil {
+				return err
+			}
+			var conditions []metav1.Condition
+			decision.Set(&conditions, 1, "Ready")
+			said := ""
+			if c := apimeta.FindStatusCondition(conditions, claims.ConditionQuotaResizePending); c != nil {
+				said = c.Reason
+			}
+			has := decision.Held()
+			if len(has) != 1 || has[0].Amount != held || said != reason || !apimeta.IsStatusConditionTrue(conditions, claims.ConditionQuotaGranted) {
+				return fmt.Errorf("it has %+v, and says %+v, want %d and %q", has, conditions, held, reason)
+			}
+			return nil
+		})
+	}
+	waitResized(first, 5, 4, quotav1alpha1.ReasonQuotaExceeded)
+	waitResized(first, 4, 4, "")
+	waitResized(first, 3, 3, "")
+	waitResized(first, 5, 3, quotav1alpha1.ReasonQuotaExceeded)
+	waitResized(second, 5, 5, "")
+	waitResized(first, 5, 5, "")
+	waitResized(first, 7, 5, quotav1alpha1.ReasonQuotaExceeded)
+	s.must(api.Delete(t.Context(), second))
+	waitResized(first, 7, 7, "")
+	unknown := claims.For(first, platform.Consumer(s.name), claims.Amount("platform.example.com/unknown", 1))
+	s.eventually(func() error {
+		decision, err := s.claims.Ensure(t.Context(), unknown)
+		if err == nil && (decision.Resize == nil || decision.Resize.State != claims.Invalid || !decision.IsGranted()) {
+			err = fmt.Errorf("it is %+v", decision)
+		}
+		return err
+	})
+	if _, err := s.claims.Ensure(t.Context(), s.request(first, 0)); !apierrors.IsInvalid(err) {
+		t.Errorf("got %v, want that nothing is no amount", err)
 	}
 }
 

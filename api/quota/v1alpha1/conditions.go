@@ -8,6 +8,10 @@ const (
 	// ConditionGranted says whether a claim has been given everything that it asks for.
 	ConditionGranted = "Granted"
 
+	// ConditionResizePending is True on a granted claim that does not hold yet what [AnnotationResize] says, for one of
+	// the reasons for which a claim is not granted. Others do not have it.
+	ConditionResizePending = "ResizePending"
+
 	// ConditionReady says whether a policy has been checked and is applied.
 	ConditionReady = "Ready"
 

@@ -62,6 +62,12 @@ const (
 	// because the object now costs another consumer, or nothing.
 	AnnotationSuperseded = GroupName + "/superseded"
 
+	// AnnotationResize is what a granted claim is to hold in place of what it holds, as JSON in the form of its
+	// spec.requests. Whoever created the claim sets it; on claims that a policy made it is refused. Bursar decides
+	// it: what becomes more as a whole or not at all, what becomes less always. Then it is the claim's spec.requests;
+	// until then the claim has the condition [ConditionResizePending].
+	AnnotationResize = GroupName + "/resize"
+
 	// AnnotationTemplateKeys lists, as JSON, the keys of the labels and annotations that a grant has
 	// from its policy's template, so that those which the template drops are removed and those that
 	// others have added stay.

@@ -1,10 +1,12 @@
 package validate
 
 import (
+	"errors"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/json"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claimcache"
@@ -45,11 +47,32 @@ func Claim(old, new *quotav1alpha1.ResourceClaim, byBursar bool) field.ErrorList
 	}
 	errs = append(errs, checkMarks(metadata.Child("labels"), markLabels, old.Labels, new.Labels)...)
 	errs = append(errs, checkMarks(metadata.Child("annotations"), markAnnotations, old.Annotations, new.Annotations)...)
+	errs = append(errs, checkResize(metadata.Child("annotations").Key(quotav1alpha1.AnnotationResize), old, new)...)
 	if claimcache.HasFinalizer(old) && !claimcache.HasFinalizer(new) {
 		errs = append(errs, field.Forbidden(metadata.Child("finalizers"),
 			quotav1alpha1.FinalizerQuotaRelease+" is removed by Bursar alone, once the claim is deleted and its charge given back"))
 	}
 	return errs
+}
+
+// checkResize checks what a claim is to hold in place of what it holds, where that is new.
+func checkResize(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.ErrorList {
+	before, encoded := old.Annotations[quotav1alpha1.AnnotationResize], new.Annotations[quotav1alpha1.AnnotationResize]
+	if encoded == before {
+		return nil
+	}
+	if claimcache.IsFromPolicy(new) {
+		return field.ErrorList{field.Forbidden(path, "what a policy's claim holds follows its object")}
+	}
+	if encoded == "" {
+		return nil
+	}
+	var requests []quotav1alpha1.ResourceRequest
+	unknown, err := json.UnmarshalStrict([]byte(encoded), &requests)
+	if err := errors.Join(append(unknown, err)...); err != nil {
+		return field.ErrorList{field.Invalid(path, encoded, "must be JSON in the form of spec.requests: "+err.Error())}
+	}
+	return checkRequests(path, requests)
 }
 
 func checkClaimSpec(path *field.Path, spec *quotav1alpha1.ResourceClaimSpec) field.ErrorList {
@@ -60,7 +83,10 @@ func checkClaimSpec(path *field.Path, spec *quotav1alpha1.ResourceClaimSpec) fie
 
 func checkClaimChange(path *field.Path, old, new *quotav1alpha1.ResourceClaimSpec) field.ErrorList {
 	errs := immutable(path.Child("consumerRef"), old.ConsumerRef != new.ConsumerRef)
-	errs = append(errs, immutable(path.Child("requests"), !equality.Semantic.DeepEqual(old.Requests, new.Requests))...)
+	if !equality.Semantic.DeepEqual(old.Requests, new.Requests) {
+		errs = append(errs, field.Invalid(path.Child("requests"), field.OmitValueType{},
+			"field is immutable; what a granted claim is to hold is said by the annotation "+quotav1alpha1.AnnotationResize))
+	}
 	return append(errs, immutable(path.Child("resourceRef"), old.ResourceRef != new.ResourceRef)...)
 }
 

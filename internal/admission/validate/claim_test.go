@@ -74,7 +74,7 @@ func TestClaim(t *testing.T) {
 			},
 			want: []string{
 				`spec.consumerRef: Invalid value: field is immutable`,
-				`spec.requests: Invalid value: field is immutable`,
+				`spec.requests: Invalid value: field is immutable; what a granted claim is to hold is said by the annotation quota.miloapis.com/resize`,
 				`spec.resourceRef: Invalid value: field is immutable`,
 			},
 		},

@@ -3,7 +3,9 @@
 //
 // A claim created directly is reserved under its own UID, marked as granted and settled. One
 // that does not fit waits: whenever capacity of its consumer appears, all that wait are decided
-// again, the oldest first; a smaller one may pass a larger one that still does not fit.
+// again, the oldest first; a smaller one may pass a larger one that still does not fit. A granted
+// claim that is to hold something else is amended, as far as there is room, and goes on holding what
+// it holds until then.
 package claim
 
 import (
@@ -98,7 +100,7 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 	case after.Deleting && after.Finalizer:
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
 		worker.Share(c.queue, c.Keeps.For(after.Consumer()), after.NamespacedName)
-	case !after.Deleting && !after.FromPolicy() && c.isDecidable(after):
+	case !after.Deleting && !after.FromPolicy() && (after.Resizing || c.isDecidable(after)):
 		worker.Share(c.queue, c.Keeps.For(after.Consumer()), after.NamespacedName)
 	}
 }
@@ -117,7 +119,7 @@ func (c *Controller) isDecidable(claim *claimcache.Claim) bool {
 	}
 }
 
-// track keeps the set of waiting claims of each consumer.
+// track keeps the set of the claims of each consumer that wait for capacity.
 func (c *Controller) track(before, after *claimcache.Claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +144,7 @@ func (c *Controller) track(before, after *claimcache.Claim) {
 }
 
 func isWaiting(claim *claimcache.Claim) bool {
-	return claim != nil && !claim.Deleting && !claim.FromPolicy() && claim.State == claimcache.Waiting
+	return claim != nil && !claim.Deleting && !claim.FromPolicy() && (claim.State == claimcache.Waiting || claim.Resizing)
 }
 
 func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change ledgerstore.Change) {
@@ -159,7 +161,7 @@ func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change le
 // RegistrationsChanged looks again at the claims that could not be decided.
 func (c *Controller) RegistrationsChanged() {
 	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
-		return claim.State == claimcache.Invalid && !claim.Deleting && !claim.FromPolicy()
+		return (claim.State == claimcache.Invalid || claim.Resizing) && !claim.Deleting && !claim.FromPolicy()
 	}) {
 		worker.Share(c.queue, c.Keeps.For(claim.Consumer()), claim.NamespacedName)
 	}

@@ -34,7 +34,9 @@ type api struct {
 	claim    quotav1alpha1.ResourceClaim
 	rv       int
 	onStatus func() // before a status is stored
-	changed  chan struct{}
+	// isRefused has every change but those of the status refused.
+	isRefused bool
+	changed   chan struct{}
 }
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -89,6 +91,23 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case a.changed <- struct{}{}:
 		default:
 		}
+	case r.Method == http.MethodPatch:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.isRefused {
+			fail(500, metav1.StatusReasonInternalError)
+			return
+		}
+		patched := a.claim.DeepCopy()
+		_ = json.NewDecoder(r.Body).Decode(patched)
+		if patched.ResourceVersion != a.claim.ResourceVersion {
+			fail(409, metav1.StatusReasonConflict)
+			return
+		}
+		a.rv++
+		patched.ResourceVersion = fmt.Sprint(a.rv)
+		a.claim = *patched
+		_ = json.NewEncoder(w).Encode(a.claim)
 	default:
 		fail(404, metav1.StatusReasonNotFound)
 	}

@@ -26,6 +26,8 @@ func (c *Controller) reconcile(ctx context.Context, name types.NamespacedName) e
 			return nil
 		}
 		return c.release(ctx, known)
+	case known.Resizing:
+		return c.resize(ctx, name, known.Consumer())
 	case known.State == claimcache.Granted:
 		return nil
 	default:

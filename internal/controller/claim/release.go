@@ -113,11 +113,12 @@ func holdingOf(claim *quotav1alpha1.ResourceClaim) (*ledgerstore.Holding, error)
 	}
 	key, sequence := keyOf(claim)
 	holding := &ledgerstore.Holding{
-		ClaimUID: string(claim.UID),
-		Key:      key,
-		Sequence: sequence,
-		Granted:  claimcache.StateOf(claim) == claimcache.Granted,
-		Charges:  charges,
+		ClaimUID:  string(claim.UID),
+		Key:       key,
+		Sequence:  sequence,
+		Amendment: ledgerstore.ResizeKey(string(claim.UID)),
+		Granted:   claimcache.StateOf(claim) == claimcache.Granted,
+		Charges:   charges,
 	}
 	if claimcache.IsFromPolicy(claim) {
 		holding.Amendment = ledgerstore.AmendmentKey(claims.PolicyOf(claim), claim.Annotations[quotav1alpha1.AnnotationResourceUID])

@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledgerstore"
@@ -45,6 +46,12 @@ func (c *Controller) sweepReleased(ctx context.Context) {
 	}
 }
 
+// isOf tells whether a reservation is one of a claim's.
+func isOf(reservation ledgerstore.Pending, claim *quotav1alpha1.ResourceClaim) bool {
+	uid := string(claim.UID)
+	return reservation.Key == ledgerstore.ClaimKey(uid) || reservation.Key == ledgerstore.ResizeKey(uid)
+}
+
 // finish brings one reservation to its end: settled if its claim is granted, decided again if
 // the claim does not know yet, cancelled if the claim is gone.
 func (c *Controller) finish(ctx context.Context, reservation ledgerstore.Pending) error {
@@ -54,12 +61,14 @@ func (c *Controller) finish(ctx context.Context, reservation ledgerstore.Pending
 	}
 	claim, err := c.Client.Get(ctx, name)
 	switch {
-	case apierrors.IsNotFound(err), err == nil && ledgerstore.ClaimKey(string(claim.UID)) != reservation.Key:
+	case apierrors.IsNotFound(err), err == nil && !isOf(reservation, claim):
 		return c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
 	case err != nil:
 		return err
 	case claim.DeletionTimestamp != nil:
 		return nil // releasing it ends the reservation
+	case ledgerstore.IsAmendment(reservation.Key):
+		return c.finishResize(ctx, claim, reservation)
 	case claimcache.StateOf(claim) == claimcache.Granted:
 		c.Store.Settle(reservation.Consumer, reservation.Key, reservation.Sequence)
 		return nil

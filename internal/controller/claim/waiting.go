@@ -61,6 +61,10 @@ func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerR
 	reservations := make([]ledger.Reservation, 0, len(batch))
 	waiting := make([]*claimcache.Claim, 0, len(batch))
 	for _, claim := range batch {
+		if claim.Resizing {
+			c.queue.Add(claim.NamespacedName)
+			continue
+		}
 		spec := quotav1alpha1.ResourceClaim{Spec: claim.Spec()}
 		spec.Namespace, spec.Name, spec.UID = claim.Namespace, claim.Name, claim.UID
 		reservation, err := c.reservationOf(&spec)

@@ -1,0 +1,28 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ResizeRequests returns what [AnnotationResize] says that the claim is to hold, or nil if it says nothing, or nothing
+// that can be read.
+func (c *ResourceClaim) ResizeRequests() []ResourceRequest {
+	var requests []ResourceRequest
+	if encoded, isSet := c.Annotations[AnnotationResize]; !isSet || json.Unmarshal([]byte(encoded), &requests) != nil {
+		return nil
+	}
+	return requests
+}
+
+// SetResizeRequests says by [AnnotationResize] what the claim is to hold.
+func (c *ResourceClaim) SetResizeRequests(requests []ResourceRequest) error {
+	encoded, err := json.Marshal(requests)
+	if err != nil {
+		return fmt.Errorf("encode what claim %s/%s is to hold: %w", c.Namespace, c.Name, err)
+	}
+	metav1.SetMetaDataAnnotation(&c.ObjectMeta, AnnotationResize, string(encoded))
+	return nil
+}

@@ -1,0 +1,22 @@
+package claimcache
+
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// ResizeOf returns what a granted claim is to hold in place of what it holds, or nil if nothing else is asked for.
+func ResizeOf(claim *quotav1alpha1.ResourceClaim) []quotav1alpha1.ResourceRequest {
+	requests := claim.ResizeRequests()
+	if len(requests) == 0 || IsFromPolicy(claim) || StateOf(claim) != Granted || equality.Semantic.DeepEqual(requests, claim.Spec.Requests) {
+		return nil
+	}
+	return requests
+}
+
+// SaysResizePending tells whether a granted claim says that it does not hold yet what it is to hold.
+func SaysResizePending(claim *quotav1alpha1.ResourceClaim) bool {
+	return StateOf(claim) == Granted && apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionResizePending) != nil
+}
