@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/operator"
@@ -31,6 +32,9 @@ func newStandaloneCommand() *cobra.Command {
 			if command.Flags().Changed("etcd-servers") && len(o.Etcd.Servers) == 0 {
 				return errors.New("--etcd-servers is empty: name the URLs of an etcd cluster, or leave it out to use the embedded etcd")
 			}
+			if length := len(o.ExceededAdvice); length > quotav1alpha1.ExceededAdviceMax {
+				return fmt.Errorf("--exceeded-advice has %d bytes: it may have %d", length, quotav1alpha1.ExceededAdviceMax)
+			}
 			var err error
 			if o.ConsumerNamespaces, err = standalone.ParseConsumerNamespaces(consumerNamespaces); err != nil {
 				return err
@@ -46,6 +50,7 @@ func newStandaloneCommand() *cobra.Command {
 	flags.StringVar(&o.Etcd.CertFile, "etcd-certfile", "", "client certificate for the etcd servers")
 	flags.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", "", "key of the client certificate for the etcd servers")
 	flags.StringVar(&o.SystemNamespace, "system-namespace", operator.DefaultSystemNamespace, "namespace of buckets, and of the claims of cluster-scoped objects, that have no other")
+	flags.StringVar(&o.ExceededAdvice, "exceeded-advice", "", "what people are told to do where quota is exceeded, with {{name}} for the consumer's name (default: to delete something, or to ask an administrator)")
 	flags.StringArrayVar(&consumerNamespaces, "consumer-namespace", nil, "KIND.GROUP=TEMPLATE: namespace of the buckets of consumers of a kind, with {{name}} for the consumer's name; may be repeated")
 	flags.IntVarP(&verbosity, "verbosity", "v", 0, "how much is written to the log file, from 0 to 10")
 	return command

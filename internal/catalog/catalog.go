@@ -11,6 +11,10 @@ import (
 
 // Catalog is safe for concurrent use.
 type Catalog struct {
+	// ExceededAdvice is what the platform says to do where there is not enough, with {{name}} for the consumer's name.
+	// It is set once, before use. Empty: what is said of no platform in particular.
+	ExceededAdvice string
+
 	mu            sync.RWMutex
 	registrations map[string]*Registration // by name
 	byType        map[string]*Registration // by resource type

@@ -20,6 +20,8 @@ type Registration struct {
 	// BaseUnit is what amounts count; DisplayUnit is Factor base units.
 	BaseUnit, DisplayUnit string
 	Factor                int64
+	// ExceededAdvice says what to do where there is not enough; empty where the platform's does.
+	ExceededAdvice string
 
 	claiming   map[schema.GroupKind]struct{}
 	dimensions []string
@@ -77,9 +79,12 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 		BaseUnit:     object.Spec.BaseUnit,
 		DisplayUnit:  object.Spec.DisplayUnit,
 		Factor:       max(object.Spec.UnitConversionFactor, 1),
-		claiming:     map[schema.GroupKind]struct{}{},
-		dimensions:   slices.Clone(object.Spec.Dimensions),
-		created:      object.CreationTimestamp.Time,
+
+		ExceededAdvice: object.Annotations[quotav1alpha1.AnnotationExceededAdvice],
+
+		claiming:   map[schema.GroupKind]struct{}{},
+		dimensions: slices.Clone(object.Spec.Dimensions),
+		created:    object.CreationTimestamp.Time,
 	}
 	for _, claiming := range object.Spec.ClaimingResources {
 		r.claiming[schema.GroupKind{Group: claiming.APIGroup, Kind: claiming.Kind}] = struct{}{}

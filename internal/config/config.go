@@ -28,6 +28,10 @@ type Operator struct {
 	// ConsumerNamespaces say where the buckets of consumers of a kind are kept. Default: the system
 	// namespace.
 	ConsumerNamespaces []ConsumerNamespace `json:"consumerNamespaces,omitempty"`
+	// ExceededAdvice is what people are told to do where quota is exceeded, such as where to upgrade their plan, at most
+	// 500 bytes, with {{name}} standing for the consumer's name. A registration may say something else of its
+	// resource type. Default: to delete what is no longer needed, or to ask an administrator.
+	ExceededAdvice string `json:"exceededAdvice,omitempty"`
 	// InstallCRDs has the operator create and update its own CustomResourceDefinitions, for which it
 	// needs the ClusterRole bursar-operator-install. Default: false.
 	InstallCRDs bool `json:"installCRDs,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/naming"
 )
 
@@ -19,6 +20,9 @@ const verbosityMax = 10
 func (c *Operator) validate() field.ErrorList {
 	errs := checkNamespace(field.NewPath("systemNamespace"), c.SystemNamespace)
 	errs = append(errs, c.checkConsumerNamespaces(field.NewPath("consumerNamespaces"))...)
+	if len(c.ExceededAdvice) > quotav1alpha1.ExceededAdviceMax {
+		errs = append(errs, field.TooLong(field.NewPath("exceededAdvice"), "", quotav1alpha1.ExceededAdviceMax))
+	}
 	errs = append(errs, c.LeaderElection.check(field.NewPath("leaderElection"))...)
 	errs = append(errs, c.Webhooks.check(field.NewPath("webhooks"))...)
 	errs = append(errs, c.Endpoints.check(field.NewPath("endpoints"))...)

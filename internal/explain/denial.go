@@ -1,12 +1,15 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // Exceeded says that quota is used up, in the form that users of core ResourceQuota know,
@@ -14,23 +17,70 @@ import (
 func Exceeded(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, shortages []ledger.Shortage) string {
 	parts := make([]string, 0, len(shortages))
 	for _, s := range shortages {
-		parts = append(parts, shortage(c.Registration(s.ResourceType), consumer, s))
+		parts = append(parts, shortage(registrationOf(c, s.ResourceType), consumer, s))
 	}
-	return fmt.Sprintf("exceeded quota: %s. Delete what %s no longer needs, or ask an administrator to grant it more.",
-		strings.Join(parts, "; "), Consumer(consumer))
+	return fmt.Sprintf("exceeded quota: %s. %s", strings.Join(parts, "; "), advice(c, consumer, shortages))
+}
+
+// Waits says why a claim waits, which whoever made the object of the claim reads, for every resource type that fell
+// short.
+func Waits(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, shortages []ledger.Shortage) string {
+	parts := make([]string, 0, len(shortages))
+	for _, s := range shortages {
+		r := registrationOf(c, s.ResourceType)
+		text := fmt.Sprintf("Quota for %s exceeded: requested %s, %s available (%s/%s used", s.ResourceType,
+			Amount(s.Requested, r), number(s.Available, r.Factor), number(s.Used, r.Factor), Amount(s.Limit, r))
+		if of := part(s); of != "" {
+			text += fmt.Sprintf(", %s of %s %s", number(s.Matching, r.Factor), number(s.Limit, r.Factor), of)
+		}
+		parts = append(parts, text+")")
+	}
+	return strings.Join(parts, "; ") + ". " + advice(c, consumer, shortages)
+}
+
+// advice says what to do about shortages: what their registrations say, or the platform, or what can always be done.
+func advice(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, shortages []ledger.Shortage) string {
+	var all []string
+	for _, s := range shortages {
+		text := cmp.Or(registrationOf(c, s.ResourceType).ExceededAdvice, c.ExceededAdvice)
+		if text == "" {
+			text = fmt.Sprintf("Delete what %s no longer needs, or ask an administrator to grant it more.", Consumer(consumer))
+		}
+		if text = strings.ReplaceAll(text, naming.ConsumerName, consumer.Name); !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// registrationOf returns the registration of a resource type or, if it went away since the decision, one of base units
+// of the bare type.
+func registrationOf(c *catalog.Catalog, resourceType string) *catalog.Registration {
+	if r := c.Registration(resourceType); r != nil {
+		return r
+	}
+	return &catalog.Registration{ResourceType: resourceType, DisplayUnit: "unit", Factor: 1}
 }
 
 func shortage(r *catalog.Registration, consumer quotav1alpha1.ConsumerRef, s ledger.Shortage) string {
-	if r == nil {
-		// The registration went away since the decision: base units of the bare type it is.
-		r = &catalog.Registration{ResourceType: s.ResourceType, DisplayUnit: "unit", Factor: 1}
-	}
 	text := fmt.Sprintf("%s quota of %s, requested: %s, used: %s, limited: %s",
 		r.Subject(), Consumer(consumer), Amount(s.Requested, r), number(s.Used, r.Factor), number(s.Limit, r.Factor))
-	if dimensions := s.Dimensions.Map(); len(dimensions) > 0 {
-		text += fmt.Sprintf(" (for %s, available: %s)", s.Dimensions, number(s.Available, r.Factor))
+	if of := part(s); of != "" {
+		text += fmt.Sprintf(" (%s, available: %s)", of, number(s.Available, r.Factor))
 	}
 	return text
+}
+
+// part says which part of a limit a request may use, or nothing if it may use all of it and has no dimensions.
+func part(s ledger.Shortage) string {
+	switch {
+	case len(s.Dimensions.Map()) > 0:
+		return "for " + s.Dimensions.String()
+	case s.Matching < s.Limit:
+		return "without dimensions"
+	default:
+		return ""
+	}
 }
 
 // Consumer names a consumer as people do: by kind and name, and by namespace where it has one.

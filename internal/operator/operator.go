@@ -233,6 +233,7 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 	}
 	served := kinds.New(o.client.Discovery(), o.extensions)
 	declared := catalog.New()
+	declared.ExceededAdvice = o.options.ExceededAdvice
 	inhabited := projects.New(o.client, o.options.SystemNamespace)
 	caps, err := allocationstore.NewAPIStorage(manager.GetAPIReader(), manager.GetClient(), o.options.Config, o.httpClient)
 	if err != nil {

@@ -31,6 +31,9 @@ type Options struct {
 	// ConsumerNamespaces gives the namespace of consumers of a kind, with {{name}} standing for
 	// the consumer's name, for those that name none themselves. Default: the system namespace.
 	ConsumerNamespaces map[schema.GroupKind]string
+	// ExceededAdvice is what people are told to do where quota is exceeded and the registration says nothing, with
+	// {{name}} standing for the consumer's name. Default: to delete something, or to ask an administrator.
+	ExceededAdvice string
 	// Webhooks say how the API server reaches the webhooks.
 	Webhooks Webhooks
 	// Others are all API servers that share what is stored, each with an operator of its own that serves

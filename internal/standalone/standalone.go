@@ -36,6 +36,9 @@ type Options struct {
 	// ConsumerNamespaces gives the namespace of the buckets of consumers of a kind, with {{name}}
 	// standing for the consumer's name. Default: the system namespace.
 	ConsumerNamespaces map[schema.GroupKind]string
+	// ExceededAdvice is what people are told to do where quota is exceeded and the registration says nothing, with
+	// {{name}} standing for the consumer's name. Default: to delete something, or to ask an administrator.
+	ExceededAdvice string
 	// OnServing, if set, is called with the path of the admin kubeconfig once the API server
 	// serves, which is before quota is enforced.
 	OnServing func(kubeconfig string)
@@ -141,7 +144,7 @@ func newOperator(plane *controlplane.ControlPlane, replica *replica, o Options) 
 	}
 	options := operator.Options{
 		Config: plane.Config(), Username: controlplane.OperatorUser, InstallCRDs: true,
-		SystemNamespace: o.SystemNamespace, ConsumerNamespaces: o.ConsumerNamespaces,
+		SystemNamespace: o.SystemNamespace, ConsumerNamespaces: o.ConsumerNamespaces, ExceededAdvice: o.ExceededAdvice,
 		AuditInterval: o.AuditInterval, ControlPlaneInterval: o.ControlPlaneInterval, Metrics: o.Metrics, Log: o.Log,
 	}
 	if replica != nil {

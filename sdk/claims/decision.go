@@ -1,8 +1,6 @@
 package claims
 
 import (
-	"strings"
-
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,8 +68,8 @@ func DecisionOf(claim *quotav1alpha1.ResourceClaim) Decision {
 		return d
 	}
 	d.State = stateOf(granted.Reason)
-	if said := denials(claim); d.State == Exceeded && said != "" {
-		d.Message = said
+	if said := denials(claim); d.State == Exceeded && len(said) == 1 {
+		d.Message = said[0]
 	}
 	return d
 }
@@ -96,13 +94,12 @@ func resizeOf(claim *quotav1alpha1.ResourceClaim) *Resize {
 	return &Resize{Message: pendingMessage}
 }
 
-// denials joins what is said of the requests that do not fit.
-func denials(claim *quotav1alpha1.ResourceClaim) string {
-	var said []string
+// denials are what is said of the requests that do not fit.
+func denials(claim *quotav1alpha1.ResourceClaim) (said []string) {
 	for _, allocation := range claim.Status.Allocations {
 		if allocation.Status == quotav1alpha1.AllocationDenied && allocation.Reason == quotav1alpha1.ReasonQuotaExceeded && allocation.Message != "" {
 			said = append(said, allocation.Message)
 		}
 	}
-	return strings.Join(said, "; ")
+	return said
 }

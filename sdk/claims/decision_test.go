@@ -36,9 +36,12 @@ func TestConditions(t *testing.T) {
 		"undecided": {claimWith("False", "PendingEvaluation", "Awaiting capacity evaluation"), metav1.Condition{Status: "Unknown", Reason: "PendingEvaluation", Message: pendingMessage}, false},
 		"granted":   {claimWith("True", "QuotaAvailable", "all is well"), metav1.Condition{Status: "True", Reason: "QuotaAvailable", Message: grantedMessage}, true},
 		"exceeded": {
-			claimWith("False", "QuotaExceeded", "of two types",
-				denied("vcpus", "QuotaExceeded", "no vCPUs left"), denied("memory", "QuotaExceeded", "no memory left"), denied("gpus", "QuotaAvailable", "for the sake of the others")),
-			metav1.Condition{Status: "False", Reason: "QuotaExceeded", Message: "no vCPUs left; no memory left"}, false,
+			claimWith("False", "QuotaExceeded", "the claim waits", denied("vcpus", "QuotaExceeded", "no vCPUs left"), denied("gpus", "QuotaAvailable", "for the sake of the others")),
+			metav1.Condition{Status: "False", Reason: "QuotaExceeded", Message: "no vCPUs left"}, false,
+		},
+		"exceeded for two": {
+			claimWith("False", "QuotaExceeded", "of two types", denied("vcpus", "QuotaExceeded", "no vCPUs left"), denied("memory", "QuotaExceeded", "no memory left")),
+			metav1.Condition{Status: "False", Reason: "QuotaExceeded", Message: "of two types"}, false,
 		},
 		"exceeded without details": {claimWith("False", "QuotaExceeded", "too much"), metav1.Condition{Status: "False", Reason: "QuotaExceeded", Message: "too much"}, false},
 		"invalid":                  {claimWith("False", "ValidationFailed", "no such type"), metav1.Condition{Status: "False", Reason: "ValidationFailed", Message: "no such type"}, false},

@@ -68,6 +68,11 @@ const (
 	// until then the claim has the condition [ConditionResizePending].
 	AnnotationResize = GroupName + "/resize"
 
+	// AnnotationExceededAdvice is what a registration says to do where there is not enough of its resource type, in place
+	// of what the platform says: one or more sentences of at most [ExceededAdviceMax] bytes, with {{name}} standing for
+	// the consumer's name.
+	AnnotationExceededAdvice = GroupName + "/exceeded-advice"
+
 	// AnnotationTemplateKeys lists, as JSON, the keys of the labels and annotations that a grant has
 	// from its policy's template, so that those which the template drops are removed and those that
 	// others have added stay.
@@ -117,3 +122,6 @@ const (
 	// LabelControlPlaneName is its name.
 	LabelControlPlaneName = GroupName + "/control-plane-name"
 )
+
+// ExceededAdviceMax is how many bytes what to do may have, see [AnnotationExceededAdvice].
+const ExceededAdviceMax = 500

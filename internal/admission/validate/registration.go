@@ -27,10 +27,14 @@ var registrationTypes = []quotav1alpha1.RegistrationType{
 // or is empty.
 func Registration(old, new *quotav1alpha1.ResourceRegistration, registeredBy string) field.ErrorList {
 	path := field.NewPath("spec")
-	if old != nil {
-		return checkRegistrationChange(path, &old.Spec, &new.Spec)
+	var errs field.ErrorList
+	if advice := quotav1alpha1.AnnotationExceededAdvice; len(new.Annotations[advice]) > quotav1alpha1.ExceededAdviceMax {
+		errs = append(errs, field.TooLong(field.NewPath("metadata", "annotations").Key(advice), "", quotav1alpha1.ExceededAdviceMax))
 	}
-	errs := checkRegistrationSpec(path, &new.Spec)
+	if old != nil {
+		return append(errs, checkRegistrationChange(path, &old.Spec, &new.Spec)...)
+	}
+	errs = append(errs, checkRegistrationSpec(path, &new.Spec)...)
 	if registeredBy != "" && registeredBy != new.Name {
 		err := field.Duplicate(path.Child("resourceType"), new.Spec.ResourceType)
 		err.Detail = fmt.Sprintf("ResourceRegistration %s registers it already", registeredBy)

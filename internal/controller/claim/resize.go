@@ -49,7 +49,7 @@ func (c *Controller) resize(ctx context.Context, name types.NamespacedName, cons
 		return c.amend(ctx, asked, decision.Sequence)
 	case ledger.Exceeded:
 		return c.await(ctx, asked.claim, quotav1alpha1.ReasonQuotaExceeded,
-			explain.Exceeded(c.Catalog, consumer, decision.Shortages)+" The claim holds what it held, and the rest is granted by itself once there is room.")
+			explain.Waits(c.Catalog, consumer, decision.Shortages)+" The claim holds what it held, and the rest is granted by itself once there is room.")
 	case ledger.NotHeld:
 		return fmt.Errorf("resize claim %s: %w", name, errNotHeld)
 	default:
