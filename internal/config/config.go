@@ -42,6 +42,8 @@ type Operator struct {
 	Webhooks Webhooks `json:"webhooks,omitempty"`
 	// Endpoints are for whoever runs the operator.
 	Endpoints Endpoints `json:"endpoints,omitempty"`
+	// Metrics say what is told of the quota of consumers.
+	Metrics Metrics `json:"metrics,omitempty"`
 	// Logging says what is written to the standard error, and how.
 	Logging Logging `json:"logging,omitempty"`
 
@@ -121,6 +123,13 @@ type Endpoints struct {
 	BindAddress string `json:"bindAddress,omitempty"`
 	// ProfilingBindAddress is host:port of /debug/pprof. Default: there is none.
 	ProfilingBindAddress string `json:"profilingBindAddress,omitempty"`
+}
+
+// Metrics say what is told of the quota of consumers.
+type Metrics struct {
+	// ConsumersMax is how many pairs of a consumer and a resource type have series of their own, those first that are
+	// used most. 0: none has, and resource types are told of alone. Default: 10000.
+	ConsumersMax *int `json:"consumersMax,omitempty"`
 }
 
 // LogFormat is how log lines are written.

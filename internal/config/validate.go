@@ -26,6 +26,9 @@ func (c *Operator) validate() field.ErrorList {
 	errs = append(errs, c.LeaderElection.check(field.NewPath("leaderElection"))...)
 	errs = append(errs, c.Webhooks.check(field.NewPath("webhooks"))...)
 	errs = append(errs, c.Endpoints.check(field.NewPath("endpoints"))...)
+	if most := c.Metrics.ConsumersMax; most != nil && *most < 0 {
+		errs = append(errs, field.Invalid(field.NewPath("metrics", "consumersMax"), *most, "must not be negative"))
+	}
 	errs = append(errs, c.Logging.check(field.NewPath("logging"))...)
 	errs = append(errs, atLeast(field.NewPath("auditInterval"), c.AuditInterval.Duration, time.Second)...)
 	return append(errs, atLeast(field.NewPath("controlPlaneInterval"), c.ControlPlaneInterval.Duration, time.Second)...)

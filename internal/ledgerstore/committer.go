@@ -158,6 +158,7 @@ func (c *committer) attempt(batch []*operation) (settled bool, err error) {
 		if ok, err := c.write(); !ok {
 			return false, err
 		}
+		c.store.metrics.observeBatch(effects)
 	case slices.Contains(effects, unconfirmed) && !c.fresh:
 		if ok, err := c.confirm(); !ok {
 			return false, err
@@ -222,8 +223,9 @@ func (c *committer) applyAll(batch []*operation, releasing bool) (effects []effe
 func (c *committer) write() (ok bool, err error) {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
+	began := time.Now()
 	version, err := c.store.storage.Write(ctx, c.consumer, c.books.Books(), c.version)
-	c.store.metrics.observeCommit(err)
+	c.store.metrics.observeCommit(err, time.Since(began))
 	if err == nil {
 		c.fresh, c.unknown = true, 0
 		c.saw(version)

@@ -117,7 +117,7 @@ func (o *Operator) Run(ctx context.Context) error {
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	stopMetrics, err := parts.serveMetrics(o.options.Metrics)
+	stopMetrics, err := parts.serveMetrics(o)
 	if err != nil {
 		return stopped(ctx, err)
 	}

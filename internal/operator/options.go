@@ -48,6 +48,9 @@ type Options struct {
 	ControlPlaneInterval time.Duration
 	// Metrics, if set, takes the operator's metrics while it runs.
 	Metrics prometheus.Registerer
+	// ConsumersMax is how many pairs of a consumer and a resource type have metrics of their own, those first that are
+	// used most. Default: 10,000.
+	ConsumersMax *int
 	// Log receives what goes wrong. Default: nothing is logged.
 	Log logr.Logger
 }

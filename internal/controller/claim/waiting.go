@@ -34,6 +34,20 @@ func (c *Controller) retryWaiting(ctx context.Context, consumer quotav1alpha1.Co
 	return nil
 }
 
+// Waiting counts the claims that wait for capacity by consumer and by each resource type that they request.
+func (c *Controller) Waiting() map[quotav1alpha1.ConsumerRef]map[string]int {
+	counts := map[quotav1alpha1.ConsumerRef]map[string]int{}
+	for _, consumer := range c.consumersWaiting() {
+		counts[consumer] = map[string]int{}
+		for _, claim := range c.waitingOf(consumer) {
+			for _, request := range claim.Requests() {
+				counts[consumer][request.ResourceType]++
+			}
+		}
+	}
+	return counts
+}
+
 // waitingOf returns the waiting claims of a consumer in the order in which they are decided.
 func (c *Controller) waitingOf(consumer quotav1alpha1.ConsumerRef) []*claimcache.Claim {
 	c.mu.Lock()

@@ -1,0 +1,149 @@
+package usage
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+)
+
+// listTimeout bounds how long it takes to list the buckets for one scrape. They are in a cache.
+const listTimeout = 5 * time.Second
+
+// steps are the parts of a limit by which consumers are counted.
+var steps = []float64{0.5, 0.7, 0.8, 0.9, 0.95, 1}
+
+// Collector tells Prometheus how much of their quota consumers use. It looks when it is asked, so that what is gone is
+// not told of.
+type Collector struct {
+	// Buckets lists the buckets of all consumers, or nothing where another process tells of them.
+	Buckets func(context.Context) ([]quotav1alpha1.AllowanceBucket, error)
+	// Waiting counts the claims that wait for quota by consumer and resource type.
+	Waiting func() map[quotav1alpha1.ConsumerRef]map[string]int
+	// Registrations know the units.
+	Registrations *catalog.Catalog
+	// ConsumersMax is how many pairs of a consumer and a resource type have series of their own: those that are used
+	// most. 0: none has, and resource types are told of alone.
+	ConsumersMax int
+	Log          logr.Logger
+}
+
+// Collectors returns itself, for registration.
+func (c *Collector) Collectors() []prometheus.Collector { return []prometheus.Collector{c} }
+
+var (
+	ofConsumer = []string{"consumer_group", "consumer_kind", "consumer_namespace", "consumer_name", "resource_type"}
+	ofType     = []string{"resource_type"}
+	ofUnit     = slices.Concat(ofConsumer, []string{"unit"})
+
+	used          = prometheus.NewDesc("quota_used", "Quota of a resource type that a consumer uses, in base units.", ofConsumer, nil)
+	limit         = prometheus.NewDesc("quota_limit", "Quota of a resource type that a consumer is granted, in base units.", ofConsumer, nil)
+	ratio         = prometheus.NewDesc("quota_utilization_ratio", "Part of its limit that a consumer uses; +Inf where it uses something and is granted nothing.", ofConsumer, nil)
+	overLimit     = prometheus.NewDesc("quota_over_limit", "How much more a consumer uses than it is granted, in base units.", ofConsumer, nil)
+	waiting       = prometheus.NewDesc("quota_waiting_claims", "Claims of a consumer on a resource type that wait for quota.", ofConsumer, nil)
+	usedInUnits   = prometheus.NewDesc("quota_used_in_display_units", "As quota_used, in the unit of the label.", ofUnit, nil)
+	limitInUnits  = prometheus.NewDesc("quota_limit_in_display_units", "As quota_limit, in the unit of the label.", ofUnit, nil)
+	typeUsed      = prometheus.NewDesc("quota_resource_type_used", "Quota of a resource type that all consumers use together, in base units.", ofType, nil)
+	typeLimit     = prometheus.NewDesc("quota_resource_type_limit", "Quota of a resource type that all consumers are granted together, in base units.", ofType, nil)
+	typeWaiting   = prometheus.NewDesc("quota_resource_type_waiting_claims", "Claims on a resource type that wait for quota.", ofType, nil)
+	typeConsumers = prometheus.NewDesc("quota_resource_type_utilization_ratio", "Consumers by the part of their limit that they use.", ofType, nil)
+	omitted       = prometheus.NewDesc("quota_omitted_consumers", "Consumers of a resource type that have no series of their own, because there are too many.", ofType, nil)
+)
+
+// Describe tells which metrics there are.
+func (c *Collector) Describe(descriptions chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		used, limit, ratio, overLimit, waiting, usedInUnits, limitInUnits, typeUsed, typeLimit, typeWaiting, typeConsumers, omitted,
+	} {
+		descriptions <- d
+	}
+}
+
+// Collect tells what buckets show now.
+func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
+	defer cancel()
+	buckets, err := c.Buckets(ctx)
+	if err != nil {
+		// Nothing else is told if one collector fails.
+		c.Log.V(1).Info("cannot tell how much quota is used", "err", err.Error())
+		return
+	}
+	all, claims := Of(buckets), c.Waiting()
+	types := map[string]*total{}
+	for i, u := range all {
+		t := types[u.ResourceType]
+		if t == nil {
+			t = &total{byStep: map[float64]uint64{}}
+			types[u.ResourceType] = t
+		}
+		n := claims[u.Consumer][u.ResourceType]
+		t.add(u, n)
+		if i < c.ConsumersMax {
+			c.collect(metrics, u, n)
+		} else {
+			t.omitted++
+		}
+	}
+	for _, resourceType := range slices.Sorted(maps.Keys(types)) {
+		types[resourceType].collect(metrics, resourceType)
+	}
+}
+
+// collect tells of one consumer.
+func (c *Collector) collect(metrics chan<- prometheus.Metric, u Usage, claims int) {
+	labels := []string{u.Consumer.APIGroup, u.Consumer.Kind, u.Consumer.Namespace, u.Consumer.Name, u.ResourceType}
+	metrics <- gauge(used, float64(u.Used), labels...)
+	metrics <- gauge(limit, float64(u.Limit), labels...)
+	metrics <- gauge(ratio, u.Ratio(), labels...)
+	metrics <- gauge(overLimit, float64(u.OverLimit()), labels...)
+	metrics <- gauge(waiting, float64(claims), labels...)
+	if r := c.Registrations.Registration(u.ResourceType); r != nil {
+		labels = append(labels, r.DisplayUnit)
+		metrics <- gauge(usedInUnits, float64(u.Used)/float64(r.Factor), labels...)
+		metrics <- gauge(limitInUnits, float64(u.Limit)/float64(r.Factor), labels...)
+	}
+}
+
+// total is what all consumers of a resource type use together.
+type total struct {
+	used, limit, ratios float64
+	claims, omitted     int
+	consumers           uint64
+	byStep              map[float64]uint64
+}
+
+func (t *total) add(u Usage, claims int) {
+	t.used += float64(u.Used)
+	t.limit += float64(u.Limit)
+	t.claims += claims
+	t.consumers++
+	part := u.Ratio()
+	for _, step := range steps {
+		if part <= step {
+			t.byStep[step]++
+		}
+	}
+	if !math.IsInf(part, 1) {
+		t.ratios += part
+	}
+}
+
+func (t *total) collect(metrics chan<- prometheus.Metric, resourceType string) {
+	metrics <- gauge(typeUsed, t.used, resourceType)
+	metrics <- gauge(typeLimit, t.limit, resourceType)
+	metrics <- gauge(typeWaiting, float64(t.claims), resourceType)
+	metrics <- gauge(omitted, float64(t.omitted), resourceType)
+	metrics <- prometheus.MustNewConstHistogram(typeConsumers, t.consumers, t.ratios, t.byStep, resourceType)
+}
+
+func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}

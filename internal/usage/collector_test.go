@@ -1,0 +1,123 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+)
+
+func project(name string) quotav1alpha1.ConsumerRef {
+	return quotav1alpha1.ConsumerRef{APIGroup: "g", Kind: "Project", Name: name}
+}
+
+// bucket shows how many vCPUs of 1000 millicores a project uses.
+func bucket(name string, used, limit int64) quotav1alpha1.AllowanceBucket {
+	return quotav1alpha1.AllowanceBucket{
+		Spec:   quotav1alpha1.AllowanceBucketSpec{ConsumerRef: project(name), ResourceType: "vcpus"},
+		Status: quotav1alpha1.AllowanceBucketStatus{Allocated: used, Limit: limit},
+	}
+}
+
+// collector tells of three projects, of which one uses more than it is granted and one all of nothing.
+func collector() *Collector {
+	registrations := catalog.New()
+	r := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "vcpus"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
+		ResourceType: "vcpus", DisplayUnit: "vCPU", UnitConversionFactor: 1000,
+	}}
+	apimeta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
+	registrations.SetRegistration(r)
+	part := bucket("web", 1000, 1000)
+	part.Spec.Dimensions = map[string]string{"region": "eu"}
+	return &Collector{
+		Buckets: func(context.Context) ([]quotav1alpha1.AllowanceBucket, error) {
+			return []quotav1alpha1.AllowanceBucket{
+				bucket("idle", 0, 0), bucket("web", 3000, 4000), part, bucket("over", 6000, 4000), bucket("over", 6000, 4000), bucket("none", 500, 0),
+			}, nil
+		},
+		Waiting: func() map[quotav1alpha1.ConsumerRef]map[string]int {
+			return map[quotav1alpha1.ConsumerRef]map[string]int{project("over"): {"vcpus": 2}}
+		},
+		Registrations: registrations, ConsumersMax: 3, Log: logr.Discard(),
+	}
+}
+
+func TestCollect(t *testing.T) {
+	of := func(name string) string {
+		return fmt.Sprintf(`consumer_group="g",consumer_kind="Project",consumer_name=%q,consumer_namespace="",resource_type="vcpus"`, name)
+	}
+	family := func(name, help, lines string) string {
+		return fmt.Sprintf("# HELP %s %s\n# TYPE %s gauge\n%s", name, help, name, lines)
+	}
+	line := func(name, consumer, value string) string {
+		return fmt.Sprintf("%s{%s} %s\n", name, of(consumer), value)
+	}
+	want := family("quota_used", "Quota of a resource type that a consumer uses, in base units.",
+		line("quota_used", "none", "500")+line("quota_used", "over", "6000")+line("quota_used", "web", "3000")) +
+		family("quota_utilization_ratio", "Part of its limit that a consumer uses; +Inf where it uses something and is granted nothing.",
+			line("quota_utilization_ratio", "none", "+Inf")+line("quota_utilization_ratio", "over", "1.5")+line("quota_utilization_ratio", "web", "0.75")) +
+		family("quota_over_limit", "How much more a consumer uses than it is granted, in base units.",
+			line("quota_over_limit", "none", "500")+line("quota_over_limit", "over", "2000")+line("quota_over_limit", "web", "0")) +
+		family("quota_waiting_claims", "Claims of a consumer on a resource type that wait for quota.",
+			line("quota_waiting_claims", "none", "0")+line("quota_waiting_claims", "over", "2")+line("quota_waiting_claims", "web", "0")) +
+		family("quota_limit_in_display_units", "As quota_limit, in the unit of the label.",
+			fmt.Sprintf("quota_limit_in_display_units{%s,unit=\"vCPU\"} 0\n", of("none"))+
+				fmt.Sprintf("quota_limit_in_display_units{%s,unit=\"vCPU\"} 4\n", of("over"))+
+				fmt.Sprintf("quota_limit_in_display_units{%s,unit=\"vCPU\"} 4\n", of("web"))) +
+		family("quota_omitted_consumers", "Consumers of a resource type that have no series of their own, because there are too many.",
+			"quota_omitted_consumers{resource_type=\"vcpus\"} 1\n") +
+		family("quota_resource_type_used", "Quota of a resource type that all consumers use together, in base units.",
+			"quota_resource_type_used{resource_type=\"vcpus\"} 9500\n") +
+		`# HELP quota_resource_type_utilization_ratio Consumers by the part of their limit that they use.
+# TYPE quota_resource_type_utilization_ratio histogram
+quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.5"} 1
+quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.7"} 1
+quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.8"} 2
+quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.9"} 2
+quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.95"} 2
+quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="1"} 2
+quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="+Inf"} 4
+quota_resource_type_utilization_ratio_sum{resource_type="vcpus"} 2.25
+quota_resource_type_utilization_ratio_count{resource_type="vcpus"} 4
+`
+	names := []string{
+		"quota_used", "quota_utilization_ratio", "quota_over_limit", "quota_waiting_claims", "quota_limit_in_display_units", "quota_omitted_consumers",
+		"quota_resource_type_used", "quota_resource_type_utilization_ratio",
+	}
+	if err := testutil.CollectAndCompare(collector(), strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+	problems, err := testutil.CollectAndLint(collector())
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+// Where there are to be no series of consumers there are those of resource types, and where the buckets are not to be
+// had there are none, and no error that would keep others from being told.
+func TestCollectLess(t *testing.T) {
+	aggregate := collector()
+	aggregate.ConsumersMax = 0
+	if n := testutil.CollectAndCount(aggregate, "quota_used", "quota_waiting_claims"); n != 0 {
+		t.Errorf("consumers have %d series", n)
+	}
+	if n := testutil.CollectAndCount(aggregate, "quota_resource_type_limit", "quota_resource_type_waiting_claims"); n != 2 {
+		t.Errorf("the resource type has %d series, want 2", n)
+	}
+	for name, answer := range map[string]error{"another process tells of them": nil, "there is no cache yet": errors.New("not started")} {
+		absent := collector()
+		absent.Buckets = func(context.Context) ([]quotav1alpha1.AllowanceBucket, error) { return nil, answer }
+		if n := testutil.CollectAndCount(absent); n != 0 {
+			t.Errorf("%s: %d series", name, n)
+		}
+	}
+}
