@@ -33,6 +33,11 @@ func (u Usage) Ratio() float64 {
 // OverLimit is by how much more is used than is granted, or 0.
 func (u Usage) OverLimit() int64 { return max(0, u.Used-u.Limit) }
 
+// compare sorts those first that are used most.
+func compare(a, b Usage) int {
+	return cmp.Or(cmp.Compare(b.Ratio(), a.Ratio()), compareConsumers(a.Consumer, b.Consumer), cmp.Compare(a.ResourceType, b.ResourceType))
+}
+
 // Of returns what buckets show, those first that are used most. Buckets of dimensions show parts of it, and are left
 // out. A bucket that is being moved to another namespace may be there twice, and counts once.
 func Of(buckets []quotav1alpha1.AllowanceBucket) []Usage {
@@ -49,9 +54,7 @@ func Of(buckets []quotav1alpha1.AllowanceBucket) []Usage {
 			all = append(all, Usage{Consumer: spec.ConsumerRef, ResourceType: spec.ResourceType, Used: status.Allocated, Limit: status.Limit})
 		}
 	}
-	slices.SortFunc(all, func(a, b Usage) int {
-		return cmp.Or(cmp.Compare(b.Ratio(), a.Ratio()), compareConsumers(a.Consumer, b.Consumer), cmp.Compare(a.ResourceType, b.ResourceType))
-	})
+	slices.SortFunc(all, compare)
 	return all
 }
 
