@@ -102,7 +102,7 @@ func useRunningServer(flags *genericclioptions.ConfigFlags) error {
 	}
 	kubeconfig, err := findKubeconfig()
 	if err != nil {
-		if _, errDefault := os.Stat(clientcmd.RecommendedHomeFile); errDefault == nil {
+		if _, errDefault := os.Stat(clientcmd.RecommendedHomeFile); errDefault == nil && os.Getenv(dataDirVariable) == "" {
 			return nil
 		}
 		return err

@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/open-policy-agent/cert-controller/pkg/rotator"
@@ -49,7 +50,7 @@ func pairOf(secret *corev1.Secret) (*pair, error) {
 
 // equal tells whether both are the same.
 func (p *pair) equal(other *pair) bool {
-	return p.certificate.Leaf.Equal(other.certificate.Leaf) && bytes.Equal(p.bundle, other.bundle)
+	return slices.EqualFunc(p.certificate.Certificate, other.certificate.Certificate, bytes.Equal) && bytes.Equal(p.bundle, other.bundle)
 }
 
 // isValid tells whether the certificate is in force at a time.

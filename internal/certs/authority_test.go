@@ -2,6 +2,7 @@ package certs
 
 import (
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"slices"
@@ -62,4 +63,18 @@ func newAuthority(t *testing.T, name string) *rotator.KeyPairArtifacts {
 		t.Fatal(err)
 	}
 	return authority
+}
+
+// A certificate that comes with others than before is another, so that a chain that was incomplete is replaced.
+func TestAnotherChain(t *testing.T) {
+	of := func(chain ...string) *pair {
+		p := &pair{certificate: &tls.Certificate{}, bundle: []byte("authority")}
+		for _, certificate := range chain {
+			p.certificate.Certificate = append(p.certificate.Certificate, []byte(certificate))
+		}
+		return p
+	}
+	if of("leaf").equal(of("leaf", "between")) || !of("leaf", "between").equal(of("leaf", "between")) {
+		t.Error("what is served is not told apart by the chain")
+	}
 }

@@ -52,6 +52,8 @@ type Claim struct {
 	// Object names the object that the claim's resourceRef points to.
 	Object   types.NamespacedName
 	requests unique.Handle[requestsKey]
+	// resize is what the claim is to hold, see ResizeOf.
+	resize unique.Handle[requestsKey]
 }
 
 // Consumer is who the claim charges.
@@ -85,6 +87,7 @@ func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 		requests:       internRequests(claim.Spec.Requests),
 		policy:         unique.Make(""),
 	}
+	c.resize = internRequests(ResizeOf(claim))
 	if IsFromPolicy(claim) {
 		c.policy = unique.Make(claim.Labels[quotav1alpha1.LabelPolicy])
 		c.ObjectUID = types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])

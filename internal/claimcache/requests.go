@@ -21,9 +21,11 @@ func internRequests(requests []quotav1alpha1.ResourceRequest) unique.Handle[requ
 }
 
 // Requests is what the claim asks for.
-func (c *Claim) Requests() []quotav1alpha1.ResourceRequest {
+func (c *Claim) Requests() []quotav1alpha1.ResourceRequest { return decodeRequests(c.requests) }
+
+func decodeRequests(encoded unique.Handle[requestsKey]) []quotav1alpha1.ResourceRequest {
 	var requests []quotav1alpha1.ResourceRequest
-	if err := json.Unmarshal([]byte(c.requests.Value()), &requests); err != nil {
+	if err := json.Unmarshal([]byte(encoded.Value()), &requests); err != nil {
 		panic(err) // it was encoded above
 	}
 	return requests

@@ -16,6 +16,14 @@ func ResizeOf(claim *quotav1alpha1.ResourceClaim) []quotav1alpha1.ResourceReques
 	return requests
 }
 
+// Resize is what [ResizeOf] says of the claim.
+func (c *Claim) Resize() []quotav1alpha1.ResourceRequest { return decodeRequests(c.resize) }
+
+// AsksSame tells whether two claims are to hold the same in place of what they hold, or nothing else.
+func (c *Claim) AsksSame(other *Claim) bool {
+	return c.resize == other.resize && c.Resizing == other.Resizing
+}
+
 // SaysResizePending tells whether a granted claim says that it does not hold yet what it is to hold.
 func SaysResizePending(claim *quotav1alpha1.ResourceClaim) bool {
 	return StateOf(claim) == Granted && apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionResizePending) != nil

@@ -2,6 +2,7 @@ package ledgerstore
 
 import (
 	"context"
+	"strings"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
@@ -15,8 +16,11 @@ import (
 // wanted reads from the API server, not from a cache, what the claim holds, and returns nil if
 // there is nothing to change any more; then nothing happens and the decision has no code. It is
 // called again whenever another process may have acted in between. If an amendment is under way,
-// payload makes one claim payload of that and of the new one. The caller holds the lock of the
-// claim's object, see [Store.LockObject].
+// payload makes one claim payload of that and of the new one. The caller is alone with the claim in this
+// process: it holds the lock of the claim's object, see [Store.LockObject], or of the claim.
+//
+// What a claim that was created directly holds can only be changed once it is settled: until then the
+// decision is NotHeld.
 //
 // Where nothing is replaced, it is a reservation that is made, or extended, in the same way.
 func (s *Store) Amend(ctx context.Context, consumer quotav1alpha1.ConsumerRef, forced bool, payload func(before, after string) string, wanted func(context.Context) (*ledger.Reservation, error)) (ledger.Decision, error) {
@@ -34,6 +38,10 @@ func (s *Store) Amend(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f
 				decision = ledger.Decision{}
 				if full = isFull(books, unknownTo(books, []ledger.Reservation{*r})); full {
 					return postponed
+				}
+				if isUnsettled(books, r.Key) {
+					decision = ledger.Decision{Code: ledger.NotHeld}
+					return unconfirmed
 				}
 				amending := *r
 				if before, known := books.Reservation(r.Key); known {
@@ -63,6 +71,16 @@ func (s *Store) Amend(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f
 	default:
 		return decision, nil
 	}
+}
+
+// isUnsettled tells whether an amendment is of a claim that was created directly and whose grant is in flight. Other
+// claims of the consumer may hold as much, so that the books alone do not show it.
+func isUnsettled(books *ledger.Ledger, key string) bool {
+	if !IsAmendment(key) || ObjectUID(key) != "" {
+		return false
+	}
+	_, known := books.Reservation(strings.TrimSuffix(key, amendmentSuffix))
+	return known
 }
 
 func amend(books *ledger.Ledger, r ledger.Reservation, forced bool) ledger.Decision {

@@ -165,6 +165,14 @@ func (s *Store) ReservationsFor(objectUID string) []Pending {
 	return slices.Clone(s.inflight.byObject[objectUID])
 }
 
+// ReservationOf returns the reservation of a consumer with that key, if this process knows of it.
+func (s *Store) ReservationOf(consumer quotav1alpha1.ConsumerRef, key string) (Pending, bool) {
+	s.inflight.mu.RLock()
+	defer s.inflight.mu.RUnlock()
+	p, known := s.inflight.byConsumer[consumer][key]
+	return p, known
+}
+
 // Reservations returns all reservations in flight that this process knows of.
 func (s *Store) Reservations() []Pending {
 	s.inflight.mu.RLock()

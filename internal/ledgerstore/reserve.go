@@ -89,8 +89,9 @@ func (s *Store) Settle(consumer quotav1alpha1.ConsumerRef, key string, sequence 
 	})
 }
 
-// Fitting tells which of the reservations Reserve would admit, if they were asked for one by one
-// in this order. Nothing is reserved. Those beyond what may be in flight at a time do not fit.
+// Fitting tells which of the reservations Reserve would admit, or Amend where they replace something, if they were
+// asked for one by one in this order. Nothing is reserved. Those beyond what may be in flight at a time do not fit.
+// An amendment that is under way does: it goes on.
 func (s *Store) Fitting(ctx context.Context, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation) ([]bool, error) {
 	fits := make([]bool, len(reservations))
 	err := s.do(ctx, consumer, &operation{
@@ -101,7 +102,7 @@ func (s *Store) Fitting(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 				if isFull(books, reservations[i:i+1]) {
 					break
 				}
-				fits[i] = books.Reserve(r).Code == ledger.Admitted
+				fits[i] = fit(books, r)
 			}
 			undo(books, fresh)
 			return unconfirmed
@@ -111,6 +112,17 @@ func (s *Store) Fitting(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 		return nil, err
 	}
 	return fits, nil
+}
+
+// fit enters a reservation, and tells whether it was admitted.
+func fit(books *ledger.Ledger, r ledger.Reservation) bool {
+	if len(r.Replaces) == 0 {
+		return books.Reserve(r).Code == ledger.Admitted
+	}
+	if _, known := books.Reservation(r.Key); known {
+		return true
+	}
+	return !isUnsettled(books, r.Key) && books.Amend(r).Code == ledger.Admitted
 }
 
 // addInflight notes which reservations were admitted.

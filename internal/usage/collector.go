@@ -82,6 +82,9 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 		t := types[u.ResourceType]
 		if t == nil {
 			t = &total{byStep: map[float64]uint64{}}
+			for _, step := range steps {
+				t.byStep[step] = 0 // nobody is a number, too
+			}
 			types[u.ResourceType] = t
 		}
 		n := claims[u.Consumer][u.ResourceType]

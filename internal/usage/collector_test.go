@@ -113,6 +113,25 @@ func TestCollectLess(t *testing.T) {
 	if n := testutil.CollectAndCount(aggregate, "quota_resource_type_limit", "quota_resource_type_waiting_claims"); n != 2 {
 		t.Errorf("the resource type has %d series, want 2", n)
 	}
+	full := collector()
+	full.Buckets = func(context.Context) ([]quotav1alpha1.AllowanceBucket, error) {
+		return []quotav1alpha1.AllowanceBucket{bucket("full", 95, 100)}, nil
+	}
+	want := `# HELP quota_resource_type_utilization_ratio Consumers by the part of their limit that they use.
+# TYPE quota_resource_type_utilization_ratio histogram
+quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.5"} 0
+quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.7"} 0
+quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.8"} 0
+quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.9"} 0
+quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.95"} 1
+quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="1"} 1
+quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="+Inf"} 1
+quota_resource_type_utilization_ratio_sum{resource_type="vcpus"} 0.95
+quota_resource_type_utilization_ratio_count{resource_type="vcpus"} 1
+`
+	if err := testutil.CollectAndCompare(full, strings.NewReader(want), "quota_resource_type_utilization_ratio"); err != nil {
+		t.Error(err)
+	}
 	for name, answer := range map[string]error{"another process tells of them": nil, "there is no cache yet": errors.New("not started")} {
 		absent := collector()
 		absent.Buckets = func(context.Context) ([]quotav1alpha1.AllowanceBucket, error) { return nil, answer }

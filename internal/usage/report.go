@@ -74,13 +74,15 @@ const pageSize = 500
 // Read reads what a filter leaves of the quota that the caller may see. An error is that of the API server.
 func Read(ctx context.Context, api client.Reader, filter Filter) (*Report, error) {
 	report := &Report{Items: []Item{}}
+	seen := map[quotav1alpha1.EffectiveResourceGrantSpec]bool{} // one that is being moved may be there twice
 	for next := ""; ; {
 		var page quotav1alpha1.EffectiveResourceGrantList
 		if err := api.List(ctx, &page, client.InNamespace(filter.Namespace), client.Limit(pageSize), client.Continue(next)); err != nil {
 			return nil, err
 		}
 		for i := range page.Items {
-			if shown := &page.Items[i]; filter.matches(&shown.Spec) {
+			if shown := &page.Items[i]; filter.matches(&shown.Spec) && !seen[shown.Spec] {
+				seen[shown.Spec] = true
 				report.Items = append(report.Items, itemOf(shown))
 			}
 		}
@@ -135,7 +137,7 @@ func (r *Report) printTable(w io.Writer, isWide bool) error {
 		if display == nil {
 			display = &quotav1alpha1.DisplayedQuota{TotalAllocated: fmt.Sprint(i.Used), TotalLimit: fmt.Sprint(i.Limit), Available: fmt.Sprint(i.Available)}
 		}
-		row := []string{nameOf(i.ConsumerRef), i.ResourceType, display.TotalAllocated, display.TotalLimit, display.Available, percent(i.usage().Ratio())}
+		row := []string{nameOf(i.ConsumerRef), i.ResourceType, display.TotalAllocated, display.TotalLimit, display.Available, percent(i.Used, i.Limit)}
 		if isWide {
 			row = append(row, i.ConsumerRef.APIGroup, fmt.Sprint(i.Used), fmt.Sprint(i.Limit))
 		}
@@ -157,14 +159,17 @@ func nameOf(consumer quotav1alpha1.ConsumerRef) string {
 	return consumer.Kind + "/" + consumer.Name
 }
 
-// percent writes a ratio so that what is full says 100%, and nothing else does.
-func percent(ratio float64) string {
+// percent writes which part of a limit is used, so that what is full says 100%, and nothing else does.
+func percent(used, limit int64) string {
+	part := float64(used) * 100 / float64(limit)
 	switch {
-	case math.IsInf(ratio, 1):
+	case used > 0 && limit == 0:
 		return "nothing granted"
-	case ratio > 1:
-		return fmt.Sprintf("%.0f%%", math.Ceil(ratio*100))
+	case used == 0:
+		return "0%"
+	case used > limit:
+		return fmt.Sprintf("%.0f%%", math.Ceil(part))
 	default:
-		return fmt.Sprintf("%.0f%%", math.Floor(ratio*100))
+		return fmt.Sprintf("%.0f%%", math.Floor(part))
 	}
 }

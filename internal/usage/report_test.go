@@ -29,6 +29,7 @@ func TestReport(t *testing.T) {
 	api := fake.NewClientBuilder().WithScheme(types).WithObjects(
 		shown("a", "web", "vcpus", 15990, 16000, &quotav1alpha1.DisplayedQuota{TotalAllocated: "15.99 vCPUs", TotalLimit: "16 vCPUs", Available: "0.01 vCPUs"}),
 		shown("b", "web", "instances", 7, 7, nil), shown("c", "db", "instances", 1001, 1000, nil), shown("d", "free", "instances", 1, 0, nil), inNamespace,
+		shown("f", "exact", "instances", 29, 100, nil), shown("g", "exact", "instances", 29, 100, nil),
 	).Build()
 	tests := map[string]struct {
 		filter Filter
@@ -40,6 +41,7 @@ Project/free       compute.example.com/instances   1             0          0   
 Project/db         compute.example.com/instances   1001          1000       0            101%
 Project/web        compute.example.com/instances   7             7          0            100%
 Project/web        compute.example.com/vcpus       15.99 vCPUs   16 vCPUs   0.01 vCPUs   99%
+Project/exact      compute.example.com/instances   29            100        71           29%
 team/Project/api   compute.example.com/vcpus       0             0          0            0%
 `},
 		"wide": {Filter{Consumer: "web", ResourceType: "vcpus"}, FormatWide, `CONSUMER      RESOURCE TYPE               USED          LIMIT      AVAILABLE    UTILIZATION   GROUP   USED (BASE)   LIMIT (BASE)
@@ -49,6 +51,7 @@ Project/web   compute.example.com/vcpus   15.99 vCPUs   16 vCPUs   0.01 vCPUs   
 		"other kind":    {Filter{Consumer: "organization/db"}, FormatJSON, "{\n    \"items\": []\n}\n"},
 		"whole type":    {Filter{Consumer: "db", ResourceType: "compute.example.com/instances"}, FormatYAML, "items:\n- available: 0\n  consumerRef:\n    apiGroup: g\n    kind: Project\n    name: db\n  limit: 1000\n  resourceType: compute.example.com/instances\n  used: 1001\n  utilization: 1.001\n"},
 		"nothing given": {Filter{Consumer: "free"}, FormatYAML, "items:\n- available: 0\n  consumerRef:\n    apiGroup: g\n    kind: Project\n    name: free\n  limit: 0\n  resourceType: compute.example.com/instances\n  used: 1\n  utilization: null\n"},
+		"one percent":   {Filter{Consumer: "exact"}, "", "CONSUMER        RESOURCE TYPE                   USED   LIMIT   AVAILABLE   UTILIZATION\nProject/exact   compute.example.com/instances   29     100     71          29%\n"},
 		"namespace":     {Filter{Namespace: "team"}, "", "CONSUMER           RESOURCE TYPE               USED   LIMIT   AVAILABLE   UTILIZATION\nteam/Project/api   compute.example.com/vcpus   0      0       0           0%\n"},
 	}
 	for name, tt := range tests {

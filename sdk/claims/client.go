@@ -27,9 +27,8 @@ var ErrDiffers = errors.New("the object has a quota claim of another consumer, w
 
 // Ensure has a claim be there for an object and returns what became of it.
 //
-// If the object has quota for other amounts, it keeps it until the change is decided, see [Decision.Resize]: what
-// becomes more is granted as a whole or not at all, what becomes less is given back at once. So an object that shrinks
-// asks for less once it needs less.
+// If the object has quota for other amounts, it keeps it until the change is granted, see [Decision.Resize], as a whole
+// or not at all; where nothing becomes more it always is. So an object that shrinks asks for less once it needs less.
 //
 // An object whose claim is of another consumer gets [ErrDiffers]. With any error the decision is one that can be told as
 // well: that quota cannot be claimed at the moment, or as it is asked for. Try again later. For an object that is being

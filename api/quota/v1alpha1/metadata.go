@@ -64,8 +64,9 @@ const (
 
 	// AnnotationResize is what a granted claim is to hold in place of what it holds, as JSON in the form of its
 	// spec.requests. Whoever created the claim sets it; on claims that a policy made it is refused. Bursar decides
-	// it: what becomes more as a whole or not at all, what becomes less always. Then it is the claim's spec.requests;
-	// until then the claim has the condition [ConditionResizePending].
+	// it, as a whole or not at all; where nothing becomes more it is always granted. Then it is the claim's
+	// spec.requests; until then the claim has the condition [ConditionResizePending]. On a claim that is not granted it
+	// means nothing until it is.
 	AnnotationResize = GroupName + "/resize"
 
 	// AnnotationExceededAdvice is what a registration says to do where there is not enough of its resource type, in place

@@ -70,7 +70,7 @@ func checkResize(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.
 	var requests []quotav1alpha1.ResourceRequest
 	unknown, err := json.UnmarshalStrict([]byte(encoded), &requests)
 	if err := errors.Join(append(unknown, err)...); err != nil {
-		return field.ErrorList{field.Invalid(path, encoded, "must be JSON in the form of spec.requests: "+err.Error())}
+		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, "must be JSON in the form of spec.requests: "+err.Error())}
 	}
 	return checkRequests(path, requests)
 }

@@ -4,8 +4,8 @@
 // A claim created directly is reserved under its own UID, marked as granted and settled. One
 // that does not fit waits: whenever capacity of its consumer appears, all that wait are decided
 // again, the oldest first; a smaller one may pass a larger one that still does not fit. A granted
-// claim that is to hold something else is amended, as far as there is room, and goes on holding what
-// it holds until then.
+// claim that is to hold something else is amended once there is room, goes on holding what it holds
+// until then, and waits in line with the others.
 package claim
 
 import (
@@ -100,7 +100,7 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 	case after.Deleting && after.Finalizer:
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
 		worker.Share(c.queue, c.Keeps.For(after.Consumer()), after.NamespacedName)
-	case !after.Deleting && !after.FromPolicy() && (after.Resizing || c.isDecidable(after)):
+	case !after.Deleting && !after.FromPolicy() && (after.Resizing && (before == nil || !after.AsksSame(before)) || c.isDecidable(after)):
 		worker.Share(c.queue, c.Keeps.For(after.Consumer()), after.NamespacedName)
 	}
 }

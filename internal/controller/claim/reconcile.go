@@ -26,7 +26,7 @@ func (c *Controller) reconcile(ctx context.Context, name types.NamespacedName) e
 			return nil
 		}
 		return c.release(ctx, known)
-	case known.Resizing:
+	case known.Resizing, c.hasResizeInFlight(known):
 		return c.resize(ctx, name, known.Consumer())
 	case known.State == claimcache.Granted:
 		return nil

@@ -39,8 +39,7 @@ func (c *Controller) resize(ctx context.Context, name types.NamespacedName, cons
 	case asked.claim == nil:
 		return nil
 	case asked.requests == nil:
-		claims.EndResize(asked.claim)
-		return c.report(ctx, asked.claim)
+		return c.conform(ctx, asked.claim)
 	case asked.flaw != nil:
 		return c.await(ctx, asked.claim, quotav1alpha1.ReasonValidationFailed, asked.flaw.Error())
 	}
@@ -48,8 +47,7 @@ func (c *Controller) resize(ctx context.Context, name types.NamespacedName, cons
 	case ledger.Admitted:
 		return c.amend(ctx, asked, decision.Sequence)
 	case ledger.Exceeded:
-		return c.await(ctx, asked.claim, quotav1alpha1.ReasonQuotaExceeded,
-			explain.Waits(c.Catalog, consumer, decision.Shortages)+" The claim holds what it held, and the rest is granted by itself once there is room.")
+		return c.exceeded(ctx, asked, decision.Shortages)
 	case ledger.NotHeld:
 		return fmt.Errorf("resize claim %s: %w", name, errNotHeld)
 	default:
@@ -57,14 +55,14 @@ func (c *Controller) resize(ctx context.Context, name types.NamespacedName, cons
 	}
 }
 
-// errNotHeld: another process is settling the grant of the claim, or the auditor has to put the books right first.
+// errNotHeld: the grant of the claim is being settled, or the auditor has to put the books right first.
 var errNotHeld = errors.New("the books do not have what it holds")
 
 // resize is what a claim is to hold.
 type resize struct {
-	// claim is nil if there is nothing to change.
+	// claim is nil if it is not one that is resized.
 	claim *quotav1alpha1.ResourceClaim
-	// requests are nil if it holds that already, and does not say so.
+	// requests are nil if the claim holds what it is to hold.
 	requests []quotav1alpha1.ResourceRequest
 	// flaw says why it cannot be decided. Otherwise there is an amendment.
 	flaw      error
@@ -80,42 +78,93 @@ func (c *Controller) resizeOf(ctx context.Context, name types.NamespacedName, co
 	if err != nil {
 		return r, fmt.Errorf("read claim %s: %w", name, err)
 	}
-	requests := claimcache.ResizeOf(claim)
-	switch {
-	case claim.DeletionTimestamp != nil || claim.Spec.ConsumerRef != consumer:
-		return r, nil
-	case requests == nil && claimcache.SaysResizePending(claim):
-		return resize{claim: claim}, nil
-	case requests == nil:
+	if claim.DeletionTimestamp != nil || claim.Spec.ConsumerRef != consumer || claimcache.IsFromPolicy(claim) || claimcache.StateOf(claim) != claimcache.Granted {
 		return r, nil
 	}
-	held, err := claims.Charges(claim.Spec.Requests)
-	if err != nil {
-		return r, err
+	r = resize{claim: claim, requests: claimcache.ResizeOf(claim)}
+	if r.requests == nil {
+		return r, nil
 	}
-	resized := claim.DeepCopy()
-	resized.Spec.Requests = requests
-	r = resize{claim: claim, requests: requests}
-	amendment, flaw := c.reservationOf(resized)
+	amendment, flaw := c.resizeReservation(claim, r.requests)
 	if flaw != nil {
 		r.flaw = flaw
 		return r, nil
 	}
-	amendment.Key, amendment.Replaces = ledgerstore.ResizeKey(string(claim.UID)), held
 	r.amendment = &amendment
 	return r, nil
 }
 
+// resizeReservation is the amendment that has a claim hold other requests, or why it cannot be made.
+func (c *Controller) resizeReservation(claim *quotav1alpha1.ResourceClaim, requests []quotav1alpha1.ResourceRequest) (ledger.Reservation, error) {
+	held, err := claims.Charges(claim.Spec.Requests)
+	if err != nil {
+		return ledger.Reservation{}, err
+	}
+	resized := claim.DeepCopy()
+	resized.Spec.Requests = requests
+	amendment, err := c.reservationOf(resized)
+	amendment.Key, amendment.Replaces = ledgerstore.ResizeKey(string(claim.UID)), held
+	return amendment, err
+}
+
+// hasResizeInFlight tells whether an amendment of a claim has to be ended.
+func (c *Controller) hasResizeInFlight(claim *claimcache.Claim) bool {
+	_, known := c.Store.ReservationOf(claim.Consumer(), ledgerstore.ResizeKey(string(claim.UID)))
+	return known
+}
+
 // amend has a claim hold what was admitted.
 func (c *Controller) amend(ctx context.Context, asked resize, sequence int64) error {
-	claim := asked.claim
-	if err := c.Client.Amend(ctx, claim, asked.requests, func(amended *quotav1alpha1.ResourceClaim) {
+	if err := c.say(ctx, asked.claim, asked.requests); err != nil {
+		return err
+	}
+	return c.exchange(ctx, asked.claim.Spec.ConsumerRef, asked.amendment.Key, sequence, asked.amendment.Charges)
+}
+
+// say has a claim say that it holds some requests. What it says already is not written again.
+func (c *Controller) say(ctx context.Context, claim *quotav1alpha1.ResourceClaim, requests []quotav1alpha1.ResourceRequest) error {
+	if err := c.Client.Amend(ctx, claim, requests, func(amended *quotav1alpha1.ResourceClaim) {
 		claims.Grant(amended, c.Catalog, time.Now())
 		claims.EndResize(amended)
 	}); err != nil {
 		return fmt.Errorf("change what claim %s/%s holds: %w", claim.Namespace, claim.Name, err)
 	}
-	return c.exchange(ctx, claim.Spec.ConsumerRef, asked.amendment.Key, sequence, asked.amendment.Charges)
+	return nil
+}
+
+// conform finishes what is left of a resize: the claim requests what it holds, and its status and the books may not
+// say so yet.
+func (c *Controller) conform(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
+	if err := c.say(ctx, claim, claim.Spec.Requests); err != nil {
+		return err
+	}
+	return c.endInFlight(ctx, claim)
+}
+
+// exceeded records that there is no room for what a claim is to hold. An amendment to something else, which was asked
+// for before, is ended first: whoever opened it has changed the claim already, or cannot do so any more, since the
+// claim was changed by whoever asks for something else.
+func (c *Controller) exceeded(ctx context.Context, asked resize, shortages []ledger.Shortage) error {
+	claim := asked.claim
+	if _, known := c.Store.ReservationOf(claim.Spec.ConsumerRef, asked.amendment.Key); known {
+		c.queue.AddAfter(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, busyRetry) // what is short is known then
+		return c.endInFlight(ctx, claim)
+	}
+	return c.await(ctx, claim, quotav1alpha1.ReasonQuotaExceeded, explain.Waits(c.Catalog, claim.Spec.ConsumerRef, shortages)+
+		" This is in addition to what the claim holds, which it keeps; it is granted by itself once there is room.")
+}
+
+// endInFlight ends the amendment of a claim that says what it holds from now on, if there is one.
+func (c *Controller) endInFlight(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
+	held, err := claims.Charges(claim.Spec.Requests)
+	if err != nil {
+		return err
+	}
+	consumer, key := claim.Spec.ConsumerRef, ledgerstore.ResizeKey(string(claim.UID))
+	if amendment, known := c.Store.ReservationOf(consumer, key); known {
+		return c.exchange(ctx, consumer, key, amendment.Sequence, held)
+	}
+	return nil
 }
 
 // exchange ends an amendment whose claim says what it holds from now on. It does so as well if the books do not have
@@ -125,6 +174,9 @@ func (c *Controller) exchange(ctx context.Context, consumer quotav1alpha1.Consum
 	done, err := c.Store.Exchange(ctx, consumer, key, sequence, after)
 	if done || err != nil {
 		return err
+	}
+	if left, known := c.Store.ReservationOf(consumer, key); known && left.Sequence == sequence {
+		c.Log.Info("what a claim held before it was resized was not in the books", "amendment", key, "consumer", consumer.Name)
 	}
 	return c.Store.Cancel(ctx, consumer, key, sequence)
 }
@@ -137,18 +189,4 @@ func (c *Controller) await(ctx context.Context, claim *quotav1alpha1.ResourceCla
 		return nil
 	}
 	return c.report(ctx, claim)
-}
-
-// finishResize ends an amendment that was left half done: the claim says what it holds from now on, unless it is still
-// to hold something else.
-func (c *Controller) finishResize(ctx context.Context, claim *quotav1alpha1.ResourceClaim, amendment ledgerstore.Pending) error {
-	if claimcache.ResizeOf(claim) != nil {
-		c.queue.Add(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
-		return nil
-	}
-	held, err := claims.Charges(claim.Spec.Requests)
-	if err != nil {
-		return err
-	}
-	return c.exchange(ctx, amendment.Consumer, amendment.Key, amendment.Sequence, held)
 }

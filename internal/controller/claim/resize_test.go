@@ -1,8 +1,13 @@
 package claim
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -10,6 +15,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
 )
@@ -104,6 +110,141 @@ func released(c *quotav1alpha1.ResourceClaim) {
 	c.DeletionTimestamp = &now
 }
 
+// granted is an API server with a claim of 1 that is granted, and wants the amount in its place, and a process; 10 are
+// granted in all.
+func granted(t *testing.T, amount string) (*api, *storagetest.Memory, *Controller) {
+	t.Helper()
+	a, client := newAPI(t)
+	memory, registrations := storagetest.New(), catalog.New()
+	register(registrations)
+	c := process(t, client, registrations, memory.Connect(nil))
+	grant(t, c.Store)
+	if granted, err := c.decide(t.Context(), theClaim, consumer); err != nil || !granted {
+		t.Fatalf("granted %v, %v", granted, err)
+	}
+	a.want(amount)
+	return a, memory, c
+}
+
+var theClaim = types.NamespacedName{Namespace: "ns", Name: "c"}
+
+// want asks for an amount in place of what the claim holds.
+func (a *api) want(amount string) {
+	a.change(func(c *quotav1alpha1.ResourceClaim) {
+		c.Annotations = map[string]string{quotav1alpha1.AnnotationResize: `[{"resourceType":"t","amount":` + amount + `}]`}
+	})
+}
+
+// wantBooks checks how much is used, by how many claims, with nothing in flight.
+func wantBooks(t *testing.T, memory *storagetest.Memory, amount ledger.Amount, claims int64) {
+	t.Helper()
+	books := memory.Books(consumer)
+	if len(books.Reservations) != 0 || len(books.Used) != 1 || books.Used[0].Amount != amount || books.Used[0].Claims != claims {
+		t.Errorf("the books have %+v in use and %+v in flight, want %d used by %d claims", books.Used, books.Reservations, amount, claims)
+	}
+}
+
+// A claim whose grant is not settled yet is not resized before, although others hold as much as it does.
+func TestResizeWaitsForTheGrant(t *testing.T) {
+	a, client := newAPI(t)
+	memory, registrations := storagetest.New(), catalog.New()
+	register(registrations)
+	c := process(t, client, registrations, memory.Connect(nil))
+	grant(t, c.Store)
+	for _, key := range []string{"claim:other", "claim:u1"} {
+		decision, err := c.Store.Reserve(t.Context(), consumer, ledger.Reservation{Key: key, ReservedAt: 1, Charges: []ledger.Charge{{ResourceType: "t", Amount: 5}}})
+		if err != nil || decision.Code != ledger.Admitted {
+			t.Fatalf("%v, %v", decision, err)
+		}
+	}
+	c.Store.Settle(consumer, "claim:other", 0)
+	a.change(func(claim *quotav1alpha1.ResourceClaim) {
+		claim.Spec.Requests[0].Amount = 5
+		claims.Grant(claim, registrations, time.Now())
+	})
+	a.want("1")
+	if err := c.resize(t.Context(), theClaim, consumer); !errors.Is(err, errNotHeld) {
+		t.Errorf("got %v, want it to be tried again", err)
+	}
+	c.Store.Settle(consumer, "claim:u1", 0)
+	if err := c.resize(t.Context(), theClaim, consumer); err != nil {
+		t.Fatal(err)
+	}
+	wantBooks(t, memory, 6, 2)
+}
+
+// What was admitted before, and is not asked for any more, is not kept while what is asked for now has to wait.
+func TestResizeToSomethingElse(t *testing.T) {
+	a, memory, c := granted(t, "4")
+	a.isRefused = true
+	if err := c.resize(t.Context(), theClaim, consumer); err == nil {
+		t.Fatal("the claim cannot be changed, and that is no error")
+	}
+	a.isRefused = false
+	a.want("50")
+	for range 2 {
+		if err := c.resize(t.Context(), theClaim, consumer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantBooks(t, memory, 1, 1)
+	said := apimeta.FindStatusCondition(a.claim.Status.Conditions, quotav1alpha1.ConditionResizePending)
+	if said == nil || said.Reason != quotav1alpha1.ReasonQuotaExceeded || !strings.Contains(said.Message, "requested 49 ") {
+		t.Errorf("the claim says %+v", said)
+	}
+}
+
+// A status that could not be written is written later, although the claim requests what it is to hold already.
+func TestResizeWhoseStatusIsRefused(t *testing.T) {
+	a, memory, c := granted(t, "4")
+	a.onStatus = func() {
+		a.onStatus = nil
+		a.change(func(claim *quotav1alpha1.ResourceClaim) { claim.Labels = map[string]string{"changed": "true"} })
+	}
+	if err := c.resize(t.Context(), theClaim, consumer); err == nil {
+		t.Fatal("the status was written over a change")
+	}
+	c.changed(nil, claimcache.Compact(&a.claim))
+	known := claimcache.Compact(&a.claim)
+	if known.Resizing || !c.hasResizeInFlight(known) {
+		t.Error("the claim says that it is to hold something else, or nothing is left to be done")
+	}
+	if err := c.resize(t.Context(), theClaim, consumer); err != nil {
+		t.Fatal(err)
+	}
+	wantBooks(t, memory, 4, 1)
+	if got := a.claim.Status.Allocations[0].AllocatedAmount; got != 4 {
+		t.Errorf("the status says %d", got)
+	}
+}
+
+// What the controller itself says of a claim that waits to be resized is no reason to decide it again.
+func TestWaitingResizeIsQuiet(t *testing.T) {
+	a, _, c := granted(t, "50")
+	before := claimcache.Compact(&a.claim)
+	c.changed(nil, before)
+	if c.queue.Len() != 1 {
+		t.Errorf("%d claims are to be decided, want the one that is news", c.queue.Len())
+	}
+	if name, _ := c.queue.Get(); name != theClaim {
+		t.Errorf("got %s", name)
+	}
+	c.queue.Done(theClaim)
+	if err := c.resize(t.Context(), theClaim, consumer); err != nil {
+		t.Fatal(err)
+	}
+	after := claimcache.Compact(&a.claim)
+	c.changed(before, after)
+	if c.queue.Len() != 0 {
+		t.Error("its own status has it decided again")
+	}
+	a.want("60")
+	c.changed(after, claimcache.Compact(&a.claim))
+	if c.queue.Len() != 1 {
+		t.Error("another amount is not decided")
+	}
+}
+
 // Two processes resize one claim at once, to what was asked for before and after.
 func TestTwoProcessesResizeAClaim(t *testing.T) {
 	a, client := newAPI(t)
@@ -115,16 +256,11 @@ func TestTwoProcessesResizeAClaim(t *testing.T) {
 	if granted, err := first.decide(t.Context(), name, consumer); err != nil || !granted {
 		t.Fatalf("granted %v, %v", granted, err)
 	}
-	want := func(amount string) {
-		a.change(func(c *quotav1alpha1.ResourceClaim) {
-			c.Annotations = map[string]string{quotav1alpha1.AnnotationResize: `[{"resourceType":"t","amount":` + amount + `}]`}
-		})
-	}
 	second := process(t, client, registrations, memory.Connect(nil))
-	want("4")
+	a.want("4")
 	a.onStatus = func() { // the first has changed the claim, and the books not yet
 		a.onStatus = nil
-		want("6")
+		a.want("6")
 		if err := second.resize(t.Context(), name, consumer); err != nil {
 			t.Error(err)
 		}

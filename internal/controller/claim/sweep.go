@@ -68,7 +68,7 @@ func (c *Controller) finish(ctx context.Context, reservation ledgerstore.Pending
 	case claim.DeletionTimestamp != nil:
 		return nil // releasing it ends the reservation
 	case ledgerstore.IsAmendment(reservation.Key):
-		return c.finishResize(ctx, claim, reservation)
+		return c.resize(ctx, name, reservation.Consumer)
 	case claimcache.StateOf(claim) == claimcache.Granted:
 		c.Store.Settle(reservation.Consumer, reservation.Key, reservation.Sequence)
 		return nil

@@ -75,13 +75,15 @@ func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerR
 	reservations := make([]ledger.Reservation, 0, len(batch))
 	waiting := make([]*claimcache.Claim, 0, len(batch))
 	for _, claim := range batch {
-		if claim.Resizing {
-			c.queue.Add(claim.NamespacedName)
-			continue
-		}
 		spec := quotav1alpha1.ResourceClaim{Spec: claim.Spec()}
 		spec.Namespace, spec.Name, spec.UID = claim.Namespace, claim.Name, claim.UID
-		reservation, err := c.reservationOf(&spec)
+		var reservation ledger.Reservation
+		var err error
+		if requests := claim.Resize(); requests != nil {
+			reservation, err = c.resizeReservation(&spec, requests)
+		} else {
+			reservation, err = c.reservationOf(&spec)
+		}
 		if err != nil {
 			c.queue.Add(claim.NamespacedName) // its status will say why
 			continue
@@ -101,6 +103,10 @@ func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerR
 			continue
 		}
 		group.Go(func() error {
+			if claim.Resizing {
+				errs[i] = c.resize(ctx, claim.NamespacedName, consumer)
+				return nil
+			}
 			granted, err := c.decide(ctx, claim.NamespacedName, consumer)
 			if !granted {
 				missed.Store(true)
