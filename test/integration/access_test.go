@@ -141,8 +141,8 @@ func TestWhatRolesPermit(t *testing.T) {
 		"bursar-tenant-admin": {"sees why something was refused, too", inNamespace, tenantReads.with(permits{
 			"events": reading, "events.events.k8s.io": reading,
 		})},
-		"bursar-owning-service": {"claims and gives back", everywhere, consumerReads.with(permits{
-			"resourceclaims.quota.miloapis.com": reading + " create delete", "resourceregistrations.quota.miloapis.com": reading,
+		"bursar-owning-service": {"claims, resizes and gives back", everywhere, consumerReads.with(permits{
+			"resourceclaims.quota.miloapis.com": reading + " create patch delete", "resourceregistrations.quota.miloapis.com": reading,
 		})},
 		"bursar-break-glass": {"is about one group by name, and so about no resource as a whole", everywhere, permits{}},
 	}

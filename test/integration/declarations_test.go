@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -198,10 +199,13 @@ func TestCreateRefusedLater(t *testing.T) {
 	none := corev1.ResourceList{"count/configmaps": resource.MustParse("0")}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none", Namespace: w.name}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
 	w.mustCreate(quota)
-	quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
-	if err := admin.Status().Update(w.ctx, quota); err != nil {
-		t.Fatal(err)
-	}
+	w.eventually(soon, func() error { // until then creates are refused for another reason
+		err := admin.Get(w.ctx, client.ObjectKeyFromObject(quota), quota)
+		if err == nil && len(quota.Status.Used) == 0 {
+			err = errors.New("what the ResourceQuota limits is not counted yet")
+		}
+		return err
+	})
 	w.eventually(soon, func() error {
 		err := admin.Create(w.ctx, w.configMap("a"))
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota: none") {
