@@ -39,7 +39,7 @@ type Claim struct {
 	State   State
 	// Deleting is set once the claim has a deletion timestamp, Finalizer while it carries ours.
 	Deleting, Finalizer bool
-	// Resizing tells of a granted claim that it is to hold something else, see [ResizeOf], or says so still.
+	// Resizing tells of a granted claim that it is to hold something else, or says so still.
 	Resizing bool
 
 	consumer unique.Handle[quotav1alpha1.ConsumerRef]
@@ -52,7 +52,7 @@ type Claim struct {
 	// Object names the object that the claim's resourceRef points to.
 	Object   types.NamespacedName
 	requests unique.Handle[requestsKey]
-	// resize is what the claim is to hold, see ResizeOf.
+	// resize is what a granted claim is to hold in place of what it holds, or the zero value.
 	resize unique.Handle[requestsKey]
 }
 
@@ -80,14 +80,16 @@ func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 		State:          StateOf(claim),
 		Deleting:       claim.DeletionTimestamp != nil,
 		Finalizer:      HasFinalizer(claim),
-		Resizing:       ResizeOf(claim) != nil || SaysResizePending(claim),
 		consumer:       unique.Make(claim.Spec.ConsumerRef),
 		kind:           unique.Make(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}),
 		Object:         types.NamespacedName{Namespace: interned(ref.Namespace), Name: ref.Name},
 		requests:       internRequests(claim.Spec.Requests),
 		policy:         unique.Make(""),
 	}
-	c.resize = internRequests(ResizeOf(claim))
+	if requests := ResizeOf(claim); requests != nil {
+		c.resize = internRequests(requests)
+	}
+	c.Resizing = c.IsToHoldElse() || SaysResizePending(claim)
 	if IsFromPolicy(claim) {
 		c.policy = unique.Make(claim.Labels[quotav1alpha1.LabelPolicy])
 		c.ObjectUID = types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])

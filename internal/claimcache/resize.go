@@ -1,6 +1,8 @@
 package claimcache
 
 import (
+	"unique"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
@@ -16,7 +18,10 @@ func ResizeOf(claim *quotav1alpha1.ResourceClaim) []quotav1alpha1.ResourceReques
 	return requests
 }
 
-// Resize is what [ResizeOf] says of the claim.
+// IsToHoldElse tells whether the claim is to hold something else than it holds.
+func (c *Claim) IsToHoldElse() bool { return c.resize != unique.Handle[requestsKey]{} }
+
+// Resize is what a claim is to hold that is to hold something else.
 func (c *Claim) Resize() []quotav1alpha1.ResourceRequest { return decodeRequests(c.resize) }
 
 // AsksSame tells whether two claims are to hold the same in place of what they hold, or nothing else.

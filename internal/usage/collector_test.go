@@ -51,6 +51,16 @@ func collector() *Collector {
 	}
 }
 
+// histogram is how many consumers use at most 50, 70, 80, 90, 95 and 100 % of their limit, and how many there are.
+func histogram(sum string, counts ...int) string {
+	const name = "quota_resource_type_utilization_ratio"
+	text := fmt.Sprintf("# HELP %s Consumers by the part of their limit that they use.\n# TYPE %s histogram\n", name, name)
+	for i, le := range []string{"0.5", "0.7", "0.8", "0.9", "0.95", "1", "+Inf"} {
+		text += fmt.Sprintf("%s_bucket{resource_type=\"vcpus\",le=%q} %d\n", name, le, counts[i])
+	}
+	return text + fmt.Sprintf("%s_sum{resource_type=\"vcpus\"} %s\n%s_count{resource_type=\"vcpus\"} %d\n", name, sum, name, counts[len(counts)-1])
+}
+
 func TestCollect(t *testing.T) {
 	of := func(name string) string {
 		return fmt.Sprintf(`consumer_group="g",consumer_kind="Project",consumer_name=%q,consumer_namespace="",resource_type="vcpus"`, name)
@@ -77,18 +87,7 @@ func TestCollect(t *testing.T) {
 			"quota_omitted_consumers{resource_type=\"vcpus\"} 1\n") +
 		family("quota_resource_type_used", "Quota of a resource type that all consumers use together, in base units.",
 			"quota_resource_type_used{resource_type=\"vcpus\"} 9500\n") +
-		`# HELP quota_resource_type_utilization_ratio Consumers by the part of their limit that they use.
-# TYPE quota_resource_type_utilization_ratio histogram
-quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.5"} 1
-quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.7"} 1
-quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.8"} 2
-quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.9"} 2
-quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.95"} 2
-quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="1"} 2
-quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="+Inf"} 4
-quota_resource_type_utilization_ratio_sum{resource_type="vcpus"} 2.25
-quota_resource_type_utilization_ratio_count{resource_type="vcpus"} 4
-`
+		histogram("2.25", 1, 1, 2, 2, 2, 2, 4)
 	names := []string{
 		"quota_used", "quota_utilization_ratio", "quota_over_limit", "quota_waiting_claims", "quota_limit_in_display_units", "quota_omitted_consumers",
 		"quota_resource_type_used", "quota_resource_type_utilization_ratio",
@@ -117,18 +116,7 @@ func TestCollectLess(t *testing.T) {
 	full.Buckets = func(context.Context) ([]quotav1alpha1.AllowanceBucket, error) {
 		return []quotav1alpha1.AllowanceBucket{bucket("full", 95, 100)}, nil
 	}
-	want := `# HELP quota_resource_type_utilization_ratio Consumers by the part of their limit that they use.
-# TYPE quota_resource_type_utilization_ratio histogram
-quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.5"} 0
-quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.7"} 0
-quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.8"} 0
-quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.9"} 0
-quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="0.95"} 1
-quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="1"} 1
-quota_resource_type_utilization_ratio_bucket{resource_type="vcpus",le="+Inf"} 1
-quota_resource_type_utilization_ratio_sum{resource_type="vcpus"} 0.95
-quota_resource_type_utilization_ratio_count{resource_type="vcpus"} 1
-`
+	want := histogram("0.95", 0, 0, 0, 0, 1, 1, 1)
 	if err := testutil.CollectAndCompare(full, strings.NewReader(want), "quota_resource_type_utilization_ratio"); err != nil {
 		t.Error(err)
 	}

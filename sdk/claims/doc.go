@@ -17,6 +17,8 @@
 //
 //	ctrl.NewControllerManagedBy(mgr).For(&Instance{}).Owns(&quotav1alpha1.ResourceClaim{})
 //
+// An object that is to have other amounts asks for them in the same way, and keeps what it has until they are granted.
+//
 // The claim goes with its object, by the garbage collector, and gives back what it holds. An object whose capacity
 // is free before it is gone gives it back by [Client.Release].
 //

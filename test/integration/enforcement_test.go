@@ -416,3 +416,28 @@ func (w *world) waitReason(claim *quotav1alpha1.ResourceClaim, reason string) {
 		return nil
 	})
 }
+
+// TestAdviceOfARegistration has a registration say what to do, in what is said to whoever creates too much and in claims
+// that wait.
+func TestAdviceOfARegistration(t *testing.T) {
+	t.Parallel()
+	w := newProtectedWorld(t, 1)
+	w.mustCreate(w.configMap("a"))
+	registration := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: registrationName(w.resourceType())}}
+	w.update(registration, func() {
+		metav1.SetMetaDataAnnotation(&registration.ObjectMeta, quotav1alpha1.AnnotationExceededAdvice, "See https://example.com/{{name}}.")
+	})
+	want := "limited: 1. See https://example.com/" + w.name + "."
+	w.eventually(soon, func() error {
+		if err := admin.Create(w.ctx, w.configMap("b")); err == nil || !strings.HasSuffix(err.Error(), want) {
+			return fmt.Errorf("got %v, want it to end in %q", err, want)
+		}
+		return nil
+	})
+	waiting := w.claim("waiting", 1)
+	w.mustCreate(waiting)
+	w.waitReason(waiting, quotav1alpha1.ReasonQuotaExceeded)
+	if want, got := "(1/1 map used). See https://example.com/"+w.name+".", waiting.Status.Allocations[0].Message; !strings.HasSuffix(got, want) {
+		t.Errorf("the claim says %q, want it to end in %q", got, want)
+	}
+}

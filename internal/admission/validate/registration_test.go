@@ -143,6 +143,14 @@ func TestRegistration(t *testing.T) {
 			},
 			change: func(r *registration) { r.Spec.Description, r.Spec.ClaimingResources = "better", nil },
 		},
+		"LongAdvice": {
+			reason: "it ends every message about the resource type",
+			before: asIs[registration],
+			change: func(r *registration) {
+				r.Annotations = map[string]string{quotav1alpha1.AnnotationExceededAdvice: strings.Repeat("a", quotav1alpha1.ExceededAdviceMax+1)}
+			},
+			want: []string{`metadata.annotations[quota.miloapis.com/exceeded-advice]: Too long: may not be more than 500 bytes`},
+		},
 		"ImmutableFields": {
 			reason: "stored amounts mean what they meant",
 			before: asIs[registration],

@@ -144,7 +144,7 @@ func (c *Controller) track(before, after *claimcache.Claim) {
 }
 
 func isWaiting(claim *claimcache.Claim) bool {
-	return claim != nil && !claim.Deleting && !claim.FromPolicy() && (claim.State == claimcache.Waiting || claim.Resizing)
+	return claim != nil && !claim.Deleting && !claim.FromPolicy() && (claim.State == claimcache.Waiting || claim.IsToHoldElse())
 }
 
 func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change ledgerstore.Change) {

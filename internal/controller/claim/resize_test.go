@@ -45,20 +45,9 @@ func TestResizeLeftHalfDone(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			a, client := newAPI(t)
-			memory, registrations := storagetest.New(), catalog.New()
-			register(registrations)
-			first := process(t, client, registrations, memory.Connect(nil))
-			grant(t, first.Store)
-			name := types.NamespacedName{Namespace: "ns", Name: "c"}
-			if granted, err := first.decide(t.Context(), name, consumer); err != nil || !granted {
-				t.Fatalf("granted %v, %v", granted, err)
-			}
-			a.change(func(c *quotav1alpha1.ResourceClaim) {
-				c.Annotations = map[string]string{quotav1alpha1.AnnotationResize: `[{"resourceType":"t","amount":4}]`}
-			})
+			a, memory, first := granted(t, "4")
 			a.isRefused = true
-			if err := first.resize(t.Context(), name, consumer); err == nil {
+			if err := first.resize(t.Context(), theClaim, consumer); err == nil {
 				t.Fatal("the claim cannot be changed, and that is no error")
 			}
 			a.isRefused = false
@@ -70,7 +59,7 @@ func TestResizeLeftHalfDone(t *testing.T) {
 			}
 			a.change(tt.then)
 
-			second := process(t, client, registrations, memory.Connect(nil))
+			second := process(t, first.Client, first.Catalog, memory.Connect(nil))
 			if err := second.Store.View(t.Context(), consumer, func(*ledger.Ledger) {}); err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +75,7 @@ func TestResizeLeftHalfDone(t *testing.T) {
 					t.Fatal(err)
 				}
 			case known.Resizing:
-				if err := second.resize(t.Context(), name, consumer); err != nil {
+				if err := second.resize(t.Context(), theClaim, consumer); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -247,30 +236,21 @@ func TestWaitingResizeIsQuiet(t *testing.T) {
 
 // Two processes resize one claim at once, to what was asked for before and after.
 func TestTwoProcessesResizeAClaim(t *testing.T) {
-	a, client := newAPI(t)
-	memory, registrations := storagetest.New(), catalog.New()
-	register(registrations)
-	first := process(t, client, registrations, memory.Connect(nil))
-	grant(t, first.Store)
-	name := types.NamespacedName{Namespace: "ns", Name: "c"}
-	if granted, err := first.decide(t.Context(), name, consumer); err != nil || !granted {
-		t.Fatalf("granted %v, %v", granted, err)
-	}
-	second := process(t, client, registrations, memory.Connect(nil))
-	a.want("4")
+	a, memory, first := granted(t, "4")
+	second := process(t, first.Client, first.Catalog, memory.Connect(nil))
 	a.onStatus = func() { // the first has changed the claim, and the books not yet
 		a.onStatus = nil
 		a.want("6")
-		if err := second.resize(t.Context(), name, consumer); err != nil {
+		if err := second.resize(t.Context(), theClaim, consumer); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := first.resize(t.Context(), name, consumer); err == nil {
+	if err := first.resize(t.Context(), theClaim, consumer); err == nil {
 		t.Error("the first process wrote a status over that of the second")
 	}
-	books := memory.Books(consumer)
-	if len(books.Reservations) != 0 || len(books.Used) != 1 || books.Used[0].Amount != 6 || books.Used[0].Claims != 1 || a.claim.Spec.Requests[0].Amount != 6 {
-		t.Errorf("the claim holds %+v, the books have %+v in use and %+v in flight", a.claim.Spec.Requests, books.Used, books.Reservations)
+	wantBooks(t, memory, 6, 1)
+	if got := a.claim.Spec.Requests[0].Amount; got != 6 {
+		t.Errorf("the claim holds %d", got)
 	}
 }
 

@@ -79,8 +79,8 @@ func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerR
 		spec.Namespace, spec.Name, spec.UID = claim.Namespace, claim.Name, claim.UID
 		var reservation ledger.Reservation
 		var err error
-		if requests := claim.Resize(); requests != nil {
-			reservation, err = c.resizeReservation(&spec, requests)
+		if claim.IsToHoldElse() {
+			reservation, err = c.resizeReservation(&spec, claim.Resize())
 		} else {
 			reservation, err = c.reservationOf(&spec)
 		}
@@ -103,7 +103,7 @@ func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerR
 			continue
 		}
 		group.Go(func() error {
-			if claim.Resizing {
+			if claim.IsToHoldElse() {
 				errs[i] = c.resize(ctx, claim.NamespacedName, consumer)
 				return nil
 			}
