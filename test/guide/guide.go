@@ -29,8 +29,8 @@ var (
 )
 
 // Follow types the commands in the blocks for sh of a README, which is named from the root of the repository, and checks
-// that the last one before a block of text comes to print that text. It returns how many texts there were. All
-// commands are "bin/bursar kubectl", to a server that a kubeconfig reaches.
+// that the last one before a block of text comes to print that text. It returns how many texts there were. The
+// commands are those of "bin/bursar", to a server that a kubeconfig reaches.
 func Follow(t *testing.T, readme, kubeconfig string) (texts int) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(root, readme))
@@ -38,14 +38,14 @@ func Follow(t *testing.T, readme, kubeconfig string) (texts int) {
 		t.Fatal(err)
 	}
 	blocks := block.FindAllStringSubmatch(string(content), -1)
-	var last []string
+	var last string
 	for i, part := range blocks {
 		if part[1] == "text" {
 			texts++
 			await.NoError(t, within, func() error {
-				output, _ := kubectl(t, kubeconfig, last) // a refusal is a text as well
+				output, _ := run(t, kubeconfig, last) // a refusal is a text as well
 				if diff := cmp.Diff(normal(part[2]), normal(output)); diff != "" {
-					return fmt.Errorf("%v prints (-README +here):\n%s", last, diff)
+					return fmt.Errorf("%s prints (-README +here):\n%s", last, diff)
 				}
 				return nil
 			})
@@ -53,14 +53,14 @@ func Follow(t *testing.T, readme, kubeconfig string) (texts int) {
 		}
 		lines := strings.Split(strings.TrimSpace(part[2]), "\n")
 		for n, line := range lines {
-			last = strings.Fields(strings.TrimPrefix(line, "bin/bursar kubectl "))
+			last = line
 			if n == len(lines)-1 && i+1 < len(blocks) && blocks[i+1][1] == "text" {
 				continue // it is typed for what it prints
 			}
 			await.NoError(t, within, func() error {
-				output, err := kubectl(t, kubeconfig, last)
+				output, err := run(t, kubeconfig, last)
 				if err != nil {
-					return fmt.Errorf("kubectl %v: %w\n%s", last, err, output)
+					return fmt.Errorf("%s: %w\n%s", last, err, output)
 				}
 				return nil
 			})
@@ -78,14 +78,14 @@ func normal(output string) []string {
 	return lines
 }
 
-// kubectl runs kubectl in the root of the repository.
-func kubectl(t *testing.T, kubeconfig string, arguments []string) (string, error) {
+// run has a shell run a line in the root of the repository.
+func run(t *testing.T, kubeconfig, line string) (string, error) {
 	t.Helper()
 	binary, err := process.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), binary, append([]string{"kubectl"}, arguments...)...)
+	command := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(line, "bin/bursar ", binary+" "))
 	command.Dir = root
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	output, err := command.CombinedOutput()

@@ -1,0 +1,8 @@
+// Package v1alpha1 holds the kinds of the compute service: Instances, which are machines, and WorkloadDeployments, which
+// keep a number of Instances that are alike.
+//
+// +kubebuilder:object:generate=true
+// +groupName=compute.datumapis.com
+package v1alpha1
+
+//go:generate go tool controller-gen object crd paths=. output:crd:dir=../../config/crds

@@ -1,0 +1,162 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	computev1alpha1 "github.com/bursar/bursar/examples/compute/api/v1alpha1"
+)
+
+// machineContainer is the container of a Pod that is a machine.
+const machineContainer = "machine"
+
+// Pods runs machines as Pods, which have all of their resources to themselves. They are resized in place.
+type Pods struct {
+	// Client reads Pods from the API server, not from a cache.
+	Client client.Client
+	// GPU is the resource that nodes have one of for each GPU.
+	GPU corev1.ResourceName
+}
+
+// Name implements [Provider].
+func (Pods) Name() string { return "Pod" }
+
+// Kind implements [Provider].
+func (Pods) Kind() client.Object { return &corev1.Pod{} }
+
+// Get implements [Provider].
+func (p Pods) Get(ctx context.Context, instance *computev1alpha1.Instance) (*Machine, error) {
+	pod := &corev1.Pod{}
+	if found, err := read(ctx, p.Client, instance, pod); !found || err != nil {
+		return nil, err
+	}
+	return p.machine(pod), nil
+}
+
+// Ensure implements [Provider]. A Pod that has ended, because it was evicted for example, is replaced.
+func (p Pods) Ensure(ctx context.Context, instance *computev1alpha1.Instance, resources computev1alpha1.Resources) (*Machine, error) {
+	pod := &corev1.Pod{}
+	found, err := read(ctx, p.Client, instance, pod)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		if pod, err = p.create(ctx, instance, resources); err != nil {
+			return nil, fmt.Errorf("create the Pod of Instance %s/%s: %w", instance.Namespace, instance.Name, err)
+		}
+		return p.machine(pod), nil
+	}
+	if isEnding(pod) {
+		_, err := p.Delete(ctx, instance) // that it is gone brings us back here
+		return p.machine(pod), err
+	}
+	if err := p.update(ctx, pod, instance.Spec.Image, p.requirements(resources)); err != nil {
+		return p.machine(pod), fmt.Errorf("change the Pod of Instance %s/%s: %w", instance.Namespace, instance.Name, err)
+	}
+	return p.machine(pod), nil
+}
+
+func (p Pods) create(ctx context.Context, instance *computev1alpha1.Instance, resources computev1alpha1.Resources) (*corev1.Pod, error) {
+	key := keyOf(instance)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: maps.Clone(instance.Labels)},
+		Spec: corev1.PodSpec{
+			AutomountServiceAccountToken: new(false),
+			Containers:                   []corev1.Container{{Name: machineContainer, Image: instance.Spec.Image, Resources: p.requirements(resources)}},
+		},
+	}
+	if err := controllerutil.SetControllerReference(instance, pod, p.Client.Scheme()); err != nil {
+		return nil, err
+	}
+	return pod, p.Client.Create(ctx, pod)
+}
+
+func (p Pods) update(ctx context.Context, pod *corev1.Pod, image string, wanted corev1.ResourceRequirements) error {
+	container := containerOf(pod)
+	if container.Image != image {
+		before := pod.DeepCopy()
+		container.Image = image
+		if err := p.Client.Patch(ctx, pod, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return err
+		}
+		container = containerOf(pod)
+	}
+	if equality.Semantic.DeepEqual(container.Resources.Requests, wanted.Requests) {
+		return nil
+	}
+	container.Resources = wanted
+	return p.Client.SubResource("resize").Update(ctx, pod)
+}
+
+// requirements are what a container asks for that has these resources to itself.
+func (p Pods) requirements(resources computev1alpha1.Resources) corev1.ResourceRequirements {
+	list := corev1.ResourceList{corev1.ResourceCPU: resources.VCPUs, corev1.ResourceMemory: resources.Memory}
+	if resources.GPUs > 0 {
+		list[p.GPU] = *resource.NewQuantity(int64(resources.GPUs), resource.DecimalSI)
+	}
+	return corev1.ResourceRequirements{Requests: list, Limits: maps.Clone(list)}
+}
+
+// Delete implements [Provider].
+func (p Pods) Delete(ctx context.Context, instance *computev1alpha1.Instance) (isGone bool, err error) {
+	return remove(ctx, p.Client, instance, &corev1.Pod{})
+}
+
+func (p Pods) machine(pod *corev1.Pod) *Machine {
+	condition := func(kind corev1.PodConditionType) State {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == kind && (c.Status == corev1.ConditionTrue || c.Reason != "") {
+				return State{Is: c.Status == corev1.ConditionTrue, Reason: cmp.Or(c.Reason, string(kind)), Message: c.Message}
+			}
+		}
+		return State{Reason: "Provisioning", Message: "The Pod " + pod.Name + " is not that far yet"}
+	}
+	machine := &Machine{
+		Resources: p.used(pod), NetworkIP: pod.Status.PodIP,
+		Programmed: condition(corev1.PodScheduled), Ready: condition(corev1.PodReady),
+		Running: State{Is: pod.Status.Phase == corev1.PodRunning, Reason: cmp.Or(string(pod.Status.Phase), "Provisioning"), Message: pod.Status.Message},
+	}
+	if isEnding(pod) {
+		ending := State{Reason: "Restarting", Message: "The Pod " + pod.Name + " has ended, or is about to"}
+		machine.Programmed, machine.Running, machine.Ready = ending, ending, ending
+	}
+	return machine
+}
+
+// used is what a Pod may be using: what it asks for or, until it has been resized, what it had before if that is more.
+func (p Pods) used(pod *corev1.Pod) computev1alpha1.Resources {
+	requests := maps.Clone(containerOf(pod).Resources.Requests)
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name != machineContainer || status.Resources == nil {
+			continue
+		}
+		for name, amount := range status.Resources.Requests {
+			if amount.Cmp(requests[name]) > 0 {
+				requests[name] = amount
+			}
+		}
+	}
+	gpus := requests[p.GPU]
+	return computev1alpha1.Resources{VCPUs: requests[corev1.ResourceCPU], Memory: requests[corev1.ResourceMemory], GPUs: int32(gpus.Value())}
+}
+
+// isEnding tells whether a Pod will never run again.
+func isEnding(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// containerOf returns the container that is the machine. Others may have been put beside it.
+func containerOf(pod *corev1.Pod) *corev1.Container {
+	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == machineContainer })
+	return &pod.Spec.Containers[max(i, 0)]
+}

@@ -1,0 +1,203 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	computev1alpha1 "github.com/bursar/bursar/examples/compute/api/v1alpha1"
+	"github.com/bursar/bursar/examples/compute/provider"
+	"github.com/bursar/bursar/sdk/claims"
+)
+
+// instanceWorkers is how many Instances are looked at beside each other.
+const instanceWorkers = 8
+
+// reasonProvisioning is that of conditions while a machine is being made.
+const reasonProvisioning = "Provisioning"
+
+// instances has machines be there for the Instances that have quota.
+type instances struct {
+	cached   client.Client
+	live     client.Reader
+	quota    *claims.Client
+	machines provider.Provider
+	recorder events.EventRecorder
+}
+
+func (r *instances) setUp(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&computev1alpha1.Instance{}).
+		Owns(&quotav1alpha1.ResourceClaim{}).
+		Owns(r.machines.Kind(), builder.OnlyMetadata).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: instanceWorkers}).
+		Complete(r)
+}
+
+// inNamespace asks for all Instances in a namespace.
+func (r *instances) inNamespace(ctx context.Context, namespace client.Object) (all []reconcile.Request) {
+	var list computev1alpha1.InstanceList
+	if err := r.cached.List(ctx, &list, client.InNamespace(namespace.GetName())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list Instances", "namespace", namespace.GetName())
+	}
+	for i := range list.Items {
+		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return all
+}
+
+// Reconcile implements [reconcile.Reconciler].
+func (r *instances) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	instance := &computev1alpha1.Instance{}
+	if err := r.cached.Get(ctx, request.NamespacedName, instance); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if instance.DeletionTimestamp != nil {
+		return ctrl.Result{}, r.end(ctx, instance)
+	}
+	before := instance.DeepCopy()
+	machine, err := r.machines.Get(ctx, instance)
+	if err == nil {
+		machine, err = r.ensure(ctx, instance, machine)
+		r.describe(&instance.Status, instance.Generation, machine, err)
+	}
+	if !equality.Semantic.DeepEqual(before.Status, instance.Status) {
+		err = errors.Join(err, client.IgnoreNotFound(r.cached.Status().Patch(ctx, instance, client.MergeFrom(before))))
+	}
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+// ensure claims quota for an Instance and, once it has some, has its machine be as the quota allows.
+//
+// What is claimed is never less than the machine uses: the machine shrinks first, and the claim then.
+func (r *instances) ensure(ctx context.Context, instance *computev1alpha1.Instance, machine *provider.Machine) (*provider.Machine, error) {
+	needed := instance.Spec.Resources
+	waiting := []string{computev1alpha1.ConditionProgrammed, computev1alpha1.ConditionRunning, computev1alpha1.ConditionReady}
+	if machine != nil {
+		needed, waiting = most(needed, machine.Resources), nil
+	}
+	decision, err := r.claim(ctx, instance, needed)
+	decision.Set(&instance.Status.Conditions, instance.Generation, waiting...)
+	switch {
+	case err != nil:
+		return machine, err // a machine that is there stays while nobody knows
+	case decision.IsGranted():
+		return r.provision(ctx, instance, machine, within(instance.Spec.Resources, decision.Held()))
+	case machine != nil && decision.State != claims.Pending:
+		// Its claim was taken away, and there is no room for another.
+		r.recorder.Eventf(instance, nil, corev1.EventTypeWarning, "QuotaLost", "Deprovision", "The machine is ended: %s", decision.Message)
+		_, err := r.machines.Delete(ctx, instance)
+		return machine, err
+	}
+	return machine, nil
+}
+
+// claim returns what became of the claim of an Instance for such resources.
+func (r *instances) claim(ctx context.Context, instance *computev1alpha1.Instance, needed computev1alpha1.Resources) (claims.Decision, error) {
+	project, err := projectOf(ctx, r.cached, instance.Namespace)
+	switch {
+	case err != nil:
+		return claims.Decision{Message: err.Error()}, err
+	case project == nil:
+		return claims.Decision{State: claims.Invalid, Message: fmt.Sprintf(
+			"Namespace %s belongs to no Project, which would pay: have an administrator label it with %s", instance.Namespace, LabelProject)}, nil
+	}
+	return r.quota.Ensure(ctx, claims.For(instance, *project, amountsOf(needed)...))
+}
+
+// provision has the machine of an Instance be there with such resources.
+//
+// None is made once the Instance is being deleted, which the cache may not know yet. The finalizer, which cannot be added
+// any more then, keeps the Instance and its claim from now on for as long as there is a machine.
+func (r *instances) provision(ctx context.Context, instance *computev1alpha1.Instance, machine *provider.Machine, resources computev1alpha1.Resources) (*provider.Machine, error) {
+	if machine == nil {
+		live := &computev1alpha1.Instance{}
+		err := r.live.Get(ctx, client.ObjectKeyFromObject(instance), live)
+		if err != nil || live.UID != instance.UID || live.DeletionTimestamp != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		before := live.DeepCopy()
+		if controllerutil.AddFinalizer(live, computev1alpha1.FinalizerMachine) {
+			if err := r.cached.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+				return nil, fmt.Errorf("keep Instance %s/%s while it has a machine: %w", instance.Namespace, instance.Name, err)
+			}
+		}
+	}
+	provided, err := r.machines.Ensure(ctx, instance, resources)
+	if machine == nil && provided != nil {
+		r.recorder.Eventf(instance, nil, corev1.EventTypeNormal, "Provisioned", "Provision", "A machine is made (%s)", r.machines.Name())
+	}
+	return provided, err
+}
+
+// end lets an Instance go that is being deleted, and with it its claim, once its machine is gone.
+func (r *instances) end(ctx context.Context, instance *computev1alpha1.Instance) error {
+	if !controllerutil.ContainsFinalizer(instance, computev1alpha1.FinalizerMachine) {
+		return nil // there never was a machine
+	}
+	isGone, err := r.machines.Delete(ctx, instance)
+	if err != nil || !isGone {
+		return err // that it is gone brings us back here
+	}
+	before := instance.DeepCopy()
+	controllerutil.RemoveFinalizer(instance, computev1alpha1.FinalizerMachine)
+	return client.IgnoreNotFound(r.cached.Patch(ctx, instance, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}
+
+// describe says in a status what there is of a machine. QuotaGranted is in it already. err is what keeps the machine from
+// being as it should.
+func (r *instances) describe(status *computev1alpha1.InstanceStatus, generation int64, machine *provider.Machine, err error) {
+	status.ObservedGeneration = generation
+	quota := apimeta.FindStatusCondition(status.Conditions, claims.ConditionQuotaGranted)
+	if machine == nil {
+		status.Provider, status.NetworkIP, status.ExternalIP, status.Resources = "", "", "", nil
+	} else {
+		status.Provider, status.NetworkIP, status.ExternalIP, status.Resources = r.machines.Name(), machine.NetworkIP, machine.ExternalIP, &machine.Resources
+	}
+	if machine == nil && quota.Status == metav1.ConditionTrue {
+		state := provider.State{Reason: reasonProvisioning, Message: "The machine is being made"}
+		if err != nil {
+			state.Message = err.Error()
+		}
+		machine = &provider.Machine{Programmed: state, Running: state, Ready: state}
+	}
+	if machine != nil {
+		for kind, state := range map[string]provider.State{
+			computev1alpha1.ConditionProgrammed: machine.Programmed, computev1alpha1.ConditionRunning: machine.Running, computev1alpha1.ConditionReady: machine.Ready,
+		} {
+			set(&status.Conditions, kind, generation, state)
+		}
+	}
+	status.Reason = quota.Reason
+	if quota.Status == metav1.ConditionTrue {
+		status.Reason = apimeta.FindStatusCondition(status.Conditions, computev1alpha1.ConditionReady).Reason
+	}
+}
+
+func set(conditions *[]metav1.Condition, kind string, generation int64, state provider.State) {
+	condition := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: state.Reason, Message: state.Message, ObservedGeneration: generation}
+	if state.Is {
+		condition.Status = metav1.ConditionTrue
+	}
+	apimeta.SetStatusCondition(conditions, condition)
+}

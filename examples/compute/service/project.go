@@ -1,0 +1,35 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// The kind of those who pay for Instances.
+const (
+	projectGroup = "resourcemanager.miloapis.com"
+	projectKind  = "Project"
+)
+
+// LabelProject on a namespace names the Project that pays for the Instances in it. Whoever may label namespaces decides
+// who pays.
+const LabelProject = projectGroup + "/project-name"
+
+// projectOf returns the Project that pays for what is in a namespace, or nil if there is none.
+func projectOf(ctx context.Context, cached client.Reader, namespace string) (*quotav1alpha1.ConsumerRef, error) {
+	object := &corev1.Namespace{}
+	if err := cached.Get(ctx, types.NamespacedName{Name: namespace}, object); err != nil {
+		return nil, fmt.Errorf("read namespace %s: %w", namespace, err)
+	}
+	name := object.Labels[LabelProject]
+	if name == "" {
+		return nil, nil
+	}
+	return &quotav1alpha1.ConsumerRef{APIGroup: projectGroup, Kind: projectKind, Name: name}, nil
+}

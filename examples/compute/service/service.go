@@ -1,0 +1,139 @@
+// Package service is the compute service: it has machines be there for Instances once their Project has the quota, and
+// Instances for WorkloadDeployments. Of Bursar it uses the types of the API and sdk/claims.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	computev1alpha1 "github.com/bursar/bursar/examples/compute/api/v1alpha1"
+	"github.com/bursar/bursar/examples/compute/provider"
+	"github.com/bursar/bursar/sdk/claims"
+)
+
+// The providers that there are. Auto is Pods where the API server has nodes, and Simulated elsewhere.
+const (
+	ProviderAuto      = "auto"
+	ProviderPods      = "pods"
+	ProviderSimulated = "simulated"
+)
+
+// Options are how the service runs.
+type Options struct {
+	// Config is how the API server is reached.
+	Config *rest.Config
+	// Provider is one of those above. Empty means ProviderAuto.
+	Provider string
+	// GPU is the resource that nodes have one of for each GPU, for Pods.
+	GPU string
+	// LeaderElectionNamespace is where replicas agree on which of them works. Empty means that there is one only.
+	LeaderElectionNamespace string
+	// MetricsAddress is where metrics are served as host:port. Empty means nowhere.
+	MetricsAddress string
+	// Log is told what happens.
+	Log logr.Logger
+}
+
+// Run runs the service until ctx ends. It is an error if the API server lacks kinds that are needed, and if this replica
+// leads no more: start it again then.
+func Run(ctx context.Context, o Options) error {
+	mgr, err := newManager(o)
+	if err != nil {
+		return err
+	}
+	if err := checkKinds(mgr.GetRESTMapper()); err != nil {
+		return err
+	}
+	machines, err := newProvider(o, mgr.GetClient(), mgr.GetRESTMapper())
+	if err != nil {
+		return err
+	}
+	o.Log.Info("machines are made", "provider", machines.Name())
+	quota := &claims.Client{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	recorder := mgr.GetEventRecorder("compute")
+	if err := (&instances{cached: mgr.GetClient(), live: mgr.GetAPIReader(), quota: quota, machines: machines, recorder: recorder}).setUp(mgr); err != nil {
+		return fmt.Errorf("set up the controller of Instances: %w", err)
+	}
+	if err := (&deployments{cached: mgr.GetClient(), live: mgr.GetAPIReader(), quota: quota, recorder: recorder}).setUp(mgr); err != nil {
+		return fmt.Errorf("set up the controller of WorkloadDeployments: %w", err)
+	}
+	return mgr.Start(ctx)
+}
+
+func newManager(o Options) (ctrl.Manager, error) {
+	types := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(types), quotav1alpha1.AddToScheme(types), computev1alpha1.AddToScheme(types)); err != nil {
+		return nil, err
+	}
+	if o.MetricsAddress == "" {
+		o.MetricsAddress = "0"
+	}
+	mgr, err := ctrl.NewManager(o.Config, ctrl.Options{
+		Scheme: types, Logger: o.Log,
+		Metrics: metricsserver.Options{BindAddress: o.MetricsAddress},
+		// Providers go by what there is: a cache may not know of a machine yet that was just made.
+		Client:         client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Pod{}, &corev1.ConfigMap{}}}},
+		LeaderElection: o.LeaderElectionNamespace != "", LeaderElectionNamespace: o.LeaderElectionNamespace, LeaderElectionID: "compute.datumapis.com",
+		LeaderElectionReleaseOnCancel: true,
+		Controller:                    config.Controller{SkipNameValidation: new(true)}, // several may run in one process
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server: %w", err)
+	}
+	return mgr, nil
+}
+
+// checkKinds returns an error if the API server does not serve what the service is about.
+func checkKinds(mapper apimeta.RESTMapper) error {
+	for kind, advice := range map[schema.GroupKind]string{
+		{Group: computev1alpha1.GroupVersion.Group, Kind: "Instance"}:           "apply examples/compute/config/crds",
+		{Group: computev1alpha1.GroupVersion.Group, Kind: "WorkloadDeployment"}: "apply examples/compute/config/crds",
+		{Group: quotav1alpha1.GroupName, Kind: "ResourceClaim"}:                 "install Bursar",
+	} {
+		_, err := mapper.RESTMapping(kind)
+		switch {
+		case apimeta.IsNoMatchError(err):
+			return fmt.Errorf("the API server does not serve %s: %s first", kind, advice)
+		case err != nil:
+			return fmt.Errorf("ask the API server for %s: %w", kind, err)
+		}
+	}
+	return nil
+}
+
+// newProvider returns the provider that options ask for.
+func newProvider(o Options, api client.Client, mapper apimeta.RESTMapper) (provider.Provider, error) {
+	name := o.Provider
+	if name == "" || name == ProviderAuto {
+		name = ProviderPods
+		_, err := mapper.RESTMapping(schema.GroupKind{Kind: "Node"})
+		switch {
+		case apimeta.IsNoMatchError(err):
+			name = ProviderSimulated
+		case err != nil:
+			return nil, fmt.Errorf("ask the API server whether it has nodes: %w", err)
+		}
+	}
+	switch name {
+	case ProviderPods:
+		return provider.Pods{Client: api, GPU: corev1.ResourceName(o.GPU)}, nil
+	case ProviderSimulated:
+		return provider.Simulated{Client: api}, nil
+	default:
+		return nil, fmt.Errorf("there is no provider %q: choose %s, %s or %s", name, ProviderAuto, ProviderPods, ProviderSimulated)
+	}
+}

@@ -1,0 +1,134 @@
+package compute
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	computev1alpha1 "github.com/bursar/bursar/examples/compute/api/v1alpha1"
+	"github.com/bursar/bursar/examples/compute/service"
+	"github.com/bursar/bursar/sdk/claims"
+)
+
+// An Instance that is to have other resources keeps what it has until there is quota for what becomes more, and gives
+// back what becomes less once its machine does not use it.
+func TestResize(t *testing.T) {
+	p := newProject(t, amounts{2, 6000, 8 << 10})
+	instance := p.create("one", resources("2", "4Gi"))
+	p.isReady(instance)
+	other := p.create("other", resources("3500m", "1Gi"))
+	p.isReady(other)
+
+	change(p, instance, func(i *computev1alpha1.Instance) { i.Spec.Resources = resources("4", "2Gi") })
+	said := p.says(instance, claims.ConditionQuotaResizePending, metav1.ConditionTrue, "QuotaExceeded").Message
+	if !strings.Contains(said, "Quota for compute.datumapis.com/vcpus exceeded: requested 2 vCPUs") {
+		t.Errorf("got %q", said)
+	}
+	p.says(instance, claims.ConditionQuotaGranted, metav1.ConditionTrue, "QuotaAvailable")
+	has := func(want computev1alpha1.Resources) {
+		t.Helper()
+		p.eventually(func() error {
+			p.must(api.Get(t.Context(), client.ObjectKeyFromObject(instance), instance))
+			if got := instance.Status.Resources; got == nil || got.VCPUs.Cmp(want.VCPUs) != 0 || got.Memory.Cmp(want.Memory) != 0 {
+				return fmt.Errorf("the machine has %+v, want %+v", got, want)
+			}
+			return nil
+		})
+	}
+	has(resources("2", "2Gi"))
+	p.must(api.Delete(t.Context(), other))
+	has(resources("4", "2Gi"))
+	p.isReady(instance)
+	if pending := apimeta.FindStatusCondition(instance.Status.Conditions, claims.ConditionQuotaResizePending); pending != nil {
+		t.Errorf("it says still %+v", pending)
+	}
+	change(p, instance, func(i *computev1alpha1.Instance) { i.Spec.Resources = resources("500m", "100M") })
+	has(resources("500m", "100M"))
+	p.uses(1, 500)
+}
+
+// An Instance whose claim is taken away, and for which there is no room any more, loses its machine. It gets another once
+// there is.
+func TestQuotaLost(t *testing.T) {
+	p := newProject(t, amounts{1, 4000, 8 << 10})
+	instance := p.create("one", resources("4", "1Gi"))
+	p.isReady(instance)
+	p.setGrant(amounts{0, 0, 0})
+	p.must(api.DeleteAllOf(t.Context(), &quotav1alpha1.ResourceClaim{}, client.InNamespace(p.name)))
+	p.says(instance, computev1alpha1.ConditionReady, metav1.ConditionFalse, "PendingQuota")
+	p.uses(0, 0)
+	if machines := p.machines(); len(machines) != 0 {
+		t.Errorf("there are machines %v", machines)
+	}
+	p.setGrant(amounts{1, 4000, 8 << 10})
+	p.isReady(instance)
+}
+
+// Nobody pays for what is in a namespace that belongs to no Project, until it does.
+func TestNoProject(t *testing.T) {
+	p := newProject(t, amounts{1, 4000, 8 << 10})
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.name + "-of-nobody"}}
+	p.must(api.Create(t.Context(), namespace))
+	instance := &computev1alpha1.Instance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "one"}, Spec: computev1alpha1.InstanceSpec{Image: "image:1", Resources: resources("1", "1Gi")},
+	}
+	p.must(api.Create(t.Context(), instance))
+	said := p.says(instance, claims.ConditionQuotaGranted, metav1.ConditionFalse, "ValidationFailed").Message
+	want := "Namespace testnoproject-of-nobody belongs to no Project, which would pay: have an administrator label it with resourcemanager.miloapis.com/project-name"
+	if said != want {
+		t.Errorf("got %q, want %q", said, want)
+	}
+	change(p, namespace, func(n *corev1.Namespace) { n.Labels[service.LabelProject] = p.name })
+	p.isReady(instance)
+	p.uses(1, 1000)
+}
+
+// What cannot be is refused, and says why.
+func TestRefused(t *testing.T) {
+	p := newProject(t, amounts{2, 4000, 8 << 10})
+	existing := p.create("one", resources("1", "1Gi"))
+	instance := func(r computev1alpha1.Resources) client.Object {
+		return &computev1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "new"}, Spec: computev1alpha1.InstanceSpec{Image: "image:1", Resources: r}}
+	}
+	gpus := resources("1", "1Gi")
+	gpus.GPUs = 65
+	for name, tt := range map[string]struct {
+		object client.Object
+		want   string
+	}{
+		"no vCPUs":   {instance(resources("0", "1Gi")), `spec.resources.vcpus: Invalid value: "0": give an amount between 0 and 1M`},
+		"less":       {instance(resources("-1", "1Gi")), "give an amount between 0 and 1M"},
+		"much":       {instance(resources("1", "1Ei")), "give an amount between 0 and 1Pi"},
+		"GPUs":       {instance(gpus), "should be less than or equal to 64"},
+		"long name":  {&computev1alpha1.WorkloadDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: strings.Repeat("a", 59)}, Spec: computev1alpha1.WorkloadDeploymentSpec{Template: computev1alpha1.InstanceTemplate{Spec: computev1alpha1.InstanceSpec{Image: "i", Resources: resources("1", "1Gi")}}}}, "metadata.name may have 58 characters"},
+		"short TTL":  {deploymentWith(p, computev1alpha1.ReplicaQuota{WaitingTTL: &metav1.Duration{Duration: 1}}), "give 1s or more"},
+		"none waits": {deploymentWith(p, computev1alpha1.ReplicaQuota{WaitingReplicasMax: -1}), "should be greater than or equal to 1"},
+		"no image":   {&computev1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "new"}, Spec: computev1alpha1.InstanceSpec{Resources: resources("1", "1Gi")}}, "spec.image"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := api.Create(t.Context(), tt.object); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+	p.isReady(existing)
+	before := existing.DeepCopy()
+	existing.Spec.Resources.GPUs = 1
+	if err := api.Patch(t.Context(), existing, client.MergeFrom(before)); err == nil || !strings.Contains(err.Error(), "the number of GPUs cannot be changed") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func deploymentWith(p *project, quota computev1alpha1.ReplicaQuota) *computev1alpha1.WorkloadDeployment {
+	return &computev1alpha1.WorkloadDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "wld"},
+		Spec:       computev1alpha1.WorkloadDeploymentSpec{Quota: quota, Template: computev1alpha1.InstanceTemplate{Spec: computev1alpha1.InstanceSpec{Image: "i", Resources: resources("1", "1Gi")}}},
+	}
+}
