@@ -360,3 +360,27 @@ func TestCacheIsBehind(t *testing.T) {
 		t.Errorf("there are %d claims", n)
 	}
 }
+
+// What a consumer uses is told before anything is created.
+func TestUsage(t *testing.T) {
+	s := newService(t, 3)
+	s.waitState(s.request(s.object("one"), 2), claims.Granted)
+	s.eventually(func() error {
+		usage, err := s.claims.Usage(t.Context(), platform.Consumer(s.name))
+		if err != nil || len(usage) != 1 {
+			return fmt.Errorf("got %+v, %v", usage, err)
+		}
+		if got := usage[0]; got.ResourceType != unit || got.Used != 2 || got.Limit != 3 || got.Available != 1 || got.String() != "2/3 units used" {
+			return fmt.Errorf("got %+v: %s", got, got)
+		}
+		return nil
+	})
+	other := platform.Consumer(s.name)
+	other.APIGroup = "other.example.com"
+	if usage, err := s.claims.Usage(t.Context(), other); err != nil || len(usage) != 0 {
+		t.Errorf("a consumer of another group: got %+v, %v", usage, err)
+	}
+	if got := (claims.Usage{Used: 1, Limit: 2}).String(); got != "1/2 used" {
+		t.Errorf("without a registration: got %q", got)
+	}
+}

@@ -76,6 +76,7 @@ func TestKubernetes(t *testing.T) {
 			"Allocation":        testAllocation,
 			"Increase":          testIncrease,
 			"Chart":             testChart,
+			"Compute":           testCompute,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

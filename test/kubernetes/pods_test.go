@@ -59,7 +59,7 @@ func testPods(n *team) {
 func (n *team) run(pod *corev1.Pod) {
 	n.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}, Status: corev1.NodeStatus{
-		Allocatable: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+		Allocatable: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi"), corev1.ResourceCPU: resource.MustParse("4")},
 	}}
 	n.create(node)
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: n.name}}
@@ -70,8 +70,10 @@ func (n *team) run(pod *corev1.Pod) {
 		n.Fatal(err)
 	}
 	pod.Status.Phase = corev1.PodRunning
+	pod.Status.PodIP, pod.Status.PodIPs = "10.0.0.1", []corev1.PodIP{{IP: "10.0.0.1"}}
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: "web", Image: "web", ImageID: "web", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		Name: pod.Spec.Containers[0].Name, Image: "web", ImageID: "web", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 		Resources: &pod.Spec.Containers[0].Resources,
 	}}
 	if err := n.Status().Update(n.Context(), pod); err != nil {

@@ -29,8 +29,13 @@ import (
 // instanceWorkers is how many Instances are looked at beside each other.
 const instanceWorkers = 8
 
-// reasonProvisioning is that of conditions while a machine is being made.
-const reasonProvisioning = "Provisioning"
+// Reasons of conditions of an Instance that has quota.
+const (
+	// reasonProvisioning: its machine is being made.
+	reasonProvisioning = "Provisioning"
+	// reasonFailed: its machine cannot be made, or cannot be as it should. It is tried again.
+	reasonFailed = "ProvisioningFailed"
+)
 
 // instances has machines be there for the Instances that have quota.
 type instances struct {
@@ -172,12 +177,15 @@ func (r *instances) describe(status *computev1alpha1.InstanceStatus, generation 
 	if machine == nil {
 		status.Provider, status.NetworkIP, status.ExternalIP, status.Resources = "", "", "", nil
 	} else {
+		if err != nil {
+			machine.Programmed = provider.State{Reason: reasonFailed, Message: err.Error()}
+		}
 		status.Provider, status.NetworkIP, status.ExternalIP, status.Resources = r.machines.Name(), machine.NetworkIP, machine.ExternalIP, &machine.Resources
 	}
 	if machine == nil && quota.Status == metav1.ConditionTrue {
 		state := provider.State{Reason: reasonProvisioning, Message: "The machine is being made"}
 		if err != nil {
-			state.Message = err.Error()
+			state = provider.State{Reason: reasonFailed, Message: err.Error()}
 		}
 		machine = &provider.Machine{Programmed: state, Running: state, Ready: state}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +52,9 @@ type Options struct {
 // Run runs the service until ctx ends. It is an error if the API server lacks kinds that are needed, and if this replica
 // leads no more: start it again then.
 func Run(ctx context.Context, o Options) error {
+	if !slices.Contains([]string{"", ProviderAuto, ProviderPods, ProviderSimulated}, o.Provider) {
+		return fmt.Errorf("there is no provider %q: choose %s, %s or %s", o.Provider, ProviderAuto, ProviderPods, ProviderSimulated)
+	}
 	mgr, err := newManager(o)
 	if err != nil {
 		return err
@@ -99,15 +103,18 @@ func newManager(o Options) (ctrl.Manager, error) {
 
 // checkKinds returns an error if the API server does not serve what the service is about.
 func checkKinds(mapper apimeta.RESTMapper) error {
-	for kind, advice := range map[schema.GroupKind]string{
-		{Group: computev1alpha1.GroupVersion.Group, Kind: "Instance"}:           "apply examples/compute/config/crds",
-		{Group: computev1alpha1.GroupVersion.Group, Kind: "WorkloadDeployment"}: "apply examples/compute/config/crds",
-		{Group: quotav1alpha1.GroupName, Kind: "ResourceClaim"}:                 "install Bursar",
+	for _, needed := range []struct {
+		group, kind, advice string
+	}{
+		{quotav1alpha1.GroupName, "ResourceClaim", "install Bursar"},
+		{computev1alpha1.GroupVersion.Group, "Instance", "apply examples/compute/config/crds"},
+		{computev1alpha1.GroupVersion.Group, "WorkloadDeployment", "apply examples/compute/config/crds"},
 	} {
+		kind := schema.GroupKind{Group: needed.group, Kind: needed.kind}
 		_, err := mapper.RESTMapping(kind)
 		switch {
 		case apimeta.IsNoMatchError(err):
-			return fmt.Errorf("the API server does not serve %s: %s first", kind, advice)
+			return fmt.Errorf("the API server does not serve %s: %s first", kind, needed.advice)
 		case err != nil:
 			return fmt.Errorf("ask the API server for %s: %w", kind, err)
 		}
@@ -128,12 +135,8 @@ func newProvider(o Options, api client.Client, mapper apimeta.RESTMapper) (provi
 			return nil, fmt.Errorf("ask the API server whether it has nodes: %w", err)
 		}
 	}
-	switch name {
-	case ProviderPods:
-		return provider.Pods{Client: api, GPU: corev1.ResourceName(o.GPU)}, nil
-	case ProviderSimulated:
+	if name == ProviderSimulated {
 		return provider.Simulated{Client: api}, nil
-	default:
-		return nil, fmt.Errorf("there is no provider %q: choose %s, %s or %s", name, ProviderAuto, ProviderPods, ProviderSimulated)
 	}
+	return provider.Pods{Client: api, GPU: corev1.ResourceName(o.GPU)}, nil
 }

@@ -1,0 +1,166 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	computev1alpha1 "github.com/bursar/bursar/examples/compute/api/v1alpha1"
+	"github.com/bursar/bursar/examples/compute/service"
+)
+
+const instanceMemory = "compute.datumapis.com/memory"
+
+// testCompute runs the compute service of the examples with what its ServiceAccount may do. Its machines are Pods.
+func testCompute(n *team) {
+	const config = "../../examples/compute/config"
+	n.grant(map[string]int64{pods: 2, memory: 500 * mebibyte}) // the platform counts Pods as well
+	n.kubectl(n.T, "", "apply", "--server-side", "-f", config+"/crds", "-f", config+"/1-platform.yaml", "-f", config+"/rbac.yaml")
+	n.kubectl(n.T, "", "wait", "--for=condition=Established", "crd/instances.compute.datumapis.com", "crd/workloaddeployments.compute.datumapis.com")
+	n.kubectl(n.T, "", "apply", "--server-side", "-f", config+"/2-registrations.yaml")
+	n.kubectl(n.T, "", "label", "namespace", n.name, service.LabelProject+"="+n.name)
+	project := quotav1alpha1.ConsumerRef{APIGroup: "resourcemanager.miloapis.com", Kind: "Project", Name: n.name}
+	grant := &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Namespace: n.name, Name: "compute"}, Spec: quotav1alpha1.ResourceGrantSpec{ConsumerRef: project}}
+	for name, amount := range map[string]int64{"instances": 1, "vcpus": 2000, "memory": 300} {
+		grant.Spec.Allowances = append(grant.Spec.Allowances, quotav1alpha1.Allowance{ResourceType: "compute.datumapis.com/" + name, Buckets: []quotav1alpha1.Bucket{{Amount: amount}}})
+	}
+	n.create(grant)
+	n.runCompute()
+
+	api := n.computeClient()
+	instance := func(name string) *computev1alpha1.Instance {
+		i := &computev1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: n.name, Name: name}, Spec: computev1alpha1.InstanceSpec{Image: "image", Resources: memoryOf(100)}}
+		n.must(api.Create(n.Context(), i))
+		return i
+	}
+	says := func(i *computev1alpha1.Instance, ready metav1.ConditionStatus, reason string) {
+		n.Helper()
+		n.eventually(func() error {
+			n.must(api.Get(n.Context(), client.ObjectKeyFromObject(i), i))
+			condition := apimeta.FindStatusCondition(i.Status.Conditions, computev1alpha1.ConditionReady)
+			if condition == nil || condition.Status != ready || i.Status.Reason != reason {
+				return fmt.Errorf("Instance %s is %q, and Ready is %+v, want %s %s", i.Name, i.Status.Reason, condition, ready, reason)
+			}
+			return nil
+		})
+	}
+	first := instance("first")
+	says(first, metav1.ConditionFalse, "Provisioning")
+	second := instance("second")
+	says(second, metav1.ConditionFalse, "QuotaExceeded")
+	pod := &corev1.Pod{}
+	n.must(n.Get(n.Context(), client.ObjectKey{Namespace: n.name, Name: "instance-first"}, pod))
+	n.run(pod)
+	says(first, metav1.ConditionTrue, "Ready")
+	if first.Status.NetworkIP != pod.Status.PodIP || first.Status.Provider != "Pod" {
+		n.Errorf("the status is %+v", first.Status)
+	}
+
+	// What becomes more is claimed before the Pod gets it, and what becomes less is given back once it has less.
+	resize := func(mebibytes int64) {
+		n.Helper()
+		before := first.DeepCopy()
+		first.Spec.Resources = memoryOf(mebibytes)
+		n.must(api.Patch(n.Context(), first, client.MergeFrom(before)))
+		n.eventually(func() error {
+			n.must(n.Get(n.Context(), client.ObjectKeyFromObject(pod), pod))
+			if got := pod.Spec.Containers[0].Resources.Requests.Memory().Value(); got != mebibytes*mebibyte {
+				n.must(api.Get(n.Context(), client.ObjectKeyFromObject(first), first))
+				return fmt.Errorf("the Pod asks for %d bytes, want %d MiB: %+v", got, mebibytes, first.Status)
+			}
+			return nil
+		})
+	}
+	resize(200)
+	n.wantAllocatedTo(project, 200)
+	n.report(pod)
+	resize(50)
+	n.wantAllocatedTo(project, 200)
+	n.report(pod)
+	n.wantAllocatedTo(project, 50)
+
+	// The quota is given back once the Pod is gone.
+	n.must(api.Delete(n.Context(), first))
+	n.eventually(func() error {
+		if n.must(n.Get(n.Context(), client.ObjectKeyFromObject(pod), pod)); pod.DeletionTimestamp == nil {
+			return errors.New("the Pod is not being deleted")
+		}
+		return nil
+	})
+	n.must(api.Get(n.Context(), client.ObjectKeyFromObject(first), first)) // it keeps its claim
+	n.wantAllocatedTo(project, 50)
+	says(second, metav1.ConditionFalse, "QuotaExceeded")
+	n.must(n.Delete(n.Context(), pod, client.GracePeriodSeconds(0)))
+	n.eventually(func() error {
+		if err := api.Get(n.Context(), client.ObjectKeyFromObject(first), first); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is still there: %v", err)
+		}
+		return nil
+	})
+	says(second, metav1.ConditionFalse, "Provisioning")
+	n.wantAllocatedTo(project, 100)
+}
+
+func memoryOf(mebibytes int64) computev1alpha1.Resources {
+	return computev1alpha1.Resources{VCPUs: resource.MustParse("1"), Memory: *resource.NewQuantity(mebibytes*mebibyte, resource.BinarySI)}
+}
+
+// runCompute runs the service as its ServiceAccount until the test ends.
+func (n *team) runCompute() {
+	n.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", n.Servers[0].ServiceAccountKubeconfig("compute", "compute"))
+	n.must(err)
+	config.QPS = -1
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- service.Run(ctx, service.Options{Config: config, LeaderElectionNamespace: "compute", Log: logr.Discard()})
+	}()
+	n.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			n.Error(err)
+		}
+	})
+}
+
+// computeClient is a client that knows Instances.
+func (n *team) computeClient() client.Client {
+	n.Helper()
+	types := n.Scheme()
+	n.must(computev1alpha1.AddToScheme(types))
+	api, err := client.New(n.Servers[0].Config(), client.Options{Scheme: types})
+	n.must(err)
+	return api
+}
+
+// report says of a Pod that runs that it has what it is to have, as a kubelet would.
+func (n *team) report(pod *corev1.Pod) {
+	n.Helper()
+	n.must(n.Get(n.Context(), client.ObjectKeyFromObject(pod), pod))
+	pod.Status.ContainerStatuses[0].Resources = pod.Spec.Containers[0].Resources.DeepCopy()
+	n.must(n.Status().Update(n.Context(), pod))
+}
+
+// wantAllocatedTo waits until a Project is charged so many MiB.
+func (n *team) wantAllocatedTo(project quotav1alpha1.ConsumerRef, mebibytes int64) {
+	n.Helper()
+	n.eventually(func() error {
+		var list quotav1alpha1.AllowanceBucketList
+		n.must(n.List(n.Context(), &list, client.MatchingFields{"spec.consumerRef.kind": project.Kind, "spec.consumerRef.name": project.Name, "spec.resourceType": instanceMemory}))
+		if len(list.Items) != 1 || list.Items[0].Status.Allocated != mebibytes {
+			return fmt.Errorf("the buckets are %+v, want %d MiB", list.Items, mebibytes)
+		}
+		return nil
+	})
+}
