@@ -22,6 +22,8 @@ type Registration struct {
 	Factor                int64
 	// ExceededAdvice says what to do where there is not enough; empty where the platform's does.
 	ExceededAdvice string
+	// AlertThresholdPercent is from which part of its limit on a consumer is near it; 0 where the platform says it.
+	AlertThresholdPercent int
 
 	claiming   map[schema.GroupKind]struct{}
 	dimensions []string
@@ -86,6 +88,7 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 		dimensions: slices.Clone(object.Spec.Dimensions),
 		created:    object.CreationTimestamp.Time,
 	}
+	r.AlertThresholdPercent, _ = quotav1alpha1.ParseAlertThreshold(object.Annotations[quotav1alpha1.AnnotationAlertThreshold])
 	for _, claiming := range object.Spec.ClaimingResources {
 		r.claiming[schema.GroupKind{Group: claiming.APIGroup, Kind: claiming.Kind}] = struct{}{}
 	}

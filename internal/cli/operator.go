@@ -111,7 +111,7 @@ func optionsOf(c *config.Operator, api *rest.Config, listener net.Listener, logg
 			RetryPeriod: c.LeaderElection.RetryPeriod.Duration,
 		},
 		AuditInterval: c.AuditInterval.Duration, ControlPlaneInterval: c.ControlPlaneInterval.Duration,
-		ConsumersMax: c.Metrics.ConsumersMax, Metrics: metrics.Registry, Log: logger,
+		ConsumersMax: c.Metrics.ConsumersMax, AlertThresholdPercent: c.Metrics.AlertThresholdPercent, Metrics: metrics.Registry, Log: logger,
 	}
 	if s := c.Webhooks.Service; s != nil {
 		options.Webhooks.Service = &operator.Service{Name: s.Name, Port: s.Port}

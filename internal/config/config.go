@@ -130,6 +130,9 @@ type Metrics struct {
 	// ConsumersMax is how many pairs of a consumer and a resource type have series of their own, those first that are
 	// used most. 0: none has, and resource types are told of alone. Default: 10000.
 	ConsumersMax *int `json:"consumersMax,omitempty"`
+	// AlertThresholdPercent is from which part of its limit on a consumer is near it, unless the registration or a grant
+	// says otherwise: 1 to 100. Default: 80.
+	AlertThresholdPercent int `json:"alertThresholdPercent,omitempty"`
 }
 
 // LogFormat is how log lines are written.

@@ -85,6 +85,7 @@ func TestRefused(t *testing.T) {
 		"verbosity":            {"", head + "logging: {verbosity: 11}", "logging.verbosity"},
 		"format":               {"", head + "logging: {format: xml}", "logging.format"},
 		"consumers of metrics": {"", head + "metrics: {consumersMax: -1}", "metrics.consumersMax"},
+		"threshold":            {"", head + "metrics: {alertThresholdPercent: 101}", "metrics.alertThresholdPercent"},
 		"advice":               {"", head + "exceededAdvice: " + strings.Repeat("a", 501), "exceededAdvice: Too long"},
 		"interval":             {"", head + "auditInterval: 1ms", "auditInterval"},
 		"duration":             {"", head + "auditInterval: soon", "cannot be read"},

@@ -26,6 +26,9 @@ func (c *Operator) validate() field.ErrorList {
 	errs = append(errs, c.LeaderElection.check(field.NewPath("leaderElection"))...)
 	errs = append(errs, c.Webhooks.check(field.NewPath("webhooks"))...)
 	errs = append(errs, c.Endpoints.check(field.NewPath("endpoints"))...)
+	if percent := c.Metrics.AlertThresholdPercent; percent < 0 || percent > 100 {
+		errs = append(errs, field.Invalid(field.NewPath("metrics", "alertThresholdPercent"), percent, "must be from 1 to 100"))
+	}
 	if most := c.Metrics.ConsumersMax; most != nil && *most < 0 {
 		errs = append(errs, field.Invalid(field.NewPath("metrics", "consumersMax"), *most, "must not be negative"))
 	}

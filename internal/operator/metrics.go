@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -23,7 +24,7 @@ func (p *parts) serveMetrics(o *Operator) (stop func(), err error) {
 			registry.Unregister(collector)
 		}
 	}
-	for _, source := range []interface{ Collectors() []prometheus.Collector }{p.store, p.enforcer, p.auditor, p.grants, p.allocations, p.allocation, p.quotas, p.usage(o)} {
+	for _, source := range []interface{ Collectors() []prometheus.Collector }{p.store, p.enforcer, p.auditor, p.grants, p.allocations, p.allocation, p.quotas, p.adoption, p.usage(o), health{o, p.server.certificates}} {
 		for _, collector := range source.Collectors() {
 			if err := registry.Register(collector); err != nil {
 				stop()
@@ -33,6 +34,37 @@ func (p *parts) serveMetrics(o *Operator) (stop func(), err error) {
 		}
 	}
 	return stop, nil
+}
+
+// health tells whether this replica enforces quota, and until when it can.
+type health struct {
+	*Operator
+	certificates certificates
+}
+
+// Collectors returns what tells of it, for registration.
+func (h health) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "bursar_ready",
+			Help: "1 while this replica enforces quota, as /readyz tells; 0 while it does not.",
+		}, func() float64 {
+			if h.Ready() != nil {
+				return 0
+			}
+			return 1
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "bursar_webhook_certificate_expiry_timestamp_seconds",
+			Help: "When the certificate ends by which this replica serves the webhooks, in seconds since 1970; 0 while it has none.",
+		}, func() float64 {
+			certificate, err := h.certificates.GetCertificate(nil)
+			if err != nil || certificate.Leaf == nil {
+				return 0
+			}
+			return float64(certificate.Leaf.NotAfter.Unix())
+		}),
+	}
 }
 
 // consumersMax is how many pairs of a consumer and a resource type have series of their own unless told otherwise.
@@ -49,10 +81,27 @@ func (p *parts) usage(o *Operator) *usage.Collector {
 			if !p.leads() {
 				return nil, nil
 			}
-			var list quotav1alpha1.AllowanceBucketList
-			err := p.manager.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy)
-			return list.Items, err
+			return p.buckets(ctx)
 		},
-		Waiting: p.claim.Waiting, Registrations: p.catalog, ConsumersMax: most, Log: p.log.WithName("usage"),
+		Thresholds: o.thresholds(p.models), Waiting: p.claim.Waiting, Registrations: p.catalog, ConsumersMax: most, Log: p.log.WithName("usage"),
+	}
+}
+
+// buckets are those of all consumers. They must not be changed.
+func (m *models) buckets(ctx context.Context) ([]quotav1alpha1.AllowanceBucket, error) {
+	var list quotav1alpha1.AllowanceBucketList
+	err := m.manager.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy)
+	return list.Items, err
+}
+
+// thresholds tells from which part of a limit on it is near.
+func (o *Operator) thresholds(m *models) func(context.Context) (*usage.Thresholds, error) {
+	platform := cmp.Or(o.options.AlertThresholdPercent, quotav1alpha1.AlertThresholdDefault)
+	return func(ctx context.Context) (*usage.Thresholds, error) {
+		var list quotav1alpha1.ResourceGrantList
+		if err := m.manager.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, err
+		}
+		return usage.NewThresholds(list.Items, m.catalog, platform), nil
 	}
 }

@@ -51,6 +51,9 @@ type Options struct {
 	// ConsumersMax is how many pairs of a consumer and a resource type have metrics of their own, those first that are
 	// used most. Default: 10,000.
 	ConsumersMax *int
+	// AlertThresholdPercent is from which part of its limit on a consumer is near it, unless the registration or a grant
+	// says otherwise. Default: [quotav1alpha1.AlertThresholdDefault].
+	AlertThresholdPercent int
 	// Log receives what goes wrong. Default: nothing is logged.
 	Log logr.Logger
 }

@@ -37,6 +37,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/registration"
 	"github.com/bursar/bursar/internal/controller/webhooks"
 	"github.com/bursar/bursar/internal/peers"
+	"github.com/bursar/bursar/internal/usage"
 )
 
 // parts is everything that runs, wired together.
@@ -59,8 +60,10 @@ type parts struct {
 	grants    *grantpolicy.Controller
 	// allocation keeps the caps on ResourceQuotas in line with the cluster.
 	allocation *allocation.Controller
-	follower   *follower
-	observer   *ledgerObserver
+	// notifier tells consumers that they come close to their limits.
+	notifier *usage.Notifier
+	follower *follower
+	observer *ledgerObserver
 	// liveClaims reads the claims of a consumer from the API server.
 	liveClaims func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
 	// loaded is closed once registrations and policies are in the catalog.
@@ -113,6 +116,9 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		Catalog: m.catalog, Books: m.allocations, Projects: m.projects, Client: m.manager.GetClient(), Live: m.manager.GetAPIReader(),
 		InEffect: func(entered int64) (bool, bool) { return p.webhooks.AllocationInEffect(entered), p.webhooks.Synced() },
 		Events:   m.events, Log: log.WithName("allocation"),
+	}
+	p.notifier = &usage.Notifier{
+		Buckets: m.buckets, Thresholds: o.thresholds(m), Registrations: m.catalog, Events: m.events, Log: log.WithName("usage"),
 	}
 	m.store.Keeps = p.keeps
 	m.objects.OnAppear(p.enforcer.Appeared)
@@ -396,7 +402,7 @@ func (p *parts) lead(ctx context.Context, group *errgroup.Group) error {
 		return nil // ctx has ended
 	}
 	for _, run := range []func(context.Context) error{
-		p.webhooks.Run, p.adoption.Run, p.bucket.Run, p.auditor.Run, p.grants.Run, p.allocation.Run,
+		p.webhooks.Run, p.adoption.Run, p.bucket.Run, p.auditor.Run, p.grants.Run, p.allocation.Run, p.notifier.Run,
 	} {
 		group.Go(func() error { return run(ctx) })
 	}

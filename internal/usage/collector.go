@@ -27,6 +27,8 @@ type Collector struct {
 	Buckets func(context.Context) ([]quotav1alpha1.AllowanceBucket, error)
 	// Waiting counts the claims that wait for quota by consumer and resource type.
 	Waiting func() map[quotav1alpha1.ConsumerRef]map[string]int
+	// Thresholds tells from which part of a limit on it is near.
+	Thresholds func(context.Context) (*Thresholds, error)
 	// Registrations know the units.
 	Registrations *catalog.Catalog
 	// ConsumersMax is how many pairs of a consumer and a resource type have series of their own: those that are used
@@ -47,6 +49,7 @@ var (
 	limit         = prometheus.NewDesc("quota_limit", "Quota of a resource type that a consumer is granted, in base units.", ofConsumer, nil)
 	ratio         = prometheus.NewDesc("quota_utilization_ratio", "Part of its limit that a consumer uses; +Inf where it uses something and is granted nothing.", ofConsumer, nil)
 	overLimit     = prometheus.NewDesc("quota_over_limit", "How much more a consumer uses than it is granted, in base units.", ofConsumer, nil)
+	threshold     = prometheus.NewDesc("quota_alert_threshold_ratio", "Part of its limit from which on a consumer is near it.", ofConsumer, nil)
 	waiting       = prometheus.NewDesc("quota_waiting_claims", "Claims of a consumer on a resource type that wait for quota.", ofConsumer, nil)
 	usedInUnits   = prometheus.NewDesc("quota_used_in_display_units", "As quota_used, in the unit of the label.", ofUnit, nil)
 	limitInUnits  = prometheus.NewDesc("quota_limit_in_display_units", "As quota_limit, in the unit of the label.", ofUnit, nil)
@@ -60,7 +63,7 @@ var (
 // Describe tells which metrics there are.
 func (c *Collector) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		used, limit, ratio, overLimit, waiting, usedInUnits, limitInUnits, typeUsed, typeLimit, typeWaiting, typeConsumers, omitted,
+		used, limit, ratio, threshold, overLimit, waiting, usedInUnits, limitInUnits, typeUsed, typeLimit, typeWaiting, typeConsumers, omitted,
 	} {
 		descriptions <- d
 	}
@@ -71,6 +74,10 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 	defer cancel()
 	buckets, err := c.Buckets(ctx)
+	var thresholds *Thresholds
+	if err == nil && c.ConsumersMax > 0 {
+		thresholds, err = c.Thresholds(ctx)
+	}
 	if err != nil {
 		// Nothing else is told if one collector fails.
 		c.Log.V(1).Info("cannot tell how much quota is used", "err", err.Error())
@@ -90,7 +97,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 		n := claims[u.Consumer][u.ResourceType]
 		t.add(u, n)
 		if i < c.ConsumersMax {
-			c.collect(metrics, u, n)
+			c.collect(metrics, u, n, thresholds.Percent(u.Consumer, u.ResourceType))
 		} else {
 			t.omitted++
 		}
@@ -101,11 +108,12 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 }
 
 // collect tells of one consumer.
-func (c *Collector) collect(metrics chan<- prometheus.Metric, u Usage, claims int) {
+func (c *Collector) collect(metrics chan<- prometheus.Metric, u Usage, claims, thresholdPercent int) {
 	labels := []string{u.Consumer.APIGroup, u.Consumer.Kind, u.Consumer.Namespace, u.Consumer.Name, u.ResourceType}
 	metrics <- gauge(used, float64(u.Used), labels...)
 	metrics <- gauge(limit, float64(u.Limit), labels...)
 	metrics <- gauge(ratio, u.Ratio(), labels...)
+	metrics <- gauge(threshold, float64(thresholdPercent)/100, labels...)
 	metrics <- gauge(overLimit, float64(u.OverLimit()), labels...)
 	metrics <- gauge(waiting, float64(claims), labels...)
 	if r := c.Registrations.Registration(u.ResourceType); r != nil {

@@ -38,7 +38,15 @@ func collector() *Collector {
 	registrations.SetRegistration(r)
 	part := bucket("web", 1000, 1000)
 	part.Spec.Dimensions = map[string]string{"region": "eu"}
+	grant := quotav1alpha1.ResourceGrant{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{quotav1alpha1.AnnotationAlertThreshold: "70"}},
+		Spec:       quotav1alpha1.ResourceGrantSpec{ConsumerRef: project("over"), Allowances: []quotav1alpha1.Allowance{{ResourceType: "vcpus"}}},
+	}
+	apimeta.SetStatusCondition(&grant.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
 	return &Collector{
+		Thresholds: func(context.Context) (*Thresholds, error) {
+			return NewThresholds([]quotav1alpha1.ResourceGrant{grant}, registrations, 80), nil
+		},
 		Buckets: func(context.Context) ([]quotav1alpha1.AllowanceBucket, error) {
 			return []quotav1alpha1.AllowanceBucket{
 				bucket("idle", 0, 0), bucket("web", 3000, 4000), part, bucket("over", 6000, 4000), bucket("over", 6000, 4000), bucket("none", 500, 0),
@@ -77,6 +85,8 @@ func TestCollect(t *testing.T) {
 			line("quota_utilization_ratio", "none", "+Inf")+line("quota_utilization_ratio", "over", "1.5")+line("quota_utilization_ratio", "web", "0.75")) +
 		family("quota_over_limit", "How much more a consumer uses than it is granted, in base units.",
 			line("quota_over_limit", "none", "500")+line("quota_over_limit", "over", "2000")+line("quota_over_limit", "web", "0")) +
+		family("quota_alert_threshold_ratio", "Part of its limit from which on a consumer is near it.",
+			"quota_alert_threshold_ratio{"+of("none")+"} 0.8\n"+"quota_alert_threshold_ratio{"+of("over")+"} 0.7\n"+"quota_alert_threshold_ratio{"+of("web")+"} 0.8\n") +
 		family("quota_waiting_claims", "Claims of a consumer on a resource type that wait for quota.",
 			line("quota_waiting_claims", "none", "0")+line("quota_waiting_claims", "over", "2")+line("quota_waiting_claims", "web", "0")) +
 		family("quota_limit_in_display_units", "As quota_limit, in the unit of the label.",
@@ -89,7 +99,7 @@ func TestCollect(t *testing.T) {
 			"quota_resource_type_used{resource_type=\"vcpus\"} 9500\n") +
 		histogram("2.25", 1, 1, 2, 2, 2, 2, 4)
 	names := []string{
-		"quota_used", "quota_utilization_ratio", "quota_over_limit", "quota_waiting_claims", "quota_limit_in_display_units", "quota_omitted_consumers",
+		"quota_used", "quota_utilization_ratio", "quota_over_limit", "quota_alert_threshold_ratio", "quota_waiting_claims", "quota_limit_in_display_units", "quota_omitted_consumers",
 		"quota_resource_type_used", "quota_resource_type_utilization_ratio",
 	}
 	if err := testutil.CollectAndCompare(collector(), strings.NewReader(want), names...); err != nil {

@@ -41,21 +41,24 @@ func compare(a, b Usage) int {
 // Of returns what buckets show, those first that are used most. Buckets of dimensions show parts of it, and are left
 // out. A bucket that is being moved to another namespace may be there twice, and counts once.
 func Of(buckets []quotav1alpha1.AllowanceBucket) []Usage {
-	type key struct {
-		consumer     quotav1alpha1.ConsumerRef
-		resourceType string
-	}
-	seen := make(map[key]bool, len(buckets))
+	seen := make(map[pair]bool, len(buckets))
 	all := make([]Usage, 0, len(buckets))
 	for i := range buckets {
-		spec, status := &buckets[i].Spec, &buckets[i].Status
-		if k := (key{spec.ConsumerRef, spec.ResourceType}); len(spec.Dimensions) == 0 && !seen[k] {
-			seen[k] = true
-			all = append(all, Usage{Consumer: spec.ConsumerRef, ResourceType: spec.ResourceType, Used: status.Allocated, Limit: status.Limit})
+		spec := &buckets[i].Spec
+		if of := (pair{spec.ConsumerRef, spec.ResourceType}); len(spec.Dimensions) == 0 && !seen[of] {
+			seen[of] = true
+			all = append(all, usageOf(&buckets[i]))
 		}
 	}
 	slices.SortFunc(all, compare)
 	return all
+}
+
+// usageOf is what a bucket shows.
+func usageOf(bucket *quotav1alpha1.AllowanceBucket) Usage {
+	return Usage{
+		Consumer: bucket.Spec.ConsumerRef, ResourceType: bucket.Spec.ResourceType, Used: bucket.Status.Allocated, Limit: bucket.Status.Limit,
+	}
 }
 
 func compareConsumers(a, b quotav1alpha1.ConsumerRef) int {

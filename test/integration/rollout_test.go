@@ -152,13 +152,17 @@ func TestFaultyConditionInModeWarn(t *testing.T) {
 // update changes an object as it is stored now.
 func (w *world) update(object client.Object, change func()) {
 	w.Helper()
-	mustNot(w.T, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	mustNot(w.T, w.tryUpdate(object, change))
+}
+
+func (w *world) tryUpdate(object client.Object, change func()) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
 		change()
 		return admin.Update(w.ctx, object)
-	}))
+	})
 }
 
 // wantAdopted waits until a policy has adopted that many objects.

@@ -74,6 +74,11 @@ const (
 	// the consumer's name.
 	AnnotationExceededAdvice = GroupName + "/exceeded-advice"
 
+	// AnnotationAlertThreshold is from which part of its limit on a consumer is said to be near it, as a whole number of
+	// percent from 1 to 100. On a grant it is about the consumer and the resource types of the grant, and the lowest of
+	// several counts; on a registration about all consumers of the resource type. Default: what the platform says, or 80.
+	AnnotationAlertThreshold = GroupName + "/alert-threshold-percent"
+
 	// AnnotationTemplateKeys lists, as JSON, the keys of the labels and annotations that a grant has
 	// from its policy's template, so that those which the template drops are removed and those that
 	// others have added stay.

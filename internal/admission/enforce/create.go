@@ -54,15 +54,26 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 			return answer
 		}
 	}
-	if exists, err := h.nameTaken(ctx, create); err != nil {
+	answer := h.decide(ctx, request, create)
+	if !review.IsDryRun(request) {
+		for _, claim := range create.claims {
+			h.metrics.decided(claim.policy, answer)
+		}
+	}
+	return answer
+}
+
+// decide answers the review of a create that policies make claims for.
+func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
+	if exists, err := h.nameTaken(ctx, c); err != nil {
 		return undecided(err)
 	} else if exists {
-		return alreadyExists(request, create.Name.Name)
+		return alreadyExists(request, c.Name.Name)
 	}
 	if review.IsDryRun(request) {
-		return h.check(ctx, request, create)
+		return h.check(ctx, request, c)
 	}
-	return h.admit(ctx, request, create)
+	return h.admit(ctx, request, c)
 }
 
 // admit reserves for the object. If that is refused while an object that was admitted under the

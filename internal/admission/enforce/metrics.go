@@ -6,11 +6,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/bursar/bursar/internal/catalog"
 )
 
 // metrics counts reviews and times them.
 type metrics struct {
 	reviews     *prometheus.HistogramVec
+	decisions   *prometheus.CounterVec
 	notEnforced *prometheus.CounterVec
 	brokenGlass prometheus.Counter
 }
@@ -24,7 +27,12 @@ func newMetrics() metrics {
 		Name: "bursar_admission_break_glass_total",
 		Help: "Number of requests that were let past enforcement because of their group.",
 	})
-	return metrics{notEnforced: notEnforced, brokenGlass: brokenGlass, reviews: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "bursar_admission_decisions_total",
+		Help: "Number of creates and updates that a policy asks quota for, by what became of them, as in " +
+			"bursar_admission_review_duration_seconds. One that several policies ask for counts for each.",
+	}, []string{"policy", "outcome"})
+	return metrics{decisions: decisions, notEnforced: notEnforced, brokenGlass: brokenGlass, reviews: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "bursar_admission_review_duration_seconds",
 		Help: "Time taken to review a create or update of a protected object, by outcome: allowed, denied " +
 			"(quota exceeded or policy not applicable), exists (the name is taken) or undecided (the client should retry).",
@@ -35,6 +43,11 @@ func newMetrics() metrics {
 // reviewed counts one answer.
 func (m *metrics) reviewed(answer *admissionv1.AdmissionResponse, took time.Duration) {
 	m.reviews.WithLabelValues(outcomeOf(answer)).Observe(took.Seconds())
+}
+
+// decided counts what became of a request that a policy asks quota for.
+func (m *metrics) decided(policy *catalog.Policy, answer *admissionv1.AdmissionResponse) {
+	m.decisions.WithLabelValues(policy.Name, outcomeOf(answer)).Inc()
 }
 
 func outcomeOf(answer *admissionv1.AdmissionResponse) string {
@@ -52,5 +65,5 @@ func outcomeOf(answer *admissionv1.AdmissionResponse) string {
 
 // Collectors returns the handler's metrics, for registration.
 func (h *Handler) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{h.metrics.reviews, h.metrics.notEnforced, h.metrics.brokenGlass}
+	return []prometheus.Collector{h.metrics.reviews, h.metrics.decisions, h.metrics.notEnforced, h.metrics.brokenGlass}
 }

@@ -70,6 +70,17 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 			return answer
 		}
 	}
+	answer := h.decideChange(ctx, request, c, changed, notices)
+	if !review.IsDryRun(request) {
+		for _, a := range changed {
+			h.metrics.decided(a.policy, answer)
+		}
+	}
+	return answer
+}
+
+// decideChange answers the review of an update that changes what policies ask.
+func (h *Handler) decideChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, changed []asked, notices notices) *admissionv1.AdmissionResponse {
 	unlock, err := h.lockSettled(ctx, c, changed)
 	if err != nil {
 		return undecided(err)

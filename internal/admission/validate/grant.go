@@ -26,11 +26,16 @@ var (
 // Resource types that are not registered and consumers of another kind are not wrong: the grant
 // becomes active when the registration fits.
 func Grant(old, new *quotav1alpha1.ResourceGrant) field.ErrorList {
+	var annotations map[string]string
+	if old != nil {
+		annotations = old.Annotations
+	}
+	errs := checkThreshold(annotations, new.Annotations)
 	if old != nil && equality.Semantic.DeepEqual(old.Spec, new.Spec) {
-		return nil
+		return errs
 	}
 	path := field.NewPath("spec")
-	errs := checkAllowances(path.Child("allowances"), new.Spec.Allowances)
+	errs = append(errs, checkAllowances(path.Child("allowances"), new.Spec.Allowances)...)
 	return append(errs, checkReference(path.Child("consumerRef"), new.Spec.ConsumerRef)...)
 }
 

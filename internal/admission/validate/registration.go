@@ -31,6 +31,11 @@ func Registration(old, new *quotav1alpha1.ResourceRegistration, registeredBy str
 	if advice := quotav1alpha1.AnnotationExceededAdvice; len(new.Annotations[advice]) > quotav1alpha1.ExceededAdviceMax {
 		errs = append(errs, field.TooLong(field.NewPath("metadata", "annotations").Key(advice), "", quotav1alpha1.ExceededAdviceMax))
 	}
+	var annotations map[string]string
+	if old != nil {
+		annotations = old.Annotations
+	}
+	errs = append(errs, checkThreshold(annotations, new.Annotations)...)
 	if old != nil {
 		return append(errs, checkRegistrationChange(path, &old.Spec, &new.Spec)...)
 	}

@@ -151,6 +151,21 @@ func TestRegistration(t *testing.T) {
 			},
 			want: []string{`metadata.annotations[quota.miloapis.com/exceeded-advice]: Too long: may not be more than 500 bytes`},
 		},
+		"Threshold": {
+			reason: "it is a part of a limit",
+			before: asIs[registration],
+			change: func(r *registration) {
+				r.Annotations = map[string]string{quotav1alpha1.AnnotationAlertThreshold: "0.8"}
+			},
+			want: []string{`metadata.annotations[quota.miloapis.com/alert-threshold-percent]: Invalid value: "0.8": must be a whole number of percent from 1 to 100, such as 80`},
+		},
+		"FormerThreshold": {
+			reason: "what was there before there was a rule can be maintained",
+			before: func(r *registration) {
+				r.Annotations = map[string]string{quotav1alpha1.AnnotationAlertThreshold: "0.8"}
+			},
+			change: func(r *registration) { r.Spec.Description = "better" },
+		},
 		"ImmutableFields": {
 			reason: "stored amounts mean what they meant",
 			before: asIs[registration],

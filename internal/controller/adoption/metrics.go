@@ -1,0 +1,75 @@
+package adoption
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// listTimeout bounds how long it takes to list the policies for one scrape. They are in a cache.
+const listTimeout = 5 * time.Second
+
+var (
+	ofPolicy         = []string{"policy"}
+	isInForce        = prometheus.NewDesc("bursar_policy_ready", "1 for a ClaimCreationPolicy that is in force, 0 for one that is not.", ofPolicy, nil)
+	isComplete       = prometheus.NewDesc("bursar_adoption_complete", "1 once all objects that existed before a policy have been looked at, 0 before.", ofPolicy, nil)
+	objectsFound     = prometheus.NewDesc("bursar_adoption_objects", "Objects of its kind that the last adoption of a policy is about.", ofPolicy, nil)
+	objectsProcessed = prometheus.NewDesc("bursar_adoption_processed_objects", "Objects that were looked at in the last adoption of a policy.", ofPolicy, nil)
+	objectsAdopted   = prometheus.NewDesc("bursar_adoption_adopted_objects", "Objects that got a claim in the last adoption of a policy.", ofPolicy, nil)
+	objectsFailed    = prometheus.NewDesc("bursar_adoption_failed_objects", "Objects that a policy could not be applied to in its last adoption.", ofPolicy, nil)
+)
+
+// Collectors returns what tells of policies and how far their adoption is, for registration. The replica that leads
+// tells.
+func (c *Controller) Collectors() []prometheus.Collector { return []prometheus.Collector{collector{c}} }
+
+// collector tells what the policies say of themselves when it is asked.
+type collector struct{ *Controller }
+
+// Describe implements [prometheus.Collector].
+func (c collector) Describe(descriptions chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{isInForce, isComplete, objectsFound, objectsProcessed, objectsAdopted, objectsFailed} {
+		descriptions <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c collector) Collect(metrics chan<- prometheus.Metric) {
+	if !c.Leads() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
+	defer cancel()
+	var policies quotav1alpha1.ClaimCreationPolicyList
+	if err := c.Client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
+		// Nothing else is told if one collector fails.
+		c.Log.V(1).Info("cannot tell of policies", "err", err.Error())
+		return
+	}
+	for i := range policies.Items {
+		policy := &policies.Items[i]
+		tell := func(d *prometheus.Desc, value float64) {
+			metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, policy.Name)
+		}
+		tell(isInForce, number(apimeta.IsStatusConditionTrue(policy.Status.Conditions, quotav1alpha1.ConditionReady)))
+		if a := policy.Status.Adoption; a != nil {
+			tell(isComplete, number(a.State == quotav1alpha1.AdoptionComplete))
+			tell(objectsFound, float64(a.Total))
+			tell(objectsProcessed, float64(a.Processed))
+			tell(objectsAdopted, float64(a.Adopted))
+			tell(objectsFailed, float64(a.Failed))
+		}
+	}
+}
+
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,109 @@
+package usage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/events"
+	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// notifyInterval is the time between two looks at all buckets. What goes back in between is not told.
+const notifyInterval = 10 * time.Second
+
+// Reasons of the events on EffectiveResourceGrants.
+const (
+	reasonNear     = "QuotaNearLimit"
+	reasonReached  = "QuotaReached"
+	reasonExceeded = "QuotaExceeded"
+	reasonBelow    = "QuotaBelowThreshold"
+)
+
+// Notifier tells consumers, by events on their EffectiveResourceGrants, that they come close to a limit, reach it or exceed
+// it, and that they do not any more.
+type Notifier struct {
+	// Buckets lists the buckets of all consumers.
+	Buckets func(context.Context) ([]quotav1alpha1.AllowanceBucket, error)
+	// Thresholds tells from which part of a limit on it is near.
+	Thresholds func(context.Context) (*Thresholds, error)
+	// Registrations know the units.
+	Registrations *catalog.Catalog
+	Events        *events.Recorder
+	Log           logr.Logger
+
+	// levels are those that are not Below, as they were told last. It is nil before the first look.
+	levels map[pair]Level
+}
+
+// Run looks until ctx ends. What is at the first look is not told: the replica that led before has.
+func (n *Notifier) Run(ctx context.Context) error {
+	wait.UntilWithContext(ctx, n.look, notifyInterval)
+	return nil
+}
+
+// look tells which consumers are at other levels than before.
+func (n *Notifier) look(ctx context.Context) {
+	buckets, err := n.Buckets(ctx)
+	if err != nil {
+		n.Log.V(1).Info("cannot tell consumers how much they use", "err", err.Error())
+		return
+	}
+	thresholds, err := n.Thresholds(ctx)
+	if err != nil {
+		n.Log.V(1).Info("cannot tell consumers how much they use", "err", err.Error())
+		return
+	}
+	levels := map[pair]Level{}
+	for i := range buckets {
+		bucket := &buckets[i]
+		of := pair{bucket.Spec.ConsumerRef, bucket.Spec.ResourceType}
+		if _, seen := levels[of]; seen || len(bucket.Spec.Dimensions) > 0 {
+			continue
+		}
+		u := usageOf(bucket)
+		percent := thresholds.Percent(u.Consumer, u.ResourceType)
+		before := n.levels[of]
+		levels[of] = u.Level(before, percent)
+		if n.levels != nil && levels[of] != before {
+			n.tell(bucket, u, levels[of], percent)
+		}
+	}
+	n.levels = levels
+}
+
+// tell records the event about a level.
+func (n *Notifier) tell(bucket *quotav1alpha1.AllowanceBucket, u Usage, level Level, percent int) {
+	owner := metav1.GetControllerOf(bucket)
+	if owner == nil {
+		return // it is about to have one
+	}
+	shown := &corev1.ObjectReference{
+		APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: bucket.Namespace, Name: owner.Name, UID: owner.UID,
+	}
+	amounts := fmt.Sprintf("%d of %d", u.Used, u.Limit)
+	if r := n.Registrations.Registration(u.ResourceType); r != nil {
+		amounts = explain.Amount(ledger.Amount(u.Used), r) + " of " + explain.Amount(ledger.Amount(u.Limit), r)
+	}
+	say := func(kind, reason, text string, args ...any) {
+		n.Events.Eventf(shown, nil, kind, reason, "Watch", "%s uses "+text, append([]any{explain.Consumer(u.Consumer)}, args...)...)
+	}
+	switch level {
+	case Exceeded:
+		say(corev1.EventTypeWarning, reasonExceeded, "more %s than it is granted: %s. Nothing is taken away, and nothing more is granted until it uses less.", u.ResourceType, amounts)
+	case Reached:
+		say(corev1.EventTypeWarning, reasonReached, "all %s that it is granted: %s. Nothing more is granted until it uses less, or has a higher limit.", u.ResourceType, amounts)
+	case Near:
+		say(corev1.EventTypeWarning, reasonNear, "%s of %s, which is %d%% or more of its limit.", amounts, u.ResourceType, percent)
+	default:
+		say(corev1.EventTypeNormal, reasonBelow, "%s of %s, which is less than %d%% of its limit.", amounts, u.ResourceType, percent)
+	}
+}

@@ -1,0 +1,99 @@
+package usage
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/events"
+)
+
+// told keeps what events say.
+type told []string
+
+func (e *told) Eventf(regarding, _ runtime.Object, kind, reason, _, note string, args ...any) {
+	object := regarding.(*corev1.ObjectReference)
+	*e = append(*e, fmt.Sprintf("%s %s/%s %s %s: ", object.Kind, object.Namespace, object.Name, kind, reason)+fmt.Sprintf(note, args...))
+}
+
+func TestNotifier(t *testing.T) {
+	registrations := collector().Registrations
+	var shown []quotav1alpha1.AllowanceBucket
+	var said told
+	n := &Notifier{
+		Buckets:       func(context.Context) ([]quotav1alpha1.AllowanceBucket, error) { return shown, nil },
+		Thresholds:    func(context.Context) (*Thresholds, error) { return NewThresholds(nil, registrations, 80), nil },
+		Registrations: registrations, Events: events.NewRecorder(&said), Log: logr.Discard(),
+	}
+	show := func(used, limit int64) {
+		b := bucket("web", used, limit)
+		b.Namespace = "org"
+		b.OwnerReferences = []metav1.OwnerReference{{Kind: "EffectiveResourceGrant", Name: "vcpus-of-web", Controller: new(true)}}
+		part := b
+		part.Spec.Dimensions = map[string]string{"region": "eu"}
+		shown = []quotav1alpha1.AllowanceBucket{part, b, bucket("web", 1, 1)}
+		n.look(t.Context())
+	}
+	const prefix = "EffectiveResourceGrant org/vcpus-of-web "
+	for _, step := range []struct {
+		reason      string
+		used, limit int64
+		want        []string
+	}{
+		{"what was there before is not told", 9000, 10000, nil},
+		{"nothing new", 8100, 10000, nil},
+		{"a little less", 7600, 10000, nil},
+		{"less", 7000, 10000, []string{prefix + "Normal QuotaBelowThreshold: Project web uses 7 vCPU of 10 vCPU of vcpus, which is less than 80% of its limit."}},
+		{"near again", 8000, 10000, []string{prefix + "Warning QuotaNearLimit: Project web uses 8 vCPU of 10 vCPU of vcpus, which is 80% or more of its limit."}},
+		{"all", 10000, 10000, []string{prefix + "Warning QuotaReached: Project web uses all vcpus that it is granted: 10 vCPU of 10 vCPU. Nothing more is granted until it uses less, or has a higher limit."}},
+		{"a lower limit", 10000, 5000, []string{prefix + "Warning QuotaExceeded: Project web uses more vcpus than it is granted: 10 vCPU of 5 vCPU. Nothing is taken away, and nothing more is granted until it uses less."}},
+		{"all again", 5000, 5000, []string{prefix + "Warning QuotaReached: Project web uses all vcpus that it is granted: 5 vCPU of 5 vCPU. Nothing more is granted until it uses less, or has a higher limit."}},
+	} {
+		said = nil
+		show(step.used, step.limit)
+		if diff := cmp.Diff(step.want, []string(said)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.reason, diff)
+		}
+	}
+}
+
+// What a grant says comes first, then what the registration says, then the platform.
+func TestThresholds(t *testing.T) {
+	registrations := collector().Registrations
+	grant := func(name, resourceType, percent string, isActive metav1.ConditionStatus) quotav1alpha1.ResourceGrant {
+		g := quotav1alpha1.ResourceGrant{Spec: quotav1alpha1.ResourceGrantSpec{ConsumerRef: project(name), Allowances: []quotav1alpha1.Allowance{{ResourceType: resourceType}}}}
+		g.Annotations = map[string]string{quotav1alpha1.AnnotationAlertThreshold: percent}
+		apimeta.SetStatusCondition(&g.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: isActive})
+		return g
+	}
+	r := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "gpus", Annotations: map[string]string{quotav1alpha1.AnnotationAlertThreshold: "50"}}, Spec: quotav1alpha1.ResourceRegistrationSpec{ResourceType: "gpus"}}
+	apimeta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
+	registrations.SetRegistration(r)
+	thresholds := NewThresholds([]quotav1alpha1.ResourceGrant{
+		grant("vip", "vcpus", "70", metav1.ConditionTrue), grant("vip", "vcpus", "60", metav1.ConditionTrue), grant("vip", "vcpus", "90", metav1.ConditionTrue),
+		grant("bad", "vcpus", "none", metav1.ConditionTrue), grant("late", "vcpus", "10", metav1.ConditionFalse), grant("vip", "gpus", "95", metav1.ConditionTrue),
+	}, registrations, 80)
+	for _, tt := range []struct {
+		reason, name, resourceType string
+		want                       int
+	}{
+		{"the lowest of its grants", "vip", "vcpus", 60},
+		{"a grant before the registration", "vip", "gpus", 95},
+		{"the registration before the platform", "web", "gpus", 50},
+		{"the platform", "web", "vcpus", 80},
+		{"what cannot be read is nothing", "bad", "vcpus", 80},
+		{"a grant that is not active gives nothing", "late", "vcpus", 80},
+	} {
+		if got := thresholds.Percent(project(tt.name), tt.resourceType); got != tt.want {
+			t.Errorf("%s: got %d, want %d", tt.reason, got, tt.want)
+		}
+	}
+}
