@@ -16,7 +16,7 @@ const listTimeout = 5 * time.Second
 
 var (
 	ofPolicy         = []string{"policy"}
-	isInForce        = prometheus.NewDesc("bursar_policy_ready", "1 for a ClaimCreationPolicy that is in force, 0 for one that is not.", ofPolicy, nil)
+	isInForce        = prometheus.NewDesc("bursar_policy_ready", "1 for an enabled ClaimCreationPolicy that is in force, 0 for one that is not.", ofPolicy, nil)
 	isComplete       = prometheus.NewDesc("bursar_adoption_complete", "1 once all objects that existed before a policy have been looked at, 0 before.", ofPolicy, nil)
 	objectsFound     = prometheus.NewDesc("bursar_adoption_objects", "Objects of its kind that the last adoption of a policy is about.", ofPolicy, nil)
 	objectsProcessed = prometheus.NewDesc("bursar_adoption_processed_objects", "Objects that were looked at in the last adoption of a policy.", ofPolicy, nil)
@@ -56,7 +56,9 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 		tell := func(d *prometheus.Desc, value float64) {
 			metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, policy.Name)
 		}
-		tell(isInForce, number(apimeta.IsStatusConditionTrue(policy.Status.Conditions, quotav1alpha1.ConditionReady)))
+		if policy.IsEnabled() {
+			tell(isInForce, number(apimeta.IsStatusConditionTrue(policy.Status.Conditions, quotav1alpha1.ConditionReady)))
+		}
 		if a := policy.Status.Adoption; a != nil {
 			tell(isComplete, number(a.State == quotav1alpha1.AdoptionComplete))
 			tell(objectsFound, float64(a.Total))
