@@ -44,7 +44,7 @@ type Notifier struct {
 	levels map[pair]Level
 }
 
-// Run looks until ctx ends. What is at the first look is not told: the replica that led before has.
+// Run looks until ctx ends. What is at the first look is not told: as a rule the replica that led before has.
 func (n *Notifier) Run(ctx context.Context) error {
 	wait.UntilWithContext(ctx, n.look, notifyInterval)
 	return nil

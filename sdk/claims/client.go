@@ -60,6 +60,26 @@ func (c *Client) Ensure(ctx context.Context, request Request) (Decision, error) 
 	return c.resize(ctx, claim, wanted.Spec.Requests)
 }
 
+// Read returns what became of the claim of an object, and makes none. It reads from Live, so that what is to be
+// provisioned for real can be held against what the claim holds now. It says nothing of whether the object is being deleted.
+func (c *Client) Read(ctx context.Context, request Request) (Decision, error) {
+	if err := request.check(); err != nil {
+		return Decision{State: Invalid, Message: err.Error()}, err
+	}
+	wanted, err := request.claim(c.Client.Scheme())
+	if err != nil {
+		return Decision{State: Invalid, Message: err.Error()}, err
+	}
+	claim, err := read(ctx, c.live(), wanted)
+	if err != nil {
+		return undecided(wanted, err)
+	}
+	if claim != nil && claim.DeletionTimestamp != nil {
+		return Decision{Claim: claim, Message: releasedMessage}, nil
+	}
+	return DecisionOf(claim), nil
+}
+
 // resize has a claim ask for what is wanted, and returns what became of it. One that is not granted holds nothing, and
 // is made anew.
 func (c *Client) resize(ctx context.Context, claim *quotav1alpha1.ResourceClaim, wanted []quotav1alpha1.ResourceRequest) (Decision, error) {

@@ -384,3 +384,28 @@ func TestUsage(t *testing.T) {
 		t.Errorf("without a registration: got %q", got)
 	}
 }
+
+// What became of a claim is read without making one.
+func TestRead(t *testing.T) {
+	s := newService(t, 3)
+	request := s.request(s.object("one"), 2)
+	read := func(want claims.State) claims.Decision {
+		t.Helper()
+		decision, err := s.claims.Read(t.Context(), request)
+		if err != nil || decision.State != want {
+			t.Fatalf("got %+v, %v, want state %d", decision, err, want)
+		}
+		return decision
+	}
+	if decision := read(claims.Pending); decision.Claim != nil || len(s.claimsOf()) != 0 {
+		t.Errorf("there is a claim: %+v", decision.Claim)
+	}
+	s.waitState(request, claims.Granted)
+	request.Consumer = platform.Consumer("other") // who is charged is told
+	if held := read(claims.Granted).Held(); len(held) != 1 || held[0].Amount != 2 {
+		t.Errorf("it holds %+v", held)
+	}
+	if _, err := s.claims.Read(t.Context(), claims.Request{}); err == nil {
+		t.Error("a request without an owner can be read")
+	}
+}

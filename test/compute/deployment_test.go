@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -91,6 +92,24 @@ func TestRollOut(t *testing.T) {
 			t.Errorf("Instance %s has %s", instance.Name, instance.Spec.Image)
 		}
 	}
+}
+
+// A deployment whose Instances cannot be created says why.
+func TestCannotCreate(t *testing.T) {
+	p := newProject(t, amounts{10, 10_000, 64 << 10})
+	deployment := deploymentWith(p, none)
+	deployment.Spec.Template.Metadata.Labels = map[string]string{"app": "no label"}
+	p.must(api.Create(t.Context(), deployment))
+	p.eventually(func() error {
+		var list eventsv1.EventList
+		p.must(api.List(t.Context(), &list, client.InNamespace(p.name)))
+		for _, event := range list.Items {
+			if event.Reason == "FailedCreate" && event.Regarding.Name == "wld" && strings.Contains(event.Note, `create Instance wld-0: `) && strings.Contains(event.Note, "no label") {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d events do not say it", len(list.Items))
+	})
 }
 
 // What somebody else has made under the name of a replica is left alone.

@@ -88,6 +88,52 @@ func TestNoProject(t *testing.T) {
 	change(p, namespace, func(n *corev1.Namespace) { n.Labels[service.LabelProject] = p.name })
 	p.isReady(instance)
 	p.uses(1, 1000)
+
+	// Who paid for a machine goes on paying, whatever becomes of the label.
+	second := &computev1alpha1.Instance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "two"}, Spec: computev1alpha1.InstanceSpec{Image: "image:1", Resources: resources("1", "1Gi")},
+	}
+	p.must(api.Create(t.Context(), second))
+	p.says(second, claims.ConditionQuotaGranted, metav1.ConditionFalse, "QuotaExceeded")
+	change(p, namespace, func(n *corev1.Namespace) { delete(n.Labels, service.LabelProject) })
+	p.says(second, claims.ConditionQuotaGranted, metav1.ConditionFalse, "ValidationFailed")
+	change(p, instance, func(i *computev1alpha1.Instance) { i.Spec.Resources = resources("2", "1Gi") })
+	p.isReady(instance)
+	p.uses(1, 2000)
+
+	// Who waits is claimed anew, for whom the label names.
+	change(p, namespace, func(n *corev1.Namespace) { n.Labels[service.LabelProject] = p.name })
+	p.says(second, claims.ConditionQuotaGranted, metav1.ConditionFalse, "QuotaExceeded")
+	t.Run("Other", func(t *testing.T) {
+		other := newProject(t, amounts{1, 4000, 8 << 10})
+		change(other, namespace, func(n *corev1.Namespace) { n.Labels[service.LabelProject] = other.name })
+		other.isReady(second)
+		other.uses(1, 1000)
+	})
+	p.isReady(instance)
+	p.uses(1, 2000)
+}
+
+// What has the name that a machine would have is left alone, and the Instance says so.
+func TestMachineNameTaken(t *testing.T) {
+	p := newProject(t, amounts{1, 4000, 8 << 10})
+	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "instance-one"}}
+	p.must(api.Create(t.Context(), foreign))
+	instance := p.create("one", resources("1", "1Gi"))
+	said := p.says(instance, computev1alpha1.ConditionReady, metav1.ConditionFalse, "ProvisioningFailed").Message
+	want := "ConfigMap " + p.name + "/instance-one is in the way: it is not the machine of the Instance: delete it, or give the Instance another name"
+	if said != want || instance.Status.Reason != "ProvisioningFailed" {
+		t.Errorf("got %q, reason %s, want %q", said, instance.Status.Reason, want)
+	}
+	p.must(api.Delete(t.Context(), foreign))
+	p.isReady(instance)
+
+	// One whose machine somebody else has taken can be deleted.
+	machine := &corev1.ConfigMap{}
+	p.must(api.Get(t.Context(), client.ObjectKeyFromObject(foreign), machine))
+	change(p, machine, func(m *corev1.ConfigMap) { m.OwnerReferences = nil })
+	p.must(api.Delete(t.Context(), instance))
+	p.uses(0, 0)
 }
 
 // What cannot be is refused, and says why.
@@ -121,7 +167,7 @@ func TestRefused(t *testing.T) {
 	p.isReady(existing)
 	before := existing.DeepCopy()
 	existing.Spec.Resources.GPUs = 1
-	if err := api.Patch(t.Context(), existing, client.MergeFrom(before)); err == nil || !strings.Contains(err.Error(), "the number of GPUs cannot be changed") {
+	if err := api.Patch(t.Context(), existing, client.MergeFrom(before)); err == nil || !strings.Contains(err.Error(), "resources.gpus cannot be changed") {
 		t.Errorf("got %v", err)
 	}
 }

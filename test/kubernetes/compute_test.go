@@ -89,6 +89,23 @@ func testCompute(n *team) {
 	n.report(pod)
 	n.wantAllocatedTo(project, 50)
 
+	// Another image is another Pod.
+	before := first.DeepCopy()
+	first.Spec.Image = "image:2"
+	n.must(api.Patch(n.Context(), first, client.MergeFrom(before)))
+	says(first, metav1.ConditionFalse, "Restarting")
+	n.must(n.Delete(n.Context(), pod, client.GracePeriodSeconds(0)))
+	n.eventually(func() error {
+		old := pod.UID
+		if err := n.Get(n.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || pod.UID == old || pod.Spec.Containers[0].Image != "image:2" {
+			return fmt.Errorf("there is no Pod with the other image yet: %v", err)
+		}
+		return nil
+	})
+	n.runOn(pod)
+	says(first, metav1.ConditionTrue, "Ready")
+	n.wantAllocatedTo(project, 50)
+
 	// The quota is given back once the Pod is gone.
 	n.must(api.Delete(n.Context(), first))
 	n.eventually(func() error {

@@ -62,6 +62,12 @@ func (n *team) run(pod *corev1.Pod) {
 		Allocatable: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi"), corev1.ResourceCPU: resource.MustParse("4")},
 	}}
 	n.create(node)
+	n.runOn(pod)
+}
+
+// runOn makes a Pod one that runs on the node of the team.
+func (n *team) runOn(pod *corev1.Pod) {
+	n.Helper()
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: n.name}}
 	if err := n.SubResource("binding").Create(n.Context(), pod, binding); err != nil {
 		n.Fatal(err)

@@ -63,7 +63,7 @@ func TestPrometheus(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.limit(9)
-	w.fires("QuotaNearLimit", "QuotaReached", "QuotaExceeded")
+	w.fires("QuotaNearLimit", "QuotaExceeded")
 	for n := range 8 {
 		if err := w.api.Delete(t.Context(), platform.Map(n)); err != nil {
 			t.Fatal(err)

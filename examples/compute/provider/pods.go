@@ -17,8 +17,12 @@ import (
 	computev1alpha1 "github.com/bursar/bursar/examples/compute/api/v1alpha1"
 )
 
-// machineContainer is the container of a Pod that is a machine.
-const machineContainer = "machine"
+const (
+	// machineContainer is the container of a Pod that is a machine.
+	machineContainer = "machine"
+	// annotationImage on a Pod is the image of its Instance. That of the container may have been changed on the way.
+	annotationImage = "compute.datumapis.com/image"
+)
 
 // Pods runs machines as Pods, which have all of their resources to themselves. They are resized in place.
 type Pods struct {
@@ -43,7 +47,8 @@ func (p Pods) Get(ctx context.Context, instance *computev1alpha1.Instance) (*Mac
 	return p.machine(pod), nil
 }
 
-// Ensure implements [Provider]. A Pod that has ended, because it was evicted for example, is replaced.
+// Ensure implements [Provider]. A Pod that has ended, because it was evicted for example, is replaced, as is one that is to
+// have another image.
 func (p Pods) Ensure(ctx context.Context, instance *computev1alpha1.Instance, resources computev1alpha1.Resources) (*Machine, error) {
 	pod := &corev1.Pod{}
 	found, err := read(ctx, p.Client, instance, pod)
@@ -56,12 +61,15 @@ func (p Pods) Ensure(ctx context.Context, instance *computev1alpha1.Instance, re
 		}
 		return p.machine(pod), nil
 	}
-	if isEnding(pod) {
+	if isEnding(pod) || pod.Annotations[annotationImage] != instance.Spec.Image {
 		_, err := p.Delete(ctx, instance) // that it is gone brings us back here
-		return p.machine(pod), err
+		return p.ending(pod), err
 	}
-	if err := p.update(ctx, pod, instance.Spec.Image, p.requirements(resources)); err != nil {
-		return p.machine(pod), fmt.Errorf("change the Pod of Instance %s/%s: %w", instance.Namespace, instance.Name, err)
+	if wanted := p.requirements(resources); !equality.Semantic.DeepEqual(containerOf(pod).Resources.Requests, wanted.Requests) {
+		containerOf(pod).Resources = wanted
+		if err := p.Client.SubResource("resize").Update(ctx, pod); err != nil {
+			return p.machine(pod), fmt.Errorf("resize the Pod of Instance %s/%s: %w", instance.Namespace, instance.Name, err)
+		}
 	}
 	return p.machine(pod), nil
 }
@@ -69,7 +77,9 @@ func (p Pods) Ensure(ctx context.Context, instance *computev1alpha1.Instance, re
 func (p Pods) create(ctx context.Context, instance *computev1alpha1.Instance, resources computev1alpha1.Resources) (*corev1.Pod, error) {
 	key := keyOf(instance)
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: maps.Clone(instance.Labels)},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name, Labels: maps.Clone(instance.Labels), Annotations: map[string]string{annotationImage: instance.Spec.Image},
+		},
 		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken: new(false),
 			Containers:                   []corev1.Container{{Name: machineContainer, Image: instance.Spec.Image, Resources: p.requirements(resources)}},
@@ -79,23 +89,6 @@ func (p Pods) create(ctx context.Context, instance *computev1alpha1.Instance, re
 		return nil, err
 	}
 	return pod, p.Client.Create(ctx, pod)
-}
-
-func (p Pods) update(ctx context.Context, pod *corev1.Pod, image string, wanted corev1.ResourceRequirements) error {
-	container := containerOf(pod)
-	if container.Image != image {
-		before := pod.DeepCopy()
-		container.Image = image
-		if err := p.Client.Patch(ctx, pod, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-			return err
-		}
-		container = containerOf(pod)
-	}
-	if equality.Semantic.DeepEqual(container.Resources.Requests, wanted.Requests) {
-		return nil
-	}
-	container.Resources = wanted
-	return p.Client.SubResource("resize").Update(ctx, pod)
 }
 
 // requirements are what a container asks for that has these resources to itself.
@@ -126,11 +119,21 @@ func (p Pods) machine(pod *corev1.Pod) *Machine {
 		Programmed: condition(corev1.PodScheduled), Ready: condition(corev1.PodReady),
 		Running: State{Is: pod.Status.Phase == corev1.PodRunning, Reason: cmp.Or(string(pod.Status.Phase), "Provisioning"), Message: pod.Status.Message},
 	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodResizePending && c.Status == corev1.ConditionTrue {
+			machine.Programmed = State{Reason: cmp.Or(c.Reason, string(c.Type)), Message: c.Message}
+		}
+	}
 	if isEnding(pod) {
-		ending := State{Reason: "Restarting", Message: "The Pod " + pod.Name + " has ended, or is about to"}
-		machine.Programmed, machine.Running, machine.Ready = ending, ending, ending
+		return p.ending(pod)
 	}
 	return machine
+}
+
+// ending is the machine of a Pod that has ended, or is about to.
+func (p Pods) ending(pod *corev1.Pod) *Machine {
+	state := State{Reason: "Restarting", Message: "The Pod " + pod.Name + " has ended, or is about to"}
+	return &Machine{Resources: p.used(pod), IsEnding: true, NetworkIP: pod.Status.PodIP, Programmed: state, Running: state, Ready: state}
 }
 
 // used is what a Pod may be using: what it asks for or, until it has been resized, what it had before if that is more.

@@ -4,6 +4,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,8 @@ type Machine struct {
 	Resources computev1alpha1.Resources
 	// Programmed, Running and Ready are what the conditions of those names are to be.
 	Programmed, Running, Ready State
+	// IsEnding tells that it is about to be gone.
+	IsEnding bool
 	// NetworkIP and ExternalIP are its addresses, or empty.
 	NetworkIP, ExternalIP string
 }
@@ -52,29 +55,33 @@ func keyOf(instance *computev1alpha1.Instance) client.ObjectKey {
 	return client.ObjectKey{Namespace: instance.Namespace, Name: prefix + instance.Name}
 }
 
-// checkOwner returns an error if an object that has the name of a machine is not that of the Instance.
-func checkOwner(object client.Object, instance *computev1alpha1.Instance) error {
-	if metav1.IsControlledBy(object, instance) {
-		return nil
-	}
-	return fmt.Errorf("%T %s/%s is in the way: it is not the machine of Instance %s", object, object.GetNamespace(), object.GetName(), instance.Name)
-}
+// ErrNameTaken is returned for an Instance whose machine cannot be, as another object has its name.
+var ErrNameTaken = errors.New("it is not the machine of the Instance: delete it, or give the Instance another name")
 
-// read returns the object of a machine in object, and whether there is one.
-func read(ctx context.Context, from client.Reader, instance *computev1alpha1.Instance, object client.Object) (bool, error) {
-	err := from.Get(ctx, keyOf(instance), object)
+// read returns the object of a machine in object, and whether there is one. The error wraps [ErrNameTaken] if the object is
+// not that of the Instance.
+func read(ctx context.Context, api client.Client, instance *computev1alpha1.Instance, object client.Object) (bool, error) {
+	err := api.Get(ctx, keyOf(instance), object)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("read the machine of Instance %s/%s: %w", instance.Namespace, instance.Name, err)
 	}
 	if err != nil {
 		return false, nil
 	}
-	return true, checkOwner(object, instance)
+	if !metav1.IsControlledBy(object, instance) {
+		kind, err := api.GroupVersionKindFor(object)
+		return false, errors.Join(err, fmt.Errorf("%s %s is in the way: %w", kind.Kind, keyOf(instance), ErrNameTaken))
+	}
+	return true, nil
 }
 
-// remove deletes the object of a machine, and tells whether it is gone.
+// remove deletes the object of a machine, and tells whether it is gone. An object that is not that of the Instance is left
+// alone.
 func remove(ctx context.Context, api client.Client, instance *computev1alpha1.Instance, object client.Object) (isGone bool, err error) {
 	found, err := read(ctx, api, instance, object)
+	if errors.Is(err, ErrNameTaken) {
+		return true, nil
+	}
 	if !found || err != nil || object.GetDeletionTimestamp() != nil {
 		return !found && err == nil, err
 	}

@@ -43,6 +43,9 @@ func (s Simulated) Get(ctx context.Context, instance *computev1alpha1.Instance) 
 // Ensure implements [Provider].
 func (s Simulated) Ensure(ctx context.Context, instance *computev1alpha1.Instance, resources computev1alpha1.Resources) (*Machine, error) {
 	key := keyOf(instance)
+	if _, err := read(ctx, s.Client, instance, &corev1.ConfigMap{}); err != nil {
+		return nil, err
+	}
 	note := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	_, err := controllerutil.CreateOrUpdate(ctx, s.Client, note, func() error {
 		encoded, err := json.Marshal(resources)
@@ -51,7 +54,7 @@ func (s Simulated) Ensure(ctx context.Context, instance *computev1alpha1.Instanc
 		}
 		note.Data = map[string]string{resourcesKey: string(encoded), "image": instance.Spec.Image}
 		if note.UID != "" {
-			return checkOwner(note, instance)
+			return nil
 		}
 		return controllerutil.SetControllerReference(instance, note, s.Client.Scheme())
 	})

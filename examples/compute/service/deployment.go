@@ -116,18 +116,11 @@ func (r *deployments) usage(ctx context.Context, deployment *computev1alpha1.Wor
 }
 
 // carryOut does what a plan says. Those who have waited for too long are removed before they are counted: were it the other
-// way round, others would be removed in their place if we die in between.
+// way round, others would be removed in their place if we die in between. A conflict is returned once all else is done.
 func (r *deployments) carryOut(ctx context.Context, deployment *computev1alpha1.WorkloadDeployment, p plan) error {
-	if p.givenUp > 0 {
-		r.recorder.Eventf(deployment, nil, corev1.EventTypeWarning, "GaveUpWaiting", "Delete", "Deleting %d Instances that have waited for quota for %s",
-			p.givenUp, deployment.Spec.Quota.WaitingTTL.Duration)
-	}
-	for _, instance := range p.remove {
-		// It may have been granted since it was read.
-		err := r.cached.Delete(ctx, instance, client.Preconditions{UID: &instance.UID, ResourceVersion: &instance.ResourceVersion})
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete Instance %s: %w", instance.Name, err)
-		}
+	conflict := r.remove(ctx, deployment, &p)
+	if conflict != nil && !apierrors.IsConflict(conflict) {
+		return conflict
 	}
 	if !equality.Semantic.DeepEqual(deployment.Status, p.status) {
 		updated := deployment.DeepCopy()
@@ -146,10 +139,37 @@ func (r *deployments) carryOut(ctx context.Context, deployment *computev1alpha1.
 	}
 	for _, name := range p.create {
 		if err := r.create(ctx, deployment, name); err != nil {
+			r.recorder.Eventf(deployment, nil, corev1.EventTypeWarning, "FailedCreate", "Create", "%v", err)
 			return err
 		}
 	}
-	return nil
+	return conflict
+}
+
+// remove deletes the Instances that a plan says. Those that have changed since stay, and are not counted as given up: they
+// may have been granted.
+func (r *deployments) remove(ctx context.Context, deployment *computev1alpha1.WorkloadDeployment, p *plan) (conflict error) {
+	gone := 0
+	for i, instance := range p.remove {
+		err := r.cached.Delete(ctx, instance, client.Preconditions{UID: &instance.UID, ResourceVersion: &instance.ResourceVersion})
+		isGivenUp := i < p.givenUp
+		switch {
+		case apierrors.IsConflict(err):
+			conflict = err
+			if isGivenUp {
+				p.status.QuotaExpiredReplicas = max(p.status.QuotaExpiredReplicas-1, 0)
+			}
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("delete Instance %s: %w", instance.Name, err)
+		case isGivenUp:
+			gone++
+		}
+	}
+	if gone > 0 {
+		r.recorder.Eventf(deployment, nil, corev1.EventTypeWarning, "GaveUpWaiting", "Delete", "Deleted %d Instances that had waited for quota for %s",
+			gone, deployment.Spec.Quota.WaitingTTL.Duration)
+	}
+	return conflict
 }
 
 // create makes an Instance, unless it is there and the cache does not know it yet.

@@ -79,15 +79,18 @@ func (r *instances) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.R
 	}
 	before := instance.DeepCopy()
 	machine, err := r.machines.Get(ctx, instance)
-	if err == nil {
+	switch {
+	case err == nil:
 		machine, err = r.ensure(ctx, instance, machine)
-		r.describe(&instance.Status, instance.Generation, machine, err)
-	}
-	if !equality.Semantic.DeepEqual(before.Status, instance.Status) {
-		err = errors.Join(err, client.IgnoreNotFound(r.cached.Status().Patch(ctx, instance, client.MergeFrom(before))))
+	case !errors.Is(err, provider.ErrNameTaken):
+		return ctrl.Result{}, err // nothing is known
 	}
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	}
+	r.describe(&instance.Status, instance.Generation, machine, err)
+	if !equality.Semantic.DeepEqual(before.Status, instance.Status) {
+		err = errors.Join(err, client.IgnoreNotFound(r.cached.Status().Patch(ctx, instance, client.MergeFrom(before))))
 	}
 	return ctrl.Result{}, err
 }
@@ -96,45 +99,71 @@ func (r *instances) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.R
 //
 // What is claimed is never less than the machine uses: the machine shrinks first, and the claim then.
 func (r *instances) ensure(ctx context.Context, instance *computev1alpha1.Instance, machine *provider.Machine) (*provider.Machine, error) {
-	needed := instance.Spec.Resources
+	decision, request, err := r.claim(ctx, instance, machine)
 	waiting := []string{computev1alpha1.ConditionProgrammed, computev1alpha1.ConditionRunning, computev1alpha1.ConditionReady}
-	if machine != nil {
-		needed, waiting = most(needed, machine.Resources), nil
+	isLost := machine != nil && decision.State == claims.Exceeded
+	if machine != nil && !isLost {
+		waiting = nil
 	}
-	decision, err := r.claim(ctx, instance, needed)
 	decision.Set(&instance.Status.Conditions, instance.Generation, waiting...)
 	switch {
 	case err != nil:
 		return machine, err // a machine that is there stays while nobody knows
 	case decision.IsGranted():
-		return r.provision(ctx, instance, machine, within(instance.Spec.Resources, decision.Held()))
-	case machine != nil && decision.State != claims.Pending:
+		return r.provision(ctx, instance, machine, request)
+	case isLost:
 		// Its claim was taken away, and there is no room for another.
-		r.recorder.Eventf(instance, nil, corev1.EventTypeWarning, "QuotaLost", "Deprovision", "The machine is ended: %s", decision.Message)
+		if !machine.IsEnding {
+			r.recorder.Eventf(instance, nil, corev1.EventTypeWarning, "QuotaLost", "Deprovision", "The machine is ended: %s", decision.Message)
+		}
 		_, err := r.machines.Delete(ctx, instance)
-		return machine, err
+		return nil, err
 	}
 	return machine, nil
 }
 
-// claim returns what became of the claim of an Instance for such resources.
-func (r *instances) claim(ctx context.Context, instance *computev1alpha1.Instance, needed computev1alpha1.Resources) (claims.Decision, error) {
+// claim returns what became of the claim of an Instance, and what it asks for. The Project that paid when its machine was
+// made goes on paying; until then it is the one that the namespace belongs to now.
+func (r *instances) claim(ctx context.Context, instance *computev1alpha1.Instance, machine *provider.Machine) (claims.Decision, claims.Request, error) {
 	project, err := projectOf(ctx, r.cached, instance.Namespace)
-	switch {
-	case err != nil:
-		return claims.Decision{Message: err.Error()}, err
-	case project == nil:
-		return claims.Decision{State: claims.Invalid, Message: fmt.Sprintf(
-			"Namespace %s belongs to no Project, which would pay: have an administrator label it with %s", instance.Namespace, LabelProject)}, nil
+	if err != nil {
+		return claims.Decision{Message: err.Error()}, claims.Request{}, err
 	}
-	return r.quota.Ensure(ctx, claims.For(instance, *project, amountsOf(needed)...))
+	needed := instance.Spec.Resources
+	if machine != nil {
+		needed = most(needed, machine.Resources)
+	}
+	request := claims.For(instance, quotav1alpha1.ConsumerRef{}, amountsOf(needed)...)
+	if project != nil {
+		request.Consumer = *project
+	}
+	if machine != nil {
+		before, err := r.quota.Read(ctx, request)
+		if err != nil {
+			return before, request, err
+		}
+		if before.Claim != nil {
+			request.Consumer = before.Claim.Spec.ConsumerRef
+		}
+	}
+	if request.Consumer.Name == "" {
+		return claims.Decision{State: claims.Invalid, Message: fmt.Sprintf(
+			"Namespace %s belongs to no Project, which would pay: have an administrator label it with %s", instance.Namespace, LabelProject,
+		)}, request, r.quota.Release(ctx, request)
+	}
+	decision, err := r.quota.Ensure(ctx, request)
+	if errors.Is(err, claims.ErrDiffers) {
+		return decision, request, r.quota.Release(ctx, request) // that it is gone brings us back here
+	}
+	return decision, request, err
 }
 
-// provision has the machine of an Instance be there with such resources.
+// provision has the machine of an Instance be there as its claim allows.
 //
-// None is made once the Instance is being deleted, which the cache may not know yet. The finalizer, which cannot be added
-// any more then, keeps the Instance and its claim from now on for as long as there is a machine.
-func (r *instances) provision(ctx context.Context, instance *computev1alpha1.Instance, machine *provider.Machine, resources computev1alpha1.Resources) (*provider.Machine, error) {
+// None is made once the Instance is being deleted, and none has more than the claim holds, either of which the cache may
+// not know yet. The finalizer, which cannot be added any more once it is being deleted, keeps the Instance and its claim
+// from now on for as long as there is a machine.
+func (r *instances) provision(ctx context.Context, instance *computev1alpha1.Instance, machine *provider.Machine, request claims.Request) (*provider.Machine, error) {
 	if machine == nil {
 		live := &computev1alpha1.Instance{}
 		err := r.live.Get(ctx, client.ObjectKeyFromObject(instance), live)
@@ -148,7 +177,11 @@ func (r *instances) provision(ctx context.Context, instance *computev1alpha1.Ins
 			}
 		}
 	}
-	provided, err := r.machines.Ensure(ctx, instance, resources)
+	decision, err := r.quota.Read(ctx, request)
+	if err != nil || !decision.IsGranted() {
+		return machine, err // its change brings us back here
+	}
+	provided, err := r.machines.Ensure(ctx, instance, within(instance.Spec.Resources, decision.Held()))
 	if machine == nil && provided != nil {
 		r.recorder.Eventf(instance, nil, corev1.EventTypeNormal, "Provisioned", "Provision", "A machine is made (%s)", r.machines.Name())
 	}
@@ -169,25 +202,26 @@ func (r *instances) end(ctx context.Context, instance *computev1alpha1.Instance)
 	return client.IgnoreNotFound(r.cached.Patch(ctx, instance, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
-// describe says in a status what there is of a machine. QuotaGranted is in it already. err is what keeps the machine from
-// being as it should.
+// describe says in a status what there is of a machine. What there is to say of its quota is in it already. err is what
+// keeps the machine from being as it should.
 func (r *instances) describe(status *computev1alpha1.InstanceStatus, generation int64, machine *provider.Machine, err error) {
 	status.ObservedGeneration = generation
-	quota := apimeta.FindStatusCondition(status.Conditions, claims.ConditionQuotaGranted)
-	if machine == nil {
-		status.Provider, status.NetworkIP, status.ExternalIP, status.Resources = "", "", "", nil
-	} else {
+	isGranted := apimeta.IsStatusConditionTrue(status.Conditions, claims.ConditionQuotaGranted)
+	switch {
+	case machine != nil:
+		status.Provider, status.NetworkIP, status.ExternalIP, status.Resources = r.machines.Name(), machine.NetworkIP, machine.ExternalIP, &machine.Resources
 		if err != nil {
 			machine.Programmed = provider.State{Reason: reasonFailed, Message: err.Error()}
 		}
-		status.Provider, status.NetworkIP, status.ExternalIP, status.Resources = r.machines.Name(), machine.NetworkIP, machine.ExternalIP, &machine.Resources
-	}
-	if machine == nil && quota.Status == metav1.ConditionTrue {
+	default:
+		status.Provider, status.NetworkIP, status.ExternalIP, status.Resources = "", "", "", nil
 		state := provider.State{Reason: reasonProvisioning, Message: "The machine is being made"}
 		if err != nil {
 			state = provider.State{Reason: reasonFailed, Message: err.Error()}
 		}
-		machine = &provider.Machine{Programmed: state, Running: state, Ready: state}
+		if isGranted || errors.Is(err, provider.ErrNameTaken) {
+			machine = &provider.Machine{Programmed: state, Running: state, Ready: state}
+		}
 	}
 	if machine != nil {
 		for kind, state := range map[string]provider.State{
@@ -196,9 +230,12 @@ func (r *instances) describe(status *computev1alpha1.InstanceStatus, generation 
 			set(&status.Conditions, kind, generation, state)
 		}
 	}
-	status.Reason = quota.Reason
-	if quota.Status == metav1.ConditionTrue {
-		status.Reason = apimeta.FindStatusCondition(status.Conditions, computev1alpha1.ConditionReady).Reason
+	telling := claims.ConditionQuotaGranted
+	if isGranted || machine != nil {
+		telling = computev1alpha1.ConditionReady
+	}
+	if condition := apimeta.FindStatusCondition(status.Conditions, telling); condition != nil {
+		status.Reason = condition.Reason
 	}
 }
 

@@ -3,7 +3,6 @@ package service
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -33,7 +32,7 @@ type plan struct {
 // replicas are the Instances of a WorkloadDeployment that are not being deleted.
 type replicas []*computev1alpha1.Instance
 
-// in tells how many of them are as told.
+// count tells how many of them are as told.
 func (r replicas) count(is func(*computev1alpha1.Instance) bool) (n int) {
 	for _, instance := range r {
 		if is(instance) {
@@ -87,7 +86,12 @@ func (p *plan) giveUp(d *computev1alpha1.WorkloadDeployment, active replicas, us
 		return active, 0
 	}
 	if d.Generation == d.Status.ObservedGeneration {
-		expired = max(int(d.Status.QuotaExpiredReplicas)-fits(usage, amountsOf(d.Spec.Template.Spec.Resources)), 0)
+		expired = int(d.Status.QuotaExpiredReplicas)
+	}
+	// They come back one by one, as what is known of the quota is a moment old and says nothing of dimensions: who comes
+	// back in vain waits for as long again, alone.
+	if expired > 0 && active.count(isGranted) == len(active) && isRoomFor(amountsOf(d.Spec.Template.Spec.Resources), usage) {
+		expired--
 	}
 	for _, instance := range active {
 		if !isBlocked(instance) {
@@ -109,17 +113,12 @@ func (p *plan) giveUp(d *computev1alpha1.WorkloadDeployment, active replicas, us
 	return others, expired + p.givenUp
 }
 
-// fits is how many times such amounts would be granted, by what is known.
-func fits(usage []claims.Usage, amounts []quotav1alpha1.ResourceRequest) int {
-	times := int64(math.MaxInt32)
-	for _, amount := range amounts {
-		available := int64(0)
-		if of := usageOf(usage, amount.ResourceType); of != nil {
-			available = of.Available
-		}
-		times = min(times, available/amount.Amount)
-	}
-	return int(times)
+// isRoomFor tells whether such amounts would be granted, by what is known.
+func isRoomFor(amounts []quotav1alpha1.ResourceRequest, usage []claims.Usage) bool {
+	return !slices.ContainsFunc(amounts, func(amount quotav1alpha1.ResourceRequest) bool {
+		of := usageOf(usage, amount.ResourceType)
+		return of == nil || of.Available < amount.Amount
+	})
 }
 
 func usageOf(usage []claims.Usage, resourceType string) *claims.Usage {
@@ -171,6 +170,7 @@ func isAsTemplate(d *computev1alpha1.WorkloadDeployment, instance *computev1alph
 // isUpdated tells whether an Instance is as the template says, and has what it says.
 func isUpdated(d *computev1alpha1.WorkloadDeployment, instance *computev1alpha1.Instance) bool {
 	return isAsTemplate(d, instance) && instance.Status.ObservedGeneration == instance.Generation &&
+		apimeta.IsStatusConditionTrue(instance.Status.Conditions, computev1alpha1.ConditionProgrammed) &&
 		apimeta.FindStatusCondition(instance.Status.Conditions, claims.ConditionQuotaResizePending) == nil
 }
 

@@ -62,6 +62,7 @@ func (s situation) plan(t *testing.T) plan {
 			switch word {
 			case "ready", "old":
 				quota(claims.Granted)
+				set(&status.Conditions, computev1alpha1.ConditionProgrammed, 0, isSo)
 				set(&status.Conditions, computev1alpha1.ConditionReady, 0, isSo)
 				if word == "old" {
 					instance.Spec.Image = "old"
@@ -74,6 +75,8 @@ func (s situation) plan(t *testing.T) plan {
 				set(&status.Conditions, computev1alpha1.ConditionReady, 0, isSo)
 			case "blocked":
 				quota(claims.Exceeded)
+			case "unprogrammed":
+				set(&status.Conditions, computev1alpha1.ConditionProgrammed, 0, provider.State{Reason: "Infeasible"})
 			case "invalid":
 				quota(claims.Invalid)
 			case "new":
@@ -122,12 +125,15 @@ func TestPlan(t *testing.T) {
 		"old":                {"it has waited for long enough", situation{desired: 3, ttl: time.Hour, instances: "0 ready, 1 blocked 1h, 2 blocked 59m"}, "remove d-1; again 1m0s; 1 ready, 2 blocked, 1 given up"},
 		"given up":           {"those that were are not created", situation{desired: 3, ttl: time.Hour, expired: 2, instances: "0 ready"}, "1 ready, 2 blocked, 2 given up"},
 		"room":               {"as many come back as fit", situation{desired: 4, ttl: time.Hour, expired: 3, available: 1, instances: "0 ready"}, "create d-1; 1 ready, 3 blocked, 2 given up"},
+		"much room":          {"one at a time, as what is known is a moment old", situation{desired: 4, ttl: time.Hour, expired: 3, available: 10, instances: "0 ready"}, "create d-1; 1 ready, 3 blocked, 2 given up"},
+		"in vain":            {"none comes back while another waits", situation{desired: 4, ttl: time.Hour, expired: 2, available: 10, instances: "0 ready, 1 new"}, "1 ready, 2 blocked, 2 given up"},
 		"changed":            {"a new spec is a new try", situation{desired: 3, ttl: time.Hour, expired: 2, isChanged: true, instances: "0 ready"}, "create d-1 d-2; 1 ready, 0 blocked"},
 		"TTL removed":        {"without one nobody is given up", situation{desired: 3, expired: 2, instances: "0 ready"}, "create d-1 d-2; 1 ready, 0 blocked"},
 		"given up and fewer": {"those that are not desired need not come back", situation{desired: 2, ttl: time.Hour, expired: 2, instances: "0 ready"}, "1 ready, 1 blocked, 1 given up"},
 		"outdated":           {"one at a time", situation{desired: 2, instances: "0 old, 1 old"}, "update d-0; 2 ready, 0 blocked"},
 		"outdated and not":   {"those that are not ready at once", situation{desired: 3, instances: "0 old, 1 old, 2 blocked"}, "update d-0; 2 ready, 1 blocked"},
 		"not settled":        {"the next one once the last one is ready", situation{desired: 2, instances: "0 granted, 1 old"}, "1 ready, 0 blocked"},
+		"unprogrammed":       {"nor while the last one is not as it should be", situation{desired: 2, instances: "0 ready unprogrammed, 1 old"}, "2 ready, 0 blocked"},
 		"not resized":        {"nor while the last one waits for what it is to have", situation{desired: 2, instances: "0 resizing, 1 old"}, "2 ready, 0 blocked"},
 	}
 	for name, tt := range tests {

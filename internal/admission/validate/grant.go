@@ -30,7 +30,7 @@ func Grant(old, new *quotav1alpha1.ResourceGrant) field.ErrorList {
 	if old != nil {
 		annotations = old.Annotations
 	}
-	errs := checkThreshold(annotations, new.Annotations)
+	errs := checkThreshold(field.NewPath("metadata"), annotations, new.Annotations)
 	if old != nil && equality.Semantic.DeepEqual(old.Spec, new.Spec) {
 		return errs
 	}

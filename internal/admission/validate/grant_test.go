@@ -88,6 +88,12 @@ func TestGrant(t *testing.T) {
 			change: set(allowance("type", -1)),
 			want:   []string{`spec.allowances[0].buckets[0].amount: Invalid value: -1: must be greater than or equal to 0`},
 		},
+		"Threshold": {
+			reason: "it is judged though nothing else changes",
+			before: asIs[grant],
+			change: func(g *grant) { g.Annotations = map[string]string{quotav1alpha1.AnnotationAlertThreshold: "0"} },
+			want:   []string{`metadata.annotations[quota.miloapis.com/alert-threshold-percent]: Invalid value: "0": must be a whole number of percent from 1 to 100, such as 80`},
+		},
 		"Unchanged": {
 			reason: "a grant from before a rule was made can be labelled and let go",
 			before: set(),

@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -29,8 +31,11 @@ func GrantPolicy(old, new *quotav1alpha1.GrantCreationPolicy) field.ErrorList {
 		errs = append(errs, checkGroup(at.Child("apiGroup"), parent.APIGroup)...)
 		errs = append(errs, checkKind(at.Child("kind"), parent.Kind)...)
 	}
-	allowances := new.Spec.Target.ResourceGrantTemplate.Spec.Allowances
-	errs = append(errs, checkAllowances(target.Child("resourceGrantTemplate", "spec", "allowances"), allowances)...)
+	template, at := new.Spec.Target.ResourceGrantTemplate, target.Child("resourceGrantTemplate")
+	errs = append(errs, checkAllowances(at.Child("spec", "allowances"), template.Spec.Allowances)...)
+	if threshold := template.Metadata.Annotations[quotav1alpha1.AnnotationAlertThreshold]; !strings.Contains(threshold, "{{") {
+		errs = append(errs, checkThreshold(at.Child("metadata"), nil, template.Metadata.Annotations)...)
+	}
 	_, faults := policy.CompileGrant(new)
 	return append(errs, faults...)
 }

@@ -86,6 +86,19 @@ func TestGrantPolicy(t *testing.T) {
 	checkRules(t, sampleGrantPolicy, validate.GrantPolicy, map[string]ruleCase[policy]{
 		"Sample":         {reason: "a complete policy is valid", change: asIs[policy]},
 		"MostConditions": {reason: "10 conditions are allowed", change: conditions(10, "1 == 1")},
+		"Threshold": {
+			reason: "a threshold that no grant may have would keep grants from being made",
+			change: func(p *policy) {
+				p.Spec.Target.ResourceGrantTemplate.Metadata.Annotations = map[string]string{quotav1alpha1.AnnotationAlertThreshold: "80%"}
+			},
+			want: []string{`spec.target.resourceGrantTemplate.metadata.annotations[quota.miloapis.com/alert-threshold-percent]: Invalid value: "80%": must be a whole number of percent from 1 to 100, such as 80`},
+		},
+		"ThresholdTemplate": {
+			reason: "what a template makes is judged when it does",
+			change: func(p *policy) {
+				p.Spec.Target.ResourceGrantTemplate.Metadata.Annotations = map[string]string{quotav1alpha1.AnnotationAlertThreshold: `{{.trigger.metadata.name}}`}
+			},
+		},
 		"OwnKind": {
 			reason: "grants for grants would never end",
 			change: func(p *policy) {

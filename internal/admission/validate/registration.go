@@ -35,7 +35,7 @@ func Registration(old, new *quotav1alpha1.ResourceRegistration, registeredBy str
 	if old != nil {
 		annotations = old.Annotations
 	}
-	errs = append(errs, checkThreshold(annotations, new.Annotations)...)
+	errs = append(errs, checkThreshold(field.NewPath("metadata"), annotations, new.Annotations)...)
 	if old != nil {
 		return append(errs, checkRegistrationChange(path, &old.Spec, &new.Spec)...)
 	}

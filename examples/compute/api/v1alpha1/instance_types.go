@@ -5,10 +5,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Conditions of an Instance, besides QuotaGranted and QuotaResizePending of sdk/claims. While QuotaGranted is not True
-// they are False with reason PendingQuota.
+// Conditions of an Instance, besides QuotaGranted and QuotaResizePending of sdk/claims. While it has no machine because
+// QuotaGranted is not True, they are False with reason PendingQuota.
 const (
-	// ConditionProgrammed is True once there is a machine for the Instance.
+	// ConditionProgrammed is True once there is a machine for the Instance that is as it should be.
 	ConditionProgrammed = "Programmed"
 	// ConditionRunning is True while the machine runs.
 	ConditionRunning = "Running"
@@ -44,6 +44,8 @@ type Instance struct {
 }
 
 // InstanceSpec is what a machine is to be.
+//
+// +kubebuilder:validation:XValidation:rule="self.resources.gpus == oldSelf.resources.gpus",message="resources.gpus cannot be changed: create another Instance"
 type InstanceSpec struct {
 	// image is what the machine runs. Changing it restarts the machine.
 	// +kubebuilder:validation:MinLength=1
@@ -69,14 +71,13 @@ type Resources struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=64
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the number of GPUs cannot be changed: create another Instance"
 	// +kubebuilder:default=0
 	GPUs int32 `json:"gpus"`
 }
 
 // InstanceStatus is what a machine is.
 type InstanceStatus struct {
-	// conditions are QuotaGranted, Programmed, Running and Ready, and QuotaResizePending while the machine waits for other
+	// conditions are QuotaGranted, Programmed (the machine is as it should be), Running and Ready, and QuotaResizePending while the machine waits for other
 	// resources.
 	// +optional
 	// +listType=map
