@@ -215,8 +215,12 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		MapperProvider: newMapper,
 		// Who manages which field is a third of most objects, and nobody asks for it.
 		Cache: ctrlcache.Options{DefaultTransform: ctrlcache.TransformStripManagedFields()},
-		// One process may run more than one operator, one after the other.
-		Controller: config.Controller{SkipNameValidation: new(true)},
+		Controller: config.Controller{
+			// One process may run more than one operator, one after the other.
+			SkipNameValidation: new(true),
+			// It may hang as it ends (kubernetes-sigs/controller-runtime#3538).
+			UsePriorityQueue: new(false),
+		},
 	}
 	if election := o.options.LeaderElection; election != nil {
 		options.LeaderElection, options.LeaderElectionID, options.LeaderElectionNamespace = true, leaseName, o.options.SystemNamespace

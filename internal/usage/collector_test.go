@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -137,4 +138,56 @@ func TestCollectLess(t *testing.T) {
 			t.Errorf("%s: %d series", name, n)
 		}
 	}
+}
+
+// BenchmarkCollect is one scrape where 10,000 consumers have four resource types each, of which 10,000 pairs have series, and
+// grants that carry thresholds.
+func BenchmarkCollect(b *testing.B) {
+	c, buckets, grants := many()
+	c.Buckets = func(context.Context) ([]quotav1alpha1.AllowanceBucket, error) { return buckets, nil }
+	c.Thresholds = func(context.Context) (*Thresholds, error) { return NewThresholds(grants, c.Registrations, 80), nil }
+	for b.Loop() {
+		metrics := make(chan prometheus.Metric, 1000)
+		go func() {
+			c.Collect(metrics)
+			close(metrics)
+		}()
+		for range metrics {
+		}
+	}
+}
+
+// BenchmarkNotify is one look of the notifier at as many, of which none has crossed a threshold.
+func BenchmarkNotify(b *testing.B) {
+	c, buckets, grants := many()
+	n := &Notifier{
+		Buckets:       func(context.Context) ([]quotav1alpha1.AllowanceBucket, error) { return buckets, nil },
+		Thresholds:    func(context.Context) (*Thresholds, error) { return NewThresholds(grants, c.Registrations, 80), nil },
+		Registrations: c.Registrations, Log: logr.Discard(),
+	}
+	for b.Loop() {
+		n.look(b.Context())
+	}
+}
+
+func many() (*Collector, []quotav1alpha1.AllowanceBucket, []quotav1alpha1.ResourceGrant) {
+	c := collector()
+	c.ConsumersMax = 10_000
+	var buckets []quotav1alpha1.AllowanceBucket
+	var grants []quotav1alpha1.ResourceGrant
+	for i := range 10_000 {
+		grant := quotav1alpha1.ResourceGrant{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{quotav1alpha1.AnnotationAlertThreshold: "70"}},
+			Spec:       quotav1alpha1.ResourceGrantSpec{ConsumerRef: project(fmt.Sprint(i))},
+		}
+		apimeta.SetStatusCondition(&grant.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
+		for _, resourceType := range []string{"vcpus", "memory", "gpus", "instances"} {
+			one := bucket(fmt.Sprint(i), int64(i%100), 100)
+			one.Spec.ResourceType = resourceType
+			buckets = append(buckets, one)
+			grant.Spec.Allowances = append(grant.Spec.Allowances, quotav1alpha1.Allowance{ResourceType: resourceType})
+		}
+		grants = append(grants, grant)
+	}
+	return c, buckets, grants
 }

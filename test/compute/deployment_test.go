@@ -17,13 +17,13 @@ import (
 func TestBackOff(t *testing.T) {
 	p := newProject(t, amounts{7, 1_000_000, 1 << 20})
 	deployment := p.deploy(500, resources("1", "1Gi"), computev1alpha1.ReplicaQuota{WaitingReplicasMax: 5})
-	said := p.counts(deployment, 7, 7, 493, 0)
-	if want := "; 5 of them are created and wait"; !strings.HasSuffix(said, want) {
-		t.Errorf("got %q, want it to end in %q", said, want)
-	}
-	if got := len(p.instances()); got != 12 {
-		t.Errorf("there are %d Instances, want 7 and 5", got)
-	}
+	p.eventually(func() error {
+		said := p.counts(deployment, 7, 7, 493, 0)
+		if instances := len(p.instances()); !strings.HasSuffix(said, "; 5 of them are created and wait") || instances != 12 {
+			return fmt.Errorf("there are %d Instances, want 7 and 5: %s", instances, said)
+		}
+		return nil
+	})
 	p.setGrant(amounts{60, 1_000_000, 1 << 20})
 	p.counts(deployment, 60, 60, 440, 0)
 	p.uses(60, 60_000)

@@ -53,14 +53,18 @@ func TestMain(m *testing.M) {
 type process struct {
 	config *rest.Config
 	cancel context.CancelFunc
-	ended  chan error
+	// ended has why it ended, and is closed then.
+	ended chan error
 }
 
 func (p *process) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel, p.ended = cancel, make(chan error, 1)
 	ended := p.ended
-	go func() { ended <- service.Run(ctx, service.Options{Config: p.config, Log: logr.Discard()}) }()
+	go func() {
+		defer close(ended)
+		ended <- service.Run(ctx, service.Options{Config: p.config, Log: logr.Discard()})
+	}()
 }
 
 func (p *process) stop() error {

@@ -27,9 +27,6 @@ import (
 // deploymentWorkers is how many WorkloadDeployments are looked at beside each other.
 const deploymentWorkers = 4
 
-// conflictPause is how long it takes until a cache knows what has changed since it was read.
-const conflictPause = 50 * time.Millisecond
-
 // deployments has Instances be there for WorkloadDeployments.
 type deployments struct {
 	cached   client.Client
@@ -93,10 +90,10 @@ func (r *deployments) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 	}
 	plan := planFor(deployment, all.Items, usage, time.Now())
 	err = r.carryOut(ctx, deployment, plan)
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	if err != nil {
+		return later(err)
 	}
-	return ctrl.Result{RequeueAfter: plan.again}, err
+	return ctrl.Result{RequeueAfter: plan.again}, nil
 }
 
 // usage reads how much the Project of a deployment uses, if that matters because replicas have to wait.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -28,6 +29,13 @@ import (
 
 // instanceWorkers is how many Instances are looked at beside each other.
 const instanceWorkers = 8
+
+const (
+	// conflictPause is how long it takes until a cache knows what has changed since it was read.
+	conflictPause = 50 * time.Millisecond
+	// nameTakenPause is the time between two looks at whether the name of a machine is still taken, which the Instance tells.
+	nameTakenPause = 10 * time.Second
+)
 
 // Reasons of conditions of an Instance that has quota.
 const (
@@ -75,7 +83,7 @@ func (r *instances) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.R
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if instance.DeletionTimestamp != nil {
-		return ctrl.Result{}, r.end(ctx, instance)
+		return later(r.end(ctx, instance))
 	}
 	before := instance.DeepCopy()
 	machine, err := r.machines.Get(ctx, instance)
@@ -86,13 +94,25 @@ func (r *instances) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.R
 		return ctrl.Result{}, err // nothing is known
 	}
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: conflictPause}, nil
+		return later(err)
 	}
 	r.describe(&instance.Status, instance.Generation, machine, err)
 	if !equality.Semantic.DeepEqual(before.Status, instance.Status) {
 		err = errors.Join(err, client.IgnoreNotFound(r.cached.Status().Patch(ctx, instance, client.MergeFrom(before))))
 	}
-	return ctrl.Result{}, err
+	return later(err)
+}
+
+// later returns when to look again after an error that goes by itself or by what somebody does, and tells of all others.
+func later(err error) (ctrl.Result, error) {
+	switch {
+	case apierrors.IsConflict(err):
+		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	case errors.Is(err, provider.ErrNameTaken):
+		return ctrl.Result{RequeueAfter: nameTakenPause}, nil
+	default:
+		return ctrl.Result{}, err
+	}
 }
 
 // ensure claims quota for an Instance and, once it has some, has its machine be as the quota allows.
@@ -224,11 +244,9 @@ func (r *instances) describe(status *computev1alpha1.InstanceStatus, generation 
 		}
 	}
 	if machine != nil {
-		for kind, state := range map[string]provider.State{
-			computev1alpha1.ConditionProgrammed: machine.Programmed, computev1alpha1.ConditionRunning: machine.Running, computev1alpha1.ConditionReady: machine.Ready,
-		} {
-			set(&status.Conditions, kind, generation, state)
-		}
+		set(&status.Conditions, computev1alpha1.ConditionProgrammed, generation, machine.Programmed)
+		set(&status.Conditions, computev1alpha1.ConditionRunning, generation, machine.Running)
+		set(&status.Conditions, computev1alpha1.ConditionReady, generation, machine.Ready)
 	}
 	telling := claims.ConditionQuotaGranted
 	if isGranted || machine != nil {

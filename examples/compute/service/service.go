@@ -93,7 +93,11 @@ func newManager(o Options) (ctrl.Manager, error) {
 		Client:         client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Pod{}, &corev1.ConfigMap{}}}},
 		LeaderElection: o.LeaderElectionNamespace != "", LeaderElectionNamespace: o.LeaderElectionNamespace, LeaderElectionID: "compute.datumapis.com",
 		LeaderElectionReleaseOnCancel: true,
-		Controller:                    config.Controller{SkipNameValidation: new(true)}, // several may run in one process
+		Controller: config.Controller{
+			SkipNameValidation: new(true), // several may run in one process
+			// It may hang as it ends (kubernetes-sigs/controller-runtime#3538).
+			UsePriorityQueue: new(false),
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
