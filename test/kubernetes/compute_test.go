@@ -37,16 +37,15 @@ func testCompute(n *team) {
 	n.create(grant)
 	n.runCompute()
 
-	api := n.computeClient()
 	instance := func(name string) *computev1alpha1.Instance {
 		i := &computev1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: n.name, Name: name}, Spec: computev1alpha1.InstanceSpec{Image: "image", Resources: memoryOf(100)}}
-		n.must(api.Create(n.Context(), i))
+		n.must(n.Create(n.Context(), i))
 		return i
 	}
 	says := func(i *computev1alpha1.Instance, ready metav1.ConditionStatus, reason string) {
 		n.Helper()
 		n.eventually(func() error {
-			n.must(api.Get(n.Context(), client.ObjectKeyFromObject(i), i))
+			n.must(n.Get(n.Context(), client.ObjectKeyFromObject(i), i))
 			condition := apimeta.FindStatusCondition(i.Status.Conditions, computev1alpha1.ConditionReady)
 			if condition == nil || condition.Status != ready || i.Status.Reason != reason {
 				return fmt.Errorf("Instance %s is %q, and Ready is %+v, want %s %s", i.Name, i.Status.Reason, condition, ready, reason)
@@ -71,11 +70,11 @@ func testCompute(n *team) {
 		n.Helper()
 		before := first.DeepCopy()
 		first.Spec.Resources = memoryOf(mebibytes)
-		n.must(api.Patch(n.Context(), first, client.MergeFrom(before)))
+		n.must(n.Patch(n.Context(), first, client.MergeFrom(before)))
 		n.eventually(func() error {
 			n.must(n.Get(n.Context(), client.ObjectKeyFromObject(pod), pod))
 			if got := pod.Spec.Containers[0].Resources.Requests.Memory().Value(); got != mebibytes*mebibyte {
-				n.must(api.Get(n.Context(), client.ObjectKeyFromObject(first), first))
+				n.must(n.Get(n.Context(), client.ObjectKeyFromObject(first), first))
 				return fmt.Errorf("the Pod asks for %d bytes, want %d MiB: %+v", got, mebibytes, first.Status)
 			}
 			return nil
@@ -92,7 +91,7 @@ func testCompute(n *team) {
 	// Another image is another Pod.
 	before := first.DeepCopy()
 	first.Spec.Image = "image:2"
-	n.must(api.Patch(n.Context(), first, client.MergeFrom(before)))
+	n.must(n.Patch(n.Context(), first, client.MergeFrom(before)))
 	says(first, metav1.ConditionFalse, "Restarting")
 	n.must(n.Delete(n.Context(), pod, client.GracePeriodSeconds(0)))
 	n.eventually(func() error {
@@ -107,19 +106,19 @@ func testCompute(n *team) {
 	n.wantAllocatedTo(project, 50)
 
 	// The quota is given back once the Pod is gone.
-	n.must(api.Delete(n.Context(), first))
+	n.must(n.Delete(n.Context(), first))
 	n.eventually(func() error {
 		if n.must(n.Get(n.Context(), client.ObjectKeyFromObject(pod), pod)); pod.DeletionTimestamp == nil {
 			return errors.New("the Pod is not being deleted")
 		}
 		return nil
 	})
-	n.must(api.Get(n.Context(), client.ObjectKeyFromObject(first), first)) // it keeps its claim
+	n.must(n.Get(n.Context(), client.ObjectKeyFromObject(first), first)) // it keeps its claim
 	n.wantAllocatedTo(project, 50)
 	says(second, metav1.ConditionFalse, "QuotaExceeded")
 	n.must(n.Delete(n.Context(), pod, client.GracePeriodSeconds(0)))
 	n.eventually(func() error {
-		if err := api.Get(n.Context(), client.ObjectKeyFromObject(first), first); !apierrors.IsNotFound(err) {
+		if err := n.Get(n.Context(), client.ObjectKeyFromObject(first), first); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is still there: %v", err)
 		}
 		return nil
@@ -149,16 +148,6 @@ func (n *team) runCompute() {
 			n.Error(err)
 		}
 	})
-}
-
-// computeClient is a client that knows Instances.
-func (n *team) computeClient() client.Client {
-	n.Helper()
-	types := n.Scheme()
-	n.must(computev1alpha1.AddToScheme(types))
-	api, err := client.New(n.Servers[0].Config(), client.Options{Scheme: types})
-	n.must(err)
-	return api
 }
 
 // report says of a Pod that runs that it has what it is to have, as a kubelet would.

@@ -22,6 +22,7 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	computev1alpha1 "github.com/bursar/bursar/examples/compute/api/v1alpha1"
 	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/helm"
 	"github.com/bursar/bursar/test/kubernetes/cluster"
@@ -123,7 +124,7 @@ func newBalancer(t *testing.T) *operator.Balancer {
 func newClient(t *testing.T, server *cluster.APIServer) client.Client {
 	t.Helper()
 	types := runtime.NewScheme()
-	if err := errors.Join(scheme.AddToScheme(types), quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types)); err != nil {
+	if err := errors.Join(scheme.AddToScheme(types), quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types), computev1alpha1.AddToScheme(types)); err != nil {
 		t.Fatal(err)
 	}
 	api, err := client.New(server.Config(), client.Options{Scheme: types})
