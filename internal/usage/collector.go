@@ -75,7 +75,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	defer cancel()
 	buckets, err := c.Buckets(ctx)
 	var thresholds *Thresholds
-	if err == nil && c.ConsumersMax > 0 {
+	if err == nil && len(buckets) > 0 && c.ConsumersMax > 0 {
 		thresholds, err = c.Thresholds(ctx)
 	}
 	if err != nil {

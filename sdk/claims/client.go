@@ -34,9 +34,6 @@ var ErrDiffers = errors.New("the object has a quota claim of another consumer, w
 // well: that quota cannot be claimed at the moment, or as it is asked for. Try again later. For an object that is being
 // deleted nothing is claimed, and nothing is granted any more, whatever its claim says: it is not to be provisioned.
 func (c *Client) Ensure(ctx context.Context, request Request) (Decision, error) {
-	if err := request.check(); err != nil {
-		return Decision{State: Invalid, Message: err.Error()}, err
-	}
 	wanted, err := request.claim(c.Client.Scheme())
 	if err != nil {
 		return Decision{State: Invalid, Message: err.Error()}, err
@@ -63,9 +60,6 @@ func (c *Client) Ensure(ctx context.Context, request Request) (Decision, error) 
 // Read returns what became of the claim of an object, and makes none. It reads from Live, so that what is to be
 // provisioned for real can be held against what the claim holds now. It says nothing of whether the object is being deleted.
 func (c *Client) Read(ctx context.Context, request Request) (Decision, error) {
-	if err := request.check(); err != nil {
-		return Decision{State: Invalid, Message: err.Error()}, err
-	}
 	wanted, err := request.claim(c.Client.Scheme())
 	if err != nil {
 		return Decision{State: Invalid, Message: err.Error()}, err
@@ -162,9 +156,6 @@ func undecided(wanted *quotav1alpha1.ResourceClaim, err error) (Decision, error)
 
 // Release gives back what an object holds before it is gone. There is nothing to do for one that is deleted.
 func (c *Client) Release(ctx context.Context, request Request) error {
-	if err := request.check(); err != nil {
-		return err
-	}
 	wanted, err := request.claim(c.Client.Scheme())
 	if err != nil {
 		return err

@@ -63,8 +63,11 @@ func (r Request) check() error {
 	return nil
 }
 
-// claim is the claim that a request asks for.
+// claim is the claim that a request asks for. The error says what is wrong with the request.
 func (r Request) claim(scheme *runtime.Scheme) (*quotav1alpha1.ResourceClaim, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
 	kind, err := apiutil.GVKForObject(r.Owner, scheme)
 	if err != nil {
 		return nil, fmt.Errorf("claim quota for %s: %w", r.Owner.GetName(), err)

@@ -35,7 +35,7 @@ func build(command string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)
 	}
-	if err := touch(strings.TrimSpace(string(root))); err != nil {
+	if err := Touch(strings.TrimSpace(string(root)), "api", "cmd", "deploy", "internal"); err != nil {
 		return "", fmt.Errorf("look at the sources: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "bursar-test-")
@@ -51,12 +51,18 @@ func build(command string) (string, error) {
 	return binary, nil
 }
 
-// touch reads the folders that the binary is built from. A test depends on what it reads, and is not
-// answered from the test cache when that has changed; the files that a command of its own reads say
+// Touch looks at all files in some folders of the module, which a program reads that a test runs. A test depends on what it
+// reads itself, and is not answered from the test cache when that has changed; the files that a command of its own reads say
 // nothing to the cache.
-func touch(root string) error {
-	for _, folder := range []string{"api", "cmd", "deploy", "internal"} {
-		err := filepath.WalkDir(filepath.Join(root, folder), func(_ string, _ fs.DirEntry, err error) error { return err })
+func Touch(root string, folders ...string) error {
+	for _, folder := range folders {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(_ string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			_, err = os.Stat(filepath.Join(root, folder))
+			return err
+		})
 		if err != nil {
 			return err
 		}
