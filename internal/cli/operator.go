@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/bursar/bursar/internal/admission/access"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/operator"
 )
@@ -60,7 +61,11 @@ func runOperator(ctx context.Context, c *config.Operator, kubeconfig, version st
 	if err != nil {
 		return fmt.Errorf("listen for webhook calls: %w", err)
 	}
-	o, err := operator.New(optionsOf(c, api, listener, logger))
+	options := optionsOf(c, api, listener, logger)
+	if options.Webhooks.ClientCertificates, err = clientCertificates(c.Webhooks.ClientCertificates); err != nil {
+		return err
+	}
+	o, err := operator.New(options)
 	if err != nil {
 		return err
 	}
@@ -117,6 +122,22 @@ func optionsOf(c *config.Operator, api *rest.Config, listener net.Listener, logg
 		options.Webhooks.Service = &operator.Service{Name: s.Name, Port: s.Port}
 	}
 	return options
+}
+
+// clientCertificates reads what the API server's client certificate is checked by.
+func clientCertificates(c *config.ClientCertificates) (access.ClientCertificates, error) {
+	if c == nil {
+		return access.ClientCertificates{}, nil
+	}
+	content, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return access.ClientCertificates{}, fmt.Errorf("webhooks.clientCertificates.caFile: %w", err)
+	}
+	authorities, err := access.ParseAuthorities(content)
+	if err != nil {
+		return access.ClientCertificates{}, fmt.Errorf("webhooks.clientCertificates.caFile: %s: %w", c.CAFile, err)
+	}
+	return access.ClientCertificates{Authorities: authorities, Names: c.Names}, nil
 }
 
 // peerAddress is where other replicas reach a listener: its own address or, if it listens on all, that of the Pod,

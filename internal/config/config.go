@@ -86,6 +86,9 @@ type Webhooks struct {
 	URL string `json:"url,omitempty"`
 	// Certificate says where the certificate comes from.
 	Certificate Certificate `json:"certificate,omitempty"`
+	// ClientCertificates are what the API server shows when it calls, by its AdmissionConfiguration. Default: none, and
+	// the API server proves itself by the path that it calls.
+	ClientCertificates *ClientCertificates `json:"clientCertificates,omitempty"`
 	// ShutdownDelay is for how long a replica that is asked to end says that it is not ready and goes on
 	// answering, so that no call is sent to one that has gone. Default: 10s.
 	ShutdownDelay *metav1.Duration `json:"shutdownDelay,omitempty"`
@@ -115,6 +118,14 @@ type Certificate struct {
 	SecretName string `json:"secretName,omitempty"`
 	// Source is Bursar, or Secret. Default: Bursar.
 	Source CertificateSource `json:"source,omitempty"`
+}
+
+// ClientCertificates are accepted from who calls the webhooks.
+type ClientCertificates struct {
+	// CAFile is a file with the certificate authorities that sign them, in PEM. It is read at the start.
+	CAFile string `json:"caFile"`
+	// Names are the common names that are accepted. Default: all. Give them where the authorities also sign for others.
+	Names []string `json:"names,omitempty"`
 }
 
 // Endpoints are for whoever runs the operator.

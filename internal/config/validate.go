@@ -99,6 +99,9 @@ func (w *Webhooks) check(path *field.Path) field.ErrorList {
 	if s := w.Certificate.Source; s != SourceBursar && s != SourceSecret {
 		errs = append(errs, field.NotSupported(at.Child("source"), s, []CertificateSource{SourceBursar, SourceSecret}))
 	}
+	if c := w.ClientCertificates; c != nil && c.CAFile == "" {
+		errs = append(errs, field.Required(path.Child("clientCertificates", "caFile"), "name the file with the certificate authorities"))
+	}
 	return append(errs, atLeast(path.Child("shutdownDelay"), w.ShutdownDelay.Duration, 0)...)
 }
 

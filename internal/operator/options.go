@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/bursar/bursar/internal/admission/access"
 	"github.com/bursar/bursar/internal/controller/webhooks"
 )
 
@@ -71,12 +72,16 @@ type Webhooks struct {
 	// PeerAddress is where other replicas reach the listener, as host:port. Default: they do not, and each
 	// decides all that it is asked.
 	PeerAddress string
-	// SecretName is the Secret in the system namespace that holds the certificate, which replicas share.
+	// SecretName is the Secret in the system namespace that holds the certificate, which replicas share. The one of
+	// that name with "-callers" behind it holds the key by which they know who may call.
 	// Default: a certificate that is made anew at each start, for the listener's address.
 	SecretName string
 	// KeepSecret has the operator make the certificate in the Secret and renew it. Otherwise somebody
 	// else does.
 	KeepSecret bool
+	// ClientCertificates are what the API server shows, so that the published paths need no segment that proves who
+	// calls. Default: none.
+	ClientCertificates access.ClientCertificates
 	// ShutdownDelay is for how long calls are still answered once the operator is to stop.
 	ShutdownDelay time.Duration
 }

@@ -118,13 +118,13 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	}
 	m.store.Keeps = p.keeps
 	m.objects.OnAppear(p.enforcer.Appeared)
-	if p.server, err = o.newWebhookServer(p.routes(o), func() { p.webhooks.Wake() }); err != nil {
+	if p.server, err = o.newWebhookServer(ctx, p.routes(o), func() { p.webhooks.Wake() }); err != nil {
 		return nil, err
 	}
 	if webhooks := o.options.Webhooks; o.options.LeaderElection != nil && webhooks.PeerAddress != "" {
 		p.peers = &peers.Peers{
 			Client: o.client, Namespace: system, Address: webhooks.PeerAddress, ServerName: p.server.host,
-			Roots: p.server.certificates.Bundle, Log: log.WithName("peers"),
+			Roots: p.server.certificates.Bundle, Path: p.server.gate.PeerPath, Log: log.WithName("peers"),
 		}
 	}
 	p.webhooks = &webhooks.Controller{

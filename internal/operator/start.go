@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/controller/webhooks"
 )
 
 // load waits for the declared state, starts what every replica does and, if it leads, what one of them
@@ -23,6 +24,9 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	}
 	close(p.loaded)
 	if err := p.warm(ctx); err != nil {
+		return err
+	}
+	if err := webhooks.FollowPaths(ctx, o.client, p.server.gate.Observe); err != nil {
 		return err
 	}
 	group.Go(func() error { return p.lifecycle.Run(ctx) })

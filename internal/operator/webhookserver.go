@@ -16,12 +16,16 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	certutil "k8s.io/client-go/util/cert"
 
+	"github.com/bursar/bursar/internal/admission/access"
 	"github.com/bursar/bursar/internal/certs"
 	"github.com/bursar/bursar/internal/controller/webhooks"
 )
 
 // shutdownTime is how long reviews that are being answered may take once the operator stops.
 const shutdownTime = 5 * time.Second
+
+// keySuffix makes the name of the Secret with the key of callers from that of the Secret with the certificate.
+const keySuffix = "-callers"
 
 // certificates is what the webhooks are served by.
 type certificates interface {
@@ -46,10 +50,12 @@ type webhookServer struct {
 	host string
 	// reach is how the API server gets here, but for the path and the certificate.
 	reach func(path string) admissionregistrationv1.WebhookClientConfig
+	// gate knows who may call.
+	gate *access.Gate
 }
 
 // newWebhookServer makes a server of a handler. onPublish is called after its clientConfig has changed.
-func (o *Operator) newWebhookServer(handler http.Handler, onPublish func()) (*webhookServer, error) {
+func (o *Operator) newWebhookServer(ctx context.Context, handler http.Handler, onPublish func()) (*webhookServer, error) {
 	options := o.options.Webhooks
 	s := &webhookServer{listener: options.Listener, delay: options.ShutdownDelay}
 	if s.listener == nil {
@@ -62,7 +68,11 @@ func (o *Operator) newWebhookServer(handler http.Handler, onPublish func()) (*we
 	if s.host, err = s.setReach(options, o.options.SystemNamespace); err != nil {
 		return nil, err
 	}
+	key := access.NewKey()
 	if options.SecretName != "" {
+		if key, err = access.SharedKey(ctx, o.client.CoreV1().Secrets(o.options.SystemNamespace), options.SecretName+keySuffix); err != nil {
+			return nil, err
+		}
 		s.certificates = &certs.Keeper{
 			Client: o.client, Namespace: o.options.SystemNamespace, Name: options.SecretName, DNSNames: []string{s.host}, Renews: options.KeepSecret,
 			Published: func(ctx context.Context) ([][]byte, error) { return webhooks.Authorities(ctx, o.client) },
@@ -71,12 +81,14 @@ func (o *Operator) newWebhookServer(handler http.Handler, onPublish func()) (*we
 	} else if s.certificates, err = newSelfSigned(s.host); err != nil {
 		return nil, err
 	}
+	s.gate = access.NewGate(key, options.ClientCertificates)
 	s.server = &http.Server{
-		Handler:           handler,
+		Handler:           s.gate.Guard(handler),
 		TLSConfig:         &tls.Config{GetCertificate: s.certificates.GetCertificate, MinVersion: tls.VersionTLS12},
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          log.New(logWriter{o.options.Log.WithName("webhooks")}, "", 0),
 	}
+	options.ClientCertificates.Configure(s.server.TLSConfig)
 	return s, nil
 }
 
@@ -106,7 +118,7 @@ func (s *webhookServer) setReach(options Webhooks, namespace string) (host strin
 
 // clientConfig tells the API server how to reach a path.
 func (s *webhookServer) clientConfig(path string) admissionregistrationv1.WebhookClientConfig {
-	config := s.reach(path)
+	config := s.reach(s.gate.PublishedPath(path))
 	config.CABundle = s.certificates.Bundle()
 	return config
 }

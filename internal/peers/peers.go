@@ -54,7 +54,9 @@ type Peers struct {
 	// checked by, in PEM.
 	ServerName string
 	Roots      func() []byte
-	Log        logr.Logger
+	// Path is where a path of a replica is reached by who proves to be another one. Default: that path.
+	Path func(path string) string
+	Log  logr.Logger
 
 	once   sync.Once
 	sender *sender
@@ -81,7 +83,7 @@ type peer struct {
 func (p *Peers) init() {
 	p.once.Do(func() {
 		p.name, p.others = leasePrefix+rand.String(10), map[string]*peer{}
-		p.sender = newSender(p.ServerName, p.Roots)
+		p.sender = newSender(p.ServerName, p.Roots, p.Path)
 	})
 }
 

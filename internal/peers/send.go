@@ -32,9 +32,15 @@ const (
 )
 
 // sender is the HTTP client of the replicas.
-type sender struct{ client *http.Client }
+type sender struct {
+	client *http.Client
+	path   func(string) string
+}
 
-func newSender(serverName string, roots func() []byte) *sender {
+func newSender(serverName string, roots func() []byte, path func(string) string) *sender {
+	if path == nil {
+		path = func(path string) string { return path }
+	}
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(roots())
@@ -45,7 +51,7 @@ func newSender(serverName string, roots func() []byte) *sender {
 	}
 	return &sender{&http.Client{Transport: &http.Transport{
 		DialTLSContext: dial, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute,
-	}}}
+	}}, path}
 }
 
 // IsForwarded tells whether another replica has sent a request.
@@ -116,7 +122,7 @@ func (s *sender) sendWatched(ctx context.Context, address, path string, timeout 
 }
 
 func (s *sender) send(ctx context.Context, address, path string, timeout time.Duration, review []byte) ([]byte, error) {
-	at := url.URL{Scheme: "https", Host: address, Path: path, RawQuery: url.Values{"timeout": {timeout.String()}}.Encode()}
+	at := url.URL{Scheme: "https", Host: address, Path: s.path(path), RawQuery: url.Values{"timeout": {timeout.String()}}.Encode()}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), bytes.NewReader(review))
 	if err != nil {
 		return nil, err
@@ -140,7 +146,7 @@ func (p *Peers) Any(ctx context.Context, path string) bool {
 func (s *sender) ask(ctx context.Context, address, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	at := url.URL{Scheme: "https", Host: address, Path: path}
+	at := url.URL{Scheme: "https", Host: address, Path: s.path(path)}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
 		return err
@@ -152,6 +158,9 @@ func (s *sender) ask(ctx context.Context, address, path string) error {
 // do returns what a request is answered with.
 func (s *sender) do(request *http.Request, want int) ([]byte, error) {
 	response, err := s.client.Do(request)
+	if failed := (*url.Error)(nil); errors.As(err, &failed) {
+		err = failed.Err // the path is a credential and does not belong in a log
+	}
 	if err != nil {
 		return nil, err
 	}

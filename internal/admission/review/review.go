@@ -2,12 +2,14 @@
 package review
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -17,6 +19,8 @@ const (
 	// bytesMax bounds a review. The API server reads 3 MiB of an object and stores half of that; in a review
 	// a character may be escaped by six, and there may be an object before and one after a change.
 	bytesMax = 6*(3<<20) + 6<<20
+	// inMemoryMax bounds what all reviews take together that are being answered, in bytes of their bodies.
+	inMemoryMax = 128 << 20
 	// answerTime is kept back from the API server's timeout, so that a late decision still reaches the user
 	// as a sentence and not as a failed call.
 	answerTime = 500 * time.Millisecond
@@ -26,10 +30,25 @@ const (
 	retryAfterSeconds = 1
 )
 
+// inMemory has the bytes of the bodies that are being answered.
+var inMemory = semaphore.NewWeighted(inMemoryMax)
+
 // Serve reads a review and writes the answer to it. answer is given the request, and the body that it came in. A
 // body that is no AdmissionReview of admission.k8s.io/v1 with a request is answered with status 400, one that is
-// too large for one with 413.
+// too large for one with 413. Where the reviews that are being answered take all the memory that they may, it waits for
+// as long as the API server does, and then answers with 503.
 func Serve(w http.ResponseWriter, r *http.Request, answer func(request *admissionv1.AdmissionRequest, body []byte) *admissionv1.AdmissionResponse) {
+	size := int64(bytesMax)
+	if r.ContentLength >= 0 {
+		size = min(size, r.ContentLength)
+	}
+	waiting, cancel := context.WithTimeout(r.Context(), Timeout(r))
+	defer cancel()
+	if err := inMemory.Acquire(waiting, size); err != nil {
+		http.Error(w, "the reviews that are being answered take all the memory that they may; try again", http.StatusServiceUnavailable)
+		return
+	}
+	defer inMemory.Release(size)
 	review, body, err := read(w, r)
 	if err != nil {
 		code := http.StatusBadRequest

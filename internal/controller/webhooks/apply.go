@@ -3,6 +3,7 @@ package webhooks
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"path"
 	"strings"
 
@@ -93,11 +94,18 @@ func (c *Controller) apply(ctx context.Context, stored configurations, wanted va
 
 // versionIn returns the last segment of a webhook's path.
 func versionIn(w admissionregistrationv1.ValidatingWebhook) string {
+	return path.Base(pathOf(w.ClientConfig))
+}
+
+// pathOf is the path by which the API server calls, or "" where none is given.
+func pathOf(config admissionregistrationv1.WebhookClientConfig) string {
 	switch {
-	case w.ClientConfig.Service != nil && w.ClientConfig.Service.Path != nil:
-		return path.Base(*w.ClientConfig.Service.Path)
-	case w.ClientConfig.URL != nil:
-		return path.Base(*w.ClientConfig.URL)
+	case config.Service != nil && config.Service.Path != nil:
+		return *config.Service.Path
+	case config.URL != nil:
+		if at, err := url.Parse(*config.URL); err == nil {
+			return at.Path
+		}
 	}
 	return ""
 }
