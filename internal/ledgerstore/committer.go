@@ -276,6 +276,8 @@ func (c *committer) settle(batch []*operation, effects []effect, stale []bool, u
 		switch {
 		case stale[i]:
 			op.finish(errReverify)
+		case effects[i] == postponed && op.impatient:
+			op.finish(ErrReleasing)
 		case effects[i] == postponed:
 			parked = append(parked, op)
 		default:

@@ -27,6 +27,19 @@ const (
 // that another process may have acted on them in between.
 var errReverify = errors.New("the ledger was read again since the facts were verified")
 
+// ErrReleasing is returned to a caller that does not wait, see [WithPatience]: what it asks for does not fit now, and may
+// fit in a moment, because capacity or room is being given back. Nothing was changed.
+var ErrReleasing = errors.New("capacity of this consumer is being given back")
+
+// patienceKey is the key of the context value that WithPatience sets.
+type patienceKey struct{}
+
+// WithPatience has decisions never wait for capacity that is being given back. Until that time a decision that would
+// wait ends with [ErrReleasing]; after it, the decision is given as it is.
+func WithPatience(ctx context.Context, until time.Time) context.Context {
+	return context.WithValue(ctx, patienceKey{}, until)
+}
+
 // operation is one change to, or question about, the books of one consumer.
 type operation struct {
 	// ctx bounds an eager operation: one whose caller has left before it is applied is dropped.
@@ -46,6 +59,8 @@ type operation struct {
 	// a timer for that moment runs.
 	patience time.Time
 	timed    bool
+	// impatient marks an operation that ends with ErrReleasing instead of being postponed, see [WithPatience].
+	impatient bool
 	// makesRoom marks operations after which postponed ones are worth another look, and
 	// growsCapacity those after which claims that were denied may fit.
 	makesRoom, growsCapacity bool

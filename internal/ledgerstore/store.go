@@ -117,7 +117,10 @@ func (s *Store) committer(consumer quotav1alpha1.ConsumerRef) *committer {
 
 // do queues an eager operation and waits for its outcome.
 func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *operation) error {
-	op.ctx, op.done, op.patience = ctx, make(chan error, 1), patience(ctx)
+	op.ctx, op.done = ctx, make(chan error, 1)
+	if op.patience, op.impatient = ctx.Value(patienceKey{}).(time.Time); !op.impatient {
+		op.patience = patience(ctx)
+	}
 	s.committer(consumer).submit(op)
 	select {
 	case err := <-op.done:

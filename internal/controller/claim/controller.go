@@ -6,6 +6,10 @@
 // again, the oldest first; a smaller one may pass a larger one that still does not fit. A granted
 // claim that is to hold something else is amended once there is room, goes on holding what it holds
 // until then, and waits in line with the others.
+//
+// Releases have a queue and workers of their own, and a decision never holds a worker while it waits for a release: a
+// claim that does not fit while charges are on their way back is postponed, and decided again with those that wait. Both
+// queues serve consumers in turn. So what one consumer does delays neither its own releases nor another consumer.
 package claim
 
 import (
@@ -26,10 +30,14 @@ import (
 )
 
 const (
-	// claimWorkers and consumerWorkers are how many claims, and how many consumers' waiting
-	// claims, are worked on at a time.
-	claimWorkers    = 24
+	// decisionWorkers and releaseWorkers are how many claims are decided, and released, at a time, and
+	// consumerWorkers of how many consumers the waiting claims are.
+	decisionWorkers = 24
+	releaseWorkers  = 24
 	consumerWorkers = 4
+	// retryMin and retryTimeMax bound the time after which a claim is looked at again that failed.
+	retryMin     = 5 * time.Millisecond
+	retryTimeMax = 10 * time.Second
 	// sweepInterval is how often claims and reservations that were left half done by a process
 	// that died are looked for, and sweepAge how old a reservation must be for that.
 	sweepInterval = 10 * time.Second
@@ -49,20 +57,34 @@ type Controller struct {
 	Keeps worker.Keeps
 	Log   logr.Logger
 
-	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	retries workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
+	decisions workqueue.TypedRateLimitingInterface[task]
+	releases  workqueue.TypedRateLimitingInterface[task]
+	retries   workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
 
 	mu      sync.Mutex
 	waiting map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]struct{}
-	busy    map[types.NamespacedName]struct{} // claims that are being decided or released
+	// postponed are the claims that did not fit while charges were on their way back, with the time at which they
+	// are denied if they still do not.
+	postponed map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]time.Time
+	busy      map[types.NamespacedName]struct{} // claims that are being decided or released
 }
+
+// task is a claim in a queue, with the consumer that it is in line for.
+type task struct {
+	types.NamespacedName
+	consumer quotav1alpha1.ConsumerRef
+}
+
+func taskOf(claim *claimcache.Claim) task { return task{claim.NamespacedName, claim.Consumer()} }
 
 // Start registers the controller with what it follows.
 func (c *Controller) Start() {
 	c.waiting = map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]struct{}{}
+	c.postponed = map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]time.Time{}
 	c.busy = map[types.NamespacedName]struct{}{}
-	c.queue = workqueue.NewTypedRateLimitingQueue(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, 10*time.Second))
+	consumerOf := func(t task) quotav1alpha1.ConsumerRef { return t.consumer }
+	c.decisions = worker.NewFairQueue(consumerOf, retryMin, retryTimeMax)
+	c.releases = worker.NewFairQueue(consumerOf, retryMin, retryTimeMax)
 	c.retries = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[quotav1alpha1.ConsumerRef](20*time.Millisecond, 10*time.Second))
 	c.Claims.OnChange(c.changed)
@@ -73,11 +95,13 @@ func (c *Controller) Start() {
 func (c *Controller) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { c.sweepRegularly(ctx) })
-	group.Go(func() {
-		worker.Run(ctx, c.queue, claimWorkers, c.reconcile, func(claim types.NamespacedName, err error) {
-			c.Log.Error(err, "will try again", "claim", claim.String())
+	for queue, workers := range map[workqueue.TypedRateLimitingInterface[task]]int{c.decisions: decisionWorkers, c.releases: releaseWorkers} {
+		group.Go(func() {
+			worker.Run(ctx, queue, workers, c.reconcile, func(claim task, err error) {
+				c.Log.Error(err, "will try again", "claim", claim.String())
+			})
 		})
-	})
+	}
 	group.Go(func() {
 		worker.Run(ctx, c.retries, consumerWorkers, c.retryWaiting, func(consumer quotav1alpha1.ConsumerRef, err error) {
 			c.Log.Error(err, "will try again", "consumer", consumer.Kind+"/"+consumer.Name)
@@ -99,9 +123,9 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 		c.Store.ReleaseDone(before.Consumer(), string(before.UID))
 	case after.Deleting && after.Finalizer:
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		worker.Share(c.queue, c.Keeps.For(after.Consumer()), after.NamespacedName)
+		worker.Share(c.releases, c.Keeps.For(after.Consumer()), taskOf(after))
 	case !after.Deleting && !after.FromPolicy() && (after.Resizing && (before == nil || !after.AsksSame(before)) || c.isDecidable(after)):
-		worker.Share(c.queue, c.Keeps.For(after.Consumer()), after.NamespacedName)
+		worker.Share(c.decisions, c.Keeps.For(after.Consumer()), taskOf(after))
 	}
 }
 
@@ -153,7 +177,7 @@ func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change le
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.waiting[consumer]) > 0 {
+	if len(c.waiting[consumer]) > 0 || len(c.postponed[consumer]) > 0 {
 		worker.Share(c.retries, c.Keeps.For(consumer), consumer)
 	}
 }
@@ -163,7 +187,7 @@ func (c *Controller) RegistrationsChanged() {
 	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
 		return (claim.State == claimcache.Invalid || claim.Resizing) && !claim.Deleting && !claim.FromPolicy()
 	}) {
-		worker.Share(c.queue, c.Keeps.For(claim.Consumer()), claim.NamespacedName)
+		worker.Share(c.decisions, c.Keeps.For(claim.Consumer()), taskOf(claim))
 	}
 }
 

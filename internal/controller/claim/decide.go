@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,13 +22,13 @@ const busyRetry = 50 * time.Millisecond
 // decide decides one claim, records the result in its status and tells whether it was granted.
 func (c *Controller) decide(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (granted bool, err error) {
 	if !c.begin(name) {
-		c.queue.AddAfter(name, busyRetry)
+		c.decisions.AddAfter(task{name, consumer}, busyRetry)
 		return false, nil
 	}
 	defer c.end(name)
 	var claim *quotav1alpha1.ResourceClaim
 	var flaw error
-	decision, err := c.Store.ReserveVerified(ctx, consumer, func(ctx context.Context) (*ledger.Reservation, error) {
+	decision, err := c.Store.ReserveVerified(c.withPatience(ctx, task{name, consumer}), consumer, func(ctx context.Context) (*ledger.Reservation, error) {
 		flaw = nil
 		var err error
 		if claim, err = c.decidable(ctx, name); claim == nil || err != nil {
@@ -43,6 +44,11 @@ func (c *Controller) decide(ctx context.Context, name types.NamespacedName, cons
 		}
 		return &reservation, nil
 	})
+	if errors.Is(err, ledgerstore.ErrReleasing) {
+		c.postpone(task{name, consumer})
+		return false, nil
+	}
+	c.decided(task{name, consumer})
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("decide claim %s: %w", name, err)

@@ -16,12 +16,15 @@ import (
 )
 
 // reconcile does what one claim needs now.
-func (c *Controller) reconcile(ctx context.Context, name types.NamespacedName) error {
+func (c *Controller) reconcile(ctx context.Context, claim task) error {
+	name := claim.NamespacedName
 	known := c.Claims.Get(name)
 	switch {
 	case known == nil:
+		c.decided(claim)
 		return nil
 	case known.Deleting:
+		c.decided(claim)
 		if !known.Finalizer {
 			return nil
 		}

@@ -25,7 +25,7 @@ const inUseRetry = 10 * time.Second
 // the garbage collector or the end of the claim's namespace, does not make the object free.
 func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error {
 	if !c.begin(known.NamespacedName) {
-		c.queue.AddAfter(known.NamespacedName, busyRetry)
+		c.releases.AddAfter(taskOf(known), busyRetry)
 		return nil
 	}
 	defer c.end(known.NamespacedName)
@@ -70,7 +70,7 @@ func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error
 		c.Log.Info("the charge of a claim was not in the books", "claim", known.NamespacedName.String())
 	}
 	if lives {
-		c.queue.AddAfter(known.NamespacedName, inUseRetry)
+		c.releases.AddAfter(taskOf(known), inUseRetry)
 	}
 	if live == nil || lives {
 		return nil
@@ -100,7 +100,7 @@ func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
 	for _, claim := range c.Claims.ForObject(uid) {
 		if claim.Deleting && claim.Finalizer {
 			c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
-			worker.Share(c.queue, c.Keeps.For(claim.Consumer()), claim.NamespacedName)
+			worker.Share(c.releases, c.Keeps.For(claim.Consumer()), taskOf(claim))
 		}
 	}
 }

@@ -23,16 +23,21 @@ import (
 // the sweep.
 func (c *Controller) resize(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) error {
 	if !c.begin(name) {
-		c.queue.AddAfter(name, busyRetry)
+		c.decisions.AddAfter(task{name, consumer}, busyRetry)
 		return nil
 	}
 	defer c.end(name)
 	var asked resize
-	decision, err := c.Store.Amend(ctx, consumer, false, func(_, after string) string { return after }, func(ctx context.Context) (*ledger.Reservation, error) {
+	decision, err := c.Store.Amend(c.withPatience(ctx, task{name, consumer}), consumer, false, func(_, after string) string { return after }, func(ctx context.Context) (*ledger.Reservation, error) {
 		var err error
 		asked, err = c.resizeOf(ctx, name, consumer)
 		return asked.amendment, err
 	})
+	if errors.Is(err, ledgerstore.ErrReleasing) {
+		c.postpone(task{name, consumer})
+		return nil
+	}
+	c.decided(task{name, consumer})
 	switch {
 	case err != nil:
 		return fmt.Errorf("resize claim %s: %w", name, err)
@@ -147,7 +152,7 @@ func (c *Controller) conform(ctx context.Context, claim *quotav1alpha1.ResourceC
 func (c *Controller) exceeded(ctx context.Context, asked resize, shortages []ledger.Shortage) error {
 	claim := asked.claim
 	if _, known := c.Store.ReservationOf(claim.Spec.ConsumerRef, asked.amendment.Key); known {
-		c.queue.AddAfter(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, busyRetry) // what is short is known then
+		c.decisions.AddAfter(task{types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, claim.Spec.ConsumerRef}, busyRetry) // what is short is known then
 		return c.endInFlight(ctx, claim)
 	}
 	return c.await(ctx, claim, quotav1alpha1.ReasonQuotaExceeded, explain.Waits(c.Catalog, claim.Spec.ConsumerRef, shortages)+

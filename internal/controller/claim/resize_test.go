@@ -212,24 +212,25 @@ func TestWaitingResizeIsQuiet(t *testing.T) {
 	a, _, c := granted(t, "50")
 	before := claimcache.Compact(&a.claim)
 	c.changed(nil, before)
-	if c.queue.Len() != 1 {
-		t.Errorf("%d claims are to be decided, want the one that is news", c.queue.Len())
+	if c.decisions.Len() != 1 {
+		t.Errorf("%d claims are to be decided, want the one that is news", c.decisions.Len())
 	}
-	if name, _ := c.queue.Get(); name != theClaim {
-		t.Errorf("got %s", name)
+	first, _ := c.decisions.Get()
+	if first.NamespacedName != theClaim {
+		t.Errorf("got %s", first)
 	}
-	c.queue.Done(theClaim)
+	c.decisions.Done(first)
 	if err := c.resize(t.Context(), theClaim, consumer); err != nil {
 		t.Fatal(err)
 	}
 	after := claimcache.Compact(&a.claim)
 	c.changed(before, after)
-	if c.queue.Len() != 0 {
+	if c.decisions.Len() != 0 {
 		t.Error("its own status has it decided again")
 	}
 	a.want("60")
 	c.changed(after, claimcache.Compact(&a.claim))
-	if c.queue.Len() != 1 {
+	if c.decisions.Len() != 1 {
 		t.Error("another amount is not decided")
 	}
 }

@@ -73,7 +73,7 @@ func (c *Controller) finish(ctx context.Context, reservation ledgerstore.Pending
 		c.Store.Settle(reservation.Consumer, reservation.Key, reservation.Sequence)
 		return nil
 	default:
-		c.queue.Add(name)
+		c.decisions.Add(task{name, reservation.Consumer})
 		return nil
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claimcache"
@@ -51,14 +51,17 @@ func (c *Controller) Waiting() map[quotav1alpha1.ConsumerRef]map[string]int {
 // waitingOf returns the waiting claims of a consumer in the order in which they are decided.
 func (c *Controller) waitingOf(consumer quotav1alpha1.ConsumerRef) []*claimcache.Claim {
 	c.mu.Lock()
-	names := make([]types.NamespacedName, 0, len(c.waiting[consumer]))
-	for name := range c.waiting[consumer] {
-		names = append(names, name)
-	}
+	names := slices.Collect(maps.Keys(c.waiting[consumer]))
+	postponed := slices.Collect(maps.Keys(c.postponed[consumer]))
 	c.mu.Unlock()
 	var waiting []*claimcache.Claim
 	for _, name := range names {
 		if claim := c.Claims.Get(name); isWaiting(claim) {
+			waiting = append(waiting, claim)
+		}
+	}
+	for _, name := range postponed {
+		if claim := c.Claims.Get(name); claim != nil && !isWaiting(claim) && !claim.Deleting && claim.Consumer() == consumer && claim.State != claimcache.Granted {
 			waiting = append(waiting, claim)
 		}
 	}
@@ -85,7 +88,7 @@ func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerR
 			reservation, err = c.reservationOf(&spec)
 		}
 		if err != nil {
-			c.queue.Add(claim.NamespacedName) // its status will say why
+			c.decisions.Add(taskOf(claim)) // its status will say why
 			continue
 		}
 		reservations, waiting = append(reservations, reservation), append(waiting, claim)

@@ -1,0 +1,53 @@
+package claim
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bursar/bursar/internal/ledgerstore"
+)
+
+// postponedMax is how long a claim is postponed that does not fit while charges are on their way back.
+const postponedMax = 3 * time.Second
+
+// withPatience has the decision on a claim return [ledgerstore.ErrReleasing] instead of waiting, until the claim has
+// been postponed for long enough.
+func (c *Controller) withPatience(ctx context.Context, claim task) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	until, known := c.postponed[claim.consumer][claim.NamespacedName]
+	if !known {
+		until = time.Now().Add(postponedMax)
+	}
+	return ledgerstore.WithPatience(ctx, until)
+}
+
+// postpone puts a claim in line with those that wait for capacity. It is decided with them once a charge is back, and
+// for good when its time is over.
+func (c *Controller) postpone(claim task) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	postponed := c.postponed[claim.consumer]
+	if postponed == nil {
+		postponed = map[types.NamespacedName]time.Time{}
+		c.postponed[claim.consumer] = postponed
+	}
+	if _, known := postponed[claim.NamespacedName]; !known {
+		postponed[claim.NamespacedName] = time.Now().Add(postponedMax)
+		c.decisions.AddAfter(claim, postponedMax)
+		// The charge may have come back between the decision and this moment.
+		c.retries.AddAfter(claim.consumer, busyRetry)
+	}
+}
+
+// decided takes a claim out of those that are postponed.
+func (c *Controller) decided(claim task) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.postponed[claim.consumer], claim.NamespacedName)
+	if len(c.postponed[claim.consumer]) == 0 {
+		delete(c.postponed, claim.consumer)
+	}
+}

@@ -1,0 +1,64 @@
+package claim
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
+)
+
+// A claim does not fit, and a charge is on its way back. The decision holds no worker until that is there: many such
+// claims would hold all of them, and the workers of other consumers' claims with them.
+func TestDecisionIsPostponed(t *testing.T) {
+	a, client := newAPI(t)
+	registrations := catalog.New()
+	register(registrations)
+	c := process(t, client, registrations, storagetest.New().Connect(nil))
+	go c.Claims.Run(t.Context(), client.REST())
+	if err := c.Claims.WaitForSync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Store.ExpectRelease(consumer, "another claim")
+	name := types.NamespacedName{Namespace: "ns", Name: "c"}
+	if granted, err := c.decide(t.Context(), name, consumer); err != nil || granted {
+		t.Fatalf("granted %v although there is no quota, %v", granted, err)
+	}
+	a.mu.Lock()
+	if state := claimcache.StateOf(&a.claim); state != claimcache.Pending {
+		t.Errorf("the claim is denied before the charge is back: %+v", a.claim.Status)
+	}
+	a.mu.Unlock()
+	if waiting := c.waitingOf(consumer); len(waiting) != 1 {
+		t.Errorf("%d claims are in line for the charge, want the one that does not fit", len(waiting))
+	}
+
+	go func() { _ = c.Run(t.Context()) }()
+	grant(t, c.Store) // capacity appears
+	a.waitGranted(t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.postponed) != 0 {
+		t.Errorf("a granted claim is still postponed: %v", c.postponed)
+	}
+}
+
+// A claim that has been postponed for long enough is denied, although the charge is still on its way.
+func TestPostponedClaimIsDenied(t *testing.T) {
+	a, client := newAPI(t)
+	registrations := catalog.New()
+	register(registrations)
+	c := process(t, client, registrations, storagetest.New().Connect(nil))
+	c.Store.ExpectRelease(consumer, "another claim")
+	claim := task{types.NamespacedName{Namespace: "ns", Name: "c"}, consumer}
+	c.postponed[consumer] = map[types.NamespacedName]time.Time{claim.NamespacedName: time.Now()}
+	if _, err := c.decide(t.Context(), claim.NamespacedName, consumer); err != nil {
+		t.Fatal(err)
+	}
+	if state := claimcache.StateOf(&a.claim); state != claimcache.Waiting {
+		t.Errorf("the claim says %+v, want that it waits for quota", a.claim.Status)
+	}
+}

@@ -1,0 +1,55 @@
+package worker
+
+import (
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+)
+
+// NewFairQueue makes a queue from which groups are served in turn, so that the items of one do not delay those of
+// another, however many there are. Items of one group are served in the order in which they came. retry and retryMax
+// bound the time after which an item that failed comes again, which doubles each time.
+func NewFairQueue[T, G comparable](groupOf func(T) G, retry, retryMax time.Duration) workqueue.TypedRateLimitingInterface[T] {
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Queue: &inTurn[T, G]{groupOf: groupOf, items: map[G][]T{}}})
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[T](retry, retryMax),
+		workqueue.TypedRateLimitingQueueConfig[T]{
+			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Queue: queue}),
+		})
+}
+
+// inTurn implements [workqueue.Queue], whose user locks it.
+type inTurn[T, G comparable] struct {
+	groupOf func(T) G
+	// items are those of each group that has any, and groups are these in the order of their turns.
+	items  map[G][]T
+	groups []G
+	length int
+}
+
+func (q *inTurn[T, G]) Touch(T) {}
+
+func (q *inTurn[T, G]) Push(item T) {
+	group := q.groupOf(item)
+	if len(q.items[group]) == 0 {
+		q.groups = append(q.groups, group)
+	}
+	q.items[group] = append(q.items[group], item)
+	q.length++
+}
+
+func (q *inTurn[T, G]) Len() int { return q.length }
+
+func (q *inTurn[T, G]) Pop() T {
+	group := q.groups[0]
+	q.groups = q.groups[1:]
+	item := q.items[group][0]
+	q.items[group] = q.items[group][1:]
+	q.length--
+	if len(q.items[group]) == 0 {
+		delete(q.items, group)
+	} else {
+		q.groups = append(q.groups, group)
+	}
+	return item
+}
