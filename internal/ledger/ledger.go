@@ -83,6 +83,19 @@ func (l *Ledger) Cancel(key string, sequence int64) bool {
 	return true
 }
 
+// Renew gives a reservation a new sequence, so that whoever knows it by the former one can no longer end it. It reports
+// whether there is such a reservation.
+func (l *Ledger) Renew(key string) (sequence int64, ok bool) {
+	r, ok := l.reservations[key]
+	if !ok {
+		return 0, false
+	}
+	l.sequence++
+	r.Sequence = l.sequence
+	l.reservations[key] = r
+	return r.Sequence, true
+}
+
 // Settle turns a reservation into usage and counts its claim once in every row it charges.
 // Sequence 0 stands for any. It reports whether there was such a reservation; amendments end by
 // [Ledger.Exchange].

@@ -21,12 +21,35 @@ type Outcome struct {
 	Decisions []ledger.Decision
 }
 
-// ReserveTogether decides reservations of one consumer, all of them or none, in one commit. It is
-// otherwise like [Store.Reserve].
+// ReserveTogether decides reservations of one consumer, all of them or none, in one commit. One that exists already
+// goes on under a new sequence: whoever made it may be about to cancel it, and no longer can. It is otherwise like
+// [Store.Reserve].
 func (s *Store) ReserveTogether(ctx context.Context, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation) (Outcome, error) {
 	return s.decide(ctx, consumer, func(op *operation, outcome *Outcome, full *bool) {
 		s.reserving(op, consumer, reservations, outcome, full)
+		reserve := op.apply
+		op.apply = func(books *ledger.Ledger, releasing bool) effect {
+			result := reserve(books, releasing)
+			if outcome.Code == ledger.Admitted && takeOver(books, reservations, outcome.Decisions) {
+				return changed
+			}
+			return result
+		}
 	})
+}
+
+// takeOver gives the reservations that existed before a new sequence, and reports whether there are any.
+func takeOver(books *ledger.Ledger, reservations []ledger.Reservation, decisions []ledger.Decision) bool {
+	var any bool
+	for i := range decisions {
+		if !decisions[i].Existing {
+			continue
+		}
+		if sequence, ok := books.Renew(reservations[i].Key); ok {
+			decisions[i].Sequence, any = sequence, true
+		}
+	}
+	return any
 }
 
 // reserving makes an operation one that reserves.

@@ -231,10 +231,10 @@ func TestSecondReviewKeepsWhatTheFirstReserved(t *testing.T) {
 	if answer := s.review("1"); !answer.Allowed {
 		t.Fatalf("refused: %s", answer.Result.Message)
 	}
-	confirmed := 0
+	written := 0
 	s.fault = func(call storagetest.Call) storagetest.Fault {
-		if call == storagetest.CurrentVersion {
-			if confirmed++; confirmed > 1 {
+		if call == storagetest.Write {
+			if written++; written > 1 {
 				return storagetest.Lost
 			}
 		}

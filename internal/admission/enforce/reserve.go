@@ -77,7 +77,8 @@ func (h *Handler) charge(ctx context.Context, planned []*plannedClaim, dry bool,
 }
 
 // newIn returns the reservations that were not there before. Another review of the same create
-// may have made the others, and relies on them.
+// may have made the others, and relies on them: they are not given back, and whoever made them can no longer give
+// them back, since they go on under another sequence.
 func newIn(consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation, decisions []ledger.Decision) []taken {
 	var made []taken
 	for i, decision := range decisions {
