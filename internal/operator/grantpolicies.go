@@ -7,13 +7,16 @@ import (
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/dynamic"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/validate"
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
+	"github.com/bursar/bursar/internal/kinds"
 )
 
 // markVerb is what the Bursar of another control plane has to be allowed to do with grants here, in
@@ -43,6 +46,19 @@ func (o *Operator) mayMarkGrants(ctx context.Context, user authenticationv1.User
 	return o.may(ctx, user, authorizationv1.ResourceAttributes{
 		Namespace: namespace, Verb: markVerb, Group: quotav1alpha1.GroupName, Resource: "resourcegrants",
 	})
+}
+
+// mayRead asks the API server whether a user may get the objects of a kind, in all namespaces. A kind that is not
+// defined yet is asked about by the name that its resource has by convention.
+func (o *Operator) mayRead(ctx context.Context, served *kinds.Kinds, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error) {
+	resource, defined, err := served.DefinedResourceFor(ctx, kind)
+	if err != nil {
+		return false, err
+	}
+	if !defined {
+		resource, _ = meta.UnsafeGuessKindToResource(kind)
+	}
+	return o.may(ctx, user, authorizationv1.ResourceAttributes{Verb: "get", Group: resource.Group, Version: resource.Version, Resource: resource.Resource})
 }
 
 // may asks the API server what a user may do.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,7 +34,10 @@ func (p *parts) routes(o *Operator) http.Handler {
 		CheckGrantPolicy: func(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) error {
 			return grantpolicy.Check(ctx, p.kinds, p.catalog, policy)
 		},
-		MayMarkGrants:   o.mayMarkGrants,
+		MayMarkGrants: o.mayMarkGrants,
+		MayRead: func(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error) {
+			return o.mayRead(ctx, p.kinds, user, kind)
+		},
 		CheckQuotaSpec:  p.quotaSpecs.Check,
 		Projects:        p.projects.Selected,
 		ObjectExists:    p.isInUse,

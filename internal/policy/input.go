@@ -1,5 +1,11 @@
 package policy
 
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
 // Input is what a policy sees of one request. Policies only read it.
 type Input struct {
 	// Object is the object under admission as decoded from JSON: maps, lists, strings, booleans,
@@ -77,9 +83,10 @@ func (in *Input) variables() map[string]any {
 	for key, values := range in.User.Extra {
 		extra[key] = listOf(values)
 	}
+	object := visible(in.Object)
 	return map[string]any{
-		varTrigger:   in.Object,
-		varObject:    in.Object,
+		varTrigger:   object,
+		varObject:    object,
 		varNamespace: in.NamespaceObject,
 		varUser: map[string]any{
 			"name":   in.User.Name,
@@ -97,6 +104,25 @@ func (in *Input) variables() map[string]any {
 			"name":        in.RequestInfo.Name,
 		},
 	}
+}
+
+// visible is what policies see of an object. Of a Secret that is its metadata and type: what a policy makes of an object
+// is read by people who may not read Secrets, and the author of the policy may be one of them.
+func visible(object map[string]any) map[string]any {
+	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
+		return object
+	}
+	object = maps.Clone(object)
+	delete(object, "data")
+	delete(object, "stringData")
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if _, ok := annotations[corev1.LastAppliedConfigAnnotation]; ok {
+		metadata, annotations = maps.Clone(metadata), maps.Clone(annotations)
+		delete(annotations, corev1.LastAppliedConfigAnnotation)
+		metadata["annotations"], object["metadata"] = annotations, metadata
+	}
+	return object
 }
 
 func listOf(texts []string) []any {

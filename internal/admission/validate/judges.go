@@ -167,12 +167,18 @@ func (w *Webhooks) effectiveGrant(_ context.Context, c change[quotav1alpha1.Effe
 	return verdict{errs: EffectiveGrant(c.old, c.new)}
 }
 
-func (w *Webhooks) claimPolicy(_ context.Context, c change[quotav1alpha1.ClaimCreationPolicy]) verdict {
+func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.ClaimCreationPolicy]) verdict {
 	if c.new == nil {
 		return verdict{}
 	}
 	if errs := ClaimPolicy(c.old, c.new); len(errs) > 0 {
 		return verdict{errs: errs}
+	}
+	if c.old == nil || !equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec) {
+		resource := c.new.Spec.Trigger.Resource
+		if v := w.mayRead(ctx, c.user, schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)); v.unknown != nil || v.forbidden != "" {
+			return v
+		}
 	}
 	if !c.new.IsEnabled() {
 		return verdict{}
@@ -190,6 +196,12 @@ func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.Grant
 	if errs := GrantPolicy(c.old, c.new); len(errs) > 0 {
 		return verdict{errs: errs}
 	}
+	if c.old == nil || !equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec) {
+		resource := c.new.Spec.Trigger.Resource
+		if v := w.mayRead(ctx, c.user, schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)); v.unknown != nil || v.forbidden != "" {
+			return v
+		}
+	}
 	warnings := grantPolicyWarnings(c.new)
 	if c.new.IsEnabled() {
 		if err := w.CheckGrantPolicy(ctx, c.new); err != nil {
@@ -197,6 +209,21 @@ func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.Grant
 		}
 	}
 	return verdict{warnings: warnings}
+}
+
+// mayRead forbids a policy whose author may not read the kind that triggers it. What a policy makes of such an object
+// is read by others, its author among them.
+func (w *Webhooks) mayRead(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) verdict {
+	may, err := w.MayRead(ctx, user, kind)
+	switch {
+	case err != nil:
+		return verdict{unknown: fmt.Errorf("find out whether user %q may get objects of kind %s: %w", user.Username, kind.GroupKind(), err)}
+	case !may:
+		return verdict{forbidden: fmt.Sprintf("user %q may not get objects of kind %s in all namespaces: a policy discloses what it reads of them, "+
+			"so ask an administrator for that permission, or to write the policy", user.Username, kind.GroupKind())}
+	default:
+		return verdict{}
+	}
 }
 
 func notReadyYet(err error) string { return fmt.Sprintf("the policy is not ready yet: %v", err) }

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -44,7 +45,10 @@ func quiet() *validate.Webhooks {
 		CheckClaimPolicy: func(*quotav1alpha1.ClaimCreationPolicy) error { return nil },
 		CheckGrantPolicy: func(context.Context, *quotav1alpha1.GrantCreationPolicy) error { return nil },
 		MayMarkGrants:    func(context.Context, authenticationv1.UserInfo, string) (bool, error) { return false, nil },
-		ObjectExists:     func(context.Context, *claim) (bool, error) { return true, nil },
+		MayRead: func(context.Context, authenticationv1.UserInfo, schema.GroupVersionKind) (bool, error) {
+			return true, nil
+		},
+		ObjectExists: func(context.Context, *claim) (bool, error) { return true, nil },
 		CheckQuotaSpec: func(context.Context, *field.Path, *corev1.ResourceQuota) (field.ErrorList, error) {
 			return nil, nil
 		},
@@ -237,6 +241,33 @@ func TestValidation(t *testing.T) {
 				}
 			},
 			operation: create, kind: "ResourceGrant", resource: "resourcegrants", user: "child", new: marked,
+		},
+		"ClaimPolicyOfWhoMayNotRead": {
+			reason: "what the policy makes of the objects is read by its author",
+			with: func(w *validate.Webhooks) {
+				w.MayRead = func(_ context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error) {
+					return user.Username != "alice", nil
+				}
+			},
+			operation: create, kind: "ClaimCreationPolicy", resource: "claimcreationpolicies", new: sampleClaimPolicy(), code: 403,
+		},
+		"GrantPolicyOfWhoMayNotRead": {
+			reason: "as for claims",
+			with: func(w *validate.Webhooks) {
+				w.MayRead = func(context.Context, authenticationv1.UserInfo, schema.GroupVersionKind) (bool, error) {
+					return false, nil
+				}
+			},
+			operation: create, kind: "GrantCreationPolicy", resource: "grantcreationpolicies", new: sampleGrantPolicy(), code: 403,
+		},
+		"GrantPolicyUnknown": {
+			reason: "an outage is no verdict",
+			with: func(w *validate.Webhooks) {
+				w.MayRead = func(context.Context, authenticationv1.UserInfo, schema.GroupVersionKind) (bool, error) {
+					return false, outage
+				}
+			},
+			operation: create, kind: "GrantCreationPolicy", resource: "grantcreationpolicies", new: sampleGrantPolicy(), code: 503,
 		},
 		"GrantMarkedUnknown": {
 			reason: "an outage is no verdict",
