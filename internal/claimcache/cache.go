@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -18,6 +19,13 @@ type Cache struct {
 	synced   chan struct{}
 	syncOnce sync.Once
 	handlers []func(before, after *Claim)
+
+	// telling is held while the cache changes and handlers hear of it, so that they hear in order.
+	telling sync.Mutex
+	// noted are the versions of the claims that this process wrote before the first list was there, and listedAt is
+	// the version of that list, once it is being taken in.
+	noted    map[types.NamespacedName]string
+	listedAt string
 
 	mu         sync.RWMutex
 	byName     map[types.NamespacedName]*Claim
@@ -32,6 +40,7 @@ var _ cache.TransformingStore = (*store)(nil)
 func New() *Cache {
 	return &Cache{
 		synced:     make(chan struct{}),
+		noted:      map[types.NamespacedName]string{},
 		byName:     map[types.NamespacedName]*Claim{},
 		byObject:   map[types.UID][]*Claim{},
 		byConsumer: map[quotav1alpha1.ConsumerRef]map[*Claim]struct{}{},
@@ -47,6 +56,30 @@ func (c *Cache) OnChange(f func(before, after *Claim)) { c.handlers = append(c.h
 // Run follows the API server until ctx ends.
 func (c *Cache) Run(ctx context.Context, client rest.Interface) {
 	newReflector(client, &store{c}).RunWithContext(ctx)
+}
+
+// Note takes in a claim that this process has just written, as the API server returned it. It matters until the first
+// list of claims is there, which takes minutes where there are very many: until then nothing else tells of the claim.
+// Once the list is there, the watch does. Handlers may hear of the claim as it was before for a moment, when the
+// watch catches up.
+func (c *Cache) Note(claim *quotav1alpha1.ResourceClaim) {
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	if c.HasSynced() || c.listedAt != "" && !isNewer(claim.ResourceVersion, c.listedAt) {
+		return
+	}
+	known := Compact(claim)
+	if before, ok := c.noted[known.NamespacedName]; ok && !isNewer(claim.ResourceVersion, before) {
+		return
+	}
+	c.noted[known.NamespacedName] = claim.ResourceVersion
+	c.put(known)
+}
+
+// isNewer reports whether a version of the API server is newer than another.
+func isNewer(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order > 0
 }
 
 // WaitForSync waits until every claim that existed when Run was called is known.
@@ -153,13 +186,20 @@ func (s *store) put(obj any) error {
 	if err != nil {
 		return err
 	}
-	before := s.swap(claim.NamespacedName, claim)
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	s.Cache.put(claim)
+	return nil
+}
+
+// put takes in a claim. The caller holds telling.
+func (c *Cache) put(claim *Claim) {
+	before := c.swap(claim.NamespacedName, claim)
 	if before != nil && before.UID != claim.UID {
-		s.tell(before, nil)
+		c.tell(before, nil)
 		before = nil
 	}
-	s.tell(before, claim)
-	return nil
+	c.tell(before, claim)
 }
 
 func (s *store) Delete(obj any) error {
@@ -167,36 +207,54 @@ func (s *store) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	if before := s.swap(claim.NamespacedName, nil); before != nil {
-		s.tell(before, nil)
-	}
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	s.remove(claim.NamespacedName)
 	return nil
 }
 
-// Replace makes the claims those of a full list.
-func (s *store) Replace(list []any, _ string) error {
-	listed := make(map[types.NamespacedName]struct{}, len(list))
-	for _, obj := range list {
-		claim, err := compact(obj)
-		if err != nil {
-			return err
-		}
-		listed[claim.NamespacedName] = struct{}{}
-		if err := s.put(claim); err != nil {
+// remove takes a claim out. The caller holds telling.
+func (c *Cache) remove(name types.NamespacedName) {
+	if before := c.swap(name, nil); before != nil {
+		c.tell(before, nil)
+	}
+}
+
+// Replace makes the claims those of a full list, and those that this process has written since.
+func (s *store) Replace(list []any, version string) error {
+	claims := make([]*Claim, len(list))
+	for i, obj := range list {
+		var err error
+		if claims[i], err = compact(obj); err != nil {
 			return err
 		}
 	}
-	for _, claim := range s.Select(func(claim *Claim) bool { _, ok := listed[claim.NamespacedName]; return !ok }) {
-		if err := s.Delete(claim); err != nil {
-			return err
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	s.listedAt = version
+	listed := make(map[types.NamespacedName]struct{}, len(claims))
+	for name, noted := range s.noted {
+		if isNewer(noted, version) {
+			listed[name] = struct{}{}
 		}
+	}
+	clear(s.noted)
+	for _, claim := range claims {
+		if _, isOutdated := listed[claim.NamespacedName]; isOutdated {
+			continue
+		}
+		listed[claim.NamespacedName] = struct{}{}
+		s.Cache.put(claim)
+	}
+	for _, claim := range s.Select(func(claim *Claim) bool { _, ok := listed[claim.NamespacedName]; return !ok }) {
+		s.remove(claim.NamespacedName)
 	}
 	s.syncOnce.Do(func() { close(s.synced) })
 	return nil
 }
 
-func (s *store) tell(before, after *Claim) {
-	for _, handler := range s.handlers {
+func (c *Cache) tell(before, after *Claim) {
+	for _, handler := range c.handlers {
 		handler(before, after)
 	}
 }

@@ -69,10 +69,13 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	})
 }
 
-// join has other replicas send reviews here, once they can be answered and until the operator is to stop.
+// join has other replicas send reviews here, once they can be answered and until the operator is to stop. Before this
+// replica has listed the claims, it can settle nothing but what it makes itself, so the ledgers stay with the others.
 func (p *parts) join(ctx context.Context, o *Operator) error {
 	const poll = 5 * time.Millisecond
-	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) { return o.Ready() == nil || o.isStopping.Load(), nil })
+	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
+		return o.Ready() == nil && p.claims.HasSynced() || o.isStopping.Load(), nil
+	})
 	if err != nil {
 		return nil // ctx has ended
 	}

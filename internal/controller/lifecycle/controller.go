@@ -207,7 +207,12 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 
 func (c *Controller) sweep(ctx context.Context) {
 	for _, reservation := range c.Store.Reservations() {
-		if !c.isOurs(reservation) && time.Since(reservation.KnownSince) < worker.StandIn {
+		// A young reservation of ours is being worked on.
+		age := sweepInterval
+		if !c.isOurs(reservation) {
+			age = worker.StandIn
+		}
+		if time.Since(reservation.KnownSince) < age {
 			continue
 		}
 		if o, ok := objectOf(reservation); ok {

@@ -7,13 +7,14 @@ import (
 	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
-// settle settles the reservation of a granted claim once the claim is in the cache. So at any time
-// one of both tells what an object holds, and a create that comes right after the deletion of the
-// object waits for it.
+// settle settles the reservation of a granted claim once the claim is in the cache. So at any time one of both tells
+// what an object holds, and a create that comes right after the deletion of the object waits for it. Before the first
+// list of claims, nothing but this process puts its claims into the cache.
 func (c *Controller) settle(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) {
 	c.mu.Lock()
 	c.granted[claim.UID] = reservation
 	c.mu.Unlock()
+	c.Claims.Note(claim)
 	seen := c.Claims.Get(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
 	if seen != nil && seen.UID == claim.UID {
 		c.settleSeen(claim.UID)

@@ -98,3 +98,21 @@ func TestObjectGoesBeforeTheClaimsAreListed(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// What a replica makes itself it settles, also before the claims are listed: otherwise the reservations of a busy
+// consumer add up for minutes after a start, until further creates are denied.
+func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.server.unlisted = make(chan struct{})
+		c := s.run(fleets(), fleet("1", "acme", 5))
+		_, err := c.Store.Reserve(t.Context(), acme, ledger.Reservation{
+			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("").Encode(),
+		})
+		s.must(err)
+		c.queue.Add(object{fleetKind.GroupKind(), fleetUID})
+		s.wantFinally("the claim is there", "acme uses 5, 0 in flight", "claim of acme for 5")
+		close(s.server.unlisted)
+		s.wantFinally("the list has it, too", "acme uses 5, 0 in flight", "claim of acme for 5")
+	})
+}
