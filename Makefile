@@ -6,13 +6,18 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Stamped into `bursar version`.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
+# What the embedded API server and kubectl say that they are: the Kubernetes that they are made from, and Bursar's version.
+COMMIT = $(shell git rev-parse HEAD 2>/dev/null)
+KUBERNETES = $(shell $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes)
+SERVER_VERSION = -X k8s.io/component-base/version.gitVersion=$(KUBERNETES)+bursar.$(VERSION) -X k8s.io/component-base/version.gitCommit=$(COMMIT)
+
 .PHONY: help
 help: ## Show what can be made.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build bin/bursar and bin/bursar-operator.
-	$(GO) build -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/...
+	$(GO) build -ldflags "-X main.version=$(VERSION) $(SERVER_VERSION)" -o bin/ ./cmd/...
 
 # The name of the container image.
 IMAGE ?= bursar:$(VERSION)

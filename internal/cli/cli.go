@@ -29,12 +29,7 @@ func New(version string, commands ...*cobra.Command) *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(commands...)
-	root.AddCommand(&cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  cobra.NoArgs,
-		Run:   func(command *cobra.Command, _ []string) { fmt.Fprintln(command.OutOrStdout(), version) },
-	})
+	root.AddCommand(newVersionCommand(version))
 	return root
 }
 

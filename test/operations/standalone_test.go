@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/bursar/bursar/test/process"
@@ -22,6 +23,9 @@ func TestStandaloneRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.write(filepath.Join(c.bin, "kubectl"), "#!/bin/sh\nexec "+binary+" kubectl --kubeconfig "+server.Kubeconfig()+" \"$@\"\n")
+	if versions := c.must("kubectl version"); strings.Count(versions, "v1.") != 2 {
+		t.Errorf("client and server do not tell their versions: %s", versions)
+	}
 	c.must(platform)
 	server.Stop()
 	copyDirectory(t, dir, backup)

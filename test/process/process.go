@@ -43,7 +43,13 @@ func build(command string) (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(dir, command)
-	build := exec.Command("go", "build", "-o", binary, "./cmd/"+command)
+	kubernetes, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the version of Kubernetes: %w", err)
+	}
+	// As the Makefile does.
+	flags := "-X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(string(kubernetes)) + "+bursar.test"
+	build := exec.Command("go", "build", "-ldflags", flags, "-o", binary, "./cmd/"+command)
 	build.Dir = strings.TrimSpace(string(root))
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", command, err, output)
