@@ -9,13 +9,15 @@ import (
 
 // Reserve decides a reservation whole or not at all and, if it is admitted, returns after it
 // was stored. A refusal first waits, within bounds, for releases that are expected, and holds
-// on current books. Reserving a key that is already reserved charges nothing more and is admitted.
+// on current books. Reserving a key that is already reserved changes nothing and is admitted.
 //
 // An error means that nothing was decided. The reservation may have been stored all the same
 // when ctx ended while a write was on its way; it then expires like any whose object never
 // appeared.
 func (s *Store) Reserve(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) (ledger.Decision, error) {
-	outcome, err := s.ReserveTogether(ctx, consumer, []ledger.Reservation{r})
+	outcome, err := s.decide(ctx, consumer, func(op *operation, outcome *Outcome, full *bool) {
+		s.reserving(op, consumer, []ledger.Reservation{r}, outcome, full)
+	})
 	if err != nil {
 		return ledger.Decision{}, err
 	}

@@ -116,6 +116,7 @@ func TestNothingIsWrittenFor(t *testing.T) {
 	tests := map[string]func(*testing.T, *process){
 		"a refusal":           func(t *testing.T, p *process) { p.reserve(t, "large", 11) },
 		"a malformed request": func(t *testing.T, p *process) { p.reserve(t, "negative", -1) },
+		"a reservation again": func(t *testing.T, p *process) { p.reserve(t, "known", 1) },
 		"a dry run": func(t *testing.T, p *process) {
 			_, _ = p.Check(t.Context(), acme, []ledger.Reservation{reservation("dry", 1)})
 		},
@@ -163,7 +164,7 @@ func TestReserveChargesOnce(t *testing.T) {
 			p, other := start(t, memory, script(tt.faults...)), start(t, memory, nil)
 			first, second := p.reserve(t, "k", 4), other.reserve(t, "k", 4)
 			p.Deliver()
-			if first.Code != ledger.Admitted || !second.Existing || second.Sequence <= first.Sequence {
+			if first.Code != ledger.Admitted || !second.Existing || second.Sequence != first.Sequence {
 				t.Errorf("%s: decided %+v and then %+v", tt.reason, first, second)
 			}
 			expect(t, tt.reason, memory, summary{Limit: 10, Reserved: 4, Keys: []string{"k"}})

@@ -3,6 +3,7 @@ package ledgerstore_test
 import (
 	"testing"
 
+	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
 )
 
@@ -14,7 +15,11 @@ func TestReservationIsTakenOver(t *testing.T) {
 	slow, other := start(t, memory, nil), start(t, memory, nil)
 	slow.limit(t, 10)
 	first := slow.reserve(t, "policy/object", 4)
-	second := other.reserve(t, "policy/object", 4)
+	outcome, err := other.ReserveTogether(t.Context(), acme, []ledger.Reservation{reservation("policy/object", 4)})
+	if err != nil || outcome.Code != ledger.Admitted {
+		t.Fatalf("decided %+v, %v", outcome, err)
+	}
+	second := outcome.Decisions[0]
 	if !second.Existing || second.Sequence == first.Sequence {
 		t.Fatalf("decided %+v, want what there is under another sequence than %d", second, first.Sequence)
 	}

@@ -113,6 +113,8 @@ func TestGivenUpWhileItIsGranted(t *testing.T) {
 					case method == http.MethodPut:
 						close(mayWithdraw) // the claim is there, and what it was made from confirmed
 						wait(mayGrant)
+					case method == http.MethodDelete:
+						wait(mayWithdraw) // the other process has not seen the object, and would take the claim away before that
 					case method == http.MethodGet && grantsFirst:
 						grant() // the reservation is withdrawn
 						grantsFirst = false
