@@ -151,6 +151,7 @@ func (c *committer) attempt(batch []*operation) (settled bool, err error) {
 	if err := c.load(); err != nil {
 		return false, fmt.Errorf("read the ledger of %s: %w", describe(c.consumer), err)
 	}
+	c.forgetTentative(batch)
 	releasing, unparked := c.outlook()
 	effects, stale := c.applyAll(batch, releasing)
 	switch {
@@ -211,6 +212,10 @@ func (c *committer) applyAll(batch []*operation, releasing bool) (effects []effe
 			continue
 		}
 		effects[i] = op.apply(c.books, releasing)
+		if effects[i] == changed && op.tentative != "" {
+			c.expect(op.tentative)
+			releasing = true // for those that follow in the batch
+		}
 		if effects[i] == postponed && !now.Before(op.patience) {
 			effects[i] = unconfirmed
 		}
@@ -361,6 +366,17 @@ func (c *committer) unexpect(id string) {
 	delete(c.expected, id)
 	if len(c.expected) == 0 {
 		c.unparkLocked()
+	}
+}
+
+// forgetTentative drops what an earlier attempt at the operations announced: none waits for itself.
+func (c *committer) forgetTentative(batch []*operation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, op := range batch {
+		if op.tentative != "" {
+			delete(c.expected, op.tentative)
+		}
 	}
 }
 

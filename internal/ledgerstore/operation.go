@@ -40,6 +40,16 @@ func WithPatience(ctx context.Context, until time.Time) context.Context {
 	return context.WithValue(ctx, patienceKey{}, until)
 }
 
+// tentativeKey is the key of the context value that WithTentative sets.
+type tentativeKey struct{}
+
+// WithTentative has what is reserved count as about to be given back, from the moment when it is in the books: whoever
+// reserves it waits for decisions on other consumers, and gives it back if one of those is a denial. So denials of others
+// wait for it, as for any expected release. The caller ends that with [Store.ReleaseDone] and the same id.
+func WithTentative(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, tentativeKey{}, id)
+}
+
 // operation is one change to, or question about, the books of one consumer.
 type operation struct {
 	// ctx bounds an eager operation: one whose caller has left before it is applied is dropped.
@@ -61,6 +71,9 @@ type operation struct {
 	timed    bool
 	// impatient marks an operation that ends with ErrReleasing instead of being postponed, see [WithPatience].
 	impatient bool
+	// tentative, unless empty, identifies the release that is expected once the operation has changed the books, see
+	// [WithTentative].
+	tentative string
 	// makesRoom marks operations after which postponed ones are worth another look, and
 	// growsCapacity those after which claims that were denied may fit.
 	makesRoom, growsCapacity bool

@@ -121,6 +121,7 @@ func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *
 	if op.patience, op.impatient = ctx.Value(patienceKey{}).(time.Time); !op.impatient {
 		op.patience = patience(ctx)
 	}
+	op.tentative, _ = ctx.Value(tentativeKey{}).(string)
 	s.committer(consumer).submit(op)
 	select {
 	case err := <-op.done:

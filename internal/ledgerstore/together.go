@@ -79,6 +79,17 @@ func (s *Store) reserving(op *operation, consumer quotav1alpha1.ConsumerRef, res
 
 // Check answers what ReserveTogether would, and changes nothing.
 func (s *Store) Check(ctx context.Context, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation) (Outcome, error) {
+	return s.check(ctx, consumer, reservations, unconfirmed)
+}
+
+// Foresee is [Store.Check] before a decision: where it answers Admitted, that comes from the books in memory and is
+// only likely.
+func (s *Store) Foresee(ctx context.Context, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation) (Outcome, error) {
+	return s.check(ctx, consumer, reservations, nothing)
+}
+
+// check is Check where an answer that is Admitted has that effect.
+func (s *Store) check(ctx context.Context, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation, admitted effect) (Outcome, error) {
 	return s.decide(ctx, consumer, func(op *operation, outcome *Outcome, full *bool) {
 		op.apply = func(books *ledger.Ledger, releasing bool) effect {
 			fresh := unknownTo(books, reservations)
@@ -88,10 +99,14 @@ func (s *Store) Check(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r
 			}
 			*outcome = reserveAll(books, reservations)
 			undo(books, fresh)
-			if outcome.Code == ledger.Exceeded && releasing {
+			switch {
+			case outcome.Code == ledger.Exceeded && releasing:
 				return postponed
+			case outcome.Code == ledger.Admitted:
+				return admitted
+			default:
+				return unconfirmed
 			}
-			return unconfirmed
 		}
 	})
 }

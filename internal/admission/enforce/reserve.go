@@ -9,6 +9,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/explain"
@@ -33,13 +34,18 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 	var all []taken
 	notices, charged := slices.Clone(c.notices), c.decided
 	groups := byConsumer(c.claims)
+	if refusal := h.foresee(ctx, groups); refusal != nil {
+		return refusal
+	}
+	reserving, conclude := h.tentatively(ctx, c.UID, enforcedOf(groups))
+	defer conclude()
 	for i, planned := range groups {
 		if !planned[0].policy.Enforces() {
 			charged = h.charge(ctx, planned, false, &notices) && charged
 			continue
 		}
 		consumer, reservations := planned[0].Consumer, reservationsOf(planned)
-		outcome, err := h.Store.ReserveTogether(ctx, consumer, reservations)
+		outcome, err := h.Store.ReserveTogether(reserving, consumer, reservations)
 		if err == nil && outcome.Code == ledger.Admitted {
 			all = append(all, newIn(consumer, reservations, outcome.Decisions)...)
 			continue
@@ -55,6 +61,52 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 		h.reviewed.add(c.UID, c.revision)
 	}
 	return h.notify(request, c.Object, notices)
+}
+
+// enforcedOf returns the consumers whose quota is enforced.
+func enforcedOf(groups [][]*plannedClaim) []quotav1alpha1.ConsumerRef {
+	var consumers []quotav1alpha1.ConsumerRef
+	for _, planned := range groups {
+		if planned[0].policy.Enforces() {
+			consumers = append(consumers, planned[0].Consumer)
+		}
+	}
+	return consumers
+}
+
+// foresee denies a create that charges several consumers where one of them falls short already, before it holds
+// anything of the others: what it held, if only for a moment, would be denied to others.
+func (h *Handler) foresee(ctx context.Context, groups [][]*plannedClaim) *admissionv1.AdmissionResponse {
+	if len(enforcedOf(groups)) < 2 {
+		return nil
+	}
+	for i, planned := range groups {
+		if !planned[0].policy.Enforces() {
+			continue
+		}
+		outcome, err := h.Store.Foresee(ctx, planned[0].Consumer, reservationsOf(planned))
+		switch {
+		case err != nil:
+			return undecided(err)
+		case outcome.Code != ledger.Admitted:
+			return h.refusal(ctx, planned, outcome, groups[i+1:])
+		}
+	}
+	return nil
+}
+
+// tentatively returns a context to reserve with for an object that charges these consumers. Until conclude is called,
+// other denials wait for what is reserved with it: it may be given back.
+func (h *Handler) tentatively(ctx context.Context, uid types.UID, consumers []quotav1alpha1.ConsumerRef) (reserving context.Context, conclude func()) {
+	if len(consumers) < 2 {
+		return ctx, func() {}
+	}
+	id := "review:" + string(uid)
+	return ledgerstore.WithTentative(ctx, id), func() {
+		for _, consumer := range consumers {
+			h.Store.ReleaseDone(consumer, id)
+		}
+	}
 }
 
 // charge takes what claims of one consumer need that is not enforced: beyond the limit too, where

@@ -86,9 +86,15 @@ func (h *Handler) decideChange(ctx context.Context, request *admissionv1.Admissi
 		return undecided(err)
 	}
 	defer unlock()
+	taking, conclude := h.tentatively(ctx, c.UID, takenFrom(changed))
+	defer conclude()
 	var all []taken
 	for _, a := range changed {
-		took, refusal := h.prepare(ctx, request, c, a, &notices)
+		taking := taking
+		if !takesMore(a) {
+			taking = ctx
+		}
+		took, refusal := h.prepare(taking, request, c, a, &notices)
 		if refusal != nil {
 			h.giveBack(ctx, all)
 			return refusal
@@ -208,6 +214,20 @@ func freedBy(changed []asked) []quotav1alpha1.ConsumerRef {
 	}
 	return consumers
 }
+
+// takenFrom returns the consumers from whom an update that is enforced takes more.
+func takenFrom(changed []asked) []quotav1alpha1.ConsumerRef {
+	var consumers []quotav1alpha1.ConsumerRef
+	for _, a := range changed {
+		if takesMore(a) && !slices.Contains(consumers, a.after.Consumer) {
+			consumers = append(consumers, a.after.Consumer)
+		}
+	}
+	return consumers
+}
+
+// takesMore reports whether a policy that enforces asks more after the update than before.
+func takesMore(a asked) bool { return !a.isUnknown && a.policy.Enforces() && !a.before.Covers(a.after) }
 
 // prepare takes what a policy asks more of the object than it holds: the difference, if it charges
 // the same consumer, and all of it otherwise. What asks less is noted in the ledger too, so that every

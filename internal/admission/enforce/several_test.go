@@ -1,0 +1,71 @@
+package enforce
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
+)
+
+// A create that one of its consumers cannot pay for holds nothing of the others, also while it waits.
+func TestDeniedCreateHoldsNothingOfOtherConsumers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 1)
+		acme, globex := organization("acme"), organization("globex")
+		s.hold(s.Store, "globex")
+		s.Store.ExpectRelease(globex, "others")
+		written := len(s.memory.Revisions(acme))
+		time.AfterFunc(100*time.Millisecond, func() { s.Store.ReleaseDone(globex, "others") })
+		s.wantRefused(s.review("1"), http.StatusForbidden, "Organization globex")
+		if got := len(s.memory.Revisions(acme)); got != written {
+			t.Errorf("the ledger of acme was written %d times for an object that globex cannot pay for", got-written)
+		}
+	})
+}
+
+// Nobody is denied what a create holds only until it is decided for another consumer.
+func TestDenialWaitsForWhatAnotherCreateMayGiveBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 1)
+		s.policy("globex", "object.metadata.name == 'map-both'")
+		acme, globex := organization("acme"), organization("globex")
+		other := ledgerstore.New(t.Context(), s.memory.Connect(nil))
+		var once sync.Once
+		s.fault = func(call storagetest.Call) storagetest.Fault {
+			if call == storagetest.Write { // acme's, after both consumers had room
+				once.Do(func() {
+					s.hold(other, "globex")
+					s.Store.ExpectRelease(globex, "others")
+				})
+			}
+			return storagetest.None
+		}
+		var reviews sync.WaitGroup
+		defer reviews.Wait()
+		reviews.Go(func() { s.wantRefused(s.review("both"), http.StatusForbidden, "Organization globex") })
+		synctest.Wait()
+		if got := len(s.memory.Books(acme).Reservations); got != 1 {
+			t.Fatalf("acme holds %d reservations, want that of the create that waits for globex", got)
+		}
+		time.AfterFunc(100*time.Millisecond, func() { s.Store.ReleaseDone(globex, "others") })
+		if answer := s.review("acme-alone"); !answer.Allowed {
+			t.Errorf("denied for what the other create gives back: %s", answer.Result.Message)
+		}
+	})
+}
+
+// hold reserves one map of an organization.
+func (s *scene) hold(store *ledgerstore.Store, name string) {
+	s.Helper()
+	decision, err := store.Reserve(s.Context(), organization(name), ledger.Reservation{
+		Key: "other", Charges: []ledger.Charge{{ResourceType: "maps", Amount: 1}},
+	})
+	if err != nil || decision.Code != ledger.Admitted {
+		s.Errorf("reserve: %v, %v", decision, err)
+	}
+}
