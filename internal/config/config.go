@@ -2,12 +2,16 @@
 package config
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubejson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -48,10 +52,10 @@ type Operator struct {
 	Logging Logging `json:"logging,omitempty"`
 
 	// AuditInterval is the time between two audits of all ledgers. Default: 5m.
-	AuditInterval metav1.Duration `json:"auditInterval,omitempty"`
+	AuditInterval Duration `json:"auditInterval,omitempty"`
 	// ControlPlaneInterval is the time between two looks at the grants in another control plane.
 	// Default: 30s.
-	ControlPlaneInterval metav1.Duration `json:"controlPlaneInterval,omitempty"`
+	ControlPlaneInterval Duration `json:"controlPlaneInterval,omitempty"`
 }
 
 // ConsumerNamespace says where the buckets of consumers of one kind are kept.
@@ -66,12 +70,12 @@ type ConsumerNamespace struct {
 // LeaderElection says how replicas agree on the one that runs the controllers.
 type LeaderElection struct {
 	// LeaseDuration is how long after its last sign of life a leader is replaced. Default: 15s.
-	LeaseDuration metav1.Duration `json:"leaseDuration,omitempty"`
+	LeaseDuration Duration `json:"leaseDuration,omitempty"`
 	// RenewDeadline is for how long a leader tries to renew its Lease before it gives up and ends. It is
 	// shorter than LeaseDuration. Default: 10s.
-	RenewDeadline metav1.Duration `json:"renewDeadline,omitempty"`
+	RenewDeadline Duration `json:"renewDeadline,omitempty"`
 	// RetryPeriod is the time between two attempts. It is shorter than RenewDeadline. Default: 2s.
-	RetryPeriod metav1.Duration `json:"retryPeriod,omitempty"`
+	RetryPeriod Duration `json:"retryPeriod,omitempty"`
 }
 
 // Webhooks say how the API server reaches the webhooks. Either Service or URL is given.
@@ -91,7 +95,7 @@ type Webhooks struct {
 	ClientCertificates *ClientCertificates `json:"clientCertificates,omitempty"`
 	// ShutdownDelay is for how long a replica that is asked to end says that it is not ready and goes on
 	// answering, so that no call is sent to one that has gone. Default: 10s.
-	ShutdownDelay *metav1.Duration `json:"shutdownDelay,omitempty"`
+	ShutdownDelay *Duration `json:"shutdownDelay,omitempty"`
 }
 
 // Service names a Service.
@@ -167,12 +171,14 @@ type Logging struct {
 // everything that is wrong with it.
 func Load(path string) (*Operator, error) {
 	c := &Operator{}
+	var errs field.ErrorList
 	if path != "" {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("read the configuration: %w", err)
 		}
-		if err := yaml.UnmarshalStrict(content, c); err != nil {
+		errs, err = decode(content, c)
+		if err != nil {
 			return nil, fmt.Errorf("the configuration in %s cannot be read: %w", path, err)
 		}
 		if c.APIVersion != APIVersion || c.Kind != Kind {
@@ -180,10 +186,36 @@ func Load(path string) (*Operator, error) {
 		}
 	}
 	c.complete()
-	if errs := c.validate(); len(errs) > 0 {
+	if errs = append(errs, c.validate()...); len(errs) > 0 {
 		return nil, fmt.Errorf("the configuration in %s is wrong: %w", path, errs.ToAggregate())
 	}
 	return c, nil
+}
+
+// decode reads YAML into c. The errors of the list are about single fields, and the rest is read all the same: a field that is
+// unknown, and one of another type than the field has.
+func decode(content []byte, c *Operator) (field.ErrorList, error) {
+	inJSON, err := yaml.YAMLToJSONStrict(content)
+	if err != nil {
+		return nil, err
+	}
+	var errs field.ErrorList
+	unknown, err := kubejson.UnmarshalStrict(inJSON, c)
+	for _, e := range unknown {
+		var at kubejson.FieldError
+		if !errors.As(e, &at) {
+			return nil, e
+		}
+		errs = append(errs, field.Forbidden(field.NewPath(at.FieldPath()), "there is no such field"))
+	}
+	var mistyped *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &mistyped) && mistyped.Field != "":
+		errs = append(errs, field.TypeInvalid(field.NewPath(mistyped.Field), mistyped.Value, "must be of type "+mistyped.Type.String()))
+	case err != nil:
+		return nil, err
+	}
+	return errs, nil
 }
 
 // Namespaces returns ConsumerNamespaces by kind.
@@ -208,7 +240,7 @@ func (c *Operator) complete() {
 		setDefault(&c.Webhooks.Service.Port, 443)
 	}
 	if c.Webhooks.ShutdownDelay == nil {
-		c.Webhooks.ShutdownDelay = &metav1.Duration{Duration: 10 * time.Second}
+		c.Webhooks.ShutdownDelay = &Duration{Duration: 10 * time.Second}
 	}
 	setDefault(&c.Webhooks.Certificate.SecretName, "bursar-webhooks-tls")
 	setDefault(&c.Webhooks.Certificate.Source, SourceBursar)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -33,7 +34,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty.TypeMeta = metav1.TypeMeta{}
-	if diff := cmp.Diff(none, empty); diff != "" {
+	if diff := cmp.Diff(none, empty, cmpopts.EquateComparable(Duration{})); diff != "" {
 		t.Errorf("a file that says nothing is not like none (-none +file):\n%s", diff)
 	}
 	if none.Webhooks.Service == nil || none.Webhooks.Service.Port != 443 || none.LeaderElection.LeaseDuration.Duration != 15*time.Second || none.Webhooks.ShutdownDelay.Duration != 10*time.Second {
@@ -70,7 +71,7 @@ func TestRefused(t *testing.T) {
 	}{
 		"not YAML":      {"", head + "a: [", "cannot be read"},
 		"another kind":  {"somebody took the wrong file", "apiVersion: v1\nkind: Pod\n", `has to begin with apiVersion: config.quota.miloapis.com/v1alpha1`},
-		"unknown field": {"a slip must not be a default", head + "systemNamspace: x", `unknown field "systemNamspace"`},
+		"unknown field": {"a slip must not be a default", head + "systemNamspace: x", "systemNamspace: Forbidden: there is no such field"},
 		"twice":         {"", head + "systemNamespace: a\nsystemNamespace: b", "already set"},
 		"namespace":     {"", head + "systemNamespace: A", "systemNamespace"},
 		"consumers": {"", head + "consumerNamespaces: [{kind: A, namespace: 'x'}, {kind: A, namespace: 'y'}, {namespace: '-'}]",
@@ -88,7 +89,9 @@ func TestRefused(t *testing.T) {
 		"threshold":            {"", head + "metrics: {alertThresholdPercent: 101}", "metrics.alertThresholdPercent"},
 		"advice":               {"", head + "exceededAdvice: " + strings.Repeat("a", 501), "exceededAdvice: Too long"},
 		"interval":             {"", head + "auditInterval: 1ms", "auditInterval"},
-		"duration":             {"", head + "auditInterval: soon", "cannot be read"},
+		"duration":             {"", head + "auditInterval: soon", `auditInterval: Invalid value: "soon": must be a duration with a unit`},
+		"number":               {"a number has no unit", head + "leaderElection: {leaseDuration: 15}", "leaderElection.leaseDuration: Invalid value: 15: must be a duration with a unit"},
+		"type":                 {"", head + "metrics: {consumersMax: many}", `metrics.consumersMax: Invalid value: "string": must be of type int`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := load(t, tc.content); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -96,6 +99,14 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
+	t.Run("all at once", func(t *testing.T) {
+		_, err := load(t, head+"leaderElection: {leaseDuration: 15}\nlogging: {format: xml, verbosty: 1}\nauditInterval: soon")
+		for _, want := range []string{"leaderElection.leaseDuration", "logging.format", "logging.verbosty", "auditInterval"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("a person mends a file in one go: got %v, want it to name %s", err, want)
+			}
+		}
+	})
 	if _, err := Load(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "read the configuration") {
 		t.Errorf("got %v, want it to say that there is no file", err)
 	}

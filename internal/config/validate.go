@@ -33,8 +33,8 @@ func (c *Operator) validate() field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("metrics", "consumersMax"), *most, "must not be negative"))
 	}
 	errs = append(errs, c.Logging.check(field.NewPath("logging"))...)
-	errs = append(errs, atLeast(field.NewPath("auditInterval"), c.AuditInterval.Duration, time.Second)...)
-	return append(errs, atLeast(field.NewPath("controlPlaneInterval"), c.ControlPlaneInterval.Duration, time.Second)...)
+	errs = append(errs, c.AuditInterval.check(field.NewPath("auditInterval"), time.Second)...)
+	return append(errs, c.ControlPlaneInterval.check(field.NewPath("controlPlaneInterval"), time.Second)...)
 }
 
 func (c *Operator) checkConsumerNamespaces(path *field.Path) field.ErrorList {
@@ -64,12 +64,14 @@ func checkNamespace(path *field.Path, name string) field.ErrorList {
 }
 
 func (l *LeaderElection) check(path *field.Path) field.ErrorList {
-	errs := atLeast(path.Child("retryPeriod"), l.RetryPeriod.Duration, 100*time.Millisecond)
+	errs := l.RetryPeriod.check(path.Child("retryPeriod"), 100*time.Millisecond)
+	errs = append(errs, l.RenewDeadline.check(path.Child("renewDeadline"), 0)...)
 	if l.RenewDeadline.Duration <= l.RetryPeriod.Duration+l.RetryPeriod.Duration/5 { // the attempts are jittered by a fifth
-		errs = append(errs, field.Invalid(path.Child("renewDeadline"), l.RenewDeadline.Duration.String(), "must be more than 1.2 times retryPeriod"))
+		errs = append(errs, field.Invalid(path.Child("renewDeadline"), l.RenewDeadline.String(), "must be more than 1.2 times retryPeriod"))
 	}
-	if l.LeaseDuration.Duration <= l.RenewDeadline.Duration || l.LeaseDuration.Duration < time.Second {
-		errs = append(errs, field.Invalid(path.Child("leaseDuration"), l.LeaseDuration.Duration.String(), "must be longer than renewDeadline, and a second at least"))
+	errs = append(errs, l.LeaseDuration.check(path.Child("leaseDuration"), time.Second)...)
+	if l.LeaseDuration.Duration <= l.RenewDeadline.Duration {
+		errs = append(errs, field.Invalid(path.Child("leaseDuration"), l.LeaseDuration.String(), "must be longer than renewDeadline"))
 	}
 	return errs
 }
@@ -102,7 +104,7 @@ func (w *Webhooks) check(path *field.Path) field.ErrorList {
 	if c := w.ClientCertificates; c != nil && c.CAFile == "" {
 		errs = append(errs, field.Required(path.Child("clientCertificates", "caFile"), "name the file with the certificate authorities"))
 	}
-	return append(errs, atLeast(path.Child("shutdownDelay"), w.ShutdownDelay.Duration, 0)...)
+	return append(errs, w.ShutdownDelay.check(path.Child("shutdownDelay"), 0)...)
 }
 
 func (e *Endpoints) check(path *field.Path) field.ErrorList {
@@ -127,13 +129,6 @@ func (l *Logging) check(path *field.Path) field.ErrorList {
 func checkAddress(path *field.Path, address string) field.ErrorList {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return field.ErrorList{field.Invalid(path, address, "must be of the form host:port, or :port for all addresses")}
-	}
-	return nil
-}
-
-func atLeast(path *field.Path, d, least time.Duration) field.ErrorList {
-	if d < least {
-		return field.ErrorList{field.Invalid(path, d.String(), "must be at least "+least.String())}
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/bursar/bursar/internal/config"
@@ -27,14 +26,14 @@ func Run(t testing.TB, b *Balancer, kubeconfig, systemNamespace string) *Replica
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := metav1.Duration{Duration: time.Second}
+	second := config.Duration{Duration: time.Second}
 	r, err := Start(b, Options{
 		Binary: binary, Dir: t.TempDir(), Kubeconfig: kubeconfig,
 		Configuration: config.Operator{
 			SystemNamespace: systemNamespace,
 			LeaderElection: config.LeaderElection{
-				LeaseDuration: metav1.Duration{Duration: 8 * time.Second}, RenewDeadline: metav1.Duration{Duration: 6 * time.Second},
-				RetryPeriod: metav1.Duration{Duration: 300 * time.Millisecond},
+				LeaseDuration: config.Duration{Duration: 8 * time.Second}, RenewDeadline: config.Duration{Duration: 6 * time.Second},
+				RetryPeriod: config.Duration{Duration: 300 * time.Millisecond},
 			},
 			Webhooks: config.Webhooks{ShutdownDelay: &second},
 		},

@@ -1,0 +1,44 @@
+package config
+
+import (
+	"encoding/json"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Duration is written as Go writes it, such as 15s or 5m.
+type Duration struct {
+	time.Duration
+	// invalid is what stands in the file where that is no duration. It is kept, so that validation reports it with its
+	// field, beside everything else that is wrong.
+	invalid string
+}
+
+// UnmarshalJSON accepts whatever stands there. Validation rejects what is not a duration.
+func (d *Duration) UnmarshalJSON(raw []byte) error {
+	*d = Duration{}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		if parsed, err := time.ParseDuration(text); err == nil {
+			d.Duration = parsed
+			return nil
+		}
+	}
+	d.invalid = string(raw)
+	return nil
+}
+
+// MarshalJSON writes the duration as a string.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
+
+// check rejects what is not a duration, or is shorter than the least one.
+func (d Duration) check(path *field.Path, least time.Duration) field.ErrorList {
+	switch {
+	case d.invalid != "":
+		return field.ErrorList{field.Invalid(path, json.RawMessage(d.invalid), "must be a duration with a unit, such as 15s or 5m")}
+	case d.Duration < least:
+		return field.ErrorList{field.Invalid(path, d.String(), "must be at least "+least.String())}
+	}
+	return nil
+}
