@@ -8,6 +8,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -16,6 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/webhooks"
 	"github.com/bursar/bursar/internal/peers"
+	"github.com/bursar/bursar/internal/preview"
 )
 
 // grantsPage is how many grants are read at a time.
@@ -23,6 +25,10 @@ const grantsPage = 500
 
 // routes is where each webhook is served.
 func (p *parts) routes(o *Operator) http.Handler {
+	previewer := &preview.Previewer{
+		Planner: p.planner, Kinds: p.kinds, Live: p.dynamic,
+		Schemas: &resolver.ClientDiscoveryResolver{Discovery: o.client.Discovery()},
+	}
 	own := &validate.Webhooks{
 		Username:          o.options.Username,
 		SystemNamespace:   o.options.SystemNamespace,
@@ -34,7 +40,9 @@ func (p *parts) routes(o *Operator) http.Handler {
 		CheckGrantPolicy: func(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) error {
 			return grantpolicy.Check(ctx, p.kinds, p.catalog, policy)
 		},
-		MayMarkGrants: o.mayMarkGrants,
+		PreviewClaimPolicy: previewer.ClaimPolicy,
+		PreviewGrantPolicy: previewer.GrantPolicy,
+		MayMarkGrants:      o.mayMarkGrants,
 		MayRead: func(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error) {
 			return o.mayRead(ctx, p.kinds, user, kind)
 		},

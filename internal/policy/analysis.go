@@ -37,6 +37,14 @@ type analysis struct {
 	// reads has the names of the variables that the template reads, and where it first does, as byte
 	// offsets in the source.
 	reads map[string]int
+	// chains are the chains of fields that begin at the object.
+	chains []chain
+}
+
+// chain is a chain of fields below a variable, such as trigger and spec, and its byte offset in the source.
+type chain struct {
+	at   int
+	path []string
 }
 
 // analyse checks and rewrites a template. The faults of what it returns are in the order of the
@@ -222,6 +230,9 @@ func (a *analysis) read(name string, at parse.Pos) {
 // chain checks a chain of fields that begins at the variables.
 func (a *analysis) chain(at parse.Pos, path []string) {
 	a.read(path[0], at)
+	if path[0] == varTrigger || path[0] == varObject {
+		a.chains = append(a.chains, chain{int(at), path})
+	}
 	fields, known := variableFields[path[0]]
 	switch {
 	case !known:

@@ -15,6 +15,7 @@ import (
 	"github.com/google/cel-go/interpreter"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/version"
+	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
@@ -23,25 +24,34 @@ import (
 // also runs an API server settles its feature gates first.
 var (
 	conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
-		return newEnv(append(objectVariables,
-			cel.Variable(varUser, cel.MapType(cel.StringType, cel.DynType)),
-			cel.Variable(varRequestInfo, cel.MapType(cel.StringType, cel.DynType)),
-		))
+		return newEnv(requestVariables(apiservercel.DynType))
 	})
-	objectEnv = sync.OnceValues(func() (*cel.Env, error) { return newEnv(objectVariables) })
+	objectEnv = sync.OnceValues(func() (*cel.Env, error) { return newEnv(objectVariables(apiservercel.DynType)) })
 )
 
-var objectVariables = []cel.EnvOption{
-	cel.Variable(varTrigger, cel.DynType),
-	cel.Variable(varObject, cel.DynType),
-	cel.Variable(varNamespace, cel.DynType),
+// objectVariables are those that say what an object of a type is.
+func objectVariables(object *apiservercel.DeclType) []cel.EnvOption {
+	return []cel.EnvOption{
+		cel.Variable(varTrigger, object.CelType()),
+		cel.Variable(varObject, object.CelType()),
+		cel.Variable(varNamespace, cel.DynType),
+	}
 }
 
-func newEnv(variables []cel.EnvOption) (*cel.Env, error) {
+// requestVariables are those that say what the object of a request is, and what the request is.
+func requestVariables(object *apiservercel.DeclType) []cel.EnvOption {
+	return append(objectVariables(object),
+		cel.Variable(varUser, cel.MapType(cel.StringType, cel.DynType)),
+		cel.Variable(varRequestInfo, cel.MapType(cel.StringType, cel.DynType)),
+	)
+}
+
+func newEnv(variables []cel.EnvOption, types ...*apiservercel.DeclType) (*cel.Env, error) {
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	extended, err := base.Extend(environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
 		EnvOptions:        variables,
+		DeclTypes:         types,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the CEL environment: %w", err)
@@ -137,7 +147,7 @@ func exceedsCost(err error) bool {
 }
 
 func (e *expression) failed(err error) error {
-	return fmt.Errorf("evaluate %s %q: %w", e.path, excerpt(e.source), shortError{err})
+	return &EvaluationError{Path: e.path, verb: "evaluate", source: e.source, err: shortError{err}}
 }
 
 // shortError says no more of an error than can be shown. CEL repeats what it cannot work with,

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -91,15 +92,19 @@ func (f *templateField) render(variables map[string]any) (string, error) {
 	}
 	text, err := f.template.execute(variables, f.rules.bytesMax)
 	if err != nil {
-		return "", fmt.Errorf("render %s %q: %w", f.path, excerpt(f.template.source), err)
+		return "", f.failed(err)
 	}
 	if text == "" && f.rules.required {
-		return "", fmt.Errorf("render %s %q: the text is empty", f.path, excerpt(f.template.source))
+		return "", f.failed(errors.New("the text is empty"))
 	}
 	if faults := f.faultsOf(text); len(faults) > 0 {
-		return "", fmt.Errorf("render %s %q: the text %q is not valid: %s", f.path, excerpt(f.template.source), text, strings.Join(faults, "; "))
+		return "", f.failed(fmt.Errorf("the text %q is not valid: %s", text, strings.Join(faults, "; ")))
 	}
 	return text, nil
+}
+
+func (f *templateField) failed(err error) error {
+	return &EvaluationError{Path: f.path, verb: "render", source: f.template.source, err: err}
 }
 
 // faultsOf says why the field may not have this text.

@@ -17,6 +17,8 @@ type textTemplate struct {
 	// compiled is nil if the source is a plain text.
 	compiled *template.Template
 	uses     uses
+	// reads are the fields of the object that the template reads.
+	reads []fieldRead
 }
 
 // compileTemplate takes a source of at most templateBytesMax. It returns every fault, each with its line and column; of faults in
@@ -46,7 +48,11 @@ func compileTemplate(source string) (*textTemplate, []string) {
 	for name, at := range analysed.reads {
 		read.note(name, placeOf(source, at))
 	}
-	return &textTemplate{source: source, compiled: compiled, uses: read}, nil
+	template := &textTemplate{source: source, compiled: compiled, uses: read}
+	for _, chain := range analysed.chains {
+		template.reads = append(template.reads, fieldRead{placeOf(source, chain.at), chain.path})
+	}
+	return template, nil
 }
 
 // parseTemplate returns a template's tree, and all trees with those of further templates that it
@@ -108,7 +114,7 @@ func executionError(err error) error {
 	if _, scanErr := fmt.Sscanf(err.Error(), "template: "+templateName+":%d:%d:", &line, &column); scanErr != nil {
 		return errors.New(reason)
 	}
-	return fmt.Errorf("%d:%d: %s", line, column+1, reason)
+	return &placedError{place{line, column + 1}, reason}
 }
 
 // boundedText collects what a template prints, and stops a template that prints too much.

@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"context"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -17,6 +19,9 @@ func ClaimPolicy(old, new *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
 	}
 	resource := new.Spec.Trigger.Resource
 	errs := checkTrigger(field.NewPath("spec", "trigger", "resource"), resource.APIVersion, resource.Kind, groupsWithoutPolicy, groupsWithoutWebhooks)
-	_, faults := policy.Compile(new)
+	compiled, faults := policy.Compile(new)
+	if compiled != nil {
+		faults = compiled.ConstantErrors(context.Background())
+	}
 	return append(errs, faults...)
 }

@@ -174,19 +174,20 @@ func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.Claim
 	if errs := ClaimPolicy(c.old, c.new); len(errs) > 0 {
 		return verdict{errs: errs}
 	}
+	var warnings []string
 	if c.old == nil || !equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec) {
 		resource := c.new.Spec.Trigger.Resource
 		if v := w.mayRead(ctx, c.user, schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)); v.unknown != nil || v.forbidden != "" {
 			return v
 		}
+		warnings = w.PreviewClaimPolicy(ctx, c.new)
 	}
-	if !c.new.IsEnabled() {
-		return verdict{}
+	if c.new.IsEnabled() {
+		if err := w.CheckClaimPolicy(c.new); err != nil {
+			warnings = append(warnings, notReadyYet(err))
+		}
 	}
-	if err := w.CheckClaimPolicy(c.new); err != nil {
-		return verdict{warnings: []string{notReadyYet(err)}}
-	}
-	return verdict{}
+	return verdict{warnings: warnings}
 }
 
 func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.GrantCreationPolicy]) verdict {
@@ -196,13 +197,15 @@ func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.Grant
 	if errs := GrantPolicy(c.old, c.new); len(errs) > 0 {
 		return verdict{errs: errs}
 	}
+	var warnings []string
 	if c.old == nil || !equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec) {
 		resource := c.new.Spec.Trigger.Resource
 		if v := w.mayRead(ctx, c.user, schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)); v.unknown != nil || v.forbidden != "" {
 			return v
 		}
+		warnings = w.PreviewGrantPolicy(ctx, c.new)
 	}
-	warnings := grantPolicyWarnings(c.new)
+	warnings = append(warnings, grantPolicyWarnings(c.new)...)
 	if c.new.IsEnabled() {
 		if err := w.CheckGrantPolicy(ctx, c.new); err != nil {
 			warnings = append(warnings, notReadyYet(err))

@@ -57,6 +57,10 @@ type Webhooks struct {
 	// CheckClaimPolicy tells why the registrations do not allow what a policy's claims request, as
 	// things are, or returns nil.
 	CheckClaimPolicy func(policy *quotav1alpha1.ClaimCreationPolicy) error
+	// PreviewClaimPolicy returns warnings about what a policy would do with the objects that exist.
+	PreviewClaimPolicy func(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolicy) []string
+	// PreviewGrantPolicy is as PreviewClaimPolicy.
+	PreviewGrantPolicy func(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) []string
 	// CheckGrantPolicy tells why a policy that makes grants is not going to be in force as things are,
 	// or returns nil.
 	CheckGrantPolicy func(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) error

@@ -40,11 +40,13 @@ func quiet() *validate.Webhooks {
 		RegistrationUsers: func(context.Context, string) (validate.RegistrationUsers, error) {
 			return validate.RegistrationUsers{}, nil
 		},
-		CheckGrant:       func(*quotav1alpha1.ResourceGrantSpec) error { return nil },
-		CheckClaim:       func(*quotav1alpha1.ResourceClaimSpec) error { return nil },
-		CheckClaimPolicy: func(*quotav1alpha1.ClaimCreationPolicy) error { return nil },
-		CheckGrantPolicy: func(context.Context, *quotav1alpha1.GrantCreationPolicy) error { return nil },
-		MayMarkGrants:    func(context.Context, authenticationv1.UserInfo, string) (bool, error) { return false, nil },
+		CheckGrant:         func(*quotav1alpha1.ResourceGrantSpec) error { return nil },
+		CheckClaim:         func(*quotav1alpha1.ResourceClaimSpec) error { return nil },
+		CheckClaimPolicy:   func(*quotav1alpha1.ClaimCreationPolicy) error { return nil },
+		CheckGrantPolicy:   func(context.Context, *quotav1alpha1.GrantCreationPolicy) error { return nil },
+		PreviewClaimPolicy: func(context.Context, *quotav1alpha1.ClaimCreationPolicy) []string { return nil },
+		PreviewGrantPolicy: func(context.Context, *quotav1alpha1.GrantCreationPolicy) []string { return nil },
+		MayMarkGrants:      func(context.Context, authenticationv1.UserInfo, string) (bool, error) { return false, nil },
 		MayRead: func(context.Context, authenticationv1.UserInfo, schema.GroupVersionKind) (bool, error) {
 			return true, nil
 		},

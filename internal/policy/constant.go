@@ -1,0 +1,50 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// constantTimeMax is how long all expressions of a policy together may take that read nothing.
+const constantTimeMax = time.Second
+
+// ConstantErrors evaluates the expressions and templates that read nothing of an object or request. One that fails would fail for
+// every object, so it is an error of the policy.
+//
+// They are not part of [Compile]: a policy that was stored before the check must keep denying objects instead of letting them pass.
+func (p *ClaimPolicy) ConstantErrors(ctx context.Context) field.ErrorList {
+	ctx, cancel := context.WithTimeout(ctx, constantTimeMax)
+	defer cancel()
+	var errs field.ErrorList
+	note := func(path, source string, err error) {
+		var evaluation *EvaluationError
+		if ctx.Err() != nil || !errors.As(err, &evaluation) {
+			return
+		}
+		errs = append(errs, &field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: excerpt(source), Detail: evaluation.err.Error()})
+	}
+	for _, c := range p.conditions {
+		if len(c.uses) == 0 {
+			_, _, err := c.evaluate(ctx, nil)
+			note(c.path, c.source, err)
+		}
+	}
+	var templates []*templateField
+	for i := range p.requests {
+		if amount := p.requests[i].expression; amount != nil && len(amount.uses) == 0 {
+			_, err := amount.evaluate(ctx, nil, "")
+			note(amount.path, amount.source, err)
+		}
+		templates = append(templates, fieldsOf(p.requests[i].dimensions)...)
+	}
+	for _, f := range append(templatesOf(&p.metadataFields, &p.consumer), templates...) {
+		if f.template != nil && f.template.compiled != nil && len(f.template.uses) == 0 {
+			_, err := f.render(nil)
+			note(f.path, f.template.source, err)
+		}
+	}
+	return errs
+}

@@ -1,0 +1,193 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// schemaFieldsMax is how many fields of an object a finding names.
+const schemaFieldsMax = 8
+
+// fieldRead is a field of the object that a template reads, and where.
+type fieldRead struct {
+	at   place
+	path []string
+}
+
+// Mismatches compares what the policy reads of an object with the schema of its kind, with all references resolved. Each
+// finding begins with the field of the policy. None is certain: a schema may leave out fields, and says nothing of their values.
+func (p *ClaimPolicy) Mismatches(schema *spec.Schema) []string {
+	amounts := make([]*expression, 0, len(p.requests))
+	var templates []*templateField
+	for i := range p.requests {
+		if amount := p.requests[i].expression; amount != nil {
+			amounts = append(amounts, &amount.expression)
+		}
+		templates = append(templates, fieldsOf(p.requests[i].dimensions)...)
+	}
+	return mismatches(schema, p.conditions, amounts, append(templatesOf(&p.metadataFields, &p.consumer), templates...))
+}
+
+// Mismatches is as [ClaimPolicy.Mismatches].
+func (p *GrantPolicy) Mismatches(schema *spec.Schema) []string {
+	var names []*expression
+	if p.parentName != nil {
+		names = append(names, &p.parentName.expression)
+	}
+	return mismatches(schema, p.conditions, names, templatesOf(&p.metadataFields, &p.consumer))
+}
+
+func templatesOf(m *metadataFields, c *consumerFields) []*templateField {
+	fields := append([]*templateField{&m.name, &m.generateName, &m.namespace}, fieldsOf(m.annotations)...)
+	return append(fields, &c.apiGroup, &c.kind, &c.name, &c.namespace)
+}
+
+func fieldsOf(entries []keyedField) []*templateField {
+	fields := make([]*templateField, len(entries))
+	for i := range entries {
+		fields[i] = &entries[i].value
+	}
+	return fields
+}
+
+func mismatches(schema *spec.Schema, conditions []*condition, others []*expression, templates []*templateField) []string {
+	var found []string
+	object := declTypeOf(schema).MaybeAssignTypeName("object")
+	environ, err := newEnv(requestVariables(object), object)
+	if err != nil {
+		return nil // the schema is not one that CEL can express
+	}
+	for _, c := range conditions {
+		found = append(found, c.mismatches(environ, "a condition must yield bool", cel.BoolType, cel.DynType)...)
+	}
+	for _, e := range others {
+		found = append(found, e.mismatches(environ, "")...)
+	}
+	for _, f := range templates {
+		if f.template == nil {
+			continue
+		}
+		for _, read := range f.template.reads {
+			if reason := undefinedIn(schema, read.path); reason != "" {
+				found = append(found, fmt.Sprintf("%s: %v: %s", f.path, read.at, reason))
+			}
+		}
+	}
+	return found
+}
+
+// mismatches compiles the expression with the type of the object known. wanted begins the sentence that it yields another type
+// than one of yields; it is empty if any will do.
+func (e *expression) mismatches(environ *cel.Env, wanted string, yields ...*cel.Type) []string {
+	ast, issues := environ.Compile(e.source)
+	var found []string
+	if issues.Err() != nil {
+		for _, issue := range issues.Errors() {
+			at := place{issue.Location.Line(), issue.Location.Column() + 1}
+			found = append(found, fmt.Sprintf("%s: %v: %s", e.path, at, excerpt(issue.Message)))
+		}
+		return found
+	}
+	if result := ast.OutputType(); wanted != "" && !slices.ContainsFunc(yields, result.IsExactType) {
+		found = append(found, fmt.Sprintf("%s: 1:1: %s, not %s", e.path, wanted, result))
+	}
+	return found
+}
+
+// declTypeOf returns the type that values of a schema have in expressions, which see objects as decoded from JSON: times are
+// texts, and a number may be whole or not.
+func declTypeOf(s *spec.Schema) *apiservercel.DeclType {
+	switch {
+	case isOpen(s):
+		return apiservercel.DynType
+	case s.Type.Contains("string"):
+		return apiservercel.StringType
+	case s.Type.Contains("boolean"):
+		return apiservercel.BoolType
+	case s.Type.Contains("integer"):
+		return apiservercel.IntType
+	case s.Type.Contains("array"):
+		return apiservercel.NewListType(declTypeOf(s.Items.Schema), math.MaxInt32)
+	case s.AdditionalProperties != nil:
+		return apiservercel.NewMapType(apiservercel.StringType, declTypeOf(s.AdditionalProperties.Schema), math.MaxInt32)
+	}
+	fields := make(map[string]*apiservercel.DeclField, len(s.Properties))
+	for name := range s.Properties {
+		property := s.Properties[name]
+		fields[name] = apiservercel.NewDeclField(name, declTypeOf(&property), false, nil, nil)
+	}
+	return apiservercel.NewObjectType("object", fields)
+}
+
+// isOpen reports whether a schema does not say which type its values have, or which fields.
+func isOpen(s *spec.Schema) bool {
+	preserves, _ := s.Extensions.GetBool("x-kubernetes-preserve-unknown-fields")
+	isIntOrString, _ := s.Extensions.GetBool("x-kubernetes-int-or-string")
+	embeds, _ := s.Extensions.GetBool("x-kubernetes-embedded-resource")
+	if preserves || isIntOrString || embeds || s.Format == "int-or-string" || len(s.Type) != 1 {
+		return true
+	}
+	switch s.Type[0] {
+	case "string", "boolean", "integer":
+		return false
+	case "array":
+		return s.Items == nil || s.Items.Schema == nil
+	case "object":
+		if s.AdditionalProperties != nil {
+			return s.AdditionalProperties.Schema == nil || len(s.Properties) > 0
+		}
+		return len(s.Properties) == 0
+	default: // numbers
+		return true
+	}
+}
+
+// undefinedIn says why a chain of fields that begins at a variable leads nowhere in the schema of the object, or returns "".
+func undefinedIn(s *spec.Schema, path []string) string {
+	for i, name := range path {
+		if i == 0 {
+			continue // the object itself
+		}
+		if isOpen(s) {
+			return ""
+		}
+		switch {
+		case s.Type.Contains("array"):
+			digits, isItem := strings.CutPrefix(name, "_")
+			if _, err := strconv.Atoi(digits); !isItem || err != nil {
+				return fmt.Sprintf("undefined field %s: %s is a list", chainText("", path), chainText("", path[:i]))
+			}
+			s = s.Items.Schema
+		case s.AdditionalProperties != nil:
+			s = s.AdditionalProperties.Schema
+		default:
+			property, known := s.Properties[name]
+			if !known {
+				return fmt.Sprintf("undefined field %s%s", chainText("", path[:i+1]), alternatives(s, chainText("", path[:i])))
+			}
+			s = &property
+		}
+	}
+	return ""
+}
+
+// alternatives names the fields that there are.
+func alternatives(s *spec.Schema, at string) string {
+	if len(s.Properties) == 0 {
+		return ": " + at + " has no fields"
+	}
+	names := slices.Sorted(maps.Keys(s.Properties))
+	more := ""
+	if len(names) > schemaFieldsMax {
+		names, more = names[:schemaFieldsMax], fmt.Sprintf(" and %d more", len(names)-schemaFieldsMax)
+	}
+	return fmt.Sprintf("; %s has %s%s", at, strings.Join(names, ", "), more)
+}
