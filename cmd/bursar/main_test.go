@@ -50,7 +50,7 @@ func TestRefusals(t *testing.T) {
 		"a file":            {"a directory is needed", []string{"standalone", "--data-dir", file}, "not a directory"},
 		"bad address":       {"host and port", []string{"standalone", "--data-dir", t.TempDir(), "--listen", "7443"}, `listen address "7443" is not of the form host:port`},
 		"no configuration":  {"says which file", []string{"operator", "--config", file + "/none"}, "read the configuration: open " + file + "/none"},
-		"bad configuration": {"a slip must not be a default", []string{"operator", "--config", configuration}, `unknown field "webhook"`},
+		"bad configuration": {"a slip must not be a default", []string{"operator", "--config", configuration}, "webhook: Forbidden: there is no such field"},
 		"no cluster":        {"says how to name one", []string{"operator"}, "name one with --kubeconfig"},
 		"no kubeconfig":     {"says which", []string{"operator", "--kubeconfig", file + "/none"}, file + "/none"},
 		"unknown flag":      {"", []string{"standalone", "--nope"}, "unknown flag: --nope"},

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
+	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/discovery"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // each auth-provider that a kubeconfig may name for kubectl
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -53,6 +56,9 @@ func runOperator(ctx context.Context, c *config.Operator, kubeconfig, version st
 	}
 	api.QPS = -1 // the API server's own priorities decide
 	api.UserAgent = "bursar/" + version
+	if err := refuseStandalone(ctx, api); err != nil {
+		return err
+	}
 	logger := logTo(os.Stderr, c.Logging)
 	pace.Keep()
 	limitMemory(logger, memlimit.FromCgroup)
@@ -100,6 +106,26 @@ func findCluster(kubeconfig string) (*rest.Config, error) {
 		return nil, fmt.Errorf("read what this Pod is told of its cluster: %w", err)
 	}
 	return config, nil
+}
+
+// standaloneTimeout bounds the question whether an API server is a standalone Bursar's.
+const standaloneTimeout = 5 * time.Second
+
+// refuseStandalone returns an error if the API server is a standalone Bursar's: two would enforce the same quota, each with a
+// leader of its own. An API server that does not say is taken for a cluster's.
+func refuseStandalone(ctx context.Context, api *rest.Config) error {
+	clients, err := discovery.NewDiscoveryClientForConfig(api)
+	if err != nil {
+		return fmt.Errorf("make a client for the API server at %s: %w", api.Host, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, standaloneTimeout)
+	defer cancel()
+	var status int
+	clients.RESTClient().Get().AbsPath("/readyz/" + operator.StandaloneCheck).Do(ctx).StatusCode(&status)
+	if status == http.StatusOK || status == http.StatusInternalServerError { // it passes, or fails
+		return fmt.Errorf("the API server at %s is a standalone Bursar, which enforces quota itself; name the cluster that needs an operator with --kubeconfig", api.Host)
+	}
+	return nil
 }
 
 // optionsOf are those of the operator by its configuration.

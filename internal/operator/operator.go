@@ -160,6 +160,10 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
+// StandaloneCheck is the check among those of /readyz that only the API server of a standalone Bursar has. It tells whether
+// quota is enforced.
+const StandaloneCheck = "quota-enforcement"
+
 // leaseName is the Lease in the system namespace by which replicas agree on a leader.
 const leaseName = "bursar-leader"
 

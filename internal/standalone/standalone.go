@@ -203,7 +203,7 @@ func (r *readiness) set(o *operator.Operator) {
 }
 
 // Name implements [healthz.HealthChecker].
-func (r *readiness) Name() string { return "quota-enforcement" }
+func (r *readiness) Name() string { return operator.StandaloneCheck }
 
 // Check implements [healthz.HealthChecker].
 func (r *readiness) Check(*http.Request) error {

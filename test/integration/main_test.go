@@ -21,9 +21,12 @@ var admin client.Client
 // adminConfig reaches the server as its administrator.
 var adminConfig *rest.Config
 
+// adminKubeconfig is the path of the administrator's kubeconfig.
+var adminKubeconfig string
+
 func TestMain(m *testing.M) {
 	server.Main(m, standalone.Options{AuditInterval: time.Second, Metrics: metrics}, func(ctx context.Context, s *server.Server) error {
-		admin, adminConfig = s.Admin, s.Config
+		admin, adminConfig, adminKubeconfig = s.Admin, s.Config, s.Kubeconfig
 		return platform.Install(ctx, admin)
 	}, checkDrift)
 }

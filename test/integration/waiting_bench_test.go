@@ -72,7 +72,9 @@ func newMeasured(b *testing.B) *measured {
 			},
 		}
 		m.create(grant)
-		m.until(grant, func() bool { return apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) })
+		m.until(grant, func() bool {
+			return apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive)
+		})
 	}
 	return m
 }
