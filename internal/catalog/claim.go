@@ -42,13 +42,33 @@ func (c *Catalog) checkClaim(spec *quotav1alpha1.ResourceClaimSpec, mayClaim fun
 	return joined(problems)
 }
 
-// CheckPolicy tells why the registrations do not allow what a policy's claims request, as far as its
-// template tells, or returns nil.
+// CheckPolicy tells why a policy cannot be in force as the registrations are, as far as its template tells, or
+// returns nil. Which kinds may claim is not for this function to check, but for [Catalog.CheckClaiming].
 func (c *Catalog) CheckPolicy(object *quotav1alpha1.ClaimCreationPolicy) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	flaws := c.policyFlawsLocked(TriggerOf(object).GroupKind(), &object.Spec.Target.ResourceClaimTemplate.Spec)
+	flaws := c.policyFlawsLocked(TriggerOf(object).GroupKind(), &object.Spec.Target.ResourceClaimTemplate.Spec, anyMayClaim)
 	return joined(flaws)
+}
+
+// CheckClaiming tells why the kind that triggers a policy may not claim what the policy requests, or returns nil. Such a policy
+// is in force, and its claims are refused.
+func (c *Catalog) CheckClaiming(object *quotav1alpha1.ClaimCreationPolicy) error {
+	kind := TriggerOf(object).GroupKind()
+	var flaws []string
+	for _, request := range object.Spec.Target.ResourceClaimTemplate.Spec.Requests {
+		if r := c.Registration(request.ResourceType); r != nil && !r.MayClaim(kind) {
+			flaws = append(flaws, r.mayNotClaim(kind))
+		}
+	}
+	return joined(flaws)
+}
+
+func anyMayClaim(*Registration, schema.GroupKind) bool { return true }
+
+func (r *Registration) mayNotClaim(kind schema.GroupKind) string {
+	return fmt.Sprintf("resource type %q may not be claimed by %s: ResourceRegistration %s does not list it in claimingResources",
+		r.ResourceType, kind, r.Name)
 }
 
 // Allows tells whether the registrations allow now what a policy's claims request, as far as its template
@@ -56,10 +76,15 @@ func (c *Catalog) CheckPolicy(object *quotav1alpha1.ClaimCreationPolicy) error {
 func (c *Catalog) Allows(p *Policy) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.policyFlawsLocked(p.Trigger.GroupKind(), p.template) == nil
+	return c.policyFlawsLocked(p.Trigger.GroupKind(), p.template, (*Registration).MayClaim) == nil
 }
 
-func (c *Catalog) policyFlawsLocked(claiming schema.GroupKind, template *quotav1alpha1.ResourceClaimTemplateSpec) []string {
+// isAllowedLocked tells whether the registrations allow a policy to be in force.
+func (c *Catalog) isAllowedLocked(p *Policy) bool {
+	return c.policyFlawsLocked(p.Trigger.GroupKind(), p.template, anyMayClaim) == nil
+}
+
+func (c *Catalog) policyFlawsLocked(claiming schema.GroupKind, template *quotav1alpha1.ResourceClaimTemplateSpec, mayClaim func(*Registration, schema.GroupKind) bool) []string {
 	ref := template.ConsumerRef
 	var flaws []string
 	for _, request := range template.Requests {
@@ -68,7 +93,7 @@ func (c *Catalog) policyFlawsLocked(claiming schema.GroupKind, template *quotav1
 		if r != nil && strings.Contains(ref.APIGroup+ref.Kind, "{{") {
 			consumer = r.Consumer // what it comes to is known once it is rendered
 		}
-		if flaw := claimFlaw(r, request.ResourceType, consumer, claiming, request.Dimensions, (*Registration).MayClaim); flaw != "" {
+		if flaw := claimFlaw(r, request.ResourceType, consumer, claiming, request.Dimensions, mayClaim); flaw != "" {
 			flaws = append(flaws, flaw)
 		}
 	}
@@ -84,8 +109,7 @@ func claimFlaw(r *Registration, resourceType string, consumer, claiming schema.G
 	case r.Consumer != consumer:
 		return r.notFor(consumer)
 	case !mayClaim(r, claiming):
-		return fmt.Sprintf("resource type %q may not be claimed by %s: ResourceRegistration %s does not list it in claimingResources",
-			resourceType, claiming, r.Name)
+		return r.mayNotClaim(claiming)
 	default:
 		return r.requestFlaw(dimensions)
 	}

@@ -97,7 +97,7 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 	c.policies[p.Name] = p
 	c.byKind[p.Trigger] = insertSorted(c.byKind[p.Trigger], p)
 	c.byGroupKind[p.Trigger.GroupKind()] = insertSorted(c.byGroupKind[p.Trigger.GroupKind()], p)
-	c.inForce[p.Name] = wasReady(object) || c.policyFlawsLocked(p.Trigger.GroupKind(), p.template) == nil
+	c.inForce[p.Name] = wasReady(object) || c.isAllowedLocked(p)
 	return nil
 }
 

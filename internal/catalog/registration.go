@@ -132,7 +132,7 @@ func (c *Catalog) electLocked(resourceType string) {
 	c.byType[resourceType] = oldest
 	for _, p := range c.policies {
 		if !c.inForce[p.Name] && slices.Contains(p.ResourceTypes, resourceType) {
-			c.inForce[p.Name] = c.policyFlawsLocked(p.Trigger.GroupKind(), p.template) == nil
+			c.inForce[p.Name] = c.isAllowedLocked(p)
 		}
 	}
 }

@@ -134,6 +134,7 @@ func (o *Operator) Run(ctx context.Context) error {
 	group.Go(func() error { return parts.server.certificates.Run(working) })
 	group.Go(func() error { return parts.manager.Start(working) })
 	group.Go(func() error { return parts.kinds.Run(working) })
+	group.Go(func() error { return parts.evaluations.Run(working) })
 	group.Go(func() error { return parts.load(working, group, o) })
 	return stopped(ctx, group.Wait())
 }

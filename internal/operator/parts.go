@@ -32,6 +32,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/quotaincrease"
 	"github.com/bursar/bursar/internal/controller/registration"
 	"github.com/bursar/bursar/internal/controller/webhooks"
+	"github.com/bursar/bursar/internal/evaluation"
 	"github.com/bursar/bursar/internal/peers"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -56,6 +57,8 @@ type parts struct {
 	grants    *grantpolicy.Controller
 	// allocation keeps the caps on ResourceQuotas in line with the cluster.
 	allocation *allocation.Controller
+	// evaluations reports policies that cannot be applied.
+	evaluations *evaluation.Reporter
 	// notifier tells consumers that they come close to their limits.
 	notifier *usage.Notifier
 	follower *follower
@@ -94,11 +97,12 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		Store: m.store, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
 		SystemNamespace: system, Planner: m.planner, Live: m.dynamic, Kinds: m.kinds, Keeps: p.keeps, Log: log.WithName("lifecycle"),
 	}
+	p.evaluations = &evaluation.Reporter{Client: m.manager.GetClient(), Allows: m.catalog.Allows, Events: m.events, Log: log.WithName("evaluation")}
 	current, currentAllocations := policiesCurrency(m.catalog, m.manager.GetAPIReader()), allocationsCurrency(m.catalog, m.manager.GetAPIReader())
 	p.enforcer = enforce.New(enforce.Parts{
 		Catalog: m.catalog, Planner: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
 		Current: current.wait, Forward: p.forward,
-		Events: m.events, Log: log.WithName("enforce"),
+		Events: m.events, Evaluations: p.evaluations, Log: log.WithName("enforce"),
 		Updates: enforce.Updates{
 			Claims: m.claims, Client: m.client, Kinds: m.kinds, Live: m.dynamic,
 			Expect: p.lifecycle.Expect, IsFreeing: p.lifecycle.IsFreeing, IsMade: p.lifecycle.IsMade, Lookup: p.lifecycle.Lookup,
@@ -214,8 +218,14 @@ func (p *parts) followCatalog(ctx context.Context) error {
 	}
 	policies := handlers[*quotav1alpha1.ClaimCreationPolicy]{
 		// Why a policy does not compile is for its own controller to report.
-		set:     func(object *quotav1alpha1.ClaimCreationPolicy) { _ = p.catalog.SetPolicy(object) },
-		remove:  p.catalog.RemovePolicy,
+		set: func(object *quotav1alpha1.ClaimCreationPolicy) {
+			_ = p.catalog.SetPolicy(object)
+			p.enforcer.PolicySet(object.Name)
+		},
+		remove: func(name string) {
+			p.catalog.RemovePolicy(name)
+			p.evaluations.Forget(name)
+		},
 		changed: p.policyChanged,
 	}
 	for object, handler := range map[client.Object]cache.ResourceEventHandler{

@@ -37,6 +37,7 @@ func (p *parts) routes(o *Operator) http.Handler {
 		CheckGrant:        p.catalog.CheckGrant,
 		CheckClaim:        p.catalog.CheckClaim,
 		CheckClaimPolicy:  p.catalog.CheckPolicy,
+		CheckClaiming:     p.catalog.CheckClaiming,
 		CheckGrantPolicy: func(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) error {
 			return grantpolicy.Check(ctx, p.kinds, p.catalog, policy)
 		},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -169,11 +170,15 @@ func TestTypeWithoutClaimingKinds(t *testing.T) {
 	policy := w.newPolicy(w.name)
 	policy.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].ResourceType = manual
 	w.mustCreate(policy)
-	condition := w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse)
-	if condition.Reason != quotav1alpha1.ReasonValidationFailed || !strings.Contains(condition.Message, "may not be claimed by ConfigMap") {
+	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionTrue)
+	condition := w.waitCondition(policy, quotav1alpha1.ConditionApplicable, metav1.ConditionFalse)
+	if condition.Reason != quotav1alpha1.ReasonClaimNotAllowed || !strings.Contains(condition.Message, "may not be claimed by ConfigMap") {
 		t.Errorf("the condition is %+v, want it to say that ConfigMaps may not claim", condition)
 	}
-	w.mustCreate(w.configMap("a")) // a policy that is not ready keeps nobody from anything
+	err := admin.Create(w.ctx, w.configMap("a"))
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "may not be claimed by ConfigMap") {
+		t.Errorf("got %v, want a denial that says that ConfigMaps may not claim", err)
+	}
 }
 
 // A grant counts with all of its allowances or with none, and says why.

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,19 +27,23 @@ func (w *world) wantFlaw(policy client.Object, flaw string) {
 	})
 }
 
-// A policy for a kind that may not claim is in force once the registration lists the kind.
-func TestPolicyTurnsReadyWhenItsKindMayClaim(t *testing.T) {
+// A policy for a kind that may not claim denies its objects until the registration lists the kind.
+func TestPolicyTurnsApplicableWhenItsKindMayClaim(t *testing.T) {
 	t.Parallel()
 	w := newWorldFor(t, quotav1alpha1.ClaimingResource{Kind: "Secret"})
 	w.grant("base", 1)
 	policy := w.newPolicy(w.name)
 	w.mustCreate(policy)
-	w.wantFlaw(policy, "may not be claimed by ConfigMap")
+	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionTrue)
+	w.waitCondition(policy, quotav1alpha1.ConditionApplicable, metav1.ConditionFalse)
+	if err := admin.Create(w.ctx, w.configMap("early")); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "may not be claimed by ConfigMap") {
+		t.Errorf("got %v, want a denial that says that ConfigMaps may not claim", err)
+	}
 	registration := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: registrationName(w.resourceType())}}
 	w.update(registration, func() {
 		registration.Spec.ClaimingResources = append(registration.Spec.ClaimingResources, quotav1alpha1.ClaimingResource{Kind: "ConfigMap"})
 	})
-	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionTrue)
+	w.waitCondition(policy, quotav1alpha1.ConditionApplicable, metav1.ConditionTrue)
 	w.mustCreate(w.configMap("a"))
 	w.wantExceeded(w.configMap("b"))
 }

@@ -200,15 +200,55 @@ type ClaimCreationPolicyStatus struct {
 	// +optional
 	Adoption *AdoptionStatus `json:"adoption,omitempty"`
 
-	// conditions holds the condition Ready. It is True with reason PolicyReady while the policy is
-	// in force, and False with reason ValidationFailed (the message says what is wrong) or
-	// PolicyDisabled while it is not.
+	// conditions holds the conditions Ready and Applicable. Ready is True with reason PolicyReady while the
+	// policy is in force, and False with reason ValidationFailed (the message says what is wrong) or
+	// PolicyDisabled while it is not. Applicable is there while Ready is True. It is False with reason
+	// EvaluationFailed once the policy could not be applied to the object of a request, and with reason
+	// ClaimNotAllowed while a registration does not list the kind in claimingResources; in the mode Enforce
+	// such requests are denied. It turns True with reason PolicyApplicable once the policy could be applied
+	// again and no request failed for 5 minutes.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// evaluation counts the requests whose objects the policy could not be applied to. It is absent until
+	// there is one, and starts again when the spec changes.
+	// +optional
+	Evaluation *EvaluationStatus `json:"evaluation,omitempty"`
 
 	// observedGeneration is the metadata.generation that the conditions are about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// EvaluationStatus counts the requests whose objects a policy could not be applied to. It is written at most once in 10 seconds
+// for each replica.
+type EvaluationStatus struct {
+	// denied is the number of requests that were denied because the policy could not be applied to their objects.
+	// +kubebuilder:validation:Minimum=0
+	Denied int64 `json:"denied"`
+
+	// failed is the number of requests whose objects the policy could not be applied to. Those that were not
+	// denied passed, because of the enforcementMode, or because an update kept within what the claim holds.
+	// +kubebuilder:validation:Minimum=0
+	Failed int64 `json:"failed"`
+
+	// lastFailure says why the policy could not be applied to the last of these objects, and names the object.
+	// +kubebuilder:validation:MaxLength=1024
+	LastFailure string `json:"lastFailure"`
+
+	// lastFailureReason is EvaluationFailed, or ClaimNotAllowed where a registration does not allow the claim.
+	LastFailureReason string `json:"lastFailureReason"`
+
+	// lastFailureTime is when the last of these requests was made.
+	LastFailureTime metav1.Time `json:"lastFailureTime"`
+
+	// lastSuccessTime is when the policy could be applied to the object of a request after the last failure. It is
+	// absent while it could not.
+	// +optional
+	LastSuccessTime *metav1.Time `json:"lastSuccessTime,omitempty"`
+
+	// observedGeneration is the metadata.generation of the policy that failed.
+	ObservedGeneration int64 `json:"observedGeneration"`
 }
 
 // AdoptionState says whether a policy's adoption is done.

@@ -15,6 +15,9 @@ const (
 	// ConditionReady says whether a policy has been checked and is applied.
 	ConditionReady = "Ready"
 
+	// ConditionApplicable says whether a policy that is Ready can be applied to the objects of requests.
+	ConditionApplicable = "Applicable"
+
 	// ConditionParentContextReady says whether the control plane that a GrantCreationPolicy names
 	// as parent can be reached.
 	ConditionParentContextReady = "ParentContextReady"

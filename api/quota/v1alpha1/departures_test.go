@@ -69,6 +69,7 @@ var additions = []addition{
 	{"ClaimCreationPolicy", "spec.trigger.operations"},
 	{"ClaimCreationPolicy", claimTemplateSpec + ".requests[].amountExpression"},
 	{"ClaimCreationPolicy", "status.adoption"},
+	{"ClaimCreationPolicy", "status.evaluation"},
 	{"ResourceRegistration", "spec.dimensions"},
 	{"ClaimCreationPolicy", claimTemplateSpec + ".requests[].dimensions"},
 	{"GrantCreationPolicy", grantTemplateSpec + ".allowances[].dimensionSelector"},

@@ -41,6 +41,7 @@ const (
 // +kubebuilder:selectablefield:JSONPath=`.spec.trigger.resource.apiVersion`
 // +kubebuilder:selectablefield:JSONPath=`.spec.target.parentContext.kind`
 // +kubebuilder:selectablefield:JSONPath=`.spec.target.parentContext.apiGroup`
+// +kubebuilder:selectablefield:JSONPath=`.spec.enabled`
 // +kubebuilder:printcolumn:name="Trigger",type=string,JSONPath=`.spec.trigger.resource.kind`
 // +kubebuilder:printcolumn:name="Enabled",type=boolean,JSONPath=`.spec.enabled`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].status`
@@ -64,7 +65,8 @@ func (p *GrantCreationPolicy) IsEnabled() bool {
 
 // GrantCreationPolicySpec says what is a reason to give capacity, and how much.
 type GrantCreationPolicySpec struct {
-	// enabled turns the policy on (true, the default) or off. Turning it off deletes its grants.
+	// enabled turns the policy on (true, the default) or pauses it. While it is paused its grants stay as they
+	// are: none are made, changed or deleted. Deleting the policy deletes its grants.
 	// +optional
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`

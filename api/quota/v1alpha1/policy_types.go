@@ -9,6 +9,20 @@ const (
 	ReasonPolicyDisabled = "PolicyDisabled"
 )
 
+// Reasons for the Applicable condition of policies.
+const (
+	// ReasonPolicyApplicable goes with Applicable=True: no request failed lately because of the policy.
+	ReasonPolicyApplicable = "PolicyApplicable"
+
+	// ReasonEvaluationFailed goes with Applicable=False: a condition, an amount or a template of the policy failed for the object of
+	// a request. The message says which, and how many requests were denied.
+	ReasonEvaluationFailed = "EvaluationFailed"
+
+	// ReasonClaimNotAllowed goes with Applicable=False: the registrations do not allow the claims of the policy, such as those of a
+	// kind that claimingResources does not list.
+	ReasonClaimNotAllowed = "ClaimNotAllowed"
+)
+
 // ConditionExpression is one condition that an object has to meet for a policy to act on it.
 type ConditionExpression struct {
 	// expression is a CEL expression that yields a boolean, of 1 to 1024 characters. It sees the

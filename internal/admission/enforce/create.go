@@ -121,13 +121,16 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 		planned, err := h.Planner.Plan(ctx, p, c.Object, input)
 		switch {
 		case err != nil && p.Enforces():
+			h.failed(request, p, c.Object, err, true)
 			return nil, undecidable(p.Name, err)
 		case err != nil:
 			decided = decided && !plan.IsTransient(err) && !plan.IsNotAllowed(err)
-			c.notices.add(p, notApplicable(p.Name, err))
+			c.notices.fail(p, err)
+			continue
 		case planned != nil:
 			c.claims = append(c.claims, &plannedClaim{planned, p})
 		}
+		h.succeeded(p)
 	}
 	if len(c.claims) == 0 && decided && !review.IsDryRun(request) {
 		h.reviewed.add(c.UID, revision)

@@ -49,6 +49,8 @@ type Parts struct {
 	Updates Updates
 	// Events receives what policies in the mode Audit have to say. Default: no events.
 	Events events.EventRecorder
+	// Evaluations hears of policies that could not be applied to objects. Default: nobody does.
+	Evaluations Evaluations
 	// Log receives who broke the glass. Default: nothing is logged.
 	Log logr.Logger
 	// Ready is closed once everything that decisions depend on is loaded.
@@ -58,6 +60,12 @@ type Parts struct {
 	Forward func(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, review []byte) ([]byte, bool)
 	// Current waits until the catalog knows of what was declared by a version, or returns an error.
 	Current func(context.Context, catalog.Version) error
+}
+
+// Evaluations hears whether policies can be applied to the objects of requests.
+type Evaluations interface {
+	Failed(p *catalog.Policy, object plan.Object, err error, isDenied bool)
+	Succeeded(p *catalog.Policy)
 }
 
 // Handler answers the reviews of creates of protected objects, and of updates where a policy follows

@@ -7,7 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 
+	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/plan"
 )
 
 // metrics counts reviews and times them.
@@ -30,7 +32,8 @@ func newMetrics() metrics {
 	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "bursar_admission_decisions_total",
 		Help: "Number of creates and updates that a policy asks quota for, by what became of them, as in " +
-			"bursar_admission_review_duration_seconds. One that several policies ask for counts for each.",
+			"bursar_admission_review_duration_seconds, and of those whose object the policy could not be applied to (failed). " +
+			"One that several policies ask for counts for each.",
 	}, []string{"policy", "outcome"})
 	return metrics{decisions: decisions, notEnforced: notEnforced, brokenGlass: brokenGlass, reviews: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "bursar_admission_review_duration_seconds",
@@ -48,6 +51,30 @@ func (m *metrics) reviewed(answer *admissionv1.AdmissionResponse, took time.Dura
 // decided counts what became of a request that a policy asks quota for.
 func (m *metrics) decided(policy *catalog.Policy, answer *admissionv1.AdmissionResponse) {
 	m.decisions.WithLabelValues(policy.Name, outcomeOf(answer)).Inc()
+}
+
+// outcomeFailed counts requests whose object a policy could not be applied to.
+const outcomeFailed = "failed"
+
+// PolicySet makes the series of a policy exist before it fails for the first time.
+func (h *Handler) PolicySet(name string) { h.metrics.decisions.WithLabelValues(name, outcomeFailed) }
+
+// failed records that a policy could not be applied to the object of a request, unless that is only so right now.
+func (h *Handler) failed(request *admissionv1.AdmissionRequest, p *catalog.Policy, object plan.Object, err error, isDenied bool) {
+	if err == nil || plan.IsTransient(err) || review.IsDryRun(request) {
+		return
+	}
+	h.metrics.decisions.WithLabelValues(p.Name, outcomeFailed).Inc()
+	if h.Evaluations != nil {
+		h.Evaluations.Failed(p, object, err, isDenied)
+	}
+}
+
+// succeeded records that a policy could be applied to the object of a request.
+func (h *Handler) succeeded(p *catalog.Policy) {
+	if h.Evaluations != nil {
+		h.Evaluations.Succeeded(p)
+	}
 }
 
 func outcomeOf(answer *admissionv1.AdmissionResponse) string {

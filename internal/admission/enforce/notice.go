@@ -20,12 +20,21 @@ const EventReasonNotEnforced = "NotEnforced"
 type notice struct {
 	policy  *catalog.Policy
 	message string
+	// err is set if the policy could not be applied to the object.
+	err error
 }
 
 // notices are those of one review.
 type notices []notice
 
-func (n *notices) add(p *catalog.Policy, message string) { *n = append(*n, notice{p, message}) }
+func (n *notices) add(p *catalog.Policy, message string) {
+	*n = append(*n, notice{policy: p, message: message})
+}
+
+// fail adds that a policy could not be applied to the object.
+func (n *notices) fail(p *catalog.Policy, err error) {
+	*n = append(*n, notice{policy: p, message: notApplicable(p.Name, err), err: err})
+}
 
 // notApplicable says that a policy cannot be applied to an object.
 func notApplicable(policy string, err error) string {
@@ -37,6 +46,7 @@ func notApplicable(policy string, err error) string {
 func (h *Handler) notify(request *admissionv1.AdmissionRequest, object plan.Object, notices notices) *admissionv1.AdmissionResponse {
 	response := review.Allowed()
 	for _, n := range notices {
+		h.failed(request, n.policy, object, n.err, false)
 		switch n.policy.Mode {
 		case quotav1alpha1.EnforcementModeWarn:
 			response.Warnings = append(response.Warnings, n.message+" This is not enforced yet.")

@@ -186,6 +186,9 @@ func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.Claim
 		if err := w.CheckClaimPolicy(c.new); err != nil {
 			warnings = append(warnings, notReadyYet(err))
 		}
+		if err := w.CheckClaiming(c.new); err != nil {
+			warnings = append(warnings, fmt.Sprintf("the policy cannot be applied yet: %v", err))
+		}
 	}
 	return verdict{warnings: warnings}
 }

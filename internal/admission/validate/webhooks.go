@@ -57,6 +57,8 @@ type Webhooks struct {
 	// CheckClaimPolicy tells why the registrations do not allow what a policy's claims request, as
 	// things are, or returns nil.
 	CheckClaimPolicy func(policy *quotav1alpha1.ClaimCreationPolicy) error
+	// CheckClaiming tells why the kind of a policy may not claim what the policy requests, as things are, or returns nil.
+	CheckClaiming func(policy *quotav1alpha1.ClaimCreationPolicy) error
 	// PreviewClaimPolicy returns warnings about what a policy would do with the objects that exist.
 	PreviewClaimPolicy func(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolicy) []string
 	// PreviewGrantPolicy is as PreviewClaimPolicy.

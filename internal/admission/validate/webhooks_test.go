@@ -44,6 +44,7 @@ func quiet() *validate.Webhooks {
 		CheckClaim:         func(*quotav1alpha1.ResourceClaimSpec) error { return nil },
 		CheckClaimPolicy:   func(*quotav1alpha1.ClaimCreationPolicy) error { return nil },
 		CheckGrantPolicy:   func(context.Context, *quotav1alpha1.GrantCreationPolicy) error { return nil },
+		CheckClaiming:      func(*quotav1alpha1.ClaimCreationPolicy) error { return nil },
 		PreviewClaimPolicy: func(context.Context, *quotav1alpha1.ClaimCreationPolicy) []string { return nil },
 		PreviewGrantPolicy: func(context.Context, *quotav1alpha1.GrantCreationPolicy) []string { return nil },
 		MayMarkGrants:      func(context.Context, authenticationv1.UserInfo, string) (bool, error) { return false, nil },

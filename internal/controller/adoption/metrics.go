@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -17,6 +18,7 @@ const listTimeout = 5 * time.Second
 var (
 	ofPolicy         = []string{"policy"}
 	isInForce        = prometheus.NewDesc("bursar_policy_ready", "1 for an enabled ClaimCreationPolicy that is in force, 0 for one that is not.", ofPolicy, nil)
+	isApplicable     = prometheus.NewDesc("bursar_policy_applicable", "1 for a ClaimCreationPolicy that is in force and can be applied to the objects of requests, 0 for one that cannot.", ofPolicy, nil)
 	isComplete       = prometheus.NewDesc("bursar_adoption_complete", "1 once all objects that existed before a policy have been looked at, 0 before.", ofPolicy, nil)
 	objectsFound     = prometheus.NewDesc("bursar_adoption_objects", "Objects of its kind that the last adoption of a policy is about.", ofPolicy, nil)
 	objectsProcessed = prometheus.NewDesc("bursar_adoption_processed_objects", "Objects that were looked at in the last adoption of a policy.", ofPolicy, nil)
@@ -33,7 +35,7 @@ type collector struct{ *Controller }
 
 // Describe implements [prometheus.Collector].
 func (c collector) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{isInForce, isComplete, objectsFound, objectsProcessed, objectsAdopted, objectsFailed} {
+	for _, d := range []*prometheus.Desc{isInForce, isApplicable, isComplete, objectsFound, objectsProcessed, objectsAdopted, objectsFailed} {
 		descriptions <- d
 	}
 }
@@ -58,6 +60,9 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 		}
 		if policy.IsEnabled() {
 			tell(isInForce, number(apimeta.IsStatusConditionTrue(policy.Status.Conditions, quotav1alpha1.ConditionReady)))
+		}
+		if applicable := apimeta.FindStatusCondition(policy.Status.Conditions, quotav1alpha1.ConditionApplicable); applicable != nil {
+			tell(isApplicable, number(applicable.Status == metav1.ConditionTrue))
 		}
 		if a := policy.Status.Adoption; a != nil {
 			tell(isComplete, number(a.State == quotav1alpha1.AdoptionComplete))

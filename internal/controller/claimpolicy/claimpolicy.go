@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -93,6 +94,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	updated := object.DeepCopy()
 	condition.Type, condition.ObservedGeneration = quotav1alpha1.ConditionReady, object.Generation
 	apimeta.SetStatusCondition(&updated.Status.Conditions, *condition)
+	if condition.Status == metav1.ConditionTrue {
+		applicable, lookAgain := applicable(object, r.Catalog.CheckClaiming(object), time.Now())
+		applicable.Type, applicable.ObservedGeneration = quotav1alpha1.ConditionApplicable, object.Generation
+		apimeta.SetStatusCondition(&updated.Status.Conditions, *applicable)
+		result.RequeueAfter = lookAgain
+	} else {
+		apimeta.RemoveStatusCondition(&updated.Status.Conditions, quotav1alpha1.ConditionApplicable)
+	}
 	updated.Status.ObservedGeneration = object.Generation
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
 		return result, nil

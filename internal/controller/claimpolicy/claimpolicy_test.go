@@ -96,9 +96,9 @@ func TestJudge(t *testing.T) {
 				p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].ResourceType = "shop/castles"
 			},
 			wantParts: []string{"spec.trigger.conditions[0].expression", "is not served", `"shop/castles" has no active ResourceRegistration`}},
-		"not claiming": {reason: "a registration says which kinds may use it up", kinds: kinds{{Group: cart.Group, Version: "v1", Kind: "Basket"}},
+		"not claiming": {reason: "each create is denied with the reason, and Applicable says so", kinds: kinds{{Group: cart.Group, Version: "v1", Kind: "Basket"}},
 			change: func(p *policy) { p.Spec.Trigger.Resource.Kind = "Basket" },
-			want:   quotav1alpha1.ReasonValidationFailed, wantParts: []string{"may not be claimed by Basket.shop.example.com", "claimingResources"}},
+			want:   quotav1alpha1.ReasonPolicyReady, wantParts: []string{"Basket.shop.example.com are checked"}},
 		"other consumer": {reason: "a literal consumer kind can be compared", kinds: kinds{cart},
 			change: func(p *policy) { p.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef.Kind = "Team" },
 			want:   quotav1alpha1.ReasonValidationFailed, wantParts: []string{"Organization.platform.example.com", "Team.platform.example.com"}},
