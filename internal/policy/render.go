@@ -56,6 +56,19 @@ func (p *ClaimPolicy) Render(ctx context.Context, in Input) (*quotav1alpha1.Reso
 	return claim, nil
 }
 
+// Requests returns what the policy requests for an object, whether or not its conditions hold, and whomever it charges.
+// A request whose amount comes to 0 is left out.
+func (p *ClaimPolicy) Requests(ctx context.Context, in Input) ([]quotav1alpha1.ResourceRequest, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)
+	defer cancel()
+	r := rendering{variables: in.variables(), withoutRequest: in.WithoutRequest}
+	requests := r.requests(ctx, p.requests, in.BaseUnit)
+	if r.err != nil {
+		return nil, r.err
+	}
+	return requests, nil
+}
+
 // referenceTo identifies an object by what it says of itself.
 func referenceTo(object map[string]any) (quotav1alpha1.UnversionedObjectReference, error) {
 	content := unstructured.Unstructured{Object: object}

@@ -58,7 +58,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 		return review.Allowed()
 	}
 	var notices notices
-	changed, refusal := h.compare(ctx, c, &notices)
+	changed, refusal := h.compare(ctx, request, c, &notices)
 	if refusal != nil {
 		return refusal
 	}
@@ -146,7 +146,7 @@ func (h *Handler) areSettled(ctx context.Context, c *change, changed []asked) bo
 }
 
 // compare finds the policies that ask something else of the object after the change, or may.
-func (h *Handler) compare(ctx context.Context, c *change, notices *notices) ([]asked, *admissionv1.AdmissionResponse) {
+func (h *Handler) compare(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, notices *notices) ([]asked, *admissionv1.AdmissionResponse) {
 	policies := slices.DeleteFunc(slices.Clone(h.Catalog.Policies(c.Kind)), func(p *catalog.Policy) bool { return !p.FollowsUpdates() })
 	before, after := h.Planner.Input(c.old), h.Planner.Input(c.new)
 	if err := errors.Join(h.Planner.Complete(ctx, &before, c.Name.Namespace, policies), h.Planner.Complete(ctx, &after, c.Name.Namespace, policies)); err != nil {
@@ -165,14 +165,23 @@ func (h *Handler) compare(ctx context.Context, c *change, notices *notices) ([]a
 			}
 			changed = append(changed, asked{policy: p, isUnknown: true})
 		case err != nil && errBefore == nil && p.Enforces():
+			h.failed(request, p, c.Object, err, true)
 			return nil, undecidable(p.Name, err)
 		case err != nil:
-			// Whoever changes an object to which the policy could not be applied before is not to blame,
-			// and its claim stays as it is.
-			notices.add(p, notApplicable(p.Name, err))
+			if p.Enforces() {
+				if refusal := h.keepWithin(ctx, c, p, before, after, err); refusal != nil {
+					h.failed(request, p, c.Object, err, true)
+					return nil, refusal
+				}
+			}
+			notices.fail(p, err) // the claim stays as it is
+			continue
 		case errBefore != nil || !plan.Same(a.before, a.after):
 			// A policy that could not be applied to what the object was may have charged anything for it.
 			changed = append(changed, a)
+		}
+		if err == nil {
+			h.succeeded(p)
 		}
 	}
 	slices.SortFunc(changed, func(a, b asked) int {

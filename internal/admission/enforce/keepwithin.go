@@ -1,0 +1,76 @@
+package enforce
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/policy"
+)
+
+// keepWithin decides an update of an object to which a policy cannot be applied, neither as it was nor as it becomes. It returns nil
+// for an update that may pass: of an object without a claim, of metadata alone, or one by which the object does not come to ask more than its
+// claim holds. Otherwise nothing would limit an object while its policy fails.
+func (h *Handler) keepWithin(ctx context.Context, c *change, p *catalog.Policy, before, after policy.Input, err error) *admissionv1.AdmissionResponse {
+	held, heldErr := h.held(ctx, c, asked{policy: p})
+	switch {
+	case heldErr != nil:
+		return undecided(heldErr)
+	case held == nil:
+		return nil // whoever changes an object that the policy did not apply to before is not to blame
+	}
+	demand, demandErr := demandOf(ctx, p, after)
+	if demandErr != nil {
+		if c.isOfMetadata() {
+			return nil
+		}
+		return undecidable(p.Name, beyondClaim(held, err))
+	}
+	holds, chargesErr := claims.Charges(held.Spec.Requests)
+	if chargesErr != nil {
+		return undecided(chargesErr)
+	}
+	if (&plan.Claim{Charges: holds}).Covers(demand) {
+		return nil
+	}
+	if earlier, earlierErr := demandOf(ctx, p, before); earlierErr == nil && earlier.Covers(demand) {
+		return nil // it asked as much before
+	}
+	return undecidable(p.Name, beyondClaim(held, err))
+}
+
+func beyondClaim(held *quotav1alpha1.ResourceClaim, err error) error {
+	return fmt.Errorf("%w; until it can be, the object keeps within what its claim %s/%s holds, and this change may not", err, held.Namespace, held.Name)
+}
+
+// demandOf returns what a policy asks of an object, as far as that can be told without its conditions and its consumer.
+func demandOf(ctx context.Context, p *catalog.Policy, in policy.Input) (*plan.Claim, error) {
+	requests, err := p.Requests(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	charges, err := claims.Charges(requests)
+	if err != nil {
+		return nil, err
+	}
+	return &plan.Claim{Charges: charges}, nil
+}
+
+// isOfMetadata reports whether the change leaves everything alone but the metadata and status of the object.
+func (c *change) isOfMetadata() bool {
+	return equality.Semantic.DeepEqual(withoutMetadata(c.old), withoutMetadata(c.new))
+}
+
+func withoutMetadata(object map[string]any) map[string]any {
+	object = maps.Clone(object)
+	delete(object, "metadata")
+	delete(object, "status")
+	return object
+}
