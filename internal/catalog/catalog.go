@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 // Catalog is safe for concurrent use.
@@ -14,6 +16,8 @@ type Catalog struct {
 	// ExceededAdvice is what the platform says to do where there is not enough, with {{name}} for the consumer's name.
 	// It is set once, before use. Empty: what is said of no platform in particular.
 	ExceededAdvice string
+	// ConsumerNamespace, if set, tells where the quota of a consumer is shown. It is set once, before use.
+	ConsumerNamespace func(quotav1alpha1.ConsumerRef) string
 
 	mu            sync.RWMutex
 	registrations map[string]*Registration // by name

@@ -21,15 +21,20 @@ const (
 )
 
 // Recorder records events with notes of any length: what is too long is cut.
-type Recorder struct{ recorder events.EventRecorder }
+type Recorder struct {
+	recorder events.EventRecorder
+	// scheme, if set, is for finding out where events belong, see Placed.
+	scheme          *runtime.Scheme
+	systemNamespace string
+}
 
 // NewRecorder returns a recorder that hands events on to another.
-func NewRecorder(to events.EventRecorder) *Recorder { return &Recorder{to} }
+func NewRecorder(to events.EventRecorder) *Recorder { return &Recorder{recorder: to} }
 
 // Eventf records an event on an object, as [events.EventRecorder] does. related is the object that
 // it is about besides, or nil.
 func (r *Recorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
-	r.recorder.Eventf(regarding, related, eventtype, reason, action, "%s", cut(fmt.Sprintf(note, args...)))
+	r.recorder.Eventf(r.place(regarding, related), related, eventtype, reason, action, "%s", cut(fmt.Sprintf(note, args...)))
 }
 
 // cut shortens a note to what the API server takes.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
@@ -92,6 +94,19 @@ func sanitize(s string) string {
 
 // ConsumerName stands for a consumer's name in the template of its namespace.
 const ConsumerName = "{{name}}"
+
+// NamespaceOf returns where the quota of a consumer is shown: in its namespace, that of the template for its kind, or the
+// system namespace.
+func NamespaceOf(consumer quotav1alpha1.ConsumerRef, templates map[schema.GroupKind]string, systemNamespace string) string {
+	if consumer.Namespace != "" {
+		return consumer.Namespace
+	}
+	template, ok := templates[schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind}]
+	if !ok {
+		return systemNamespace
+	}
+	return ConsumerNamespace(template, consumer.Name)
+}
 
 // ConsumerNamespace returns the namespace of a consumer by the template for its kind.
 func ConsumerNamespace(template, consumer string) string {

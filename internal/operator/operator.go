@@ -32,6 +32,7 @@ import (
 	"github.com/bursar/bursar/internal/kinds"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/namespaces"
+	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/permission"
 	"github.com/bursar/bursar/internal/plan"
 	"github.com/bursar/bursar/internal/projects"
@@ -243,6 +244,9 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 	served := kinds.New(o.client.Discovery(), o.extensions)
 	declared := catalog.New()
 	declared.ExceededAdvice = o.options.ExceededAdvice
+	declared.ConsumerNamespace = func(consumer quotav1alpha1.ConsumerRef) string {
+		return naming.NamespaceOf(consumer, o.options.ConsumerNamespaces, o.options.SystemNamespace)
+	}
 	inhabited := projects.New(o.client, o.options.SystemNamespace)
 	caps, err := allocationstore.NewAPIStorage(manager.GetAPIReader(), manager.GetClient(), o.options.Config, o.httpClient)
 	if err != nil {
@@ -264,7 +268,7 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		quotaSpecs:  quotaspec.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)},
 		dynamic:     objects,
 		manager:     manager,
-		events:      events.NewRecorder(manager.GetEventRecorder("bursar")),
+		events:      events.NewRecorder(manager.GetEventRecorder("bursar")).Placed(manager.GetScheme(), o.options.SystemNamespace),
 		isAlone:     o.options.LeaderElection == nil,
 	}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -77,12 +76,5 @@ func (c *Controller) subjectOf(consumer quotav1alpha1.ConsumerRef, resourceType 
 
 // namespaceOf is where the quota of a consumer is shown.
 func (c *Controller) namespaceOf(consumer quotav1alpha1.ConsumerRef) string {
-	if consumer.Namespace != "" {
-		return consumer.Namespace
-	}
-	template, ok := c.Namespaces[schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind}]
-	if !ok {
-		return c.SystemNamespace
-	}
-	return naming.ConsumerNamespace(template, consumer.Name)
+	return naming.NamespaceOf(consumer, c.Namespaces, c.SystemNamespace)
 }

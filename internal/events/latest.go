@@ -1,0 +1,148 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+const (
+	// latestInterval is how often the event on one subject is written at most.
+	latestInterval = 10 * time.Second
+	// latestTick is how often Latest looks for what is to be written, and latestPerTick how much it writes then at most.
+	latestTick    = time.Second
+	latestPerTick = 10
+	// latestFor is how long an event that does not occur again goes on as the same one. The API server keeps events for
+	// an hour by default.
+	latestFor = 50 * time.Minute
+	// latestMax is how many subjects there may be. What is beyond is not recorded.
+	latestMax = 4096
+	// latestTimeout bounds one write.
+	latestTimeout = 3 * time.Second
+)
+
+// Latest records what may occur very often: one event for each subject and reason, which tells how often it occurred and
+// says what was said last. A storm costs a write in ten seconds. [Recorder] keeps the first note instead, and
+// is for what is worth telling each time.
+type Latest struct {
+	// Events writes events of the core group: only there may the note of an event change.
+	Events corev1client.EventsGetter
+	Log    logr.Logger
+
+	mu       sync.Mutex
+	subjects map[subject]*occurrences
+}
+
+// subject is what an event is about, and why.
+type subject struct{ namespace, kind, name, reason string }
+
+// occurrences are those of one subject.
+type occurrences struct {
+	event   corev1.Event
+	isNews  bool
+	written time.Time // or zero
+}
+
+// Record notes an event of type Warning on a namespaced object. It returns at once; [Latest.Run] writes it.
+func (l *Latest) Record(regarding *corev1.ObjectReference, reason, note string) {
+	now := metav1.Now()
+	key := subject{regarding.Namespace, regarding.Kind, regarding.Name, reason}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.subjects[key]
+	if known == nil {
+		if len(l.subjects) >= latestMax {
+			return
+		}
+		if l.subjects == nil {
+			l.subjects = map[subject]*occurrences{}
+		}
+		known = &occurrences{event: newEvent(key, regarding, now)}
+		l.subjects[key] = known
+	}
+	known.event.Message, known.event.LastTimestamp, known.isNews = cut(note), now, true
+	known.event.Count++
+}
+
+// newEvent is the event on a subject, which has not occurred yet.
+func newEvent(of subject, regarding *corev1.ObjectReference, now metav1.Time) corev1.Event {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	name := fnv.New64a()
+	_, _ = fmt.Fprintf(name, "%q %s %d", of, host, now.UnixNano())
+	return corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: of.namespace, Name: fmt.Sprintf("%s.%x", of.name, name.Sum64())},
+		InvolvedObject: *regarding, Type: corev1.EventTypeWarning, Reason: of.reason, FirstTimestamp: now,
+		Source: corev1.EventSource{Component: component}, ReportingController: component, ReportingInstance: host,
+	}
+}
+
+// component is who events are from.
+const component = "bursar"
+
+// Run writes what is recorded until ctx ends.
+func (l *Latest) Run(ctx context.Context) error {
+	ticker := time.NewTicker(latestTick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		for key, event := range l.due() {
+			if err := l.write(ctx, event); err != nil {
+				l.Log.V(1).Info("an event was not written", "namespace", key.namespace, "regarding", key.name, "err", err.Error())
+			}
+		}
+	}
+}
+
+// due takes what is to be written now, and forgets what has not occurred for long.
+func (l *Latest) due() map[subject]corev1.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	due := map[subject]corev1.Event{}
+	for key, o := range l.subjects {
+		age := time.Since(o.written)
+		switch {
+		case o.isNews && age >= latestInterval && len(due) < latestPerTick:
+			due[key] = o.event
+			o.isNews, o.written = false, time.Now()
+		case !o.isNews && age > latestFor:
+			delete(l.subjects, key)
+		}
+	}
+	return due
+}
+
+// write brings an event up to date, or creates it.
+func (l *Latest) write(ctx context.Context, event corev1.Event) error {
+	ctx, cancel := context.WithTimeout(ctx, latestTimeout)
+	defer cancel()
+	events := l.Events.Events(event.Namespace)
+	if event.Count > 1 {
+		patch, err := json.Marshal(map[string]any{"message": event.Message, "count": event.Count, "lastTimestamp": event.LastTimestamp})
+		if err != nil {
+			return err
+		}
+		if _, err = events.Patch(ctx, event.Name, types.MergePatchType, patch, metav1.PatchOptions{}); !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	_, err := events.Create(ctx, &event, metav1.CreateOptions{})
+	return err
+}

@@ -1,0 +1,43 @@
+package events
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/reference"
+)
+
+// Placed returns a recorder that records events on cluster-scoped objects where those may read them whom they concern:
+// in the namespace of the object that they are about besides, or else in the system namespace. They would be in the
+// namespace default otherwise, which is no place for the names and figures of tenants.
+func (r *Recorder) Placed(scheme *runtime.Scheme, systemNamespace string) *Recorder {
+	return &Recorder{recorder: r.recorder, scheme: scheme, systemNamespace: systemNamespace}
+}
+
+// place returns what an event regards, with the namespace that the event belongs in.
+func (r *Recorder) place(regarding, related runtime.Object) runtime.Object {
+	if r.scheme == nil {
+		return regarding
+	}
+	ref, err := reference.GetReference(r.scheme, regarding)
+	if err != nil || ref.Namespace != "" {
+		return regarding
+	}
+	placed := *ref
+	placed.Namespace = r.systemNamespace
+	if namespace := r.namespaceOf(related); namespace != "" {
+		placed.Namespace = namespace
+	}
+	return &placed
+}
+
+// namespaceOf returns the namespace of an object, which may be nil.
+func (r *Recorder) namespaceOf(object runtime.Object) string {
+	if ref, ok := object.(*corev1.ObjectReference); object == nil || ok && ref == nil {
+		return ""
+	}
+	ref, err := reference.GetReference(r.scheme, object)
+	if err != nil {
+		return ""
+	}
+	return ref.Namespace
+}
