@@ -34,14 +34,14 @@ func Grant(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, n
 func Deny(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, shortages []ledger.Shortage, now time.Time) {
 	consumer := claim.Spec.ConsumerRef
 	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded,
-		explain.Waits(registrations, consumer, shortages)+" The claim waits, and is granted by itself once there is room.")
+		explain.Waits(registrations, consumer, shortages))
 	setAllocations(claim, now, func(request quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
 		a.Status = quotav1alpha1.AllocationDenied
 		a.Reason = quotav1alpha1.ReasonQuotaExceeded
 		a.Message = "not allocated, because another request of this claim exceeds its quota"
 		for _, s := range shortages {
 			if s.ResourceType == request.ResourceType {
-				a.Message = explain.Waits(registrations, consumer, []ledger.Shortage{s})
+				a.Message = explain.Exceeded(registrations, consumer, []ledger.Shortage{s})
 			}
 		}
 	})

@@ -3,6 +3,7 @@
 package explain
 
 import (
+	"cmp"
 	"math/big"
 	"slices"
 	"strings"
@@ -16,24 +17,81 @@ import (
 // More are cut and marked, so that a displayed number is never silently wrong.
 const fractionDigitsMax = 6
 
+// shortDigitsMax is how many digits an amount below one display unit may have after the decimal point, before a smaller
+// unit says it better.
+const shortDigitsMax = 3
+
 // number writes an amount in display units, exactly where it fits: 1500 millicores as "1.5".
 func number(amount ledger.Amount, factor int64) string {
-	if factor <= 1 {
-		return big.NewInt(int64(amount)).String()
-	}
-	value := big.NewRat(int64(amount), factor)
-	text := strings.TrimRight(value.FloatString(fractionDigitsMax), "0")
-	text = strings.TrimSuffix(text, ".")
-	if shown, ok := new(big.Rat).SetString(text); !ok || shown.Cmp(value) != 0 {
-		return "~" + text
-	}
+	text, _ := decimal(amount, factor)
 	return text
 }
 
-// Amount writes an amount with its display unit: "1 project", "2 projects", "1.5 GiB".
+// decimal writes an amount in units of factor base units, and returns how many digits are after the point. What is cut
+// is marked.
+func decimal(amount ledger.Amount, factor int64) (text string, digits int) {
+	if factor <= 1 {
+		return big.NewInt(int64(amount)).String(), 0
+	}
+	value := big.NewRat(int64(amount), factor)
+	text = strings.TrimRight(value.FloatString(fractionDigitsMax), "0")
+	text = strings.TrimSuffix(text, ".")
+	if _, fraction, found := strings.Cut(text, "."); found {
+		digits = len(fraction)
+	}
+	if shown, ok := new(big.Rat).SetString(text); !ok || shown.Cmp(value) != 0 {
+		return "~" + text, fractionDigitsMax
+	}
+	return text, digits
+}
+
+// Amount writes an amount with a unit in which it can be read: "1 project", "2 projects", "1.5 GiB", and "2 KiB" of
+// what is displayed in GiB.
 func Amount(amount ledger.Amount, r *catalog.Registration) string {
-	text := number(amount, r.Factor)
-	return text + " " + unit(text, r.DisplayUnit)
+	name, factor := unitFor(amount, r)
+	text := number(amount, factor)
+	return text + " " + unit(text, name)
+}
+
+// unitFor returns the unit for an amount, and its number of base units: the display unit unless the amount is a small
+// part of one.
+func unitFor(amount ledger.Amount, r *catalog.Registration) (name string, factor int64) {
+	_, digits := decimal(amount, r.Factor)
+	if amount <= 0 || int64(amount) >= r.Factor || digits <= shortDigitsMax {
+		return r.DisplayUnit, r.Factor
+	}
+	base := r.BaseUnit
+	for _, family := range byteUnits {
+		if size, known := family[r.DisplayUnit]; !known || size != r.Factor {
+			continue
+		}
+		base = cmp.Or(base, "byte")
+		name, factor = largest(family, int64(amount))
+		if name != "" {
+			return name, factor
+		}
+	}
+	if base == "" {
+		return r.DisplayUnit, r.Factor
+	}
+	return base, 1
+}
+
+// largest returns the largest unit that an amount has at least one of, or nothing.
+func largest(family map[string]int64, amount int64) (name string, size int64) {
+	for each, bytes := range family {
+		if bytes <= amount && bytes > size {
+			name, size = each, bytes
+		}
+	}
+	return name, size
+}
+
+// byteUnits are the units of bytes, with their sizes.
+var byteUnits = []map[string]int64{
+	{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50, "EiB": 1 << 60},
+	{"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60},
+	{"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "PB": 1e15, "EB": 1e18},
 }
 
 // unit puts a unit into the plural where its form allows it. Units that are words in lower

@@ -28,7 +28,7 @@ func TestResize(t *testing.T) {
 
 	change(p, instance, func(i *computev1alpha1.Instance) { i.Spec.Resources = resources("4", "2Gi") })
 	said := p.says(instance, claims.ConditionQuotaResizePending, metav1.ConditionTrue, "QuotaExceeded").Message
-	if !strings.Contains(said, "Quota for compute.datumapis.com/vcpus exceeded: requested 2 vCPUs") {
+	if !strings.Contains(said, "compute.datumapis.com/vcpus quota of Project ") {
 		t.Errorf("got %q", said)
 	}
 	p.says(instance, claims.ConditionQuotaGranted, metav1.ConditionTrue, "QuotaAvailable")

@@ -153,7 +153,7 @@ func (p *platform) checkFirstClaims() {
 	p.wantGranted("proj-abc", "proj-abc-instance-cpu-claim-abc123")
 	p.wantGranted("org-abc", "org-abc-proj-xyz-entity-claim")
 	p.wantWaiting("proj-abc-instance-memory-claim-abc123", "QuotaExceeded",
-		"requested 64 GiB, 0 available (32/48.828125 GiB used, 0 of 48.828125 without dimensions)")
+		"requested: 64 GiB, used: 32, limited: 48.828125 (without dimensions, available: 0)")
 	p.wantDisplayed("org-abc", map[string]quotav1alpha1.DisplayedQuota{
 		"resourcemanager.datumapis.com/project": {TotalLimit: "10 projects", TotalAllocated: "5 projects", Available: "5 projects"},
 	})
@@ -188,7 +188,7 @@ func (p *platform) checkLocations() {
 }
 
 func (p *platform) checkTooMuch() {
-	p.wantWaiting("proj-abc-dfw-more", "QuotaExceeded", "requested 1 core, 0 available (600/600 cores used, 100 of 600 for "+dfw+")")
+	p.wantWaiting("proj-abc-dfw-more", "QuotaExceeded", "requested: 1 core, used: 600, limited: 600 (for "+dfw+", available: 0)")
 	p.wantWaiting("proj-abc-zone", "ValidationFailed",
 		`resource type "`+cpu+`" has no dimension "networking.datumapis.com/zone": add it to spec.dimensions of ResourceRegistration compute-instances-cpu-registration`)
 	// DFW waits for what DLS holds of the base.

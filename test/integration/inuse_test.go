@@ -189,7 +189,7 @@ func TestTwoPoliciesBothShort(t *testing.T) {
 	})
 	for name, options := range map[string][]client.CreateOption{"create": nil, "dry run": {client.DryRunAll}} {
 		message := w.wantExceeded(w.configMap("a"), options...)
-		want := "requested: 2 maps, used: 0, limited: 1; ConfigMap quota of Organization " + w.name + ", requested: 1 map, used: 0, limited: 0."
+		want := "requested: 2 maps, used: 0, limited: 1 (available: 1); ConfigMap quota of Organization " + w.name + ", requested: 1 map, used: 0, limited: 0."
 		if !strings.Contains(message, want) {
 			t.Errorf("%s: got %q, want %q", name, message, want)
 		}

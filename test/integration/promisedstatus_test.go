@@ -80,7 +80,7 @@ func TestClaimTellsOfEachRequest(t *testing.T) {
 		return quotav1alpha1.RequestAllocation{ResourceType: resourceType, Status: quotav1alpha1.AllocationDenied, Reason: "QuotaExceeded"}
 	}
 	w.wantAllocations(claim, []quotav1alpha1.RequestAllocation{denied(w.resourceType()), denied(scarce)},
-		"another request of this claim", "requested 3 maps, 1 available (0/1 map used)")
+		"another request of this claim", "requested: 3 maps, used: 0, limited: 1 (available: 1)")
 	w.wantBucket(5, 0, 5, 0)
 
 	resize := func(amount int64) {

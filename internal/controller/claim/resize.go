@@ -155,8 +155,8 @@ func (c *Controller) exceeded(ctx context.Context, asked resize, shortages []led
 		c.decisions.AddAfter(task{types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, claim.Spec.ConsumerRef}, busyRetry) // what is short is known then
 		return c.endInFlight(ctx, claim)
 	}
-	return c.await(ctx, claim, quotav1alpha1.ReasonQuotaExceeded, explain.Waits(c.Catalog, claim.Spec.ConsumerRef, shortages)+
-		" This is in addition to what the claim holds, which it keeps; it is granted by itself once there is room.")
+	return c.await(ctx, claim, quotav1alpha1.ReasonQuotaExceeded, explain.Of(claim.Spec.ConsumerRef, shortages).Sentences(c.Catalog,
+		"This is in addition to what the claim holds, which it keeps; it is granted by itself once there is room."))
 }
 
 // endInFlight ends the amendment of a claim that says what it holds from now on, if there is one.
