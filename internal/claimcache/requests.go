@@ -23,6 +23,24 @@ func internRequests(requests []quotav1alpha1.ResourceRequest) unique.Handle[requ
 // Requests is what the claim asks for.
 func (c *Claim) Requests() []quotav1alpha1.ResourceRequest { return decodeRequests(c.requests) }
 
+// AmountOf returns a function that tells how much of a resource type a claim asks for. It is for asking many claims, of
+// which most ask for the same.
+func AmountOf(resourceType string) func(*Claim) int64 {
+	known := map[unique.Handle[requestsKey]]int64{}
+	return func(c *Claim) int64 {
+		amount, ok := known[c.requests]
+		if !ok {
+			for _, request := range c.Requests() {
+				if request.ResourceType == resourceType {
+					amount += request.Amount
+				}
+			}
+			known[c.requests] = amount
+		}
+		return amount
+	}
+}
+
 func decodeRequests(encoded unique.Handle[requestsKey]) []quotav1alpha1.ResourceRequest {
 	var requests []quotav1alpha1.ResourceRequest
 	if err := json.Unmarshal([]byte(encoded.Value()), &requests); err != nil {

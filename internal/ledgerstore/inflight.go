@@ -173,6 +173,13 @@ func (s *Store) ReservationOf(consumer quotav1alpha1.ConsumerRef, key string) (P
 	return p, known
 }
 
+// ReservationsOf returns the reservations in flight of a consumer that this process knows of.
+func (s *Store) ReservationsOf(consumer quotav1alpha1.ConsumerRef) []Pending {
+	s.inflight.mu.RLock()
+	defer s.inflight.mu.RUnlock()
+	return slices.Collect(maps.Values(s.inflight.byConsumer[consumer]))
+}
+
 // Reservations returns all reservations in flight that this process knows of.
 func (s *Store) Reservations() []Pending {
 	s.inflight.mu.RLock()

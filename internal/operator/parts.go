@@ -33,6 +33,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/registration"
 	"github.com/bursar/bursar/internal/controller/webhooks"
 	"github.com/bursar/bursar/internal/evaluation"
+	"github.com/bursar/bursar/internal/events"
 	"github.com/bursar/bursar/internal/peers"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -44,6 +45,8 @@ type parts struct {
 	// peers are the other replicas, or nil if there are none or they cannot be asked.
 	peers    *peers.Peers
 	enforcer *enforce.Handler
+	// denials are the events on what was denied.
+	denials *events.Latest
 	// quotas answers the reviews of ResourceQuotas.
 	quotas   *nativequota.Handler
 	webhooks *webhooks.Controller
@@ -99,10 +102,11 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	}
 	p.evaluations = &evaluation.Reporter{Client: m.manager.GetClient(), Allows: m.catalog.Allows, Events: m.events, Log: log.WithName("evaluation")}
 	current, currentAllocations := policiesCurrency(m.catalog, m.manager.GetAPIReader()), allocationsCurrency(m.catalog, m.manager.GetAPIReader())
+	p.denials = &events.Latest{Events: o.client.CoreV1(), Log: log.WithName("denials")}
 	p.enforcer = enforce.New(enforce.Parts{
 		Catalog: m.catalog, Planner: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
 		Current: current.wait, Forward: p.forward,
-		Events: m.events, Evaluations: p.evaluations, Log: log.WithName("enforce"),
+		Events: m.events, Evaluations: p.evaluations, Denied: p.recordDenial, May: o.may, ConsumerExists: p.consumerExists, Log: log.WithName("enforce"),
 		Updates: enforce.Updates{
 			Claims: m.claims, Client: m.client, Kinds: m.kinds, Live: m.dynamic,
 			Expect: p.lifecycle.Expect, IsFreeing: p.lifecycle.IsFreeing, IsMade: p.lifecycle.IsMade, Lookup: p.lifecycle.Lookup,
@@ -155,7 +159,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		Leads: m.leads, Leases: o.client.CoordinationV1().Leases(system), Reviewed: p.enforcer.Reviewed, ReviewedElsewhere: p.reviewedElsewhere, SystemNamespace: system, Events: m.events, Log: log.WithName("adoption"),
 	}
 	p.claim = &claim.Controller{
-		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Keeps: p.keeps, Log: log.WithName("claim"),
+		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Keeps: p.keeps, Events: m.events, Log: log.WithName("claim"),
 	}
 	p.bucket = &bucket.Controller{
 		Client: m.manager.GetClient(), Ledgers: m.store, Catalog: m.catalog, SystemNamespace: system,

@@ -31,6 +31,7 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	}
 	group.Go(func() error { return p.lifecycle.Run(ctx) })
 	group.Go(func() error { return p.claim.Run(ctx) })
+	group.Go(func() error { return p.denials.Run(ctx) })
 	group.Go(func() error { return p.follower.run(ctx) })
 	group.Go(func() error { return p.observer.run(ctx) })
 	group.Go(func() error { p.projects.Run(ctx); return nil })

@@ -29,6 +29,8 @@ type admitted struct {
 // admission is one admitted object.
 type admission struct {
 	name   objectName
+	owner  string
+	since  time.Time
 	expiry *time.Timer
 	seen   chan struct{}
 }
@@ -42,7 +44,30 @@ func (a *admitted) add(c *create) {
 	}
 	uid := c.UID // the timer must not keep the whole create
 	a.byName[name] = uid
-	a.byUID[uid] = admission{name, time.AfterFunc(admittedFor, func() { a.remove(uid) }), make(chan struct{})}
+	a.byUID[uid] = admission{
+		name: name, owner: c.owner, since: time.Now(),
+		expiry: time.AfterFunc(admittedFor, func() { a.remove(uid) }), seen: make(chan struct{}),
+	}
+}
+
+// has reports whether an object was admitted and has not been seen.
+func (a *admitted) has(uid types.UID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, ok := a.byUID[uid]
+	return ok
+}
+
+// lateOf counts the admitted objects of an owner that should have been seen by now, and may still be.
+func (a *admitted) lateOf(owner string) (count int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, object := range a.byUID {
+		if age := time.Since(object.since); object.owner == owner && appearsWithin <= age && age < heldFor {
+			count++
+		}
+	}
+	return count
 }
 
 func (a *admitted) remove(uid types.UID) {

@@ -25,6 +25,8 @@ type create struct {
 	resource schema.GroupVersionResource
 	claims   []*plannedClaim
 	notices  notices
+	// owner is who answers for the create.
+	owner string
 	// decided is set unless a policy could not be applied now, but maybe later.
 	decided bool
 	// revision is that of the catalog that the claims are planned by.
@@ -47,7 +49,10 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 		return review.Allowed()
 	}
 	if len(create.claims) == 0 {
-		return h.notify(request, create.Object, create.notices)
+		return h.notify(ctx, request, create.Object, create.notices)
+	}
+	if isTooLarge(create.Kind, request.Object.Raw) {
+		return tooLarge(request.Object.Raw)
 	}
 	if !review.IsDryRun(request) {
 		if answer := elsewhere(byConsumer(create.claims)[0][0].Consumer); answer != nil {
@@ -72,6 +77,9 @@ func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequ
 	}
 	if review.IsDryRun(request) {
 		return h.check(ctx, request, c)
+	}
+	if err := h.tooManyLate(c); err != nil {
+		return undecided(err)
 	}
 	return h.admit(ctx, request, c)
 }
@@ -105,9 +113,11 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 	if err := utiljson.Unmarshal(request.Object.Raw, &content); err != nil {
 		return nil, review.Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
 	}
+	object := &unstructured.Unstructured{Object: content}
 	c := &create{
-		Object:   plan.ObjectOf(kind, &unstructured.Unstructured{Object: content}),
+		Object:   plan.ObjectOf(kind, object),
 		resource: schema.GroupVersionResource(request.Resource),
+		owner:    ownerOf(object, request.UserInfo.Username),
 	}
 	input := inputOf(request, c.Name.Namespace, content)
 	if err := h.Planner.Complete(ctx, &input, c.Name.Namespace, policies); err != nil {

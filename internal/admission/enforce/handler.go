@@ -20,7 +20,10 @@ import (
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/events"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -51,6 +54,13 @@ type Parts struct {
 	Events events.EventRecorder
 	// Evaluations hears of policies that could not be applied to objects. Default: nobody does.
 	Evaluations Evaluations
+	// Denied is told, if set, of what was denied for lack of a resource type, to show it where the quota of the consumer is.
+	Denied func(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType, note string)
+	// May, if set, asks the API server what a user may do: denials say no more than their reader may read. Otherwise
+	// everybody may read everything.
+	May func(context.Context, authenticationv1.UserInfo, authorizationv1.ResourceAttributes) (bool, error)
+	// ConsumerExists, if set, asks the API server whether there is such a consumer.
+	ConsumerExists func(context.Context, quotav1alpha1.ConsumerRef) (bool, error)
 	// Log receives who broke the glass. Default: nothing is logged.
 	Log logr.Logger
 	// Ready is closed once everything that decisions depend on is loaded.
@@ -72,13 +82,17 @@ type Evaluations interface {
 // them.
 type Handler struct {
 	Parts
-	admitted admitted
-	reviewed recent
-	metrics  metrics
+	admitted   admitted
+	deciding   deciding
+	reviewed   recent
+	remembered *cache.Expiring // what users may read, and who uses most
+	metrics    metrics
 }
 
 // New returns a handler.
-func New(parts Parts) *Handler { return &Handler{Parts: parts, metrics: newMetrics()} }
+func New(parts Parts) *Handler {
+	return &Handler{Parts: parts, remembered: cache.NewExpiring(), metrics: newMetrics()}
+}
 
 // ServeHTTP implements [http.Handler]. A version of what was declared may follow the path.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

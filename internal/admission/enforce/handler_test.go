@@ -181,7 +181,7 @@ func TestAllConsumersOrNone(t *testing.T) {
 	}
 	s.wantReservations(1, 1)
 	s.wantRefused(s.review("2"), http.StatusForbidden,
-		"ConfigMap quota of Organization acme, requested: 1 map, used: 1, limited: 1.",
+		"ConfigMap quota of Organization acme, requested: 1 map, used: 1, limited: 1. Delete",
 		"ConfigMap quota of Organization globex, requested: 1 map, used: 1, limited: 1.")
 	s.wantReservations(1, 1)
 }

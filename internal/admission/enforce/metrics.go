@@ -83,7 +83,7 @@ func outcomeOf(answer *admissionv1.AdmissionResponse) string {
 		return "allowed"
 	case answer.Result.Code == http.StatusConflict:
 		return "exists"
-	case answer.Result.Code == http.StatusForbidden, answer.Result.Code == http.StatusBadRequest:
+	case answer.Result.Code == http.StatusForbidden, answer.Result.Code == http.StatusBadRequest, answer.Result.Code == http.StatusRequestEntityTooLarge:
 		return "denied"
 	default:
 		return "undecided"

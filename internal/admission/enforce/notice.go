@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"context"
 	"fmt"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -9,6 +10,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/explain"
 	"github.com/bursar/bursar/internal/plan"
 )
 
@@ -22,6 +24,8 @@ type notice struct {
 	message string
 	// err is set if the policy could not be applied to the object.
 	err error
+	// lack is what a consumer lacks, in place of a message.
+	lack *lack
 }
 
 // notices are those of one review.
@@ -36,6 +40,8 @@ func (n *notices) fail(p *catalog.Policy, err error) {
 	*n = append(*n, notice{policy: p, message: notApplicable(p.Name, err), err: err})
 }
 
+func (n *notices) lack(p *catalog.Policy, l lack) { *n = append(*n, notice{policy: p, lack: &l}) }
+
 // notApplicable says that a policy cannot be applied to an object.
 func notApplicable(policy string, err error) string {
 	return fmt.Sprintf("ClaimCreationPolicy %s cannot be applied to this object: %v; correct the object, or ask an administrator to correct the policy", policy, err)
@@ -43,15 +49,15 @@ func notApplicable(policy string, err error) string {
 
 // notify lets the object pass and says what is to be said: to the user of the request, by policies
 // that warn or enforce, and to administrators, by those that audit. Of a dry run only the user is told.
-func (h *Handler) notify(request *admissionv1.AdmissionRequest, object plan.Object, notices notices) *admissionv1.AdmissionResponse {
+func (h *Handler) notify(ctx context.Context, request *admissionv1.AdmissionRequest, object plan.Object, notices notices) *admissionv1.AdmissionResponse {
 	response := review.Allowed()
 	for _, n := range notices {
 		h.failed(request, n.policy, object, n.err, false)
 		switch n.policy.Mode {
 		case quotav1alpha1.EnforcementModeWarn:
-			response.Warnings = append(response.Warnings, n.message+" This is not enforced yet.")
+			response.Warnings = append(response.Warnings, h.toUser(ctx, request, n)+" This is not enforced yet.")
 		case quotav1alpha1.EnforcementModeEnforce:
-			response.Warnings = append(response.Warnings, n.message)
+			response.Warnings = append(response.Warnings, h.toUser(ctx, request, n))
 			continue
 		}
 		if review.IsDryRun(request) {
@@ -60,8 +66,24 @@ func (h *Handler) notify(request *admissionv1.AdmissionRequest, object plan.Obje
 		h.metrics.notEnforced.WithLabelValues(n.policy.Name, string(n.policy.Mode)).Inc()
 		if n.policy.Mode == quotav1alpha1.EnforcementModeAudit && h.Events != nil {
 			h.Events.Eventf(n.policy.Reference(), object.Reference(), corev1.EventTypeWarning, EventReasonNotEnforced, "Audit",
-				"%s of %s by %s is allowed: %s", request.Operation, object, request.UserInfo.Username, n.message)
+				"%s of %s by %s is allowed: %s", request.Operation, object, request.UserInfo.Username, h.inFull(n))
 		}
 	}
 	return response
+}
+
+// toUser is what a notice says to whoever made the request.
+func (h *Handler) toUser(ctx context.Context, request *admissionv1.AdmissionRequest, n notice) string {
+	if n.lack == nil || h.maySee(ctx, request, n.lack.consumer) {
+		return h.inFull(n)
+	}
+	return explain.Of(n.lack.consumer, n.lack.shortages).Hidden(h.Catalog)
+}
+
+// inFull is what a notice says to those who may see the quota.
+func (h *Handler) inFull(n notice) string {
+	if n.lack == nil {
+		return n.message
+	}
+	return explain.Exceeded(h.Catalog, n.lack.consumer, n.lack.shortages)
 }

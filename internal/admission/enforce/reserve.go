@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -34,7 +33,7 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 	var all []taken
 	notices, charged := slices.Clone(c.notices), c.decided
 	groups := byConsumer(c.claims)
-	if refusal := h.foresee(ctx, groups); refusal != nil {
+	if refusal := h.foresee(ctx, request, groups); refusal != nil {
 		return refusal
 	}
 	reserving, conclude := h.tentatively(ctx, c.UID, enforcedOf(groups))
@@ -54,13 +53,13 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 		if err != nil {
 			return undecided(err)
 		}
-		return h.refusal(ctx, planned, outcome, groups[i+1:])
+		return h.refusal(ctx, request, planned, outcome, groups[i+1:])
 	}
 	h.admitted.add(c)
 	if charged {
 		h.reviewed.add(c.UID, c.revision)
 	}
-	return h.notify(request, c.Object, notices)
+	return h.notify(ctx, request, c.Object, notices)
 }
 
 // enforcedOf returns the consumers whose quota is enforced.
@@ -76,7 +75,7 @@ func enforcedOf(groups [][]*plannedClaim) []quotav1alpha1.ConsumerRef {
 
 // foresee denies a create that charges several consumers where one of them falls short already, before it holds
 // anything of the others: what it held, if only for a moment, would be denied to others.
-func (h *Handler) foresee(ctx context.Context, groups [][]*plannedClaim) *admissionv1.AdmissionResponse {
+func (h *Handler) foresee(ctx context.Context, request *admissionv1.AdmissionRequest, groups [][]*plannedClaim) *admissionv1.AdmissionResponse {
 	if len(enforcedOf(groups)) < 2 {
 		return nil
 	}
@@ -89,7 +88,7 @@ func (h *Handler) foresee(ctx context.Context, groups [][]*plannedClaim) *admiss
 		case err != nil:
 			return undecided(err)
 		case outcome.Code != ledger.Admitted:
-			return h.refusal(ctx, planned, outcome, groups[i+1:])
+			return h.refusal(ctx, request, planned, outcome, groups[i+1:])
 		}
 	}
 	return nil
@@ -102,10 +101,12 @@ func (h *Handler) tentatively(ctx context.Context, uid types.UID, consumers []qu
 		return ctx, func() {}
 	}
 	id := "review:" + string(uid)
+	h.deciding.add(uid, 1)
 	return ledgerstore.WithTentative(ctx, id), func() {
 		for _, consumer := range consumers {
 			h.Store.ReleaseDone(consumer, id)
 		}
+		h.deciding.add(uid, -1)
 	}
 }
 
@@ -122,7 +123,7 @@ func (h *Handler) charge(ctx context.Context, planned []*plannedClaim, dry bool,
 		case decisions[i].Code != ledger.Admitted:
 			notices.add(p.policy, notApplicable(p.Policy, explain.Impossible(p.Consumer, decisions[i].Code)))
 		case len(decisions[i].Shortages) > 0:
-			notices.add(p.policy, explain.Exceeded(h.Catalog, p.Consumer, decisions[i].Shortages))
+			notices.lack(p.policy, lackOf([]*plannedClaim{p}, decisions[i].Shortages))
 		}
 	}
 	return err == nil
@@ -170,10 +171,10 @@ func (h *Handler) check(ctx context.Context, request *admissionv1.AdmissionReque
 			return undecided(err)
 		}
 		if outcome.Code != ledger.Admitted {
-			return h.refusal(ctx, planned, outcome, groups[i+1:])
+			return h.refusal(ctx, request, planned, outcome, groups[i+1:])
 		}
 	}
-	return h.notify(request, c.Object, notices)
+	return h.notify(ctx, request, c.Object, notices)
 }
 
 func reservationsOf(planned []*plannedClaim) []ledger.Reservation {
@@ -190,20 +191,20 @@ func reservationOf(p *plannedClaim) ledger.Reservation {
 
 // refusal explains why claims on one consumer are not admitted. If that is for lack of quota, it
 // also tells which of the other consumers lack it, so that nobody learns of them one by one.
-func (h *Handler) refusal(ctx context.Context, planned []*plannedClaim, outcome ledgerstore.Outcome, others [][]*plannedClaim) *admissionv1.AdmissionResponse {
+func (h *Handler) refusal(ctx context.Context, request *admissionv1.AdmissionRequest, planned []*plannedClaim, outcome ledgerstore.Outcome, others [][]*plannedClaim) *admissionv1.AdmissionResponse {
 	if outcome.Code != ledger.Exceeded {
 		at := planned[outcome.Fault]
 		return undecidable(at.Policy, explain.Impossible(at.Consumer, outcome.Code))
 	}
-	messages := []string{explain.Exceeded(h.Catalog, planned[0].Consumer, outcome.Shortages)}
+	lacks := []lack{lackOf(planned, outcome.Shortages)}
 	for _, other := range others {
 		if !other[0].policy.Enforces() {
 			continue
 		}
 		outcome, err := h.Store.Check(ctx, other[0].Consumer, reservationsOf(other))
 		if err == nil && outcome.Code == ledger.Exceeded {
-			messages = append(messages, explain.Exceeded(h.Catalog, other[0].Consumer, outcome.Shortages))
+			lacks = append(lacks, lackOf(other, outcome.Shortages))
 		}
 	}
-	return exceeded(strings.Join(messages, " "))
+	return h.deny(ctx, request, lacks)
 }

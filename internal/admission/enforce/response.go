@@ -9,25 +9,11 @@ import (
 
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/plan"
 )
 
-// exceeded refuses because quota is used up.
-func exceeded(message string) *admissionv1.AdmissionResponse {
-	return review.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", message)
-}
-
-// undecidable refuses because a policy, or what it made of this object, is at fault.
-func undecidable(policy string, err error) *admissionv1.AdmissionResponse {
-	if plan.IsTransient(err) {
-		return undecided(err)
-	}
-	return review.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", notApplicable(policy, err))
-}
-
-// undecided refuses because no decision could be had right now.
-func undecided(err error) *admissionv1.AdmissionResponse {
-	return review.Undecided(err, errors.Is(err, ledgerstore.ErrBusy))
+// isBusy reports whether an error is that too much is in flight.
+func isBusy(err error) bool {
+	return errors.Is(err, ledgerstore.ErrBusy) || errors.Is(err, errHeld)
 }
 
 // alreadyExists answers for the API server what it would answer itself, before anything is charged.

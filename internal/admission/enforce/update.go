@@ -47,6 +47,11 @@ func (a asked) charges() []ledger.Charge {
 	return a.after.Charges
 }
 
+// lack is what the consumer lacks for what the policy asks after the update.
+func (a asked) lack(decision ledger.Decision) lack {
+	return lack{consumer: a.after.Consumer, policies: []string{a.policy.Name}, shortages: decision.Shortages, totals: a.charges()}
+}
+
 // update answers the review of an update. What a policy asks depends on the object alone, so an
 // update that does not change it needs no look at the books.
 func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequest, elsewhere elsewhere) *admissionv1.AdmissionResponse {
@@ -63,7 +68,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 		return refusal
 	}
 	if len(changed) == 0 {
-		return h.notify(request, c.Object, notices)
+		return h.notify(ctx, request, c.Object, notices)
 	}
 	if consumer, ok := chargedBy(changed); ok && !review.IsDryRun(request) {
 		if answer := elsewhere(consumer); answer != nil {
@@ -104,7 +109,7 @@ func (h *Handler) decideChange(ctx context.Context, request *admissionv1.Admissi
 	if !review.IsDryRun(request) {
 		h.Updates.Expect(c.Kind.GroupKind(), c.UID, c.base, freedBy(changed))
 	}
-	return h.notify(request, c.Object, notices)
+	return h.notify(ctx, request, c.Object, notices)
 }
 
 // lockSettled locks an object of which everything is settled that its claims hold. It waits for
@@ -257,7 +262,7 @@ func (h *Handler) prepare(ctx context.Context, request *admissionv1.AdmissionReq
 		return nil, nil
 	}
 	if asksMore && decision.Code == ledger.Admitted && len(decision.Shortages) > 0 {
-		notices.add(a.policy, explain.Exceeded(h.Catalog, a.after.Consumer, decision.Shortages))
+		notices.lack(a.policy, a.lack(decision))
 	}
 	switch {
 	case err == nil && decision.Code == ledger.NotHeld:
@@ -265,7 +270,7 @@ func (h *Handler) prepare(ctx context.Context, request *admissionv1.AdmissionReq
 	case err != nil:
 		return nil, h.unknown(a.policy, err, notices)
 	case decision.Code == ledger.Exceeded:
-		return nil, exceeded(explain.Exceeded(h.Catalog, a.after.Consumer, decision.Shortages))
+		return nil, h.deny(ctx, request, []lack{a.lack(decision)})
 	case decision.Code != ledger.Admitted && a.policy.Enforces():
 		return nil, undecidable(a.policy.Name, explain.Impossible(a.after.Consumer, decision.Code))
 	case decision.Code != ledger.Admitted:

@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -55,7 +56,9 @@ type Controller struct {
 	InUse func(context.Context, *quotav1alpha1.ResourceClaim) (bool, error)
 	// Keeps tells for which consumers this replica decides and releases claims at once.
 	Keeps worker.Keeps
-	Log   logr.Logger
+	// Events receives, if set, which claims have to wait.
+	Events events.EventRecorder
+	Log    logr.Logger
 
 	decisions workqueue.TypedRateLimitingInterface[task]
 	releases  workqueue.TypedRateLimitingInterface[task]

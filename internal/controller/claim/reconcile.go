@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -67,11 +69,29 @@ func (c *Controller) conclude(ctx context.Context, claim *quotav1alpha1.Resource
 		c.Store.Settle(claim.Spec.ConsumerRef, key, decision.Sequence)
 		return nil
 	case ledger.Exceeded:
+		wasWaiting := claimcache.StateOf(claim) == claimcache.Waiting
 		claims.Deny(claim, c.Catalog, decision.Shortages, time.Now())
+		if err := c.report(ctx, claim); err != nil || wasWaiting {
+			return err
+		}
+		c.tellWaiting(claim)
+		return nil
 	default:
 		claims.Reject(claim, explain.Impossible(claim.Spec.ConsumerRef, decision.Code).Error(), time.Now())
 	}
 	return c.report(ctx, claim)
+}
+
+// tellWaiting records an event on a claim that has to wait from now on.
+func (c *Controller) tellWaiting(claim *quotav1alpha1.ResourceClaim) {
+	granted := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
+	if c.Events == nil || granted == nil {
+		return
+	}
+	regarding := &corev1.ObjectReference{
+		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+	}
+	c.Events.Eventf(regarding, nil, corev1.EventTypeWarning, quotav1alpha1.ReasonQuotaExceeded, "Decide", "%s", granted.Message)
 }
 
 func (c *Controller) report(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {

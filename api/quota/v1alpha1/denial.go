@@ -1,0 +1,83 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Types of the causes in the status details of a create or update that Bursar denies. They are stable: programs tell
+// denials apart by them, and [DenialsOf] reads them. The text of a denial is for people, and may change.
+const (
+	// CauseQuotaExceeded: a consumer has less left of a resource type than what was requested.
+	CauseQuotaExceeded metav1.CauseType = "QuotaExceeded"
+	// CauseNothingGranted: no grant gives the consumer any of a resource type.
+	CauseNothingGranted metav1.CauseType = "NothingGranted"
+	// CausePolicyNotApplicable: a policy cannot be applied to the object.
+	CausePolicyNotApplicable metav1.CauseType = "PolicyNotApplicable"
+	// CauseUndecided: nothing could be decided now. The same request may succeed after the retryAfterSeconds of the details.
+	CauseUndecided metav1.CauseType = "Undecided"
+)
+
+// Denial is one cause of a create or update that Bursar denied.
+//
+// +kubebuilder:object:generate=false
+type Denial struct {
+	// Reason is one of the types of causes.
+	Reason metav1.CauseType `json:"-"`
+	// Policies are the names of the ClaimCreationPolicies that ask for the quota.
+	Policies []string `json:"policies,omitempty"`
+	// Consumer is who lacks quota.
+	Consumer *ConsumerRef `json:"consumer,omitempty"`
+	// ResourceType is what the consumer lacks, and Dimensions are those of the request.
+	ResourceType string            `json:"resourceType,omitempty"`
+	Dimensions   map[string]string `json:"dimensions,omitempty"`
+	// Figures are missing where whoever asked may not read the EffectiveResourceGrants of the consumer.
+	Figures *DenialFigures `json:"figures,omitempty"`
+}
+
+// DenialFigures are the amounts of a [Denial], in base units.
+//
+// +kubebuilder:object:generate=false
+type DenialFigures struct {
+	// Requested is what was asked for; for an update, in addition to what the object has.
+	Requested int64 `json:"requested"`
+	// Used is what the consumer uses in all dimensions, and Limited what it is granted.
+	Used    int64 `json:"used"`
+	Limited int64 `json:"limited"`
+	// Available is how much of the request there is.
+	Available int64 `json:"available"`
+}
+
+// Cause writes a denial as a cause: the field is the resource type, and the message everything else as JSON.
+func (d Denial) Cause() metav1.StatusCause {
+	message, err := json.Marshal(d)
+	if err != nil {
+		panic(err) // texts and numbers always encode
+	}
+	return metav1.StatusCause{Type: d.Reason, Field: d.ResourceType, Message: string(message)}
+}
+
+// DenialsOf returns why Bursar denied a request, or nothing if it was not Bursar who denied it.
+func DenialsOf(err error) []Denial {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	var denials []Denial
+	for _, cause := range status.Status().Details.Causes {
+		switch cause.Type {
+		case CauseQuotaExceeded, CauseNothingGranted, CausePolicyNotApplicable, CauseUndecided:
+		default:
+			continue
+		}
+		var denial Denial
+		if json.Unmarshal([]byte(cause.Message), &denial) == nil {
+			denial.Reason = cause.Type
+			denials = append(denials, denial)
+		}
+	}
+	return denials
+}

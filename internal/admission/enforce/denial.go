@@ -1,0 +1,206 @@
+package enforce
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/review"
+	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/plan"
+)
+
+// explainTimeout bounds what a denial finds out besides what it is about.
+const explainTimeout = 500 * time.Millisecond
+
+// lack is what one consumer lacks for a request.
+type lack struct {
+	consumer  quotav1alpha1.ConsumerRef
+	policies  []string
+	shortages []ledger.Shortage
+	// totals are what the object would cost in all, where that is more than what is asked now.
+	totals []ledger.Charge
+}
+
+// lackOf is what a consumer lacks for the claims that policies make for a new object.
+func lackOf(planned []*plannedClaim, shortages []ledger.Shortage) lack {
+	l := lack{consumer: planned[0].Consumer, shortages: shortages}
+	for _, p := range planned {
+		l.policies = append(l.policies, p.Policy)
+	}
+	return l
+}
+
+// deny denies a request for what consumers lack. Where that is only held, by creates of which nobody knows yet what
+// becomes, it asks to try again instead.
+func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) *admissionv1.AdmissionResponse {
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	defer cancel()
+	if held := h.heldFor(ctx, request, lacks); held != nil {
+		return undecided(held)
+	}
+	var sentences []string
+	var causes []metav1.StatusCause
+	for _, l := range lacks {
+		d := h.denialOf(ctx, request, l)
+		maySee := h.maySee(ctx, request, l.consumer)
+		if maySee {
+			sentences = append(sentences, d.Sentences(h.Catalog))
+		} else {
+			sentences = append(sentences, d.Hidden(h.Catalog))
+		}
+		causes = append(causes, causesOf(l, d, maySee)...)
+		h.recordDenial(ctx, request, d)
+	}
+	response := review.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", strings.Join(sentences, " "))
+	response.Result.Details = detailsOf(lacks[0].consumer, causes)
+	return response
+}
+
+// denialOf finds out what people want to know about what a consumer lacks.
+func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRequest, l lack) *explain.Denial {
+	d := explain.Of(l.consumer, l.shortages)
+	for i := range d.Shortfalls {
+		s := &d.Shortfalls[i]
+		for _, total := range l.totals {
+			if total.ResourceType == s.ResourceType && total.Dimensions == s.Dimensions {
+				s.Total = total.Amount
+			}
+		}
+		if s.IsUngranted() {
+			d.IsMissing = d.IsMissing || h.isMissing(ctx, l.consumer)
+		} else {
+			s.Holders = h.holders(ctx, request, l.consumer, s.ResourceType)
+		}
+	}
+	return d
+}
+
+// EventReasonDenied is the reason of the events on what was denied, in the namespaces of consumers.
+const EventReasonDenied = "QuotaDenied"
+
+// recordDenial tells those who may read what a consumer is granted. Of a consumer that does not exist there is nobody.
+func (h *Handler) recordDenial(ctx context.Context, request *admissionv1.AdmissionRequest, d *explain.Denial) {
+	if h.Denied == nil || review.IsDryRun(request) || d.IsMissing {
+		return
+	}
+	name := cmp.Or(request.Name, "with a generated name")
+	if request.Namespace != "" {
+		name = request.Namespace + "/" + name
+	}
+	h.Denied(ctx, d.Consumer, d.Shortfalls[0].ResourceType,
+		fmt.Sprintf("%s of %s %s by %s was denied: %s", request.Operation, request.Kind.Kind, name, request.UserInfo.Username, d.Sentences(h.Catalog)))
+}
+
+// isMissing reports whether it is known that there is no such consumer.
+func (h *Handler) isMissing(ctx context.Context, consumer quotav1alpha1.ConsumerRef) bool {
+	if h.ConsumerExists == nil {
+		return false
+	}
+	key := fmt.Sprintf("exists %q", fmt.Sprint(consumer))
+	if known, ok := h.remembered.Get(key); ok {
+		return known.(bool)
+	}
+	exists, err := h.ConsumerExists(ctx, consumer)
+	if err != nil {
+		return false
+	}
+	h.remembered.Set(key, !exists, sightFor)
+	return !exists
+}
+
+// causesOf tells programs what a consumer lacks.
+func causesOf(l lack, d *explain.Denial, withFigures bool) []metav1.StatusCause {
+	causes := make([]metav1.StatusCause, 0, len(d.Shortfalls))
+	for i := range d.Shortfalls {
+		s := &d.Shortfalls[i]
+		cause := quotav1alpha1.Denial{
+			Reason: quotav1alpha1.CauseQuotaExceeded, Policies: l.policies, Consumer: &l.consumer,
+			ResourceType: s.ResourceType, Dimensions: s.Dimensions.Map(),
+		}
+		if withFigures {
+			if s.IsUngranted() {
+				cause.Reason = quotav1alpha1.CauseNothingGranted
+			}
+			cause.Figures = &quotav1alpha1.DenialFigures{
+				Requested: int64(s.Requested), Used: int64(s.Used), Limited: int64(s.Limit), Available: int64(s.Available),
+			}
+		}
+		causes = append(causes, cause.Cause())
+	}
+	return causes
+}
+
+// detailsOf are the details of a denial, which is about a consumer.
+func detailsOf(consumer quotav1alpha1.ConsumerRef, causes []metav1.StatusCause) *metav1.StatusDetails {
+	return &metav1.StatusDetails{Group: consumer.APIGroup, Kind: consumer.Kind, Name: consumer.Name, Causes: causes}
+}
+
+// undecidable refuses because a policy, or what it made of this object, is at fault.
+func undecidable(policy string, err error) *admissionv1.AdmissionResponse {
+	if plan.IsTransient(err) {
+		return undecided(err)
+	}
+	response := review.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", notApplicable(policy, err))
+	response.Result.Details = &metav1.StatusDetails{
+		Group: quotav1alpha1.GroupName, Kind: "ClaimCreationPolicy", Name: policy,
+		Causes: []metav1.StatusCause{quotav1alpha1.Denial{Reason: quotav1alpha1.CausePolicyNotApplicable, Policies: []string{policy}}.Cause()},
+	}
+	return response
+}
+
+// undecided refuses because no decision could be had right now.
+func undecided(err error) *admissionv1.AdmissionResponse {
+	response := review.Undecided(err, isBusy(err))
+	response.Result.Details.Causes = []metav1.StatusCause{quotav1alpha1.Denial{Reason: quotav1alpha1.CauseUndecided}.Cause()}
+	return response
+}
+
+// errHeld says that quota is held by creates of which it is not known whether they come to anything.
+var errHeld = errors.New("held by creates in flight")
+
+// heldFor returns errHeld, with what is held, if all that the request lacks is held only for the moment.
+func (h *Handler) heldFor(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) error {
+	var first error
+	for _, l := range lacks {
+		held := h.heldOf(l.consumer)
+		for _, s := range l.shortages {
+			missing := s.Requested - s.Available
+			if s.Requested > s.Limit || held[s.ResourceType] < missing {
+				return nil
+			}
+		}
+		if first == nil {
+			first = h.describeHeld(ctx, request, l, held)
+		}
+	}
+	return first
+}
+
+func (h *Handler) describeHeld(ctx context.Context, request *admissionv1.AdmissionRequest, l lack, held map[string]ledger.Amount) error {
+	consumer := explain.Consumer(l.consumer)
+	if !h.maySee(ctx, request, l.consumer) {
+		return fmt.Errorf("the quota of %s is %w", consumer, errHeld)
+	}
+	var parts []string
+	for _, s := range l.shortages {
+		r := h.Catalog.Registration(s.ResourceType)
+		if r == nil {
+			continue
+		}
+		if text := fmt.Sprintf("%s of %s quota of %s", explain.Amount(held[s.ResourceType], r), r.Subject(), consumer); !slices.Contains(parts, text) {
+			parts = append(parts, text)
+		}
+	}
+	return fmt.Errorf("%s: %w", strings.Join(parts, ", "), errHeld)
+}

@@ -1,0 +1,196 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// What creates hold that came to nothing is not called used up: whoever needs it is asked to try again.
+func TestHeldByCreatesInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 2)
+		for _, uid := range []types.UID{"1", "2"} {
+			if answer := s.review(uid); !answer.Allowed {
+				t.Fatalf("refused: %s", answer.Result.Message)
+			}
+		}
+		s.wantRefused(s.review("3"), http.StatusForbidden, "exceeded quota") // the objects may appear at any moment
+		time.Sleep(appearsWithin)
+		answer := s.review("3")
+		s.wantRefused(answer, http.StatusTooManyRequests, "2 maps of ConfigMap quota of Organization acme", "held by creates in flight", "try again")
+		if strings.Contains(answer.Result.Message, "exceeded") || answer.Result.Details.RetryAfterSeconds == 0 {
+			t.Errorf("got %+v", answer.Result)
+		}
+		s.Appeared(schema.GroupKind{Kind: "ConfigMap"}, "1")
+		s.Appeared(schema.GroupKind{Kind: "ConfigMap"}, "2")
+		s.wantRefused(s.review("3"), http.StatusForbidden, "exceeded quota")
+	})
+}
+
+// Whoever creates what never appears can hold so much and no more.
+func TestFailedCreatesOfOneOwnerAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 100)
+		for n := range lateMax {
+			if answer := s.review(types.UID(fmt.Sprint(n))); !answer.Allowed {
+				t.Fatalf("refused: %s", answer.Result.Message)
+			}
+		}
+		if answer := s.review("one more"); !answer.Allowed {
+			t.Errorf("denied while all may be about to appear: %s", answer.Result.Message)
+		}
+		time.Sleep(appearsWithin)
+		s.wantRefused(s.review("late"), http.StatusTooManyRequests, "held by creates in flight")
+		s.wantReservations(lateMax+1, lateMax+1)
+		time.Sleep(heldFor)
+		if answer := s.review("later"); !answer.Allowed {
+			t.Errorf("denied for what holds nothing any more: %s", answer.Result.Message)
+		}
+	})
+}
+
+// An object that cannot be stored takes nothing.
+func TestTooLargeTakesNothing(t *testing.T) {
+	app := schema.GroupVersionKind{Group: "run.example.com", Version: "v1", Kind: "App"}
+	large := make([]byte, storedBytesMax+1)
+	for name, tc := range map[string]struct {
+		reason string
+		kind   schema.GroupVersionKind
+		size   int
+		want   bool
+	}{
+		"fits":       {"etcd takes it", app, storedBytesMax, false},
+		"too large":  {"it is stored as it is sent", app, storedBytesMax + 1, true},
+		"Kubernetes": {"it is stored in a shorter form", configMap, storedBytesMax + 1, false},
+	} {
+		if got := isTooLarge(tc.kind, large[:tc.size]); got != tc.want {
+			t.Errorf("%s: %s: got %t", name, tc.reason, got)
+		}
+	}
+	s := newScene(t, 1)
+	answer := tooLarge(large)
+	s.wantRefused(answer, http.StatusRequestEntityTooLarge, "no quota was taken")
+}
+
+// Programs tell denials apart without reading what people are told.
+func TestDenialsForPrograms(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		review func(*scene) *admissionv1.AdmissionResponse
+		want   quotav1alpha1.Denial
+	}{
+		"exceeded": {"figures are those of the consumer", func(s *scene) *admissionv1.AdmissionResponse {
+			s.hold(s.Store, "globex")
+			return s.review("1")
+		}, quotav1alpha1.Denial{Reason: quotav1alpha1.CauseQuotaExceeded, ResourceType: "maps", Policies: []string{"globex"},
+			Figures: &quotav1alpha1.DenialFigures{Requested: 1, Used: 1, Limited: 1}}},
+		"nothing granted": {"it is told from exceeded", func(s *scene) *admissionv1.AdmissionResponse {
+			s.policyFor("initech", "globex", "true")
+			return s.review("1")
+		}, quotav1alpha1.Denial{Reason: quotav1alpha1.CauseNothingGranted, ResourceType: "maps", Policies: []string{"globex"},
+			Figures: &quotav1alpha1.DenialFigures{Requested: 1}}},
+		"not applicable": {"the policy is named", func(s *scene) *admissionv1.AdmissionResponse {
+			s.policy("globex", "object.data.size == 'large'")
+			return s.review("1")
+		}, quotav1alpha1.Denial{Reason: quotav1alpha1.CausePolicyNotApplicable, Policies: []string{"globex"}}},
+		"undecided": {"to try again helps", func(s *scene) *admissionv1.AdmissionResponse {
+			s.Ready = make(chan struct{})
+			return s.review("1")
+		}, quotav1alpha1.Denial{Reason: quotav1alpha1.CauseUndecided}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, 1)
+			answer := tt.review(s)
+			if answer.Allowed {
+				t.Fatal("allowed")
+			}
+			got := quotav1alpha1.DenialsOf(&apierrors.StatusError{ErrStatus: *answer.Result})
+			if len(got) != 1 || got[0].Reason != tt.want.Reason || got[0].ResourceType != tt.want.ResourceType || fmt.Sprint(got[0].Policies) != fmt.Sprint(tt.want.Policies) {
+				t.Fatalf("%s: got %+v, want %+v", tt.reason, got, tt.want)
+			}
+			if want := tt.want.Figures; want != nil && (got[0].Figures == nil || *got[0].Figures != *want) {
+				t.Errorf("%s: got figures %+v, want %+v", tt.reason, got[0].Figures, want)
+			}
+			if isRetriable := answer.Result.Details.RetryAfterSeconds > 0; isRetriable != (tt.want.Reason == quotav1alpha1.CauseUndecided) {
+				t.Errorf("%s: retry after %d s", tt.reason, answer.Result.Details.RetryAfterSeconds)
+			}
+		})
+	}
+	if got := quotav1alpha1.DenialsOf(apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New("no"))); got != nil {
+		t.Errorf("somebody else denied it, and got %v", got)
+	}
+}
+
+// Figures are for those who may read the consumer's effective grants.
+func TestFiguresAreForReaders(t *testing.T) {
+	const figures = "used: 1, limited: 1"
+	tests := map[string]struct {
+		reason string
+		may    func() (bool, error)
+		want   bool
+	}{
+		"may":         {"everything is said", func() (bool, error) { return true, nil }, true},
+		"may not":     {"no figures are said", func() (bool, error) { return false, nil }, false},
+		"cannot tell": {"no figures are said", func() (bool, error) { return true, errors.New("no answer") }, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, 1)
+			s.Catalog.ConsumerNamespace = func(consumer quotav1alpha1.ConsumerRef) string { return "org-" + consumer.Name }
+			asked := 0
+			s.May = func(_ context.Context, _ authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
+				if asked++; what.Resource != "effectiveresourcegrants" || what.Namespace != "org-globex" {
+					t.Errorf("asked about %+v", what)
+				}
+				return tt.may()
+			}
+			s.hold(s.Store, "globex")
+			for range 3 {
+				answer := s.review("1")
+				s.wantRefused(answer, http.StatusForbidden, "exceeded quota", "Organization globex")
+				if got := strings.Contains(answer.Result.Message, figures); got != tt.want {
+					t.Errorf("%s: %s", tt.reason, answer.Result.Message)
+				}
+				if denial := quotav1alpha1.DenialsOf(&apierrors.StatusError{ErrStatus: *answer.Result}); len(denial) != 1 || (denial[0].Figures != nil) != tt.want {
+					t.Errorf("%s: programs are told %+v", tt.reason, denial)
+				}
+			}
+			if tt.want && asked != 1 {
+				t.Errorf("the API server was asked %d times, want once", asked)
+			}
+		})
+	}
+}
+
+// What is denied is told where the quota of the consumer is, also to those of whom its denial hid the figures.
+func TestDenialsAreRecorded(t *testing.T) {
+	s := newScene(t, 1)
+	s.May = func(context.Context, authenticationv1.UserInfo, authorizationv1.ResourceAttributes) (bool, error) {
+		return false, nil
+	}
+	var notes []string
+	s.Denied = func(_ context.Context, consumer quotav1alpha1.ConsumerRef, resourceType, note string) {
+		notes = append(notes, consumer.Name+" "+resourceType+": "+note)
+	}
+	s.hold(s.Store, "globex")
+	s.wantRefused(s.review("1"), http.StatusForbidden)
+	if want := "globex maps: CREATE of ConfigMap n/map-1 by "; len(notes) != 1 || !strings.HasPrefix(notes[0], want) || !strings.Contains(notes[0], "used: 1, limited: 1") {
+		t.Errorf("recorded %q, want one that begins with %q and has figures", notes, want)
+	}
+}

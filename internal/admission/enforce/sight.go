@@ -1,0 +1,111 @@
+package enforce
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"k8s.io/client-go/tools/cache"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+const (
+	// sightFor is how long it is remembered what a user may read.
+	sightFor = 10 * time.Second
+	// holdersFor is how long it is remembered who uses most.
+	holdersFor = 2 * time.Second
+	// holdersMax is how many are named who use most of what is short.
+	holdersMax = 3
+)
+
+// maySee reports whether whoever makes a request may see how much a consumer is granted and uses: who may read its
+// EffectiveResourceGrants. What cannot be found out in time they may not.
+func (h *Handler) maySee(ctx context.Context, request *admissionv1.AdmissionRequest, consumer quotav1alpha1.ConsumerRef) bool {
+	if h.Catalog.ConsumerNamespace == nil {
+		return h.mayRead(ctx, request, "get", "effectiveresourcegrants", "")
+	}
+	return h.mayRead(ctx, request, "get", "effectiveresourcegrants", h.Catalog.ConsumerNamespace(consumer))
+}
+
+func (h *Handler) mayRead(ctx context.Context, request *admissionv1.AdmissionRequest, verb, resource, namespace string) bool {
+	if h.May == nil {
+		return true
+	}
+	key := fmt.Sprintf("%q %s %s %s", fmt.Sprint(request.UserInfo), verb, resource, namespace)
+	if known, ok := h.remembered.Get(key); ok {
+		return known.(bool)
+	}
+	may, err := h.May(ctx, request.UserInfo, authorizationv1.ResourceAttributes{
+		Namespace: namespace, Verb: verb, Group: quotav1alpha1.GroupName, Resource: resource,
+	})
+	if err != nil {
+		h.Log.V(1).Info("cannot tell what a user may read, and says less", "user", request.UserInfo.Username, "err", err.Error())
+		return false
+	}
+	h.remembered.Set(key, may, sightFor)
+	return may
+}
+
+// holders returns who uses most of a resource type of a consumer, as far as whoever makes a request may list the claims.
+func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionRequest, consumer quotav1alpha1.ConsumerRef, resourceType string) []explain.Holder {
+	if h.Updates.Claims == nil || !h.Updates.Claims.HasSynced() {
+		return nil
+	}
+	namespace := ""
+	if !h.mayRead(ctx, request, "list", "resourceclaims", "") {
+		namespace = request.Namespace
+		if namespace == "" || !h.mayRead(ctx, request, "list", "resourceclaims", namespace) {
+			return nil
+		}
+	}
+	key := fmt.Sprintf("%q %s %s", fmt.Sprint(consumer), resourceType, namespace)
+	if known, ok := h.remembered.Get(key); ok {
+		return known.([]explain.Holder)
+	}
+	holders := h.largest(consumer, resourceType, namespace)
+	h.remembered.Set(key, holders, holdersFor)
+	return holders
+}
+
+// largest returns the objects that use most of a resource type of a consumer, in a namespace or, without one, in all.
+func (h *Handler) largest(consumer quotav1alpha1.ConsumerRef, resourceType, namespace string) []explain.Holder {
+	type use struct {
+		claim  *claimcache.Claim
+		amount int64
+	}
+	more := func(a, b use) int {
+		return cmp.Or(cmp.Compare(b.amount, a.amount), cmp.Compare(a.claim.Namespace, b.claim.Namespace), cmp.Compare(a.claim.Name, b.claim.Name))
+	}
+	var top []use
+	amountOf := claimcache.AmountOf(resourceType)
+	for _, claim := range h.Updates.Claims.ForConsumer(consumer, func(c *claimcache.Claim) bool {
+		return c.State == claimcache.Granted && (namespace == "" || c.Namespace == namespace)
+	}) {
+		next := use{claim, amountOf(claim)}
+		if next.amount == 0 || len(top) == holdersMax && more(next, top[holdersMax-1]) > 0 {
+			continue
+		}
+		top = append(top, next)
+		slices.SortFunc(top, more)
+		top = top[:min(len(top), holdersMax)]
+	}
+	holders := make([]explain.Holder, 0, len(top))
+	for _, each := range top {
+		holders = append(holders, explain.Holder{Name: holderName(each.claim), Amount: ledger.Amount(each.amount)})
+	}
+	return holders
+}
+
+// holderName names the object that a claim is for.
+func holderName(claim *claimcache.Claim) string {
+	return claim.Kind().Kind + " " + cache.NamespacedNameAsObjectName(claim.Object).String()
+}

@@ -1,0 +1,104 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// clientGo is the admin's client of client-go.
+func clientGo(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	config := rest.CopyConfig(adminConfig)
+	config.QPS = -1
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+// Programs tell with client-go why something was denied, without reading what people are told.
+func TestDenialsAreForProgramsToo(t *testing.T) {
+	t.Parallel()
+	w := newProtectedWorld(t, 1)
+	maps := clientGo(t).CoreV1().ConfigMaps(w.name)
+	deniedFor := func(reason metav1.CauseType) quotav1alpha1.Denial {
+		t.Helper()
+		var denials []quotav1alpha1.Denial
+		w.eventually(soon, func() error {
+			_, err := maps.Create(w.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if denials = quotav1alpha1.DenialsOf(err); !apierrors.IsForbidden(err) || len(denials) != 1 || denials[0].Reason != reason {
+				return fmt.Errorf("got %v with causes %+v, want %s", err, denials, reason)
+			}
+			return nil
+		})
+		return denials[0]
+	}
+	w.mustCreate(w.configMap("a"))
+	got := deniedFor(quotav1alpha1.CauseQuotaExceeded)
+	if want := (quotav1alpha1.DenialFigures{Requested: 1, Used: 1, Limited: 1}); got.Figures == nil || *got.Figures != want || got.ResourceType != w.resourceType() || *got.Consumer != w.consumer() {
+		t.Errorf("got %+v with figures %+v, want %+v", got, got.Figures, want)
+	}
+	grant := &quotav1alpha1.ResourceGrant{}
+	if err := admin.DeleteAllOf(w.ctx, grant, client.InNamespace(w.name)); err != nil {
+		t.Fatal(err)
+	}
+	deniedFor(quotav1alpha1.CauseNothingGranted)
+	policy := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
+	w.update(policy, func() {
+		policy.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef.Name = "{{.trigger.data.payer}}"
+	})
+	deniedFor(quotav1alpha1.CausePolicyNotApplicable)
+	if got := quotav1alpha1.DenialsOf(errors.New("another")); got != nil {
+		t.Errorf("got %v of an error that is none of Bursar's", got)
+	}
+}
+
+// A storm of denials leaves one event where the quota of the consumer is, with the figures of now. A tenant who may not
+// read the quota is told no figures.
+func TestDenialsLeaveOneEvent(t *testing.T) {
+	t.Parallel()
+	const storm = 40
+	w := newProtectedWorld(t, 1)
+	w.mustCreate(w.configMap("a"))
+	tenant := w.newAccount("stranger")
+	w.bind(tenant.user, "edit", w.name)
+	w.waitMay(tenant.user, attributesOf("configmaps", "create", w.name))
+	api := w.as(tenant, rest.ImpersonationConfig{})
+	for n := range storm {
+		err := api.Create(w.ctx, w.configMap(fmt.Sprint("b", n)))
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
+			t.Fatalf("got %v", err)
+		}
+		if denials := quotav1alpha1.DenialsOf(err); strings.Contains(err.Error(), "limited") || len(denials) != 1 || denials[0].Figures != nil {
+			t.Fatalf("whoever may not read the quota is told %v, and %+v", err, denials)
+		}
+	}
+	w.eventually(soon+15e9, func() error {
+		var list corev1.EventList
+		if err := admin.List(w.ctx, &list); err != nil {
+			return err
+		}
+		var found []corev1.Event
+		for _, event := range list.Items {
+			if event.Reason == "QuotaDenied" && strings.Contains(event.Message, "Organization "+w.name+",") {
+				found = append(found, event)
+			}
+		}
+		if len(found) != 1 || found[0].Count != storm || !strings.Contains(found[0].Message, "used: 1, limited: 1") || found[0].Namespace == metav1.NamespaceDefault {
+			return fmt.Errorf("got %d events: %+v, want one that occurred %d times", len(found), found, storm)
+		}
+		return nil
+	})
+}
