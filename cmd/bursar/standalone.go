@@ -35,6 +35,9 @@ func newStandaloneCommand() *cobra.Command {
 			if length := len(o.ExceededAdvice); length > quotav1alpha1.ExceededAdviceMax {
 				return fmt.Errorf("--exceeded-advice has %d bytes: it may have %d", length, quotav1alpha1.ExceededAdviceMax)
 			}
+			if err := quotav1alpha1.CheckExceededAdvice(o.ExceededAdvice); err != nil {
+				return fmt.Errorf("--exceeded-advice: %w", err)
+			}
 			var err error
 			if o.ConsumerNamespaces, err = standalone.ParseConsumerNamespaces(consumerNamespaces); err != nil {
 				return err

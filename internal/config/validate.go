@@ -23,6 +23,9 @@ func (c *Operator) validate() field.ErrorList {
 	if len(c.ExceededAdvice) > quotav1alpha1.ExceededAdviceMax {
 		errs = append(errs, field.TooLong(field.NewPath("exceededAdvice"), "", quotav1alpha1.ExceededAdviceMax))
 	}
+	if err := quotav1alpha1.CheckExceededAdvice(c.ExceededAdvice); err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("exceededAdvice"), c.ExceededAdvice, err.Error()))
+	}
 	errs = append(errs, c.LeaderElection.check(field.NewPath("leaderElection"))...)
 	errs = append(errs, c.Webhooks.check(field.NewPath("webhooks"))...)
 	errs = append(errs, c.Endpoints.check(field.NewPath("endpoints"))...)

@@ -28,13 +28,11 @@ var registrationTypes = []quotav1alpha1.RegistrationType{
 func Registration(old, new *quotav1alpha1.ResourceRegistration, registeredBy string) field.ErrorList {
 	path := field.NewPath("spec")
 	var errs field.ErrorList
-	if advice := quotav1alpha1.AnnotationExceededAdvice; len(new.Annotations[advice]) > quotav1alpha1.ExceededAdviceMax {
-		errs = append(errs, field.TooLong(field.NewPath("metadata", "annotations").Key(advice), "", quotav1alpha1.ExceededAdviceMax))
-	}
 	var annotations map[string]string
 	if old != nil {
 		annotations = old.Annotations
 	}
+	errs = append(errs, checkAdvice(field.NewPath("metadata"), annotations, new.Annotations)...)
 	errs = append(errs, checkThreshold(field.NewPath("metadata"), annotations, new.Annotations)...)
 	if old != nil {
 		return append(errs, checkRegistrationChange(path, &old.Spec, &new.Spec)...)
@@ -46,6 +44,22 @@ func Registration(old, new *quotav1alpha1.ResourceRegistration, registeredBy str
 		errs = append(errs, err)
 	}
 	return errs
+}
+
+// checkAdvice checks, in annotations, what to do where quota is exceeded, where it is not what it was before.
+func checkAdvice(path *field.Path, old, new map[string]string) field.ErrorList {
+	const key = quotav1alpha1.AnnotationExceededAdvice
+	text := new[key]
+	if before, had := old[key]; had && text == before {
+		return nil
+	}
+	if len(text) > quotav1alpha1.ExceededAdviceMax {
+		return field.ErrorList{field.TooLong(path.Child("annotations").Key(key), "", quotav1alpha1.ExceededAdviceMax)}
+	}
+	if err := quotav1alpha1.CheckExceededAdvice(text); err != nil {
+		return field.ErrorList{field.Invalid(path.Child("annotations").Key(key), text, err.Error())}
+	}
+	return nil
 }
 
 func checkRegistrationSpec(path *field.Path, spec *quotav1alpha1.ResourceRegistrationSpec) field.ErrorList {

@@ -1,0 +1,39 @@
+package policy
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// objectPaths finds what a template reads of the object.
+var objectPaths = regexp.MustCompile(`\.(?:trigger|object)((?:\.\w+)*)`)
+
+// ownNamespace is the one field of an object that who writes it cannot choose freely.
+const ownNamespace = ".metadata.namespace"
+
+// PayerFromObject warns of each field of the consumer reference that a template takes from what is in the object. Whoever
+// may write that chooses who pays.
+func PayerFromObject(policy *quotav1alpha1.ClaimCreationPolicy) []string {
+	ref := policy.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef
+	var warnings []string
+	for _, each := range []struct{ name, source string }{
+		{"apiGroup", ref.APIGroup}, {"kind", ref.Kind}, {"name", ref.Name}, {"namespace", ref.Namespace},
+	} {
+		if !strings.Contains(each.source, "{{") {
+			continue
+		}
+		for _, found := range objectPaths.FindAllStringSubmatch(each.source, -1) {
+			if found[1] == ownNamespace {
+				continue
+			}
+			warnings = append(warnings, fmt.Sprintf("spec.target.resourceClaimTemplate.spec.consumerRef.%s: whoever writes %s of the object chooses who pays for it; "+
+				"take the consumer from the namespace (.namespaceObject or .trigger%s), unless only those may write it whom you trust",
+				each.name, found[0], ownNamespace))
+			break
+		}
+	}
+	return warnings
+}
