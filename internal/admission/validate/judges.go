@@ -16,6 +16,7 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/policy"
 )
 
 const (
@@ -180,7 +181,7 @@ func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.Claim
 		if v := w.mayRead(ctx, c.user, schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)); v.unknown != nil || v.forbidden != "" {
 			return v
 		}
-		warnings = w.PreviewClaimPolicy(ctx, c.new)
+		warnings = append(w.PreviewClaimPolicy(ctx, c.new), policy.PayerFromObject(c.new)...)
 	}
 	if c.new.IsEnabled() {
 		if err := w.CheckClaimPolicy(c.new); err != nil {
