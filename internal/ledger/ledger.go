@@ -96,6 +96,35 @@ func (l *Ledger) Renew(key string) (sequence int64, ok bool) {
 	return r.Sequence, true
 }
 
+// Rename gives a reservation another key, claim payload and time, and a new sequence. What it holds stays. It returns the
+// reservation as it was, for [Ledger.Reinstate], and reports false if there is none, it is an amendment, or the new key is
+// taken or invalid.
+func (l *Ledger) Rename(from string, to Reservation) (before Reservation, ok bool) {
+	before, ok = l.reservations[from]
+	if _, taken := l.reservations[to.Key]; !ok || taken || before.amends() || !validKey(to.Key) || len(to.Claim) > ClaimBytesMax {
+		return Reservation{}, false
+	}
+	l.drop(&before)
+	after := before
+	after.Key, after.Claim, after.ReservedAt = to.Key, to.Claim, to.ReservedAt
+	l.sequence++
+	after.Sequence = l.sequence
+	l.reservations[after.Key] = after
+	l.reserved += after.Size()
+	return before, true
+}
+
+// Reinstate undoes [Ledger.Rename], if the reservation is there still.
+func (l *Ledger) Reinstate(before Reservation, key string) {
+	renamed, ok := l.reservations[key]
+	if !ok {
+		return
+	}
+	l.drop(&renamed)
+	l.reservations[before.Key] = before
+	l.reserved += before.Size()
+}
+
 // Settle turns a reservation into usage and counts its claim once in every row it charges.
 // Sequence 0 stands for any. It reports whether there was such a reservation; amendments end by
 // [Ledger.Exchange].

@@ -2,6 +2,7 @@ package ledgerstore
 
 import (
 	"context"
+	"slices"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
@@ -36,6 +37,70 @@ func (s *Store) ReserveTogether(ctx context.Context, consumer quotav1alpha1.Cons
 			return result
 		}
 	})
+}
+
+// ReserveInstead is [Store.ReserveTogether] of reservations that take over what others hold for the same name: earlier has
+// their keys, by that of the new reservation. What is not there, or holds something else, is not taken over. It returns
+// the keys that were.
+func (s *Store) ReserveInstead(ctx context.Context, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation, earlier map[string]string) (outcome Outcome, taken []string, err error) {
+	var renamed []ledger.Reservation
+	outcome, err = s.decide(ctx, consumer, func(op *operation, outcome *Outcome, full *bool) {
+		s.reserving(op, consumer, reservations, outcome, full)
+		reserve, committed := op.apply, op.committed
+		op.apply = func(books *ledger.Ledger, releasing bool) effect {
+			renamed = rename(books, reservations, earlier)
+			result := reserve(books, releasing)
+			if *full || outcome.Code != ledger.Admitted {
+				for i := range renamed {
+					books.Reinstate(renamed[i], keyInstead(earlier, renamed[i].Key))
+				}
+				renamed = nil
+				return result
+			}
+			if takeOver(books, reservations, outcome.Decisions) {
+				return changed
+			}
+			return result
+		}
+		op.committed = func() {
+			for i := range renamed {
+				s.inflight.remove(consumer, renamed[i].Key, 0)
+			}
+			committed()
+		}
+	})
+	if err != nil {
+		return Outcome{}, nil, err // what renamed says belongs to the committer
+	}
+	for i := range renamed {
+		taken = append(taken, renamed[i].Key)
+	}
+	return outcome, taken, nil
+}
+
+// rename enters reservations in place of earlier ones that hold the same, and returns those.
+func rename(books *ledger.Ledger, reservations []ledger.Reservation, earlier map[string]string) (renamed []ledger.Reservation) {
+	for i := range reservations {
+		r := &reservations[i]
+		held, ok := books.Reservation(earlier[r.Key])
+		if !ok || !slices.Equal(held.Charges, r.Charges) {
+			continue
+		}
+		if before, ok := books.Rename(held.Key, *r); ok {
+			renamed = append(renamed, before)
+		}
+	}
+	return renamed
+}
+
+// keyInstead returns the key that a reservation has now which had another.
+func keyInstead(earlier map[string]string, key string) string {
+	for now, before := range earlier {
+		if before == key {
+			return now
+		}
+	}
+	return ""
 }
 
 // takeOver gives the reservations that existed before a new sequence, and reports whether there are any.

@@ -112,7 +112,10 @@ func (a *admitted) waitSeen(ctx context.Context, name objectName, within time.Du
 }
 
 // Appeared tells the handler that an object was seen. It has the form of a [protected.Handler].
-func (h *Handler) Appeared(_ schema.GroupKind, uid types.UID) { h.admitted.remove(uid) }
+func (h *Handler) Appeared(kind schema.GroupKind, uid types.UID) {
+	h.admitted.remove(uid)
+	h.restoreReplaced(kind, uid)
+}
 
 // nameTaken tells whether the object cannot be created because its name is taken. Names that
 // may be taken are looked up; for all others the API server finds out when it stores the object.

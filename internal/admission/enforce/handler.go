@@ -23,6 +23,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/events"
 
@@ -61,6 +63,9 @@ type Parts struct {
 	May func(context.Context, authenticationv1.UserInfo, authorizationv1.ResourceAttributes) (bool, error)
 	// ConsumerExists, if set, asks the API server whether there is such a consumer.
 	ConsumerExists func(context.Context, quotav1alpha1.ConsumerRef) (bool, error)
+	// Restore, if set, sees to it that an object which exists has its claim of the policy with that label. It must return
+	// quickly.
+	Restore func(kind schema.GroupKind, uid types.UID, policy string)
 	// Log receives who broke the glass. Default: nothing is logged.
 	Log logr.Logger
 	// Ready is closed once everything that decisions depend on is loaded.
@@ -84,6 +89,7 @@ type Handler struct {
 	Parts
 	admitted   admitted
 	deciding   deciding
+	replaced   replaced
 	reviewed   recent
 	remembered *cache.Expiring // what users may read, and who uses most
 	metrics    metrics

@@ -124,14 +124,20 @@ func (s *scene) policyFor(payer, name, condition string) {
 // review reviews the create of a ConfigMap.
 func (s *scene) review(uid types.UID) *admissionv1.AdmissionResponse {
 	s.Helper()
+	return s.reviewNamed("map-"+string(uid), uid)
+}
+
+// reviewNamed reviews the create of a ConfigMap of that name.
+func (s *scene) reviewNamed(name string, uid types.UID) *admissionv1.AdmissionResponse {
+	s.Helper()
 	object, err := json.Marshal(&corev1.ConfigMap{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "map-" + string(uid), UID: uid},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: uid},
 	})
 	if err != nil {
 		s.Fatal(err)
 	}
 	body, err := json.Marshal(&admissionv1.AdmissionReview{TypeMeta: reviewType, Request: &admissionv1.AdmissionRequest{
-		UID: "round-trip", Operation: admissionv1.Create, Namespace: "n", Name: "map-" + string(uid),
+		UID: "round-trip", Operation: admissionv1.Create, Namespace: "n", Name: name,
 		Kind:     metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"},
 		Object:   runtime.RawExtension{Raw: object},

@@ -29,6 +29,14 @@ func (r *recent) add(uid types.UID, revision int64) {
 	r.current[uid] = revision
 }
 
+// drop forgets an object.
+func (r *recent) drop(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.current, uid)
+	delete(r.before, uid)
+}
+
 // revisionOf returns 0 for objects that are not remembered.
 func (r *recent) revisionOf(uid types.UID) int64 {
 	r.mu.Lock()

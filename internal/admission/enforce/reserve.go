@@ -43,10 +43,9 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 			charged = h.charge(ctx, planned, false, &notices) && charged
 			continue
 		}
-		consumer, reservations := planned[0].Consumer, reservationsOf(planned)
-		outcome, err := h.Store.ReserveTogether(reserving, consumer, reservations)
+		outcome, err := h.reserveFor(reserving, c, planned, len(enforcedOf(groups)) == 1)
 		if err == nil && outcome.Code == ledger.Admitted {
-			all = append(all, newIn(consumer, reservations, outcome.Decisions)...)
+			all = append(all, newIn(planned, outcome.Decisions)...)
 			continue
 		}
 		h.giveBack(ctx, all)
@@ -132,11 +131,11 @@ func (h *Handler) charge(ctx context.Context, planned []*plannedClaim, dry bool,
 // newIn returns the reservations that were not there before. Another review of the same create
 // may have made the others, and relies on them: they are not given back, and whoever made them can no longer give
 // them back, since they go on under another sequence.
-func newIn(consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation, decisions []ledger.Decision) []taken {
+func newIn(planned []*plannedClaim, decisions []ledger.Decision) []taken {
 	var made []taken
 	for i, decision := range decisions {
 		if !decision.Existing {
-			made = append(made, taken{consumer, reservations[i].Key, decision.Sequence})
+			made = append(made, taken{planned[i].Consumer, planned[i].Key, decision.Sequence})
 		}
 	}
 	return made

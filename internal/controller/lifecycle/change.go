@@ -59,6 +59,11 @@ func (c *Controller) IsFreeing(uid types.UID, version string, consumer quotav1al
 	return change != nil && slices.Contains(change.freed, consumer) && !claims.MayChange(version, change.base)
 }
 
+// Restore has an object looked at that may lack the claim of a policy, by the policy's label.
+func (c *Controller) Restore(kind schema.GroupKind, uid types.UID, policy string) {
+	c.restore(kind, uid, policy)
+}
+
 // restore has an object looked at of which the claim of a policy went away.
 func (c *Controller) restore(kind schema.GroupKind, uid types.UID, policy string) {
 	c.note(uid, &changing{kind: kind, restored: []string{policy}})

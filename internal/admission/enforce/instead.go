@@ -1,0 +1,98 @@
+package enforce
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/protected"
+)
+
+// reserveFor reserves what claims of one consumer ask for a new object. Where an earlier create of the same name was
+// admitted, and no object of that name exists, what it holds is taken over: of both one can succeed at a time. Should it be
+// the earlier one after all, its object is charged when it appears, and the room for that is held until then.
+//
+// Who takes over gives nothing back, so it is done only where nothing else is decided.
+func (h *Handler) reserveFor(ctx context.Context, c *create, planned []*plannedClaim, isOnly bool) (ledgerstore.Outcome, error) {
+	kind := c.Kind.GroupKind()
+	earlier := h.admitted.uidOf(objectName{kind, c.Name})
+	reservations := reservationsOf(planned)
+	if earlier == "" || earlier == c.UID || !isOnly || h.Restore == nil || !areAdoptable(planned) {
+		return h.Store.ReserveTogether(ctx, planned[0].Consumer, reservations)
+	}
+	unlock, err := h.Store.LockObject(ctx, string(earlier)) // its claim may be in the making
+	if err != nil {
+		return ledgerstore.Outcome{}, err
+	}
+	defer unlock()
+	if h.Objects.Presence(kind, earlier) == protected.Present {
+		return h.Store.ReserveTogether(ctx, planned[0].Consumer, reservations)
+	}
+	keys, policies := map[string]string{}, []string{}
+	for _, p := range planned {
+		policy := claims.LabelValue(p.Policy)
+		keys[p.Key] = ledgerstore.ObjectKey(policy, string(earlier))
+		policies = append(policies, policy)
+	}
+	// Before it is uncharged: it may appear at any moment.
+	h.replaced.add(earlier, policies)
+	h.reviewed.drop(earlier)
+	outcome, taken, err := h.Store.ReserveInstead(ctx, planned[0].Consumer, reservations, keys)
+	if err == nil && outcome.Code == ledger.Admitted && len(taken) == len(planned) {
+		h.admitted.remove(earlier) // it holds nothing any more
+	}
+	return outcome, err
+}
+
+// areAdoptable reports whether objects can be charged after they were created.
+func areAdoptable(planned []*plannedClaim) bool {
+	for _, p := range planned {
+		if p.policy.UsesRequest() {
+			return false
+		}
+	}
+	return true
+}
+
+// restoreReplaced has an object charged that appears although another create of its name has taken over what was held for
+// it.
+func (h *Handler) restoreReplaced(kind schema.GroupKind, uid types.UID) {
+	for _, policy := range h.replaced.take(uid) {
+		h.Restore(kind, uid, policy)
+	}
+}
+
+// replaced are the objects whose reservations another create has taken over, with the policies that reserved for them. The
+// zero value is ready to use.
+type replaced struct {
+	mu       sync.Mutex
+	policies map[types.UID][]string
+}
+
+// add remembers an object for as long as it may still appear.
+func (r *replaced) add(uid types.UID, policies []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.policies == nil {
+		r.policies = map[types.UID][]string{}
+	}
+	if _, known := r.policies[uid]; !known {
+		time.AfterFunc(admittedFor, func() { r.take(uid) })
+	}
+	r.policies[uid] = policies
+}
+
+// take forgets an object.
+func (r *replaced) take(uid types.UID) (policies []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	policies = r.policies[uid]
+	delete(r.policies, uid)
+	return policies
+}
