@@ -175,7 +175,7 @@ func TestBreakGlassForNamespaces(t *testing.T) {
 		mustNot(t, api.Create(w.ctx, namespace))
 		w.cleanUp(namespace)
 		w.wantEventWhere("BrokenGlass", []string{"CREATE by jane"}, func(e *eventsv1.Event) bool {
-			return e.Regarding.Kind == "Namespace" && e.Regarding.UID == namespace.UID && e.Regarding.Name == namespace.Name && e.Regarding.Namespace == ""
+			return e.Regarding.Kind == "Namespace" && e.Regarding.UID == namespace.UID && e.Regarding.Name == namespace.Name && e.Namespace != metav1.NamespaceDefault
 		})
 	}
 	w.wantBucket(1, 2, 0, 2)

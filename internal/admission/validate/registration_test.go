@@ -151,6 +151,14 @@ func TestRegistration(t *testing.T) {
 			},
 			want: []string{`metadata.annotations[quota.miloapis.com/exceeded-advice]: Too long: may not be more than 500 bytes`},
 		},
+		"MisspeltAdvice": {
+			reason: "nobody is called that",
+			before: asIs[registration],
+			change: func(r *registration) {
+				r.Annotations = map[string]string{quotav1alpha1.AnnotationExceededAdvice: "Ask {{nam}}."}
+			},
+			want: []string{`metadata.annotations[quota.miloapis.com/exceeded-advice]: Invalid value: "Ask {{nam}}.": there is no placeholder {{nam}}: {{name}} stands for the name of the consumer`},
+		},
 		"Threshold": {
 			reason: "it is a part of a limit",
 			before: asIs[registration],
