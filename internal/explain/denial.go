@@ -82,10 +82,15 @@ func (d *Denial) Sentences(c *catalog.Catalog, more ...string) string {
 	}
 	sentences = append(sentences, d.holders(c)...)
 	sentences = append(append(sentences, d.advice(c)...), more...)
-	if c.ConsumerNamespace != nil {
-		sentences = append(sentences, "To see its quota: kubectl get ergrant -n "+c.ConsumerNamespace(d.Consumer))
+	return strings.Join(append(sentences, d.where(c)...), " ")
+}
+
+// where says where the quota of the consumer is shown.
+func (d *Denial) where(c *catalog.Catalog) []string {
+	if c.ConsumerNamespace == nil {
+		return nil
 	}
-	return strings.Join(sentences, " ")
+	return []string{"To see its quota: kubectl get ergrant -n " + c.ConsumerNamespace(d.Consumer)}
 }
 
 // Hidden says that quota does not allow something to whoever may not see how much there is.
@@ -94,8 +99,9 @@ func (d *Denial) Hidden(c *catalog.Catalog) string {
 	for i := range d.Shortfalls {
 		subjects = append(subjects, registrationOf(c, d.Shortfalls[i].ResourceType).Subject())
 	}
-	return fmt.Sprintf("exceeded quota: the quota of %s does not allow it (%s). Check that %s is who is to pay, or ask an administrator.",
+	said := fmt.Sprintf("exceeded quota: the quota of %s does not allow it (%s). Check that %s is who is to pay, or ask an administrator.",
 		Consumer(d.Consumer), strings.Join(slices.Compact(subjects), ", "), Consumer(d.Consumer))
+	return strings.Join(append([]string{said}, d.where(c)...), " ")
 }
 
 // shortfall says what was asked, and what there is. Numbers without a unit are in that of what was asked.
