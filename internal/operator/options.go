@@ -44,6 +44,8 @@ type Options struct {
 	LeaderElection *LeaderElection
 	// AuditInterval is the time between two audits of all ledgers. Default: 5 minutes.
 	AuditInterval time.Duration
+	// DepartedInterval is the time between two looks for consumers that no longer exist. Default: a minute.
+	DepartedInterval time.Duration
 	// ControlPlaneInterval is the time between two looks at the grants in another control plane.
 	// Default: 30 s.
 	ControlPlaneInterval time.Duration

@@ -26,6 +26,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/bucket"
 	"github.com/bursar/bursar/internal/controller/claim"
 	"github.com/bursar/bursar/internal/controller/claimpolicy"
+	"github.com/bursar/bursar/internal/controller/departed"
 	"github.com/bursar/bursar/internal/controller/grant"
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/lifecycle"
@@ -57,6 +58,7 @@ type parts struct {
 	claim     *claim.Controller
 	bucket    *bucket.Controller
 	auditor   *audit.Auditor
+	departed  *departed.Controller
 	grants    *grantpolicy.Controller
 	// allocation keeps the caps on ResourceQuotas in line with the cluster.
 	allocation *allocation.Controller
@@ -171,6 +173,11 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		ListLedgers: audit.ListLedgers(m.manager.GetAPIReader()), LiveClaims: p.liveClaims,
 		Events: m.events, Interval: o.options.AuditInterval, Log: log.WithName("audit"),
 	})
+	finder := &departed.Finder{Metadata: o.metadata, Kinds: m.kinds, Permission: m.permission}
+	p.departed = &departed.Controller{
+		Client: m.manager.GetClient(), Live: m.manager.GetAPIReader(), Shown: p.bucket, Claims: m.claims, LiveClaims: p.liveClaims,
+		Find: finder.Find, Interval: o.options.DepartedInterval, Log: log.WithName("departed"),
+	}
 	if p.grants, err = o.newGrantPolicies(m, log); err != nil {
 		return nil, err
 	}

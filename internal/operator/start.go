@@ -98,7 +98,7 @@ func (p *parts) lead(ctx context.Context, group *errgroup.Group) error {
 		return nil // ctx has ended
 	}
 	for _, run := range []func(context.Context) error{
-		p.webhooks.Run, p.adoption.Run, p.bucket.Run, p.auditor.Run, p.grants.Run, p.allocation.Run, p.notifier.Run,
+		p.webhooks.Run, p.adoption.Run, p.bucket.Run, p.auditor.Run, p.departed.Run, p.grants.Run, p.allocation.Run, p.notifier.Run,
 	} {
 		group.Go(func() error { return run(ctx) })
 	}

@@ -46,6 +46,8 @@ type Options struct {
 	Out io.Writer
 	// AuditInterval is the time between two audits of all ledgers. Default: 5 minutes.
 	AuditInterval time.Duration
+	// DepartedInterval is the time between two looks for consumers that no longer exist. Default: a minute.
+	DepartedInterval time.Duration
 	// ControlPlaneInterval is the time between two looks at the grants in another control plane.
 	// Default: 30 s.
 	ControlPlaneInterval time.Duration
@@ -145,7 +147,7 @@ func newOperator(plane *controlplane.ControlPlane, replica *replica, o Options) 
 	options := operator.Options{
 		Config: plane.Config(), Username: controlplane.OperatorUser, InstallCRDs: true,
 		SystemNamespace: o.SystemNamespace, ConsumerNamespaces: o.ConsumerNamespaces, ExceededAdvice: o.ExceededAdvice,
-		AuditInterval: o.AuditInterval, ControlPlaneInterval: o.ControlPlaneInterval, Metrics: o.Metrics, Log: o.Log,
+		AuditInterval: o.AuditInterval, DepartedInterval: o.DepartedInterval, ControlPlaneInterval: o.ControlPlaneInterval, Metrics: o.Metrics, Log: o.Log,
 	}
 	if replica != nil {
 		replica.complete(&options)

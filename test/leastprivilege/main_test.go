@@ -141,7 +141,7 @@ func (s *scene) run(asked *requests, options operator.Options) (stop func()) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return recorder{asked, next}
 	})
-	options.Config, options.AuditInterval, options.Log = config, time.Second, logr.Discard()
+	options.Config, options.AuditInterval, options.DepartedInterval, options.Log = config, time.Second, time.Second, logr.Discard()
 	options.LeaderElection = &operator.LeaderElection{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 100 * time.Millisecond}
 	listener, err := net.Listen("tcp", "localhost:0")
 	if err != nil {

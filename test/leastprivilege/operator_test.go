@@ -35,7 +35,10 @@ const (
 	books        = "tenant-claims"
 )
 
-var acme = platform.Consumer("acme")
+var (
+	acme          = platform.Consumer("acme")
+	organizations = schema.GroupVersionResource{Group: platform.Group, Version: "v1", Resource: "organizations"}
+)
 
 // notAsked is what the roles permit and this test does not make the operator ask for, with the
 // reason why it is needed all the same. Everything else that they permit has to be asked for.
@@ -99,7 +102,7 @@ func (s *scene) permitKinds() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	for _, resource := range []schema.GroupVersionResource{corev1.SchemeGroupVersion.WithResource("configmaps"), fleets} {
+	for _, resource := range []schema.GroupVersionResource{corev1.SchemeGroupVersion.WithResource("configmaps"), fleets, organizations} {
 		flaw := func() string {
 			flaw, err := permission.New(reviews.AuthorizationV1().SelfSubjectAccessReviews()).Follow(s.Context(), resource)
 			if err != nil {
@@ -173,6 +176,25 @@ func (s *scene) exercise() {
 	s.increase()
 	s.allocate()
 	s.permitLater()
+	s.depart()
+}
+
+// depart gives a consumer something that does not exist, and takes it back.
+func (s *scene) depart() {
+	mistyped := grant(1)
+	mistyped.Name, mistyped.Spec.ConsumerRef = "mistyped", platform.Consumer("acmee")
+	s.create(mistyped)
+	s.waitActive(mistyped)
+	if err := s.Delete(s.Context(), mistyped); err != nil {
+		s.Fatal(err)
+	}
+	s.eventually(func() error {
+		err := s.Get(s.Context(), client.ObjectKey{Name: naming.Ledger(mistyped.Spec.ConsumerRef)}, &quotav1alpha1.ConsumerLedger{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("got %v, want the ledger of a consumer that does not exist to go", err)
+		}
+		return nil
+	})
 }
 
 // permitLater makes a policy for a kind that the operator may not follow. It says so without trying,

@@ -11,6 +11,8 @@ package bucket
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -147,6 +149,21 @@ func (c *Controller) Need(consumer quotav1alpha1.ConsumerRef, requests []quotav1
 
 // Show asks for what is shown of a consumer to be compared with its books.
 func (c *Controller) Show(consumer quotav1alpha1.ConsumerRef) { c.queue.Add(consumer) }
+
+// Consumers returns those of which something may be shown, or there may be a ledger: all that changed or were asked for
+// since this replica leads.
+func (c *Controller) Consumers() []quotav1alpha1.ConsumerRef {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.shown))
+}
+
+// Forget ends what is remembered of a consumer of which nothing is shown.
+func (c *Controller) Forget(consumer quotav1alpha1.ConsumerRef) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.shown, consumer)
+}
 
 // RegistrationsChanged asks for all quota to be shown anew that is displayed in another unit than
 // its registration has now.

@@ -1,0 +1,265 @@
+// Package departed removes the ledgers, and what is shown of them, of consumers that no longer exist or never did.
+//
+// A consumer leaves nothing to keep once its object is not there, no grant and no claim names it, and its ledger is
+// empty: no limit, no usage, no reservation and no released claim. The controller looks at such consumers regularly, and
+// removes only what it found in the same state twice in a row. So whatever was on its way at the first look has arrived
+// at the second one: the API server ends requests after a minute, and replicas have seen the last claim go.
+//
+// The ledger is deleted only in the version that was found to be empty. A decision that comes first changes the version,
+// so that the ledger stays; one that comes later finds no ledger, and begins a new one from the claims and grants there
+// are. What is shown follows: the bucket controller makes it again if there is something to show after all.
+package departed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/flowcontrol"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+const (
+	defaultInterval = time.Minute
+	// looksPerSecond bounds how many consumers are looked for a second, after a burst: many may exist and have nothing.
+	looksPerSecond = 20
+	looksBurst     = 50
+	// lookTimeout bounds all requests about one consumer.
+	lookTimeout = 30 * time.Second
+)
+
+// Existence is whether the object of a consumer is there.
+type Existence int
+
+// Where the kind is not served or may not be read, nobody can tell.
+const (
+	Unknown Existence = iota
+	Exists
+	Missing
+)
+
+// Shown knows of which consumers there may be a ledger, or something is shown.
+type Shown interface {
+	Consumers() []quotav1alpha1.ConsumerRef
+	// Forget ends that for a consumer of which nothing is left.
+	Forget(consumer quotav1alpha1.ConsumerRef)
+}
+
+// Claims are the claims as this process follows them.
+type Claims interface {
+	WaitForSync(ctx context.Context) error
+	ForConsumer(consumer quotav1alpha1.ConsumerRef, keep func(*claimcache.Claim) bool) []*claimcache.Claim
+}
+
+// Controller removes what departed consumers leave. Its fields are set once; then call Run.
+type Controller struct {
+	// Client reads from a cache, and Live from the API server.
+	Client client.Client
+	Live   client.Reader
+	Shown  Shown
+	Claims Claims
+	// LiveClaims reads the claims of a consumer from the API server.
+	LiveClaims func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
+	// Find looks for the object of a consumer.
+	Find func(context.Context, quotav1alpha1.ConsumerRef) (Existence, error)
+	// Interval is the time between two looks. Default: a minute.
+	Interval time.Duration
+	Log      logr.Logger
+}
+
+// trace is what is left of a consumer.
+type trace struct {
+	// uid and version are those of its ledger, or empty if there is none.
+	uid, version string
+	// shown are the UIDs of its effective grants.
+	shown string
+}
+
+// Run looks at every interval until ctx ends.
+func (c *Controller) Run(ctx context.Context) error {
+	if err := c.Claims.WaitForSync(ctx); err != nil {
+		return nil // ctx has ended
+	}
+	interval := c.Interval
+	if interval <= 0 {
+		interval = defaultInterval
+	}
+	pace := flowcontrol.NewTokenBucketRateLimiter(looksPerSecond, looksBurst)
+	traces := map[quotav1alpha1.ConsumerRef]trace{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(interval):
+		}
+		var err error
+		if traces, err = c.look(ctx, pace, traces); err != nil && ctx.Err() == nil {
+			c.Log.Error(err, "will look again for consumers that do not exist", "in", interval)
+		}
+	}
+}
+
+// look removes what is left of consumers of which the last look found the same, and returns what it found of the others.
+func (c *Controller) look(ctx context.Context, pace flowcontrol.RateLimiter, before map[quotav1alpha1.ConsumerRef]trace) (map[quotav1alpha1.ConsumerRef]trace, error) {
+	granted, err := c.granted(ctx)
+	if err != nil {
+		return before, err
+	}
+	effective, err := c.effective(ctx)
+	if err != nil {
+		return before, err
+	}
+	found := map[quotav1alpha1.ConsumerRef]trace{}
+	var errs []error
+	for _, consumer := range c.Shown.Consumers() {
+		if granted[consumer] || len(c.Claims.ForConsumer(consumer, func(*claimcache.Claim) bool { return true })) > 0 {
+			continue
+		}
+		if err := pace.Wait(ctx); err != nil {
+			return found, nil // ctx has ended
+		}
+		last, wasFound := before[consumer]
+		left, isLeft, err := c.consider(ctx, consumer, effective[consumer], last, wasFound)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s %s: %w", consumer.Kind, consumer.Name, err))
+		case isLeft:
+			found[consumer] = left
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// granted are the consumers with grants, also where none of them is active.
+func (c *Controller) granted(ctx context.Context) (map[quotav1alpha1.ConsumerRef]bool, error) {
+	var list quotav1alpha1.ResourceGrantList
+	if err := c.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the grants: %w", err)
+	}
+	consumers := make(map[quotav1alpha1.ConsumerRef]bool, len(list.Items))
+	for i := range list.Items {
+		consumers[list.Items[i].Spec.ConsumerRef] = true
+	}
+	return consumers, nil
+}
+
+// consider looks at one consumer without grants and claims. It returns what is left of it, if that may go and was not
+// found before.
+func (c *Controller) consider(ctx context.Context, consumer quotav1alpha1.ConsumerRef, effective []*quotav1alpha1.EffectiveResourceGrant, last trace, wasFound bool) (left trace, isLeft bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	existence, err := c.Find(ctx, consumer)
+	if err != nil || existence != Missing {
+		return trace{}, false, err
+	}
+	ledger, err := c.ledger(ctx, consumer)
+	if err != nil || !isEmpty(ledger) {
+		return trace{}, false, err
+	}
+	if ledger == nil && len(effective) == 0 {
+		c.Shown.Forget(consumer)
+		return trace{}, false, nil
+	}
+	if left = traceOf(ledger, effective); !wasFound || left != last {
+		return left, true, nil
+	}
+	return trace{}, false, c.remove(ctx, consumer, ledger, effective)
+}
+
+// ledger reads the ledger of a consumer, and returns nil if there is none.
+func (c *Controller) ledger(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (*quotav1alpha1.ConsumerLedger, error) {
+	ledger := &quotav1alpha1.ConsumerLedger{}
+	err := c.Live.Get(ctx, client.ObjectKey{Name: naming.Ledger(consumer)}, ledger)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the ledger: %w", err)
+	case ledger.Spec.ConsumerRef != consumer:
+		return nil, fmt.Errorf("ledger %s is of another consumer", ledger.Name)
+	}
+	return ledger, nil
+}
+
+// isEmpty reports whether a ledger says nothing that has to be kept.
+func isEmpty(ledger *quotav1alpha1.ConsumerLedger) bool {
+	if ledger == nil {
+		return true
+	}
+	spec := &ledger.Spec
+	return len(spec.Grants) == 0 && len(spec.Used) == 0 && len(spec.Reservations) == 0 && len(spec.Released) == 0
+}
+
+// effective returns what is shown, by consumer.
+func (c *Controller) effective(ctx context.Context) (map[quotav1alpha1.ConsumerRef][]*quotav1alpha1.EffectiveResourceGrant, error) {
+	var list quotav1alpha1.EffectiveResourceGrantList
+	if err := c.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the effective grants: %w", err)
+	}
+	effective := map[quotav1alpha1.ConsumerRef][]*quotav1alpha1.EffectiveResourceGrant{}
+	for i := range list.Items {
+		shown := &list.Items[i]
+		effective[shown.Spec.ConsumerRef] = append(effective[shown.Spec.ConsumerRef], shown)
+	}
+	return effective, nil
+}
+
+func traceOf(ledger *quotav1alpha1.ConsumerLedger, effective []*quotav1alpha1.EffectiveResourceGrant) trace {
+	var left trace
+	if ledger != nil {
+		left.uid, left.version = string(ledger.UID), ledger.ResourceVersion
+	}
+	uids := make([]string, 0, len(effective))
+	for _, shown := range effective {
+		uids = append(uids, string(shown.UID))
+	}
+	slices.Sort(uids)
+	left.shown = strings.Join(uids, " ")
+	return left
+}
+
+// remove deletes what is left of a consumer, unless the API server knows grants or claims that this process has not seen.
+func (c *Controller) remove(ctx context.Context, consumer quotav1alpha1.ConsumerRef, ledger *quotav1alpha1.ConsumerLedger, effective []*quotav1alpha1.EffectiveResourceGrant) error {
+	named := client.MatchingFields{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}
+	var grants quotav1alpha1.ResourceGrantList
+	if err := c.Live.List(ctx, &grants, named); err != nil {
+		return fmt.Errorf("list the grants: %w", err)
+	}
+	for i := range grants.Items {
+		if grants.Items[i].Spec.ConsumerRef == consumer {
+			return nil
+		}
+	}
+	if claims, err := c.LiveClaims(ctx, consumer); err != nil || len(claims) > 0 {
+		return err
+	}
+	if ledger != nil {
+		unchanged := client.Preconditions{UID: &ledger.UID, ResourceVersion: &ledger.ResourceVersion}
+		err := c.Client.Delete(ctx, &quotav1alpha1.ConsumerLedger{ObjectMeta: metav1.ObjectMeta{Name: ledger.Name}}, unchanged)
+		switch {
+		case apierrors.IsConflict(err):
+			return nil // somebody needs it
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("delete the ledger: %w", err)
+		}
+	}
+	for _, shown := range effective {
+		same := client.Preconditions{UID: &shown.UID}
+		err := c.Client.Delete(ctx, &quotav1alpha1.EffectiveResourceGrant{ObjectMeta: metav1.ObjectMeta{Namespace: shown.Namespace, Name: shown.Name}}, same)
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("delete effective grant %s/%s: %w", shown.Namespace, shown.Name, err)
+		}
+	}
+	c.Log.V(1).Info("removed what was left of a consumer that does not exist", "consumer", consumer.Kind+"/"+consumer.Name)
+	return nil
+}

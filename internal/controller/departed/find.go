@@ -1,0 +1,61 @@
+package departed
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// Finder looks for the objects of consumers on the API server.
+type Finder struct {
+	Metadata metadata.Interface
+	// Kinds resolves the kind of a consumer, and reports whether it is served.
+	Kinds interface {
+		ResourceFor(ctx context.Context, kind schema.GroupKind) (schema.GroupVersionResource, bool, error)
+	}
+	// Permission returns why the objects of a resource may not be read, or nothing.
+	Permission interface {
+		Follow(ctx context.Context, resource schema.GroupVersionResource) (flaw string, err error)
+	}
+}
+
+// Find reports whether the object of a consumer is there. It lists objects of that name: a list tells an object that is
+// missing from a kind that is not served, and finds the object whether or not the consumer's namespace is known.
+func (f *Finder) Find(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (Existence, error) {
+	resource, isServed, err := f.Kinds.ResourceFor(ctx, schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind})
+	if err != nil || !isServed {
+		return Unknown, nil //nolint:nilerr // it cannot be told now
+	}
+	if flaw, err := f.Permission.Follow(ctx, resource); err != nil || flaw != "" {
+		return Unknown, err
+	}
+	list, err := f.Metadata.Resource(resource).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, consumer.Name).String()})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return Unknown, nil
+	case err != nil:
+		return Unknown, fmt.Errorf("look for the object: %w", err)
+	}
+	for i := range list.Items {
+		if isOf(consumer, &list.Items[i]) {
+			return Exists, nil
+		}
+	}
+	if list.Continue != "" {
+		return Unknown, nil
+	}
+	return Missing, nil
+}
+
+// isOf reports whether an object may be that of a consumer. A consumer may name the namespace that its quota is shown in
+// although its kind has none, and none although its kind has one.
+func isOf(consumer quotav1alpha1.ConsumerRef, object *metav1.PartialObjectMetadata) bool {
+	return object.Name == consumer.Name && (consumer.Namespace == "" || object.Namespace == "" || object.Namespace == consumer.Namespace)
+}
