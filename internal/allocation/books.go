@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -33,7 +34,11 @@ type Books struct {
 	capped   []corev1.ResourceName
 	// observed is what each project takes by the ResourceQuotas that it has.
 	observed map[string]corev1.ResourceList
-	pending  []Raise
+	// unlimited are the projects in which nothing limits a capped resource, as far as they are told of, and limited
+	// the condition that says how many there are.
+	unlimited []quotav1alpha1.UnlimitedNamespace
+	limited   *metav1.Condition
+	pending   []Raise
 	// taken is what each project takes, pending raises included, and total the sum.
 	taken map[string]corev1.ResourceList
 	total corev1.ResourceList
@@ -54,6 +59,8 @@ func New(object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alpha1.Al
 	for _, project := range object.Status.UsedByProject {
 		b.observed[project.Namespace] = project.Used
 	}
+	b.unlimited = object.Status.UnlimitedNamespaces
+	b.limited = apimeta.FindStatusCondition(object.Status.Conditions, quotav1alpha1.ConditionLimited)
 	if ledger != nil {
 		b.pending = ledger.Spec.Pending
 		// Whoever wrote the ledger did not know this version of the allocation.

@@ -59,13 +59,17 @@ func (b *Books) ObserveLive(o Observation) (*Books, error) {
 	if err != nil {
 		return nil, err
 	}
+	unlimited := Unlimited(o.Used, b.capped)
+	limited := limited(unlimited, len(o.Used))
 	isPruned := len(pending) < len(b.pending)
-	if b.IsObserved() && !isPruned && maps.EqualFunc(observed, b.observed, quota.Equals) {
+	isSame := b.limited != nil && b.limited.Message == limited.Message && b.limited.Status == limited.Status
+	if b.IsObserved() && !isPruned && isSame && maps.EqualFunc(observed, b.observed, quota.Equals) {
 		return b, nil
 	}
 	next, object := *b, *b.object
 	object.Status.Observed, object.Status.ObservedGeneration = o.Versions, object.Generation
 	next.object, next.observed, next.pending, next.isComplete = &object, observed, pending, true
+	next.unlimited, next.limited = unlimited[:min(len(unlimited), unlimitedMax)], &limited
 	next.sum()
 	next.isStatusChanged = true
 	next.isLedgerChanged = b.isLedgerChanged || isPruned

@@ -23,12 +23,17 @@ func (b *Books) Updated() *quotav1alpha1.ResourceQuotaAllocation {
 	}
 	object := *b.object
 	object.Status.Allocated = corev1.ResourceQuotaStatus{Hard: object.Spec.Allocation.Hard, Used: b.total}
-	object.Status.UsedByProject = lines
+	object.Status.UsedByProject, object.Status.UnlimitedNamespaces = lines, b.unlimited
 	updated := object.DeepCopy()
 	status := &updated.Status
 	exceeded := b.exceeded()
 	exceeded.ObservedGeneration = status.ObservedGeneration
 	apimeta.SetStatusCondition(&status.Conditions, exceeded)
+	if b.limited != nil {
+		limited := *b.limited
+		limited.ObservedGeneration = status.ObservedGeneration
+		apimeta.SetStatusCondition(&status.Conditions, limited)
+	}
 	return updated
 }
 

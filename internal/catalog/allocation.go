@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +23,9 @@ type Allocation struct {
 	// Selector selects the namespaces, and Scopes the ResourceQuotas in them.
 	Selector labels.Selector
 	Scopes   allocation.Scopes
+	// Capped are the resources that it caps, and MayLeave tells whether ResourceQuotas may leave them out again.
+	Capped   []corev1.ResourceName
+	MayLeave bool
 	// Entered is the revision of the catalog at which this generation was entered.
 	Entered int64
 }
@@ -45,6 +49,7 @@ func (c *Catalog) SetAllocation(object *quotav1alpha1.ResourceQuotaAllocation) e
 	c.allocations[object.Name] = &Allocation{
 		Name: object.Name, UID: object.UID, Generation: object.Generation,
 		Selector: selector, Scopes: allocation.ScopesOf(&object.Spec.Allocation), Entered: c.revision,
+		Capped: slices.Sorted(maps.Keys(object.Spec.Allocation.Hard)), MayLeave: object.Spec.MayLeave,
 	}
 	return nil
 }

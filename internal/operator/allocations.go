@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/controller/allocation"
 )
@@ -100,4 +101,18 @@ func (o *Operator) maySee(ctx context.Context, user authenticationv1.UserInfo, a
 		what.Resource, what.Namespace = "localresourcequotaallocations", project
 	}
 	return o.may(ctx, user, what)
+}
+
+// mayEditAllocation tells whether a user may change an allocation.
+func (o *Operator) mayEditAllocation(ctx context.Context, user authenticationv1.UserInfo, allocation string) (bool, error) {
+	return o.may(ctx, user, authorizationv1.ResourceAttributes{
+		Verb: "update", Group: quotav1alpha1.GroupName, Resource: "resourcequotaallocations", Name: allocation,
+	})
+}
+
+// mayEditDefinitions tells whether a user may change the definitions of a QuotaServiceConfig.
+func (o *Operator) mayEditDefinitions(ctx context.Context, user authenticationv1.UserInfo, config string) (bool, error) {
+	return o.may(ctx, user, authorizationv1.ResourceAttributes{
+		Verb: "update", Group: openmcpv1alpha1.GroupName, Resource: "quotaserviceconfigs", Name: config,
+	})
 }

@@ -64,6 +64,8 @@ type parts struct {
 	allocation *allocation.Controller
 	// evaluations reports policies that cannot be applied.
 	evaluations *evaluation.Reporter
+	// increases keeps the ResourceQuotas of namespaces as definitions and increases say.
+	increases *quotaincrease.Reconciler
 	// notifier tells consumers that they come close to their limits.
 	notifier *usage.Notifier
 	follower *follower
@@ -116,7 +118,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		},
 	})
 	p.quotas = nativequota.New(nativequota.Parts{
-		Catalog: m.catalog, Books: m.allocations, Namespace: o.namespaceOf, MaySee: o.maySee,
+		Catalog: m.catalog, Books: m.allocations, Namespace: o.namespaceOf, MaySee: o.maySee, MayEdit: o.mayEditAllocation, Username: o.options.Username,
 		Ready: p.loaded, Current: currentAllocations.wait, Log: log.WithName("resourcequotas"),
 	})
 	p.allocation = &allocation.Controller{
@@ -315,13 +317,16 @@ func (p *parts) policyChanged() {
 
 func (p *parts) addReconcilers() error {
 	api, live := p.manager.GetClient(), p.manager.GetAPIReader()
+	p.increases = &quotaincrease.Reconciler{
+		Client: api, Live: live, Definitions: &quotaincrease.Definitions{Client: api, Check: p.quotaSpecs.Check}, SystemNamespace: p.planner.SystemNamespace, Events: p.events,
+	}
 	for _, reconciler := range []interface {
 		SetupWithManager(ctrl.Manager) error
 	}{
 		&registration.Reconciler{Client: api, Kinds: p.kinds, KindsChanged: p.kindsChanged},
 		&grant.Reconciler{Client: api, Live: live, Catalog: p.catalog, Ledgers: p.store, Loaded: p.loaded, RegistrationsChanged: p.registrationsChanged, Consumers: p.consumers},
 		&claimpolicy.Reconciler{Client: api, Catalog: p.catalog, Kinds: p.kinds, Permission: p.permission, Withheld: p.policyChanged, InEffect: p.webhooks.InEffect, Changed: p.policiesChanged},
-		&quotaincrease.Reconciler{Client: api, Live: live, Definitions: &quotaincrease.Definitions{Client: api, Check: p.quotaSpecs.Check}, SystemNamespace: p.planner.SystemNamespace, Events: p.events},
+		p.increases,
 		p.bucket,
 		p.adoption,
 	} {

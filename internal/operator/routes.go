@@ -44,6 +44,7 @@ func (p *parts) routes(o *Operator) http.Handler {
 		PreviewClaimPolicy: previewer.ClaimPolicy,
 		PreviewGrantPolicy: previewer.GrantPolicy,
 		MayMarkGrants:      o.mayMarkGrants,
+		MayEditDefinitions: o.mayEditDefinitions,
 		MayRead: func(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error) {
 			return o.mayRead(ctx, p.kinds, user, kind)
 		},

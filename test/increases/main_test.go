@@ -15,6 +15,8 @@ import (
 )
 
 var (
+	// started is the server that all tests share.
+	started *server.Server
 	// admin talks to the server as its administrator, without a cache.
 	admin client.Client
 	// bursar talks to it as Bursar itself, whom the webhooks do not ask about: so it stores what was stored
@@ -26,7 +28,7 @@ var (
 
 func TestMain(m *testing.M) {
 	server.Main(m, standalone.Options{}, func(_ context.Context, s *server.Server) (err error) {
-		admin, kubeconfig = s.Admin, s.Kubeconfig
+		started, admin, kubeconfig = s, s.Admin, s.Kubeconfig
 		bursar, err = s.As(rest.ImpersonationConfig{UserName: controlplane.OperatorUser, Groups: []string{"system:masters"}})
 		return err
 	}, nil)

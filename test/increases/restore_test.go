@@ -2,12 +2,17 @@ package increases
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
@@ -152,4 +157,29 @@ func TestNothingIsWrittenInVain(t *testing.T) {
 	if diff := cmp.Diff(before, versions()); diff != "" {
 		t.Errorf("versions (-before +after):\n%s", diff)
 	}
+}
+
+// TestOwnersAreTold has somebody edit a generated ResourceQuota who may write it and not its definition.
+func TestOwnersAreTold(t *testing.T) {
+	w := newWorld(t)
+	w.config(w.definition(base, cumulative, "count/secrets=10"))
+	quota := w.wantQuota(base, "count/secrets=10")
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"resourcequotas"}, Verbs: []string{"*"}}}
+	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: w.name}}
+	w.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "quotas"}, Rules: rules},
+		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "quotas"}, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "quotas"}})
+	owner, err := started.As(rest.ImpersonationConfig{UserName: w.name, Groups: []string{"system:authenticated"}})
+	w.must(err)
+	w.eventually(func() error { return owner.List(t.Context(), &corev1.ResourceQuotaList{}, client.InNamespace(w.name)) })
+	patch := func(patch string) error {
+		return owner.Patch(t.Context(), quota, client.RawPatch(types.MergePatchType, []byte(patch)))
+	}
+	want := "it is kept as definition base of QuotaServiceConfig " + w.name + " and the QuotaIncreases of the namespace say"
+	for _, edit := range []string{`{"spec":{"hard":{"count/secrets":"5"}}}`, `{"metadata":{"labels":null},"spec":{"hard":{"count/secrets":"500"}}}`} {
+		if err := patch(edit); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", edit, err, want)
+		}
+	}
+	w.must(patch(`{"metadata":{"labels":{"mine":"yes"}}}`))
+	w.wantQuota(base, "count/secrets=10")
 }

@@ -5,8 +5,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // EffectiveResourceGrant is a consumer's view of its quota of one resource type: what all active
 // grants give together, what is taken, and what is left, in base units and in the units that
 // people read. Bursar keeps one in the consumer's namespace as soon as there is an active grant or
-// a claim waits, and keeps it when the last of them is gone. It owns the AllowanceBuckets that it
-// sums up. Deleted by hand it comes back, and so do they, unless there is nothing to show. It is for
+// a claim waits, and keeps it when the last of them is gone, for as long as the consumer exists. It owns the
+// AllowanceBuckets that it sums up. Deleted by hand it comes back, and so do they, unless there is nothing to show. It is for
 // reading: decisions are made on the ledger, which it follows within about a second.
 //
 // +kubebuilder:object:root=true

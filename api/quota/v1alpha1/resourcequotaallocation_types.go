@@ -12,7 +12,9 @@ import (
 // Of each resource a project takes the largest amount that one of its ResourceQuotas gives, so that none
 // of them has to name everything. A ResourceQuota is created, or raised, only if every allocation that
 // selects its namespace has room for what the project takes more by that. Whatever raises nothing is
-// allowed, however much is taken already. A ResourceQuota that leaves a resource out takes none of it.
+// allowed, however much is taken already. A ResourceQuota that leaves a resource out takes none of it; one
+// that names a capped resource goes on to do so, unless spec.mayLeave says otherwise or whoever changes it may
+// update the allocation.
 //
 // The ResourceQuotas in kube-system, kube-public, kube-node-lease and Bursar's own namespace are not
 // counted and not kept from anything.
@@ -47,7 +49,36 @@ type ResourceQuotaAllocationSpec struct {
 	// scopeSelector only those ResourceQuotas count, and are kept within the cap, that have the same;
 	// without, those that have none.
 	Allocation corev1.ResourceQuotaSpec `json:"allocation"`
+
+	// mayLeave, if true, lets everybody who may write the ResourceQuotas of a selected namespace take a capped
+	// resource out of one of them, or delete it, so that nothing may limit the namespace any more. Default: false, so
+	// that only those can who may update this allocation.
+	// +optional
+	MayLeave bool `json:"mayLeave,omitempty"`
+
+	// default is the ResourceQuota that a selected namespace gets where none limits a capped resource. It is made
+	// once, as far as the cap has room for it, and belongs to the namespace from then on. Default: none is made, and
+	// status.unlimitedNamespaces tells which namespaces are without a limit.
+	// +optional
+	Default *DefaultResourceQuota `json:"default,omitempty"`
 }
+
+// DefaultResourceQuota is a ResourceQuota for namespaces that have none. Its scopes are those of the allocation.
+type DefaultResourceQuota struct {
+	// name is what the ResourceQuota is called. Default: default.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	Name string `json:"name,omitempty"`
+
+	// hard is how much it gives of each resource, all of which have to be capped. What a namespace has a limit for
+	// already is left out of its ResourceQuota.
+	Hard corev1.ResourceList `json:"hard"`
+}
+
+// DefaultResourceQuotaName is the name of the ResourceQuota that namespaces get which have none, unless the allocation
+// says another.
+const DefaultResourceQuotaName = "default"
 
 // ResourceQuotaAllocationStatus is how much of a cap is given out.
 type ResourceQuotaAllocationStatus struct {
@@ -65,6 +96,13 @@ type ResourceQuotaAllocationStatus struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	UsedByProject []NamespacedResourceList `json:"usedByProject,omitempty"`
 
+	// unlimitedNamespaces are selected namespaces in which no ResourceQuota limits a capped resource, ordered by name:
+	// the first 50. The condition Limited tells how many there are.
+	// +optional
+	// +listType=map
+	// +listMapKey=namespace
+	UnlimitedNamespaces []UnlimitedNamespace `json:"unlimitedNamespaces,omitempty"`
+
 	// observed is what usedByProject was taken from.
 	// +optional
 	Observed ObservedResourceQuotas `json:"observed,omitzero"`
@@ -73,12 +111,23 @@ type ResourceQuotaAllocationStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, which says whether ResourceQuotas are kept within the cap, and Exceeded, which
-	// says whether more is given out than the cap.
+	// conditions are Ready, which says whether ResourceQuotas are kept within the cap, Exceeded, which
+	// says whether more is given out than the cap, and Limited, which says whether every selected namespace has a
+	// limit for each capped resource.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// UnlimitedNamespace is a namespace that the cap does not reach in full.
+type UnlimitedNamespace struct {
+	// namespace is the name of the namespace.
+	Namespace string `json:"namespace"`
+
+	// resources are the capped ones that no ResourceQuota of the namespace limits, in order.
+	// +listType=atomic
+	Resources []corev1.ResourceName `json:"resources"`
 }
 
 // NamespacedResourceList is what one namespace takes.
@@ -103,8 +152,13 @@ type ObservedResourceQuotas struct {
 	Namespaces string `json:"namespaces,omitempty"`
 }
 
-// ConditionExceeded says whether more of a ResourceQuotaAllocation is given out than its cap.
-const ConditionExceeded = "Exceeded"
+// Conditions of a ResourceQuotaAllocation besides Ready.
+const (
+	// ConditionExceeded says whether more of a ResourceQuotaAllocation is given out than its cap.
+	ConditionExceeded = "Exceeded"
+	// ConditionLimited says whether every selected namespace has a limit for each capped resource.
+	ConditionLimited = "Limited"
+)
 
 // Reasons of the conditions of a ResourceQuotaAllocation.
 const (
@@ -117,12 +171,20 @@ const (
 	ReasonCapExceeded = "CapExceeded"
 	// ReasonWithinCap: no more is given out than the cap.
 	ReasonWithinCap = "WithinCap"
+	// ReasonAllLimited: every selected namespace has a limit for each capped resource.
+	ReasonAllLimited = "AllLimited"
+	// ReasonNamespacesUnlimited: some have not, and may use as much as they like of it.
+	ReasonNamespacesUnlimited = "NamespacesUnlimited"
 )
 
 // CauseAllocationExceeded is the type of those causes in the status of a refused ResourceQuota that say
 // which resource of which ResourceQuotaAllocation has not enough room. Their field is the resource's, such as
 // spec.hard[count/secrets].
 const CauseAllocationExceeded metav1.CauseType = "ResourceQuotaAllocationExceeded"
+
+// CauseAllocationLeft is the type of those causes in the status of a refused request that say which capped resource
+// a ResourceQuota would no longer limit. Their field is the resource's, such as spec.hard[count/secrets].
+const CauseAllocationLeft metav1.CauseType = "ResourceQuotaAllocationLeft"
 
 // ResourceQuotaAllocationList is a list of allocations.
 //

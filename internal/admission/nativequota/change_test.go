@@ -18,8 +18,10 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 		change func(*admissionv1.AdmissionRequest)
 		want   string
 	}{
-		"deletion": {"the configuration sends what nobody asked for", func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Delete },
-			`this webhook does not know the operation "DELETE"; correct the webhook configuration`},
+		"connection": {"the configuration sends what nobody asked for", func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Connect },
+			`this webhook does not know the operation "CONNECT"; correct the webhook configuration`},
+		"nothing deleted": {"a deletion has a ResourceQuota to delete", func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Delete },
+			"the ResourceQuota as it was cannot be read: "},
 		"no operation": {"it may be anything", func(r *admissionv1.AdmissionRequest) { r.Operation = "" },
 			`does not know the operation ""`},
 		"no object": {"nothing says what is to be", func(r *admissionv1.AdmissionRequest) { r.Object.Raw = nil },

@@ -1,6 +1,7 @@
 // Package nativequota is the validating webhook on the ResourceQuotas of Kubernetes. One that is created, or gives
 // more than before, is booked in every ResourceQuotaAllocation that selects its namespace and counts it, or refused
-// if one of them has not enough room. A change by which nothing becomes more is not looked at any closer.
+// if one of them has not enough room. One that no longer limits a capped resource, or goes, is denied unless whoever asks
+// may change the allocation. A change by which nothing becomes more, and nothing goes, is not looked at any closer.
 package nativequota
 
 import (
@@ -46,6 +47,10 @@ type Parts struct {
 	// MaySee tells whether somebody may see how much a project takes of an allocation, and with no project
 	// whether they may see that of all.
 	MaySee func(ctx context.Context, user authenticationv1.UserInfo, allocation, project string) (bool, error)
+	// Username is the name of Bursar's own user.
+	Username string
+	// MayEdit tells whether somebody may change an allocation, and so what counts under it.
+	MayEdit func(ctx context.Context, user authenticationv1.UserInfo, allocation string) (bool, error)
 	// Ready is closed once the catalog is loaded.
 	Ready <-chan struct{}
 	// Current waits until the catalog knows of the allocations that were declared by a version, or returns an error.
@@ -85,8 +90,8 @@ func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *a
 	if err != nil {
 		return review.Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err)
 	}
-	raised := change.raised()
-	if len(raised) == 0 {
+	raised, dropped := change.raised(), change.dropped()
+	if len(raised) == 0 && len(dropped) == 0 {
 		return review.Allowed()
 	}
 	select {
@@ -104,6 +109,12 @@ func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *a
 	if namespace == nil {
 		return review.Allowed() // the API server refuses it
 	}
+	if refusal := h.refuseToLeave(ctx, request, change, dropped, namespace); refusal != nil {
+		return refusal
+	}
+	if len(raised) == 0 {
+		return review.Allowed()
+	}
 	asked := h.asked(change, raised, namespace)
 	if len(asked) == 0 {
 		return review.Allowed()
@@ -111,7 +122,7 @@ func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *a
 	return h.admit(ctx, request, asked)
 }
 
-// change is what a request does to a ResourceQuota. from is empty on a create.
+// change is what a request does to a ResourceQuota. from is empty on a create, and to on a deletion.
 type change struct{ from, to corev1.ResourceQuota }
 
 // read returns the change that is asked for, or says why the request is none.
@@ -123,6 +134,12 @@ func read(request *admissionv1.AdmissionRequest) (change, error) {
 			return c, fmt.Errorf("the ResourceQuota as it was cannot be read: %w", err)
 		}
 	case admissionv1.Create:
+	case admissionv1.Delete:
+		if err := json.Unmarshal(request.OldObject.Raw, &c.from); err != nil {
+			return c, fmt.Errorf("the ResourceQuota as it was cannot be read: %w", err)
+		}
+		c.to.Namespace, c.to.Name = request.Namespace, request.Name
+		return c, nil
 	default:
 		return c, fmt.Errorf("this webhook does not know the operation %q; correct the webhook configuration", request.Operation)
 	}

@@ -14,7 +14,7 @@ type metrics struct{ reviews *prometheus.HistogramVec }
 func newMetrics() metrics {
 	return metrics{prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "bursar_resourcequota_review_duration_seconds",
-		Help: "Time taken to review a create or update of a ResourceQuota, by outcome: allowed, denied (a ResourceQuotaAllocation " +
+		Help: "Time taken to review a create, update or deletion of a ResourceQuota, by outcome: allowed, denied (a ResourceQuotaAllocation " +
 			"has not enough room, or the request cannot be read) or undecided (the client should retry).",
 		Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5},
 	}, []string{"outcome"})}

@@ -52,8 +52,11 @@ func newWorld(t *testing.T) *world {
 		Namespace: func(context.Context, string) (*metav1.PartialObjectMetadata, error) {
 			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: team, ResourceVersion: "1"}}, nil
 		},
-		MaySee:  func(context.Context, authenticationv1.UserInfo, string, string) (bool, error) { return false, nil },
-		Ready:   ready,
+		MaySee: func(context.Context, authenticationv1.UserInfo, string, string) (bool, error) { return false, nil },
+		MayEdit: func(_ context.Context, user authenticationv1.UserInfo, _ string) (bool, error) {
+			return user.Username == "editor", nil
+		},
+		Ready: ready, Username: "bursar",
 		Current: func(context.Context, catalog.Digest) error { return nil },
 		Log:     testr.New(t),
 	})

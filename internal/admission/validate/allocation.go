@@ -2,7 +2,10 @@ package validate
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -22,6 +25,29 @@ func Allocation(old, new *quotav1alpha1.ResourceQuotaAllocation) field.ErrorList
 	}
 	if len(new.Spec.Allocation.Hard) == 0 {
 		errs = append(errs, field.Required(path.Child("allocation", "hard"), "name at least one resource and how much of it the selected namespaces may have together"))
+	}
+	if new.Spec.Default != nil && (old == nil || !equality.Semantic.DeepEqual(old.Spec, new.Spec)) {
+		errs = append(errs, allocationDefault(new.Spec.Default, new.Spec.Allocation.Hard, path.Child("default"))...)
+	}
+	return errs
+}
+
+// allocationDefault checks the ResourceQuota of namespaces that have none against the cap.
+func allocationDefault(quota *quotav1alpha1.DefaultResourceQuota, hard corev1.ResourceList, path *field.Path) (errs field.ErrorList) {
+	if len(quota.Hard) == 0 {
+		return field.ErrorList{field.Required(path.Child("hard"), "name at least one capped resource and how much of it a namespace gets")}
+	}
+	for _, name := range slices.Sorted(maps.Keys(quota.Hard)) {
+		amount, at := quota.Hard[name], path.Child("hard").Key(string(name))
+		limit, isCapped := hard[name]
+		switch {
+		case !isCapped:
+			errs = append(errs, field.Invalid(at, amount.String(), "the allocation does not cap this resource; take it out here, or add it to spec.allocation.hard"))
+		case amount.Sign() < 0:
+			errs = append(errs, field.Invalid(at, amount.String(), "an amount is not negative"))
+		case amount.Cmp(limit) > 0:
+			errs = append(errs, field.Invalid(at, amount.String(), fmt.Sprintf("a single namespace cannot get more than all may have together, %s", limit.String())))
+		}
 	}
 	return errs
 }

@@ -48,7 +48,24 @@ func ValidatingWebhooks(client ClientConfig, username, systemNamespace string) [
 	)
 	namespace := validating("namespace", client, username, ruleOf(corev1.SchemeGroupVersion, deletes, "namespaces"))
 	namespace.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: systemNamespace}}
-	return []admissionregistrationv1.ValidatingWebhook{ownKinds, namespace}
+	return []admissionregistrationv1.ValidatingWebhook{ownKinds, namespace, generatedQuotas(client, username)}
+}
+
+// generatedQuotas is the webhook on ResourceQuotas that are made from a definition. Where it does not answer, an edit
+// passes, and is taken back like that of whoever may change the definition.
+func generatedQuotas(client ClientConfig, username string) admissionregistrationv1.ValidatingWebhook {
+	w := validating("generatedquotas", client, username,
+		ruleOf(corev1.SchemeGroupVersion, []admissionregistrationv1.OperationType{admissionregistrationv1.Update}, string(corev1.ResourceQuotas)))
+	w.ObjectSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: openmcpv1alpha1.LabelManagedBy, Operator: metav1.LabelSelectorOpExists},
+		{Key: openmcpv1alpha1.LabelDefinition, Operator: metav1.LabelSelectorOpExists},
+	}}
+	w.MatchConditions = append(w.MatchConditions, admissionregistrationv1.MatchCondition{
+		Name: "spec-or-maker-changed", Expression: fmt.Sprintf("!has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec || "+
+			"!has(oldObject.metadata.labels) || !(%q in oldObject.metadata.labels) || !(%q in oldObject.metadata.labels)", openmcpv1alpha1.LabelManagedBy, openmcpv1alpha1.LabelDefinition),
+	})
+	w.FailurePolicy = new(admissionregistrationv1.Ignore)
+	return w
 }
 
 // validating is a webhook that fails closed.

@@ -59,7 +59,8 @@ func (w *Webhooks) judges() map[schema.GroupVersionKind]judge {
 		openmcpv1alpha1.GroupVersion.WithKind("QuotaIncrease"):      judgeOf(w.Username, w.quotaIncrease),
 		openmcpv1alpha1.GroupVersion.WithKind("QuotaServiceConfig"): judgeOf(w.Username, w.quotaServiceConfig),
 
-		corev1.SchemeGroupVersion.WithKind("Namespace"): judgeOf(w.Username, w.namespace),
+		corev1.SchemeGroupVersion.WithKind("Namespace"):     judgeOf(w.Username, w.namespace),
+		corev1.SchemeGroupVersion.WithKind("ResourceQuota"): judgeOf(w.Username, w.generatedQuota),
 	}
 }
 

@@ -121,7 +121,7 @@ func definitionWarnings(new *openmcpv1alpha1.QuotaServiceConfig) []string {
 			all = definition.Name
 		}
 		if definition.Mode == openmcpv1alpha1.ModeCumulative && (definition.DeleteIneffectiveQuotas || definition.PreviewDeletion) {
-			warnings = append(warnings, fmt.Sprintf("definition %s deletes nothing: in cumulative mode every QuotaIncrease has an effect", definition.Name))
+			warnings = append(warnings, fmt.Sprintf("definition %s deletes only QuotaIncreases that name no resource: in cumulative mode every other has an effect", definition.Name))
 		}
 	}
 	return warnings

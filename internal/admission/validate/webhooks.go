@@ -69,6 +69,8 @@ type Webhooks struct {
 	// MayMarkGrants tells whether a user may mark grants in a namespace as a policy's, as the Bursar
 	// of another control plane does.
 	MayMarkGrants func(ctx context.Context, user authenticationv1.UserInfo, namespace string) (bool, error)
+	// MayEditDefinitions tells whether a user may change the definitions of a QuotaServiceConfig.
+	MayEditDefinitions func(ctx context.Context, user authenticationv1.UserInfo, config string) (bool, error)
 	// MayRead tells whether a user may get the objects of a kind, in all namespaces.
 	MayRead func(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error)
 	// CheckQuotaSpec tells what is wrong with the spec of a ResourceQuota, which is at a path.

@@ -44,6 +44,7 @@ type Books interface {
 // Projects is what there is in the cluster.
 type Projects interface {
 	Selected(selector labels.Selector) []string
+	Observe(selector labels.Selector, scopes books.Scopes, raises []books.Raise) books.Observation
 }
 
 // Controller follows the cluster. Its fields are set once, before use; call Start, then Run where this replica leads.
@@ -76,6 +77,8 @@ type known struct {
 	isExceeded *bool
 	// capped are the resources that there are metrics of.
 	capped []string
+	// tried is when each namespace was last to get the default, and why it did not.
+	tried map[string]attempt
 }
 
 // Start makes the controller take notice.
@@ -140,6 +143,9 @@ func (c *Controller) settle(ctx context.Context, name string) error {
 	}
 	c.tell(settled)
 	c.showing.AddAfter(name, showDelay)
+	if err := c.fillIn(ctx, declared, settled); err != nil {
+		return err
+	}
 	if err := c.expire(ctx, name, pending); err != nil {
 		return err
 	}
@@ -180,6 +186,7 @@ func (c *Controller) of(name string) *known {
 // notUsable forgets an allocation that is gone, and says of one that is not what keeps it from being used.
 func (c *Controller) notUsable(ctx context.Context, name string) error {
 	c.metrics.forget(name, c.of(name).capped)
+	c.metrics.unlimited.DeleteLabelValues(name)
 	c.mu.Lock()
 	delete(c.known, name)
 	c.mu.Unlock()

@@ -48,6 +48,8 @@ func (c *Controller) tell(object *quotav1alpha1.ResourceQuotaAllocation) {
 func reference(object *quotav1alpha1.ResourceQuotaAllocation) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceQuotaAllocation", Name: object.Name, UID: object.UID,
+		// An event that is counted up keeps its first text, so what is said of another version is another event.
+		ResourceVersion: object.ResourceVersion,
 	}
 }
 
@@ -72,7 +74,7 @@ func (c *Controller) invalid(ctx context.Context, object *quotav1alpha1.Resource
 }
 
 // metrics say how much of each cap is taken.
-type metrics struct{ hard, used *prometheus.GaugeVec }
+type metrics struct{ hard, used, unlimited *prometheus.GaugeVec }
 
 func newMetrics() *metrics {
 	gauge := func(name, help string) *prometheus.GaugeVec {
@@ -82,12 +84,16 @@ func newMetrics() *metrics {
 		hard: gauge("bursar_allocation_hard", "Cap of a ResourceQuotaAllocation on a resource, in the resource's base unit."),
 		used: gauge("bursar_allocation_used", "Amount of a resource that the ResourceQuotas which a ResourceQuotaAllocation counts give together, "+
 			"in the resource's base unit. It is over its cap where this is more than bursar_allocation_hard."),
+		unlimited: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "bursar_allocation_unlimited_namespaces",
+			Help: "Namespaces that a ResourceQuotaAllocation selects and in which no ResourceQuota limits a capped resource.",
+		}, []string{"allocation"}),
 	}
 }
 
 // Collectors returns the controller's metrics, for registration.
 func (c *Controller) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{c.metrics.hard, c.metrics.used}
+	return []prometheus.Collector{c.metrics.hard, c.metrics.used, c.metrics.unlimited}
 }
 
 func (m *metrics) observe(object *quotav1alpha1.ResourceQuotaAllocation, k *known) {

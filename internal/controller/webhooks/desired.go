@@ -212,18 +212,22 @@ func (c *Controller) asking(name string, n int, rules []admissionregistrationv1.
 }
 
 // resourceQuotas is the webhook on ResourceQuotas, whoever writes them: Bursar's own are kept within the caps too. It
-// is not asked about changes of anything but the spec.
+// is not asked about changes of anything but the spec, nor about what goes with its namespace.
 func (c *Controller) resourceQuotas(path string) admissionregistrationv1.ValidatingWebhook {
 	resource := corev1.SchemeGroupVersion.WithResource(string(corev1.ResourceQuotas))
 	w := c.asking(quotaName, 0, []admissionregistrationv1.RuleWithOperations{
-		ruleFor(resource, admissionregistrationv1.Create), ruleFor(resource, admissionregistrationv1.Update),
+		ruleFor(resource, admissionregistrationv1.Create), ruleFor(resource, admissionregistrationv1.Update), ruleFor(resource, admissionregistrationv1.Delete),
 	}, path, admissionregistrationv1.Fail)
 	w.MatchConditions = []admissionregistrationv1.MatchCondition{
-		{Name: "spec-changed", Expression: "oldObject == null || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec"},
+		{Name: "spec-changed", Expression: "oldObject == null || object == null || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec"},
+		{Name: "namespace-stays", Expression: "request.operation != 'DELETE' || request.userInfo.username != " + strconv.Quote(namespaceController)},
 		{Name: "glass-not-broken", Expression: "!(" + breaksGlass + ")"},
 	}
 	return w
 }
+
+// namespaceController is who deletes what is in a namespace that is deleted, which does not wait for Bursar.
+const namespaceController = "system:serviceaccount:kube-system:namespace-controller"
 
 // recording is the webhook that is told of requests that break the glass. It refuses nothing, and
 // they pass without it.

@@ -1,0 +1,60 @@
+package allocation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+const (
+	// unlimitedMax bounds how many namespaces without a limit a status holds, and namedMax how many of them the
+	// sentence about them names.
+	unlimitedMax = 50
+	namedMax     = 5
+)
+
+// Unlimited returns those of the projects in which no ResourceQuota names a capped resource, ordered by name. used is
+// what each of them gives, zeros included, and capped is in order.
+func Unlimited(used map[string]corev1.ResourceList, capped []corev1.ResourceName) []quotav1alpha1.UnlimitedNamespace {
+	var unlimited []quotav1alpha1.UnlimitedNamespace
+	for _, namespace := range slices.Sorted(maps.Keys(used)) {
+		var missing []corev1.ResourceName
+		for _, name := range capped {
+			if _, isLimited := used[namespace][name]; !isLimited {
+				missing = append(missing, name)
+			}
+		}
+		if len(missing) > 0 {
+			unlimited = append(unlimited, quotav1alpha1.UnlimitedNamespace{Namespace: namespace, Resources: missing})
+		}
+	}
+	return unlimited
+}
+
+// limited is the condition that says whether all of so many projects have limits.
+func limited(unlimited []quotav1alpha1.UnlimitedNamespace, projects int) metav1.Condition {
+	if len(unlimited) == 0 {
+		return metav1.Condition{Type: quotav1alpha1.ConditionLimited, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonAllLimited,
+			Message: "every selected namespace has a ResourceQuota for each capped resource"}
+	}
+	var named []string
+	for _, u := range unlimited[:min(len(unlimited), namedMax)] {
+		resources := make([]string, 0, len(u.Resources))
+		for _, name := range u.Resources {
+			resources = append(resources, string(name))
+		}
+		named = append(named, fmt.Sprintf("%s (%s)", u.Namespace, strings.Join(resources, ", ")))
+	}
+	if more := len(unlimited) - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("%d more", more))
+	}
+	return metav1.Condition{Type: quotav1alpha1.ConditionLimited, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonNamespacesUnlimited,
+		Message: fmt.Sprintf("%d of %d selected namespaces have no ResourceQuota for a capped resource, so that nothing limits it there: %s; create one in each, or set spec.default",
+			len(unlimited), projects, strings.Join(named, ", "))}
+}

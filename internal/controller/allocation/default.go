@@ -1,0 +1,87 @@
+package allocation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	books "github.com/bursar/bursar/internal/allocation"
+	"github.com/bursar/bursar/internal/catalog"
+)
+
+// EventReasonDefaultRefused is that of an allocation whose default a namespace could not get.
+const EventReasonDefaultRefused = "DefaultRefused"
+
+// attempt is one to give a namespace the default.
+type attempt struct {
+	at time.Time
+	// refused is what the API server had against it.
+	refused string
+}
+
+// fillIn counts the namespaces in which nothing limits a capped resource, and creates the default ResourceQuota
+// in them. One that is refused, or that finds a ResourceQuota of that name, is tried again after a while.
+func (c *Controller) fillIn(ctx context.Context, declared *catalog.Allocation, object *quotav1alpha1.ResourceQuotaAllocation) error {
+	unlimited := books.Unlimited(c.Projects.Observe(declared.Selector, declared.Scopes, nil).Used, declared.Capped)
+	c.metrics.unlimited.WithLabelValues(object.Name).Set(float64(len(unlimited)))
+	k := c.of(object.Name)
+	before := k.tried
+	k.tried = map[string]attempt{}
+	if object.Spec.Default == nil || object.UID != declared.UID {
+		return nil
+	}
+	for _, u := range unlimited {
+		last := before[u.Namespace]
+		if time.Since(last.at) < resyncInterval {
+			k.tried[u.Namespace] = last
+			continue
+		}
+		refused, err := c.createDefault(ctx, object, u)
+		if err != nil {
+			return err
+		}
+		if refused != "" && refused != last.refused && c.Events != nil {
+			c.Events.Eventf(reference(object), nil, corev1.EventTypeWarning, EventReasonDefaultRefused, "Settle",
+				"namespace %s cannot get the default: %s", u.Namespace, refused)
+		}
+		k.tried[u.Namespace] = attempt{time.Now(), refused}
+	}
+	return nil
+}
+
+// createDefault gives a namespace the default for what nothing limits there, and returns why it was refused.
+func (c *Controller) createDefault(ctx context.Context, object *quotav1alpha1.ResourceQuotaAllocation, u quotav1alpha1.UnlimitedNamespace) (refused string, err error) {
+	hard := corev1.ResourceList{}
+	for _, name := range u.Resources {
+		if amount, given := object.Spec.Default.Hard[name]; given {
+			hard[name] = amount.DeepCopy()
+		}
+	}
+	if len(hard) == 0 {
+		return "", nil
+	}
+	spec := object.Spec.Allocation.DeepCopy()
+	spec.Hard = hard
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: cmp.Or(object.Spec.Default.Name, quotav1alpha1.DefaultResourceQuotaName)}, Spec: *spec,
+	}
+	if err := c.writes.Wait(ctx); err != nil {
+		return "", err
+	}
+	err = c.Client.Create(ctx, quota)
+	switch {
+	case err == nil, apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return "", nil
+	case apierrors.IsAlreadyExists(err):
+		return fmt.Sprintf("there is a ResourceQuota %s that does not limit %v", quota.Name, u.Resources), nil
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		return err.Error(), nil
+	}
+	return "", fmt.Errorf("create ResourceQuota %s/%s: %w", quota.Namespace, quota.Name, err)
+}
