@@ -88,6 +88,8 @@ func (n *Notifier) tell(bucket *quotav1alpha1.AllowanceBucket, u Usage, level Le
 	}
 	shown := &corev1.ObjectReference{
 		APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: bucket.Namespace, Name: owner.Name, UID: owner.UID,
+		// An event that is counted up keeps its first text, so other amounts are another event.
+		ResourceVersion: bucket.ResourceVersion,
 	}
 	amounts := fmt.Sprintf("%d of %d", u.Used, u.Limit)
 	if r := n.Registrations.Registration(u.ResourceType); r != nil {
@@ -103,7 +105,11 @@ func (n *Notifier) tell(bucket *quotav1alpha1.AllowanceBucket, u Usage, level Le
 		say(corev1.EventTypeWarning, reasonReached, "all %s that it is granted: %s. Nothing more is granted until it uses less, or has a higher limit.", u.ResourceType, amounts)
 	case Near:
 		say(corev1.EventTypeWarning, reasonNear, "%s of %s, which is %d%% or more of its limit.", amounts, u.ResourceType, percent)
-	default:
+	case Below:
+		if u.Limit == 0 {
+			say(corev1.EventTypeNormal, reasonBelow, "no %s any more, and is granted none.", u.ResourceType)
+			return
+		}
 		say(corev1.EventTypeNormal, reasonBelow, "%s of %s, which is less than %d%% of its limit.", amounts, u.ResourceType, percent)
 	}
 }

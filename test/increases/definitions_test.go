@@ -205,3 +205,28 @@ func TestTwoConfigurations(t *testing.T) {
 	other.wantLabels(third.Name, "third", maximum)
 	w.wantLabels(first.Name, "first", maximum)
 }
+
+// A namespace that says that somebody else manages it is left alone until it does not, or until that is somebody here.
+func TestManagedByAnotherOperator(t *testing.T) {
+	w := newWorld(t)
+	change(w, w.namespace(), func(n *corev1.Namespace) {
+		n.Labels = map[string]string{openmcpv1alpha1.LabelManagedBy: "other-operator", "world": w.name, "taken": "yes"}
+	})
+	w.increase("more", "count/secrets=5")
+	config := w.config(w.definition(base, cumulative, "count/secrets=10"))
+	w.wantDefinitions(config, "base 0 InForce")
+	w.eventually(func() error {
+		object, err := w.read("more")
+		if err == nil && (len(object.Status.Conditions) == 0 || object.Status.Conditions[0].Reason != openmcpv1alpha1.ReasonIgnored) {
+			return fmt.Errorf("the increase has %+v", object.Status)
+		}
+		return err
+	})
+	if got := w.namespace().Labels[openmcpv1alpha1.LabelManagedBy]; got != "other-operator" {
+		t.Errorf("the namespace is managed by %q", got)
+	}
+	w.wantNoQuota(base)
+	change(w, w.namespace(), func(n *corev1.Namespace) { delete(n.Labels, openmcpv1alpha1.LabelManagedBy) })
+	w.wantQuota(base, "count/secrets=15")
+	w.wantLabels(config.Name, base, cumulative)
+}

@@ -36,12 +36,15 @@ func TestDeletionInMaximumMode(t *testing.T) {
 	w.wantQuota(base, "count/secrets=100", "count/configmaps=10")
 }
 
-// In cumulative mode every increase has an effect.
+// In cumulative mode every increase has an effect but one of nothing.
 func TestNoDeletionInCumulativeMode(t *testing.T) {
 	w := newWorld(t)
 	w.config(w.deleting(cumulative, "count/secrets=10"))
 	w.increases()
 	w.increase("zero", "count/secrets=0")
+	w.increase("nothing")
+	w.wantNoIncrease("nothing")
+	w.wantEvent("Namespace", w.name, "QuotaIncreaseDeleted", "QuotaIncrease nothing was deleted, as definition base has increases without effect deleted: it names no resource")
 	w.wantQuota(base, "count/secrets=165", "count/configmaps=10")
 	for _, name := range []string{"small", "medium", "big", "zero"} {
 		object, err := w.read(name)

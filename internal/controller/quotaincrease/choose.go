@@ -85,3 +85,14 @@ func holdersOf(namespace *metav1.PartialObjectMetadata, quotas []corev1.Resource
 	}
 	return holders
 }
+
+// isForeign reports whether another operator manages a namespace: its label names no configuration here, and none of its
+// ResourceQuotas was made here.
+func isForeign(namespace *metav1.PartialObjectMetadata, quotas []corev1.ResourceQuota, candidates []candidate) bool {
+	manager := namespace.Labels[openmcpv1alpha1.LabelManagedBy]
+	isMadeHere := func(q corev1.ResourceQuota) bool {
+		_, isExplained := q.Annotations[openmcpv1alpha1.AnnotationComposition]
+		return isExplained && isLabelled(&q)
+	}
+	return manager != "" && !slices.ContainsFunc(candidates, func(c candidate) bool { return c.config.Name == manager }) && !slices.ContainsFunc(quotas, isMadeHere)
+}

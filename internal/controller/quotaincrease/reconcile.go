@@ -88,6 +88,12 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if isForeign(namespace, quotas, candidates) {
+		r.outcomes.set(namespace.Name, outcome{})
+		return reconcile.Result{}, r.reportAll(ctx, increases, metav1.ConditionUnknown, openmcpv1alpha1.ReasonIgnored,
+			fmt.Sprintf("namespace %s has the label %s=%s, which names no QuotaServiceConfig here: another operator manages it; remove the label for the increase to count",
+				namespace.Name, openmcpv1alpha1.LabelManagedBy, namespace.Labels[openmcpv1alpha1.LabelManagedBy]))
+	}
 	chosen, holders := choice{}, holdersOf(namespace, quotas)
 	if !slices.Contains(namespaces.Exempt(r.SystemNamespace), namespace.Name) {
 		chosen = choose(labels.Set(namespace.Labels), holders, candidates)

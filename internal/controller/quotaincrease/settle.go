@@ -141,6 +141,9 @@ func (f *fit) judgeEffect(s *shown, object *openmcpv1alpha1.QuotaIncrease, effec
 		s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonCapReached, "held back by a cap: "+capped)
 	case capped != "":
 		s.condition = condition(metav1.ConditionTrue, openmcpv1alpha1.ReasonCapReached, fmt.Sprintf("%s has %s of it; the rest is held back by a cap: %s", quota, contributed, capped))
+	case f.input.Mode == openmcpv1alpha1.ModeCumulative && len(object.Spec.Hard) == 0:
+		s.superfluous = "it names no resource"
+		s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonOvershadowed, fmt.Sprintf("%s, so that %s has as much without it", s.superfluous, quota))
 	case effect.IsEffective && contributed == "":
 		s.condition = condition(metav1.ConditionTrue, openmcpv1alpha1.ReasonInEffect, fmt.Sprintf("it counts, and %s has as much without it", quota))
 	case effect.IsEffective:
