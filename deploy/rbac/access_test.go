@@ -27,7 +27,7 @@ var resources = []string{
 
 // special are the roles that the page tells of in words: they permit something with single objects, or contain
 // other roles.
-var special = []string{"bursar-break-glass", "bursar-project-owner", "bursar-project-owner-quotas"}
+var special = []string{"bursar-break-glass", "bursar-metrics-reader", "bursar-project-owner", "bursar-project-owner-quotas"}
 
 var update = flag.Bool("update", false, "write the table of docs/access.md anew")
 

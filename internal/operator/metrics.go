@@ -24,7 +24,7 @@ func (p *parts) serveMetrics(o *Operator) (stop func(), err error) {
 			registry.Unregister(collector)
 		}
 	}
-	for _, source := range []interface{ Collectors() []prometheus.Collector }{p.store, p.enforcer, p.auditor, p.grants, p.allocations, p.allocation, p.quotas, p.adoption, p.usage(o), health{o, p.server.certificates}} {
+	for _, source := range []interface{ Collectors() []prometheus.Collector }{p.store, p.enforcer, p.auditor, p.grants, p.allocations, p.allocation, p.increases, p.quotas, p.adoption, p.usage(o), health{o, p.server.certificates}} {
 		for _, collector := range source.Collectors() {
 			if err := registry.Register(collector); err != nil {
 				stop()

@@ -25,8 +25,8 @@ var steps = []float64{0.5, 0.7, 0.8, 0.9, 0.95, 1}
 type Collector struct {
 	// Buckets lists the buckets of all consumers, or nothing where another process tells of them.
 	Buckets func(context.Context) ([]quotav1alpha1.AllowanceBucket, error)
-	// Waiting counts the claims that wait for quota by consumer and resource type.
-	Waiting func() map[quotav1alpha1.ConsumerRef]map[string]int
+	// Waiting returns, by consumer, what each claim needs that waits for quota.
+	Waiting func() map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest
 	// Thresholds tells from which part of a limit on it is near.
 	Thresholds func(context.Context) (*Thresholds, error)
 	// Registrations know the units.
@@ -50,12 +50,12 @@ var (
 	ratio         = prometheus.NewDesc("quota_utilization_ratio", "Part of its limit that a consumer uses; +Inf where it uses something and is granted nothing.", ofConsumer, nil)
 	overLimit     = prometheus.NewDesc("quota_over_limit", "How much more a consumer uses than it is granted, in base units.", ofConsumer, nil)
 	threshold     = prometheus.NewDesc("quota_alert_threshold_ratio", "Part of its limit from which on a consumer is near it.", ofConsumer, nil)
-	waiting       = prometheus.NewDesc("quota_waiting_claims", "Claims of a consumer on a resource type that wait for quota.", ofConsumer, nil)
+	waiting       = prometheus.NewDesc("quota_waiting_claims", "Claims of a consumer that wait because of this resource type.", ofConsumer, nil)
 	usedInUnits   = prometheus.NewDesc("quota_used_in_display_units", "As quota_used, in the unit of the label.", ofUnit, nil)
 	limitInUnits  = prometheus.NewDesc("quota_limit_in_display_units", "As quota_limit, in the unit of the label.", ofUnit, nil)
 	typeUsed      = prometheus.NewDesc("quota_resource_type_used", "Quota of a resource type that all consumers use together, in base units.", ofType, nil)
 	typeLimit     = prometheus.NewDesc("quota_resource_type_limit", "Quota of a resource type that all consumers are granted together, in base units.", ofType, nil)
-	typeWaiting   = prometheus.NewDesc("quota_resource_type_waiting_claims", "Claims on a resource type that wait for quota.", ofType, nil)
+	typeWaiting   = prometheus.NewDesc("quota_resource_type_waiting_claims", "Claims that wait because of a resource type.", ofType, nil)
 	typeConsumers = prometheus.NewDesc("quota_resource_type_utilization_ratio", "Consumers by the part of their limit that they use.", ofType, nil)
 	omitted       = prometheus.NewDesc("quota_omitted_consumers", "Consumers of a resource type that have no series of their own, because there are too many.", ofType, nil)
 )
@@ -83,7 +83,8 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 		c.Log.V(1).Info("cannot tell how much quota is used", "err", err.Error())
 		return
 	}
-	all, claims := Of(buckets), c.Waiting()
+	all := Of(buckets)
+	claims := countShort(c.Waiting(), all)
 	types := map[string]*total{}
 	for i, u := range all {
 		t := types[u.ResourceType]

@@ -53,8 +53,9 @@ func collector() *Collector {
 				bucket("idle", 0, 0), bucket("web", 3000, 4000), part, bucket("over", 6000, 4000), bucket("over", 6000, 4000), bucket("none", 500, 0),
 			}, nil
 		},
-		Waiting: func() map[quotav1alpha1.ConsumerRef]map[string]int {
-			return map[quotav1alpha1.ConsumerRef]map[string]int{project("over"): {"vcpus": 2}}
+		Waiting: func() map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest {
+			one := []quotav1alpha1.ResourceRequest{{ResourceType: "vcpus", Amount: 1}}
+			return map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest{project("over"): {one, one}}
 		},
 		Registrations: registrations, ConsumersMax: 3, Log: logr.Discard(),
 	}
@@ -88,7 +89,7 @@ func TestCollect(t *testing.T) {
 			line("quota_over_limit", "none", "500")+line("quota_over_limit", "over", "2000")+line("quota_over_limit", "web", "0")) +
 		family("quota_alert_threshold_ratio", "Part of its limit from which on a consumer is near it.",
 			"quota_alert_threshold_ratio{"+of("none")+"} 0.8\n"+"quota_alert_threshold_ratio{"+of("over")+"} 0.7\n"+"quota_alert_threshold_ratio{"+of("web")+"} 0.8\n") +
-		family("quota_waiting_claims", "Claims of a consumer on a resource type that wait for quota.",
+		family("quota_waiting_claims", "Claims of a consumer that wait because of this resource type.",
 			line("quota_waiting_claims", "none", "0")+line("quota_waiting_claims", "over", "2")+line("quota_waiting_claims", "web", "0")) +
 		family("quota_limit_in_display_units", "As quota_limit, in the unit of the label.",
 			fmt.Sprintf("quota_limit_in_display_units{%s,unit=\"vCPU\"} 0\n", of("none"))+

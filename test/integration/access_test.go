@@ -144,7 +144,8 @@ func TestWhatRolesPermit(t *testing.T) {
 		"bursar-owning-service": {"claims, resizes and gives back", everywhere, consumerReads.with(permits{
 			"resourceclaims.quota.miloapis.com": reading + " create patch delete", "resourceregistrations.quota.miloapis.com": reading,
 		})},
-		"bursar-break-glass": {"is about one group by name, and so about no resource as a whole", everywhere, permits{}},
+		"bursar-metrics-reader": {"is about no resource", everywhere, permits{}},
+		"bursar-break-glass":    {"is about one group by name, and so about no resource as a whole", everywhere, permits{}},
 	}
 	for role, tt := range tests {
 		t.Run(role, func(t *testing.T) {

@@ -34,18 +34,34 @@ func (c *Controller) retryWaiting(ctx context.Context, consumer quotav1alpha1.Co
 	return nil
 }
 
-// Waiting counts the claims that wait for capacity by consumer and by each resource type that they request.
-func (c *Controller) Waiting() map[quotav1alpha1.ConsumerRef]map[string]int {
-	counts := map[quotav1alpha1.ConsumerRef]map[string]int{}
+// Waiting returns, by consumer, what each claim needs that waits for capacity. One that waits to be resized needs what it
+// does not hold yet.
+func (c *Controller) Waiting() map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest {
+	needs := map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest{}
 	for _, consumer := range c.consumersWaiting() {
-		counts[consumer] = map[string]int{}
 		for _, claim := range c.waitingOf(consumer) {
-			for _, request := range claim.Requests() {
-				counts[consumer][request.ResourceType]++
-			}
+			needs[consumer] = append(needs[consumer], needOf(claim))
 		}
 	}
-	return counts
+	return needs
+}
+
+// needOf is what a claim that waits is short of, or may be.
+func needOf(claim *claimcache.Claim) []quotav1alpha1.ResourceRequest {
+	if !claim.IsToHoldElse() {
+		return claim.Requests()
+	}
+	held := map[string]int64{}
+	for _, request := range claim.Requests() {
+		held[request.ResourceType] = request.Amount
+	}
+	var need []quotav1alpha1.ResourceRequest
+	for _, request := range claim.Resize() {
+		if request.Amount -= held[request.ResourceType]; request.Amount > 0 {
+			need = append(need, request)
+		}
+	}
+	return need
 }
 
 // waitingOf returns the waiting claims of a consumer in the order in which they are decided.

@@ -1,0 +1,47 @@
+package quotaincrease
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// The states of a namespace that a definition is for.
+const (
+	stateInForce    = "in_force"
+	stateHeldBack   = "held_back"
+	stateNotInForce = "not_in_force"
+)
+
+var namespacesByState = prometheus.NewDesc("bursar_quotaincrease_namespaces",
+	"Namespaces that a definition of a QuotaServiceConfig is for, by state: in_force, held_back (a ResourceQuotaAllocation has not enough room for all of it) "+
+		"or not_in_force (the definition or the namespace says why).", []string{"config", "definition", "state"}, nil)
+
+// Collectors returns what tells what became of namespaces, for registration.
+func (r *Reconciler) Collectors() []prometheus.Collector { return []prometheus.Collector{&r.outcomes} }
+
+// Describe implements [prometheus.Collector].
+func (o *outcomes) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- namespacesByState }
+
+// Collect implements [prometheus.Collector].
+func (o *outcomes) Collect(metrics chan<- prometheus.Metric) {
+	counts := map[holder]map[string]int{}
+	for _, one := range o.all() {
+		if one.config == "" {
+			continue
+		}
+		of := holder{one.config, one.definition}
+		if counts[of] == nil {
+			counts[of] = map[string]int{stateInForce: 0, stateHeldBack: 0, stateNotInForce: 0}
+		}
+		switch {
+		case one.isHeldBack:
+			counts[of][stateHeldBack]++
+		case one.reason != "":
+			counts[of][stateNotInForce]++
+		default:
+			counts[of][stateInForce]++
+		}
+	}
+	for of, states := range counts {
+		for state, count := range states {
+			metrics <- prometheus.MustNewConstMetric(namespacesByState, prometheus.GaugeValue, float64(count), of.config, of.definition, state)
+		}
+	}
+}

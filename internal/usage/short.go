@@ -1,0 +1,37 @@
+package usage
+
+import quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+
+// countShort counts the claims that wait by consumer and by the resource types that they are short of.
+func countShort(waiting map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest, all []Usage) map[quotav1alpha1.ConsumerRef]map[string]int {
+	available := make(map[pair]int64, len(all))
+	for _, u := range all {
+		available[pair{u.Consumer, u.ResourceType}] = u.Limit - u.Used
+	}
+	counts := map[quotav1alpha1.ConsumerRef]map[string]int{}
+	for consumer, claims := range waiting {
+		counts[consumer] = map[string]int{}
+		for _, requests := range claims {
+			for _, resourceType := range shortOf(consumer, requests, available) {
+				counts[consumer][resourceType]++
+			}
+		}
+	}
+	return counts
+}
+
+// shortOf returns the resource types of which a claim requests more than is left. Where there is enough of each, what keeps
+// the claim waiting is what is left for its dimensions, or another claim before it, so that it may be any of them.
+func shortOf(consumer quotav1alpha1.ConsumerRef, requests []quotav1alpha1.ResourceRequest, available map[pair]int64) (short []string) {
+	for _, request := range requests {
+		if request.Amount > available[pair{consumer, request.ResourceType}] {
+			short = append(short, request.ResourceType)
+		}
+	}
+	if len(short) == 0 {
+		for _, request := range requests {
+			short = append(short, request.ResourceType)
+		}
+	}
+	return short
+}
