@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,86 +16,197 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/usage"
 )
 
+// nearDefault is from which part of its limit on, in percent, a consumer is near it where --near says no more.
+const nearDefault = "80"
+
+// watchInterval is the time between two looks of --watch.
+const watchInterval = 2 * time.Second
+
+// usageOptions are those of bursar usage.
+type usageOptions struct {
+	filter         usage.Filter
+	format         string
+	sortBy         string
+	isWatch, isAll bool
+}
+
 // newUsageCommand returns the command that says how much of their quota consumers use.
 func newUsageCommand() *cobra.Command {
-	var filter usage.Filter
-	var format string
-	all := genericclioptions.NewConfigFlags(false)
-	flags := &genericclioptions.ConfigFlags{KubeConfig: all.KubeConfig, Context: all.Context}
+	var o usageOptions
+	flags := serverFlags()
 	command := &cobra.Command{
 		Use:   "usage",
-		Short: "Show how much of their quota consumers use, those first that use most of it",
+		Short: "Show quota usage by consumer, the most used first",
+		Long: `Show how much of their quota consumers use, the most used first: of each resource type what is used, the limit, what is
+left, and how many claims wait for it. ResourceQuotaAllocations are listed with their caps, and QuotaIncreases below.`,
 		Example: `  # All consumers that one may see
   bursar usage
   # One of them, or one resource type
   bursar usage --consumer project/web --type vcpus
+  # Who holds it, and who waits
+  bursar usage --consumer project/web --claims
+  # What is near its limit, again whenever it changes
+  bursar usage --near=90 --watch
   # For a script
   bursar usage -o json | jq '.items[] | select(.utilization > 0.8)'`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if !slices.Contains([]usage.Format{"", usage.FormatWide, usage.FormatJSON, usage.FormatYAML}, usage.Format(format)) {
-				return fmt.Errorf("--output: there is no format %q; choose json, yaml or wide", format)
+			if err := o.check(); err != nil {
+				return err
 			}
-			return runUsage(command, flags, filter, usage.Format(format))
+			return runUsage(command, flags, o)
 		},
 	}
 	flags.AddFlags(command.Flags())
-	command.Flags().StringVarP(&filter.Namespace, "namespace", "n", "", "show what is shown in one namespace alone, which is all that tenants may see")
-	command.Flags().StringVar(&filter.Consumer, "consumer", "", "show the consumer of that NAME, or KIND/NAME, alone")
-	command.Flags().StringVar(&filter.ResourceType, "type", "", "show that resource type alone; what follows its last slash is enough")
-	command.Flags().StringVarP(&format, "output", "o", "", "json, yaml or wide (default: a table)")
+	f := command.Flags()
+	f.StringVarP(&o.filter.Namespace, "namespace", "n", "", "only what is shown in this namespace (tenants: your own)")
+	f.BoolVarP(&o.isAll, "all-namespaces", "A", false, "all namespaces, or an error where you may not see all")
+	f.StringVar(&o.filter.Consumer, "consumer", "", "only the consumer of that NAME, or KIND/NAME")
+	f.StringVar(&o.filter.ResourceType, "type", "", "only that resource type; what follows its last slash is enough")
+	f.BoolVar(&o.filter.WithClaims, "claims", false, "the claims behind it: for which object, how much, and whether it is granted")
+	f.IntVar(&o.filter.NearPercent, "near", 0, "only what uses so many percent of its limit, or has claims that wait")
+	f.Lookup("near").NoOptDefVal = nearDefault
+	f.StringVar(&o.sortBy, "sort-by", string(usage.SortByUtilization), "the order: "+orders())
+	f.IntVar(&o.filter.Limit, "limit", 0, "only the first so many (default: all)")
+	f.BoolVarP(&o.isWatch, "watch", "w", false, "print it again whenever it changes, until interrupted")
+	f.StringVarP(&o.format, "output", "o", "", "json, yaml or wide (default: a table)")
 	return command
 }
 
-func runUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, filter usage.Filter, format usage.Format) error {
+func orders() string {
+	names := make([]string, 0, len(usage.Orders))
+	for _, order := range usage.Orders {
+		names = append(names, string(order))
+	}
+	return strings.Join(names, ", ")
+}
+
+// check says what is wrong with the options.
+func (o *usageOptions) check() error {
+	o.filter.SortBy = usage.SortBy(o.sortBy)
+	switch {
+	case !slices.Contains([]usage.Format{"", usage.FormatWide, usage.FormatJSON, usage.FormatYAML}, usage.Format(o.format)):
+		return fmt.Errorf("--output: there is no format %q; choose json, yaml or wide", o.format)
+	case !slices.Contains(usage.Orders, o.filter.SortBy):
+		return fmt.Errorf("--sort-by: there is no order %q; choose one of %s", o.sortBy, orders())
+	case o.filter.Limit < 0:
+		return errors.New("--limit: give a number of 1 or more, or leave it out for all")
+	case o.filter.NearPercent < 0:
+		return errors.New("--near: give a percentage, such as --near=90")
+	case o.isAll && o.filter.Namespace != "":
+		return errors.New("--all-namespaces and --namespace: choose one")
+	}
+	return nil
+}
+
+// serverFlags are those by which a command finds the API server.
+func serverFlags() *genericclioptions.ConfigFlags {
+	all := genericclioptions.NewConfigFlags(false)
+	return &genericclioptions.ConfigFlags{KubeConfig: all.KubeConfig, Context: all.Context}
+}
+
+// connect returns a client for the API server that the flags name.
+func connect(flags *genericclioptions.ConfigFlags) (client.Client, string, error) {
 	if err := useRunningServer(flags); err != nil {
-		return err
+		return nil, "", err
 	}
 	config, err := flags.ToRESTConfig()
 	if err != nil {
-		return fmt.Errorf("find the API server: %w", err)
+		return nil, "", fmt.Errorf("find the API server: %w", err)
 	}
 	types := runtime.NewScheme()
-	if err := quotav1alpha1.AddToScheme(types); err != nil {
-		return fmt.Errorf("register the API types: %w", err)
+	if err := errors.Join(quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types)); err != nil {
+		return nil, "", fmt.Errorf("register the API types: %w", err)
 	}
 	api, err := client.New(config, client.Options{Scheme: types})
 	if err != nil {
-		return fmt.Errorf("reach the API server at %s: %w", config.Host, err)
+		return nil, "", fmt.Errorf("reach the API server at %s: %w", config.Host, err)
 	}
-	report, err := usage.Read(command.Context(), api, filter)
-	if apierrors.IsForbidden(err) && filter.Namespace == "" {
-		// Tenants see what is in their namespace, which their kubeconfig names.
-		if filter.Namespace, _, err = flags.ToRawKubeConfigLoader().Namespace(); err != nil {
-			return fmt.Errorf("find the namespace of the kubeconfig: %w", err)
-		}
-		report, err = usage.Read(command.Context(), api, filter)
-	}
-	switch {
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("you may not see the quota that is shown in namespace %s; name another with --namespace: %w", filter.Namespace, err)
-	case apimeta.IsNoMatchError(err), apierrors.IsNotFound(err):
-		return fmt.Errorf("the API server at %s does not know of quota: Bursar is not installed there", config.Host)
-	case err != nil:
-		return fmt.Errorf("read the usage of quota: %w", err)
-	}
-	if len(report.Items) == 0 && (format == "" || format == usage.FormatWide) {
-		_, err := fmt.Fprintln(command.ErrOrStderr(), nothing(filter))
+	return api, config.Host, nil
+}
+
+func runUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, o usageOptions) error {
+	api, host, err := connect(flags)
+	if err != nil {
 		return err
 	}
-	return report.Print(command.OutOrStdout(), format)
+	format, before := usage.Format(o.format), ""
+	for {
+		printed, err := printUsage(command, flags, api, host, &o, format)
+		if err != nil {
+			return err
+		}
+		if printed != before {
+			if before != "" {
+				printed = "\n" + printed
+			}
+			if _, err := fmt.Fprint(command.OutOrStdout(), printed); err != nil {
+				return err
+			}
+			before = strings.TrimPrefix(printed, "\n")
+		}
+		if !o.isWatch {
+			return nil
+		}
+		select {
+		case <-command.Context().Done():
+			return nil
+		case <-time.After(watchInterval):
+		}
+	}
+}
+
+// printUsage reads the usage once and returns it as it is to be printed. Where there is none it says so, on the error
+// output.
+func printUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, api client.Client, host string, o *usageOptions, format usage.Format) (string, error) {
+	report, err := usage.Read(command.Context(), api, o.filter)
+	if apierrors.IsForbidden(err) && o.filter.Namespace == "" && !o.isAll {
+		// Tenants see what is in their namespace, which their kubeconfig names.
+		if o.filter.Namespace, _, err = flags.ToRawKubeConfigLoader().Namespace(); err != nil {
+			return "", fmt.Errorf("find the namespace of the kubeconfig: %w", err)
+		}
+		report, err = usage.Read(command.Context(), api, o.filter)
+	}
+	unknown := (*usage.UnknownError)(nil)
+	switch {
+	case errors.As(err, &unknown):
+		return "", err
+	case apierrors.IsForbidden(err) && o.isAll:
+		return "", fmt.Errorf("you may not see the quota of all namespaces; leave --all-namespaces out to see yours: %w", err)
+	case apierrors.IsForbidden(err):
+		return "", fmt.Errorf("you may not see the quota that is shown in namespace %s; name another with --namespace: %w", o.filter.Namespace, err)
+	case apimeta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return "", fmt.Errorf("the API server at %s does not know of quota: Bursar is not installed there", host)
+	case err != nil:
+		return "", fmt.Errorf("read the usage of quota: %w", err)
+	}
+	if report.IsEmpty() && (format == "" || format == usage.FormatWide) {
+		_, err := fmt.Fprintln(command.ErrOrStderr(), nothing(o.filter))
+		return "", err
+	}
+	var text strings.Builder
+	err = report.Print(&text, format)
+	return text.String(), err
 }
 
 // nothing says that there is nothing to be shown, and where.
 func nothing(filter usage.Filter) string {
-	if filter.Namespace != "" {
-		return fmt.Sprintf("No such quota is granted or used in namespace %s.", filter.Namespace)
+	what := "No quota is granted or used"
+	switch {
+	case filter.WithClaims:
+		what = "There are no such claims"
+	case filter.NearPercent > 0:
+		what = fmt.Sprintf("Nothing uses %d%% of its limit, and no claim waits", filter.NearPercent)
 	}
-	return "No such quota is granted or used."
+	if filter.Namespace != "" {
+		return fmt.Sprintf("%s, as far as it is shown in namespace %s. The quota of a consumer may be shown elsewhere: ask an administrator.", what, filter.Namespace)
+	}
+	return what + "."
 }
 
 // useRunningServer has the flags name the server that runs on this machine, if there is one and nothing names another.

@@ -43,14 +43,14 @@ func TestUsage(t *testing.T) {
 		}
 		return string(output)
 	}
-	if output := run("usage"); output != "No such quota is granted or used.\n" {
+	if output := run("usage"); output != "No quota is granted or used.\n" {
 		t.Errorf("got %q", output)
 	}
 	run("kubectl", "apply", "-f", filepath.Join("testdata", "usage.yaml"))
-	const shop = "shop/Project/shop     compute.example.com/vcpus   3 vCPUs   4 vCPUs   1 vCPUs     75%\n"
+	const shop = "shop/Project/shop     compute.example.com/vcpus   3 vCPUs   4 vCPUs   1 vCPUs     75%           0\n"
 	await.NoError(t, time.Minute, func() error {
-		want := "CONSUMER              RESOURCE TYPE               USED      LIMIT     AVAILABLE   UTILIZATION\n" + shop +
-			"default/Project/web   compute.example.com/vcpus   0 vCPUs   2 vCPUs   2 vCPUs     0%\n"
+		want := "CONSUMER              RESOURCE TYPE               USED      LIMIT     AVAILABLE   UTILIZATION   WAITING\n" + shop +
+			"default/Project/web   compute.example.com/vcpus   0 vCPUs   2 vCPUs   2 vCPUs     0%            0\n"
 		if output := run("usage"); output != want {
 			return fmt.Errorf("got\n%swant\n%s", output, want)
 		}
@@ -70,6 +70,40 @@ func TestUsage(t *testing.T) {
 	if output := run("usage", "--kubeconfig", tenant); !strings.Contains(output, "shop/Project/shop   compute.example.com/vcpus   3 vCPUs") || strings.Contains(output, "Project/web") {
 		t.Errorf("a tenant sees\n%s", output)
 	}
+	for name, tt := range map[string]struct{ arguments, want string }{
+		"consumer":  {"--consumer projet/shop", `no quota is granted to, or used by, a consumer "projet/shop"; did you mean project/shop?`},
+		"type":      {"--type vcpu", `there is no resource type "vcpu"; did you mean compute.example.com/vcpus?`},
+		"namespace": {"-n shpo", `there is no namespace "shpo"; did you mean shop?`},
+		"order":     {"--sort-by size", `--sort-by: there is no order "size"; choose one of utilization, consumer, type, available, waiting`},
+		"everybody": {"-A --kubeconfig " + tenant, "you may not see the quota of all namespaces; leave --all-namespaces out to see yours"},
+	} {
+		wantRefusal(t, name, tt.want, append([]string{"usage"}, strings.Fields(tt.arguments)...)...)
+	}
+	for name, tt := range map[string]struct{ arguments, want, not string }{
+		"near":            {"--near=75", "Project/shop", "Project/web"},
+		"limit":           {"--limit 1", "1 more are left out by --limit.", "Project/web"},
+		"order":           {"--sort-by consumer --limit 1", "Project/web", "Project/shop"},
+		"claims":          {"--claims", "shop/Project/shop   shop/one   ConfigMap/one   vcpus=3 vCPUs   Granted", "UTILIZATION"},
+		"a tenant's":      {"--claims --kubeconfig " + tenant, "shop/Project/shop   shop/one   ConfigMap/one   vcpus=3 vCPUs   Granted", "Project/web"},
+		"all namespaces":  {"-A", "Project/web", "nothing"},
+		"nothing is near": {"--near=99", "Nothing uses 99% of its limit, and no claim waits.", "Project"},
+	} {
+		if output := run(append([]string{"usage"}, strings.Fields(tt.arguments)...)...); !strings.Contains(output, tt.want) || strings.Contains(output, tt.not) {
+			t.Errorf("%s: got\n%swant %q and not %q", name, output, tt.want, tt.not)
+		}
+	}
+	wantWhy(t, run, tenant)
+	if output, err := exec.Command(binary, "kubectl", "--kubeconfig", tenant, "get", "--raw", "/metrics").CombinedOutput(); err == nil {
+		t.Errorf("a tenant scrapes the server: %.200s", output)
+	}
+	run("kubectl", "create", "clusterrolebinding", "bursar-metrics", "--clusterrole=bursar-metrics-reader", "--serviceaccount=shop:nobody")
+	await.NoError(t, time.Minute, func() error {
+		output, err := exec.Command(binary, "kubectl", "--kubeconfig", nobody, "get", "--raw", "/metrics").CombinedOutput()
+		if err != nil || !strings.Contains(string(output), `quota_used{`) {
+			return fmt.Errorf("whoever may scrape the server gets %.200s, %v", output, err)
+		}
+		return nil
+	})
 	wantRefusal(t, "one who may see nothing", "you may not see the quota that is shown in namespace shop; name another with --namespace: effectiveresourcegrants.quota.miloapis.com is forbidden",
 		"usage", "--kubeconfig", nobody)
 }
@@ -97,4 +131,64 @@ func kubeconfigOf(t *testing.T, server *process.Server, namespace, name string) 
 		t.Fatal(err)
 	}
 	return path
+}
+
+// wantWhy asks why something waits, would be denied and was denied, as an administrator and as a tenant.
+func wantWhy(t *testing.T, run func(...string) string, tenant string) {
+	t.Helper()
+	run("kubectl", "apply", "-f", filepath.Join("testdata", "why.yaml"))
+	run("kubectl", "wait", "--for=condition=Ready", "claimcreationpolicy/apps", "--timeout=60s")
+	big, small := filepath.Join("testdata", "why-big.yaml"), filepath.Join("testdata", "why-small.yaml")
+	want := func(name, output string, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if !strings.Contains(output, part) {
+				t.Errorf("%s: got\n%swant %q", name, output, part)
+			}
+		}
+	}
+	shortage := []string{
+		"compute.example.com/vcpus   2 vCPUs   3 vCPUs   4 vCPUs   1 vCPUs     no, 1 vCPUs short",
+		"Limit of compute.example.com/vcpus: shop/base gives 4 vCPUs", "Use of compute.example.com/vcpus: ConfigMap one in namespace shop holds 3 vCPUs",
+		"What to do: Delete what Project shop no longer needs, or ask an administrator to grant it more.",
+	}
+	want("a file that is too much", run("why", "-f", big), append(shortage,
+		"Why: ConfigMap app-big in namespace shop", "The API server would not create it: ", "exceeded quota: ", "apps     Enforce   Ready   yes",
+		"Project shop in namespace shop is to pay, by ClaimCreationPolicy apps")...)
+	want("a file that fits", run("why", "-f", small), "The API server would create it now.", "compute.example.com/vcpus   1 vCPUs   3 vCPUs   4 vCPUs   1 vCPUs     yes")
+	want("what a tenant sees of it", run("why", "-f", small, "--kubeconfig", tenant), "Why: ConfigMap app-small in namespace shop", "The API server would not create it: ", "forbidden")
+	run("kubectl", "apply", "-f", small)
+	for name, kubeconfig := range map[string][]string{"an administrator": nil, "a tenant": {"--kubeconfig", tenant}} {
+		await.NoError(t, time.Minute, func() error {
+			output := run(append([]string{"why", "configmap/app-small", "-n", "shop"}, kubeconfig...)...)
+			for _, part := range []string{"Project shop in namespace shop pays, by ResourceClaim shop/", "which is granted", "1 vCPUs   4 vCPUs   4 vCPUs   0 vCPUs     granted", "ConfigMap one in namespace shop holds 3 vCPUs; ConfigMap app-small"} {
+				if !strings.Contains(output, part) {
+					return fmt.Errorf("%s: got\n%swant %q", name, output, part)
+				}
+			}
+			return nil
+		})
+	}
+	run("kubectl", "delete", "-f", small)
+	binary, err := process.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	denied, err := exec.Command(binary, "kubectl", "apply", "-f", big).CombinedOutput()
+	if err == nil {
+		t.Fatalf("it was created: %s", denied)
+	}
+	for name, kubeconfig := range map[string][]string{"an administrator": nil, "a tenant": {"--kubeconfig", tenant}} {
+		why := exec.Command(binary, append([]string{"why", "-"}, kubeconfig...)...)
+		why.Stdin = strings.NewReader(string(denied))
+		output, err := why.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, output)
+		}
+		want("an error that "+name+" pastes", string(output), "Why: the error", "Project shop in namespace shop is to pay", "Limit of compute.example.com/vcpus: shop/base gives 4 vCPUs",
+			"Use of compute.example.com/vcpus: ConfigMap one in namespace shop holds 3 vCPUs", "What to do: ")
+	}
+	wantRefusal(t, "what does not exist", "ConfigMap none does not exist in namespace shop; explain one that was refused by its file, with -f", "why", "configmap/none", "-n", "shop")
+	wantRefusal(t, "nothing named", "name one thing to explain", "why")
+	wantRefusal(t, "no kind", `"app" is not KIND/NAME`, "why", "app")
 }

@@ -1,29 +1,19 @@
 package usage
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
 
-	"k8s.io/cli-runtime/pkg/printers"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-)
-
-// Format is how a report is printed. The zero value is a table.
-type Format string
-
-// The formats besides the table.
-const (
-	FormatWide Format = "wide"
-	FormatJSON Format = "json"
-	FormatYAML Format = "yaml"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // Filter says which quota is reported. What is empty leaves nothing out.
@@ -34,21 +24,62 @@ type Filter struct {
 	Consumer string
 	// ResourceType is a resource type, or what follows its last slash.
 	ResourceType string
+	// NearPercent leaves out what uses less than that part of its limit and keeps no claim waiting.
+	NearPercent int
+	// Limit is how many items there are at most, the first in the order of SortBy. 0: all.
+	Limit  int
+	SortBy SortBy
+	// WithClaims adds the claims.
+	WithClaims bool
 }
 
-func (f Filter) matches(spec *quotav1alpha1.EffectiveResourceGrantSpec) bool {
+// SortBy is an order of items. The zero value is by utilization.
+type SortBy string
+
+// The orders of items.
+const (
+	SortByUtilization SortBy = "utilization"
+	SortByConsumer    SortBy = "consumer"
+	SortByType        SortBy = "type"
+	SortByAvailable   SortBy = "available"
+	SortByWaiting     SortBy = "waiting"
+)
+
+// Orders are all orders of items.
+var Orders = []SortBy{SortByUtilization, SortByConsumer, SortByType, SortByAvailable, SortByWaiting}
+
+func (f Filter) matches(consumer quotav1alpha1.ConsumerRef, resourceType string) bool {
+	return f.matchesConsumer(consumer) && f.matchesType(resourceType)
+}
+
+func (f Filter) matchesConsumer(consumer quotav1alpha1.ConsumerRef) bool {
 	kind, name, hasKind := strings.Cut(f.Consumer, "/")
 	if !hasKind {
 		kind, name = "", kind
 	}
-	consumer, resourceType := spec.ConsumerRef, spec.ResourceType
-	return (name == "" || name == consumer.Name) && (kind == "" || strings.EqualFold(kind, consumer.Kind)) &&
-		(f.ResourceType == "" || f.ResourceType == resourceType || f.ResourceType == resourceType[strings.LastIndex(resourceType, "/")+1:])
+	return (name == "" || name == consumer.Name) && (kind == "" || strings.EqualFold(kind, consumer.Kind))
 }
 
-// Report is how much of their quota consumers use, those first that use most of it.
+func (f Filter) matchesType(resourceType string) bool {
+	return f.ResourceType == "" || f.ResourceType == resourceType || f.ResourceType == shortType(resourceType)
+}
+
+// shortType is what follows the last slash of a resource type.
+func shortType(resourceType string) string {
+	return resourceType[strings.LastIndex(resourceType, "/")+1:]
+}
+
+// Report is how much of their quota consumers use.
 type Report struct {
 	Items []Item `json:"items"`
+	// Claims are the claims behind them, if they were asked for.
+	Claims []ClaimItem `json:"claims,omitempty"`
+	// Increases are the QuotaIncreases in the namespaces.
+	Increases []IncreaseItem `json:"increases,omitempty"`
+	// Notes say what else there is to know.
+	Notes []string `json:"notes,omitempty"`
+
+	withClaims bool
 }
 
 // Item is one resource type of one consumer, in base units.
@@ -60,6 +91,8 @@ type Item struct {
 	Available    int64                     `json:"available"`
 	// Utilization is which part of the limit is used, or nil where something is used and nothing is granted.
 	Utilization *float64 `json:"utilization"`
+	// Waiting is how many claims on it wait for quota, or nil where that could not be counted.
+	Waiting *int `json:"waiting,omitempty"`
 	// Display is the same in display units, or nil while the resource type has no active registration.
 	Display *quotav1alpha1.DisplayedQuota `json:"display,omitempty"`
 }
@@ -68,30 +101,137 @@ func (i Item) usage() Usage {
 	return Usage{Consumer: i.ConsumerRef, ResourceType: i.ResourceType, Used: i.Used, Limit: i.Limit}
 }
 
-// pageSize is how many objects one request lists.
-const pageSize = 500
+func (i Item) waiting() int {
+	if i.Waiting == nil {
+		return 0
+	}
+	return *i.Waiting
+}
 
-// Read reads what a filter leaves of the quota that the caller may see. An error is that of the API server.
+func (i *Item) complete() {
+	i.Utilization = nil
+	if ratio := i.usage().Ratio(); !math.IsInf(ratio, 1) {
+		i.Utilization = &ratio
+	}
+}
+
+const (
+	// pageSize is how many objects one request lists.
+	pageSize = 500
+	// claimsMax is how many claims are read at most, so that a report does not read a large cluster.
+	claimsMax = 10_000
+)
+
+// reader reads a report.
+type reader struct {
+	api    client.Reader
+	filter Filter
+	// all are the items before the filter.
+	all []Item
+	// mayNotReadClaims tells that the caller may not.
+	mayNotReadClaims bool
+}
+
+// Read reads what a filter leaves of the quota that the caller may see. Errors are an [UnknownError], and that of the API
+// server about EffectiveResourceGrants; what else the caller may not read is left out.
 func Read(ctx context.Context, api client.Reader, filter Filter) (*Report, error) {
-	report := &Report{Items: []Item{}}
-	seen := map[quotav1alpha1.EffectiveResourceGrantSpec]bool{} // one that is being moved may be there twice
-	for next := ""; ; {
-		var page quotav1alpha1.EffectiveResourceGrantList
-		if err := api.List(ctx, &page, client.InNamespace(filter.Namespace), client.Limit(pageSize), client.Continue(next)); err != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			if shown := &page.Items[i]; filter.matches(&shown.Spec) && !seen[shown.Spec] {
-				seen[shown.Spec] = true
-				report.Items = append(report.Items, itemOf(shown))
-			}
-		}
-		if next = page.Continue; next == "" {
-			break
+	r := &reader{api: api, filter: filter}
+	report := &Report{Items: []Item{}, withClaims: filter.WithClaims}
+	if err := r.readEffective(ctx); err != nil {
+		return nil, err
+	}
+	notes, err := r.readHidden(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.readAllocations(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.check(ctx); err != nil {
+		return nil, err
+	}
+	claims, isWhole, err := r.readClaims(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range r.all {
+		if filter.matches(item.ConsumerRef, item.ResourceType) {
+			report.Items = append(report.Items, item)
 		}
 	}
-	slices.SortFunc(report.Items, func(a, b Item) int { return compare(a.usage(), b.usage()) })
+	report.Notes = notes
+	countWaiting(report.Items, claims, isWhole)
+	if !isWhole && !r.mayNotReadClaims {
+		report.Notes = append(report.Notes, fmt.Sprintf("There are more than %d claims, so those that wait are not counted; name a consumer with --consumer.", claimsMax))
+	}
+	if report.Increases, err = r.readIncreases(ctx); err != nil {
+		return nil, err
+	}
+	report.cut(filter)
+	if filter.WithClaims {
+		report.Claims = r.claimItems(claims, report.Items)
+	}
 	return report, nil
+}
+
+// cut leaves the items that are near their limit, in order, and not too many.
+func (r *Report) cut(filter Filter) {
+	if filter.NearPercent > 0 {
+		r.Items = slices.DeleteFunc(r.Items, func(i Item) bool {
+			return i.usage().Ratio()*100 < float64(filter.NearPercent) && i.waiting() == 0
+		})
+	}
+	byUse := func(a, b Item) int { return compare(a.usage(), b.usage()) }
+	byConsumer := func(a, b Item) int {
+		return cmp.Or(compareConsumers(a.ConsumerRef, b.ConsumerRef), cmp.Compare(a.ResourceType, b.ResourceType))
+	}
+	orders := map[SortBy]func(a, b Item) int{
+		SortByConsumer:  byConsumer,
+		SortByType:      func(a, b Item) int { return cmp.Or(cmp.Compare(a.ResourceType, b.ResourceType), byUse(a, b)) },
+		SortByAvailable: func(a, b Item) int { return cmp.Or(cmp.Compare(a.Available, b.Available), byUse(a, b)) },
+		SortByWaiting:   func(a, b Item) int { return cmp.Or(cmp.Compare(b.waiting(), a.waiting()), byUse(a, b)) },
+	}
+	order := orders[filter.SortBy]
+	if order == nil {
+		order = byUse
+	}
+	slices.SortFunc(r.Items, order)
+	if more := len(r.Items) - filter.Limit; filter.Limit > 0 && more > 0 {
+		r.Items = r.Items[:filter.Limit]
+		r.Notes = append(r.Notes, fmt.Sprintf("%d more are left out by --limit.", more))
+	}
+}
+
+// readEffective reads what is shown of consumers.
+func (r *reader) readEffective(ctx context.Context) error {
+	seen := map[quotav1alpha1.EffectiveResourceGrantSpec]bool{} // one that is being moved may be there twice
+	return eachPage(ctx, r.api, &quotav1alpha1.EffectiveResourceGrantList{}, r.filter.Namespace, func(list *quotav1alpha1.EffectiveResourceGrantList) {
+		for i := range list.Items {
+			if shown := &list.Items[i]; !seen[shown.Spec] {
+				seen[shown.Spec] = true
+				r.all = append(r.all, itemOf(shown))
+			}
+		}
+	})
+}
+
+// eachPage lists objects page by page.
+func eachPage[T client.ObjectList](ctx context.Context, api client.Reader, list T, namespace string, f func(T), options ...client.ListOption) error {
+	for next := ""; ; {
+		all := append([]client.ListOption{client.InNamespace(namespace), client.Limit(pageSize), client.Continue(next)}, options...)
+		if err := api.List(ctx, list, all...); err != nil {
+			return err
+		}
+		f(list)
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}
+
+// isOutOfReach reports whether somebody may not read something, or it is not there to be read.
+func isOutOfReach(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err)
 }
 
 func itemOf(shown *quotav1alpha1.EffectiveResourceGrant) Item {
@@ -100,76 +240,88 @@ func itemOf(shown *quotav1alpha1.EffectiveResourceGrant) Item {
 		ConsumerRef: shown.Spec.ConsumerRef, ResourceType: shown.Spec.ResourceType,
 		Used: status.TotalAllocated, Limit: status.TotalLimit, Available: status.Available, Display: status.Display,
 	}
-	if ratio := item.usage().Ratio(); !math.IsInf(ratio, 1) {
-		item.Utilization = &ratio
-	}
+	item.complete()
 	return item
 }
 
-// Print writes the report.
-func (r *Report) Print(w io.Writer, format Format) error {
-	switch format {
-	case FormatJSON:
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "    ")
-		return encoder.Encode(r)
-	case FormatYAML:
-		encoded, err := yaml.Marshal(r)
-		if err != nil {
-			return fmt.Errorf("encode the report: %w", err)
-		}
-		_, err = w.Write(encoded)
-		return err
-	default:
-		return r.printTable(w, format == FormatWide)
+// readHidden adds what is granted and shown nowhere, for want of a namespace to show it in. Whoever may not read all grants
+// is not told: what is theirs is shown to them.
+func (r *reader) readHidden(ctx context.Context) (notes []string, err error) {
+	if r.filter.Namespace != "" {
+		return nil, nil
 	}
+	shown := map[pair]bool{}
+	for _, item := range r.all {
+		shown[pair{item.ConsumerRef, item.ResourceType}] = true
+	}
+	hidden := map[pair]*Item{}
+	grants := map[quotav1alpha1.ConsumerRef]string{}
+	err = eachPage(ctx, r.api, &quotav1alpha1.ResourceGrantList{}, "", func(list *quotav1alpha1.ResourceGrantList) {
+		for i := range list.Items {
+			grant := &list.Items[i]
+			if !apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) {
+				continue
+			}
+			for _, allowance := range grant.Spec.Allowances {
+				of := pair{grant.Spec.ConsumerRef, allowance.ResourceType}
+				if shown[of] {
+					continue
+				}
+				if hidden[of] == nil {
+					hidden[of] = &Item{ConsumerRef: of.consumer, ResourceType: of.resourceType}
+				}
+				for _, bucket := range allowance.Buckets {
+					hidden[of].Limit += bucket.Amount
+				}
+				grants[of.consumer] = grant.Namespace + "/" + grant.Name
+			}
+		}
+	})
+	if isOutOfReach(err) || len(hidden) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the grants: %w", err)
+	}
+	for consumer, grant := range grants {
+		if err := r.readLedger(ctx, consumer, hidden); err != nil {
+			return nil, err
+		}
+		if r.filter.matchesConsumer(consumer) {
+			notes = append(notes, fmt.Sprintf("The quota of %s is shown in no namespace: the events of ResourceGrant %s say why.", nameOf(consumer), grant))
+		}
+	}
+	slices.Sort(notes)
+	for _, item := range hidden {
+		item.Available = max(0, item.Limit-item.Used)
+		item.complete()
+		r.all = append(r.all, *item)
+	}
+	return notes, nil
 }
 
-func (r *Report) printTable(w io.Writer, isWide bool) error {
-	table := printers.GetNewTabWriter(w)
-	columns := []string{"CONSUMER", "RESOURCE TYPE", "USED", "LIMIT", "AVAILABLE", "UTILIZATION"}
-	if isWide {
-		columns = append(columns, "GROUP", "USED (BASE)", "LIMIT (BASE)")
+// readLedger adds how much a consumer uses whose quota is shown nowhere.
+func (r *reader) readLedger(ctx context.Context, consumer quotav1alpha1.ConsumerRef, items map[pair]*Item) error {
+	var ledger quotav1alpha1.ConsumerLedger
+	err := r.api.Get(ctx, client.ObjectKey{Name: naming.Ledger(consumer)}, &ledger)
+	if isOutOfReach(err) {
+		return nil
 	}
-	rows := [][]string{columns}
-	for _, i := range r.Items {
-		display := i.Display
-		if display == nil {
-			display = &quotav1alpha1.DisplayedQuota{TotalAllocated: fmt.Sprint(i.Used), TotalLimit: fmt.Sprint(i.Limit), Available: fmt.Sprint(i.Available)}
-		}
-		row := []string{nameOf(i.ConsumerRef), i.ResourceType, display.TotalAllocated, display.TotalLimit, display.Available, percent(i.Used, i.Limit)}
-		if isWide {
-			row = append(row, i.ConsumerRef.APIGroup, fmt.Sprint(i.Used), fmt.Sprint(i.Limit))
-		}
-		rows = append(rows, row)
+	if err != nil {
+		return fmt.Errorf("read the ledger of %s: %w", nameOf(consumer), err)
 	}
-	for _, row := range rows {
-		if _, err := fmt.Fprintln(table, strings.Join(row, "\t")); err != nil {
-			return err
+	add := func(resourceType string, amount int64) {
+		if item := items[pair{consumer, resourceType}]; item != nil {
+			item.Used += amount
 		}
 	}
-	return table.Flush()
-}
-
-// nameOf names a consumer as Kind/name, after its namespace if it has one.
-func nameOf(consumer quotav1alpha1.ConsumerRef) string {
-	if consumer.Namespace != "" {
-		return consumer.Namespace + "/" + consumer.Kind + "/" + consumer.Name
+	for _, used := range ledger.Spec.Used {
+		add(used.ResourceType, used.Amount)
 	}
-	return consumer.Kind + "/" + consumer.Name
-}
-
-// percent writes which part of a limit is used, so that what is full says 100%, and nothing else does.
-func percent(used, limit int64) string {
-	part := float64(used) * 100 / float64(limit)
-	switch {
-	case used > 0 && limit == 0:
-		return "nothing granted"
-	case used == 0:
-		return "0%"
-	case used > limit:
-		return fmt.Sprintf("%.0f%%", math.Ceil(part))
-	default:
-		return fmt.Sprintf("%.0f%%", math.Floor(part))
+	for _, reservation := range ledger.Spec.Reservations {
+		for _, charge := range reservation.Charges {
+			add(charge.ResourceType, charge.Amount)
+		}
 	}
+	return nil
 }

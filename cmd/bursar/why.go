@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bursar/bursar/internal/why"
+)
+
+// inputBytesMax bounds what is read of a file or of the standard input.
+const inputBytesMax = 4 << 20
+
+// newWhyCommand returns the command that says what quota does with an object.
+func newWhyCommand() *cobra.Command {
+	var file, namespace string
+	flags := serverFlags()
+	command := &cobra.Command{
+		Use:   "why (-f FILE | KIND/NAME | -)",
+		Short: "Explain what quota does with an object, or an error that says so",
+		Long: `Explain what quota does with an object: which policies match it, who pays and how much, which grants the limit is made of, who
+uses it, and what to do. The object is that of a file, or one that exists. The dash reads an error as it was printed, or an object, from the standard
+input. It shows what you may see: whoever may not read policies is told what the API server would answer.`,
+		Example: `  # Would it be admitted?
+  bursar why -f app.yaml
+  # Why does it wait?
+  bursar why instance/my-instance -n web
+  # Why was it denied?
+  kubectl apply -f app.yaml 2>&1 | bursar why -`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(command *cobra.Command, arguments []string) error {
+			if (file == "") == (len(arguments) == 0) {
+				return errors.New("name one thing to explain: -f FILE, KIND/NAME, or - for an error on the standard input")
+			}
+			if file == "-" || len(arguments) == 1 && arguments[0] == "-" {
+				return runWhy(command, flags, namespace, "", command.InOrStdin())
+			}
+			if file != "" {
+				opened, err := os.Open(file)
+				if err != nil {
+					return err
+				}
+				defer opened.Close() //nolint:errcheck // it is only read
+				return runWhy(command, flags, namespace, "", opened)
+			}
+			return runWhy(command, flags, namespace, arguments[0], nil)
+		},
+	}
+	flags.AddFlags(command.Flags())
+	command.Flags().StringVarP(&namespace, "namespace", "n", "", "the namespace of the object (default: that of the kubeconfig)")
+	command.Flags().StringVarP(&file, "filename", "f", "", "the file with the object, which need not exist yet")
+	return command
+}
+
+// runWhy explains what is named, or else what is read.
+func runWhy(command *cobra.Command, flags *genericclioptions.ConfigFlags, namespace, named string, from io.Reader) error {
+	api, _, err := connect(flags)
+	if err != nil {
+		return err
+	}
+	if namespace == "" {
+		if namespace, _, err = flags.ToRawKubeConfigLoader().Namespace(); err != nil {
+			return fmt.Errorf("find the namespace of the kubeconfig: %w", err)
+		}
+	}
+	ctx := command.Context()
+	reader := &why.Reader{API: api, Namespace: namespace}
+	if named != "" {
+		mapper, err := flags.ToRESTMapper() // which knows short names and the kinds of all groups
+		if err != nil {
+			return fmt.Errorf("find out which kinds there are: %w", err)
+		}
+		object, err := find(ctx, api, mapper, named, namespace)
+		if err != nil {
+			return err
+		}
+		return explain(ctx, command.OutOrStdout(), reader, object, true)
+	}
+	content, err := io.ReadAll(io.LimitReader(from, inputBytesMax))
+	if err != nil {
+		return fmt.Errorf("read what to explain: %w", err)
+	}
+	objects := objectsIn(content)
+	if len(objects) == 0 {
+		explanation, err := reader.Denial(ctx, string(content))
+		if err != nil {
+			return err
+		}
+		return explanation.Print(command.OutOrStdout())
+	}
+	for i, object := range objects {
+		if i > 0 {
+			if _, err := fmt.Fprintln(command.OutOrStdout()); err != nil {
+				return err
+			}
+		}
+		place(api, object, namespace)
+		if err := explain(ctx, command.OutOrStdout(), reader, object, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// explain explains an object. One from a file that exists already is explained as the file has it.
+func explain(ctx context.Context, out io.Writer, reader *why.Reader, object *unstructured.Unstructured, exists bool) error {
+	explanation, err := reader.Object(ctx, object, exists)
+	if err != nil {
+		return err
+	}
+	return explanation.Print(out)
+}
+
+// objectsIn returns the objects in a text, or none if it is something else.
+func objectsIn(content []byte) []*unstructured.Unstructured {
+	var objects []*unstructured.Unstructured
+	for _, document := range strings.Split("\n"+string(content), "\n---") {
+		object := map[string]any{}
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil || object["kind"] == nil || object["apiVersion"] == nil {
+			continue
+		}
+		objects = append(objects, &unstructured.Unstructured{Object: object})
+	}
+	return objects
+}
+
+// place puts an object of a namespaced kind that names no namespace into that of whoever asks.
+func place(api client.Client, object *unstructured.Unstructured, namespace string) {
+	if isNamespaced, err := api.IsObjectNamespaced(object); err == nil && isNamespaced && object.GetNamespace() == "" {
+		object.SetNamespace(namespace)
+	}
+}
+
+// find reads an object that is named as KIND/NAME, where the kind may be a resource, with or without its group.
+func find(ctx context.Context, api client.Client, mapper apimeta.RESTMapper, named, namespace string) (*unstructured.Unstructured, error) {
+	kind, name, isNamed := strings.Cut(named, "/")
+	if !isNamed || kind == "" || name == "" {
+		return nil, fmt.Errorf("%q is not KIND/NAME, such as instance/my-instance", named)
+	}
+	partial := schema.ParseGroupResource(strings.ToLower(kind)).WithVersion("")
+	found, err := mapper.KindFor(partial)
+	if err != nil {
+		return nil, fmt.Errorf("the API server does not know of %s: %w", kind, err)
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(found)
+	object.SetName(name)
+	place(api, object, namespace)
+	err = api.Get(ctx, client.ObjectKeyFromObject(object), object)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("%s %s does not exist%s; explain one that was refused by its file, with -f, or by its error, with -", found.Kind, name, inNamespace(object))
+	}
+	return object, err
+}
+
+func inNamespace(object *unstructured.Unstructured) string {
+	if object.GetNamespace() == "" {
+		return ""
+	}
+	return " in namespace " + object.GetNamespace()
+}

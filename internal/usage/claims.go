@@ -1,0 +1,208 @@
+package usage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// ClaimItem is a claim behind the usage.
+type ClaimItem struct {
+	ConsumerRef quotav1alpha1.ConsumerRef `json:"consumerRef"`
+	Namespace   string                    `json:"namespace"`
+	Name        string                    `json:"name"`
+	// For is the object that it pays for, as Kind/name.
+	For      string                          `json:"for"`
+	Requests []quotav1alpha1.ResourceRequest `json:"requests"`
+	// State is Granted, or the reason why it is not, and Message says more about that.
+	State   string `json:"state"`
+	Message string `json:"message,omitempty"`
+
+	requests string
+}
+
+// stateGranted is that of a claim that is granted, and statePending that of one that is not decided yet.
+const (
+	stateGranted = "Granted"
+	statePending = "Pending"
+)
+
+func stateOf(claim *quotav1alpha1.ResourceClaim) (state, message string) {
+	granted := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
+	switch {
+	case granted == nil:
+		return statePending, ""
+	case granted.Status == metav1.ConditionTrue:
+		return stateGranted, ""
+	default:
+		return granted.Reason, granted.Message
+	}
+}
+
+// readClaims reads the claims of the consumers that the filter leaves, unless there are too many. Of claims that the
+// caller may not read there are none.
+func (r *reader) readClaims(ctx context.Context) (claims []quotav1alpha1.ResourceClaim, isWhole bool, err error) {
+	var selection []client.ListOption
+	if _, name, hasKind := strings.Cut(r.filter.Consumer, "/"); r.filter.Consumer != "" {
+		if !hasKind {
+			name = r.filter.Consumer
+		}
+		selection = append(selection, client.MatchingFields{"spec.consumerRef.name": name})
+	}
+	list := &quotav1alpha1.ResourceClaimList{}
+	for next := ""; ; {
+		options := append([]client.ListOption{client.InNamespace(r.filter.Namespace), client.Limit(pageSize), client.Continue(next)}, selection...)
+		err := r.api.List(ctx, list, options...)
+		if isOutOfReach(err) {
+			r.mayNotReadClaims = true
+			return nil, false, nil
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("list the claims: %w", err)
+		}
+		for i := range list.Items {
+			if r.filter.matchesConsumer(list.Items[i].Spec.ConsumerRef) {
+				claims = append(claims, list.Items[i])
+			}
+		}
+		if next = list.Continue; next == "" {
+			return claims, true, nil
+		}
+		if len(claims) >= claimsMax {
+			return claims, false, nil
+		}
+	}
+}
+
+// countWaiting enters how many claims wait for each resource type.
+func countWaiting(items []Item, claims []quotav1alpha1.ResourceClaim, isWhole bool) {
+	if !isWhole {
+		return
+	}
+	all := make([]Usage, 0, len(items))
+	for _, item := range items {
+		all = append(all, item.usage())
+	}
+	waiting := map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest{}
+	for i := range claims {
+		if state, _ := stateOf(&claims[i]); state == quotav1alpha1.ReasonQuotaExceeded {
+			waiting[claims[i].Spec.ConsumerRef] = append(waiting[claims[i].Spec.ConsumerRef], claims[i].Spec.Requests)
+		}
+	}
+	counts := countShort(waiting, all)
+	for i := range items {
+		if items[i].ConsumerRef.Kind != allocationKind {
+			count := counts[items[i].ConsumerRef][items[i].ResourceType]
+			items[i].Waiting = &count
+		}
+	}
+}
+
+// claimItems are the claims on what is reported: those that wait first, and then those that hold most.
+func (r *reader) claimItems(claims []quotav1alpha1.ResourceClaim, items []Item) []ClaimItem {
+	units := map[string]Unit{}
+	reported := map[pair]bool{}
+	for _, item := range items {
+		reported[pair{item.ConsumerRef, item.ResourceType}] = true
+		if unit, ok := UnitOf(item); ok {
+			units[item.ResourceType] = unit
+		}
+	}
+	found := []ClaimItem{}
+	for i := range claims {
+		claim := &claims[i]
+		isReported := slices.ContainsFunc(claim.Spec.Requests, func(request quotav1alpha1.ResourceRequest) bool {
+			return reported[pair{claim.Spec.ConsumerRef, request.ResourceType}] && r.filter.matchesType(request.ResourceType)
+		})
+		if !isReported {
+			continue
+		}
+		state, message := stateOf(claim)
+		ref := claim.Spec.ResourceRef
+		item := ClaimItem{
+			ConsumerRef: claim.Spec.ConsumerRef, Namespace: claim.Namespace, Name: claim.Name, For: ref.Kind + "/" + ref.Name,
+			Requests: claim.Spec.Requests, State: state, Message: message,
+		}
+		var parts []string
+		for _, request := range claim.Spec.Requests {
+			parts = append(parts, shortType(request.ResourceType)+"="+units[request.ResourceType].Amount(request.Amount))
+		}
+		item.requests = strings.Join(parts, ", ")
+		found = append(found, item)
+	}
+	amount := func(i ClaimItem) (most int64) {
+		for _, request := range i.Requests {
+			if r.filter.matchesType(request.ResourceType) {
+				most = max(most, request.Amount)
+			}
+		}
+		return most
+	}
+	isGranted := func(i ClaimItem) int {
+		if i.State == stateGranted {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(found, func(a, b ClaimItem) int {
+		return cmp.Or(cmp.Compare(isGranted(a), isGranted(b)), compareConsumers(a.ConsumerRef, b.ConsumerRef),
+			cmp.Compare(amount(b), amount(a)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	if limit := r.filter.Limit; limit > 0 && len(found) > limit {
+		found = found[:limit]
+	}
+	return found
+}
+
+func claimRows(claims []ClaimItem) [][]string {
+	rows := [][]string{{"CONSUMER", "CLAIM", "FOR", "REQUESTS", "STATE"}}
+	for _, c := range claims {
+		rows = append(rows, []string{nameOf(c.ConsumerRef), c.Namespace + "/" + c.Name, c.For, c.requests, c.State})
+	}
+	return rows
+}
+
+// Unit is how amounts of a resource type are displayed, as far as whoever asks may see that. The zero value displays base units.
+type Unit struct {
+	Name   string
+	Factor float64
+}
+
+// UnitOf finds out the unit from an amount that is displayed: tenants may not read registrations.
+func UnitOf(item Item) (Unit, bool) {
+	if item.Display == nil {
+		return Unit{}, false
+	}
+	for _, one := range []struct {
+		base  int64
+		shown string
+	}{{item.Limit, item.Display.TotalLimit}, {item.Used, item.Display.TotalAllocated}, {item.Available, item.Display.Available}} {
+		number, name, _ := strings.Cut(one.shown, " ")
+		if value, err := strconv.ParseFloat(number, 64); err == nil && value > 0 && one.base > 0 {
+			return Unit{Name: name, Factor: float64(one.base) / value}, true
+		}
+	}
+	return Unit{}, false
+}
+
+// Amount displays an amount of base units.
+func (u Unit) Amount(amount int64) string {
+	if u.Factor <= 0 {
+		return strconv.FormatInt(amount, 10)
+	}
+	text := strconv.FormatFloat(float64(amount)/u.Factor, 'f', 3, 64)
+	text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+	if u.Name == "" {
+		return text
+	}
+	return text + " " + u.Name
+}

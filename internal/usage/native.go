@@ -1,0 +1,131 @@
+package usage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// allocationKind is the kind of a ResourceQuotaAllocation, which is reported like a consumer.
+const allocationKind = "ResourceQuotaAllocation"
+
+// readAllocations adds the caps on ResourceQuotas or, in a namespace, what is shown of them there.
+func (r *reader) readAllocations(ctx context.Context) error {
+	if r.filter.Namespace == "" {
+		err := eachPage(ctx, r.api, &quotav1alpha1.ResourceQuotaAllocationList{}, "", func(list *quotav1alpha1.ResourceQuotaAllocationList) {
+			for i := range list.Items {
+				r.addAllocation("", list.Items[i].Name, list.Items[i].Status.Allocated, nil)
+			}
+		})
+		if err != nil && !isOutOfReach(err) {
+			return fmt.Errorf("list the ResourceQuotaAllocations: %w", err)
+		}
+		return nil
+	}
+	err := eachPage(ctx, r.api, &quotav1alpha1.LocalResourceQuotaAllocationList{}, r.filter.Namespace, func(list *quotav1alpha1.LocalResourceQuotaAllocationList) {
+		for i := range list.Items {
+			local := &list.Items[i]
+			r.addAllocation(local.Namespace, local.Name, local.Status.Allocated, local.Status.Available)
+		}
+	})
+	if err != nil && !isOutOfReach(err) {
+		return fmt.Errorf("list the LocalResourceQuotaAllocations: %w", err)
+	}
+	return nil
+}
+
+// addAllocation adds a cap. In a namespace, available is the most that a ResourceQuota may give there.
+func (r *reader) addAllocation(namespace, name string, allocated corev1.ResourceQuotaStatus, available corev1.ResourceList) {
+	for _, resourceName := range slices.Sorted(maps.Keys(allocated.Hard)) {
+		hard, used := allocated.Hard[resourceName], allocated.Used[resourceName]
+		left := hard.DeepCopy()
+		left.Sub(used)
+		if left.Sign() < 0 {
+			left = resource.Quantity{}
+		}
+		if here, ok := available[resourceName]; ok {
+			left = here
+		}
+		item := Item{
+			ConsumerRef:  quotav1alpha1.ConsumerRef{APIGroup: quotav1alpha1.GroupName, Kind: allocationKind, Namespace: namespace, Name: name},
+			ResourceType: string(resourceName), Used: base(used), Limit: base(hard), Available: base(left),
+			Display: &quotav1alpha1.DisplayedQuota{TotalAllocated: used.String(), TotalLimit: hard.String(), Available: left.String()},
+		}
+		item.complete()
+		r.all = append(r.all, item)
+	}
+}
+
+// base is a quantity in thousandths where it has to be, as it is counted for utilization. All of one resource are alike.
+func base(q resource.Quantity) int64 {
+	if value := q.Value(); value > 1<<50 {
+		return value
+	}
+	return q.MilliValue()
+}
+
+// IncreaseItem is what became of a QuotaIncrease.
+type IncreaseItem struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Asked is what it is to give, and Effect what it does give.
+	Asked  corev1.ResourceList `json:"asked"`
+	Effect string              `json:"effect"`
+	// Reason is that of its condition.
+	Reason string `json:"reason"`
+}
+
+// readIncreases returns the increases. They are no consumers, so that a filter by consumer or type leaves none.
+func (r *reader) readIncreases(ctx context.Context) ([]IncreaseItem, error) {
+	if r.filter.Consumer != "" || r.filter.ResourceType != "" || r.filter.NearPercent > 0 || r.filter.WithClaims {
+		return nil, nil
+	}
+	var found []IncreaseItem
+	err := eachPage(ctx, r.api, &openmcpv1alpha1.QuotaIncreaseList{}, r.filter.Namespace, func(list *openmcpv1alpha1.QuotaIncreaseList) {
+		for i := range list.Items {
+			object := &list.Items[i]
+			item := IncreaseItem{
+				Namespace: object.Namespace, Name: object.Name, Asked: object.Spec.Hard, Effect: object.Annotations[openmcpv1alpha1.AnnotationEffect],
+			}
+			if effective := apimeta.FindStatusCondition(object.Status.Conditions, openmcpv1alpha1.ConditionEffective); effective != nil {
+				item.Reason = effective.Reason
+			}
+			found = append(found, item)
+		}
+	})
+	if err != nil && !isOutOfReach(err) {
+		return nil, fmt.Errorf("list the QuotaIncreases: %w", err)
+	}
+	slices.SortFunc(found, func(a, b IncreaseItem) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	if limit := r.filter.Limit; limit > 0 && len(found) > limit {
+		found = found[:limit]
+	}
+	return found, nil
+}
+
+func increaseRows(increases []IncreaseItem) [][]string {
+	rows := [][]string{{"QUOTAINCREASE", "ASKED", "IN EFFECT", "STATE"}}
+	for _, i := range increases {
+		asked := ""
+		for n, name := range slices.Sorted(maps.Keys(i.Asked)) {
+			if n > 0 {
+				asked += ", "
+			}
+			amount := i.Asked[name]
+			asked += fmt.Sprintf("%s: %s", name, amount.String())
+		}
+		rows = append(rows, []string{i.Namespace + "/" + i.Name, cmp.Or(asked, "-"), cmp.Or(i.Effect, "-"), cmp.Or(i.Reason, "-")})
+	}
+	return rows
+}

@@ -1,0 +1,137 @@
+package usage
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// Format is how a report is printed. The zero value is a table.
+type Format string
+
+// The formats besides the table.
+const (
+	FormatWide Format = "wide"
+	FormatJSON Format = "json"
+	FormatYAML Format = "yaml"
+)
+
+// IsEmpty reports whether there is nothing to print.
+func (r *Report) IsEmpty() bool { return len(r.Items)+len(r.Claims)+len(r.Increases) == 0 }
+
+// Print writes the report.
+func (r *Report) Print(w io.Writer, format Format) error {
+	switch format {
+	case FormatJSON:
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "    ")
+		return encoder.Encode(r)
+	case FormatYAML:
+		encoded, err := yaml.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("encode the report: %w", err)
+		}
+		_, err = w.Write(encoded)
+		return err
+	default:
+		return r.printTables(w, format == FormatWide)
+	}
+}
+
+// printTables writes a table of what there is, each after an empty line but the first.
+func (r *Report) printTables(w io.Writer, isWide bool) error {
+	tables := [][][]string{r.itemRows(isWide)}
+	if r.withClaims {
+		tables = [][][]string{claimRows(r.Claims)}
+	}
+	tables = append(tables, increaseRows(r.Increases))
+	isFirst := true
+	for _, rows := range tables {
+		if len(rows) <= 1 {
+			continue
+		}
+		if !isFirst {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		isFirst = false
+		if err := PrintTable(w, rows); err != nil {
+			return err
+		}
+	}
+	for i, note := range r.Notes {
+		if i == 0 && !isFirst {
+			note = "\n" + note
+		}
+		if _, err := fmt.Fprintln(w, note); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PrintTable writes rows, of which the first holds the names of the columns, as kubectl does.
+func PrintTable(w io.Writer, rows [][]string) error {
+	table := printers.GetNewTabWriter(w)
+	for _, row := range rows {
+		if _, err := fmt.Fprintln(table, strings.Join(row, "\t")); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+func (r *Report) itemRows(isWide bool) [][]string {
+	columns := []string{"CONSUMER", "RESOURCE TYPE", "USED", "LIMIT", "AVAILABLE", "UTILIZATION", "WAITING"}
+	if isWide {
+		columns = append(columns, "GROUP", "USED (BASE)", "LIMIT (BASE)")
+	}
+	rows := [][]string{columns}
+	for _, i := range r.Items {
+		display := i.Display
+		if display == nil {
+			display = &quotav1alpha1.DisplayedQuota{TotalAllocated: fmt.Sprint(i.Used), TotalLimit: fmt.Sprint(i.Limit), Available: fmt.Sprint(i.Available)}
+		}
+		waiting := "-"
+		if i.Waiting != nil {
+			waiting = fmt.Sprint(*i.Waiting)
+		}
+		row := []string{nameOf(i.ConsumerRef), i.ResourceType, display.TotalAllocated, display.TotalLimit, display.Available, percent(i.Used, i.Limit), waiting}
+		if isWide {
+			row = append(row, i.ConsumerRef.APIGroup, fmt.Sprint(i.Used), fmt.Sprint(i.Limit))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// nameOf names a consumer as Kind/name, after its namespace if it has one.
+func nameOf(consumer quotav1alpha1.ConsumerRef) string {
+	if consumer.Namespace != "" {
+		return consumer.Namespace + "/" + consumer.Kind + "/" + consumer.Name
+	}
+	return consumer.Kind + "/" + consumer.Name
+}
+
+// percent writes which part of a limit is used, so that what is full says 100%, and nothing else does.
+func percent(used, limit int64) string {
+	part := float64(used) * 100 / float64(limit)
+	switch {
+	case used > 0 && limit == 0:
+		return "nothing granted"
+	case used == 0:
+		return "0%"
+	case used > limit:
+		return fmt.Sprintf("%.0f%%", math.Ceil(part))
+	default:
+		return fmt.Sprintf("%.0f%%", math.Floor(part))
+	}
+}

@@ -1,0 +1,107 @@
+package why
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// Print writes an explanation for people.
+func (e *Explanation) Print(w io.Writer) error {
+	p := &printer{w: w}
+	p.line("Why: %s", e.Object)
+	if e.Answer != "" {
+		p.line("%s", e.Answer)
+	}
+	p.policies(e)
+	for i := range e.Payments {
+		p.payment(&e.Payments[i])
+	}
+	if len(e.Payments) == 0 {
+		p.line("")
+		if e.MayNotReadPolicies {
+			p.line("You may not read the policies, and no claim that you may see is for it: ask an administrator whether it needs quota.")
+		} else {
+			p.line("It needs no quota.")
+		}
+	}
+	return p.err
+}
+
+// printer remembers the first error.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+func (p *printer) table(rows [][]string) {
+	if p.err == nil {
+		p.err = usage.PrintTable(p.w, rows)
+	}
+}
+
+func (p *printer) policies(e *Explanation) {
+	if e.MayNotReadPolicies {
+		return // what they ask is told by claims and denials
+	}
+	if len(e.Policies) == 0 {
+		return
+	}
+	rows := [][]string{{"POLICY", "MODE", "STATE", "MATCHES"}}
+	for _, each := range e.Policies {
+		rows = append(rows, []string{each.Name, each.Mode, each.State, each.Matches})
+	}
+	p.line("")
+	p.table(rows)
+}
+
+func (p *printer) payment(pay *Payment) {
+	p.line("")
+	who := pay.Consumer.Kind + " " + pay.Consumer.Name
+	if pay.Consumer.Namespace != "" {
+		who += " in namespace " + pay.Consumer.Namespace
+	}
+	switch {
+	case pay.Claim != "":
+		p.line("%s pays, by %s, which is %s", who, pay.By, pay.Claim)
+	case strings.HasPrefix(pay.By, "ClaimCreationPolicy "):
+		p.line("%s is to pay, by %s", who, pay.By)
+	default:
+		p.line("%s is to pay", who)
+	}
+	if len(pay.Types) == 0 {
+		p.line("No quota of %s is shown where you may look: nothing is granted to it, or it does not exist.", who)
+		return
+	}
+	rows := [][]string{{"RESOURCE TYPE", "ASKED", "USED", "LIMIT", "AVAILABLE", "FITS"}}
+	for _, t := range pay.Types {
+		rows = append(rows, []string{t.ResourceType, t.Asked, t.Used, t.Limit, t.Available, t.Fits})
+	}
+	p.table(rows)
+	for _, t := range pay.Types {
+		p.list("Limit of "+t.ResourceType, t.Grants)
+		p.list("Use of "+t.ResourceType, t.Holders)
+	}
+	var advice []string
+	for _, t := range pay.Types {
+		if t.Advice != "" && !slices.Contains(advice, t.Advice) {
+			advice = append(advice, t.Advice)
+		}
+	}
+	p.list("What to do", advice)
+}
+
+func (p *printer) list(title string, lines []string) {
+	if len(lines) > 0 {
+		p.line("%s: %s", title, strings.Join(lines, "; "))
+	}
+}

@@ -1,0 +1,190 @@
+package why
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// holdersMax is how many holders of a resource type are named.
+const holdersMax = 3
+
+// denial finds who is to pay in a denial: it says "TYPE quota of KIND NAME in namespace NAMESPACE".
+var denial = regexp.MustCompile(`(\S+ )?quota of ([A-Z][A-Za-z0-9]*) ([a-z0-9][-a-z0-9.]*[a-z0-9]|[a-z0-9])(?: in namespace ([a-z0-9][-a-z0-9]*))?[, ]`)
+
+// parse finds out whose quota an error is about. The resource types are found later, among those of the consumer.
+func parse(text string) (Payment, bool) {
+	text = strings.Join(strings.Fields(text), " ") + " "
+	match := denial.FindStringSubmatch(text)
+	if match == nil {
+		return Payment{}, false
+	}
+	return Payment{Consumer: quotav1alpha1.ConsumerRef{Kind: match[2], Name: match[3], Namespace: match[4]}, By: text}, true
+}
+
+// complete adds to each payment what the consumer has.
+func (r *Reader) complete(ctx context.Context, e *Explanation) error {
+	for i := range e.Payments {
+		if err := r.completeOne(ctx, &e.Payments[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
+	named := client.MatchingFields{"spec.consumerRef.kind": p.Consumer.Kind, "spec.consumerRef.name": p.Consumer.Name}
+	var effective quotav1alpha1.EffectiveResourceGrantList
+	if err := r.list(ctx, &effective, named); err != nil {
+		return fmt.Errorf("list the effective grants: %w", err)
+	}
+	shown := map[string]*quotav1alpha1.EffectiveResourceGrant{}
+	for i := range effective.Items {
+		each := &effective.Items[i]
+		// An error does not tell the group.
+		if isOf := each.Spec.ConsumerRef; isOf == p.Consumer || p.Consumer.APIGroup == "" && isOf.Namespace == p.Consumer.Namespace {
+			shown[each.Spec.ResourceType] = each
+		}
+	}
+	for _, each := range shown {
+		p.Consumer = each.Spec.ConsumerRef
+	}
+	if p.Requests == nil {
+		for resourceType := range shown {
+			if r.isNamed(p.By, resourceType) {
+				p.Requests = append(p.Requests, quotav1alpha1.ResourceRequest{ResourceType: resourceType})
+			}
+		}
+		if p.Requests == nil {
+			for resourceType := range shown {
+				p.Requests = append(p.Requests, quotav1alpha1.ResourceRequest{ResourceType: resourceType})
+			}
+		}
+		slices.SortFunc(p.Requests, func(a, b quotav1alpha1.ResourceRequest) int { return cmp.Compare(a.ResourceType, b.ResourceType) })
+	}
+	var claims quotav1alpha1.ResourceClaimList
+	if err := r.list(ctx, &claims, named); err != nil {
+		return fmt.Errorf("list the claims: %w", err)
+	}
+	for _, request := range p.Requests {
+		p.Types = append(p.Types, r.typeOf(p, request, shown[request.ResourceType], claims.Items))
+	}
+	return nil
+}
+
+// isNamed reports whether an error is about a resource type: it says the type or, where that counts objects of one kind,
+// the kind.
+func (r *Reader) isNamed(text, resourceType string) bool {
+	if strings.Contains(text, resourceType) {
+		return true
+	}
+	registration := r.registrations.Registration(resourceType)
+	return registration != nil && strings.Contains(text, registration.Subject()+" quota of")
+}
+
+// typeOf says what a consumer has of one resource type.
+func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown *quotav1alpha1.EffectiveResourceGrant, claims []quotav1alpha1.ResourceClaim) Type {
+	item := usage.Item{ConsumerRef: p.Consumer, ResourceType: request.ResourceType}
+	t := Type{ResourceType: request.ResourceType}
+	if shown != nil {
+		status := &shown.Status
+		item.Used, item.Limit, item.Available, item.Display = status.TotalAllocated, status.TotalLimit, status.Available, status.Display
+		for _, grant := range status.GrantRefs {
+			t.Grants = append(t.Grants, fmt.Sprintf("%s/%s gives %s", grant.Namespace, grant.Name, r.unit(item).Amount(grant.Amount)))
+		}
+	}
+	unit := r.unit(item)
+	t.Used, t.Limit, t.Available = unit.Amount(item.Used), unit.Amount(item.Limit), unit.Amount(item.Available)
+	if t.Asked = "-"; request.Amount > 0 {
+		t.Asked = unit.Amount(request.Amount)
+		if len(request.Dimensions) > 0 {
+			t.Asked += fmt.Sprintf(" for %v", request.Dimensions)
+		}
+	}
+	t.Holders = r.holders(p.Consumer, request.ResourceType, unit, claims)
+	t.Fits, t.Advice = r.judge(p, request, item, unit)
+	return t
+}
+
+// unit is how amounts are displayed: as the registration says, or for whoever may not read that, as they are shown.
+func (r *Reader) unit(item usage.Item) usage.Unit {
+	if registration := r.registrations.Registration(item.ResourceType); registration != nil {
+		return usage.Unit{Name: registration.DisplayUnit, Factor: float64(registration.Factor)}
+	}
+	unit, _ := usage.UnitOf(item)
+	return unit
+}
+
+// judge says whether a request fits, and what to do if not.
+func (r *Reader) judge(p *Payment, request quotav1alpha1.ResourceRequest, item usage.Item, unit usage.Unit) (fits, advice string) {
+	given := ""
+	if registration := r.registrations.Registration(request.ResourceType); registration != nil {
+		given = strings.ReplaceAll(registration.ExceededAdvice, "{{name}}", p.Consumer.Name)
+	}
+	who := p.Consumer.Kind + " " + p.Consumer.Name
+	switch {
+	case p.Claim == stateGranted:
+		return "granted", ""
+	case item.Limit == 0:
+		return "no, nothing is granted", cmp.Or(given, fmt.Sprintf("Check that %s is who is to pay, or ask an administrator for a grant of %s.", who, request.ResourceType))
+	case request.Amount > item.Limit:
+		return "no, it is more than the whole limit", cmp.Or(given, "Ask for less, or ask an administrator to raise the limit.")
+	case request.Amount > item.Available:
+		return fmt.Sprintf("no, %s short", unit.Amount(request.Amount-item.Available)), cmp.Or(given, fmt.Sprintf("Delete what %s no longer needs, or ask an administrator to grant it more.", who))
+	case request.Amount > 0:
+		return "yes", ""
+	case item.Available <= 0:
+		return "no, nothing is left", cmp.Or(given, fmt.Sprintf("Delete what %s no longer needs, or ask an administrator to grant it more.", who))
+	default:
+		return fmt.Sprintf("up to %s", unit.Amount(item.Available)), "Ask for less, delete what is no longer needed, or ask an administrator to grant more."
+	}
+}
+
+// holders names those who hold most of a resource type, and how many wait for it.
+func (r *Reader) holders(consumer quotav1alpha1.ConsumerRef, resourceType string, unit usage.Unit, claims []quotav1alpha1.ResourceClaim) []string {
+	type holder struct {
+		name   string
+		amount int64
+	}
+	var all []holder
+	waiting := 0
+	for i := range claims {
+		claim := &claims[i]
+		if claim.Spec.ConsumerRef != consumer {
+			continue
+		}
+		for _, request := range claim.Spec.Requests {
+			switch {
+			case request.ResourceType != resourceType:
+			case stateOf(claim) == stateGranted:
+				name := claim.Spec.ResourceRef.Kind + " " + claim.Spec.ResourceRef.Name
+				if namespace := claim.Spec.ResourceRef.Namespace; namespace != "" {
+					name += " in namespace " + namespace
+				}
+				all = append(all, holder{name, request.Amount})
+			default:
+				waiting++
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b holder) int { return cmp.Or(cmp.Compare(b.amount, a.amount), cmp.Compare(a.name, b.name)) })
+	var named []string
+	for _, h := range all[:min(len(all), holdersMax)] {
+		named = append(named, fmt.Sprintf("%s holds %s", h.name, unit.Amount(h.amount)))
+	}
+	if more := len(all) - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("%d more hold the rest", more))
+	}
+	if waiting > 0 {
+		named = append(named, fmt.Sprintf("%d claims wait", waiting))
+	}
+	return named
+}

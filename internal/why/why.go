@@ -1,0 +1,277 @@
+// Package why explains to a person what quota does with an object: the policies that match it, who pays and how much,
+// what there is of that, which grants it is made of, who holds it, and what to do. It reads with the rights of whoever
+// asks, and leaves out what they may not see.
+package why
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/policy"
+)
+
+// Reader reads what explains an object.
+type Reader struct {
+	API client.Client
+	// Namespace is where whoever may not read all namespaces looks.
+	Namespace string
+
+	registrations *catalog.Catalog
+}
+
+// Explanation is what quota does with an object.
+type Explanation struct {
+	// Object names what is explained, and Answer is what the API server says to its creation, or nothing.
+	Object, Answer string
+	// Policies are those for the kind of the object, and MayNotReadPolicies tells that they are withheld.
+	Policies           []Policy
+	MayNotReadPolicies bool
+	Payments           []Payment
+}
+
+// Policy is a policy for the kind of an object.
+type Policy struct {
+	Name, Mode string
+	// State is Ready, or why it is not, and Matches says whether it is for the object, or why not.
+	State, Matches string
+	// payment is what it asks, or nil.
+	payment *Payment
+}
+
+// Payment is what a consumer pays, or would pay.
+type Payment struct {
+	Consumer quotav1alpha1.ConsumerRef
+	Requests []quotav1alpha1.ResourceRequest
+	// By is a policy or a claim, and Claim is the state of the claim, or empty where there is none.
+	By, Claim string
+	Types     []Type
+}
+
+// Type is what a consumer has of a resource type.
+type Type struct {
+	ResourceType string
+	// Asked is what the object needs and does not hold, and isGranted tells that it has it.
+	Asked, Used, Limit, Available string
+	Fits                          string
+	Grants                        []string
+	Holders                       []string
+	Advice                        string
+}
+
+// Object explains an object that was read from a file, or exists.
+func (r *Reader) Object(ctx context.Context, object *unstructured.Unstructured, exists bool) (*Explanation, error) {
+	e := &Explanation{Object: nameOf(object)}
+	var err error
+	if r.registrations, err = r.readRegistrations(ctx); err != nil {
+		return nil, err
+	}
+	if e.Policies, err = r.policies(ctx, object); isOutOfReach(err) {
+		e.MayNotReadPolicies = true
+	} else if err != nil {
+		return nil, err
+	}
+	held, err := r.claimsFor(ctx, object)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range e.Policies {
+		if p.payment != nil && !slices.ContainsFunc(held, func(h Payment) bool { return h.Consumer == p.payment.Consumer }) {
+			e.Payments = append(e.Payments, *p.payment)
+		}
+	}
+	e.Payments = append(e.Payments, held...)
+	if !exists {
+		e.Answer = r.try(ctx, object)
+		if len(e.Payments) == 0 && e.MayNotReadPolicies {
+			if found, ok := parse(e.Answer); ok {
+				e.Payments = append(e.Payments, found)
+			}
+		}
+	}
+	return e, r.complete(ctx, e)
+}
+
+// Denial explains an error that somebody was given.
+func (r *Reader) Denial(ctx context.Context, text string) (*Explanation, error) {
+	found, ok := parse(text)
+	if !ok {
+		return nil, errors.New("this names no consumer whose quota is short: paste the whole error, from \"exceeded quota\" on")
+	}
+	var err error
+	if r.registrations, err = r.readRegistrations(ctx); err != nil {
+		return nil, err
+	}
+	e := &Explanation{Object: "the error", Payments: []Payment{found}}
+	return e, r.complete(ctx, e)
+}
+
+func nameOf(object *unstructured.Unstructured) string {
+	name := object.GetKind() + " " + cmp.Or(object.GetName(), object.GetGenerateName()+"...")
+	if namespace := object.GetNamespace(); namespace != "" {
+		name += " in namespace " + namespace
+	}
+	return name
+}
+
+// isOutOfReach reports whether somebody may not read something, or it is not there to be read.
+func isOutOfReach(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err)
+}
+
+// list lists objects in all namespaces or, for whoever may not do that, in theirs. What nobody lets them list is nothing.
+func (r *Reader) list(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := r.API.List(ctx, list, options...)
+	if apierrors.IsForbidden(err) && r.Namespace != "" {
+		err = r.API.List(ctx, list, append(options, client.InNamespace(r.Namespace))...)
+	}
+	if isOutOfReach(err) {
+		return nil
+	}
+	return err
+}
+
+func (r *Reader) readRegistrations(ctx context.Context) (*catalog.Catalog, error) {
+	var list quotav1alpha1.ResourceRegistrationList
+	if err := r.list(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list the registrations: %w", err)
+	}
+	registrations := catalog.New()
+	for i := range list.Items {
+		registrations.SetRegistration(&list.Items[i])
+	}
+	return registrations, nil
+}
+
+// policies evaluates the policies for the kind of an object.
+func (r *Reader) policies(ctx context.Context, object *unstructured.Unstructured) ([]Policy, error) {
+	var list quotav1alpha1.ClaimCreationPolicyList
+	if err := r.API.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	in := policy.Input{Object: object.Object, WithoutRequest: true, BaseUnit: func(resourceType string) string {
+		if registration := r.registrations.Registration(resourceType); registration != nil {
+			return registration.BaseUnit
+		}
+		return ""
+	}}
+	if object.GetNamespace() != "" {
+		namespace := &unstructured.Unstructured{}
+		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+		if err := r.API.Get(ctx, client.ObjectKey{Name: object.GetNamespace()}, namespace); err == nil {
+			in.NamespaceObject = namespace.Object
+		}
+	}
+	var found []Policy
+	for i := range list.Items {
+		each := &list.Items[i]
+		if catalog.TriggerOf(each).GroupKind() == object.GroupVersionKind().GroupKind() {
+			found = append(found, r.evaluate(ctx, each, in))
+		}
+	}
+	return found, nil
+}
+
+// evaluate finds out what one policy asks of an object.
+func (r *Reader) evaluate(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy, in policy.Input) Policy {
+	p := Policy{Name: object.Name, Mode: string(cmp.Or(object.Spec.EnforcementMode, quotav1alpha1.EnforcementModeEnforce)), State: "Ready"}
+	if ready := apimeta.FindStatusCondition(object.Status.Conditions, quotav1alpha1.ConditionReady); ready == nil || ready.Status != metav1.ConditionTrue {
+		p.State = "not ready"
+		if ready != nil {
+			p.State += ": " + ready.Message
+		}
+	}
+	if !object.IsEnabled() {
+		p.State = "disabled"
+	}
+	compiled, errs := policy.Compile(object)
+	if len(errs) > 0 {
+		p.Matches = "cannot be evaluated: " + errs.ToAggregate().Error()
+		return p
+	}
+	matches, err := compiled.Matches(ctx, in)
+	switch {
+	case err != nil:
+		p.Matches = "fails: " + err.Error()
+		return p
+	case !matches:
+		p.Matches = "no, its conditions leave the object out"
+		return p
+	}
+	claim, err := compiled.Render(ctx, in)
+	switch {
+	case err != nil:
+		p.Matches = "fails: " + err.Error()
+	case claim == nil:
+		p.Matches = "yes, and asks for nothing"
+	default:
+		p.Matches = "yes"
+		if object.IsEnabled() {
+			p.payment = &Payment{Consumer: claim.Spec.ConsumerRef, Requests: claim.Spec.Requests, By: "ClaimCreationPolicy " + object.Name}
+		}
+	}
+	return p
+}
+
+// claimsFor returns what claims hold for an object, or wait for.
+func (r *Reader) claimsFor(ctx context.Context, object *unstructured.Unstructured) ([]Payment, error) {
+	var list quotav1alpha1.ResourceClaimList
+	if object.GetName() == "" {
+		return nil, nil
+	}
+	if err := r.list(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list the claims: %w", err)
+	}
+	var found []Payment
+	for i := range list.Items {
+		claim := &list.Items[i]
+		ref := claim.Spec.ResourceRef
+		if ref.Kind != object.GetKind() || ref.Name != object.GetName() || ref.APIGroup != object.GroupVersionKind().Group || ref.Namespace != object.GetNamespace() {
+			continue
+		}
+		found = append(found, Payment{
+			Consumer: claim.Spec.ConsumerRef, Requests: claim.Spec.Requests, By: "ResourceClaim " + claim.Namespace + "/" + claim.Name, Claim: stateOf(claim),
+		})
+	}
+	return found, nil
+}
+
+// stateGranted is the state of a claim that is granted.
+const stateGranted = "granted"
+
+func stateOf(claim *quotav1alpha1.ResourceClaim) string {
+	granted := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
+	switch {
+	case granted == nil:
+		return "not decided yet"
+	case granted.Status == metav1.ConditionTrue:
+		return stateGranted
+	default:
+		return fmt.Sprintf("not granted (%s): %s", granted.Reason, granted.Message)
+	}
+}
+
+// try asks the API server whether it would create an object now.
+func (r *Reader) try(ctx context.Context, object *unstructured.Unstructured) string {
+	err := r.API.Create(ctx, object.DeepCopy(), client.DryRunAll)
+	switch {
+	case err == nil:
+		return "The API server would create it now."
+	case apierrors.IsAlreadyExists(err):
+		return "An object of that name exists already."
+	default:
+		return "The API server would not create it: " + strings.TrimSpace(err.Error())
+	}
+}
