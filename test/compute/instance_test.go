@@ -114,6 +114,30 @@ func TestNoProject(t *testing.T) {
 	p.uses(1, 2000)
 }
 
+// That a Project does not exist is for the platform to put right: nobody is told to buy more, nothing is claimed, and it goes on
+// once there is one.
+func TestProjectThatDoesNotExist(t *testing.T) {
+	const ghost = "testghost"
+	p := newProject(t, amounts{1, 1000, 1 << 10})
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ghost, Labels: map[string]string{service.LabelProject: ghost}}}
+	p.must(api.Create(t.Context(), namespace))
+	instance := &computev1alpha1.Instance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ghost, Name: "one"}, Spec: computev1alpha1.InstanceSpec{Image: "image:1", Resources: resources("1", "1Gi")},
+	}
+	p.must(api.Create(t.Context(), instance))
+	said := p.says(instance, claims.ConditionQuotaGranted, metav1.ConditionFalse, "ValidationFailed").Message
+	if want := "Project testghost, which is to pay for what is in namespace testghost, does not exist: have an administrator create it"; !strings.Contains(said, want) {
+		t.Errorf("got %q, want %q", said, want)
+	}
+	var all quotav1alpha1.ResourceClaimList
+	p.must(api.List(t.Context(), &all, client.InNamespace(ghost)))
+	if len(all.Items) > 0 {
+		t.Errorf("there are %d claims for a Project that does not exist", len(all.Items))
+	}
+	p.must(api.Create(t.Context(), projectObject(ghost)))
+	p.says(instance, claims.ConditionQuotaGranted, metav1.ConditionFalse, "QuotaExceeded")
+}
+
 // What has the name that a machine would have is left alone, and the Instance says so.
 func TestMachineNameTaken(t *testing.T) {
 	p := newProject(t, amounts{1, 4000, 8 << 10})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,7 +30,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	server.Main(m, standalone.Options{}, func(ctx context.Context, s *server.Server) (err error) {
+	server.Main(m, standalone.Options{ConsumerNamespaces: map[schema.GroupKind]string{{Group: "resourcemanager.miloapis.com", Kind: "Project"}: "{{name}}"}}, func(ctx context.Context, s *server.Server) (err error) {
 		started = s
 		types := s.Admin.Scheme()
 		if err := computev1alpha1.AddToScheme(types); err != nil {

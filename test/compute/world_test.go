@@ -81,6 +81,7 @@ func newProject(t *testing.T, granted amounts) *project {
 	t.Helper()
 	p := &project{T: t, name: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))}
 	p.must(api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.name, Labels: map[string]string{service.LabelProject: p.name}}}))
+	p.must(api.Create(t.Context(), projectObject(p.name)))
 	p.grant = &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "grant"}, Spec: quotav1alpha1.ResourceGrantSpec{ConsumerRef: p.consumer()}}
 	p.grant.Spec.Allowances = granted.allowances()
 	p.must(api.Create(t.Context(), p.grant))
@@ -92,6 +93,15 @@ func newProject(t *testing.T, granted amounts) *project {
 		return nil
 	})
 	return p
+}
+
+// projectObject is a Project that is granted nothing by its tier.
+func projectObject(name string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"tier": "custom"}}}
+	object.SetAPIVersion("resourcemanager.miloapis.com/v1alpha1")
+	object.SetKind("Project")
+	object.SetName(name)
+	return object
 }
 
 func (a amounts) allowances() []quotav1alpha1.Allowance {

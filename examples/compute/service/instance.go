@@ -60,8 +60,22 @@ func (r *instances) setUp(mgr ctrl.Manager) error {
 		Owns(&quotav1alpha1.ResourceClaim{}).
 		Owns(r.machines.Kind(), builder.OnlyMetadata).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesMetadata(anyProject(), handler.EnqueueRequestsFromMapFunc(r.ofProject), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: instanceWorkers}).
 		Complete(r)
+}
+
+// ofProject asks for all Instances that a Project pays for.
+func (r *instances) ofProject(ctx context.Context, project client.Object) (all []reconcile.Request) {
+	var list corev1.NamespaceList
+	if err := r.cached.List(ctx, &list, client.MatchingLabels{LabelProject: project.GetName()}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list the namespaces of a Project", "project", project.GetName())
+		return nil
+	}
+	for i := range list.Items {
+		all = append(all, r.inNamespace(ctx, &list.Items[i])...)
+	}
+	return all
 }
 
 // inNamespace asks for all Instances in a namespace.
@@ -170,6 +184,16 @@ func (r *instances) claim(ctx context.Context, instance *computev1alpha1.Instanc
 		return claims.Decision{State: claims.Invalid, Message: fmt.Sprintf(
 			"Namespace %s belongs to no Project, which would pay: have an administrator label it with %s", instance.Namespace, LabelProject,
 		)}, request, r.quota.Release(ctx, request)
+	}
+	if machine == nil {
+		if exists, err := projectExists(ctx, r.cached, request.Consumer.Name); err != nil {
+			return claims.Decision{Message: err.Error()}, request, err
+		} else if !exists {
+			return claims.Decision{State: claims.Invalid, Message: fmt.Sprintf(
+				"Project %s, which is to pay for what is in namespace %s, does not exist: have an administrator create it, or correct label %s of the namespace",
+				request.Consumer.Name, instance.Namespace, LabelProject,
+			)}, request, r.quota.Release(ctx, request)
+		}
 	}
 	decision, err := r.quota.Ensure(ctx, request)
 	if errors.Is(err, claims.ErrDiffers) {

@@ -5,6 +5,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,4 +35,24 @@ func projectOf(ctx context.Context, cached client.Reader, namespace string) (*qu
 		return nil, nil
 	}
 	return &quotav1alpha1.ConsumerRef{APIGroup: projectGroup, Kind: projectKind, Name: name}, nil
+}
+
+// anyProject is the metadata of a Project, to be read into.
+func anyProject() *metav1.PartialObjectMetadata {
+	project := &metav1.PartialObjectMetadata{}
+	project.SetGroupVersionKind(schema.GroupVersionKind{Group: projectGroup, Version: "v1alpha1", Kind: projectKind})
+	return project
+}
+
+// projectExists reports whether there is a Project of that name. One that is not there has no quota, which is for the
+// platform to put right, and not for whoever made an Instance.
+func projectExists(ctx context.Context, cached client.Reader, name string) (bool, error) {
+	err := cached.Get(ctx, types.NamespacedName{Name: name}, anyProject())
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read Project %s: %w", name, err)
+	}
+	return true, nil
 }
