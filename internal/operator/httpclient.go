@@ -1,7 +1,9 @@
 package operator
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -13,35 +15,146 @@ import (
 // workers that write at a time.
 const connectionsMax = 128
 
-// newHTTPClient returns the HTTP client for what is written with every create. It speaks HTTP/1.1,
-// in which many small requests cost both sides less than as streams of one connection.
-func newHTTPClient(config *rest.Config) (*http.Client, error) {
+// timeouts bound how long the operator believes in an API server that does not answer.
+type timeouts struct {
+	// read and write are for one request with its answer. An API server ends reads after 60 s and writes after 34 s,
+	// unless it is configured otherwise. Watches have no such bound.
+	read, write time.Duration
+	// unacknowledged is for how long the other side of a connection may acknowledge nothing.
+	unacknowledged time.Duration
+	// A watch on which nothing has come for pingAfter asks the API server for a sign of life, and ends without one
+	// after ping.
+	pingAfter, ping time.Duration
+}
+
+// defaultTimeouts are those of production.
+var defaultTimeouts = timeouts{
+	read: 70 * time.Second, write: 40 * time.Second, unacknowledged: 30 * time.Second, pingAfter: 30 * time.Second, ping: 15 * time.Second,
+}
+
+// dial returns the dialer of a configuration, or one whose connections end soon after the other side has vanished.
+func (t timeouts) dial(config *rest.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+	if config.Dial != nil {
+		return config.Dial
+	}
+	dialer := &net.Dialer{
+		Timeout:         30 * time.Second,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: t.unacknowledged / 2, Interval: t.unacknowledged / 6, Count: 3},
+		Control:         boundUnacknowledged(t.unacknowledged),
+	}
+	return dialer.DialContext
+}
+
+// newHTTPClient returns the HTTP client for what is written with every create. It speaks HTTP/1.1, in which many
+// small requests cost both sides less than as streams of one connection. Watches go over HTTP/2 if the API server
+// speaks it: only there can a client ask for a sign of life.
+func newHTTPClient(config *rest.Config, t timeouts) (*http.Client, error) {
+	requests, err := newTransport(config, t, "http/1.1")
+	if err != nil {
+		return nil, err
+	}
+	watches, err := newTransport(config, t, "h2", "http/1.1")
+	if err != nil {
+		return nil, err
+	}
+	watches.ForceAttemptHTTP2 = true
+	watches.HTTP2 = &http.HTTP2Config{SendPingTimeout: t.pingAfter, PingTimeout: t.ping}
+	transport, err := rest.HTTPWrappersForConfig(config, &transport{timeouts: t, requests: requests, watches: watches})
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: transport, Timeout: config.Timeout}, nil
+}
+
+// newTransport returns a transport that speaks the protocols.
+func newTransport(config *rest.Config, t timeouts, protocols ...string) (*http.Transport, error) {
 	tls, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("read the TLS configuration: %w", err)
 	}
 	if tls != nil {
 		tls = tls.Clone()
-		tls.NextProtos = []string{"http/1.1"}
-	}
-	dial := config.Dial
-	if dial == nil {
-		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+		tls.NextProtos = protocols
 	}
 	proxy := config.Proxy
 	if proxy == nil {
 		proxy = http.ProxyFromEnvironment
 	}
-	transport, err := rest.HTTPWrappersForConfig(config, &http.Transport{
+	return &http.Transport{
 		Proxy:               proxy,
-		DialContext:         dial,
+		DialContext:         t.dial(config),
 		TLSClientConfig:     tls,
 		TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: connectionsMax,
 		IdleConnTimeout:     90 * time.Second,
+	}, nil
+}
+
+// withTimeouts returns a configuration whose clients give up on an API server that does not answer. client-go makes
+// them speak HTTP/2, with signs of life.
+func withTimeouts(config *rest.Config, t timeouts) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Dial = t.dial(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &transport{timeouts: t, requests: next, watches: next}
 	})
+	return config
+}
+
+// transport gives each request but watches a deadline.
+type transport struct {
+	timeouts
+	requests, watches http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if isWatch(request) {
+		return t.watches.RoundTrip(request)
+	}
+	timeout := t.write
+	if request.Method == http.MethodGet {
+		timeout = t.read
+	}
+	ctx, cancel := context.WithTimeoutCause(request.Context(), timeout, timeoutError{timeout})
+	response, err := t.requests.RoundTrip(request.WithContext(ctx))
 	if err != nil {
+		cancel()
 		return nil, err
 	}
-	return &http.Client{Transport: transport, Timeout: config.Timeout}, nil
+	response.Body = &body{ReadCloser: response.Body, cancel: cancel}
+	return response, nil
+}
+
+// isWatch reports whether the answer to a request goes on for as long as both sides like.
+func isWatch(request *http.Request) bool {
+	switch request.URL.Query().Get("watch") {
+	case "", "0", "false":
+		return false
+	default:
+		return true
+	}
+}
+
+// timeoutError is a request that the API server did not answer in time. It may have been carried out.
+type timeoutError struct{ after time.Duration }
+
+func (e timeoutError) Error() string {
+	return fmt.Sprintf("the API server has not answered within %s", e.after)
+}
+
+// Timeout and Temporary implement [net.Error].
+func (timeoutError) Timeout() bool   { return true }
+func (timeoutError) Temporary() bool { return true }
+
+// body ends the deadline of a request with its answer.
+type body struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+// Close implements [io.Closer].
+func (b *body) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
 }

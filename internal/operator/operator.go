@@ -64,7 +64,7 @@ func New(options Options) (*Operator, error) {
 		return nil, fmt.Errorf("register the API types: %w", err)
 	}
 	var err error
-	if o.httpClient, err = newHTTPClient(options.Config); err != nil {
+	if o.httpClient, err = newHTTPClient(options.Config, defaultTimeouts); err != nil {
 		return nil, fmt.Errorf("make an HTTP client: %w", err)
 	}
 	if o.client, err = kubernetes.NewForConfigAndClient(options.Config, o.httpClient); err != nil {
@@ -233,7 +233,7 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		options.LeaderElectionReleaseOnCancel = true
 		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &election.LeaseDuration, &election.RenewDeadline, &election.RetryPeriod
 	}
-	manager, err := ctrl.NewManager(o.options.Config, options)
+	manager, err := ctrl.NewManager(withTimeouts(o.options.Config, defaultTimeouts), options)
 	if err != nil {
 		return nil, fmt.Errorf("make the controller manager: %w", err)
 	}

@@ -1,0 +1,25 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// boundUnacknowledged has the kernel end a connection whose other side acknowledges nothing for a time, instead of
+// repeating what was sent for a quarter of an hour.
+func boundUnacknowledged(timeout time.Duration) func(network, address string, connection syscall.RawConn) error {
+	return func(_, _ string, connection syscall.RawConn) error {
+		var failed error
+		err := connection.Control(func(fd uintptr) {
+			failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(timeout.Milliseconds()))
+		})
+		if err := errors.Join(err, failed); err != nil {
+			return fmt.Errorf("bound how long a connection may be silent: %w", err)
+		}
+		return nil
+	}
+}
