@@ -36,26 +36,65 @@ type source struct{ *cache.ListWatch }
 
 func newSource(client rest.Interface) source {
 	return source{&cache.ListWatch{
-		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, client, o) },
+		ListWithContextFunc:  func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) { return listAll(ctx, client) },
 		WatchFuncWithContext: cache.NewListWatchFromClient(client, resource, "", fields.Everything()).WatchWithContext,
 	}}
 }
 
 // newReflector returns a reflector that brings a store all claims as they are at one time, and then their
-// changes. If the API server does not keep that time until it has read the last page, it reads all as one.
+// changes.
 func newReflector(client rest.Interface, store cache.ReflectorStore) *cache.Reflector {
-	reflector := cache.NewReflectorWithOptions(newSource(client), &quotav1alpha1.ResourceClaim{}, store, cache.ReflectorOptions{Name: "claims"})
-	reflector.WatchListPageSize = pageSize
-	return reflector
+	return cache.NewReflectorWithOptions(newSource(client), &quotav1alpha1.ResourceClaim{}, store, cache.ReflectorOptions{Name: "claims"})
 }
 
 // IsWatchListSemanticsUnSupported has a reflector list, and not stream.
 func (source) IsWatchListSemanticsUnSupported() bool { return true }
 
-// list reads the page of claims that options say, or all of them without a limit. It leaves out the version
-// that a reflector asks for, by which the API server would answer without pages, or with what was then.
-func list(ctx context.Context, client rest.Interface, options metav1.ListOptions) (*claimList, error) {
-	options = metav1.ListOptions{Limit: options.Limit, Continue: options.Continue}
+// listAll reads all claims. That may take longer than the API server keeps the version of the first page, and than
+// it keeps changes for a watch from there. So changes are followed from the first page on, and taken into the list.
+func listAll(ctx context.Context, client rest.Interface) (*claimList, error) {
+	page, err := list(ctx, client, "")
+	if err != nil || page.Continue == "" {
+		return page, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	changes := followChanges(ctx, client, page.ResourceVersion)
+	all := page.Items
+	for page.Continue != "" {
+		if page, err = nextPage(ctx, client, page.Continue); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+	}
+	if err := changes.reach(ctx, page.ResourceVersion); err != nil {
+		return nil, err
+	}
+	return changes.applyTo(all), nil
+}
+
+// nextPage reads the page of claims at a continue token, as claims were when the pages before were read or, if that
+// is not kept any longer, as they are now.
+func nextPage(ctx context.Context, client rest.Interface, token string) (*claimList, error) {
+	page, err := list(ctx, client, token)
+	if fresh := freshToken(err); fresh != "" {
+		return list(ctx, client, fresh)
+	}
+	return page, err
+}
+
+// freshToken returns the token by which the API server lets a list go on whose version it no longer has, or "".
+func freshToken(err error) string {
+	var status apierrors.APIStatus
+	if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) {
+		return ""
+	}
+	return status.Status().Continue
+}
+
+// list reads the page of claims at a continue token, which is empty for the first.
+func list(ctx context.Context, client rest.Interface, token string) (*claimList, error) {
+	options := metav1.ListOptions{Limit: pageSize, Continue: token}
 	var result rest.Result
 	err := wait.ExponentialBackoffWithContext(ctx, patience, func(ctx context.Context) (done bool, err error) {
 		result = client.Get().Resource(resource).VersionedParams(&options, metav1.ParameterCodec).Do(ctx)
@@ -80,7 +119,7 @@ func list(ctx context.Context, client rest.Interface, options metav1.ListOptions
 	}
 	claims := &claimList{ListMeta: page.Metadata, Items: make([]runtime.Object, len(page.Items))}
 	for i := range page.Items {
-		claims.Items[i] = item{Compact(page.Items[i].claim())}
+		claims.Items[i] = item{Compact(page.Items[i].claim()), page.Items[i].Metadata.ResourceVersion}
 	}
 	return claims, nil
 }
@@ -102,6 +141,7 @@ type listed struct {
 		Namespace         string            `json:"namespace"`
 		Name              string            `json:"name"`
 		UID               types.UID         `json:"uid"`
+		ResourceVersion   string            `json:"resourceVersion"`
 		CreationTimestamp metav1.Time       `json:"creationTimestamp"`
 		DeletionTimestamp *metav1.Time      `json:"deletionTimestamp"`
 		Labels            map[string]string `json:"labels"`
@@ -133,7 +173,10 @@ type claimList struct {
 	Items []runtime.Object
 }
 
-type item struct{ *Claim }
+type item struct {
+	*Claim
+	version string
+}
 
 func (l *claimList) DeepCopyObject() runtime.Object {
 	return &claimList{TypeMeta: l.TypeMeta, ListMeta: *l.ListMeta.DeepCopy(), Items: append([]runtime.Object(nil), l.Items...)}

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bursar/bursar/internal/controlplane"
+	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
 	"github.com/bursar/bursar/test/await"
 )
 
@@ -104,12 +104,7 @@ func (p *proxy) silence() {
 
 // A connection may fall silent without an end, as where a node loses power or a NAT forgets it.
 func TestSilentConnectionsAreReplaced(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: t.TempDir(), Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cancel(); _ = plane.Wait() })
+	plane := controlplanetest.Start(t)
 	direct, err := kubernetes.NewForConfig(plane.Config())
 	if err != nil {
 		t.Fatal(err)
