@@ -10,6 +10,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// Version numbers what the CRDs are. A release that takes a field away, or gives one another meaning, raises it; one that
+// only adds fields need not.
+const Version = 1
+
+// VersionAnnotation says on an installed CRD which [Version] it is of.
+const VersionAnnotation = "quota.miloapis.com/crd-version"
+
 //go:embed *.yaml
 var files embed.FS
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -31,7 +33,7 @@ const servedPoll = 50 * time.Millisecond
 
 // installCRDs creates Bursar's kinds, or brings them up to date, and waits until they are served by the API
 // server that is asked.
-func installCRDs(ctx context.Context, client apiextensionsclient.Interface, served discovery.ServerResourcesInterface) error {
+func installCRDs(ctx context.Context, client apiextensionsclient.Interface, served discovery.ServerResourcesInterface, log logr.Logger) error {
 	definitions, err := crds.All()
 	if err != nil {
 		return fmt.Errorf("read the CRDs: %w", err)
@@ -39,7 +41,7 @@ func installCRDs(ctx context.Context, client apiextensionsclient.Interface, serv
 	for _, definition := range definitions {
 		// Another replica may do the same.
 		isOvertaken := func(err error) bool { return apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) }
-		err := retry.OnError(retry.DefaultBackoff, isOvertaken, func() error { return applyCRD(ctx, client, definition) })
+		err := retry.OnError(retry.DefaultBackoff, isOvertaken, func() error { return applyCRD(ctx, client, definition, log) })
 		if err != nil {
 			return fmt.Errorf("install CRD %s: %w", definition.Name, err)
 		}
@@ -93,7 +95,11 @@ func resourcesOf(definitions []*apiextensionsv1.CustomResourceDefinition) map[sc
 	return resources
 }
 
-func applyCRD(ctx context.Context, client apiextensionsclient.Interface, wanted *apiextensionsv1.CustomResourceDefinition) error {
+// applyCRD creates a CRD, or brings it up to date. It leaves that of a later version of Bursar as it is: the API server
+// would drop what this version does not know from objects that are written from then on.
+func applyCRD(ctx context.Context, client apiextensionsclient.Interface, wanted *apiextensionsv1.CustomResourceDefinition, log logr.Logger) error {
+	wanted = wanted.DeepCopy()
+	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, crds.VersionAnnotation, strconv.Itoa(crds.Version))
 	api := client.ApiextensionsV1().CustomResourceDefinitions()
 	stored, err := api.Get(ctx, wanted.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -103,15 +109,68 @@ func applyCRD(ctx context.Context, client apiextensionsclient.Interface, wanted 
 	if err != nil {
 		return err
 	}
+	if because := later(stored, wanted); because != "" {
+		log.Info("a CRD is of a later version of Bursar, and is left as it is", "crd", wanted.Name, "because", because)
+		return nil
+	}
 	updated := stored.DeepCopy()
 	updated.Spec = wanted.Spec
+	metav1.SetMetaDataAnnotation(&updated.ObjectMeta, crds.VersionAnnotation, wanted.Annotations[crds.VersionAnnotation])
 	// What the API server fills in is not a difference.
 	updated.Spec.Conversion = stored.Spec.Conversion
-	if equality.Semantic.DeepEqual(stored.Spec, updated.Spec) {
+	if equality.Semantic.DeepEqual(stored.Spec, updated.Spec) && equality.Semantic.DeepEqual(stored.Annotations, updated.Annotations) {
 		return nil
 	}
 	_, err = api.Update(ctx, updated, metav1.UpdateOptions{})
 	return err
+}
+
+// later returns why a stored CRD is of a later version of Bursar than another, or "" if it is not. Between CRDs of the
+// same version, or where the stored one names none, it is the fields that tell: Bursar takes none away without a new
+// version.
+func later(stored, than *apiextensionsv1.CustomResourceDefinition) string {
+	version, err := strconv.Atoi(stored.Annotations[crds.VersionAnnotation])
+	switch {
+	case err == nil && version > crds.Version:
+		return fmt.Sprintf("it is of version %d, and this program has version %d", version, crds.Version)
+	case err == nil && version < crds.Version:
+		return ""
+	}
+	known := fieldsOf(than)
+	for field := range fieldsOf(stored) {
+		if !known.Has(field) {
+			return "it has " + field + ", which this program does not know"
+		}
+	}
+	return ""
+}
+
+// fieldsOf returns the paths of all fields of a CRD, each behind the version that has it.
+func fieldsOf(definition *apiextensionsv1.CustomResourceDefinition) sets.Set[string] {
+	fields := sets.New[string]()
+	for _, version := range definition.Spec.Versions {
+		if version.Schema != nil {
+			addFields(fields, version.Name, version.Schema.OpenAPIV3Schema)
+		}
+	}
+	return fields
+}
+
+// addFields adds the paths of the fields of a schema at a path.
+func addFields(fields sets.Set[string], path string, of *apiextensionsv1.JSONSchemaProps) {
+	if of == nil {
+		return
+	}
+	fields.Insert(path)
+	for name, property := range of.Properties {
+		addFields(fields, path+"."+name, &property)
+	}
+	if of.Items != nil {
+		addFields(fields, path+"[]", of.Items.Schema)
+	}
+	if of.AdditionalProperties != nil {
+		addFields(fields, path+"{}", of.AdditionalProperties.Schema)
+	}
 }
 
 func waitEstablished(ctx context.Context, client apiextensionsclient.Interface, name string) error {

@@ -100,7 +100,7 @@ func (o *Operator) notReady(problem string) {
 func (o *Operator) Run(ctx context.Context) error {
 	if o.options.InstallCRDs {
 		o.notReady("Bursar's kinds are being installed")
-		if err := installCRDs(ctx, o.extensions, o.client.Discovery()); err != nil {
+		if err := installCRDs(ctx, o.extensions, o.client.Discovery(), o.options.Log.WithName("crds")); err != nil {
 			return stopped(ctx, err)
 		}
 	}
