@@ -152,6 +152,10 @@ func (s *scan) adopt(ctx context.Context, items []unstructured.Unstructured) err
 	return group.Wait()
 }
 
+// clocksApart is by how much the clock of the API server that created an object may differ from that of the replica
+// which noted until when objects were reviewed. Those within it have claims, or were reviewed, which costs no request.
+const clocksApart = 10 * time.Minute
+
 // concerns tells whether an object may have to be adopted or its claim to be changed.
 func (s *scan) concerns(object *unstructured.Unstructured) bool {
 	switch {
@@ -161,7 +165,7 @@ func (s *scan) concerns(object *unstructured.Unstructured) bool {
 		return true
 	default:
 		created := object.GetCreationTimestamp()
-		return !created.Time.Before(s.since.Truncate(time.Second)) && !s.Reviewed(object.GetUID(), s.policy) && !s.hasClaim(s.policy, object.GetUID())
+		return !created.Time.Before(s.since.Add(-clocksApart).Truncate(time.Second)) && !s.Reviewed(object.GetUID(), s.policy) && !s.hasClaim(s.policy, object.GetUID())
 	}
 }
 

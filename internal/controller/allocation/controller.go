@@ -79,6 +79,8 @@ type known struct {
 	capped []string
 	// tried is when each namespace was last to get the default, and why it did not.
 	tried map[string]attempt
+	// pending is since when this replica has known the raises that are not made yet, by their IDs.
+	pending map[string]time.Time
 }
 
 // Start makes the controller take notice.

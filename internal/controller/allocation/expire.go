@@ -14,13 +14,11 @@ import (
 	"github.com/bursar/bursar/internal/allocationstore"
 )
 
-// expire forgets the raises that were not made while they could be.
+// expire forgets the raises that were not made while they could be. How long that was is measured by what this replica
+// has known: another one may have admitted them, by a clock of its own.
 func (c *Controller) expire(ctx context.Context, name string, pending []books.Raise) error {
 	var errs []error
-	for _, raise := range pending {
-		if time.Since(raise.AdmittedAt.Time) < allocationstore.PendingTime {
-			continue
-		}
+	for _, raise := range c.longPending(name, pending) {
 		isMade, err := c.isMade(ctx, raise)
 		switch {
 		case err != nil:
@@ -30,6 +28,25 @@ func (c *Controller) expire(ctx context.Context, name string, pending []books.Ra
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// longPending returns the raises that this replica has known for so long that nobody makes them any more.
+func (c *Controller) longPending(name string, pending []books.Raise) []books.Raise {
+	known, now := c.of(name), time.Now()
+	since := make(map[string]time.Time, len(pending))
+	var long []books.Raise
+	for _, raise := range pending {
+		first, ok := known.pending[raise.ID]
+		if !ok {
+			first = now
+		}
+		since[raise.ID] = first
+		if now.Sub(first) >= allocationstore.PendingTime {
+			long = append(long, raise)
+		}
+	}
+	known.pending = since
+	return long
 }
 
 // isMade tells whether the ResourceQuota has another version by now than the one that a raise replaces. Whatever

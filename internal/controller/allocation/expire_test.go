@@ -40,9 +40,19 @@ func quotaAt(uid types.UID, version string) *corev1.ResourceQuota {
 	return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "default", UID: uid, ResourceVersion: version}}
 }
 
-// raiseOf is a raise of it that was admitted so long ago.
-func raiseOf(uid types.UID, replaces string, ago time.Duration) books.Raise {
-	return books.Raise{ID: "raise", Namespace: "web", Name: "default", UID: uid, ResourceVersion: replaces, AdmittedAt: metav1.NewTime(time.Now().Add(-ago))}
+// raiseOf is a raise of it that was admitted by a replica whose clock is an hour behind.
+func raiseOf(uid types.UID, replaces string) books.Raise {
+	return books.Raise{ID: "raise", Namespace: "web", Name: "default", UID: uid, ResourceVersion: replaces, AdmittedAt: metav1.NewTime(time.Now().Add(-time.Hour))}
+}
+
+// hear has the controller hear of raises, and lets time pass.
+func hear(t *testing.T, c *Controller, pending []books.Raise, ago time.Duration) {
+	t.Helper()
+	c.known = map[string]*known{}
+	if err := c.expire(t.Context(), "acme", pending); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(ago) // by the clock of the test's bubble
 }
 
 // What was made, or something else in its place, is about to be seen; until then it counts.
@@ -73,7 +83,9 @@ func TestExpire(t *testing.T) {
 				}
 				canceled := &canceling{}
 				c := &Controller{Books: canceled, Live: live.Build()}
-				if err := c.expire(t.Context(), "acme", []books.Raise{raiseOf(tt.uid, tt.replaces, tt.ago)}); err != nil {
+				pending := []books.Raise{raiseOf(tt.uid, tt.replaces)}
+				hear(t, c, pending, tt.ago)
+				if err := c.expire(t.Context(), "acme", pending); err != nil {
 					t.Fatal(err)
 				}
 				var want []string
@@ -90,6 +102,10 @@ func TestExpire(t *testing.T) {
 
 // What cannot be looked at is left as it is, and keeps nothing else from being forgotten.
 func TestExpireFails(t *testing.T) {
+	synctest.Test(t, testExpireFails)
+}
+
+func testExpireFails(t *testing.T) {
 	refused, lost := errors.New("connection refused"), "lost"
 	canceled := &canceling{fails: lost}
 	c := &Controller{Books: canceled, Live: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
@@ -102,10 +118,11 @@ func TestExpireFails(t *testing.T) {
 	}).Build()}
 	var pending []books.Raise
 	for _, name := range []string{"unreadable", lost, "last"} {
-		raise := raiseOf("u", "", time.Hour)
+		raise := raiseOf("u", "")
 		raise.ID, raise.Name = name, name
 		pending = append(pending, raise)
 	}
+	hear(t, c, pending, time.Hour)
 	err := c.expire(t.Context(), "acme", pending)
 	const want = "look whether ResourceQuota web/unreadable was changed: connection refused\nthe books did not answer"
 	if err == nil || err.Error() != want || !errors.Is(err, refused) {
