@@ -18,6 +18,8 @@ type result struct {
 	p50, p99, slowest time.Duration
 	// cpuEach is the processor time of what is measured for each operation, without that of the clients.
 	cpuEach time.Duration
+	// cpuBefore is the CPU time that all servers had taken at the begin.
+	cpuBefore time.Duration
 	// failure is one of the failures, if there were any.
 	failure error
 }
@@ -49,7 +51,8 @@ func (b *bench) load(ctx context.Context, clients int, most int, operate operati
 	var mu sync.Mutex
 	var r result
 	var latencies []time.Duration
-	begin, cpu := time.Now(), cpuOf(b.system)
+	begin := time.Now()
+	r.cpuBefore = cpuOf(b.system)
 	var group sync.WaitGroup
 	for client := range clients {
 		group.Go(func() {
@@ -77,7 +80,20 @@ func (b *bench) load(ctx context.Context, clients int, most int, operate operati
 	group.Wait()
 	r.elapsed = time.Since(begin)
 	if r.summarize(latencies); r.count > 0 {
-		r.cpuEach = (cpuOf(b.system) - cpu) / time.Duration(r.count)
+		r.cpuEach = (cpuOf(b.system) - r.cpuBefore) / time.Duration(r.count)
+	}
+	return r
+}
+
+// loadSettled is load for creates: their CPU time goes on until the claims of all are made and settled.
+func (b *bench) loadSettled(ctx context.Context, clients int, operate operation) result {
+	r := b.load(ctx, clients, 0, operate)
+	if err := b.settle(ctx); err != nil && ctx.Err() == nil {
+		r.failures++
+		r.failure = err
+	}
+	if r.count > 0 {
+		r.cpuEach = (cpuOf(b.system) - r.cpuBefore) / time.Duration(r.count)
 	}
 	return r
 }

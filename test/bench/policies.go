@@ -155,7 +155,7 @@ func (b *bench) measureAdoption(ctx context.Context) error {
 	}
 	fmt.Printf("    alone                    %7.0f/s, server CPU %s each\n",
 		float64(adopted)/time.Since(begin).Seconds(), round((cpuOf(b.system)-cpu)/time.Duration(adopted)))
-	alone := b.load(ctx, clients, 0, b.creator(connections, plenty))
+	alone := b.loadSettled(ctx, clients, b.creator(connections, plenty))
 	fmt.Printf("    protected create, alone  %s\n", alone)
 	if err := b.settle(ctx); err != nil {
 		return err

@@ -106,7 +106,7 @@ func (b *bench) compare(ctx context.Context, clients int) error {
 
 // report measures one operation and prints what it came to.
 func (b *bench) report(ctx context.Context, name string, clients int, operate operation) error {
-	fmt.Printf("    %-24s %s\n", name, b.load(ctx, clients, 0, operate))
+	fmt.Printf("    %-24s %s\n", name, b.loadSettled(ctx, clients, operate))
 	return b.settle(ctx)
 }
 
@@ -117,7 +117,7 @@ func (b *bench) reportGrants(ctx context.Context, name string, clients int, oper
 	if err != nil {
 		return err
 	}
-	r := b.load(ctx, clients, 0, operate)
+	r := b.loadSettled(ctx, clients, operate)
 	fmt.Printf("    %-24s %s\n", name, r)
 	if err := b.settle(ctx); err != nil {
 		return err
