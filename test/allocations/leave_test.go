@@ -80,8 +80,11 @@ func TestACapCaps(t *testing.T) {
 	})
 	w.must(admin.Get(t.Context(), client.ObjectKeyFromObject(w.newQuota("web", "default")), &corev1.ResourceQuota{}))
 
-	a.Spec.MayLeave = true
-	w.must(admin.Update(t.Context(), a))
+	await.NoError(t, soon, func() error { // its status is written meanwhile
+		w.must(admin.Get(t.Context(), client.ObjectKeyFromObject(a), a))
+		a.Spec.MayLeave = true
+		return admin.Update(t.Context(), a)
+	})
 	w.waitCondition(a, quotav1alpha1.ConditionReady, metav1.ConditionTrue)
 	if err := owner.Delete(t.Context(), w.newQuota("web", "default")); client.IgnoreNotFound(err) != nil { // the collector may be first
 		t.Errorf("where the allocation permits it: %v", err)
