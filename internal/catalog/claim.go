@@ -21,10 +21,19 @@ const namedMax = 2
 // CheckClaim tells why the registrations do not allow a claim that somebody makes directly, or
 // returns nil. Every reason is named, in the order of the requests.
 func (c *Catalog) CheckClaim(spec *quotav1alpha1.ResourceClaimSpec) error {
-	return c.checkClaim(spec, (*Registration).mayBeClaimedFor)
+	if err := c.checkClaim(spec, (*Registration).mayBeClaimedFor); err != nil {
+		return err
+	}
+	for _, request := range spec.Requests {
+		if err := c.CheckNew(request.ResourceType); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// CheckPolicyClaim is CheckClaim for the claim of a policy.
+// CheckPolicyClaim is CheckClaim for the claim of a policy, which may be one that exists already: whether the resource
+// types take new ones is for [Catalog.CheckNew].
 func (c *Catalog) CheckPolicyClaim(spec *quotav1alpha1.ResourceClaimSpec) error {
 	return c.checkClaim(spec, (*Registration).MayClaim)
 }
@@ -95,6 +104,8 @@ func (c *Catalog) policyFlawsLocked(claiming schema.GroupKind, template *quotav1
 		}
 		if flaw := claimFlaw(r, request.ResourceType, consumer, claiming, request.Dimensions, mayClaim); flaw != "" {
 			flaws = append(flaws, flaw)
+		} else if r.IsClosing {
+			flaws = append(flaws, r.closing())
 		}
 	}
 	return flaws
@@ -131,7 +142,8 @@ func (r *Registration) notFor(consumer schema.GroupKind) string {
 	return fmt.Sprintf("resource type %q is granted to %s, not to %s", r.ResourceType, r.Consumer, consumer)
 }
 
-// CheckGrant tells why the registrations do not allow a grant, or returns nil.
+// CheckGrant tells why the registrations do not allow a grant, which may be one that counts already, or returns nil.
+// Whether the resource types take new ones is for [Catalog.CheckNew].
 func (c *Catalog) CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error {
 	consumer := schema.GroupKind{Group: spec.ConsumerRef.APIGroup, Kind: spec.ConsumerRef.Kind}
 	var problems []string

@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -24,6 +26,8 @@ type Registration struct {
 	ExceededAdvice string
 	// AlertThresholdPercent is from which part of its limit on a consumer is near it; 0 where the platform says it.
 	AlertThresholdPercent int
+	// IsClosing is set while the registration is being deleted: what uses it may go on, and nothing new may.
+	IsClosing bool
 
 	claiming   map[schema.GroupKind]struct{}
 	dimensions []string
@@ -87,6 +91,8 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 		claiming:   map[schema.GroupKind]struct{}{},
 		dimensions: slices.Clone(object.Spec.Dimensions),
 		created:    object.CreationTimestamp.Time,
+
+		IsClosing: object.DeletionTimestamp != nil,
 	}
 	r.AlertThresholdPercent, _ = quotav1alpha1.ParseAlertThreshold(object.Annotations[quotav1alpha1.AnnotationAlertThreshold])
 	for _, claiming := range object.Spec.ClaimingResources {
@@ -116,8 +122,8 @@ func (c *Catalog) removeRegistrationLocked(name string) {
 }
 
 // electLocked chooses the registration that stands for a resource type: the oldest of those
-// that say that they are active. For a moment there can be two, until the younger is told that
-// it is a duplicate.
+// that say that they are active, and of those that are being deleted only where there is no other.
+// For a moment there can be two, until the younger is told that it is a duplicate.
 func (c *Catalog) electLocked(resourceType string) {
 	var oldest *Registration
 	for _, r := range c.registrations {
@@ -137,8 +143,12 @@ func (c *Catalog) electLocked(resourceType string) {
 	}
 }
 
-// precedes tells whether r was there before other; names decide between those of one second.
+// precedes tells whether r stands for a resource type rather than other: one that stays, then the older one; names
+// decide between those of one second.
 func (r *Registration) precedes(other *Registration) bool {
+	if r.IsClosing != other.IsClosing {
+		return other.IsClosing
+	}
 	if r.created.Equal(other.created) {
 		return r.Name < other.Name
 	}
@@ -150,4 +160,20 @@ func (c *Catalog) Registration(resourceType string) *Registration {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.byType[resourceType]
+}
+
+// CheckNew tells why one of these resource types takes nothing new, or returns nil. Which are not registered at all
+// is not its concern.
+func (c *Catalog) CheckNew(resourceTypes ...string) error {
+	for _, resourceType := range resourceTypes {
+		if r := c.Registration(resourceType); r != nil && r.IsClosing {
+			return errors.New(r.closing())
+		}
+	}
+	return nil
+}
+
+// closing says why a registration takes nothing new.
+func (r *Registration) closing() string {
+	return fmt.Sprintf("resource type %q accepts nothing new: ResourceRegistration %s is being deleted", r.ResourceType, r.Name)
 }

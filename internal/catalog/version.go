@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/lru"
@@ -74,10 +75,13 @@ func stampOfPolicy(object *quotav1alpha1.ClaimCreationPolicy) Digest {
 }
 
 // stampOfRegistration is 0 for a registration that is not active. One that comes to be active again is
-// another one than before.
+// another one than before. What one that is being deleted says it waits for does not enter into it.
 func stampOfRegistration(object *quotav1alpha1.ResourceRegistration) Digest {
-	if !isActive(object) {
+	switch {
+	case !isActive(object):
 		return 0
+	case object.DeletionTimestamp != nil:
+		return stamp(object.UID, object.Generation, "closing")
 	}
 	return stamp(object.UID, object.ResourceVersion)
 }
@@ -86,8 +90,11 @@ func isDeclared(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	return object.IsEnabled() && object.DeletionTimestamp == nil
 }
 
+// isActive reports whether a registration stands for its resource type. One that is being deleted does for as long as
+// something uses it.
 func isActive(object *quotav1alpha1.ResourceRegistration) bool {
-	return apimeta.IsStatusConditionTrue(object.Status.Conditions, quotav1alpha1.ConditionActive) && object.DeletionTimestamp == nil
+	return apimeta.IsStatusConditionTrue(object.Status.Conditions, quotav1alpha1.ConditionActive) &&
+		(object.DeletionTimestamp == nil || slices.Contains(object.Finalizers, quotav1alpha1.FinalizerInUse))
 }
 
 func stamp(of ...any) Digest {

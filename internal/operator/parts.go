@@ -323,7 +323,7 @@ func (p *parts) addReconcilers() error {
 	for _, reconciler := range []interface {
 		SetupWithManager(ctrl.Manager) error
 	}{
-		&registration.Reconciler{Client: api, Kinds: p.kinds, KindsChanged: p.kindsChanged},
+		&registration.Reconciler{Client: api, Live: live, Kinds: p.kinds, KindsChanged: p.kindsChanged},
 		&grant.Reconciler{Client: api, Live: live, Catalog: p.catalog, Ledgers: p.store, Loaded: p.loaded, RegistrationsChanged: p.registrationsChanged, Consumers: p.consumers},
 		&claimpolicy.Reconciler{Client: api, Catalog: p.catalog, Kinds: p.kinds, Permission: p.permission, Withheld: p.policyChanged, InEffect: p.webhooks.InEffect, Changed: p.policiesChanged},
 		p.increases,

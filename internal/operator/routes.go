@@ -15,13 +15,11 @@ import (
 	"github.com/bursar/bursar/internal/admission/validate"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
+	"github.com/bursar/bursar/internal/controller/registration"
 	"github.com/bursar/bursar/internal/controller/webhooks"
 	"github.com/bursar/bursar/internal/peers"
 	"github.com/bursar/bursar/internal/preview"
 )
-
-// grantsPage is how many grants are read at a time.
-const grantsPage = 500
 
 // routes is where each webhook is served.
 func (p *parts) routes(o *Operator) http.Handler {
@@ -33,7 +31,8 @@ func (p *parts) routes(o *Operator) http.Handler {
 		Username:          o.options.Username,
 		SystemNamespace:   o.options.SystemNamespace,
 		RegisteredBy:      p.registeredBy,
-		RegistrationUsers: p.registrationUsers,
+		RegistrationInUse: p.registrationInUse,
+		CheckNew:          p.catalog.CheckNew,
 		CheckGrant:        p.catalog.CheckGrant,
 		CheckClaim:        p.catalog.CheckClaim,
 		CheckClaimPolicy:  p.catalog.CheckPolicy,
@@ -66,65 +65,24 @@ func (p *parts) routes(o *Operator) http.Handler {
 	return mux
 }
 
-// registeredBy asks the API server who registers a resource type.
+// registeredBy asks the API server who registers a resource type. One that is being deleted leaves it to another.
 func (p *parts) registeredBy(ctx context.Context, resourceType string) (string, error) {
 	var list quotav1alpha1.ResourceRegistrationList
 	if err := p.manager.GetAPIReader().List(ctx, &list); err != nil {
 		return "", err
 	}
 	for i := range list.Items {
-		if list.Items[i].Spec.ResourceType == resourceType {
+		if list.Items[i].Spec.ResourceType == resourceType && list.Items[i].DeletionTimestamp == nil {
 			return list.Items[i].Name, nil
 		}
 	}
 	return "", nil
 }
 
-// registrationUsers asks the API server who depends on the registration of a resource type. What
-// is being deleted does not any more.
-func (p *parts) registrationUsers(ctx context.Context, resourceType string) (users validate.RegistrationUsers, err error) {
-	if users.Policies, err = p.policiesThatRequest(ctx, resourceType); err != nil {
-		return users, err
-	}
-	users.Grants, err = p.grantsThatGive(ctx, resourceType)
-	return users, err
-}
-
-func (p *parts) policiesThatRequest(ctx context.Context, resourceType string) ([]string, error) {
-	var list quotav1alpha1.ClaimCreationPolicyList
-	if err := p.manager.GetAPIReader().List(ctx, &list); err != nil {
-		return nil, err
-	}
-	requestsIt := func(r quotav1alpha1.ResourceRequestTemplate) bool { return r.ResourceType == resourceType }
-	var names []string
-	for i := range list.Items {
-		policy := &list.Items[i]
-		requests := policy.Spec.Target.ResourceClaimTemplate.Spec.Requests
-		if policy.IsEnabled() && policy.DeletionTimestamp == nil && slices.ContainsFunc(requests, requestsIt) {
-			names = append(names, policy.Name)
-		}
-	}
-	return names, nil
-}
-
-func (p *parts) grantsThatGive(ctx context.Context, resourceType string) ([]string, error) {
-	var list quotav1alpha1.ResourceGrantList
-	givesIt := func(a quotav1alpha1.Allowance) bool { return a.ResourceType == resourceType }
-	var names []string
-	for next := ""; ; next = list.Continue {
-		if err := p.manager.GetAPIReader().List(ctx, &list, client.Limit(grantsPage), client.Continue(next)); err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
-			grant := &list.Items[i]
-			if grant.DeletionTimestamp == nil && slices.ContainsFunc(grant.Spec.Allowances, givesIt) {
-				names = append(names, grant.Namespace+"/"+grant.Name)
-			}
-		}
-		if list.Continue == "" {
-			return names, nil
-		}
-	}
+// registrationInUse asks the API server who relies on a registration.
+func (p *parts) registrationInUse(ctx context.Context, object *quotav1alpha1.ResourceRegistration) (string, error) {
+	users, err := registration.FindUsers(ctx, p.manager.GetAPIReader(), object)
+	return users.Blocking(object), err
 }
 
 // isInUse asks the API server whether the object that a policy's claim pays for exists, and the

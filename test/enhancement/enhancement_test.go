@@ -129,6 +129,22 @@ func TestGuide(t *testing.T) {
 	if diff := cmp.Diff(files, applied); diff != "" {
 		t.Errorf("the guide applies every file (-files +applied):\n%s", diff)
 	}
+	p.checkRemoved()
+}
+
+// checkRemoved removes everything as the README says, in the order of the files.
+func (p *platform) checkRemoved() {
+	p.kubectl("delete", "--ignore-not-found", "--timeout=60s", "-f", examples)
+	for _, list := range []client.ObjectList{
+		&quotav1alpha1.ResourceRegistrationList{}, &quotav1alpha1.ResourceGrantList{}, &quotav1alpha1.ResourceClaimList{},
+	} {
+		if err := p.api.List(p.Context(), list); err != nil {
+			p.Fatal(err)
+		}
+		if n := apimeta.LenList(list); n > 0 {
+			p.Errorf("%d objects are left in %+v", n, list)
+		}
+	}
 }
 
 func (p *platform) checkBeforeFirstClaim() {

@@ -40,7 +40,7 @@ func TestRemoveLate(t *testing.T) {
 	// Claims and policies for grants that are deleted now wait for Bursar.
 	c.must("kubectl delete grantcreationpolicy more --wait=false --timeout=5s || true")
 	commands := documented(t, "install.md", "remove")
-	c.must(documented(t, "install.md", "remove-late") + commands[strings.Index(commands, "kubectl get customresourcedefinitions"):])
+	c.must(documented(t, "install.md", "remove-late") + commands[strings.Index(commands, "kubectl get resourceregistrations"):])
 	c.checkRemoved()
 }
 

@@ -12,6 +12,10 @@ const (
 	// the reasons for which a claim is not granted. Others do not have it.
 	ConditionResizePending = "ResizePending"
 
+	// ConditionInUse is True on a registration that is being deleted while grants or enabled policies use it. The
+	// message names them. Others do not have it.
+	ConditionInUse = "InUse"
+
 	// ConditionReady says whether a policy has been checked and is applied.
 	ConditionReady = "Ready"
 

@@ -100,6 +100,10 @@ const CreatedByGrantCreation = "grant-creation-controller"
 // Removing it by hand leaves the charge in the ledger until the next audit.
 const FinalizerQuotaRelease = GroupName + "/quota-release"
 
+// FinalizerInUse keeps a deleted registration until no grant gives its resource type and no enabled
+// ClaimCreationPolicy requests it. An active registration has it. Removing it by hand stops their enforcement.
+const FinalizerInUse = GroupName + "/in-use"
+
 // Finalizers of GrantCreationPolicies, which keep a deleted policy until its grants are gone. A
 // policy that is disabled loses them once it has no grants. Removing one by hand leaves grants behind.
 const (

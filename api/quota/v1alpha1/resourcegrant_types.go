@@ -50,6 +50,15 @@ type ResourceGrantSpec struct {
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 }
 
+// ResourceTypes returns those that are given, in the order of the allowances.
+func (s *ResourceGrantSpec) ResourceTypes() []string {
+	types := make([]string, 0, len(s.Allowances))
+	for _, allowance := range s.Allowances {
+		types = append(types, allowance.ResourceType)
+	}
+	return types
+}
+
 // ResourceGrantStatus is what Bursar found out about a grant.
 type ResourceGrantStatus struct {
 	// conditions holds the condition Active. It is True with reason GrantActive while the

@@ -9,6 +9,9 @@ const (
 
 	// ReasonRegistrationPending goes with Active=False: the registration was not looked at yet.
 	ReasonRegistrationPending = "RegistrationPending"
+
+	// ReasonRegistrationInUse goes with InUse=True: the registration is being deleted, and something uses it.
+	ReasonRegistrationInUse = "RegistrationInUse"
 )
 
 // RegistrationType says how a resource type is measured.
@@ -145,7 +148,9 @@ type ClaimingResource struct {
 type ResourceRegistrationStatus struct {
 	// conditions holds the condition Active. It is True with reason RegistrationActive when
 	// grants and claims can use the type, and False with reason ValidationFailed (the message
-	// says what is wrong) or RegistrationPending (not looked at yet) when they cannot.
+	// says what is wrong) or RegistrationPending (not looked at yet) when they cannot. A registration
+	// that is being deleted while grants or enabled ClaimCreationPolicies use its type also has the condition
+	// InUse, which names them. It stays until nothing does, and accepts nothing new meanwhile.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['RegistrationActive', 'ValidationFailed', 'RegistrationPending'] : true)",message="Active condition reason must be valid"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

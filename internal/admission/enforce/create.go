@@ -129,6 +129,9 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 	decided := true
 	for _, p := range policies {
 		planned, err := h.Planner.Plan(ctx, p, c.Object, input)
+		if err == nil && planned != nil && p.Enforces() {
+			err = h.Catalog.CheckNew(p.ResourceTypes...)
+		}
 		switch {
 		case err != nil && p.Enforces():
 			h.failed(request, p, c.Object, err, true)

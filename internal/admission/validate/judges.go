@@ -110,7 +110,10 @@ func (w *Webhooks) registration(ctx context.Context, c change[quotav1alpha1.Reso
 			return verdict{unknown: fmt.Errorf("find out whether resource type %q is registered: %w", c.new.Spec.ResourceType, err)}
 		}
 	}
-	return verdict{errs: Registration(c.old, c.new, taken)}
+	if errs := Registration(c.old, c.new, taken); len(errs) > 0 || c.old == nil {
+		return verdict{errs: errs}
+	}
+	return w.registrationRelease(ctx, c)
 }
 
 func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGrant]) verdict {
@@ -130,6 +133,9 @@ func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGra
 	if len(errs) > 0 {
 		return verdict{errs: errs}
 	}
+	if v := w.checkNew(grantTypes(c.old), grantTypes(c.new)); v.forbidden != "" {
+		return v
+	}
 	if err := w.CheckGrant(&c.new.Spec); err != nil {
 		return verdict{warnings: []string{fmt.Sprintf("the grant does not count yet: %v", err)}}
 	}
@@ -142,6 +148,9 @@ func (w *Webhooks) claim(ctx context.Context, c change[quotav1alpha1.ResourceCla
 	}
 	if errs := Claim(c.old, c.new, c.byBursar); len(errs) > 0 || c.old != nil {
 		return verdict{errs: errs}
+	}
+	if v := w.checkNew(nil, claimTypes(c.new)); v.forbidden != "" {
+		return v
 	}
 	if err := w.CheckClaim(&c.new.Spec); err != nil {
 		return verdict{warnings: []string{fmt.Sprintf("the claim cannot be granted yet: %v", err)}}
@@ -176,6 +185,9 @@ func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.Claim
 	if errs := ClaimPolicy(c.old, c.new); len(errs) > 0 {
 		return verdict{errs: errs}
 	}
+	if v := w.checkNew(claimPolicyTypes(c.old), claimPolicyTypes(c.new)); v.forbidden != "" {
+		return v
+	}
 	var warnings []string
 	if c.old == nil || !equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec) {
 		resource := c.new.Spec.Trigger.Resource
@@ -201,6 +213,9 @@ func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.Grant
 	}
 	if errs := GrantPolicy(c.old, c.new); len(errs) > 0 {
 		return verdict{errs: errs}
+	}
+	if v := w.checkNew(grantPolicyTypes(c.old), grantPolicyTypes(c.new)); v.forbidden != "" {
+		return v
 	}
 	var warnings []string
 	if c.old == nil || !equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec) {

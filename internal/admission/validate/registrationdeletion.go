@@ -3,20 +3,12 @@ package validate
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
-
-// RegistrationUsers are those who depend on the registration of a resource type.
-type RegistrationUsers struct {
-	// Policies names the enabled ClaimCreationPolicies whose claims request it.
-	Policies []string
-	// Grants names the ResourceGrants that give it, as namespace/name.
-	Grants []string
-}
 
 // garbageCollectors are the users by which the garbage collector deletes what its owner has left
 // behind: its own, and that of a controller manager without users for its controllers.
@@ -25,47 +17,90 @@ var garbageCollectors = map[string]bool{
 	"system:kube-controller-manager":                              true,
 }
 
-// registrationDeletion keeps an active registration for as long as somebody depends on it:
-// without it, policies would stop to be enforced and grants to count. One that is not active,
-// such as the second for its resource type, holds up nothing.
+// registrationDeletion warns whoever deletes a registration in use that its finalizer keeps it: without the
+// registration, policies would stop being enforced and grants would no longer count. One that lost the finalizer
+// is kept by refusing. One that is not active, such as the second for its resource type, holds up nothing.
 func (w *Webhooks) registrationDeletion(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) verdict {
-	registration := c.old
-	if c.byBursar || garbageCollectors[c.username] || registration.DeletionTimestamp != nil ||
-		!apimeta.IsStatusConditionTrue(registration.Status.Conditions, quotav1alpha1.ConditionActive) {
+	isHeld := isHeldInUse(c.old)
+	if c.old.DeletionTimestamp != nil || c.byBursar || !isHeld && garbageCollectors[c.username] {
 		return verdict{}
 	}
-	resourceType := registration.Spec.ResourceType
-	users, err := w.RegistrationUsers(ctx, resourceType)
-	if err != nil {
-		return verdict{unknown: fmt.Errorf("find out who uses resource type %q: %w", resourceType, err)}
+	v := w.registrationInUse(ctx, c.old)
+	switch {
+	case !isHeld:
+		return v
+	case v.forbidden != "":
+		return verdict{warnings: []string{"it stays, and accepts nothing new, until nothing uses it: " + v.forbidden}}
+	default:
+		return verdict{} // what is not known now is found out before it goes
 	}
-	return verdict{forbidden: users.objection(registration.Name, resourceType)}
 }
 
-// objection says why the registration of that name may not be deleted, or nothing.
-func (u RegistrationUsers) objection(name, resourceType string) string {
-	var users, remedies []string
-	switch n := len(u.Policies); n {
-	case 0:
-	case 1:
-		users = append(users, fmt.Sprintf("ClaimCreationPolicy %s requests", u.Policies[0]))
-		remedies = append(remedies, "delete or disable that policy")
-	default:
-		users = append(users, fmt.Sprintf("ClaimCreationPolicy %s and %d more request", u.Policies[0], n-1))
-		remedies = append(remedies, "delete or disable those policies")
+// registrationRelease forbids taking the finalizer from a deleted registration that is in use.
+func (w *Webhooks) registrationRelease(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) verdict {
+	isReleased := c.old.DeletionTimestamp != nil && isHeldInUse(c.old) && !isHeldInUse(c.new)
+	if !isReleased || c.byBursar {
+		return verdict{}
 	}
-	switch n := len(u.Grants); n {
-	case 0:
-	case 1:
-		users = append(users, fmt.Sprintf("ResourceGrant %s gives", u.Grants[0]))
-		remedies = append(remedies, fmt.Sprintf("delete that grant or take %s out of it", resourceType))
-	default:
-		users = append(users, fmt.Sprintf("ResourceGrant %s and %d more give", u.Grants[0], n-1))
-		remedies = append(remedies, fmt.Sprintf("delete those grants or take %s out of them", resourceType))
+	return w.registrationInUse(ctx, c.old)
+}
+
+// registrationInUse forbids that an active registration goes while somebody relies on it.
+func (w *Webhooks) registrationInUse(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) verdict {
+	if !apimeta.IsStatusConditionTrue(registration.Status.Conditions, quotav1alpha1.ConditionActive) {
+		return verdict{}
 	}
-	if users == nil {
-		return ""
+	inUse, err := w.RegistrationInUse(ctx, registration)
+	if err != nil {
+		return verdict{unknown: fmt.Errorf("find out who uses resource type %q: %w", registration.Spec.ResourceType, err)}
 	}
-	return fmt.Sprintf("ResourceRegistration %s registers %s, which %s; %s first",
-		name, resourceType, strings.Join(users, " and "), strings.Join(remedies, ", and "))
+	return verdict{forbidden: inUse}
+}
+
+func isHeldInUse(registration *quotav1alpha1.ResourceRegistration) bool {
+	return slices.Contains(registration.Finalizers, quotav1alpha1.FinalizerInUse)
+}
+
+// checkNew forbids the use of resource types that take nothing new. Those used before may go on.
+func (w *Webhooks) checkNew(before, after []string) verdict {
+	added := slices.DeleteFunc(slices.Clone(after), func(resourceType string) bool { return slices.Contains(before, resourceType) })
+	if err := w.CheckNew(added...); err != nil {
+		return verdict{forbidden: err.Error() + "; wait until it is gone, and register the type again"}
+	}
+	return verdict{}
+}
+
+func grantTypes(grant *quotav1alpha1.ResourceGrant) []string {
+	if grant == nil {
+		return nil
+	}
+	return grant.Spec.ResourceTypes()
+}
+
+func claimTypes(claim *quotav1alpha1.ResourceClaim) []string {
+	var types []string
+	for _, request := range claim.Spec.Requests {
+		types = append(types, request.ResourceType)
+	}
+	return types
+}
+
+// claimPolicyTypes are the resource types that a policy uses, none while it is disabled.
+func claimPolicyTypes(policy *quotav1alpha1.ClaimCreationPolicy) []string {
+	if policy == nil || !policy.IsEnabled() {
+		return nil
+	}
+	var types []string
+	for _, request := range policy.Spec.Target.ResourceClaimTemplate.Spec.Requests {
+		types = append(types, request.ResourceType)
+	}
+	return types
+}
+
+// grantPolicyTypes are the resource types of this control plane that a policy uses, none while it is disabled.
+func grantPolicyTypes(policy *quotav1alpha1.GrantCreationPolicy) []string {
+	if policy == nil || !policy.IsEnabled() || policy.Spec.Target.ParentContext != nil {
+		return nil
+	}
+	return policy.Spec.Target.ResourceGrantTemplate.Spec.ResourceTypes()
 }

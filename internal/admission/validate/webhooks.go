@@ -6,8 +6,8 @@
 // An update is judged by what it changes, so that an object from before a rule was made can still
 // be maintained and deleted. What only Bursar may do is refused to everybody else: making
 // buckets and effective grants, writing ledgers and any status, marking claims and grants as a
-// policy's, and deleting a claim whose object exists. A registration may not be deleted while
-// policies or grants depend on it.
+// policy's, and deleting a claim whose object exists. A registration that is deleted stays while
+// policies or grants rely on it, and takes nothing new.
 // What may still become right by itself, such as a grant for a type that nobody has registered
 // yet, is accepted with a warning.
 //
@@ -48,8 +48,10 @@ type Webhooks struct {
 	// RegisteredBy names the registration that a resource type has, or is empty. It need not
 	// know of creates that go on at the same time.
 	RegisteredBy func(ctx context.Context, resourceType string) (string, error)
-	// RegistrationUsers tells who depends on the registration of a resource type right now.
-	RegistrationUsers func(ctx context.Context, resourceType string) (RegistrationUsers, error)
+	// RegistrationInUse says who relies on a registration right now, and what to do about it, or "".
+	RegistrationInUse func(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error)
+	// CheckNew tells why one of these resource types takes nothing new, or returns nil.
+	CheckNew func(resourceTypes ...string) error
 	// CheckGrant tells why a grant is not going to be active as things are, or returns nil.
 	CheckGrant func(spec *quotav1alpha1.ResourceGrantSpec) error
 	// CheckClaim tells why a claim cannot be decided as things are, or returns nil.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,9 +38,10 @@ func quiet() *validate.Webhooks {
 		Username:        bursar,
 		SystemNamespace: systemNamespace,
 		RegisteredBy:    func(context.Context, string) (string, error) { return "", nil },
-		RegistrationUsers: func(context.Context, string) (validate.RegistrationUsers, error) {
-			return validate.RegistrationUsers{}, nil
+		RegistrationInUse: func(context.Context, *quotav1alpha1.ResourceRegistration) (string, error) {
+			return "", nil
 		},
+		CheckNew:           func(...string) error { return nil },
 		CheckGrant:         func(*quotav1alpha1.ResourceGrantSpec) error { return nil },
 		CheckClaim:         func(*quotav1alpha1.ResourceClaimSpec) error { return nil },
 		CheckClaimPolicy:   func(*quotav1alpha1.ClaimCreationPolicy) error { return nil },
@@ -544,70 +546,122 @@ func namespaceReview(t testing.TB, operation admissionv1.Operation, user string,
 }
 
 func TestRegistrationDeletion(t *testing.T) {
-	const head = `resourceregistrations.quota.miloapis.com "p1" is forbidden: ResourceRegistration projects registers example.com/projects, which `
-	deleting := activeRegistration()
+	const (
+		inUse  = "ResourceRegistration projects registers example.com/projects, which ClaimCreationPolicy p requests; delete or disable that policy first"
+		denied = `resourceregistrations.quota.miloapis.com "p1" is forbidden: ` + inUse
+	)
+	held := activeRegistration()
+	held.Finalizers = []string{"example.com/other", quotav1alpha1.FinalizerInUse}
+	deleting := held.DeepCopy()
 	deleting.DeletionTimestamp = &metav1.Time{Time: time.Unix(1700000000, 0)}
-	policies, grants := []string{"p", "q", "r"}, []string{"acme/base", "acme/more", "globex/base"}
+	released := deleting.DeepCopy()
+	released.Finalizers = released.Finalizers[:1]
 	cases := map[string]struct {
-		reason string
-		users  validate.RegistrationUsers
-		err    error
-		user   string
-		old    *quotav1alpha1.ResourceRegistration
+		reason   string
+		isUnused bool
+		err      error
+		user     string
+		old, new *quotav1alpha1.ResourceRegistration
 
 		code    int32 // 0: allowed
 		message string
+		warning string
 	}{
-		"Policy": {
-			reason: "it would not be enforced any more", users: validate.RegistrationUsers{Policies: policies[:1]},
-			code: 403, message: head + "ClaimCreationPolicy p requests; delete or disable that policy first",
-		},
-		"Policies": {
-			reason: "one is named, the others are counted", users: validate.RegistrationUsers{Policies: policies},
-			code: 403, message: head + "ClaimCreationPolicy p and 2 more request; delete or disable those policies first",
-		},
-		"Grant": {
-			reason: "it would not count any more", users: validate.RegistrationUsers{Grants: grants[:1]},
-			code: 403, message: head + "ResourceGrant acme/base gives; delete that grant or take example.com/projects out of it first",
-		},
-		"Grants": {
-			reason: "one is named, the others are counted", users: validate.RegistrationUsers{Grants: grants},
-			code: 403, message: head + "ResourceGrant acme/base and 2 more give; delete those grants or take example.com/projects out of them first",
-		},
-		"Both": {
-			reason: "everything is told at once", users: validate.RegistrationUsers{Policies: policies[:1], Grants: grants[:2]},
-			code: 403,
-			message: head + "ClaimCreationPolicy p requests and ResourceGrant acme/base and 1 more give; " +
-				"delete or disable that policy, and delete those grants or take example.com/projects out of them first",
-		},
+		"Held":            {reason: "its finalizer keeps it, and whoever waits for it learns why", warning: "it stays, and accepts nothing new, until nothing uses it: " + inUse},
+		"HeldUnused":      {reason: "it goes", isUnused: true},
+		"HeldUnknown":     {reason: "it does not go before that is known", err: errors.New("connection refused")},
+		"NotHeld":         {reason: "it would not be enforced any more", old: activeRegistration(), code: 403, message: denied},
+		"NotHeldUnused":   {reason: "it goes", old: activeRegistration(), isUnused: true},
+		"NotHeldInactive": {reason: "a second one for the type holds up nothing", old: sampleRegistration()},
 		"Unknown": {
-			reason: "an outage is no verdict", err: errors.New("connection refused"), code: 503,
+			reason: "an outage is no verdict", old: activeRegistration(), err: errors.New("connection refused"), code: 503,
 			message: `resourceregistrations.quota.miloapis.com "p1" could not be checked: find out who uses resource type "example.com/projects": ` +
 				`connection refused; nothing was changed, try again`,
 		},
-		"Bursar":    {reason: "Bursar knows when", users: validate.RegistrationUsers{Policies: policies}, user: bursar},
-		"Collector": {reason: "who deletes the owner has said so", users: validate.RegistrationUsers{Policies: policies}, user: "system:serviceaccount:kube-system:generic-garbage-collector"},
-		"Deleting":  {reason: "it is on its way already", users: validate.RegistrationUsers{Policies: policies}, old: deleting},
-		"Inactive":  {reason: "a second one for the type holds up nothing", users: validate.RegistrationUsers{Policies: policies}, old: sampleRegistration()},
+		"Bursar":    {reason: "Bursar knows when", old: activeRegistration(), user: bursar},
+		"Collector": {reason: "who deletes the owner has said so", old: activeRegistration(), user: "system:serviceaccount:kube-system:generic-garbage-collector"},
+		"Again":     {reason: "it is on its way already", old: deleting},
+
+		"Release":         {reason: "it would go while it is used", old: deleting, new: released, code: 403, message: denied},
+		"ReleaseUnused":   {reason: "it goes", old: deleting, new: released, isUnused: true},
+		"ReleaseByBursar": {reason: "Bursar knows when", old: deleting, new: released, user: bursar},
+		"Replace":         {reason: "a manifest has no finalizer, and an active registration gets it again", old: held, new: activeRegistration()},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			webhooks := quiet()
-			webhooks.RegistrationUsers = func(_ context.Context, resourceType string) (validate.RegistrationUsers, error) {
-				if resourceType != "example.com/projects" {
-					t.Errorf("asked about %q", resourceType)
+			webhooks.RegistrationInUse = func(_ context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error) {
+				if registration.Spec.ResourceType != "example.com/projects" {
+					t.Errorf("asked about %q", registration.Spec.ResourceType)
 				}
-				return c.users, c.err
+				if c.isUnused || c.err != nil {
+					return "", c.err
+				}
+				return inUse, nil
 			}
 			if c.user == "" {
 				c.user = "alice"
 			}
 			if c.old == nil {
-				c.old = activeRegistration()
+				c.old = held
 			}
-			got := send(t, webhooks.Validation(), review(t, admissionv1.Delete, "ResourceRegistration", "resourceregistrations", c.user, c.old, nil))
+			operation, changed := admissionv1.Delete, any(nil)
+			if c.new != nil {
+				operation, changed = admissionv1.Update, c.new
+			}
+			got := send(t, webhooks.Validation(), review(t, operation, "ResourceRegistration", "resourceregistrations", c.user, c.old, changed))
 			if got.Allowed != (c.code == 0) || !got.Allowed && (got.Result.Code != c.code || got.Result.Message != c.message) {
 				t.Errorf("%s\n got %+v\nwant %d %q", c.reason, got, c.code, c.message)
+			}
+			if warning := strings.Join(got.Warnings, "\n"); warning != c.warning {
+				t.Errorf("%s: got the warning\n%s\nwant\n%s", c.reason, warning, c.warning)
+			}
+		})
+	}
+}
+
+// TestNothingNew writes what uses a resource type whose registration is being deleted.
+func TestNothingNew(t *testing.T) {
+	const closing = `resource type "example.com/projects" accepts nothing new: ResourceRegistration projects is being deleted`
+	disabled := sampleClaimPolicy()
+	disabled.Spec.Enabled = new(bool)
+	other := sampleGrant()
+	other.Spec.Allowances[0].ResourceType = "example.com/others"
+	cases := map[string]struct {
+		reason         string
+		kind, resource string
+		old, new       any
+		isAllowed      bool
+	}{
+		"NewGrant":         {"it would never count", "ResourceGrant", "resourcegrants", nil, sampleGrant(), false},
+		"GrantMore":        {"what it gives already may change", "ResourceGrant", "resourcegrants", sampleGrant(), sampleGrant(), true},
+		"GrantElse":        {"it would use the type from now on", "ResourceGrant", "resourcegrants", other, sampleGrant(), false},
+		"NewClaim":         {"it would never be granted", "ResourceClaim", "resourceclaims", nil, sampleClaim(), false},
+		"NewPolicy":        {"it would never be ready", "ClaimCreationPolicy", "claimcreationpolicies", nil, sampleClaimPolicy(), false},
+		"DisabledPolicy":   {"it uses nothing", "ClaimCreationPolicy", "claimcreationpolicies", nil, disabled, true},
+		"EnablePolicy":     {"it would never be ready", "ClaimCreationPolicy", "claimcreationpolicies", disabled, sampleClaimPolicy(), false},
+		"DisablePolicy":    {"that is what the registration waits for", "ClaimCreationPolicy", "claimcreationpolicies", sampleClaimPolicy(), disabled, true},
+		"NewGrantPolicy":   {"it would never be ready", "GrantCreationPolicy", "grantcreationpolicies", nil, sampleGrantPolicy(), false},
+		"SameGrantPolicy":  {"it uses the type already", "GrantCreationPolicy", "grantcreationpolicies", sampleGrantPolicy(), sampleGrantPolicy(), true},
+		"UnrelatedGrant":   {"other types are open", "ResourceGrant", "resourcegrants", nil, other, true},
+		"LeaveGrantedType": {"that is what the registration waits for", "ResourceGrant", "resourcegrants", sampleGrant(), other, true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			webhooks := quiet()
+			webhooks.CheckNew = func(resourceTypes ...string) error {
+				if slices.Contains(resourceTypes, "example.com/projects") {
+					return errors.New(closing)
+				}
+				return nil
+			}
+			operation := admissionv1.Create
+			if c.old != nil {
+				operation = admissionv1.Update
+			}
+			got := send(t, webhooks.Validation(), review(t, operation, c.kind, c.resource, "alice", c.old, c.new))
+			if got.Allowed != c.isAllowed || !got.Allowed && !strings.Contains(got.Result.Message, closing+"; wait until it is gone") {
+				t.Errorf("%s: got %+v", c.reason, got)
 			}
 		})
 	}

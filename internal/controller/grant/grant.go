@@ -28,6 +28,8 @@ type Ledgers interface {
 // Registrations tells why those that are active do not allow a grant, or returns nil.
 type Registrations interface {
 	CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error
+	// CheckNew tells why one of these resource types takes no further grants.
+	CheckNew(resourceTypes ...string) error
 }
 
 // Reconciler keeps limits and reports on grants.

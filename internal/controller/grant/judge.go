@@ -3,6 +3,8 @@ package grant
 import (
 	"fmt"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
@@ -26,6 +28,9 @@ func (r *Reconciler) judge(grants []*quotav1alpha1.ResourceGrant) ([]ledger.Gran
 			err = r.Catalog.CheckGrant(&grant.Spec)
 		}
 		if err == nil {
+			err = r.checkNew(grant)
+		}
+		if err == nil {
 			_, err = trial.SetGrant(entry)
 		}
 		v := verdict{grant: grant}
@@ -37,6 +42,14 @@ func (r *Reconciler) judge(grants []*quotav1alpha1.ResourceGrant) ([]ledger.Gran
 		verdicts = append(verdicts, v)
 	}
 	return active, verdicts
+}
+
+// checkNew tells why a grant that does not count yet is not going to: one of its resource types takes nothing new.
+func (r *Reconciler) checkNew(grant *quotav1alpha1.ResourceGrant) error {
+	if apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) {
+		return nil
+	}
+	return r.Catalog.CheckNew(grant.Spec.ResourceTypes()...)
 }
 
 // entryOf is a grant in the form of the ledger.

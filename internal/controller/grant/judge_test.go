@@ -25,6 +25,8 @@ func (r registered) CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error {
 	return nil
 }
 
+func (r registered) CheckNew(...string) error { return nil }
+
 // grantOf makes a grant of projects from the amounts of its buckets.
 func grantOf(name string, amounts ...int64) *quotav1alpha1.ResourceGrant {
 	allowance := quotav1alpha1.Allowance{ResourceType: "projects"}

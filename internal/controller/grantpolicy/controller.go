@@ -50,6 +50,8 @@ type Permission interface {
 // Registrations tells why those that are active do not allow a grant, or returns nil.
 type Registrations interface {
 	CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error
+	// CheckNew tells why one of these resource types takes no further policies.
+	CheckNew(resourceTypes ...string) error
 }
 
 // Controller makes and keeps the grants of policies. Its fields are set once, before it is run.

@@ -98,6 +98,9 @@ func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string,
 		flaws = append(flaws, state.faults.ToAggregate().Error())
 	}
 	flaws = append(flaws, registrationFlaws(c.Catalog, object)...)
+	if err := c.Catalog.CheckNew(givenTypes(object)...); err != nil && !c.wasServed(object) {
+		flaws = append(flaws, err.Error())
+	}
 	if served {
 		flaw, err := c.Permission.Follow(ctx, resource)
 		if err != nil {
@@ -169,6 +172,14 @@ func registrationFlaws(registrations Registrations, object *quotav1alpha1.GrantC
 		return []string{err.Error()}
 	}
 	return nil
+}
+
+// givenTypes are the resource types of the grants that a policy makes in this control plane.
+func givenTypes(object *quotav1alpha1.GrantCreationPolicy) []string {
+	if object.Spec.Target.ParentContext != nil {
+		return nil
+	}
+	return object.Spec.Target.ResourceGrantTemplate.Spec.ResourceTypes()
 }
 
 // Check tells why a policy is not going to be in force as things are, or returns nil.

@@ -31,6 +31,7 @@ func (nothingServed) StateOf(context.Context, schema.GroupKind) (kinds.State, sc
 type everythingAllowed struct{}
 
 func (everythingAllowed) CheckGrant(*quotav1alpha1.ResourceGrantSpec) error { return nil }
+func (everythingAllowed) CheckNew(...string) error                          { return nil }
 
 func teamsPolicy(uid types.UID, generation int64, condition string) *quotav1alpha1.GrantCreationPolicy {
 	policy := &quotav1alpha1.GrantCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "teams", UID: uid, Generation: generation}}

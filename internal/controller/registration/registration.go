@@ -1,10 +1,12 @@
 // Package registration decides which ResourceRegistrations are active: those whose consumer
-// kind is served and whose resource type no older registration has.
+// kind is served and whose resource type no older registration has. It keeps a deleted one for
+// as long as grants or enabled policies use it.
 package registration
 
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,7 +32,9 @@ type Kinds interface {
 // Reconciler reports whether registrations are active.
 type Reconciler struct {
 	Client client.Client
-	Kinds  Kinds
+	// Live reads from the API server, not from a cache.
+	Live  client.Reader
+	Kinds Kinds
 	// KindsChanged delivers an event whenever the served kinds may have changed.
 	KindsChanged <-chan event.TypedGenericEvent[client.Object]
 }
@@ -43,6 +47,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("registration").
 		Watches(&quotav1alpha1.ResourceRegistration{}, all).
+		Watches(&quotav1alpha1.ResourceGrant{}, r.usersChanged()).
+		Watches(&quotav1alpha1.ClaimCreationPolicy{}, r.usersChanged()).
 		WatchesRawSource(source.Channel(r.KindsChanged, all)).
 		Complete(r)
 }
@@ -66,9 +72,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Client.Get(ctx, request.NamespacedName, registration); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	if registration.DeletionTimestamp != nil {
+		return r.release(ctx, registration)
+	}
 	flaw, err := r.flaw(ctx, registration)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if flaw == "" {
+		if err := r.hold(ctx, registration); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return reconcile.Result{}, nil // its successor is on its way here
+		} else if err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	updated := registration.DeepCopy()
 	report(updated, flaw)
@@ -88,7 +104,13 @@ func (r *Reconciler) flaw(ctx context.Context, registration *quotav1alpha1.Resou
 	if err := r.Client.List(ctx, &list); err != nil {
 		return "", fmt.Errorf("list registrations: %w", err)
 	}
-	if older := olderOf(registration, list.Items); older != nil {
+	switch older := olderOf(registration, list.Items); {
+	case older == nil:
+	case older.DeletionTimestamp != nil:
+		return fmt.Sprintf("resource type %q is registered by ResourceRegistration %s, which is being deleted and has another %s; "+
+			"use the same, or wait until it is gone", registration.Spec.ResourceType, older.Name,
+			strings.Join(differences(&older.Spec, &registration.Spec), " and ")), nil
+	default:
 		return fmt.Sprintf("resource type %q is already registered by ResourceRegistration %s; delete one of the two", registration.Spec.ResourceType, older.Name), nil
 	}
 	consumer := schema.GroupKind{Group: registration.Spec.ConsumerTypeRef.APIGroup, Kind: registration.Spec.ConsumerTypeRef.Kind}
@@ -103,11 +125,16 @@ func (r *Reconciler) flaw(ctx context.Context, registration *quotav1alpha1.Resou
 	return "", nil
 }
 
-// olderOf returns the registration that has the same resource type and was there before, or nil.
+// olderOf returns the registration that has the same resource type and was there before, or nil. One that is
+// being deleted gives way to one by which its grants and claims mean the same.
 func olderOf(registration *quotav1alpha1.ResourceRegistration, all []quotav1alpha1.ResourceRegistration) *quotav1alpha1.ResourceRegistration {
 	for i := range all {
-		if all[i].Spec.ResourceType == registration.Spec.ResourceType && precedes(&all[i], registration) {
-			return &all[i]
+		older := &all[i]
+		if older.Spec.ResourceType != registration.Spec.ResourceType || !precedes(older, registration) {
+			continue
+		}
+		if older.DeletionTimestamp == nil || isActive(older) && len(differences(&older.Spec, &registration.Spec)) > 0 {
+			return older
 		}
 	}
 	return nil

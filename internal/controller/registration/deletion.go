@@ -1,0 +1,143 @@
+package registration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+const (
+	// usersInterval is how often at most a registration that is being deleted is looked at for the users that go: a
+	// thousand grants that are deleted together are one look or a few.
+	usersInterval = 200 * time.Millisecond
+	// usersAgain is when it is looked at though nothing was heard.
+	usersAgain = 30 * time.Second
+)
+
+// isActive reports whether a registration can be used, or could when it was deleted.
+func isActive(registration *quotav1alpha1.ResourceRegistration) bool {
+	return apimeta.IsStatusConditionTrue(registration.Status.Conditions, quotav1alpha1.ConditionActive)
+}
+
+// hold puts the finalizer on a registration that is to become active, so that nothing relies on one that can
+// disappear at once.
+func (r *Reconciler) hold(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) error {
+	if !controllerutil.AddFinalizer(registration, quotav1alpha1.FinalizerInUse) {
+		return nil
+	}
+	if err := r.Client.Update(ctx, registration); err != nil {
+		return fmt.Errorf("put the finalizer on ResourceRegistration %s: %w", registration.Name, err)
+	}
+	return nil
+}
+
+// release lets a deleted registration go once nothing uses it, and says until then what does.
+func (r *Reconciler) release(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (reconcile.Result, error) {
+	if !controllerutil.ContainsFinalizer(registration, quotav1alpha1.FinalizerInUse) {
+		return reconcile.Result{}, nil
+	}
+	blocking, err := r.blocking(ctx, registration)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if blocking != "" {
+		return reconcile.Result{RequeueAfter: usersAgain}, r.reportInUse(ctx, registration, blocking)
+	}
+	updated := registration.DeepCopy()
+	controllerutil.RemoveFinalizer(updated, quotav1alpha1.FinalizerInUse)
+	if err := r.Client.Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return reconcile.Result{}, fmt.Errorf("take the finalizer off ResourceRegistration %s: %w", registration.Name, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// blocking says what keeps a deleted registration. The cache can say that something does, and only the API
+// server that nothing does.
+func (r *Reconciler) blocking(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error) {
+	if !isActive(registration) {
+		return "", nil
+	}
+	users, err := findUsers(ctx, r.Client, registration, 0)
+	if err != nil {
+		return "", err
+	}
+	if blocking := users.Blocking(registration); blocking != "" {
+		return blocking, nil
+	}
+	if users, err = FindUsers(ctx, r.Live, registration); err != nil {
+		return "", err
+	}
+	return users.Blocking(registration), nil
+}
+
+// reportInUse writes into the status of a deleted registration what it waits for.
+func (r *Reconciler) reportInUse(ctx context.Context, registration *quotav1alpha1.ResourceRegistration, blocking string) error {
+	updated := registration.DeepCopy()
+	changed := apimeta.SetStatusCondition(&updated.Status.Conditions, metav1.Condition{
+		Type: quotav1alpha1.ConditionInUse, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonRegistrationInUse,
+		Message: "being deleted: " + blocking, ObservedGeneration: registration.Generation,
+	})
+	if !changed {
+		return nil
+	}
+	updated.Status.ObservedGeneration = registration.Generation
+	if err := r.Client.Status().Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("update the status of ResourceRegistration %s: %w", registration.Name, err)
+	}
+	return nil
+}
+
+// usersChanged enqueues the registrations that are being deleted, a little later, whenever an object changes by
+// which it may no longer use them.
+func (r *Reconciler) usersChanged() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := func(ctx context.Context, q queue) {
+		var list quotav1alpha1.ResourceRegistrationList
+		if err := r.Client.List(ctx, &list); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "list registrations")
+			return
+		}
+		for i := range list.Items {
+			if list.Items[i].DeletionTimestamp != nil {
+				q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: list.Items[i].Name}}, usersInterval)
+			}
+		}
+	}
+	return handler.Funcs{
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectNew.GetDeletionTimestamp() != nil {
+				enqueue(ctx, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q queue) { enqueue(ctx, q) },
+	}
+}
+
+// differences names the fields in which a registration may not differ from one that it replaces while grants
+// and claims stay: what they hold means what those fields say.
+func differences(a, b *quotav1alpha1.ResourceRegistrationSpec) []string {
+	var fields []string
+	add := func(name string, differs bool) {
+		if differs {
+			fields = append(fields, name)
+		}
+	}
+	add("baseUnit", a.BaseUnit != b.BaseUnit)
+	add("consumerTypeRef", a.ConsumerTypeRef != b.ConsumerTypeRef)
+	add("type", a.Type != b.Type)
+	return slices.Clip(fields)
+}

@@ -1,0 +1,130 @@
+package registration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// grantsPage is how many grants are read from the API server at a time.
+const grantsPage = 500
+
+// Users are the objects that rely on the registration of a resource type.
+type Users struct {
+	// Policies names the enabled ClaimCreationPolicies whose claims request it.
+	Policies []string
+	// Grants names the ResourceGrants that give it, as namespace/name, but for those that do not count anyway.
+	Grants []string
+}
+
+// FindUsers asks the API server who relies on a registration. Nobody does while another registration can stand
+// for its resource type. Objects that are being deleted no longer count.
+func FindUsers(ctx context.Context, live client.Reader, of *quotav1alpha1.ResourceRegistration) (Users, error) {
+	return findUsers(ctx, live, of, grantsPage)
+}
+
+// findUsers reads the grants in pages of that size, or at once where it is 0.
+func findUsers(ctx context.Context, reader client.Reader, of *quotav1alpha1.ResourceRegistration, page int64) (users Users, err error) {
+	succeeded, err := hasSuccessor(ctx, reader, of)
+	if succeeded || err != nil {
+		return users, err
+	}
+	if users.Policies, err = policiesThatRequest(ctx, reader, of.Spec.ResourceType); err != nil {
+		return users, err
+	}
+	users.Grants, err = grantsThatGive(ctx, reader, of.Spec.ResourceType, page)
+	return users, err
+}
+
+// hasSuccessor reports whether another active registration stands for the resource type once this one is gone.
+func hasSuccessor(ctx context.Context, reader client.Reader, of *quotav1alpha1.ResourceRegistration) (bool, error) {
+	var list quotav1alpha1.ResourceRegistrationList
+	if err := reader.List(ctx, &list); err != nil {
+		return false, fmt.Errorf("list registrations: %w", err)
+	}
+	return slices.ContainsFunc(list.Items, func(other quotav1alpha1.ResourceRegistration) bool {
+		return other.UID != of.UID && other.Spec.ResourceType == of.Spec.ResourceType && other.DeletionTimestamp == nil && isActive(&other)
+	}), nil
+}
+
+func policiesThatRequest(ctx context.Context, reader client.Reader, resourceType string) ([]string, error) {
+	var list quotav1alpha1.ClaimCreationPolicyList
+	if err := reader.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list policies: %w", err)
+	}
+	requestsIt := func(r quotav1alpha1.ResourceRequestTemplate) bool { return r.ResourceType == resourceType }
+	var names []string
+	for i := range list.Items {
+		policy := &list.Items[i]
+		requests := policy.Spec.Target.ResourceClaimTemplate.Spec.Requests
+		if policy.IsEnabled() && policy.DeletionTimestamp == nil && slices.ContainsFunc(requests, requestsIt) {
+			names = append(names, policy.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func grantsThatGive(ctx context.Context, reader client.Reader, resourceType string, page int64) ([]string, error) {
+	var names []string
+	givesIt := func(a quotav1alpha1.Allowance) bool { return a.ResourceType == resourceType }
+	for next := ""; ; {
+		var list quotav1alpha1.ResourceGrantList
+		if err := reader.List(ctx, &list, pageOf(page, next)...); err != nil {
+			return nil, fmt.Errorf("list grants: %w", err)
+		}
+		for i := range list.Items {
+			grant := &list.Items[i]
+			counts := !apimeta.IsStatusConditionFalse(grant.Status.Conditions, quotav1alpha1.ConditionActive)
+			if grant.DeletionTimestamp == nil && counts && slices.ContainsFunc(grant.Spec.Allowances, givesIt) {
+				names = append(names, grant.Namespace+"/"+grant.Name)
+			}
+		}
+		if next = list.Continue; next == "" || page == 0 {
+			slices.Sort(names)
+			return names, nil
+		}
+	}
+}
+
+func pageOf(size int64, next string) []client.ListOption {
+	if size == 0 {
+		return nil
+	}
+	return []client.ListOption{client.Limit(size), client.Continue(next)}
+}
+
+// Blocking says who relies on the registration and what to do about it, or "" if nobody does.
+func (u Users) Blocking(of *quotav1alpha1.ResourceRegistration) string {
+	var users, remedies []string
+	resourceType := of.Spec.ResourceType
+	switch n := len(u.Policies); n {
+	case 0:
+	case 1:
+		users = append(users, fmt.Sprintf("ClaimCreationPolicy %s requests", u.Policies[0]))
+		remedies = append(remedies, "delete or disable that policy")
+	default:
+		users = append(users, fmt.Sprintf("ClaimCreationPolicy %s and %d more request", u.Policies[0], n-1))
+		remedies = append(remedies, "delete or disable those policies")
+	}
+	switch n := len(u.Grants); n {
+	case 0:
+	case 1:
+		users = append(users, fmt.Sprintf("ResourceGrant %s gives", u.Grants[0]))
+		remedies = append(remedies, fmt.Sprintf("delete that grant or take %s out of it", resourceType))
+	default:
+		users = append(users, fmt.Sprintf("ResourceGrant %s and %d more give", u.Grants[0], n-1))
+		remedies = append(remedies, fmt.Sprintf("delete those grants or take %s out of them", resourceType))
+	}
+	if users == nil {
+		return ""
+	}
+	return fmt.Sprintf("ResourceRegistration %s registers %s, which %s; %s first",
+		of.Name, resourceType, strings.Join(users, " and "), strings.Join(remedies, ", and "))
+}
