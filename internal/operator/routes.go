@@ -32,11 +32,14 @@ func (p *parts) routes(o *Operator) http.Handler {
 		SystemNamespace:   o.options.SystemNamespace,
 		RegisteredBy:      p.registeredBy,
 		RegistrationInUse: p.registrationInUse,
-		CheckNew:          p.catalog.CheckNew,
-		CheckGrant:        p.catalog.CheckGrant,
-		CheckClaim:        p.catalog.CheckClaim,
-		CheckClaimPolicy:  p.catalog.CheckPolicy,
-		CheckClaiming:     p.catalog.CheckClaiming,
+		AmountsOf: func(ctx context.Context, resourceType string) (string, error) {
+			return registration.AmountsOf(ctx, p.manager.GetAPIReader(), resourceType)
+		},
+		CheckNew:         p.catalog.CheckNew,
+		CheckGrant:       p.catalog.CheckGrant,
+		CheckClaim:       p.catalog.CheckClaim,
+		CheckClaimPolicy: p.catalog.CheckPolicy,
+		CheckClaiming:    p.catalog.CheckClaiming,
 		CheckGrantPolicy: func(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) error {
 			return grantpolicy.Check(ctx, p.kinds, p.catalog, policy)
 		},

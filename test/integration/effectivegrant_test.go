@@ -252,6 +252,8 @@ func TestDisplayFollowsTheRegistration(t *testing.T) {
 	want("0 kMap")
 	w.grant("again", 1500)
 	want("1.5 kMap")
+	w.update(registration, func() { registration.Spec.DisplayUnit, registration.Spec.UnitConversionFactor = "sheet", 10 })
+	want("150 sheets")
 }
 
 func TestEffectiveGrantsAreBursars(t *testing.T) {

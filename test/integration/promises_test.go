@@ -306,13 +306,12 @@ func TestRegistrationsStayWhatTheyAre(t *testing.T) {
 	w := newWorld(t)
 	registration := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: registrationName(w.resourceType())}}
 	refused := map[string]func(*quotav1alpha1.ResourceRegistrationSpec){
-		"resourceType":         func(s *quotav1alpha1.ResourceRegistrationSpec) { s.ResourceType += "s" },
-		"consumerTypeRef":      func(s *quotav1alpha1.ResourceRegistrationSpec) { s.ConsumerTypeRef.Kind = "Team" },
-		"type":                 func(s *quotav1alpha1.ResourceRegistrationSpec) { s.Type = quotav1alpha1.RegistrationTypeAllocation },
-		"baseUnit":             func(s *quotav1alpha1.ResourceRegistrationSpec) { s.BaseUnit = "chart" },
-		"displayUnit":          func(s *quotav1alpha1.ResourceRegistrationSpec) { s.DisplayUnit = "chart" },
-		"unitConversionFactor": func(s *quotav1alpha1.ResourceRegistrationSpec) { s.UnitConversionFactor = 10 },
+		"resourceType":    func(s *quotav1alpha1.ResourceRegistrationSpec) { s.ResourceType += "s" },
+		"consumerTypeRef": func(s *quotav1alpha1.ResourceRegistrationSpec) { s.ConsumerTypeRef.Kind = "Team" },
+		"type":            func(s *quotav1alpha1.ResourceRegistrationSpec) { s.Type = quotav1alpha1.RegistrationTypeAllocation },
+		"baseUnit":        func(s *quotav1alpha1.ResourceRegistrationSpec) { s.BaseUnit = "chart" },
 	}
+	grant := w.grant("base", 1)
 	for field, change := range refused {
 		mustNot(t, admin.Get(w.ctx, client.ObjectKeyFromObject(registration), registration))
 		change(&registration.Spec)
@@ -320,7 +319,10 @@ func TestRegistrationsStayWhatTheyAre(t *testing.T) {
 			t.Errorf("got %v, want a refusal to change spec.%s", err, field)
 		}
 	}
+	mustNot(t, admin.Delete(w.ctx, grant))
 	w.update(registration, func() {
+		registration.Spec.BaseUnit = "chart"
+		registration.Spec.DisplayUnit, registration.Spec.UnitConversionFactor = "atlas", 10
 		registration.Spec.Description = "maps, in boxes"
 		registration.Spec.ClaimingResources = append(registration.Spec.ClaimingResources, quotav1alpha1.ClaimingResource{Kind: "Secret"})
 	})

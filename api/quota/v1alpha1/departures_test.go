@@ -50,12 +50,9 @@ var departures = []departure{
 	{"ResourceGrant", "spec.allowances", "at most 20 allowances", constrain("maxItems", "20")},
 
 	{"ResourceRegistration", "spec.description", "at most 500 characters", constrain("maxLength", "500")},
-	{"ResourceRegistration", "spec.baseUnit", "only description and claimingResources change", constrain("celRule", "spec.baseUnit is immutable")},
-	{"ResourceRegistration", "spec.consumerTypeRef", "only description and claimingResources change", constrain("celRule", "spec.consumerTypeRef is immutable")},
-	{"ResourceRegistration", "spec.displayUnit", "only description and claimingResources change", constrain("celRule", "spec.displayUnit is immutable")},
-	{"ResourceRegistration", "spec.resourceType", "only description and claimingResources change", constrain("celRule", "spec.resourceType is immutable")},
-	{"ResourceRegistration", "spec.type", "only description and claimingResources change", constrain("celRule", "spec.type is immutable")},
-	{"ResourceRegistration", "spec.unitConversionFactor", "only description and claimingResources change", constrain("celRule", "spec.unitConversionFactor is immutable")},
+	{"ResourceRegistration", "spec.consumerTypeRef", "amounts are kept by it", constrain("celRule", "spec.consumerTypeRef is immutable")},
+	{"ResourceRegistration", "spec.resourceType", "amounts are kept by it", constrain("celRule", "spec.resourceType is immutable")},
+	{"ResourceRegistration", "spec.type", "amounts are kept by it", constrain("celRule", "spec.type is immutable")},
 }
 
 // addition is an optional field that the contract does not have, with everything under it.

@@ -53,13 +53,14 @@ type ResourceRegistration struct {
 	Status ResourceRegistrationStatus `json:"status,omitzero"`
 }
 
-// ResourceRegistrationSpec describes a resource type. Only description, claimingResources and
-// dimensions may change once the registration exists, because stored amounts mean what the rest says.
+// ResourceRegistrationSpec describes a resource type. The fields resourceType, consumerTypeRef and type never
+// change, and baseUnit only while nothing of the type is granted or claimed, because stored amounts mean what
+// these fields say.
 type ResourceRegistrationSpec struct {
 	// baseUnit is the unit of every amount of this type in grants, claims and buckets, in the
-	// singular and at most 50 characters, such as byte. It cannot be changed.
+	// singular and at most 50 characters, such as byte. It can be changed only while no grant gives
+	// the type and no claim holds any of it: amounts are kept as they are.
 	// +kubebuilder:validation:MaxLength=50
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.baseUnit is immutable"
 	BaseUnit string `json:"baseUnit"`
 
 	// claimingResources are the kinds of object that claims for this type may pay for, at most
@@ -93,9 +94,8 @@ type ResourceRegistrationSpec struct {
 	Dimensions []string `json:"dimensions,omitempty"`
 
 	// displayUnit is the unit in which amounts are shown to people, in the singular and at most
-	// 50 characters, such as GiB. It cannot be changed.
+	// 50 characters, such as GiB. A change has what is displayed follow, and no decision.
 	// +kubebuilder:validation:MaxLength=50
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.displayUnit is immutable"
 	DisplayUnit string `json:"displayUnit"`
 
 	// resourceType is the name by which grants and claims refer to this type, of 1 to 253
@@ -112,9 +112,8 @@ type ResourceRegistrationSpec struct {
 	Type RegistrationType `json:"type"`
 
 	// unitConversionFactor is how many base units make one display unit, at least 1: an amount is
-	// divided by it to be shown. It cannot be changed.
+	// divided by it to be shown. A change has what is displayed follow, and no decision.
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.unitConversionFactor is immutable"
 	UnitConversionFactor int64 `json:"unitConversionFactor"`
 }
 

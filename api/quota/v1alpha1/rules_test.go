@@ -27,9 +27,10 @@ func TestResourceRegistrationRules(t *testing.T) {
 			want:   []string{"spec.description"},
 		},
 		"MutableFields": {
-			reason: "description and claimingResources may change",
+			reason: "description, claimingResources and units may change; whether amounts are stored is not for the schema",
 			update: true,
 			change: func(r *registration) {
+				r.Spec.BaseUnit, r.Spec.DisplayUnit, r.Spec.UnitConversionFactor = "bit", "GB", 1
 				r.Spec.Description = ""
 				r.Spec.ClaimingResources = nil
 			},
@@ -41,12 +42,9 @@ func TestResourceRegistrationRules(t *testing.T) {
 		},
 	}
 	for field, change := range map[string]func(*registration){
-		"baseUnit":             func(r *registration) { r.Spec.BaseUnit = "bit" },
-		"consumerTypeRef":      func(r *registration) { r.Spec.ConsumerTypeRef.Kind = "Project" },
-		"displayUnit":          func(r *registration) { r.Spec.DisplayUnit = "GB" },
-		"resourceType":         func(r *registration) { r.Spec.ResourceType = "other" },
-		"type":                 func(r *registration) { r.Spec.Type = v1alpha1.RegistrationTypeEntity },
-		"unitConversionFactor": func(r *registration) { r.Spec.UnitConversionFactor = 1 },
+		"consumerTypeRef": func(r *registration) { r.Spec.ConsumerTypeRef.Kind = "Project" },
+		"resourceType":    func(r *registration) { r.Spec.ResourceType = "other" },
+		"type":            func(r *registration) { r.Spec.Type = v1alpha1.RegistrationTypeEntity },
 	} {
 		cases["Immutable/"+field] = ruleCase[registration]{
 			reason: "stored amounts mean what it says",

@@ -113,7 +113,27 @@ func (w *Webhooks) registration(ctx context.Context, c change[quotav1alpha1.Reso
 	if errs := Registration(c.old, c.new, taken); len(errs) > 0 || c.old == nil {
 		return verdict{errs: errs}
 	}
+	if v := w.baseUnitChange(ctx, c); v.unknown != nil || len(v.errs) > 0 {
+		return v
+	}
 	return w.registrationRelease(ctx, c)
+}
+
+// baseUnitChange rejects another base unit while amounts are stored in the present one.
+func (w *Webhooks) baseUnitChange(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) verdict {
+	if c.old.Spec.BaseUnit == c.new.Spec.BaseUnit {
+		return verdict{}
+	}
+	user, err := w.AmountsOf(ctx, c.old.Spec.ResourceType)
+	switch {
+	case err != nil:
+		return verdict{unknown: fmt.Errorf("find out who has amounts of resource type %q: %w", c.old.Spec.ResourceType, err)}
+	case user != "":
+		return verdict{errs: field.ErrorList{field.Invalid(field.NewPath("spec", "baseUnit"), c.new.Spec.BaseUnit,
+			fmt.Sprintf("is the unit of amounts that are stored: %s; correct displayUnit and unitConversionFactor instead, or delete that first", user))}}
+	default:
+		return verdict{}
+	}
 }
 
 func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGrant]) verdict {

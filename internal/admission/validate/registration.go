@@ -69,10 +69,7 @@ func checkRegistrationSpec(path *field.Path, spec *quotav1alpha1.ResourceRegistr
 	}
 	errs = append(errs, checkUnit(path.Child("baseUnit"), spec.BaseUnit)...)
 	errs = append(errs, checkUnit(path.Child("displayUnit"), spec.DisplayUnit)...)
-	if spec.UnitConversionFactor < 1 {
-		errs = append(errs, field.Invalid(path.Child("unitConversionFactor"), spec.UnitConversionFactor,
-			"must be at least 1: it is the number of base units in a display unit"))
-	}
+	errs = append(errs, checkFactor(path.Child("unitConversionFactor"), spec.UnitConversionFactor)...)
 	consumer := path.Child("consumerTypeRef")
 	errs = append(errs, checkGroup(consumer.Child("apiGroup"), spec.ConsumerTypeRef.APIGroup)...)
 	errs = append(errs, checkKind(consumer.Child("kind"), spec.ConsumerTypeRef.Kind)...)
@@ -86,10 +83,16 @@ func checkRegistrationSpec(path *field.Path, spec *quotav1alpha1.ResourceRegistr
 func checkRegistrationChange(path *field.Path, old, new *quotav1alpha1.ResourceRegistrationSpec) field.ErrorList {
 	errs := immutable(path.Child("resourceType"), old.ResourceType != new.ResourceType)
 	errs = append(errs, immutable(path.Child("type"), old.Type != new.Type)...)
-	errs = append(errs, immutable(path.Child("baseUnit"), old.BaseUnit != new.BaseUnit)...)
-	errs = append(errs, immutable(path.Child("displayUnit"), old.DisplayUnit != new.DisplayUnit)...)
-	errs = append(errs, immutable(path.Child("unitConversionFactor"), old.UnitConversionFactor != new.UnitConversionFactor)...)
 	errs = append(errs, immutable(path.Child("consumerTypeRef"), old.ConsumerTypeRef != new.ConsumerTypeRef)...)
+	if old.BaseUnit != new.BaseUnit {
+		errs = append(errs, checkUnit(path.Child("baseUnit"), new.BaseUnit)...)
+	}
+	if old.DisplayUnit != new.DisplayUnit {
+		errs = append(errs, checkUnit(path.Child("displayUnit"), new.DisplayUnit)...)
+	}
+	if old.UnitConversionFactor != new.UnitConversionFactor {
+		errs = append(errs, checkFactor(path.Child("unitConversionFactor"), new.UnitConversionFactor)...)
+	}
 	if old.Description != new.Description {
 		errs = append(errs, checkDescription(path.Child("description"), new.Description)...)
 	}
@@ -110,6 +113,13 @@ func checkUnit(path *field.Path, unit string) field.ErrorList {
 		return field.ErrorList{field.TooLongCharacters(path, unit, unitCharactersMax)}
 	}
 	return nil
+}
+
+func checkFactor(path *field.Path, factor int64) field.ErrorList {
+	if factor >= 1 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, factor, "must be at least 1: it is the number of base units in a display unit")}
 }
 
 func checkDescription(path *field.Path, description string) field.ErrorList {

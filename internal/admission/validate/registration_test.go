@@ -174,22 +174,35 @@ func TestRegistration(t *testing.T) {
 			},
 			change: func(r *registration) { r.Spec.Description = "better" },
 		},
+		"Units": {
+			reason: "how amounts are displayed may be corrected at any time",
+			before: asIs[registration],
+			change: func(r *registration) { r.Spec.DisplayUnit, r.Spec.UnitConversionFactor = "Gbit", 8 },
+		},
+		"BadUnits": {
+			reason: "what is changed is checked",
+			before: asIs[registration],
+			change: func(r *registration) {
+				r.Spec.BaseUnit, r.Spec.DisplayUnit, r.Spec.UnitConversionFactor = "", strings.Repeat("u", 51), 0
+			},
+			want: []string{
+				`spec.baseUnit: Required value: name the unit in the singular, such as byte`,
+				`spec.displayUnit: Too long: may not be more than 50 characters`,
+				`spec.unitConversionFactor: Invalid value: 0: must be at least 1: it is the number of base units in a display unit`,
+			},
+		},
 		"ImmutableFields": {
 			reason: "stored amounts mean what they meant",
 			before: asIs[registration],
 			change: func(r *registration) {
-				r.Spec.ResourceType, r.Spec.BaseUnit, r.Spec.DisplayUnit = "taken", "bit", "Gbit"
+				r.Spec.ResourceType = "taken"
 				r.Spec.Type = quotav1alpha1.RegistrationTypeAllocation
-				r.Spec.UnitConversionFactor = 8
 				r.Spec.ConsumerTypeRef.Kind = "Team"
 				r.Spec.Description = strings.Repeat("d", 501)
 			},
 			want: []string{
 				`spec.resourceType: Invalid value: field is immutable`,
 				`spec.type: Invalid value: field is immutable`,
-				`spec.baseUnit: Invalid value: field is immutable`,
-				`spec.displayUnit: Invalid value: field is immutable`,
-				`spec.unitConversionFactor: Invalid value: field is immutable`,
 				`spec.consumerTypeRef: Invalid value: field is immutable`,
 				`spec.description: Too long: may not be more than 500 characters`,
 			},

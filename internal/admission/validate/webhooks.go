@@ -50,6 +50,8 @@ type Webhooks struct {
 	RegisteredBy func(ctx context.Context, resourceType string) (string, error)
 	// RegistrationInUse says who relies on a registration right now, and what to do about it, or "".
 	RegistrationInUse func(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error)
+	// AmountsOf names an object with an amount of a resource type, or nothing.
+	AmountsOf func(ctx context.Context, resourceType string) (string, error)
 	// CheckNew tells why one of these resource types takes nothing new, or returns nil.
 	CheckNew func(resourceTypes ...string) error
 	// CheckGrant tells why a grant is not going to be active as things are, or returns nil.

@@ -41,6 +41,7 @@ func quiet() *validate.Webhooks {
 		RegistrationInUse: func(context.Context, *quotav1alpha1.ResourceRegistration) (string, error) {
 			return "", nil
 		},
+		AmountsOf:          func(context.Context, string) (string, error) { return "", nil },
 		CheckNew:           func(...string) error { return nil },
 		CheckGrant:         func(*quotav1alpha1.ResourceGrantSpec) error { return nil },
 		CheckClaim:         func(*quotav1alpha1.ResourceClaimSpec) error { return nil },
@@ -615,6 +616,31 @@ func TestRegistrationDeletion(t *testing.T) {
 			}
 			if warning := strings.Join(got.Warnings, "\n"); warning != c.warning {
 				t.Errorf("%s: got the warning\n%s\nwant\n%s", c.reason, warning, c.warning)
+			}
+		})
+	}
+}
+
+// TestBaseUnit changes the unit that amounts are stored in.
+func TestBaseUnit(t *testing.T) {
+	cases := map[string]struct {
+		reason, amounts string
+		isAllowed       bool
+	}{
+		"Unused": {"there is nothing that would mean something else", "", true},
+		"Stored": {"1024 bytes would be 1024 bits", "ResourceGrant acme/base gives it", false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			webhooks := quiet()
+			webhooks.AmountsOf = func(context.Context, string) (string, error) { return c.amounts, nil }
+			changed := activeRegistration()
+			changed.Spec.BaseUnit = "other"
+			got := send(t, webhooks.Validation(), review(t, admissionv1.Update, "ResourceRegistration", "resourceregistrations", "alice", activeRegistration(), changed))
+			const want = `spec.baseUnit: Invalid value: "other": is the unit of amounts that are stored: ResourceGrant acme/base gives it; ` +
+				`correct displayUnit and unitConversionFactor instead, or delete that first`
+			if got.Allowed != c.isAllowed || !got.Allowed && !strings.Contains(got.Result.Message, want) {
+				t.Errorf("%s: got %+v", c.reason, got)
 			}
 		})
 	}

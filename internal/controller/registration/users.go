@@ -128,3 +128,29 @@ func (u Users) Blocking(of *quotav1alpha1.ResourceRegistration) string {
 	return fmt.Sprintf("ResourceRegistration %s registers %s, which %s; %s first",
 		of.Name, resourceType, strings.Join(users, " and "), strings.Join(remedies, ", and "))
 }
+
+// AmountsOf asks the API server for an object with an amount of a resource type, a grant or a bucket of what claims
+// hold, and names it, or returns "".
+func AmountsOf(ctx context.Context, live client.Reader, resourceType string) (string, error) {
+	grants, err := grantsThatGive(ctx, live, resourceType, grantsPage)
+	if err != nil || len(grants) > 0 {
+		return firstOf("ResourceGrant %s gives it", grants), err
+	}
+	var list quotav1alpha1.AllowanceBucketList
+	if err := live.List(ctx, &list, client.MatchingFields{"spec.resourceType": resourceType}); err != nil {
+		return "", fmt.Errorf("list buckets: %w", err)
+	}
+	for i := range list.Items {
+		if bucket := &list.Items[i]; bucket.Status.Allocated > 0 {
+			return fmt.Sprintf("claims of %s %s hold some", bucket.Spec.ConsumerRef.Kind, bucket.Spec.ConsumerRef.Name), nil
+		}
+	}
+	return "", nil
+}
+
+func firstOf(format string, names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(format, names[0])
+}
