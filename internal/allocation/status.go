@@ -24,6 +24,7 @@ func (b *Books) Updated() *quotav1alpha1.ResourceQuotaAllocation {
 	object := *b.object
 	object.Status.Allocated = corev1.ResourceQuotaStatus{Hard: object.Spec.Allocation.Hard, Used: b.total}
 	object.Status.UsedByProject, object.Status.UnlimitedNamespaces = lines, b.unlimited
+	object.Status.Summary = summary(b.total, object.Spec.Allocation.Hard)
 	updated := object.DeepCopy()
 	status := &updated.Status
 	exceeded := b.exceeded()
@@ -35,6 +36,31 @@ func (b *Books) Updated() *quotav1alpha1.ResourceQuotaAllocation {
 		apimeta.SetStatusCondition(&status.Conditions, limited)
 	}
 	return updated
+}
+
+const (
+	// summaryMax is how many resources a summary names.
+	summaryMax = 4
+	// summaryCharactersMax bounds it; names of resources and amounts are ASCII.
+	summaryCharactersMax = 200
+)
+
+// summary says what is used of a cap.
+func summary(used, hard corev1.ResourceList) string {
+	names := slices.Sorted(maps.Keys(hard))
+	parts := make([]string, 0, summaryMax+1)
+	for _, name := range names[:min(len(names), summaryMax)] {
+		u, h := used[name], hard[name]
+		parts = append(parts, fmt.Sprintf("%s %s/%s", name, u.String(), h.String()))
+	}
+	if more := len(names) - summaryMax; more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", more))
+	}
+	text := strings.Join(parts, ", ")
+	if len(text) > summaryCharactersMax {
+		return text[:summaryCharactersMax-3] + "..."
+	}
+	return text
 }
 
 // IsReady tells whether the status says that the spec is enforced which the allocation has now.

@@ -17,6 +17,7 @@ import (
 func Grant(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, now time.Time) {
 	setCondition(claim, metav1.ConditionTrue, quotav1alpha1.ReasonQuotaAvailable,
 		"all requested quota is allocated to "+explain.Consumer(claim.Spec.ConsumerRef))
+	claim.Status.Requested = explain.Requests(registrations, claim.Spec.Requests)
 	setAllocations(claim, now, func(request quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
 		bucket := naming.Bucket(claim.Spec.ConsumerRef, request.ResourceType, request.Dimensions)
 		a.Status = quotav1alpha1.AllocationGranted
@@ -35,6 +36,7 @@ func Deny(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, sh
 	consumer := claim.Spec.ConsumerRef
 	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded,
 		explain.Waits(registrations, consumer, shortages))
+	claim.Status.Requested = explain.Requests(registrations, claim.Spec.Requests)
 	setAllocations(claim, now, func(request quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
 		a.Status = quotav1alpha1.AllocationDenied
 		a.Reason = quotav1alpha1.ReasonQuotaExceeded
@@ -63,6 +65,7 @@ func EndResize(claim *quotav1alpha1.ResourceClaim) {
 // Reject records in the claim's status that it can not be decided, and why.
 func Reject(claim *quotav1alpha1.ResourceClaim, reason string, now time.Time) {
 	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, reason)
+	claim.Status.Requested = explain.Requests(nil, claim.Spec.Requests)
 	setAllocations(claim, now, func(_ quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
 		a.Status = quotav1alpha1.AllocationDenied
 		a.Reason = quotav1alpha1.ReasonValidationFailed

@@ -104,7 +104,7 @@ func TestEffectiveGrant(t *testing.T) {
 	refs := []quotav1alpha1.EffectiveGrantRef{{Name: "base", Namespace: w.name, Amount: 2, ObservedGeneration: 1}}
 	shown := w.wantEffective(quotav1alpha1.EffectiveResourceGrantStatus{
 		TotalLimit: 2, Available: 2, GrantRefs: refs, AllowanceBucketRefs: []quotav1alpha1.AllowanceBucketRef{whole},
-		Display: &quotav1alpha1.DisplayedQuota{TotalLimit: "2 maps", TotalAllocated: "0 maps", Available: "2 maps"},
+		Display: &quotav1alpha1.DisplayedQuota{TotalLimit: "2 maps", TotalAllocated: "0 maps", Available: "2 maps", Percent: "0%"},
 	})
 	wantLabels := map[string]string{
 		quotav1alpha1.LabelConsumerKind: w.consumer().Kind, quotav1alpha1.LabelConsumerName: w.consumer().Name,
@@ -119,7 +119,7 @@ func TestEffectiveGrant(t *testing.T) {
 	dfw := quotav1alpha1.AllowanceBucketRef{Allocated: 1, Dimensions: map[string]string{location: "DFW"}}
 	w.wantEffective(quotav1alpha1.EffectiveResourceGrantStatus{
 		TotalLimit: 2, TotalAllocated: 1, Available: 1, GrantRefs: refs, AllowanceBucketRefs: []quotav1alpha1.AllowanceBucketRef{whole, dfw},
-		Display: &quotav1alpha1.DisplayedQuota{TotalLimit: "2 maps", TotalAllocated: "1 map", Available: "1 map"},
+		Display: &quotav1alpha1.DisplayedQuota{TotalLimit: "2 maps", TotalAllocated: "1 map", Available: "1 map", Percent: "50%"},
 	})
 	w.wantOwned(2)
 }

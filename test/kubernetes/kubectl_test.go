@@ -56,7 +56,7 @@ func testKubectl(n *team) {
 	}
 	for _, name := range []string{"rclaim", "resourceclaims.quota.miloapis.com"} {
 		got := strings.Join(strings.Fields(n.kubectl(n.T, "", "get", name, "-n", n.name)), " ")
-		if !strings.HasPrefix(got, "NAME GRANTED RESOURCE AGE") || strings.Count(got, "True "+pods) != 2 || strings.Count(got, "True "+replica) != 1 {
+		if !strings.HasPrefix(got, "NAME GRANTED RESOURCE AGE CONSUMER KIND OBJECT REQUESTS REASON") || strings.Count(got, "True "+pods) != 2 || strings.Count(got, "True "+replica) != 1 {
 			n.Errorf("kubectl get %s shows %s", name, got)
 		}
 	}

@@ -20,6 +20,12 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.available`
 // +kubebuilder:printcolumn:name="Claims",type=integer,JSONPath=`.status.claimCount`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Consumer",type=string,JSONPath=`.spec.consumerRef.name`
+// +kubebuilder:printcolumn:name="Dimensions",type=string,JSONPath=`.status.display.dimensions`
+// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.display.used`
+// +kubebuilder:printcolumn:name="Percent",type=string,JSONPath=`.status.display.percent`
+// +kubebuilder:printcolumn:name="Consumer Type",type=string,JSONPath=`.spec.consumerRef.kind`,priority=1
+// +kubebuilder:printcolumn:name="Reconciled",type=date,JSONPath=`.status.lastReconciliation`,priority=1
 type AllowanceBucket struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -76,6 +82,11 @@ type AllowanceBucketStatus struct {
 	// +optional
 	ContributingGrantRefs []ContributingGrantRef `json:"contributingGrantRefs,omitempty"`
 
+	// display is the same for people to read. It is absent while the resource type has no active
+	// registration.
+	// +optional
+	Display *DisplayedBucket `json:"display,omitempty"`
+
 	// grantCount is the number of active grants that the limit is made of.
 	// +kubebuilder:validation:Minimum=0
 	GrantCount int32 `json:"grantCount"`
@@ -94,6 +105,22 @@ type AllowanceBucketStatus struct {
 	// observedGeneration is the metadata.generation that the status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// DisplayedBucket is what a bucket shows, as text.
+type DisplayedBucket struct {
+	// dimensions are those of the bucket by the last segments of their keys, such as "location=DFW", in at
+	// most 200 characters.
+	// +optional
+	// +kubebuilder:validation:MaxLength=200
+	Dimensions string `json:"dimensions,omitempty"`
+
+	// percent is which part of the limit is allocated, such as 80%, and "over" where something is and
+	// there is no limit.
+	Percent string `json:"percent"`
+
+	// used is what is allocated of the limit in display units, such as "8/10 GiB".
+	Used string `json:"used"`
 }
 
 // ContributingGrantRef is a grant's part in a limit.

@@ -16,6 +16,12 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Enabled",type=boolean,JSONPath=`.spec.enabled`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.enforcementMode`
+// +kubebuilder:printcolumn:name="Adopted",type=string,JSONPath=`.status.adoption.progress`
+// +kubebuilder:printcolumn:name="Not Adopted",type=integer,JSONPath=`.status.adoption.failed`
+// +kubebuilder:printcolumn:name="API Version",type=string,JSONPath=`.spec.trigger.resource.apiVersion`,priority=1
+// +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.target.resourceClaimTemplate.spec.requests[0].resourceType`,priority=1
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].reason`,priority=1
 type ClaimCreationPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -200,13 +206,14 @@ type ClaimCreationPolicyStatus struct {
 	// +optional
 	Adoption *AdoptionStatus `json:"adoption,omitempty"`
 
-	// conditions holds the conditions Ready and Applicable. Ready is True with reason PolicyReady while the
+	// conditions holds the conditions Ready, Applicable and Adopted. Ready is True with reason PolicyReady while the
 	// policy is in force, and False with reason ValidationFailed (the message says what is wrong) or
 	// PolicyDisabled while it is not. Applicable is there while Ready is True. It is False with reason
 	// EvaluationFailed once the policy could not be applied to the object of a request, and with reason
 	// ClaimNotAllowed while a registration does not list the kind in claimingResources; in the mode Enforce
 	// such requests are denied. It turns True with reason PolicyApplicable once the policy could be applied
-	// again and no request failed for 5 minutes.
+	// again and no request failed for 5 minutes. Adopted is True with reason AdoptionComplete once every object
+	// that was there before the policy has been looked at, and False with reason AdoptionRunning until then.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
@@ -251,6 +258,15 @@ type EvaluationStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration"`
 }
 
+// Reasons for the condition Adopted.
+const (
+	// ReasonAdoptionComplete goes with Adopted=True: every object that existed has been looked at.
+	ReasonAdoptionComplete = "AdoptionComplete"
+
+	// ReasonAdoptionRunning goes with Adopted=False: objects are still being looked at.
+	ReasonAdoptionRunning = "AdoptionRunning"
+)
+
 // AdoptionState says whether a policy's adoption is done.
 // +kubebuilder:validation:Enum=Running;Complete
 type AdoptionState string
@@ -288,6 +304,11 @@ type AdoptionStatus struct {
 	// processed is the number of objects looked at so far.
 	// +kubebuilder:validation:Minimum=0
 	Processed int64 `json:"processed"`
+
+	// progress is processed of total, such as 500/1518, for people to read.
+	// +optional
+	// +kubebuilder:validation:MaxLength=50
+	Progress string `json:"progress,omitempty"`
 
 	// startTime is when the first object was looked at.
 	// +optional

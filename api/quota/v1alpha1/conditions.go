@@ -12,6 +12,9 @@ const (
 	// the reasons for which a claim is not granted. Others do not have it.
 	ConditionResizePending = "ResizePending"
 
+	// ConditionAdopted says whether every object that was there before a ClaimCreationPolicy has been looked at.
+	ConditionAdopted = "Adopted"
+
 	// ConditionInUse is True on a registration that is being deleted while grants or enabled policies use it. The
 	// message names them. Others do not have it.
 	ConditionInUse = "InUse"

@@ -84,6 +84,12 @@ func TestContractKinds(t *testing.T) {
 	for kind, definition := range definitions(t) {
 		if !isBeyondContract(kind) {
 			got[kind] = kindRowOf(definition)
+			// Columns that Bursar adds come after those of the contract.
+			row, columns := got[kind], contractKinds(t)[kind].PrinterColumns
+			if strings.HasPrefix(row.PrinterColumns, columns+" | ") {
+				row.PrinterColumns = columns
+				got[kind] = row
+			}
 		}
 	}
 	want := contractKinds(t)

@@ -20,6 +20,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Allocated",type=string,JSONPath=`.status.display.totalAllocated`
 // +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.display.available`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Consumer",type=string,JSONPath=`.spec.consumerRef.name`
+// +kubebuilder:printcolumn:name="Percent",type=string,JSONPath=`.status.display.percent`
+// +kubebuilder:printcolumn:name="Consumer Type",type=string,JSONPath=`.spec.consumerRef.kind`,priority=1
 type EffectiveResourceGrant struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -86,6 +89,11 @@ type EffectiveResourceGrantStatus struct {
 type DisplayedQuota struct {
 	// available is what is left of the limit.
 	Available string `json:"available"`
+
+	// percent is which part of the limit is allocated, such as 80%, and "over" where something is and
+	// there is no limit.
+	// +optional
+	Percent string `json:"percent,omitempty"`
 
 	// totalAllocated is what granted claims hold.
 	TotalAllocated string `json:"totalAllocated"`

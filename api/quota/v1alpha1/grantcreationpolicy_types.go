@@ -46,6 +46,10 @@ const (
 // +kubebuilder:printcolumn:name="Enabled",type=boolean,JSONPath=`.spec.enabled`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Grants",type=integer,JSONPath=`.status.grants`
+// +kubebuilder:printcolumn:name="Gives",type=string,JSONPath=`.status.gives`
+// +kubebuilder:printcolumn:name="API Version",type=string,JSONPath=`.spec.trigger.resource.apiVersion`,priority=1
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].reason`,priority=1
 type GrantCreationPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -166,6 +170,17 @@ type GrantCreationPolicyStatus struct {
 	// not make the policy less ready: it is told in an event on the policy.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// gives is what each grant of the policy gives, for people to read, in display units: of the first allowances, such
+	// as "cpu=540 cores (location=DLS), projects=10 projects", in at most 200 characters.
+	// +optional
+	// +kubebuilder:validation:MaxLength=200
+	Gives string `json:"gives,omitempty"`
+
+	// grants is the number of objects that the policy keeps a grant for, which follows within some seconds.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Grants int64 `json:"grants"`
 
 	// observedGeneration is the metadata.generation that the conditions are about.
 	// +optional

@@ -48,6 +48,14 @@ const (
 // +kubebuilder:printcolumn:name="Granted",type=string,JSONPath=`.status.conditions[?(@.type=='Granted')].status`
 // +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.requests[0].resourceType`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Consumer",type=string,JSONPath=`.spec.consumerRef.name`
+// +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.resourceRef.kind`
+// +kubebuilder:printcolumn:name="Object",type=string,JSONPath=`.spec.resourceRef.name`
+// +kubebuilder:printcolumn:name="Requests",type=string,JSONPath=`.status.requested`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Granted')].reason`
+// +kubebuilder:printcolumn:name="Consumer Type",type=string,JSONPath=`.spec.consumerRef.kind`,priority=1
+// +kubebuilder:printcolumn:name="Object Namespace",type=string,JSONPath=`.spec.resourceRef.namespace`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=='Granted')].message`,priority=1
 type ResourceClaim struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -104,6 +112,12 @@ type ResourceClaimStatus struct {
 	// observedGeneration is the metadata.generation that the status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// requested is what the claim asks for, for people to read, in display units as of the decision: of
+	// the first requests, such as "cpu=4 cores, projects=1 project", in at most 200 characters.
+	// +optional
+	// +kubebuilder:validation:MaxLength=200
+	Requested string `json:"requested,omitempty"`
 }
 
 // RequestAllocation is what became of one request of a claim.

@@ -25,6 +25,9 @@ const (
 // +kubebuilder:printcolumn:name="Consumer Type",type=string,JSONPath=`.spec.consumerRef.kind`
 // +kubebuilder:printcolumn:name="Consumer",type=string,JSONPath=`.spec.consumerRef.name`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Gives",type=string,JSONPath=`.status.gives`
+// +kubebuilder:printcolumn:name="Consumer Namespace",type=string,JSONPath=`.spec.consumerRef.namespace`,priority=1
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Active')].reason`,priority=1
 type ResourceGrant struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -67,6 +70,12 @@ type ResourceGrantStatus struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['GrantActive', 'ValidationFailed', 'GrantPending'] : true)",message="Active condition reason must be valid"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// gives is what the grant gives, for people to read, in display units: of the first allowances, such
+	// as "cpu=540 cores (location=DLS), projects=10 projects", in at most 200 characters.
+	// +optional
+	// +kubebuilder:validation:MaxLength=200
+	Gives string `json:"gives,omitempty"`
 
 	// observedGeneration is the metadata.generation that the conditions are about. When it is
 	// lower than the current one, they are out of date.

@@ -24,8 +24,7 @@ import (
 // +kubebuilder:resource:path=resourcequotaallocations,scope=Cluster,shortName=rqalloc,categories=bursar
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Exceeded",type=string,JSONPath=`.status.conditions[?(@.type=="Exceeded")].status`
-// +kubebuilder:printcolumn:name="Hard",type=string,priority=1,JSONPath=`.status.allocated.hard`
-// +kubebuilder:printcolumn:name="Used",type=string,priority=1,JSONPath=`.status.allocated.used`
+// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.summary`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ResourceQuotaAllocation struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -110,6 +109,12 @@ type ResourceQuotaAllocationStatus struct {
 	// observedGeneration is the metadata.generation that usedByProject is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// summary is used of hard for the first resources that are capped, for people to read, such as
+	// "count/secrets 60/100, pods 3/10", in at most 200 characters.
+	// +optional
+	// +kubebuilder:validation:MaxLength=200
+	Summary string `json:"summary,omitempty"`
 
 	// conditions are Ready, which says whether ResourceQuotas are kept within the cap, Exceeded, which
 	// says whether more is given out than the cap, and Limited, which says whether every selected namespace has a

@@ -40,6 +40,12 @@ const (
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`
 // +kubebuilder:printcolumn:name="Active",type=string,JSONPath=`.status.conditions[?(@.type=='Active')].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Resource Type",type=string,JSONPath=`.spec.resourceType`
+// +kubebuilder:printcolumn:name="Consumer",type=string,JSONPath=`.spec.consumerTypeRef.kind`
+// +kubebuilder:printcolumn:name="Unit",type=string,JSONPath=`.spec.displayUnit`
+// +kubebuilder:printcolumn:name="Base Unit",type=string,JSONPath=`.spec.baseUnit`,priority=1
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Active')].reason`,priority=1
+// +kubebuilder:printcolumn:name="In Use",type=string,JSONPath=`.status.conditions[?(@.type=='InUse')].message`,priority=1
 type ResourceRegistration struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

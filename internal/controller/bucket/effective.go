@@ -85,9 +85,23 @@ func effectiveStatus(account ledger.Account, contributions []contribution, bucke
 			TotalLimit:     explain.Amount(account.Limit, r),
 			TotalAllocated: explain.Amount(allocated, r),
 			Available:      explain.Amount(account.Available, r),
+			Percent:        explain.Percent(allocated, account.Limit),
 		}
 	}
 	return status
+}
+
+// displayedBucket is what a bucket shows to people, or nil without a registration.
+func displayedBucket(status *quotav1alpha1.AllowanceBucketStatus, d ledger.Dimensions, r *catalog.Registration) *quotav1alpha1.DisplayedBucket {
+	if r == nil {
+		return nil
+	}
+	allocated, limit := ledger.Amount(status.Allocated), ledger.Amount(status.Limit)
+	return &quotav1alpha1.DisplayedBucket{
+		Dimensions: explain.Dimensions(d.Map()),
+		Percent:    explain.Percent(allocated, limit),
+		Used:       explain.Used(allocated, limit, r),
+	}
 }
 
 // refTo refers to a bucket that shows this much as allocated.

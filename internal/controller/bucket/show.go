@@ -8,6 +8,7 @@ import (
 	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -82,7 +83,7 @@ func (c *Controller) showType(ctx context.Context, s subject, q quota, contribut
 			return err
 		}
 	}
-	refs, err := c.showBuckets(ctx, s, effective, q, contributions, renew)
+	refs, err := c.showBuckets(ctx, s, effective, q, contributions, registration, renew)
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (c *Controller) showType(ctx context.Context, s subject, q quota, contribut
 
 // showBuckets writes the buckets of a resource type, and returns references to those that exist.
 // A failure does not keep it from the others.
-func (c *Controller) showBuckets(ctx context.Context, s subject, effective *quotav1alpha1.EffectiveResourceGrant, q quota, contributions []contribution, renew bool) ([]quotav1alpha1.AllowanceBucketRef, error) {
+func (c *Controller) showBuckets(ctx context.Context, s subject, effective *quotav1alpha1.EffectiveResourceGrant, q quota, contributions []contribution, registration *catalog.Registration, renew bool) ([]quotav1alpha1.AllowanceBucketRef, error) {
 	// The garbage collector takes what is made for an owner that is being deleted. The buckets are
 	// made once the owner is gone and made anew.
 	create := q.wanted && effective.DeletionTimestamp.IsZero()
@@ -99,6 +100,7 @@ func (c *Controller) showBuckets(ctx context.Context, s subject, effective *quot
 	var elsewhere []outdated
 	var errs []error
 	showOne := func(d ledger.Dimensions, status quotav1alpha1.AllowanceBucketStatus, renew bool) {
+		status.Display = displayedBucket(&status, d, registration)
 		bucket, err := c.bucket(ctx, s, effective, d, create)
 		switch {
 		case err != nil:

@@ -103,6 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		apimeta.RemoveStatusCondition(&updated.Status.Conditions, quotav1alpha1.ConditionApplicable)
 	}
 	updated.Status.ObservedGeneration = object.Generation
+	reportAdoption(updated)
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
 		return result, nil
 	}
@@ -111,6 +112,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, fmt.Errorf("update the status of ClaimCreationPolicy %s: %w", object.Name, err)
 	}
 	return result, nil
+}
+
+// reportAdoption sets the condition Adopted, which people can wait for. A policy that was never in force has none.
+func reportAdoption(policy *quotav1alpha1.ClaimCreationPolicy) {
+	a := policy.Status.Adoption
+	if a == nil {
+		apimeta.RemoveStatusCondition(&policy.Status.Conditions, quotav1alpha1.ConditionAdopted)
+		return
+	}
+	condition := metav1.Condition{
+		Type: quotav1alpha1.ConditionAdopted, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonAdoptionRunning,
+		Message: "existing objects are being looked at; status.adoption says how far that is", ObservedGeneration: policy.Generation,
+	}
+	if a.State == quotav1alpha1.AdoptionComplete && a.ObservedGeneration == policy.Generation {
+		condition.Status, condition.Reason = metav1.ConditionTrue, quotav1alpha1.ReasonAdoptionComplete
+		condition.Message = "every object that was there has been looked at"
+		if a.Failed > 0 {
+			condition.Message += fmt.Sprintf("; the policy could not be applied to %d: %s", a.Failed, a.Message)
+		}
+	}
+	apimeta.SetStatusCondition(&policy.Status.Conditions, condition)
 }
 
 // judge returns the condition of a policy, or nil while what it says is not in effect yet.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
 )
 
 // registered are the resource types with an active registration.
@@ -26,6 +27,8 @@ func (r registered) CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error {
 }
 
 func (r registered) CheckNew(...string) error { return nil }
+
+func (r registered) Registration(string) *catalog.Registration { return nil }
 
 // grantOf makes a grant of projects from the amounts of its buckets.
 func grantOf(name string, amounts ...int64) *quotav1alpha1.ResourceGrant {
@@ -115,6 +118,7 @@ func TestDiffers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			grant := grantOf("a", 1)
 			if tt.status != "" {
+				grant.Status.Gives = "projects=1"
 				grant.Status.Conditions = []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: tt.status}}
 			}
 			if got := (&Reconciler{Catalog: tt.registered}).differs(grant); got != tt.want {

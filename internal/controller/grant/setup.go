@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/explain"
 )
 
 // consumersAtOnce is how many consumers are looked at at the same time.
@@ -71,8 +72,8 @@ func (r *Reconciler) enqueueDiffering(ctx context.Context, q queue) {
 }
 
 // differs tells whether the registrations speak against the status of a grant, or may have
-// changed why it is not active.
+// changed why it is not active or in which unit it is displayed.
 func (r *Reconciler) differs(grant *quotav1alpha1.ResourceGrant) bool {
 	isActive := apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive)
-	return !isActive || r.Catalog.CheckGrant(&grant.Spec) != nil
+	return !isActive || r.Catalog.CheckGrant(&grant.Spec) != nil || grant.Status.Gives != explain.Allowances(r.Catalog, grant.Spec.Allowances)
 }

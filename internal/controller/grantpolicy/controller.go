@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/explain"
 	"github.com/bursar/bursar/internal/kinds"
 	"github.com/bursar/bursar/internal/planes"
 	"github.com/bursar/bursar/internal/worker"
@@ -52,6 +53,7 @@ type Registrations interface {
 	CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error
 	// CheckNew tells why one of these resource types takes no further policies.
 	CheckNew(resourceTypes ...string) error
+	explain.Registrations
 }
 
 // Controller makes and keeps the grants of policies. Its fields are set once, before it is run.

@@ -17,6 +17,9 @@ import (
 // pokeDelay is how long further news about a policy is waited for.
 const pokeDelay = 50 * time.Millisecond
 
+// countDelay is how long the number of a policy's grants waits for more to come or go, before it is shown.
+const countDelay = time.Second
+
 // evaluateAllLocked has every object of a policy's kind evaluated.
 func (c *Controller) evaluateAllLocked(s *policyState) {
 	f := c.followers[s.trigger()]
@@ -113,6 +116,9 @@ func (c *Controller) settle(s *policyState, k key, next *outcome) (*outcome, boo
 	if s.object.Spec.Target.ParentContext != nil && (first && len(s.unseen) == 0 || !sameNeeds(before, next)) {
 		c.pokeLocked(k.policy)
 	}
+	if hasGrant(before) != hasGrant(next) {
+		c.policyQueue.AddAfter(s.object.Name, countDelay)
+	}
 	for _, p := range c.planes {
 		isNeeded := next != nil && next.grant != nil && next.plane == p.ref
 		if isNeeded || p.holds(k) {
@@ -132,6 +138,8 @@ func sameNeeds(a, b *outcome) bool {
 	}
 	return a.matches == b.matches && a.plane == b.plane && (a.unresolved == nil) == (b.unresolved == nil)
 }
+
+func hasGrant(o *outcome) bool { return o != nil && o.grant != nil }
 
 // judge applies a policy to an object.
 func (c *Controller) judge(ctx context.Context, s *policyState, policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured) *outcome {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/kinds"
 	"github.com/bursar/bursar/internal/planes"
 )
@@ -32,6 +33,7 @@ type everythingAllowed struct{}
 
 func (everythingAllowed) CheckGrant(*quotav1alpha1.ResourceGrantSpec) error { return nil }
 func (everythingAllowed) CheckNew(...string) error                          { return nil }
+func (everythingAllowed) Registration(string) *catalog.Registration         { return nil }
 
 func teamsPolicy(uid types.UID, generation int64, condition string) *quotav1alpha1.GrantCreationPolicy {
 	policy := &quotav1alpha1.GrantCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "teams", UID: uid, Generation: generation}}

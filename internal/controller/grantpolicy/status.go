@@ -11,8 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/explain"
 	"github.com/bursar/bursar/internal/planes"
 )
 
@@ -37,6 +39,8 @@ func (c *Controller) report(ctx context.Context, object *quotav1alpha1.GrantCrea
 		apimeta.SetStatusCondition(conditions, parent)
 	}
 	updated.Status.ObservedGeneration = object.Generation
+	updated.Status.Gives = explain.Allowances(c.Catalog, object.Spec.Target.ResourceGrantTemplate.Spec.Allowances)
+	updated.Status.Grants = c.grantsOf(object.UID)
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
 		return nil
 	}
@@ -45,6 +49,20 @@ func (c *Controller) report(ctx context.Context, object *quotav1alpha1.GrantCrea
 		return fmt.Errorf("update the status of GrantCreationPolicy %s: %w", object.Name, err)
 	}
 	return nil
+}
+
+// grantsOf counts the objects that a policy has a grant for.
+func (c *Controller) grantsOf(policy types.UID) (count int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.policies[policy]; s != nil && s.mode != off {
+		for _, o := range s.outcomes {
+			if o.grant != nil {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // ready returns the condition Ready, or nil while it is not known yet.
