@@ -111,5 +111,6 @@ func (b *Books) Local(project string) quotav1alpha1.LocalResourceQuotaAllocation
 	return quotav1alpha1.LocalResourceQuotaAllocationStatus{
 		Allocated: corev1.ResourceQuotaStatus{Hard: hard.DeepCopy(), Used: b.total.DeepCopy()},
 		Used:      held, Available: quota.Add(held, left),
+		ObservedGeneration: b.object.Generation,
 	}
 }

@@ -114,8 +114,7 @@ func TestEffectiveGrant(t *testing.T) {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 
-	w.mustCreate(w.claimAt("a", "DFW", 1))
-	whole.Allocated = 1
+	w.mustCreate(w.claimAt("a", "DFW", 1)) // the references add up
 	dfw := quotav1alpha1.AllowanceBucketRef{Allocated: 1, Dimensions: map[string]string{location: "DFW"}}
 	w.wantEffective(quotav1alpha1.EffectiveResourceGrantStatus{
 		TotalLimit: 2, TotalAllocated: 1, Available: 1, GrantRefs: refs, AllowanceBucketRefs: []quotav1alpha1.AllowanceBucketRef{whole, dfw},

@@ -91,9 +91,9 @@ type AllowanceBucketStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	GrantCount int32 `json:"grantCount"`
 
-	// lastReconciliation is when the status was last compared with the ledger. That is told at once
-	// when anything changes; where nothing does, within a minute, for the bucket of the resource
-	// type as a whole, while the consumer's quota is being used.
+	// lastReconciliation is when the status was last written: at once when it changes and, for the bucket
+	// of the resource type as a whole, otherwise at most once a minute while the consumer's ledger changes.
+	// While nothing changes it stays as it is, and the status is up to date all the same.
 	// +optional
 	LastReconciliation *metav1.Time `json:"lastReconciliation,omitempty"`
 

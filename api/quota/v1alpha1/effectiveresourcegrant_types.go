@@ -120,7 +120,8 @@ type EffectiveGrantRef struct {
 
 // AllowanceBucketRef names a bucket in the same namespace.
 type AllowanceBucketRef struct {
-	// allocated is what granted claims hold of what the bucket shows, in base units.
+	// allocated is what granted claims hold of what the bucket shows, in base units, so that all references
+	// add up to totalAllocated: for the bucket of the whole, what requests without dimensions hold.
 	// +kubebuilder:validation:Minimum=0
 	Allocated int64 `json:"allocated"`
 

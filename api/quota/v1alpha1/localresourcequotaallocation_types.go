@@ -36,6 +36,10 @@ type LocalResourceQuotaAllocationStatus struct {
 	// +optional
 	Allocated corev1.ResourceQuotaStatus `json:"allocated,omitzero"`
 
+	// observedGeneration is the metadata.generation of the ResourceQuotaAllocation that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// used is how much this namespace takes: of each resource the largest amount that one of its
 	// ResourceQuotas gives.
 	// +optional

@@ -104,7 +104,7 @@ func displayedBucket(status *quotav1alpha1.AllowanceBucketStatus, d ledger.Dimen
 	}
 }
 
-// refTo refers to a bucket that shows this much as allocated.
+// refTo refers to a bucket, with its part in what is allocated.
 func refTo(bucket *quotav1alpha1.AllowanceBucket, allocated int64) quotav1alpha1.AllowanceBucketRef {
 	return quotav1alpha1.AllowanceBucketRef{
 		Name: bucket.Name, Dimensions: bucket.Spec.Dimensions, Allocated: allocated, ObservedGeneration: bucket.Generation,

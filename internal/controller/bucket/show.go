@@ -112,7 +112,11 @@ func (c *Controller) showBuckets(ctx context.Context, s subject, effective *quot
 			}
 			return
 		}
-		refs = append(refs, refTo(bucket, status.Allocated))
+		allocated := status.Allocated
+		if d.IsZero() {
+			allocated = q.withoutDimensions()
+		}
+		refs = append(refs, refTo(bucket, allocated))
 		if !d.IsZero() && differsInAvailable(bucket.Status, status) {
 			elsewhere = append(elsewhere, outdated{bucket, status})
 			return

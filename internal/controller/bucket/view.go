@@ -90,6 +90,15 @@ func (q *quota) sets() []ledger.Dimensions {
 	return sets
 }
 
+// withoutDimensions is what requests without dimensions hold.
+func (q *quota) withoutDimensions() int64 {
+	rest := int64(q.account.Used + q.account.Reserved)
+	for i := range q.shares {
+		rest -= q.shares[i].allocated()
+	}
+	return rest
+}
+
 func (q *quota) sort() {
 	slices.SortFunc(q.shares, func(a, b share) int { return a.Dimensions.Compare(b.Dimensions) })
 }
