@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/caution"
 	"github.com/bursar/bursar/internal/admission/validate"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
@@ -35,6 +36,7 @@ func (p *parts) routes(o *Operator) http.Handler {
 		AmountsOf: func(ctx context.Context, resourceType string) (string, error) {
 			return registration.AmountsOf(ctx, p.manager.GetAPIReader(), resourceType)
 		},
+		Advice:           p.adviser(o),
 		CheckNew:         p.catalog.CheckNew,
 		CheckGrant:       p.catalog.CheckGrant,
 		CheckClaim:       p.catalog.CheckClaim,
@@ -66,6 +68,20 @@ func (p *parts) routes(o *Operator) http.Handler {
 	mux.Handle(validate.ValidationPath, own.Validation())
 	mux.Handle(validate.MutationPath, own.Mutation())
 	return mux
+}
+
+// adviser warns of effects that the authors of objects may not expect.
+func (p *parts) adviser(o *Operator) *caution.Adviser {
+	return &caution.Adviser{
+		Mapper:     p.manager.GetRESTMapper(),
+		Unreadable: p.permission.Follow,
+		MayRead: func(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error) {
+			return o.mayRead(ctx, p.kinds, user, kind)
+		},
+		Exists:        p.objects.Exists,
+		View:          p.store.View,
+		Registrations: p.catalog,
+	}
 }
 
 // registeredBy asks the API server who registers a resource type. One that is being deleted leaves it to another.

@@ -110,13 +110,18 @@ func (w *Webhooks) registration(ctx context.Context, c change[quotav1alpha1.Reso
 			return verdict{unknown: fmt.Errorf("find out whether resource type %q is registered: %w", c.new.Spec.ResourceType, err)}
 		}
 	}
-	if errs := Registration(c.old, c.new, taken); len(errs) > 0 || c.old == nil {
+	if errs := Registration(c.old, c.new, taken); len(errs) > 0 {
 		return verdict{errs: errs}
 	}
-	if v := w.baseUnitChange(ctx, c); v.unknown != nil || len(v.errs) > 0 {
-		return v
+	if c.old != nil {
+		if v := w.baseUnitChange(ctx, c); v.unknown != nil || len(v.errs) > 0 {
+			return v
+		}
+		if v := w.registrationRelease(ctx, c); v.unknown != nil || v.forbidden != "" {
+			return v
+		}
 	}
-	return w.registrationRelease(ctx, c)
+	return verdict{warnings: w.Advice.Registration(c.old, c.new)}
 }
 
 // baseUnitChange rejects another base unit while amounts are stored in the present one.
@@ -156,10 +161,11 @@ func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGra
 	if v := w.checkNew(grantTypes(c.old), grantTypes(c.new)); v.forbidden != "" {
 		return v
 	}
+	warnings := w.Advice.Grant(ctx, c.user, c.old, c.new)
 	if err := w.CheckGrant(&c.new.Spec); err != nil {
-		return verdict{warnings: []string{fmt.Sprintf("the grant does not count yet: %v", err)}}
+		warnings = append(warnings, fmt.Sprintf("the grant does not count yet: %v", err))
 	}
-	return verdict{}
+	return verdict{warnings: warnings}
 }
 
 func (w *Webhooks) claim(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) verdict {
@@ -172,10 +178,11 @@ func (w *Webhooks) claim(ctx context.Context, c change[quotav1alpha1.ResourceCla
 	if v := w.checkNew(nil, claimTypes(c.new)); v.forbidden != "" {
 		return v
 	}
+	warnings := w.Advice.Consumer(c.new.Spec.ConsumerRef)
 	if err := w.CheckClaim(&c.new.Spec); err != nil {
-		return verdict{warnings: []string{fmt.Sprintf("the claim cannot be granted yet: %v", err)}}
+		warnings = append(warnings, fmt.Sprintf("the claim cannot be granted yet: %v", err))
 	}
-	return verdict{}
+	return verdict{warnings: warnings}
 }
 
 func (w *Webhooks) bucket(_ context.Context, c change[quotav1alpha1.AllowanceBucket]) verdict {
@@ -214,7 +221,8 @@ func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.Claim
 		if v := w.mayRead(ctx, c.user, schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)); v.unknown != nil || v.forbidden != "" {
 			return v
 		}
-		warnings = append(w.PreviewClaimPolicy(ctx, c.new), policy.PayerFromObject(c.new)...)
+		warnings = append(w.Advice.Consumer(c.new.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef), w.PreviewClaimPolicy(ctx, c.new)...)
+		warnings = append(warnings, policy.PayerFromObject(c.new)...)
 	}
 	if c.new.IsEnabled() {
 		if err := w.CheckClaimPolicy(c.new); err != nil {
@@ -243,7 +251,7 @@ func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.Grant
 		if v := w.mayRead(ctx, c.user, schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)); v.unknown != nil || v.forbidden != "" {
 			return v
 		}
-		warnings = w.PreviewGrantPolicy(ctx, c.new)
+		warnings = append(w.Advice.Consumer(c.new.Spec.Target.ResourceGrantTemplate.Spec.ConsumerRef), w.PreviewGrantPolicy(ctx, c.new)...)
 	}
 	warnings = append(warnings, grantPolicyWarnings(c.new)...)
 	if c.new.IsEnabled() {

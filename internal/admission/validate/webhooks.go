@@ -52,6 +52,8 @@ type Webhooks struct {
 	RegistrationInUse func(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error)
 	// AmountsOf names an object with an amount of a resource type, or nothing.
 	AmountsOf func(ctx context.Context, resourceType string) (string, error)
+	// Advice warns of what a write does that its author may not expect.
+	Advice Advice
 	// CheckNew tells why one of these resource types takes nothing new, or returns nil.
 	CheckNew func(resourceTypes ...string) error
 	// CheckGrant tells why a grant is not going to be active as things are, or returns nil.
@@ -85,6 +87,13 @@ type Webhooks struct {
 	ObjectExists func(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error)
 	// NamespaceActive tells whether a namespace exists and is not being deleted.
 	NamespaceActive func(ctx context.Context, name string) (bool, error)
+}
+
+// Advice warns those who write objects. It rejects nothing.
+type Advice interface {
+	Grant(ctx context.Context, user authenticationv1.UserInfo, old, new *quotav1alpha1.ResourceGrant) []string
+	Consumer(ref quotav1alpha1.ConsumerRef) []string
+	Registration(old, new *quotav1alpha1.ResourceRegistration) []string
 }
 
 // Validation returns the handler of the validating webhook.

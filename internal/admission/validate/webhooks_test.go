@@ -42,6 +42,7 @@ func quiet() *validate.Webhooks {
 			return "", nil
 		},
 		AmountsOf:          func(context.Context, string) (string, error) { return "", nil },
+		Advice:             silent{},
 		CheckNew:           func(...string) error { return nil },
 		CheckGrant:         func(*quotav1alpha1.ResourceGrantSpec) error { return nil },
 		CheckClaim:         func(*quotav1alpha1.ResourceClaimSpec) error { return nil },
@@ -60,6 +61,17 @@ func quiet() *validate.Webhooks {
 		},
 		NamespaceActive: func(context.Context, string) (bool, error) { return true, nil },
 	}
+}
+
+// silent warns of nothing.
+type silent struct{}
+
+func (silent) Grant(context.Context, authenticationv1.UserInfo, *quotav1alpha1.ResourceGrant, *quotav1alpha1.ResourceGrant) []string {
+	return nil
+}
+func (silent) Consumer(quotav1alpha1.ConsumerRef) []string { return nil }
+func (silent) Registration(_, _ *quotav1alpha1.ResourceRegistration) []string {
+	return nil
 }
 
 // review is a request as the API server sends it.

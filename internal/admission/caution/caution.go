@@ -1,0 +1,180 @@
+// Package caution warns those who write grants, claims, policies and registrations of effects that they may not expect.
+// It rejects nothing: what it warns of may be meant, or become right later. What cannot be found out soon is not
+// mentioned.
+package caution
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// patience is how long a write waits for warnings.
+const patience = time.Second
+
+// Adviser finds out what to warn of. Its fields are set once, before use; it is safe for concurrent use if they are.
+type Adviser struct {
+	// Mapper tells which kinds are served, and in which scope.
+	Mapper apimeta.RESTMapper
+	// Unreadable says why Bursar may not read the objects of a resource, or "".
+	Unreadable func(ctx context.Context, resource schema.GroupVersionResource) (string, error)
+	// MayRead reports whether a user may get the objects of a kind.
+	MayRead func(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error)
+	// Exists reports whether an object of that name exists; an empty UID stands for any.
+	Exists func(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName, uid types.UID) (bool, error)
+	// View calls f with the ledger of a consumer.
+	View func(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
+	// Registrations are the active ones.
+	Registrations explain.Registrations
+}
+
+// Grant warns of a grant that is created (old is nil) or changed.
+func (a *Adviser) Grant(ctx context.Context, user authenticationv1.UserInfo, old, new *quotav1alpha1.ResourceGrant) []string {
+	if old != nil && equality.Semantic.DeepEqual(old.Spec, new.Spec) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	warnings := a.keptByPolicy(old)
+	if old == nil || old.Spec.ConsumerRef != new.Spec.ConsumerRef {
+		scope := a.Consumer(new.Spec.ConsumerRef)
+		warnings = append(warnings, scope...)
+		if len(scope) == 0 {
+			warnings = append(warnings, a.missing(ctx, user, new.Spec.ConsumerRef)...)
+		}
+	}
+	if old != nil && old.Spec.ConsumerRef == new.Spec.ConsumerRef {
+		warnings = append(warnings, a.belowUse(ctx, old, new)...)
+	}
+	return warnings
+}
+
+// keptByPolicy warns that a policy takes back what somebody changes in a grant of its own.
+func (a *Adviser) keptByPolicy(old *quotav1alpha1.ResourceGrant) []string {
+	if old == nil || old.Labels[quotav1alpha1.LabelAutoCreated] != "true" {
+		return nil
+	}
+	policy := old.Labels[quotav1alpha1.LabelPolicy]
+	return []string{fmt.Sprintf("GrantCreationPolicy %s keeps this grant as its template says, and will undo the change; change the policy instead", policy)}
+}
+
+// Consumer warns of a reference to a consumer that names a namespace though its kind has none, or the reverse. Such
+// a consumer is none that exists.
+func (a *Adviser) Consumer(ref quotav1alpha1.ConsumerRef) []string {
+	if strings.Contains(ref.APIGroup+ref.Kind, "{{") {
+		return nil
+	}
+	mapping, err := a.Mapper.RESTMapping(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind})
+	if err != nil {
+		return nil // that a kind is not served is told by its registration
+	}
+	isNamespaced := mapping.Scope.Name() == apimeta.RESTScopeNameNamespace
+	switch {
+	case isNamespaced && ref.Namespace == "":
+		return []string{fmt.Sprintf("consumerRef.namespace is not set, but kind %s is namespaced: this consumer is none of its objects", ref.Kind)}
+	case !isNamespaced && ref.Namespace != "":
+		return []string{fmt.Sprintf("consumerRef.namespace is set, but kind %s is cluster-scoped: %s %s with a namespace is another consumer than without; "+
+			"what names the one does not count for the other", ref.Kind, ref.Kind, ref.Name)}
+	default:
+		return nil
+	}
+}
+
+// missing warns of a consumer whose object does not exist, if the user may know.
+func (a *Adviser) missing(ctx context.Context, user authenticationv1.UserInfo, ref quotav1alpha1.ConsumerRef) []string {
+	mapping, err := a.Mapper.RESTMapping(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind})
+	if err != nil {
+		return nil
+	}
+	if flaw, err := a.Unreadable(ctx, mapping.Resource); err != nil || flaw != "" {
+		return nil
+	}
+	if may, err := a.MayRead(ctx, user, mapping.GroupVersionKind); err != nil || !may {
+		return nil
+	}
+	exists, err := a.Exists(ctx, mapping.Resource, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, "")
+	if err != nil || exists {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s does not exist; the grant counts once it does, so check the name", subject(ref))}
+}
+
+// belowUse warns of a change after which a consumer uses more than its limit.
+func (a *Adviser) belowUse(ctx context.Context, old, new *quotav1alpha1.ResourceGrant) []string {
+	if !apimeta.IsStatusConditionTrue(old.Status.Conditions, quotav1alpha1.ConditionActive) {
+		return nil
+	}
+	before, after := sums(old), sums(new)
+	accounts := map[string]ledger.Account{}
+	err := a.View(ctx, new.Spec.ConsumerRef, func(books *ledger.Ledger) {
+		clear(accounts)
+		for resourceType := range before {
+			accounts[resourceType] = books.Account(resourceType)
+		}
+	})
+	if err != nil {
+		return nil
+	}
+	var warnings []string
+	for _, resourceType := range old.Spec.ResourceTypes() {
+		account, seen := accounts[resourceType]
+		delete(accounts, resourceType) // once each
+		less := before[resourceType] - after[resourceType]
+		limit, used := account.Limit-less, account.Used+account.Reserved
+		r := a.Registrations.Registration(resourceType)
+		if !seen || less <= 0 || limit >= used || r == nil {
+			continue
+		}
+		warnings = append(warnings, fmt.Sprintf("the limit of %s for %s becomes %s, and %s are in use: nothing is taken back, and nothing new is granted until less is used",
+			subject(new.Spec.ConsumerRef), resourceType, explain.Amount(max(limit, 0), r), explain.Amount(used, r)))
+	}
+	return warnings
+}
+
+// sums returns what a grant gives of each resource type.
+func sums(grant *quotav1alpha1.ResourceGrant) map[string]ledger.Amount {
+	sums := map[string]ledger.Amount{}
+	for _, allowance := range grant.Spec.Allowances {
+		for _, bucket := range allowance.Buckets {
+			sums[allowance.ResourceType], _ = sums[allowance.ResourceType].Add(ledger.Amount(bucket.Amount))
+		}
+	}
+	return sums
+}
+
+// Registration warns of kinds in claimingResources that are not served, of those that are new.
+func (a *Adviser) Registration(old, new *quotav1alpha1.ResourceRegistration) []string {
+	known := map[quotav1alpha1.ClaimingResource]bool{}
+	if old != nil {
+		for _, claiming := range old.Spec.ClaimingResources {
+			known[claiming] = true
+		}
+	}
+	var warnings []string
+	for i, claiming := range new.Spec.ClaimingResources {
+		kind := schema.GroupKind{Group: claiming.APIGroup, Kind: claiming.Kind}
+		if _, err := a.Mapper.RESTMapping(kind); !known[claiming] && apimeta.IsNoMatchError(err) {
+			warnings = append(warnings, fmt.Sprintf("spec.claimingResources[%d]: kind %s is not served by this API server so far; check apiGroup and kind", i, kind))
+		}
+	}
+	return warnings
+}
+
+func subject(ref quotav1alpha1.ConsumerRef) string {
+	text := ref.Kind + " " + ref.Name
+	if ref.Namespace != "" {
+		text += " in namespace " + ref.Namespace
+	}
+	return text
+}

@@ -1,0 +1,126 @@
+package caution_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/caution"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+const cpu = "example.com/cpu"
+
+var version = schema.GroupVersion{Group: "example.com", Version: "v1"}
+
+type cores struct{}
+
+func (cores) Registration(string) *catalog.Registration {
+	return &catalog.Registration{DisplayUnit: "core", Factor: 1000}
+}
+
+// world has the kinds Project, which is cluster-scoped, and Volume. Project web exists and uses 3 of 4 cores.
+func world(t *testing.T) *caution.Adviser {
+	mapper := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{version})
+	mapper.Add(version.WithKind("Project"), apimeta.RESTScopeRoot)
+	mapper.Add(version.WithKind("Volume"), apimeta.RESTScopeNamespace)
+	return &caution.Adviser{
+		Mapper:     mapper,
+		Unreadable: func(context.Context, schema.GroupVersionResource) (string, error) { return "", nil },
+		MayRead: func(_ context.Context, user authenticationv1.UserInfo, _ schema.GroupVersionKind) (bool, error) {
+			return user.Username != "tenant", nil
+		},
+		Exists: func(_ context.Context, _ schema.GroupVersionResource, name types.NamespacedName, _ types.UID) (bool, error) {
+			if name.Name == "unknown" {
+				return false, errors.New("connection refused")
+			}
+			return name.Name == "web", nil
+		},
+		View: func(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
+			books := ledger.New()
+			if _, err := books.SetGrant(ledger.Grant{UID: "g", Allowances: []ledger.Allowance{{ResourceType: cpu, Amount: 4000}}}); err != nil {
+				t.Error(err)
+			}
+			books.Reserve(ledger.Reservation{Key: "claim", Charges: []ledger.Charge{{ResourceType: cpu, Amount: 3000}}})
+			f(books)
+			return nil
+		},
+		Registrations: cores{},
+	}
+}
+
+func grantOf(kind, namespace, name string, amount int64) *quotav1alpha1.ResourceGrant {
+	return &quotav1alpha1.ResourceGrant{
+		Spec: quotav1alpha1.ResourceGrantSpec{
+			ConsumerRef: quotav1alpha1.ConsumerRef{APIGroup: version.Group, Kind: kind, Namespace: namespace, Name: name},
+			Allowances:  []quotav1alpha1.Allowance{{ResourceType: cpu, Buckets: []quotav1alpha1.Bucket{{Amount: amount}}}},
+		},
+		Status: quotav1alpha1.ResourceGrantStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}},
+	}
+}
+
+func TestGrant(t *testing.T) {
+	ofPolicy := grantOf("Project", "", "web", 4000)
+	ofPolicy.Labels = map[string]string{quotav1alpha1.LabelAutoCreated: "true", quotav1alpha1.LabelPolicy: "tiers"}
+	cases := map[string]struct {
+		reason, user string
+		old, new     *quotav1alpha1.ResourceGrant
+		want         []string
+	}{
+		"InOrder":      {reason: "there is nothing to say", new: grantOf("Project", "", "web", 1)},
+		"Missing":      {reason: "a slip is found at once", new: grantOf("Project", "", "wbe", 1), want: []string{"Project wbe does not exist; the grant counts once it does, so check the name"}},
+		"MayNotKnow":   {reason: "warnings disclose nothing", user: "tenant", new: grantOf("Project", "", "wbe", 1)},
+		"Unknown":      {reason: "an outage is no answer", new: grantOf("Project", "", "unknown", 1)},
+		"NotServed":    {reason: "the registration says so", new: grantOf("Team", "", "web", 1)},
+		"Unnamespaced": {reason: "it is a consumer that nobody can be", new: grantOf("Volume", "", "data", 1), want: []string{"consumerRef.namespace is not set, but kind Volume is namespaced: this consumer is none of its objects"}},
+		"Namespaced": {reason: "it is another consumer", new: grantOf("Project", "acme", "web", 1),
+			want: []string{"consumerRef.namespace is set, but kind Project is cluster-scoped: Project web with a namespace is another consumer than without; what names the one does not count for the other"}},
+		"BelowUse": {reason: "nothing is taken back", old: grantOf("Project", "", "web", 4000), new: grantOf("Project", "", "web", 1000),
+			want: []string{"the limit of Project web for example.com/cpu becomes 1 core, and 3 cores are in use: nothing is taken back, and nothing new is granted until less is used"}},
+		"AtUse":    {reason: "it still fits", old: grantOf("Project", "", "web", 4000), new: grantOf("Project", "", "web", 3000)},
+		"Raised":   {reason: "more is no harm", old: grantOf("Project", "", "web", 4000), new: grantOf("Project", "", "web", 5000)},
+		"Same":     {reason: "nothing changes", old: ofPolicy, new: ofPolicy},
+		"OfPolicy": {reason: "the change does not last", old: ofPolicy, new: grantOf("Project", "", "web", 5000), want: []string{"GrantCreationPolicy tiers keeps this grant as its template says, and will undo the change; change the policy instead"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := world(t).Grant(t.Context(), authenticationv1.UserInfo{Username: c.user}, c.old, c.new)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.reason, diff)
+			}
+		})
+	}
+}
+
+func TestTemplate(t *testing.T) {
+	ref := quotav1alpha1.ConsumerRef{APIGroup: version.Group, Kind: "{{.trigger.kind}}", Name: "x"}
+	if got := world(t).Consumer(ref); got != nil {
+		t.Errorf("got %v of a kind that is known once it is rendered", got)
+	}
+}
+
+func TestRegistration(t *testing.T) {
+	of := func(kinds ...string) *quotav1alpha1.ResourceRegistration {
+		r := &quotav1alpha1.ResourceRegistration{}
+		for _, kind := range kinds {
+			r.Spec.ClaimingResources = append(r.Spec.ClaimingResources, quotav1alpha1.ClaimingResource{APIGroup: version.Group, Kind: kind})
+		}
+		return r
+	}
+	want := []string{"spec.claimingResources[1]: kind Voulme.example.com is not served by this API server so far; check apiGroup and kind"}
+	if diff := cmp.Diff(want, world(t).Registration(nil, of("Volume", "Voulme"))); diff != "" {
+		t.Errorf("a new kind is looked up (-want +got):\n%s", diff)
+	}
+	if got := world(t).Registration(of("Voulme"), of("Voulme", "Volume")); got != nil {
+		t.Errorf("got %v of a kind that was accepted before", got)
+	}
+}
