@@ -17,8 +17,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.enforcementMode`
+// +kubebuilder:printcolumn:name="Applicable",type=string,JSONPath=`.status.conditions[?(@.type=='Applicable')].status`
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.evaluation.failed`
 // +kubebuilder:printcolumn:name="Adopted",type=string,JSONPath=`.status.adoption.progress`
-// +kubebuilder:printcolumn:name="Not Adopted",type=integer,JSONPath=`.status.adoption.failed`
+// +kubebuilder:printcolumn:name="Not Adopted",type=integer,JSONPath=`.status.adoption.failed`,priority=1
 // +kubebuilder:printcolumn:name="API Version",type=string,JSONPath=`.spec.trigger.resource.apiVersion`,priority=1
 // +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.target.resourceClaimTemplate.spec.requests[0].resourceType`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].reason`,priority=1
