@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,4 +102,46 @@ func TestDenialsLeaveOneEvent(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A create that somebody else refuses after Bursar has admitted it does not keep the next one of its name from the quota.
+func TestRefusedCreatesOfOneNameHoldQuotaOnce(t *testing.T) {
+	t.Parallel()
+	w := newProtectedWorld(t, 1)
+	nowhere, none := "https://127.0.0.1:1/", admissionregistrationv1.SideEffectClassNone
+	refuser := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: w.name},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "refuser.example.com", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &nowhere},
+			SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": w.name}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}},
+		}},
+	}
+	w.mustCreate(refuser)
+	isRefused := func(object *corev1.ConfigMap, options ...client.CreateOption) error {
+		if err := admin.Create(w.ctx, object, options...); err == nil || !strings.Contains(err.Error(), "refuser.example.com") {
+			return fmt.Errorf("got %v, want somebody else to refuse", err)
+		}
+		return nil
+	}
+	w.eventually(soon, func() error { return isRefused(w.configMap("probe"), client.DryRunAll) })
+	for range 5 {
+		mustNot(t, isRefused(w.configMap("a")))
+	}
+	w.mustDelete(refuser)
+	w.eventually(soon, func() error { return admin.Create(w.ctx, w.configMap("a")) })
+	w.wantBucket(1, 1, 0, 1)
+	w.wantExceeded(w.configMap("b"))
+}
+
+// Whoever looks after a claim that waits is told by an event.
+func TestWaitingClaimHasAnEvent(t *testing.T) {
+	t.Parallel()
+	w := newProtectedWorld(t, 1)
+	w.mustCreate(w.claim("waits", 2))
+	w.wantEventOn("ResourceClaim", "waits", quotav1alpha1.ReasonQuotaExceeded, "exceeded quota: ", "requested: 2 maps, used: 0, limited: 1", "once the limit is high enough")
 }
