@@ -25,6 +25,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/policy"
 )
 
 const (
@@ -186,6 +187,9 @@ func TestHugeObjectIsRefusedByItsFields(t *testing.T) {
 	}
 }
 
+// payerWarnings are those on a policy that takes the consumer from a field of the object, as the sample does.
+var payerWarnings = policy.PayerFromObject(sampleClaimPolicy())
+
 func TestValidation(t *testing.T) {
 	const create, update, remove = admissionv1.Create, admissionv1.Update, admissionv1.Delete
 	later := metav1.NewTime(time.Unix(1700000000, 0))
@@ -225,16 +229,16 @@ func TestValidation(t *testing.T) {
 			message: `ResourceRegistration.quota.miloapis.com "p1" is invalid: spec.resourceType: Duplicate value: "example.com/projects": ResourceRegistration older registers it already`,
 		},
 		"RegistrationDelete": {reason: "one that nobody uses may be deleted", operation: remove, kind: "ResourceRegistration", resource: "resourceregistrations", old: activeRegistration()},
-		"ClaimPolicy":        {reason: "a valid object is accepted", operation: create, kind: "ClaimCreationPolicy", resource: "claimcreationpolicies", new: sampleClaimPolicy()},
+		"ClaimPolicy":        {reason: "a valid object is accepted", operation: create, kind: "ClaimCreationPolicy", resource: "claimcreationpolicies", new: sampleClaimPolicy(), warnings: payerWarnings},
 		"GrantPolicy":        {reason: "a valid object is accepted", operation: create, kind: "GrantCreationPolicy", resource: "grantcreationpolicies", new: sampleGrantPolicy()},
 		"ClaimPolicyWarning": {
 			reason: "the registration may come later", with: unregistered,
 			operation: create, kind: "ClaimCreationPolicy", resource: "claimcreationpolicies", new: sampleClaimPolicy(),
-			warnings: []string{"the policy is not ready yet: no registration"},
+			warnings: append(slices.Clone(payerWarnings), "the policy is not ready yet: no registration"),
 		},
 		"ClaimPolicyDisabled": {
 			reason: "a disabled policy is not meant to be enforced", with: unregistered,
-			operation: create, kind: "ClaimCreationPolicy", resource: "claimcreationpolicies", new: disabled,
+			operation: create, kind: "ClaimCreationPolicy", resource: "claimcreationpolicies", new: disabled, warnings: payerWarnings,
 		},
 		"GrantPolicyWarnings": {
 			reason: "kinds and registrations may come later, and a request never",

@@ -178,7 +178,7 @@ func TestResizeToSomethingElse(t *testing.T) {
 	}
 	wantBooks(t, memory, 1, 1)
 	said := apimeta.FindStatusCondition(a.claim.Status.Conditions, quotav1alpha1.ConditionResizePending)
-	if said == nil || said.Reason != quotav1alpha1.ReasonQuotaExceeded || !strings.Contains(said.Message, "requested 49 ") {
+	if said == nil || said.Reason != quotav1alpha1.ReasonQuotaExceeded || !strings.Contains(said.Message, "requested: 49 ") {
 		t.Errorf("the claim says %+v", said)
 	}
 }
