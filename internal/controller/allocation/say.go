@@ -77,13 +77,17 @@ func (c *Controller) invalid(ctx context.Context, object *quotav1alpha1.Resource
 type metrics struct{ hard, used, unlimited *prometheus.GaugeVec }
 
 func newMetrics() *metrics {
-	gauge := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"allocation", "resource"})
-	}
+	ofResource := []string{"allocation", "resource"}
 	return &metrics{
-		hard: gauge("bursar_allocation_hard", "Cap of a ResourceQuotaAllocation on a resource, in the resource's base unit."),
-		used: gauge("bursar_allocation_used", "Amount of a resource that the ResourceQuotas which a ResourceQuotaAllocation counts give together, "+
-			"in the resource's base unit. It is over its cap where this is more than bursar_allocation_hard."),
+		hard: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "bursar_allocation_hard",
+			Help: "Cap of a ResourceQuotaAllocation on a resource, in the resource's base unit.",
+		}, ofResource),
+		used: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "bursar_allocation_used",
+			Help: "Amount of a resource that the ResourceQuotas which a ResourceQuotaAllocation counts give together, " +
+				"in the resource's base unit. It is over its cap where this is more than bursar_allocation_hard.",
+		}, ofResource),
 		unlimited: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "bursar_allocation_unlimited_namespaces",
 			Help: "Namespaces that a ResourceQuotaAllocation selects and in which no ResourceQuota limits a capped resource.",
