@@ -49,6 +49,19 @@ func Deny(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, sh
 	})
 }
 
+const waits = " The claim waits, and is granted by itself once there is room."
+
+// DenyFull records in the claim's status that the ledger has no room for it. Like a claim that quota falls short for,
+// it is decided again when something was given back.
+func DenyFull(claim *quotav1alpha1.ResourceClaim, full *explain.FullError, now time.Time) {
+	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded, full.Error()+"."+waits)
+	setAllocations(claim, now, func(_ quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
+		a.Status = quotav1alpha1.AllocationDenied
+		a.Reason = quotav1alpha1.ReasonQuotaExceeded
+		a.Message = full.Error()
+	})
+}
+
 // AwaitResize records in a granted claim's status why it does not hold yet what it is to hold.
 func AwaitResize(claim *quotav1alpha1.ResourceClaim, reason, message string) {
 	apimeta.SetStatusCondition(&claim.Status.Conditions, metav1.Condition{

@@ -214,10 +214,24 @@ func Consumer(consumer quotav1alpha1.ConsumerRef) string {
 	return fmt.Sprintf("%s %s in namespace %s", consumer.Kind, consumer.Name, consumer.Namespace)
 }
 
-// Impossible says why a ledger cannot take a reservation, other than for lack of quota.
+// FullError says that a ledger has no room for a claim. There may be room later.
+type FullError struct{ message string }
+
+func (e *FullError) Error() string { return e.message }
+
+// Impossible says why a ledger cannot take a reservation, other than for lack of quota. For lack of room in the
+// ledger it is a [FullError].
 func Impossible(consumer quotav1alpha1.ConsumerRef, code ledger.Code) error {
-	if code == ledger.Overflow {
+	switch code {
+	case ledger.Overflow:
 		return fmt.Errorf("the amounts, added to what %s already uses, are too large to count", Consumer(consumer))
+	case ledger.RowsFull:
+		return &FullError{fmt.Sprintf("%s uses %d different sets of dimensions of one resource type, and cannot use more. "+
+			"Delete what it no longer needs, or use dimensions that are in use already", Consumer(consumer), ledger.RowsMax)}
+	case ledger.LedgerFull:
+		return &FullError{fmt.Sprintf("the ledger of %s is full: its grants, the sets of dimensions in use and the claims in flight take %d KiB. "+
+			"Delete what it no longer needs, use fewer different dimensions, or ask an administrator to merge its grants", Consumer(consumer), ledger.BytesMax>>10)}
+	default:
+		return fmt.Errorf("the ledger of %s cannot take its claim (%s)", Consumer(consumer), code)
 	}
-	return fmt.Errorf("the ledger of %s cannot take its claim (%s)", Consumer(consumer), code)
 }

@@ -1,6 +1,9 @@
 package ledger
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Amend prepares a change of what a settled claim holds: from r.Replaces, which the books must
 // have, to r.Charges, which may be none. By how much the latter exceed the former is decided like
@@ -56,8 +59,22 @@ func (l *Ledger) tryAmending(t *trial, r *Reservation, decide func(*trial, []Cha
 		return before, Decision{Code: ChargesTooMany}
 	}
 	d = decide(t, more)
+	if d.Code == Admitted {
+		d.Code = l.roomForAmendment(t, r.Size(), before, known)
+	}
 	d.Existing = known && d.Code == Admitted
 	return before, d
+}
+
+// roomForAmendment is roomFor for an amendment in place of one that is known.
+func (l *Ledger) roomForAmendment(t *trial, size int, before Reservation, known bool) Code {
+	if known {
+		size -= before.Size()
+	}
+	if len(t.charges) == 0 {
+		return l.roomFor(t, size, reductionBytesMax)
+	}
+	return l.roomFor(t, size, BytesMax)
 }
 
 // screenAmendment answers what needs no decision. Admitted means that one is needed.
@@ -109,7 +126,7 @@ func (l *Ledger) Exchange(key string, sequence int64, after []Charge) bool {
 // putIn makes charges what a claim holds settled, if they can be counted. It uses no sequence.
 func (l *Ledger) putIn(key string, charges []Charge) bool {
 	latest := l.sequence
-	d := l.Adopt(Reservation{Key: key, Charges: charges})
+	d := l.adopt(Reservation{Key: key, Charges: charges}, math.MaxInt)
 	if d.Code == Admitted {
 		l.Settle(key, 0)
 	}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -44,11 +45,11 @@ func (l *Ledger) Books() Books {
 
 // FromBooks returns the ledger with these books. It refuses what no ledger can have written:
 // invalid or repeated entries, sequences out of range, sums that do not fit, and anything beyond
-// the bounds of this package. Usage beyond the limits is accepted, and usage of nothing by no
-// claims is skipped.
+// the bounds of this package but for its budgets of bytes. Usage beyond the limits is accepted, and
+// usage of nothing by no claims is skipped.
 func FromBooks(b Books) (*Ledger, error) {
 	l := New()
-	if _, err := l.ReplaceGrants(b.Grants); err != nil {
+	if _, err := l.replaceGrants(b.Grants, math.MaxInt); err != nil {
 		return nil, err
 	}
 	if err := l.readUsed(b.Used); err != nil {
@@ -65,7 +66,7 @@ func FromBooks(b Books) (*Ledger, error) {
 		if claimUID == "" || l.IsReleased(claimUID) {
 			return nil, fmt.Errorf("released claim %q is empty or repeated", claimUID)
 		}
-		l.released[claimUID] = struct{}{}
+		l.record(claimUID)
 	}
 	return l, nil
 }
@@ -81,7 +82,7 @@ func (l *Ledger) readUsed(used []Usage) error {
 		if p := l.pages[u.ResourceType]; p != nil && p.rows[u.Dimensions] != nil {
 			return fmt.Errorf("%s is repeated", u.describe())
 		}
-		if _, err := l.SetUsed(u); err != nil {
+		if _, err := l.setUsed(u, math.MaxInt); err != nil {
 			return err
 		}
 	}
@@ -98,7 +99,7 @@ func (l *Ledger) readReservations(reservations []Reservation) error {
 			return fmt.Errorf("reservation %q: sequence %d is repeated or out of range", r.Key, r.Sequence)
 		}
 		l.sequence = r.Sequence - 1
-		switch d := l.Adopt(r); {
+		switch d := l.adopt(r, math.MaxInt); {
 		case d.Existing:
 			return fmt.Errorf("reservation %q is repeated", r.Key)
 		case d.Code != Admitted:
@@ -111,8 +112,10 @@ func (l *Ledger) readReservations(reservations []Reservation) error {
 // SetUsed replaces what is used of a resource type with certain dimensions, and by how many
 // claims; both 0 removes the entry. It is for correcting the books and pays no heed to limits.
 // It reports whether that changed anything. On an error nothing has changed: the usage is
-// invalid, the sums of the resource type would not fit, or there would be too many rows.
-func (l *Ledger) SetUsed(u Usage) (changed bool, err error) {
+// invalid, the sums of the resource type would not fit, or there is no room for another row.
+func (l *Ledger) SetUsed(u Usage) (changed bool, err error) { return l.setUsed(u, BytesMax) }
+
+func (l *Ledger) setUsed(u Usage, bytesMax int) (changed bool, err error) {
 	if err := u.check(); err != nil {
 		return false, fmt.Errorf("%s: %w", u.describe(), err)
 	}
@@ -127,8 +130,12 @@ func (l *Ledger) SetUsed(u Usage) (changed bool, err error) {
 	if before.used == u.Amount && before.claims == u.Claims {
 		return false, nil
 	}
-	ok := l.pageOf(u.ResourceType).setUsed(u.Dimensions, u.Amount, u.Claims)
-	l.prunePage(u.ResourceType)
+	p := l.pageOf(u.ResourceType)
+	defer l.prunePage(u.ResourceType)
+	if p.rows[u.Dimensions] == nil && l.Bytes()+p.sizeOfRow(u.Dimensions) > bytesMax {
+		return false, fmt.Errorf("%s: the ledger takes %d bytes already, at most %d are allowed", u.describe(), l.Bytes(), bytesMax)
+	}
+	ok := p.setUsed(u.Dimensions, u.Amount, u.Claims)
 	if !ok {
 		return false, fmt.Errorf("%s: the sums of %s would not fit", u.describe(), u.ResourceType)
 	}

@@ -161,7 +161,7 @@ func TestBoundsOnGrantsAndRows(t *testing.T) {
 	grants := func(count int) []ledger.Grant {
 		list := make([]ledger.Grant, count)
 		for i := range list {
-			list[i].UID = fmt.Sprint(i)
+			list[i].UID, list[i].Name = fmt.Sprint(i), strings.Repeat("n", ledger.GrantBytesMax/16-100)
 		}
 		return list
 	}
@@ -170,9 +170,9 @@ func TestBoundsOnGrantsAndRows(t *testing.T) {
 		want          string
 	}{
 		"grants": {
-			func(l *ledger.Ledger) error { _, err := l.ReplaceGrants(grants(ledger.GrantsMax)); return err },
-			func(l *ledger.Ledger) error { _, err := l.SetGrant(ledger.Grant{UID: "more"}); return err },
-			"4097 grants",
+			func(l *ledger.Ledger) error { _, err := l.ReplaceGrants(grants(16)); return err },
+			func(l *ledger.Ledger) error { _, err := l.SetGrant(grants(17)[16]); return err },
+			"at most 262144 are allowed: merge some of them",
 		},
 		"allowances": {
 			func(l *ledger.Ledger) error {

@@ -34,6 +34,8 @@ const (
 	Overflow
 	// RowsFull: a resource type would have more than [RowsMax] rows.
 	RowsFull
+	// LedgerFull: the ledger would take more than [BytesMax] bytes.
+	LedgerFull
 	// NotHeld: what an amendment replaces is not in the books. Only Amend and AdoptAmendment decide
 	// this, and before Exceeded.
 	NotHeld
@@ -51,6 +53,7 @@ var codeNames = [...]string{
 	Exceeded:            "Exceeded",
 	Overflow:            "Overflow",
 	RowsFull:            "RowsFull",
+	LedgerFull:          "LedgerFull",
 	NotHeld:             "NotHeld",
 }
 

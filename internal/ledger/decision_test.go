@@ -19,7 +19,7 @@ func TestCodePrecedence(t *testing.T) {
 		return ledger.Charge{ResourceType: resourceType, Dimensions: d, Amount: amount}
 	}
 	// gpu is overdrawn in the eu, up to what can be counted, while one is free elsewhere; disk
-	// has as many rows as it may.
+	// has as many rows as it may. There is room for small reservations alone.
 	eu, us := dimensionsOf("region", "eu"), dimensionsOf("region", "us")
 	l := ledger.New()
 	if _, err := l.SetGrant(ledger.Grant{UID: "g", Allowances: []ledger.Allowance{
@@ -27,8 +27,20 @@ func TestCodePrecedence(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := []ledger.Usage{{ResourceType: "gpu", Dimensions: eu, Amount: largest}}
-	for i := range ledger.RowsMax {
+	for i := range ledger.RowsMax - 1 {
 		used = append(used, ledger.Usage{ResourceType: "disk", Dimensions: dimensionsOf("volume", fmt.Sprint(i)), Amount: 1})
+	}
+	large := strings.Repeat("x", ledger.ClaimBytesMax)
+	for i := range 7 {
+		r := ledger.Reservation{Key: fmt.Sprint("large", i), Claim: large[:ledger.ClaimBytesMax*7/8], Charges: []ledger.Charge{charge("disk", ledger.Dimensions{}, 1)}}
+		if d := l.Reserve(r); d.Code != ledger.Admitted {
+			t.Fatal(d.Code)
+		}
+		defer func() {
+			if !l.Settle(r.Key, 0) {
+				t.Error("a full ledger does not settle")
+			}
+		}()
 	}
 	for _, u := range used {
 		if _, err := l.SetUsed(u); err != nil {
@@ -57,7 +69,8 @@ func TestCodePrecedence(t *testing.T) {
 		{ledger.ChargeRepeated, ledger.Reservation{Key: "k", Charges: []ledger.Charge{charge("gpu", us, 9), charge("gpu", us, 1)}}},
 		{ledger.Exceeded, ledger.Reservation{Key: "k", Charges: []ledger.Charge{full, overflow, charge("gpu", eu, 1)}}},
 		{ledger.Overflow, ledger.Reservation{Key: "k", Charges: []ledger.Charge{full, overflow}}},
-		{ledger.RowsFull, ledger.Reservation{Key: "k", Charges: []ledger.Charge{full}}},
+		{ledger.RowsFull, ledger.Reservation{Key: "k", Charges: []ledger.Charge{full}, Claim: large}},
+		{ledger.LedgerFull, ledger.Reservation{Key: "k", Charges: []ledger.Charge{charge("disk", dimensionsOf("volume", "1"), 1)}, Claim: large}},
 		{ledger.Admitted, ledger.Reservation{Key: "k", Charges: []ledger.Charge{charge("disk", dimensionsOf("volume", "1"), 1)}}},
 	}
 	reached := map[ledger.Code]bool{}
@@ -75,7 +88,7 @@ func TestCodePrecedence(t *testing.T) {
 		}
 		reached[d.Code] = true
 	}
-	for code := ledger.Admitted; code <= ledger.RowsFull; code++ {
+	for code := ledger.Admitted; code <= ledger.LedgerFull; code++ {
 		if !reached[code] {
 			t.Errorf("%s was never decided", code)
 		}

@@ -29,14 +29,18 @@ type Grant struct {
 // package, or a limit would not fit an [Amount].
 func (l *Ledger) SetGrant(g Grant) (changed bool, err error) {
 	if before, ok := l.grants[g.UID]; ok {
-		return l.exchange([]Grant{before}, []Grant{g})
+		return l.exchange([]Grant{before}, []Grant{g}, GrantBytesMax)
 	}
-	return l.exchange(nil, []Grant{g})
+	return l.exchange(nil, []Grant{g}, GrantBytesMax)
 }
 
 // ReplaceGrants makes the given grants the only ones, and reports whether that changed anything.
 // It fails like SetGrant, and if two grants have the same UID.
 func (l *Ledger) ReplaceGrants(grants []Grant) (changed bool, err error) {
+	return l.replaceGrants(grants, GrantBytesMax)
+}
+
+func (l *Ledger) replaceGrants(grants []Grant, bytesMax int) (changed bool, err error) {
 	uids := make(map[string]struct{}, len(grants))
 	for i := range grants {
 		if _, repeated := uids[grants[i].UID]; repeated {
@@ -44,7 +48,7 @@ func (l *Ledger) ReplaceGrants(grants []Grant) (changed bool, err error) {
 		}
 		uids[grants[i].UID] = struct{}{}
 	}
-	return l.exchange(slices.Collect(l.Grants()), grants)
+	return l.exchange(slices.Collect(l.Grants()), grants, bytesMax)
 }
 
 // RemoveGrant drops a grant and reports whether there was one.
@@ -57,15 +61,17 @@ func (l *Ledger) RemoveGrant(uid string) bool {
 	return ok
 }
 
-// exchange puts some grants in the place of others that are in the books, or changes nothing.
-func (l *Ledger) exchange(before, after []Grant) (changed bool, err error) {
+// exchange puts some grants in the place of others that are in the books, or changes nothing. Grants that take less
+// than those before are accepted, whatever they take.
+func (l *Ledger) exchange(before, after []Grant, bytesMax int) (changed bool, err error) {
 	for i := range after {
 		if err := after[i].check(); err != nil {
 			return false, fmt.Errorf("%s: %w", after[i].describe(), err)
 		}
 	}
-	if count := len(l.grants) - len(before) + len(after); count > GrantsMax {
-		return false, fmt.Errorf("%d grants, at most %d are allowed", count, GrantsMax)
+	if more := grantsSize(after) - grantsSize(before); more > 0 && l.bytes.grants+more > bytesMax {
+		return false, fmt.Errorf("the grants of the consumer would take %d bytes in its ledger, at most %d are allowed: merge some of them",
+			l.bytes.grants+more, bytesMax)
 	}
 	if l.haveSame(before, after) {
 		return false, nil
@@ -112,6 +118,7 @@ func (l *Ledger) deposit(g Grant) error {
 	}
 	g.Allowances = slices.Clone(g.Allowances)
 	l.grants[g.UID] = g
+	l.bytes.grants += g.size()
 	return nil
 }
 
@@ -119,6 +126,7 @@ func (l *Ledger) deposit(g Grant) error {
 func (l *Ledger) withdraw(g Grant) {
 	l.revoke(g.Allowances)
 	delete(l.grants, g.UID)
+	l.bytes.grants -= g.size()
 }
 
 func (l *Ledger) revoke(allowances []Allowance) {

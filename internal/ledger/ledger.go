@@ -8,8 +8,8 @@ type Ledger struct {
 	pages        map[string]*page
 	grants       map[string]Grant // by UID
 	reservations map[string]Reservation
-	reserved     int                 // the sum of the sizes of the reservations
 	released     map[string]struct{} // claim UIDs
+	bytes        bytes
 }
 
 // New returns empty books: nothing is granted, so nothing would be admitted.
@@ -32,6 +32,9 @@ func (l *Ledger) Reserve(r Reservation) Decision {
 	}
 	var t trial
 	d := l.try(&t, r.Charges)
+	if d.Code == Admitted {
+		d.Code = l.roomFor(&t, r.Size(), BytesMax)
+	}
 	if d.Code != Admitted {
 		t.revert()
 		return d
@@ -47,18 +50,27 @@ func (l *Ledger) Check(charges []Charge) Decision {
 	}
 	var t trial
 	d := l.try(&t, charges)
+	if d.Code == Admitted {
+		d.Code = l.roomFor(&t, (&Reservation{Charges: charges}).Size(), BytesMax)
+	}
 	t.revert()
 	return d
 }
 
 // Adopt enters a reservation regardless of the limits, as for an object that exists already.
 // Otherwise it is like Reserve; it never decides Exceeded.
-func (l *Ledger) Adopt(r Reservation) Decision {
+func (l *Ledger) Adopt(r Reservation) Decision { return l.adopt(r, BytesMax) }
+
+// adopt is Adopt with another budget.
+func (l *Ledger) adopt(r Reservation, bytesMax int) Decision {
 	if d := l.screen(&r); d.Code != 0 {
 		return d
 	}
 	var t trial
 	d := l.tryAdopting(&t, r.Charges)
+	if d.Code == Admitted {
+		d.Code = l.roomFor(&t, r.Size(), bytesMax)
+	}
 	if d.Code != Admitted {
 		t.revert()
 		l.prune(r.Charges)
@@ -97,20 +109,23 @@ func (l *Ledger) Renew(key string) (sequence int64, ok bool) {
 }
 
 // Rename gives a reservation another key, claim payload and time, and a new sequence. What it holds stays. It returns the
-// reservation as it was, for [Ledger.Reinstate], and reports false if there is none, it is an amendment, or the new key is
-// taken or invalid.
+// reservation as it was, for [Ledger.Reinstate], and reports false if there is none, it is an amendment, the new key is
+// taken or invalid, or the ledger is full.
 func (l *Ledger) Rename(from string, to Reservation) (before Reservation, ok bool) {
 	before, ok = l.reservations[from]
 	if _, taken := l.reservations[to.Key]; !ok || taken || before.amends() || !validKey(to.Key) || len(to.Claim) > ClaimBytesMax {
 		return Reservation{}, false
 	}
-	l.drop(&before)
 	after := before
 	after.Key, after.Claim, after.ReservedAt = to.Key, to.Claim, to.ReservedAt
+	if more := after.Size() - before.Size(); more > 0 && l.Bytes()+more > BytesMax {
+		return Reservation{}, false
+	}
+	l.drop(&before)
 	l.sequence++
 	after.Sequence = l.sequence
 	l.reservations[after.Key] = after
-	l.reserved += after.Size()
+	l.bytes.reservations += after.Size()
 	return before, true
 }
 
@@ -122,7 +137,7 @@ func (l *Ledger) Reinstate(before Reservation, key string) {
 	}
 	l.drop(&renamed)
 	l.reservations[before.Key] = before
-	l.reserved += before.Size()
+	l.bytes.reservations += before.Size()
 }
 
 // Settle turns a reservation into usage and counts its claim once in every row it charges.
@@ -182,13 +197,13 @@ func (l *Ledger) enter(t *trial, r Reservation) Decision {
 	r.Sequence = l.sequence
 	r.Charges, r.Replaces = slices.Clone(r.Charges), slices.Clone(r.Replaces)
 	l.reservations[r.Key] = r
-	l.reserved += r.Size()
+	l.bytes.reservations += r.Size()
 	return Decision{Code: Admitted, Sequence: r.Sequence}
 }
 
 func (l *Ledger) drop(r *Reservation) {
 	delete(l.reservations, r.Key)
-	l.reserved -= r.Size()
+	l.bytes.reservations -= r.Size()
 }
 
 // held finds a reservation. Sequence 0 stands for any.
@@ -201,7 +216,7 @@ func (l *Ledger) held(key string, sequence int64) (Reservation, bool) {
 func (l *Ledger) pageOf(resourceType string) *page {
 	p := l.pages[resourceType]
 	if p == nil {
-		p = newPage()
+		p = newPage(resourceType, &l.bytes.rows)
 		l.pages[resourceType] = p
 	}
 	return p

@@ -3,6 +3,17 @@ package ledger
 // Bounds on everything that a ledger takes in. Those on counts of dimension sets and selectors
 // bound the work of a decision; the others keep a ledger storable as one object.
 const (
+	// BytesMax is the budget of a ledger, see [Ledger.Bytes]: what would take more is refused as
+	// LedgerFull. It is a third of what etcd stores in one object. The rest is for what is never
+	// refused: records of released claims and amendments that reduce what a claim holds.
+	BytesMax = 512 << 10
+	// GrantBytesMax is how much of the budget grants may take, so that they leave room for
+	// claims. It counts grants alone: whether one is active does not depend on what is in use.
+	GrantBytesMax = BytesMax / 2
+	// reductionBytesMax bounds the ledger for amendments that hold nothing in addition. Once they
+	// end, the ledger is smaller than before.
+	reductionBytesMax = BytesMax + 128<<10
+
 	// ChargesMax is how many charges a reservation, what it replaces, or a release may have.
 	ChargesMax = 20
 	// KeyBytesMax is the length of the longest reservation key.
@@ -30,8 +41,6 @@ const (
 	// over all grants.
 	SelectorsMax = 64
 
-	// GrantsMax is how many grants a ledger may have.
-	GrantsMax = 4096
 	// AllowancesMax is how many allowances a grant may have.
 	AllowancesMax = 1024
 

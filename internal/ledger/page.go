@@ -19,6 +19,8 @@ type page struct {
 	flow      *flow
 
 	rows           map[Dimensions]*row
+	rowBytes       int  // what a row takes in storage apart from its dimensions
+	bytes          *int // what the rows of all pages of the ledger take
 	used, reserved Amount
 	claims         int64
 	// pending is what the trial under way takes, and pendingRows how many rows it needs in
@@ -33,8 +35,11 @@ type row struct {
 	claims         int64 // the settled ones
 }
 
-func newPage() *page {
-	return &page{allowances: map[Selector]Amount{}, rows: map[Dimensions]*row{}}
+func newPage(resourceType string, bytes *int) *page {
+	return &page{
+		allowances: map[Selector]Amount{}, rows: map[Dimensions]*row{},
+		rowBytes: usageBytes + jsonLen(resourceType), bytes: bytes,
+	}
 }
 
 // total returns what is used and reserved.
@@ -124,7 +129,7 @@ func (p *page) gaveBack(d Dimensions, amount Amount) {
 		p.flow.release(d, amount)
 	}
 	if *p.rows[d] == (row{}) {
-		delete(p.rows, d)
+		p.dropRow(d)
 	}
 }
 
@@ -144,7 +149,7 @@ func (p *page) setUsed(d Dimensions, amount Amount, claims int64) bool {
 	p.used, p.claims = used, p.claims-before.claims+claims
 	after := row{used: amount, reserved: before.reserved, claims: claims}
 	if after == (row{}) {
-		delete(p.rows, d)
+		p.dropRow(d)
 	} else {
 		*p.rowOf(d) = after
 	}
@@ -219,6 +224,17 @@ func (p *page) rowOf(d Dimensions) *row {
 	if r == nil {
 		r = &row{}
 		p.rows[d] = r
+		*p.bytes += p.sizeOfRow(d)
 	}
 	return r
 }
+
+func (p *page) dropRow(d Dimensions) {
+	if p.rows[d] != nil {
+		delete(p.rows, d)
+		*p.bytes -= p.sizeOfRow(d)
+	}
+}
+
+// sizeOfRow bounds from above what the row of a dimension set takes in storage.
+func (p *page) sizeOfRow(d Dimensions) int { return p.rowBytes + jsonLen(d.canonical) }

@@ -346,6 +346,7 @@ func (p *pair) compare() {
 	if err != nil {
 		p.t.Fatalf("FromBooks of its own books: %v", err)
 	}
+	p.same("Bytes", p.ledger.Bytes(), reloaded.Bytes())
 	p.same("Books of FromBooks", reloaded.Books(), books)
 }
 

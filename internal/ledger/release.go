@@ -22,7 +22,7 @@ func (l *Ledger) Release(claimUID string, charges []Charge) bool {
 	}
 	l.takeOut(charges)
 	l.prune(charges)
-	l.released[claimUID] = struct{}{}
+	l.record(claimUID)
 	return true
 }
 
@@ -46,15 +46,24 @@ func (l *Ledger) ReleaseReserved(claimUID, key string, sequence int64) bool {
 	l.Cancel(key, sequence)
 	l.takeOut(r.Replaces)
 	l.prune(r.Replaces)
-	l.released[claimUID] = struct{}{}
+	l.record(claimUID)
 	return true
+}
+
+// record notes that a claim was released.
+func (l *Ledger) record(claimUID string) {
+	l.released[claimUID] = struct{}{}
+	l.bytes.released += recordSize(claimUID)
 }
 
 // Forget drops the record of a released claim. Call it only when the claim is gone, so that it
 // cannot be released again. It reports whether there was a record.
 func (l *Ledger) Forget(claimUID string) bool {
 	recorded := l.IsReleased(claimUID)
-	delete(l.released, claimUID)
+	if recorded {
+		delete(l.released, claimUID)
+		l.bytes.released -= recordSize(claimUID)
+	}
 	return recorded
 }
 

@@ -29,41 +29,8 @@ type Reservation struct {
 	Claim string
 }
 
-// Size bounds from above how many bytes the reservation takes when it is stored as JSON in a JSON
-// string.
-func (r *Reservation) Size() int {
-	size := len(r.Key) + escapedLen(r.Claim)
-	return size + sizeOf(r.Charges) + sizeOf(r.Replaces) + chargeOverhead
-}
-
-func sizeOf(charges []Charge) int {
-	size := 0
-	for i := range charges {
-		size += len(charges[i].ResourceType) + len(charges[i].Dimensions.canonical) + chargeOverhead
-	}
-	return size
-}
-
 // amends tells whether the reservation is an amendment.
 func (r *Reservation) amends() bool { return len(r.Replaces) > 0 }
-
-// escapedLen is the length of text in a JSON string. What is not worth telling apart counts as
-// the longest escape.
-func escapedLen(text string) int {
-	length := len(text)
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '"', c == '\\':
-			length++
-		case c < ' ', c == '<', c == '>', c == '&', c >= 0x7f:
-			length += len(`\u0000`) - 1
-		}
-	}
-	return length
-}
-
-// chargeOverhead is what is stored with a charge, or a reservation, besides its texts.
-const chargeOverhead = 128
 
 // flaw returns the code of the first flaw that the reservation has apart from its key, or
 // Admitted if it has none.

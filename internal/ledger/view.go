@@ -99,7 +99,7 @@ func (l *Ledger) Reservation(key string) (Reservation, bool) {
 func (l *Ledger) ReservationCount() int { return len(l.reservations) }
 
 // ReservedBytes returns the sum of the sizes of the reservations, see [Reservation.Size].
-func (l *Ledger) ReservedBytes() int { return l.reserved }
+func (l *Ledger) ReservedBytes() int { return l.bytes.reservations }
 
 // Reservations yields the reservations in the order of their sequence, as they were when the
 // iteration began. Their charges must not be modified.

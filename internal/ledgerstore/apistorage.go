@@ -78,7 +78,9 @@ func classify(err error) error {
 	case errors.Is(err, ledgerapi.ErrConflict):
 		return ErrConflict
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err),
-		apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), strings.Contains(err.Error(), "request is too large"):
+		strings.Contains(err.Error(), "request is too large"):
+		return &RejectedError{Err: err, ForContent: true}
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return &RejectedError{Err: err}
 	default:
 		return err

@@ -20,11 +20,13 @@ type committer struct {
 	store    *Store
 	consumer quotav1alpha1.ConsumerRef
 
-	// epoch counts how often the books were read from storage. Between two equal values no
-	// other process has changed them unnoticed.
+	// epoch counts how often the books were read from storage, but for those that are as they were before a write that was
+	// rejected. Between two equal values no other process has changed them unnoticed.
 	epoch atomic.Uint64
 	// latest is the version of the books in memory, or of those that were there last.
 	latest atomic.Uint64
+	// bytes is what those books take in storage at most.
+	bytes atomic.Int64
 
 	mu       sync.Mutex
 	running  bool
@@ -37,12 +39,13 @@ type committer struct {
 	expected map[string]time.Time // releases on their way and when that was announced, see Store.ExpectRelease
 
 	// The rest belongs to the running goroutine.
-	books   *ledger.Ledger // nil when unknown
-	version Version
-	fresh   bool // the books were read or written since the current batch was taken
-	unknown int  // writes of the current batch in a row whose outcome is unknown
-	lost    bool // a write had an unknown outcome, and the books were not read since
-	untold  bool // the books were read again, and subscribers were not told since
+	books    *ledger.Ledger // nil when unknown
+	version  Version
+	fresh    bool // the books were read or written since the current batch was taken
+	unknown  int  // writes of the current batch in a row whose outcome is unknown
+	lost     bool // a write had an unknown outcome, and the books were not read since
+	rejected bool // the latest write was rejected, and the books were not read since
+	untold   bool // the books were read again, and subscribers were not told since
 }
 
 // submit queues an eager operation.
@@ -138,11 +141,35 @@ func (c *committer) commit(batch []*operation) {
 		if settled {
 			return
 		}
-		if err != nil {
+		switch rejected := (*RejectedError)(nil); {
+		case err == nil:
+		case len(batch) > 1 && errors.As(err, &rejected) && rejected.ForContent:
+			c.commitApart(batch)
+			return
+		default:
 			c.fail(batch, err)
 			return
 		}
 	}
+}
+
+// commitApart commits a batch in parts, since storage does not accept what it comes to: those operations first that
+// make the ledger smaller. In the end only the ones fail with which it is not accepted.
+func (c *committer) commitApart(batch []*operation) {
+	var smaller, others []*operation
+	for _, op := range batch {
+		if op.makesRoom {
+			smaller = append(smaller, op)
+		} else {
+			others = append(others, op)
+		}
+	}
+	if len(smaller) == 0 || len(others) == 0 {
+		half := len(batch) / 2
+		smaller, others = batch[:half:half], batch[half:]
+	}
+	c.commit(smaller)
+	c.commit(others)
 }
 
 // attempt decides the batch once. It reports whether the batch is settled; if not and err is
@@ -190,10 +217,12 @@ func (c *committer) load() error {
 		return fmt.Errorf("the stored ledger is damaged: %w", err)
 	}
 	c.books, c.fresh, c.lost = books, true, false
-	c.saw(version)
-	if c.epoch.Add(1) > 1 {
-		c.untold = true // whatever they were read for, another process has changed them
+	if !c.rejected || version == "" || version != c.version {
+		// Whatever they were read for, another process has changed them.
+		c.untold = c.epoch.Add(1) > 1 || c.untold
 	}
+	c.rejected = false
+	c.saw(version)
 	for _, key := range c.store.inflight.replace(c.consumer, books) {
 		c.unexpect(key) // another process has ended it
 	}
@@ -242,6 +271,7 @@ func (c *committer) write() (ok bool, err error) {
 	case errors.Is(err, ErrConflict):
 		return false, nil
 	case errors.As(err, &rejected):
+		c.rejected = true
 		return false, fmt.Errorf("write the ledger of %s: %w", describe(c.consumer), err)
 	}
 	c.lost = true

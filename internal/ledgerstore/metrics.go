@@ -1,10 +1,14 @@
 package ledgerstore
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bursar/bursar/internal/ledger"
 )
 
 // metrics counts what commits come to, how long they take and how much each of them does.
@@ -59,5 +63,50 @@ func (m *metrics) observeCommit(err error, took time.Duration) {
 
 // Collectors returns the store's metrics, for registration.
 func (s *Store) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.metrics.commits, s.metrics.duration, s.metrics.batch}
+	return []prometheus.Collector{s.metrics.commits, s.metrics.duration, s.metrics.batch, (*sizes)(s)}
+}
+
+const (
+	// sizesMax is how many ledgers have a series of their own.
+	sizesMax = 10
+	// sizeMin is what a ledger takes that has one.
+	sizeMin = ledger.BytesMax / 4
+)
+
+var (
+	sizeOfLargest = prometheus.NewDesc("bursar_ledger_bytes_max",
+		"Size of the largest consumer ledger that this replica works with, of 524288 bytes that a ledger may take.", nil, nil)
+	sizeOfLedger = prometheus.NewDesc("bursar_ledger_bytes",
+		"Size of a consumer ledger that takes a quarter of 524288 bytes or more, for the ten largest.",
+		[]string{"consumer_group", "consumer_kind", "consumer_namespace", "consumer_name"}, nil)
+)
+
+// sizes collects how large ledgers are.
+type sizes Store
+
+// Describe implements [prometheus.Collector].
+func (s *sizes) Describe(descs chan<- *prometheus.Desc) {
+	descs <- sizeOfLargest
+	descs <- sizeOfLedger
+}
+
+// Collect implements [prometheus.Collector].
+func (s *sizes) Collect(metrics chan<- prometheus.Metric) {
+	var largest int64
+	var large []*committer
+	s.mu.RLock()
+	for _, c := range s.byRef {
+		bytes := c.bytes.Load()
+		largest = max(largest, bytes)
+		if bytes >= sizeMin {
+			large = append(large, c)
+		}
+	}
+	s.mu.RUnlock()
+	metrics <- prometheus.MustNewConstMetric(sizeOfLargest, prometheus.GaugeValue, float64(largest))
+	slices.SortFunc(large, func(a, b *committer) int { return cmp.Compare(b.bytes.Load(), a.bytes.Load()) })
+	for _, c := range large[:min(len(large), sizesMax)] {
+		metrics <- prometheus.MustNewConstMetric(sizeOfLedger, prometheus.GaugeValue, float64(c.bytes.Load()),
+			c.consumer.APIGroup, c.consumer.Kind, c.consumer.Namespace, c.consumer.Name)
+	}
 }

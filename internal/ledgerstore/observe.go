@@ -94,4 +94,5 @@ func (c *committer) saw(version Version) {
 	c.version = version
 	number, _ := strconv.ParseUint(string(version), 10, 64) // no ledger is version 0
 	c.latest.Store(number)
+	c.bytes.Store(int64(c.books.Bytes()))
 }

@@ -93,15 +93,15 @@ func (h *Holding) release(books *ledger.Ledger) (e effect, drifted bool) {
 // gone from the API server. It returns at once and takes effect with the next commit.
 func (s *Store) Forget(consumer quotav1alpha1.ConsumerRef, claimUID string) {
 	s.released.forget(claimUID)
-	s.committer(consumer).submitLazy(&operation{
-		apply: func(books *ledger.Ledger, _ bool) effect {
-			if books.Forget(claimUID) {
-				return changed
-			}
-			return nothing
-		},
-		committed: func() { s.released.remove(consumer, claimUID) },
-	})
+	op := &operation{makesRoom: true, committed: func() { s.released.remove(consumer, claimUID) }}
+	op.apply = func(books *ledger.Ledger, _ bool) effect {
+		op.growsCapacity = books.Bytes() > ledger.BytesMax/2 // a claim may wait for room in the ledger
+		if books.Forget(claimUID) {
+			return changed
+		}
+		return nothing
+	}
+	s.committer(consumer).submitLazy(op)
 }
 
 // ExpectRelease announces that a charge, identified by any id, is about to be given back

@@ -18,7 +18,12 @@ var ErrConflict = errors.New("the stored ledger has another version")
 
 // RejectedError is returned by [Storage.Write] when the write was refused for good: trying
 // the same write again cannot succeed. Nothing was written.
-type RejectedError struct{ Err error }
+type RejectedError struct {
+	Err error
+	// ForContent is set if that is because of what was to be written, such as its size: other books
+	// may be accepted.
+	ForContent bool
+}
 
 func (e *RejectedError) Error() string { return e.Err.Error() }
 func (e *RejectedError) Unwrap() error { return e.Err }

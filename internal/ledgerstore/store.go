@@ -31,17 +31,14 @@ const (
 	// unknownMax is how many writes in a row may end with an unknown outcome before the batch fails.
 	unknownMax = 3
 
-	// ReservationsMax is how many reservations of one consumer may be in flight. It bounds the
-	// size of the stored object; beyond it, reserving waits and then fails with [ErrBusy].
+	// ReservationsMax is how many reservations of one consumer may be in flight. It bounds what
+	// each commit writes; beyond it, reserving waits and then fails with [ErrBusy].
 	ReservationsMax = 512
-	// reservedBytesMax bounds what the reservations in flight take in the stored object, which etcd
-	// limits to 1.5 MiB.
-	reservedBytesMax = 1 << 20
 )
 
 // ErrBusy is returned when a consumer has as many reservations in flight as its ledger can hold,
-// [ReservationsMax] or fewer large ones, and none was settled while the request waited. Nothing
-// was reserved; trying again later may succeed.
+// [ReservationsMax] or, within [ledger.BytesMax], fewer large ones, and none was settled while the
+// request waited. Nothing was reserved; trying again later may succeed.
 var ErrBusy = errors.New("too many creates of this consumer are still in flight")
 
 // Change says what a commit did to the books of a consumer.

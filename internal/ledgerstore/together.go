@@ -203,18 +203,18 @@ func unknownTo(books *ledger.Ledger, reservations []ledger.Reservation) []ledger
 	return fresh
 }
 
-// isFull tells whether books have no room for further reservations. A reservation that alone
-// takes more than there can be is let through, for the ledger to refuse.
+// isFull reports whether books have no room for further reservations until some that are in flight
+// end. What would not fit then either is let through, for the ledger to refuse.
 func isFull(books *ledger.Ledger, fresh []ledger.Reservation) bool {
-	count, size := books.ReservationCount(), books.ReservedBytes()
+	count, size := books.ReservationCount(), books.Bytes()
 	if len(fresh) == 0 || count == 0 {
 		return false
 	}
 	for i := range fresh {
 		count++
-		size += fresh[i].Size()
+		size += books.Needs(&fresh[i])
 	}
-	return count > ReservationsMax || size > reservedBytesMax
+	return count > ReservationsMax || size > ledger.BytesMax && size-books.ReservedBytes() <= ledger.BytesMax
 }
 
 // reserveAll enters all reservations or none.

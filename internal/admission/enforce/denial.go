@@ -151,6 +151,9 @@ func undecidable(policy string, err error) *admissionv1.AdmissionResponse {
 	if plan.IsTransient(err) {
 		return undecided(err)
 	}
+	if full := (*explain.FullError)(nil); errors.As(err, &full) {
+		return review.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", full)
+	}
 	response := review.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", notApplicable(policy, err))
 	response.Result.Details = &metav1.StatusDetails{
 		Group: quotav1alpha1.GroupName, Kind: "ClaimCreationPolicy", Name: policy,

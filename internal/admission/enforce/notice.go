@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -44,6 +45,9 @@ func (n *notices) lack(p *catalog.Policy, l lack) { *n = append(*n, notice{polic
 
 // notApplicable says that a policy cannot be applied to an object.
 func notApplicable(policy string, err error) string {
+	if full := (*explain.FullError)(nil); errors.As(err, &full) {
+		return full.Error()
+	}
 	return fmt.Sprintf("ClaimCreationPolicy %s cannot be applied to this object: %v; correct the object, or ask an administrator to correct the policy", policy, err)
 }
 

@@ -318,3 +318,36 @@ func TestReleaseWaitsForTheDecision(t *testing.T) {
 		t.Errorf("a released claim holds %+v", reservations)
 	}
 }
+
+// A claim that its ledger has no room for waits like one that quota falls short for.
+func TestFullLedgerHasClaimsWait(t *testing.T) {
+	a, client := newAPI(t)
+	memory, registrations := storagetest.New(), catalog.New()
+	register(registrations)
+	c := process(t, client, registrations, memory.Connect(nil))
+	grant(t, c.Store)
+	before := memory.Books(consumer).Used
+	memory.Fill(consumer)
+	go c.Claims.Run(t.Context(), client.REST())
+	go func() { _ = c.Run(t.Context()) }()
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		condition := apimeta.FindStatusCondition(a.claim.Status.Conditions, quotav1alpha1.ConditionGranted)
+		return condition != nil && condition.Reason == quotav1alpha1.ReasonQuotaExceeded && strings.HasPrefix(condition.Message, "the ledger of Org acme is full: ") &&
+			strings.HasSuffix(condition.Message, "The claim waits, and is granted by itself once there is room."), nil
+	})
+	if err != nil {
+		t.Fatalf("the claim says %+v", a.claim.Status)
+	}
+	for _, u := range memory.Books(consumer).Used[len(before):] {
+		none := ledger.Usage{ResourceType: u.ResourceType}
+		if _, err := c.Store.Correct(t.Context(), consumer, u, none); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, record := range memory.Books(consumer).Released {
+		c.Store.Forget(consumer, record)
+	}
+	a.waitGranted(t)
+}

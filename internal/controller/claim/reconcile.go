@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -77,7 +78,12 @@ func (c *Controller) conclude(ctx context.Context, claim *quotav1alpha1.Resource
 		c.tellWaiting(claim)
 		return nil
 	default:
-		claims.Reject(claim, explain.Impossible(claim.Spec.ConsumerRef, decision.Code).Error(), time.Now())
+		err := explain.Impossible(claim.Spec.ConsumerRef, decision.Code)
+		if full := (*explain.FullError)(nil); errors.As(err, &full) {
+			claims.DenyFull(claim, full, time.Now())
+		} else {
+			claims.Reject(claim, err.Error(), time.Now())
+		}
 	}
 	return c.report(ctx, claim)
 }

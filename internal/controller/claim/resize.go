@@ -56,7 +56,11 @@ func (c *Controller) resize(ctx context.Context, name types.NamespacedName, cons
 	case ledger.NotHeld:
 		return fmt.Errorf("resize claim %s: %w", name, errNotHeld)
 	default:
-		return c.await(ctx, asked.claim, quotav1alpha1.ReasonValidationFailed, explain.Impossible(consumer, decision.Code).Error())
+		err, reason := explain.Impossible(consumer, decision.Code), quotav1alpha1.ReasonValidationFailed
+		if full := (*explain.FullError)(nil); errors.As(err, &full) {
+			reason = quotav1alpha1.ReasonQuotaExceeded
+		}
+		return c.await(ctx, asked.claim, reason, err.Error())
 	}
 }
 

@@ -49,6 +49,14 @@ func TestJudge(t *testing.T) {
 	selective.Spec.Allowances[0].DimensionSelector = &metav1.LabelSelector{
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "region", Operator: "Resembles"}},
 	}
+	long := func(name string) *quotav1alpha1.ResourceGrant {
+		grant := grantOf(name, 1)
+		for i := range 700 {
+			grant.Spec.Allowances = append(grant.Spec.Allowances, quotav1alpha1.Allowance{ResourceType: "projects",
+				DimensionSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"region": fmt.Sprint(i % 2)}}})
+		}
+		return grant
+	}
 	tests := map[string]struct {
 		reason string
 		grants []*quotav1alpha1.ResourceGrant
@@ -59,6 +67,9 @@ func TestJudge(t *testing.T) {
 		"all fit":        {reason: "every grant of a registered type counts", grants: []*quotav1alpha1.ResourceGrant{grantOf("a", 1, 2), grantOf("b", 0)}, active: []string{"a", "b"}},
 		"not registered": {reason: "one bad grant leaves the others", grants: []*quotav1alpha1.ResourceGrant{unknown, grantOf("a", 1)}, active: []string{"a"}, flaws: map[string]string{"unknown": "castles"}},
 		"bad selector":   {reason: "a selector that cannot be read matches nothing", grants: []*quotav1alpha1.ResourceGrant{selective}, flaws: map[string]string{"selective": "allowance of projects"}},
+		"no room in the ledger": {reason: "those that no longer fit give way to the older ones",
+			grants: []*quotav1alpha1.ResourceGrant{grantOf("a", 1), long("b"), long("c"), long("d"), grantOf("e", 1)}, active: []string{"a", "b", "c", "e"},
+			flaws: map[string]string{"d": "at most 262144 are allowed: merge some of them"}},
 		"too large alone": {reason: "the amounts of a grant add up to an amount",
 			grants: []*quotav1alpha1.ResourceGrant{grantOf("a", math.MaxInt64, 1)}, flaws: map[string]string{"a": "add up to more than"}},
 		"too large together": {reason: "those that no longer fit give way to the older ones; a smaller one still fits",

@@ -108,6 +108,8 @@ func (c *Connection) Write(ctx context.Context, consumer quotav1alpha1.ConsumerR
 		return "", errors.Join(ErrFault, err)
 	case fault == Rejected:
 		return "", &ledgerstore.RejectedError{Err: errors.New("storage does not take it")}
+	case c.memory.Accepts != nil && !c.memory.Accepts(books):
+		return "", &ledgerstore.RejectedError{Err: errors.New("etcdserver: request is too large"), ForContent: true}
 	case fault == Late:
 		c.mu.Lock()
 		defer c.mu.Unlock()

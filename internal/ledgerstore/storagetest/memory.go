@@ -3,6 +3,7 @@
 package storagetest
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -15,6 +16,9 @@ import (
 // Memory is linearizable storage that never fails. Processes reach it through connections. It
 // remembers every state that was ever stored.
 type Memory struct {
+	// Accepts, if set, reports whether storage takes some books, as by their size. It must be set before first use.
+	Accepts func(ledger.Books) bool
+
 	mu        sync.Mutex
 	version   uint64 // of the latest write, whichever consumer it was for
 	revisions map[quotav1alpha1.ConsumerRef][]Revision
@@ -50,6 +54,21 @@ func (m *Memory) Touch(consumer quotav1alpha1.ConsumerRef) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.store(consumer, m.latest(consumer).Books)
+}
+
+// Fill stores usage that leaves no room in the ledger of a consumer.
+func (m *Memory) Fill(consumer quotav1alpha1.ConsumerRef) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	books := m.latest(consumer).Books
+	books.Used = slices.Clone(books.Used)
+	for size := 0; size < ledger.BytesMax; size += 2 * ledger.ResourceTypeBytesMax {
+		books.Used = append(books.Used, ledger.Usage{ResourceType: fmt.Sprintf("%0*d", ledger.ResourceTypeBytesMax, size), Amount: 1, Claims: 1})
+	}
+	for size := 0; size < ledger.BytesMax/2; size += 40 {
+		books.Released = append(books.Released, fmt.Sprintf("%036d", size))
+	}
+	m.store(consumer, books)
 }
 
 // write stores books if the version is as expected, and tells whether it was.
