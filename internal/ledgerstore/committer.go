@@ -20,8 +20,9 @@ type committer struct {
 	store    *Store
 	consumer quotav1alpha1.ConsumerRef
 
-	// epoch counts how often the books were read from storage, but for those that are as they were before a write that was
-	// rejected. Between two equal values no other process has changed them unnoticed.
+	// epoch is another number, never given before, each time that the books are read from storage, but for those that
+	// are as they were before a write that was rejected. It is 0 until then. While it stays the same no other process
+	// has changed them unnoticed.
 	epoch atomic.Uint64
 	// latest is the version of the books in memory, or of those that were there last.
 	latest atomic.Uint64
@@ -30,9 +31,13 @@ type committer struct {
 
 	mu       sync.Mutex
 	running  bool
+	used     time.Time // when the latest operation was taken
+	dropped  bool      // it is not used any more, see Store.dropIdle
 	eager    []*operation
 	lazy     []*operation
 	lazyDue  bool
+	lazyAt   time.Time // when the lazy operations are due
+	failures int       // how often in a row lazy operations failed
 	parked   []*operation
 	unparked uint64               // how often parked operations were put back in line
 	observed Version              // the latest that is to be taken note of later, see observeLater
@@ -48,32 +53,42 @@ type committer struct {
 	untold   bool // the books were read again, and subscribers were not told since
 }
 
-// submit queues an eager operation.
-func (c *committer) submit(op *operation) {
+// submit queues an eager operation. It reports false if the committer was dropped.
+func (c *committer) submit(op *operation) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.dropped {
+		return false
+	}
 	c.eager = append(c.eager, op)
 	c.startLocked()
+	return true
 }
 
 // submitLazy queues a lazy operation, to be committed with the next eager one or after lazyDelay.
-// Once the store has stopped, it is dropped.
-func (c *committer) submitLazy(op *operation) {
+// Once the store has stopped, it is lost. It reports false if the committer was dropped.
+func (c *committer) submitLazy(op *operation) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.dropped {
+		return false
+	}
 	if c.store.ctx.Err() != nil {
-		return
+		return true
 	}
 	c.lazy = append(c.lazy, op)
 	if len(c.lazy) == 1 && !c.lazyDue {
-		time.AfterFunc(lazyDelay, c.wakeLazy)
+		delay := min(lazyDelay<<min(c.failures, 10), lazyDelayMax)
+		c.lazyAt = time.Now().Add(delay)
+		time.AfterFunc(delay, c.wakeLazy)
 	}
+	return true
 }
 
 func (c *committer) wakeLazy() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.lazy) > 0 {
+	if len(c.lazy) > 0 && !time.Now().Before(c.lazyAt) {
 		c.lazyDue = true
 		c.startLocked()
 	}
@@ -114,6 +129,7 @@ func (c *committer) run() {
 func (c *committer) take() []*operation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.used = time.Now()
 	if len(c.eager) == 0 && !c.lazyDue {
 		c.running = false
 		return nil
@@ -219,7 +235,8 @@ func (c *committer) load() error {
 	c.books, c.fresh, c.lost = books, true, false
 	if !c.rejected || version == "" || version != c.version {
 		// Whatever they were read for, another process has changed them.
-		c.untold = c.epoch.Add(1) > 1 || c.untold
+		c.untold = c.untold || c.epoch.Load() > 0
+		c.epoch.Store(c.store.epochs.Add(1))
 	}
 	c.rejected = false
 	c.saw(version)
@@ -305,6 +322,7 @@ func (c *committer) confirm() (ok bool, err error) {
 
 // settle finishes or parks every operation of a batch that went through.
 func (c *committer) settle(batch []*operation, effects []effect, stale []bool, unparked uint64) {
+	c.noteLazy(batch, true)
 	var parked []*operation
 	var wrote, room, grown bool
 	for i, op := range batch {
@@ -357,6 +375,7 @@ func (c *committer) lookAfterLoss() {
 
 // fail ends the eager operations of a batch with err and keeps the lazy ones for another try.
 func (c *committer) fail(batch []*operation, err error) {
+	c.noteLazy(batch, false)
 	c.lookAfterLoss()
 	for _, op := range batch {
 		if op.done == nil {
@@ -367,23 +386,44 @@ func (c *committer) fail(batch []*operation, err error) {
 	}
 }
 
+// noteLazy counts how often in a row lazy operations failed.
+func (c *committer) noteLazy(batch []*operation, succeeded bool) {
+	if !slices.ContainsFunc(batch, func(op *operation) bool { return op.done == nil }) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failures++; succeeded {
+		c.failures = 0
+	}
+}
+
 // outlook tells whether releases are expected, and how often operations were unparked so far.
 func (c *committer) outlook() (releasing bool, unparked uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	maps.DeleteFunc(c.expected, func(_ string, since time.Time) bool { return now.Sub(since) > expectedMax })
-	return len(c.expected) > 0, c.unparked
+	return c.isReleasingLocked(now), c.unparked
 }
 
-// expect notes that the charge identified by id will be given back soon.
-func (c *committer) expect(id string) {
+// isReleasingLocked reports whether releases are expected.
+func (c *committer) isReleasingLocked(now time.Time) bool {
+	maps.DeleteFunc(c.expected, func(_ string, since time.Time) bool { return now.Sub(since) > expectedMax })
+	return len(c.expected) > 0
+}
+
+// expect notes that the charge identified by id will be given back soon. It reports false if the committer was dropped.
+func (c *committer) expect(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.dropped {
+		return false
+	}
 	if c.expected == nil {
 		c.expected = map[string]time.Time{}
 	}
 	c.expected[id] = time.Now()
+	return true
 }
 
 // unexpect withdraws what expect noted.

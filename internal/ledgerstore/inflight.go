@@ -134,6 +134,13 @@ func (i *inflight) removeLocked(p Pending) {
 	i.byObject[uid] = rest
 }
 
+// has reports whether reservations of a consumer are known.
+func (i *inflight) has(consumer quotav1alpha1.ConsumerRef) bool {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return len(i.byConsumer[consumer]) > 0
+}
+
 // replace makes the known reservations of a consumer those in its books, and returns the keys of those
 // that are not in them any more.
 func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, books *ledger.Ledger) (ended []string) {

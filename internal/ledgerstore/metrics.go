@@ -76,6 +76,8 @@ const (
 var (
 	sizeOfLargest = prometheus.NewDesc("bursar_ledger_bytes_max",
 		"Size of the largest consumer ledger that this replica works with, of 524288 bytes that a ledger may take.", nil, nil)
+	ledgersHeld = prometheus.NewDesc("bursar_ledgers_in_memory",
+		"Consumer ledgers that this replica works with. Those that nobody asks for are dropped after some minutes.", nil, nil)
 	sizeOfLedger = prometheus.NewDesc("bursar_ledger_bytes",
 		"Size of a consumer ledger that takes a quarter of 524288 bytes or more, for the ten largest.",
 		[]string{"consumer_group", "consumer_kind", "consumer_namespace", "consumer_name"}, nil)
@@ -86,6 +88,7 @@ type sizes Store
 
 // Describe implements [prometheus.Collector].
 func (s *sizes) Describe(descs chan<- *prometheus.Desc) {
+	descs <- ledgersHeld
 	descs <- sizeOfLargest
 	descs <- sizeOfLedger
 }
@@ -102,7 +105,9 @@ func (s *sizes) Collect(metrics chan<- prometheus.Metric) {
 			large = append(large, c)
 		}
 	}
+	held := len(s.byRef)
 	s.mu.RUnlock()
+	metrics <- prometheus.MustNewConstMetric(ledgersHeld, prometheus.GaugeValue, float64(held))
 	metrics <- prometheus.MustNewConstMetric(sizeOfLargest, prometheus.GaugeValue, float64(largest))
 	slices.SortFunc(large, func(a, b *committer) int { return cmp.Compare(b.bytes.Load(), a.bytes.Load()) })
 	for _, c := range large[:min(len(large), sizesMax)] {

@@ -6,7 +6,6 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/naming"
 )
 
 // Observe tells the store that the ledger object of that name was seen with that version. If
@@ -17,39 +16,46 @@ func (s *Store) Observe(name string, version Version) (known bool) {
 	s.mu.RLock()
 	c := s.byName[name]
 	s.mu.RUnlock()
-	if c == nil {
-		return false
-	}
-	c.observe(version)
-	return true
+	return c != nil && c.observe(version)
 }
 
 // ObserveOf is Observe for a consumer whose ledger the store may not know yet.
 func (s *Store) ObserveOf(consumer quotav1alpha1.ConsumerRef, version Version) {
-	s.committer(consumer)
-	s.Observe(naming.Ledger(consumer), version)
+	s.with(consumer, func(c *committer) bool { return c.observe(version) })
 }
 
-// observe reads the books again if version is later than theirs.
-func (c *committer) observe(version Version) {
+// WasListed reports whether [Store.Warm] was given the ledger of that name with that version, and has read what there
+// was to read. It answers once.
+func (s *Store) WasListed(name string, version Version) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	listed, ok := s.listed[name]
+	delete(s.listed, name)
+	return ok && listed == version
+}
+
+// observe reads the books again if version is later than theirs. It reports false if the committer was dropped.
+func (c *committer) observe(version Version) bool {
 	if !c.newer(version) {
-		return
+		return true
 	}
 	if keeps := c.store.Keeps; keeps != nil && !keeps(c.consumer) {
-		c.observeLater(version)
-		return
+		return c.observeLater(version)
 	}
-	c.takeNote(version)
+	return c.takeNote(version)
 }
 
 // observeLater reads the books again in a while, for all versions that are seen until then.
-func (c *committer) observeLater(version Version) {
+func (c *committer) observeLater(version Version) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.dropped {
+		return false
+	}
 	isDue := c.observed != ""
 	c.observed = version
 	if isDue {
-		return
+		return true
 	}
 	time.AfterFunc(observeDelay, func() {
 		c.mu.Lock()
@@ -57,16 +63,18 @@ func (c *committer) observeLater(version Version) {
 		c.observed = ""
 		c.mu.Unlock()
 		if c.store.ctx.Err() == nil && c.newer(latest) {
-			c.takeNote(latest)
+			c.store.with(c.consumer, func(c *committer) bool { return c.takeNote(latest) })
 		}
 	})
+	return true
 }
 
 // takeNote reads the books again unless they are of that version or a later one, and tells subscribers.
-func (c *committer) takeNote(version Version) {
+// It reports false if the committer was dropped.
+func (c *committer) takeNote(version Version) bool {
 	epoch := c.epoch.Load()
-	c.submit(&operation{
-		ctx: c.store.ctx, done: make(chan error, 1),
+	// Nobody waits for it: like housekeeping it is tried again until the books could be read.
+	return c.submit(&operation{
 		apply: func(*ledger.Ledger, bool) effect {
 			// Meanwhile an answer may have come that tells that it was this process which wrote it.
 			if c.newer(version) {

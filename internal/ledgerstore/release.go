@@ -101,18 +101,23 @@ func (s *Store) Forget(consumer quotav1alpha1.ConsumerRef, claimUID string) {
 		}
 		return nothing
 	}
-	s.committer(consumer).submitLazy(op)
+	s.with(consumer, func(c *committer) bool { return c.submitLazy(op) })
 }
 
 // ExpectRelease announces that a charge, identified by any id, is about to be given back
 // because the deletion of what it pays for was seen. Until [Store.ReleaseDone] is called with
 // the same id, refusals for this consumer wait a little for it.
 func (s *Store) ExpectRelease(consumer quotav1alpha1.ConsumerRef, id string) {
-	s.committer(consumer).expect(id)
+	s.with(consumer, func(c *committer) bool { return c.expect(id) })
 }
 
 // ReleaseDone withdraws an announcement of [Store.ExpectRelease], whether or not anything was
 // released.
 func (s *Store) ReleaseDone(consumer quotav1alpha1.ConsumerRef, id string) {
-	s.committer(consumer).unexpect(id)
+	s.mu.RLock()
+	c := s.byRef[consumer]
+	s.mu.RUnlock()
+	if c != nil {
+		c.unexpect(id)
+	}
 }

@@ -67,6 +67,13 @@ func (r *released) remove(consumer quotav1alpha1.ConsumerRef, claimUID string) {
 	}
 }
 
+// has reports whether records of a consumer are known.
+func (r *released) has(consumer quotav1alpha1.ConsumerRef) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.byConsumer[consumer]) > 0
+}
+
 // replace makes the known records of a consumer those in its books.
 func (r *released) replace(consumer quotav1alpha1.ConsumerRef, books *ledger.Ledger) {
 	r.mu.Lock()

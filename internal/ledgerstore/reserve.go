@@ -79,7 +79,7 @@ func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 // Settle turns a reservation into settled usage. Call it once the claim says Granted at rest.
 // It returns at once and takes effect with the next commit.
 func (s *Store) Settle(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {
-	s.committer(consumer).submitLazy(&operation{
+	op := &operation{
 		makesRoom: true,
 		apply: func(books *ledger.Ledger, _ bool) effect {
 			if books.Settle(key, sequence) {
@@ -88,7 +88,8 @@ func (s *Store) Settle(consumer quotav1alpha1.ConsumerRef, key string, sequence 
 			return nothing
 		},
 		committed: func() { s.inflight.remove(consumer, key, sequence) },
-	})
+	}
+	s.with(consumer, func(c *committer) bool { return c.submitLazy(op) })
 }
 
 // Fitting tells which of the reservations Reserve would admit, or Amend where they replace something, if they were

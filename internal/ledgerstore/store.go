@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -17,6 +18,8 @@ const (
 	batchMax = 1024
 	// lazyDelay is how long housekeeping waits for a commit to ride along with.
 	lazyDelay = 100 * time.Millisecond
+	// lazyDelayMax is how long it waits when it fails again and again: each time twice as long as before.
+	lazyDelayMax = 15 * time.Second
 	// storageTimeout bounds one call to storage.
 	storageTimeout = 3 * time.Second
 	// releasePatience is how long a refusal waits for releases that are on their way.
@@ -26,6 +29,8 @@ const (
 	// expectedMax is how long an announced release counts as on its way: one that nobody withdrew
 	// must not slow down refusals for good.
 	expectedMax = 30 * time.Second
+	// idleMax is for how long a ledger is kept in memory that nobody asks for and that has nothing in flight.
+	idleMax = 3 * time.Minute
 	// observeDelay is how long the writes of another process, which keeps the books, may go unnoticed.
 	observeDelay = 500 * time.Millisecond
 	// unknownMax is how many writes in a row may end with an unknown outcome before the batch fails.
@@ -64,9 +69,12 @@ type Store struct {
 	inflight  *inflight
 	released  *released
 	locks     objectLocks
+	epochs    atomic.Uint64 // the latest that a committer was given
 	mu        sync.RWMutex
+	dropping  bool // a timer for dropIdle runs
 	byRef     map[quotav1alpha1.ConsumerRef]*committer
 	byName    map[string]*committer
+	listed    map[string]Version // the ledgers that Warm was given, until WasListed is asked
 	listeners []func(quotav1alpha1.ConsumerRef, Change)
 }
 
@@ -80,6 +88,7 @@ func New(ctx context.Context, storage Storage) *Store {
 		released: newReleased(),
 		byRef:    map[quotav1alpha1.ConsumerRef]*committer{},
 		byName:   map[string]*committer{},
+		listed:   map[string]Version{},
 	}
 }
 
@@ -95,7 +104,7 @@ func (s *Store) notify(consumer quotav1alpha1.ConsumerRef, change Change) {
 	}
 }
 
-// committer returns the one committer of a consumer.
+// committer returns the one committer of a consumer. It may be dropped at any time, see [Store.submit].
 func (s *Store) committer(consumer quotav1alpha1.ConsumerRef) *committer {
 	s.mu.RLock()
 	c := s.byRef[consumer]
@@ -106,10 +115,17 @@ func (s *Store) committer(consumer quotav1alpha1.ConsumerRef) *committer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c = s.byRef[consumer]; c == nil {
-		c = &committer{store: s, consumer: consumer}
+		c = &committer{store: s, consumer: consumer, used: time.Now()}
 		s.byRef[consumer], s.byName[naming.Ledger(consumer)] = c, c
+		s.scheduleDropLocked()
 	}
 	return c
+}
+
+// with calls f with the committer of a consumer until it is one that was not dropped, for which f returns true.
+func (s *Store) with(consumer quotav1alpha1.ConsumerRef, f func(*committer) bool) {
+	for !f(s.committer(consumer)) {
+	}
 }
 
 // do queues an eager operation and waits for its outcome.
@@ -119,7 +135,7 @@ func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *
 		op.patience = patience(ctx)
 	}
 	op.tentative, _ = ctx.Value(tentativeKey{}).(string)
-	s.committer(consumer).submit(op)
+	s.with(consumer, func(c *committer) bool { return c.submit(op) })
 	select {
 	case err := <-op.done:
 		return err
@@ -143,9 +159,8 @@ func patience(ctx context.Context) time.Time {
 // claim still exists. verify establishes them, and returns nil if there is nothing to do; it runs again
 // whenever another process may have acted on the same facts before the operation took effect.
 func (s *Store) doVerified(ctx context.Context, consumer quotav1alpha1.ConsumerRef, verify func(context.Context) (*operation, error)) error {
-	c := s.committer(consumer)
 	for {
-		epoch := c.epoch.Load()
+		epoch := s.committer(consumer).epoch.Load()
 		op, err := verify(ctx)
 		if op == nil || err != nil {
 			return err

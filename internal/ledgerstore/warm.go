@@ -16,8 +16,14 @@ func (s *Store) Warm(ctx context.Context, ledgers []quotav1alpha1.ConsumerLedger
 	for i := range ledgers {
 		spec := &ledgers[i].Spec
 		if len(spec.Reservations) > 0 || len(spec.Released) > 0 {
-			errs = append(errs, s.View(ctx, spec.ConsumerRef, func(*ledger.Ledger) {}))
+			if err := s.View(ctx, spec.ConsumerRef, func(*ledger.Ledger) {}); err != nil {
+				errs = append(errs, err)
+				continue
+			}
 		}
+		s.mu.Lock()
+		s.listed[ledgers[i].Name] = Version(ledgers[i].ResourceVersion)
+		s.mu.Unlock()
 	}
 	return errors.Join(errs...)
 }

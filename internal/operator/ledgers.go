@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +19,7 @@ import (
 
 // ledgerObserver tells the store of every version of a ledger that is stored, so that it learns
 // what other processes reserve and release, and finishes what one of them leaves behind when it
-// dies. Ledgers that are there at the start are the business of [parts.warm].
+// dies. Ledgers that are as they were at the start are the business of [parts.warm].
 type ledgerObserver struct {
 	metadata metadata.Interface
 	live     client.Reader
@@ -35,7 +36,7 @@ func (o *ledgerObserver) run(ctx context.Context) error {
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(object any, isInInitialList bool) {
-			if !isInInitialList {
+			if !isInInitialList || !o.wasListed(object) {
 				o.observe(ctx, object)
 			}
 		},
@@ -59,6 +60,15 @@ func nameAndVersion(object any) (any, error) {
 	}}, nil
 }
 
+// wasListed reports whether a ledger is as it was at the start.
+func (o *ledgerObserver) wasListed(object any) bool {
+	ledger, ok := object.(*metav1.PartialObjectMetadata)
+	return ok && o.store.WasListed(ledger.Name, ledgerstore.Version(ledger.ResourceVersion))
+}
+
+// observeAgain is after how long a ledger is looked at again that could not be read.
+const observeAgain = 5 * time.Second
+
 func (o *ledgerObserver) observe(ctx context.Context, object any) {
 	ledger, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok || o.store.Observe(ledger.Name, ledgerstore.Version(ledger.ResourceVersion)) {
@@ -71,6 +81,11 @@ func (o *ledgerObserver) observe(ctx context.Context, object any) {
 	case err == nil:
 		o.store.ObserveOf(full.Spec.ConsumerRef, ledgerstore.Version(full.ResourceVersion))
 	case ctx.Err() == nil && !apierrors.IsNotFound(err):
-		o.log.Error(err, "cannot tell whose ledger another process has written, its next change will tell", "ledger", ledger.Name)
+		o.log.Error(err, "cannot tell whose ledger another process has written, will try again", "ledger", ledger.Name)
+		time.AfterFunc(observeAgain, func() {
+			if ctx.Err() == nil {
+				o.observe(ctx, object)
+			}
+		})
 	}
 }

@@ -1,0 +1,44 @@
+package ledgerstore
+
+import "time"
+
+// scheduleDropLocked has idle committers dropped in a while, s.mu being held.
+func (s *Store) scheduleDropLocked() {
+	if s.dropping || len(s.byRef) == 0 || s.ctx.Err() != nil {
+		return
+	}
+	s.dropping = true
+	time.AfterFunc(idleMax/3, s.dropIdle)
+}
+
+// dropIdle drops the committers of consumers that nobody asks for, with their copy of the ledger: there may be many
+// consumers, and names of ones that do not exist. Whoever asks again has the ledger read.
+func (s *Store) dropIdle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for consumer, c := range s.byRef {
+		if c.drop(now) {
+			delete(s.byRef, consumer)
+		}
+	}
+	for name, c := range s.byName {
+		if s.byRef[c.consumer] != c {
+			delete(s.byName, name)
+		}
+	}
+	s.dropping = false
+	s.scheduleDropLocked()
+}
+
+// drop has the committer take nothing any more if it is idle, and reports whether it is.
+func (c *committer) drop(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	isBusy := c.running || len(c.eager)+len(c.lazy)+len(c.parked) > 0 || c.observed != "" || c.isReleasingLocked(now)
+	if isBusy || now.Sub(c.used) < idleMax || c.store.inflight.has(c.consumer) || c.store.released.has(c.consumer) {
+		return false
+	}
+	c.dropped = true
+	return true
+}
