@@ -19,7 +19,7 @@ type metrics struct {
 }
 
 func newMetrics() *metrics {
-	return &metrics{
+	m := &metrics{
 		commits: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "bursar_ledger_commits_total",
 			Help: "Writes of consumer ledgers by outcome: committed, conflict (another process wrote first) or failed.",
@@ -35,6 +35,10 @@ func newMetrics() *metrics {
 			Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500},
 		}),
 	}
+	for _, outcome := range []string{"committed", "conflict", "failed"} {
+		m.commits.WithLabelValues(outcome) // so that the first increase is one
+	}
+	return m
 }
 
 // observeBatch counts what one write carried.

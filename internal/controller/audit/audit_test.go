@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -202,6 +203,17 @@ func TestAudit(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Counters are there before anything is counted: an alert on an increase needs what they were before.
+func TestCountersBeginAtZero(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(newScene(t).auditor.Collectors()...)
+	for name, want := range map[string]int{"bursar_ledger_drift_total": 4, "bursar_ledger_audits_total": 4} {
+		if got, err := testutil.GatherAndCount(registry, name); err != nil || got != want {
+			t.Errorf("%s has %d series at first, want %d: %v", name, got, want, err)
+		}
 	}
 }
 

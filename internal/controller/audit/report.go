@@ -30,7 +30,7 @@ type metrics struct {
 }
 
 func newMetrics() *metrics {
-	return &metrics{
+	m := &metrics{
 		audits: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "bursar_ledger_audits_total",
 			Help: "Audits of consumer ledgers by result: clean, busy (books in motion cannot be compared), drifted or failed.",
@@ -40,7 +40,23 @@ func newMetrics() *metrics {
 			Help: "Rows in which a consumer ledger differed from the granted claims, by the direction of the correction (charge, release) and whether it was made.",
 		}, []string{"direction", "repaired"}),
 	}
+	// A counter that appears with its first count has not increased, for a Prometheus.
+	for _, r := range []result{clean, busy, drifted, failed} {
+		m.audits.WithLabelValues(string(r))
+	}
+	for _, direction := range []string{charge, release} {
+		for _, repaired := range []bool{true, false} {
+			m.drift.WithLabelValues(direction, fmt.Sprint(repaired))
+		}
+	}
+	return m
 }
+
+// The directions of a correction.
+const (
+	charge  = "charge"
+	release = "release"
+)
 
 func (m *metrics) audited(r result) { m.audits.WithLabelValues(string(r)).Inc() }
 
@@ -53,9 +69,9 @@ func (a *Auditor) Collectors() []prometheus.Collector {
 func (a *Auditor) report(l Ledger, outcomes []outcome) {
 	repaired := 0
 	for _, o := range outcomes {
-		direction := "release"
+		direction := release
 		if o.charges() {
-			direction = "charge"
+			direction = charge
 		}
 		if o.repaired {
 			repaired++
