@@ -6,6 +6,7 @@
 package claimcache
 
 import (
+	"strconv"
 	"unique"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -48,7 +49,9 @@ type Claim struct {
 	// ObjectUID is the UID of the object that a policy's claim pays for; empty for claims that
 	// were created directly.
 	ObjectUID types.UID
-	policy    unique.Handle[string]
+	// Sequence is that of the reservation that a policy's claim was made from.
+	Sequence int64
+	policy   unique.Handle[string]
 	// Object names the object that the claim's resourceRef points to.
 	Object   types.NamespacedName
 	requests unique.Handle[requestsKey]
@@ -93,6 +96,7 @@ func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 	if IsFromPolicy(claim) {
 		c.policy = unique.Make(claim.Labels[quotav1alpha1.LabelPolicy])
 		c.ObjectUID = types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
+		c.Sequence, _ = strconv.ParseInt(claim.Annotations[quotav1alpha1.AnnotationReservation], 10, 64) // 0 for none
 	}
 	return c
 }

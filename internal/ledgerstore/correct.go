@@ -23,6 +23,17 @@ func Quiet(books *ledger.Ledger) bool {
 // drift and pays no heed to limits. If the sums would not fit, nothing changes and the error
 // says so.
 func (s *Store) Correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error) {
+	return s.correct(ctx, consumer, observed, corrected, Quiet)
+}
+
+// CorrectBusy is Correct for books that may not be quiet. Whoever calls it has left out of corrected what is in flight,
+// when the books said observed. It does not matter what happened since: reservations that are settled and claims that
+// are released change books and claims alike.
+func (s *Store) CorrectBusy(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error) {
+	return s.correct(ctx, consumer, observed, corrected, func(*ledger.Ledger) bool { return true })
+}
+
+func (s *Store) correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage, isFit func(*ledger.Ledger) bool) (bool, error) {
 	if observed.ResourceType != corrected.ResourceType || observed.Dimensions != corrected.Dimensions {
 		return false, fmt.Errorf("correct the ledger of %s: usage of %s cannot stand for usage of %s",
 			describe(consumer), corrected.ResourceType, observed.ResourceType)
@@ -33,7 +44,7 @@ func (s *Store) Correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 		makesRoom: true, growsCapacity: corrected.Amount < observed.Amount,
 		apply: func(books *ledger.Ledger, _ bool) effect {
 			failure = nil
-			if applies = Quiet(books) && says(books, observed); !applies {
+			if applies = isFit(books) && says(books, observed); !applies {
 				return unconfirmed
 			}
 			var didChange bool

@@ -64,6 +64,25 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
+// What is in flight does not keep a busy ledger from being corrected, and stays what it is.
+func TestCorrectBusy(t *testing.T) {
+	memory := storagetest.New()
+	p := start(t, memory, nil)
+	p.limit(t, 10)
+	p.use(t, "k", 4)
+	p.reserve(t, "new", 1)
+	usage := func(amount ledger.Amount) ledger.Usage {
+		return ledger.Usage{ResourceType: gpu, Amount: amount, Claims: 1}
+	}
+	if did, err := p.CorrectBusy(t.Context(), acme, usage(3), usage(5)); did || err != nil {
+		t.Errorf("corrected %t a row that says something else: %v", did, err)
+	}
+	if did, err := p.CorrectBusy(t.Context(), acme, usage(4), usage(6)); !did || err != nil {
+		t.Errorf("corrected %t: %v", did, err)
+	}
+	expect(t, "the row is corrected", memory, summary{Limit: 10, Used: 6, Claims: 1, Reserved: 1, Keys: []string{"new"}})
+}
+
 func TestCorrectRefuses(t *testing.T) {
 	tests := map[string][2]ledger.Usage{
 		"another row":    {{ResourceType: gpu, Amount: 4, Claims: 1}, {ResourceType: "compute/cpu", Amount: 4, Claims: 1}},

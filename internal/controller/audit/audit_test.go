@@ -31,16 +31,19 @@ type scene struct {
 	cached, live []*claimcache.Claim
 	// onLook is called at each look at the claims.
 	onLook func()
+	// onList is called at each list of the claims.
+	onList func()
 	events []string
 }
 
 func newScene(t *testing.T) *scene {
-	s := &scene{T: t, onLook: func() {}}
+	s := &scene{T: t, onLook: func() {}, onList: func() {}}
 	s.store = ledgerstore.New(t.Context(), storagetest.New().Connect(nil))
 	s.auditor = New(Options{
 		Ledgers: s.store, Claims: s, Events: s, Recheck: time.Millisecond,
 		ListLedgers: func(context.Context) ([]Ledger, error) { return []Ledger{{Consumer: acme, UID: "u"}}, nil },
 		LiveClaims: func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
+			s.onList()
 			return s.live, nil
 		},
 	})
@@ -102,10 +105,19 @@ func usage(amount, claims int64) []ledger.Usage {
 
 func TestAudit(t *testing.T) {
 	two := []*claimcache.Claim{claimFor("1", 2), claimFor("2", 3)}
-	reserve := func(s *scene) {
-		_, err := s.store.Reserve(s.Context(), acme, ledger.Reservation{Key: "k", ReservedAt: 1, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 1}}})
+	reserve := func(s *scene, key string) (sequence int64) {
+		decision, err := s.store.Adopt(s.Context(), acme, func(context.Context) (*ledger.Reservation, error) {
+			return &ledger.Reservation{Key: key, ReservedAt: 1, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 7}}}, nil
+		})
 		if err != nil {
 			s.Fatal(err)
+		}
+		return decision.Sequence
+	}
+	fromPolicy := func(policy, object string, sequence int64) func(*quotav1alpha1.ResourceClaim) {
+		return func(c *quotav1alpha1.ResourceClaim) {
+			c.Labels = map[string]string{quotav1alpha1.LabelAutoCreated: "true", quotav1alpha1.LabelPolicy: policy}
+			c.Annotations = map[string]string{quotav1alpha1.AnnotationResourceUID: object, quotav1alpha1.AnnotationReservation: fmt.Sprint(sequence)}
 		}
 	}
 	tests := map[string]struct {
@@ -164,19 +176,84 @@ func TestAudit(t *testing.T) {
 			},
 			want: usage(2, 1), result: clean,
 		},
-		"reserved": {
-			reason: "books with a reservation in flight cannot be compared",
+		"in flight": {
+			reason: "claims that are granted and not settled yet are left out",
 			setup: func(s *scene) {
-				err := s.store.SetGrants(s.Context(), acme, func(context.Context) ([]ledger.Grant, error) {
-					return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "projects", Amount: 10}}}}, nil
+				s.charge(5, 2)
+				reserve(s, ledgerstore.ClaimKey("3"))
+				s.cached = append(two, claimFor("3", 7), claimFor("4", 7, fromPolicy("p", "o", reserve(s, ledgerstore.ObjectKey("p", "o")))))
+			},
+			want: usage(5, 2), result: clean,
+		},
+		"drifted with something in flight": {
+			reason: "what drifted is put right, whatever else goes on",
+			setup: func(s *scene) {
+				s.charge(2, 1)
+				s.live = append(two, claimFor("4", 7, fromPolicy("p", "o", reserve(s, ledgerstore.ObjectKey("p", "o")))))
+				s.cached = s.live
+			},
+			want: usage(5, 2), result: drifted,
+			events: []string{"LedgerDrift: The books differ from the granted claims in 1 rows, of which 1 were corrected; " +
+				"the first is projects: the books say 2 used by 1 claims, the claims hold 5 by 2"},
+		},
+		"reserved again": {
+			reason: "a claim that was made from an earlier reservation is settled",
+			setup: func(s *scene) {
+				s.charge(5, 2)
+				s.cached = append(two[:1:1], claimFor("4", 3, fromPolicy("p", "o", reserve(s, ledgerstore.ObjectKey("p", "o"))-1)))
+			},
+			want: usage(5, 2), result: clean,
+		},
+		"released and in the cache": {
+			reason: "what is recorded was given back, or never taken",
+			setup: func(s *scene) {
+				s.charge(5, 2)
+				if _, err := s.store.Release(s.Context(), acme, "2", func(context.Context) (*ledgerstore.Holding, error) {
+					return &ledgerstore.Holding{ClaimUID: "2", Granted: true, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 3}}}, nil
+				}); err != nil {
+					s.Fatal(err)
+				}
+				withdrawn := reserve(s, ledgerstore.ObjectKey("p", "o"))
+				if _, err := s.store.Withdraw(s.Context(), acme, ledgerstore.ObjectKey("p", "o"), withdrawn); err != nil {
+					s.Fatal(err)
+				}
+				s.cached = append(two, claimFor("4", 7, fromPolicy("p", "o", withdrawn)))
+			},
+			want: usage(2, 1), result: clean,
+		},
+		"amended": {
+			reason: "until an amendment ends the books have what it replaces, whatever the claim says",
+			setup: func(s *scene) {
+				s.charge(5, 2)
+				_, err := s.store.Amend(s.Context(), acme, true, func(_, after string) string { return after }, func(context.Context) (*ledger.Reservation, error) {
+					return &ledger.Reservation{Key: ledgerstore.ResizeKey("2"), Charges: []ledger.Charge{{ResourceType: "projects", Amount: 9}},
+						Replaces: []ledger.Charge{{ResourceType: "projects", Amount: 3}}}, nil
 				})
 				if err != nil {
 					s.Fatal(err)
 				}
-				reserve(s)
-				s.cached, s.live = two, two
+				s.cached = append(two[:1:1], claimFor("2", 9))
 			},
-			result: busy,
+			want: usage(5, 2), result: clean,
+		},
+		"something happens with every list": {
+			reason: "what cannot be compared is left alone",
+			setup: func(s *scene) {
+				s.charge(2, 1)
+				reserve(s, "k")
+				s.cached, s.live = two, two
+				s.onList = func() { reserve(s, fmt.Sprint("k", time.Now())) }
+			},
+			want: usage(2, 1), result: busy,
+		},
+		"a cache that is late beside something in flight": {
+			reason: "the list knows better",
+			setup: func(s *scene) {
+				s.charge(5, 2)
+				reserve(s, "k")
+				s.cached, s.live = two[:1], two
+			},
+			want: usage(5, 2), result: clean,
 		},
 	}
 	for name, tt := range tests {

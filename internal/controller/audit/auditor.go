@@ -32,6 +32,8 @@ type Ledgers interface {
 	View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
 	// Correct changes usage if the books are quiet and still say observed, and reports whether.
 	Correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error)
+	// CorrectBusy changes usage if the books still say observed, and reports whether.
+	CorrectBusy(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error)
 }
 
 // Claims are the claims as this process follows them, which may be a little late.
@@ -128,9 +130,7 @@ func (a *Auditor) lookAt(ctx context.Context, ledgers []Ledger) []suspect {
 		switch {
 		case err != nil:
 			a.fail(ctx, l, err)
-		case !seen.quiet:
-			a.metrics.audited(busy)
-		case len(seen.drift()) == 0:
+		case !seen.isUnclear && len(seen.drift()) == 0:
 			a.metrics.audited(clean)
 		default:
 			suspects = append(suspects, suspect{l, seen})

@@ -15,7 +15,14 @@ func (a *Auditor) confirm(ctx context.Context, s suspect) {
 		a.fail(ctx, s.Ledger, err)
 		return
 	}
-	if !now.same(s.state) {
+	switch {
+	case !now.isUnclear && len(now.drift()) == 0 && !(now.quiet && s.quiet):
+		a.metrics.audited(clean)
+		return
+	case !now.quiet || !s.quiet:
+		a.confirmBusy(ctx, s)
+		return
+	case !now.same(s.state):
 		a.metrics.audited(busy)
 		return
 	}

@@ -33,7 +33,7 @@ func newMetrics() *metrics {
 	m := &metrics{
 		audits: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "bursar_ledger_audits_total",
-			Help: "Audits of consumer ledgers by result: clean, busy (books in motion cannot be compared), drifted or failed.",
+			Help: "Audits of consumer ledgers by result: clean, busy (it changed too fast to be compared), drifted or failed.",
 		}, []string{"result"}),
 		drift: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "bursar_ledger_drift_total",

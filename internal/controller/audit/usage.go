@@ -1,7 +1,10 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
@@ -11,22 +14,60 @@ import (
 // Usage adds up what claims of one consumer hold, in the order and form of [ledger.Books]. Claims
 // that hold nothing are left out. It fails if the sums cannot be counted.
 func Usage(held []*claimcache.Claim) ([]ledger.Usage, error) {
-	books := ledger.New()
+	var sums sums
 	for _, claim := range held {
 		if !holds(claim) {
 			continue
 		}
-		charges, err := claims.Charges(claim.Requests())
-		if err != nil {
-			return nil, fmt.Errorf("claim %s: %w", claim.NamespacedName, err)
+		if err := sums.addClaim(claim); err != nil {
+			return nil, err
 		}
-		key := string(claim.UID)
-		if decision := books.Adopt(ledger.Reservation{Key: key, Charges: charges}); decision.Code != ledger.Admitted || decision.Existing {
-			return nil, fmt.Errorf("claim %s cannot be counted: %s", claim.NamespacedName, decision.Code)
-		}
-		books.Settle(key, 0)
 	}
-	return books.Books().Used, nil
+	return sums.usage(), nil
+}
+
+// sums adds up what claims hold. The zero value is ready to use.
+type sums struct {
+	rows  map[row]ledger.Usage
+	types map[string]ledger.Amount
+}
+
+func (s *sums) addClaim(claim *claimcache.Claim) error {
+	charges, err := claims.Charges(claim.Requests())
+	if err == nil {
+		err = s.add(charges)
+	}
+	if err != nil {
+		return fmt.Errorf("claim %s: %w", claim.NamespacedName, err)
+	}
+	return nil
+}
+
+// add adds the charges of one claim.
+func (s *sums) add(charges []ledger.Charge) error {
+	if s.rows == nil {
+		s.rows, s.types = map[row]ledger.Usage{}, map[string]ledger.Amount{}
+	}
+	for _, c := range charges {
+		total, ok := s.types[c.ResourceType].Add(c.Amount)
+		if !ok {
+			return fmt.Errorf("the amounts of %s are too large to count", c.ResourceType)
+		}
+		s.types[c.ResourceType] = total
+		r := row{c.ResourceType, c.Dimensions}
+		u := usageOf(s.rows, r)
+		u.Amount += c.Amount // no more than the total of the type
+		u.Claims++
+		s.rows[r] = u
+	}
+	return nil
+}
+
+// usage returns the sums by resource type and then dimensions.
+func (s *sums) usage() []ledger.Usage {
+	return slices.SortedFunc(maps.Values(s.rows), func(a, b ledger.Usage) int {
+		return cmp.Or(cmp.Compare(a.ResourceType, b.ResourceType), a.Dimensions.Compare(b.Dimensions))
+	})
 }
 
 // holds tells whether a claim holds its charges: it was granted, and it was not released, which

@@ -1,0 +1,172 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
+)
+
+const (
+	// triesMax is how often a busy ledger is compared with a list of its claims, until one is found between whose
+	// beginning and end nothing happened to the ledger.
+	triesMax = 5
+	// tryAgain is the time between two of them.
+	tryAgain = 100 * time.Millisecond
+)
+
+// flight is what is in flight in a ledger: the claims of which its usage alone does not tell.
+type flight struct {
+	// reserved are the sequences of reservations by key. Their claims are not in the usage yet.
+	reserved map[string]int64
+	// amended is what claims have in the usage that are being amended, by the key of the amendment.
+	amended map[string][]ledger.Charge
+	// released are claims, and withdrawn reservations, that are not in the usage any more.
+	released map[string]struct{}
+}
+
+func flightOf(books *ledger.Ledger) flight {
+	f := flight{reserved: map[string]int64{}, amended: map[string][]ledger.Charge{}, released: map[string]struct{}{}}
+	for r := range books.Reservations() {
+		if len(r.Replaces) > 0 {
+			f.amended[r.Key] = r.Replaces
+		} else {
+			f.reserved[r.Key] = r.Sequence
+		}
+	}
+	for id := range books.Released() {
+		f.released[id] = struct{}{}
+	}
+	return f
+}
+
+// same reports whether nothing was reserved, settled or released between two looks. No sequence is given twice.
+func (f flight) same(other flight) bool {
+	sameCharges := func(a, b []ledger.Charge) bool { return slices.Equal(a, b) }
+	return maps.Equal(f.reserved, other.reserved) && maps.Equal(f.released, other.released) &&
+		maps.EqualFunc(f.amended, other.amended, sameCharges)
+}
+
+// usage adds up what the usage of a ledger should be with this in flight. It fails if that cannot be told.
+func (f flight) usage(claims []*claimcache.Claim) ([]ledger.Usage, error) {
+	var sums sums
+	amended := map[string]bool{}
+	for _, claim := range claims {
+		amendment := f.amendmentOf(claim)
+		switch {
+		case !holds(claim), f.isReserved(claim), f.isReleased(claim):
+		case amendment == "":
+			if err := sums.addClaim(claim); err != nil {
+				return nil, err
+			}
+		case amended[amendment]:
+			return nil, fmt.Errorf("two claims have the amendment %s", amendment)
+		default:
+			amended[amendment] = true
+			if err := sums.add(f.amended[amendment]); err != nil {
+				return nil, fmt.Errorf("amendment %s: %w", amendment, err)
+			}
+		}
+	}
+	if len(amended) != len(f.amended) {
+		return nil, fmt.Errorf("of %d amendments %d have a claim", len(f.amended), len(amended))
+	}
+	return sums.usage(), nil
+}
+
+// isReserved reports whether the grant of a claim is not settled yet.
+func (f flight) isReserved(claim *claimcache.Claim) bool {
+	if claim.Sequence == 0 {
+		_, is := f.reserved[ledgerstore.ClaimKey(string(claim.UID))]
+		return is
+	}
+	sequence, is := f.reserved[ledgerstore.ObjectKey(claim.Policy(), string(claim.ObjectUID))]
+	return is && sequence == claim.Sequence
+}
+
+// isReleased reports whether the charge of a claim was given back, or its reservation withdrawn.
+func (f flight) isReleased(claim *claimcache.Claim) bool {
+	_, is := f.released[string(claim.UID)]
+	if !is && claim.FromPolicy() {
+		_, is = f.released[ledgerstore.WithdrawnID(string(claim.ObjectUID), claim.Sequence)]
+	}
+	return is
+}
+
+// amendmentOf returns the key of the amendment of a claim that is under way, or nothing.
+func (f flight) amendmentOf(claim *claimcache.Claim) string {
+	key := ledgerstore.ResizeKey(string(claim.UID))
+	if claim.FromPolicy() {
+		key = ledgerstore.AmendmentKey(claim.Policy(), string(claim.ObjectUID))
+	}
+	if f.amended[key] == nil {
+		return ""
+	}
+	return key
+}
+
+// confirmBusy compares a busy ledger that seems to have drifted with the claims that the API server lists while nothing
+// happens to it, and reports and repairs drift.
+func (a *Auditor) confirmBusy(ctx context.Context, s suspect) {
+	for range triesMax {
+		drift, isKnown, err := a.driftWhileBusy(ctx, s.Consumer)
+		switch {
+		case err != nil:
+			a.fail(ctx, s.Ledger, err)
+			return
+		case isKnown && len(drift) == 0:
+			a.metrics.audited(clean)
+			return
+		case isKnown:
+			a.metrics.audited(drifted)
+			a.report(s.Ledger, a.repairBusy(ctx, s.Consumer, drift))
+			return
+		}
+		if !pause(ctx, tryAgain) {
+			return
+		}
+	}
+	a.metrics.audited(busy)
+}
+
+// driftWhileBusy compares a ledger with its listed claims. It does not know if something happened meanwhile.
+func (a *Auditor) driftWhileBusy(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (drift []difference, isKnown bool, err error) {
+	before, err := a.view(ctx, consumer)
+	if err != nil {
+		return nil, false, err
+	}
+	listed, err := a.LiveClaims(ctx, consumer)
+	if err != nil {
+		return nil, false, fmt.Errorf("list the claims of a busy ledger: %w", err)
+	}
+	after, err := a.view(ctx, consumer)
+	if err != nil {
+		return nil, false, err
+	}
+	if !before.same(after) {
+		return nil, false, nil
+	}
+	held, err := before.flight.usage(listed)
+	if err != nil {
+		return nil, false, nil //nolint:nilerr // what is in flight is in between two steps
+	}
+	return compare(before.used, held), true, nil
+}
+
+func (a *Auditor) repairBusy(ctx context.Context, consumer quotav1alpha1.ConsumerRef, drift []difference) []outcome {
+	outcomes := make([]outcome, len(drift))
+	for i, d := range drift {
+		repaired, err := a.Ledgers.CorrectBusy(ctx, consumer, d.observed, d.actual)
+		if err != nil && ctx.Err() == nil {
+			a.Log.Error(err, "drift was not repaired", "consumer", consumer.Kind+"/"+consumer.Name)
+		}
+		outcomes[i] = outcome{difference: d, repaired: repaired}
+	}
+	return outcomes
+}
