@@ -22,10 +22,11 @@ func (c *Controller) show(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 		}
 	}
 	before := c.known.of(consumer)
-	var books reading
-	if err := c.Ledgers.View(ctx, consumer, func(l *ledger.Ledger) { books = read(l, before) }); err != nil {
+	snapshot, err := c.snapshot(ctx, consumer)
+	if err != nil {
 		return err
 	}
+	books := read(snapshot, before)
 	for resourceType := range before {
 		if _, inBooks := books.quotas[resourceType]; !inBooks {
 			books.quotas[resourceType] = nothingOf(before[resourceType])
@@ -50,6 +51,15 @@ func (c *Controller) show(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// snapshot copies the ledger of a consumer: decisions wait while it is copied, and not while it is read.
+func (c *Controller) snapshot(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (*ledger.Ledger, error) {
+	var stored ledger.Books
+	if err := c.Ledgers.View(ctx, consumer, func(l *ledger.Ledger) { stored = l.Books() }); err != nil {
+		return nil, err
+	}
+	return ledger.FromBooks(stored)
 }
 
 // begin notes that a consumer is being shown, and tells whether it was before. The first time

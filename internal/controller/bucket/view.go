@@ -36,8 +36,8 @@ func (s *share) unused() bool { return s.Used == 0 && s.Reserved == 0 && s.Claim
 func (s *share) allocated() int64 { return int64(s.Used + s.Reserved) }
 
 // read takes from the books what is shown: every resource type in them, and the dimension sets
-// that are in use or were shown before. It runs while decisions wait, so it leaves to others what
-// can be done later.
+// that are in use or were shown before. With many selectors and dimension sets that takes long, so it is done on a
+// snapshot.
 func read(books *ledger.Ledger, before map[string]remembered) reading {
 	r := reading{grants: slices.SortedFunc(books.Grants(), byName), quotas: map[string]quota{}}
 	for _, resourceType := range books.ResourceTypes() {
