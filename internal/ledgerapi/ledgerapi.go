@@ -3,6 +3,7 @@
 package ledgerapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,7 +54,31 @@ func (c *Client) Read(ctx context.Context, name string, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("decode ledger %s: %w", name, err)
+		return fmt.Errorf("decode ledger %s: %w", name, cmp.Or(checkFormat(raw), err))
+	}
+	if ledger, ok := into.(*quotav1alpha1.ConsumerLedger); ok && ledger.Spec.Format > quotav1alpha1.ConsumerLedgerFormat {
+		return fmt.Errorf("read ledger %s: %w", name, &FormatError{ledger.Spec.Format})
+	}
+	return nil
+}
+
+// FormatError says that a ledger has a form that this version of Bursar does not know. It must not be written.
+type FormatError struct{ Format int64 }
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("it is stored in format %d, which a newer version of Bursar has written, and this version knows formats up to %d: update this replica",
+		e.Format, quotav1alpha1.ConsumerLedgerFormat)
+}
+
+// checkFormat returns a [FormatError] for a ledger that cannot be decoded because of its format.
+func checkFormat(raw []byte) error {
+	var object struct {
+		Spec struct {
+			Format int64 `json:"format"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(raw, &object); err == nil && object.Spec.Format > quotav1alpha1.ConsumerLedgerFormat {
+		return &FormatError{object.Spec.Format}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 func specOf(consumer quotav1alpha1.ConsumerRef, books ledger.Books) quotav1alpha1.ConsumerLedgerSpec {
 	spec := quotav1alpha1.ConsumerLedgerSpec{
 		ConsumerRef:  consumer,
+		Format:       quotav1alpha1.ConsumerLedgerFormat,
 		Sequence:     books.Sequence,
 		Grants:       make([]quotav1alpha1.LedgerGrant, 0, len(books.Grants)),
 		Used:         make([]quotav1alpha1.LedgerUsage, 0, len(books.Used)),

@@ -2,6 +2,11 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+// ConsumerLedgerFormat is the form in which this version of Bursar stores books. It grows with every change after which
+// an earlier version would read them wrong, or lose something when it writes them. In every form consumerRef and format
+// stay where they are, and the others keep their types: lists of ledgers are decoded without regard to it.
+const ConsumerLedgerFormat = 1
+
 // ConsumerLedger holds a consumer's books: everything that a decision for that consumer needs, in
 // one object, so that a decision over any number of resource types is one compare-and-swap.
 // Bursar alone writes it; changing it by hand makes the books wrong until the next audit.
@@ -28,6 +33,11 @@ type ConsumerLedger struct {
 type ConsumerLedgerSpec struct {
 	// consumerRef is whose books these are. It never changes.
 	ConsumerRef ConsumerRef `json:"consumerRef"`
+
+	// format is the number of the form that the books are stored in; absent, it is 1. A version of Bursar neither
+	// reads nor writes the books of a consumer in a higher form than it knows: it would drop what it does not know.
+	// +optional
+	Format int64 `json:"format,omitempty"`
 
 	// sequence is the number of reservations ever made, which is the number that the last one got.
 	// It never falls.

@@ -105,6 +105,7 @@ func TestLedgerIsStoredWhole(t *testing.T) {
 		TypeMeta: typeMeta, ObjectMeta: objectMeta,
 		Spec: v1alpha1.ConsumerLedgerSpec{
 			ConsumerRef: sampleConsumer(),
+			Format:      v1alpha1.ConsumerLedgerFormat,
 			Sequence:    7,
 			Grants: []v1alpha1.LedgerGrant{{
 				UID: "a", Namespace: "web", Name: "base", Generation: 2,
