@@ -31,7 +31,7 @@ func mark(claim *quotav1alpha1.ResourceClaim, origin origin) {
 	}
 	claim.Labels[quotav1alpha1.LabelAutoCreated] = "true"
 	claim.Labels[quotav1alpha1.LabelPolicy] = origin.policy
-	claim.Labels[quotav1alpha1.LabelGVK] = LabelValue(kindLabel(origin.kind))
+	claim.Labels[quotav1alpha1.LabelGVK] = KindLabel(origin.kind)
 	claim.Annotations[quotav1alpha1.AnnotationCreatedBy] = quotav1alpha1.CreatedByClaimCreation
 	claim.Annotations[quotav1alpha1.AnnotationCreatedAt] = origin.at.UTC().Format(time.RFC3339)
 	claim.Annotations[quotav1alpha1.AnnotationResourceName] = origin.object.Name
@@ -45,12 +45,12 @@ func PolicyOf(claim *quotav1alpha1.ResourceClaim) string {
 	return claim.Labels[quotav1alpha1.LabelPolicy]
 }
 
-// kindLabel writes a kind as group.version.Kind, or version.Kind for the core group.
-func kindLabel(kind schema.GroupVersionKind) string {
+// KindLabel is the label value of a kind: group.version.Kind, or version.Kind for the core group, unless that is too long.
+func KindLabel(kind schema.GroupVersionKind) string {
 	if kind.Group == "" {
-		return kind.Version + "." + kind.Kind
+		return LabelValue(kind.Version + "." + kind.Kind)
 	}
-	return kind.Group + "." + kind.Version + "." + kind.Kind
+	return LabelValue(kind.Group + "." + kind.Version + "." + kind.Kind)
 }
 
 // LabelValue makes s fit for a label value: one that is too long keeps its beginning and ends

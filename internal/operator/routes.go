@@ -14,6 +14,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/caution"
 	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/registration"
@@ -47,6 +48,11 @@ func (p *parts) routes(o *Operator) http.Handler {
 		},
 		PreviewClaimPolicy: previewer.ClaimPolicy,
 		PreviewGrantPolicy: previewer.GrantPolicy,
+		ClaimsOf: func(policy *quotav1alpha1.ClaimCreationPolicy) int {
+			made := claims.LabelValue(policy.Name)
+			return len(p.claims.Select(func(c *claimcache.Claim) bool { return c.Policy() == made }))
+		},
+		GrantsOf:           p.grantsOf,
 		MayMarkGrants:      o.mayMarkGrants,
 		MayEditDefinitions: o.mayEditDefinitions,
 		MayRead: func(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error) {
@@ -102,6 +108,13 @@ func (p *parts) registeredBy(ctx context.Context, resourceType string) (string, 
 func (p *parts) registrationInUse(ctx context.Context, object *quotav1alpha1.ResourceRegistration) (string, error) {
 	users, err := registration.FindUsers(ctx, p.manager.GetAPIReader(), object)
 	return users.Blocking(object), err
+}
+
+// grantsOf counts the grants in this control plane that a policy has made.
+func (p *parts) grantsOf(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) (int, error) {
+	var list quotav1alpha1.ResourceGrantList
+	err := p.manager.GetClient().List(ctx, &list, client.MatchingLabels{quotav1alpha1.LabelPolicyUID: string(policy.UID)}, client.UnsafeDisableDeepCopy)
+	return len(list.Items), err
 }
 
 // isInUse asks the API server whether the object that a policy's claim pays for exists, and the

@@ -64,8 +64,8 @@ type keyedField struct {
 	value templateField
 }
 
-// reservedKeys are the labels and annotations that Bursar sets itself. Other keys of its domain
-// are free for users.
+// reservedKeys are the labels and annotations that Bursar sets itself. A template may have them, as templates of other
+// systems do, but what it says of them has no effect. Other keys of its domain are free for users.
 var reservedKeys = sets.New(
 	quotav1alpha1.LabelAutoCreated,
 	quotav1alpha1.LabelPolicy,
@@ -80,6 +80,9 @@ var reservedKeys = sets.New(
 	quotav1alpha1.AnnotationTemplateKeys,
 	quotav1alpha1.AnnotationParentContext,
 )
+
+// IsReserved reports whether a label or annotation of what a policy makes is set by Bursar alone.
+func IsReserved(key string) bool { return reservedKeys.Has(key) }
 
 // Compile checks what can be checked of a policy without knowing objects or registrations. It
 // returns either a policy or every fault found, each under the field it is in; faults in
@@ -180,7 +183,6 @@ func (c *compiler) metadata(path *field.Path, metadata quotav1alpha1.ObjectTempl
 
 func (c *compiler) labels(path *field.Path, labels map[string]string) map[string]string {
 	c.errs = append(c.errs, metav1validation.ValidateLabels(labels, path)...)
-	c.reserved(path, labels)
 	size := 0
 	for key, value := range labels {
 		size += len(key) + len(value)
@@ -188,15 +190,19 @@ func (c *compiler) labels(path *field.Path, labels map[string]string) map[string
 	if size > labelsBytesMax {
 		c.fault(field.TooLong(path, "", labelsBytesMax))
 	}
-	return maps.Clone(labels)
+	labels = maps.Clone(labels)
+	maps.DeleteFunc(labels, func(key, _ string) bool { return IsReserved(key) })
+	return labels
 }
 
 // annotations counts towards the bound on their size what is known before rendering.
 func (c *compiler) annotations(path *field.Path, annotations map[string]string) []keyedField {
-	c.reserved(path, annotations)
 	var fields []keyedField
 	size := 0
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		if IsReserved(key) {
+			continue
+		}
 		for _, reason := range validation.IsQualifiedName(strings.ToLower(key)) {
 			c.fault(field.Invalid(path, key, reason))
 		}
@@ -211,14 +217,6 @@ func (c *compiler) annotations(path *field.Path, annotations map[string]string) 
 		c.fault(field.TooLong(path, "", annotationsBytesMax))
 	}
 	return fields
-}
-
-func (c *compiler) reserved(path *field.Path, entries map[string]string) {
-	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		if reservedKeys.Has(key) {
-			c.fault(field.Forbidden(path.Key(key), "Bursar sets it itself"))
-		}
-	}
 }
 
 func (c *compiler) consumer(path *field.Path, ref quotav1alpha1.ConsumerRef) consumerFields {

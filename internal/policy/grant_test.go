@@ -226,7 +226,7 @@ func TestCompileGrantFaults(t *testing.T) {
 		"user": {"there is no request to judge", condition(`object.a && user.name == "x"`),
 			[]string{`spec.trigger.conditions[0].expression: Invalid value: "object.a && user.name == \"x\"": 1:13: ` + notSeen("user")}},
 		"parent": {"nor to name a control plane by", parent("requestInfo.name"),
-			[]string{`spec.target.parentContext.nameExpression: Invalid value: "requestInfo.name": 1:1: undeclared reference to 'requestInfo' (in container '')`}},
+			[]string{`spec.target.parentContext.nameExpression: Invalid value: "requestInfo.name": 1:1: undeclared reference to 'requestInfo'; this expression sees trigger and object`}},
 		"parent type": {"which has a name", parent("1 + 1"),
 			[]string{`spec.target.parentContext.nameExpression: Invalid value: "1 + 1": 1:1: a name must be a string, not int`}},
 		"parent empty": {"and one is wanted", parent(" "),
@@ -242,13 +242,6 @@ func TestCompileGrantFaults(t *testing.T) {
 		}), []string{template + `metadata.name: Invalid value: "namespaceObject-{{\"namespaceObject\"}}{{.namespaceObject.metadata.name}}": 1:40: ` + notSeen("namespaceObject")}},
 		"template": {"a template that is none, with its position", metadata(func(m *quotav1alpha1.ObjectTemplateMetadata) { m.GenerateName = "{{.nobody}}" }),
 			[]string{template + `metadata.generateName: Invalid value: "{{.nobody}}": 1:3: there is no .nobody; templates see .trigger, .object, .namespaceObject, .user and .requestInfo`}},
-		"reserved": {"Bursar's marks are its own", metadata(func(m *quotav1alpha1.ObjectTemplateMetadata) {
-			m.Labels = map[string]string{quotav1alpha1.LabelPolicyUID: "1", quotav1alpha1.LabelSource: "mine"}
-			m.Annotations = map[string]string{quotav1alpha1.AnnotationTemplateKeys: "1"}
-		}), []string{
-			template + `metadata.labels[quota.miloapis.com/policy-uid]: Forbidden: Bursar sets it itself`,
-			template + `metadata.annotations[quota.miloapis.com/template-keys]: Forbidden: Bursar sets it itself`,
-		}},
 		"consumer": {"a grant goes to someone", func(p *quotav1alpha1.GrantCreationPolicy) {
 			p.Spec.Target.ResourceGrantTemplate.Spec.ConsumerRef.Name = ""
 		}, []string{template + `spec.consumerRef.name: Required value: nothing can be made without it`}},

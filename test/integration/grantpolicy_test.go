@@ -208,23 +208,33 @@ func TestGrantPolicyFollowsItsObjects(t *testing.T) {
 	w.wantGrant("of-a", nil)
 	w.wantNoGrant("for-a")
 
-	t.Log("the policy is turned off and on")
+	t.Log("the policy is paused: its grants stay, and none are made or changed")
+	kept := w.wantGrant("of-a", nil).UID
 	w.patch(policy, `{"spec":{"enabled":false}}`)
-	w.wantNoGrant("of-a")
 	if c := w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse); c.Reason != quotav1alpha1.ReasonPolicyDisabled {
 		t.Errorf("the reason is %s, want PolicyDisabled", c.Reason)
 	}
-	w.eventually(soon, func() error {
-		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy); err != nil || len(policy.Finalizers) > 0 {
-			return fmt.Errorf("got %v, %v, want a policy without grants to have no finalizers", err, policy.Finalizers)
-		}
-		return nil
-	})
-	w.patch(policy, `{"spec":{"enabled":true}}`)
-	w.wantGrant("of-a", nil)
+	w.patch(policy, `{"spec":{"target":{"resourceGrantTemplate":{"spec":{"allowances":[{"resourceType":"`+w.resourceType()+`","buckets":[{"amount":9}]}]}}}}}`)
+	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse)
+	w.patch(object, `{"data":{"tier":"silver"}}`)
+	w.mustCreate(w.tierMap("later", "gold"))
+	w.wantGrant("of-a", wantAmount(7))
+	w.patch(object, `{"data":{"tier":"gold"}}`)
 
-	t.Log("the policy is deleted")
-	w.mustDelete(policy)
+	t.Log("it goes on, with what changed meanwhile")
+	w.patch(policy, `{"spec":{"enabled":true}}`)
+	w.wantGrant("of-a", wantAmount(9))
+	w.wantGrant("of-later", wantAmount(9))
+	if now := w.wantGrant("of-a", nil).UID; now != kept {
+		t.Errorf("the grant was deleted and made again: its UID is %s, was %s", now, kept)
+	}
+
+	t.Log("the policy is deleted while it is paused, with a warning")
+	w.patch(policy, `{"spec":{"enabled":false}}`)
+	if got, want := w.deleteListening(policy), "2 grants of this policy are deleted with it, and their consumers lose the quota; "+
+		"to keep the grants, disable the policy by spec.enabled instead"; got != want {
+		t.Errorf("got the warnings %q, want %q", got, want)
+	}
 	w.wantNoGrant("of-a")
 	w.eventually(soon, func() error {
 		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy); !apierrors.IsNotFound(err) {

@@ -29,6 +29,45 @@ func (w *warnings) String() string {
 	return strings.Join(w.texts, "\n")
 }
 
+// listening returns a client, and what the API server warns it of.
+func listening(t *testing.T) (client.Client, *warnings) {
+	t.Helper()
+	heard := &warnings{}
+	config := rest.CopyConfig(adminConfig)
+	config.WarningHandler = heard
+	api, err := client.New(config, client.Options{Scheme: admin.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api, heard
+}
+
+// deleteListening deletes an object and returns what the API server warns of.
+func (w *world) deleteListening(object client.Object) string {
+	w.Helper()
+	api, heard := listening(w.T)
+	if err := api.Delete(w.ctx, object); err != nil {
+		w.Fatalf("delete %T %s: %v", object, object.GetName(), err)
+	}
+	return heard.String()
+}
+
+// A policy that is deleted leaves its claims, which whoever deletes it may not expect.
+func TestDeletedPolicyWarnsOfItsClaims(t *testing.T) {
+	t.Parallel()
+	w := newProtectedWorld(t, 2)
+	first, second := w.configMap("a"), w.configMap("b")
+	w.mustCreate(first)
+	w.mustCreate(second)
+	w.waitClaims(first.UID, second.UID)
+	policy := &quotav1alpha1.ClaimCreationPolicy{}
+	policy.Name = w.name
+	want := "2 claims of this policy stay, and hold what they were granted: until the objects are deleted, or somebody deletes the claims"
+	if got := w.deleteListening(policy); got != want {
+		t.Errorf("got the warnings %q, want %q", got, want)
+	}
+}
+
 // TestPolicyThatIsNotReadyYetWarns creates policies that the registrations do not allow as they
 // are: whoever creates one sees it at once, not in a status that nobody looks at.
 func TestPolicyThatIsNotReadyYetWarns(t *testing.T) {
@@ -49,16 +88,21 @@ func TestPolicyThatIsNotReadyYetWarns(t *testing.T) {
 		"claiming kind": {"Secrets may not claim maps", func(p *quotav1alpha1.ClaimCreationPolicy) {
 			p.Spec.Trigger.Resource.Kind = "Secret"
 		}, "may not be claimed by Secret"},
+		"standard labels": {"manifests may spell out what Bursar sets", func(p *quotav1alpha1.ClaimCreationPolicy) {
+			metadata := &p.Spec.Target.ResourceClaimTemplate.Metadata
+			metadata.Labels = map[string]string{quotav1alpha1.LabelAutoCreated: "true", quotav1alpha1.LabelPolicy: p.Name, quotav1alpha1.LabelGVK: "v1.ConfigMap"}
+			metadata.Annotations = map[string]string{quotav1alpha1.AnnotationResourceName: "{{ .trigger.metadata.name }}"}
+		}, ""},
+		"another policy's label": {"it is not taken over", func(p *quotav1alpha1.ClaimCreationPolicy) {
+			p.Spec.Target.ResourceClaimTemplate.Metadata.Labels = map[string]string{quotav1alpha1.LabelPolicy: "lab5"}
+		}, `spec.target.resourceClaimTemplate.metadata.labels[quota.miloapis.com/policy]: "lab5" has no effect: Bursar sets this key to "warned-of"`},
+		"creation time": {"nobody knows it yet", func(p *quotav1alpha1.ClaimCreationPolicy) {
+			p.Spec.Target.ResourceClaimTemplate.Metadata.Annotations = map[string]string{quotav1alpha1.AnnotationCreatedAt: "now"}
+		}, `annotations[quota.miloapis.com/created-at]: "now" has no effect: Bursar sets this key itself`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			var heard warnings
-			config := rest.CopyConfig(adminConfig)
-			config.WarningHandler = &heard
-			api, err := client.New(config, client.Options{Scheme: admin.Scheme()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			api, heard := listening(t)
 			policy := w.newPolicy("warned-of")
 			tt.change(policy)
 			if err := api.Create(w.ctx, policy, client.DryRunAll); err != nil {

@@ -48,7 +48,10 @@ func ValidatingWebhooks(client ClientConfig, username, systemNamespace string) [
 	)
 	namespace := validating("namespace", client, username, ruleOf(corev1.SchemeGroupVersion, deletes, "namespaces"))
 	namespace.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: systemNamespace}}
-	return []admissionregistrationv1.ValidatingWebhook{ownKinds, namespace, generatedQuotas(client, username)}
+	// It only warns, so nobody waits for Bursar to delete a policy.
+	policies := validating("warn", client, username, rule(deletes, "claimcreationpolicies", "grantcreationpolicies"))
+	policies.FailurePolicy = new(admissionregistrationv1.Ignore)
+	return []admissionregistrationv1.ValidatingWebhook{ownKinds, namespace, generatedQuotas(client, username), policies}
 }
 
 // generatedQuotas is the webhook on ResourceQuotas that are made from a definition. Where it does not answer, an edit

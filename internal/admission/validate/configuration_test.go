@@ -94,6 +94,11 @@ func TestMatchedRequests(t *testing.T) {
 	if diff := cmp.Diff(wantSelector, namespaces.NamespaceSelector); diff != "" {
 		t.Errorf("others can be deleted while Bursar is down (-want +got):\n%s", diff)
 	}
+	policies := validate.ValidatingWebhooks(client, bursar, systemNamespace)[3]
+	wantPolicies := map[string][]admissionregistrationv1.OperationType{"claimcreationpolicies": {"DELETE"}, "grantcreationpolicies": {"DELETE"}}
+	if diff := cmp.Diff(wantPolicies, matched(policies.Rules)); diff != "" || *policies.FailurePolicy != admissionregistrationv1.Ignore {
+		t.Errorf("policies can be deleted while Bursar is down, by %s (-want +got):\n%s", *policies.FailurePolicy, diff)
+	}
 	wantMutating := map[string][]admissionregistrationv1.OperationType{"resourceclaims": {"CREATE"}}
 	if diff := cmp.Diff(wantMutating, matched(validate.MutatingWebhooks(client, bursar)[0].Rules)); diff != "" {
 		t.Errorf("mutation is asked about new claims (-want +got):\n%s", diff)

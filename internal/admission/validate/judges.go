@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -207,7 +208,7 @@ func (w *Webhooks) effectiveGrant(_ context.Context, c change[quotav1alpha1.Effe
 
 func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.ClaimCreationPolicy]) verdict {
 	if c.new == nil {
-		return verdict{}
+		return verdict{warnings: w.claimsLeft(c.old)}
 	}
 	if errs := ClaimPolicy(c.old, c.new); len(errs) > 0 {
 		return verdict{errs: errs}
@@ -221,8 +222,8 @@ func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.Claim
 		if v := w.mayRead(ctx, c.user, schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)); v.unknown != nil || v.forbidden != "" {
 			return v
 		}
-		warnings = append(w.Advice.Consumer(c.new.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef), w.PreviewClaimPolicy(ctx, c.new)...)
-		warnings = append(warnings, policy.PayerFromObject(c.new)...)
+		warnings = slices.Concat(claimTemplateWarnings(c.new), w.Advice.Consumer(c.new.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef),
+			w.PreviewClaimPolicy(ctx, c.new), policy.PayerFromObject(c.new))
 	}
 	if c.new.IsEnabled() {
 		if err := w.CheckClaimPolicy(c.new); err != nil {
@@ -237,7 +238,7 @@ func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.Claim
 
 func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.GrantCreationPolicy]) verdict {
 	if c.new == nil {
-		return verdict{}
+		return verdict{warnings: w.grantsLost(ctx, c.old)}
 	}
 	if errs := GrantPolicy(c.old, c.new); len(errs) > 0 {
 		return verdict{errs: errs}
@@ -251,7 +252,8 @@ func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.Grant
 		if v := w.mayRead(ctx, c.user, schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)); v.unknown != nil || v.forbidden != "" {
 			return v
 		}
-		warnings = append(w.Advice.Consumer(c.new.Spec.Target.ResourceGrantTemplate.Spec.ConsumerRef), w.PreviewGrantPolicy(ctx, c.new)...)
+		warnings = slices.Concat(grantTemplateWarnings(c.new), w.Advice.Consumer(c.new.Spec.Target.ResourceGrantTemplate.Spec.ConsumerRef),
+			w.PreviewGrantPolicy(ctx, c.new))
 	}
 	warnings = append(warnings, grantPolicyWarnings(c.new)...)
 	if c.new.IsEnabled() {
@@ -260,6 +262,42 @@ func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.Grant
 		}
 	}
 	return verdict{warnings: warnings}
+}
+
+// claimsLeft warns that the claims of a deleted policy stay.
+func (w *Webhooks) claimsLeft(policy *quotav1alpha1.ClaimCreationPolicy) []string {
+	n := w.ClaimsOf(policy)
+	if policy.DeletionTimestamp != nil || n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s of this policy %s, and %s what %s: until the objects are deleted, or somebody deletes the claims",
+		counted(n, "claim"), either(n, "stays", "stay"), either(n, "holds", "hold"), either(n, "it was granted", "they were granted"))}
+}
+
+// grantsLost warns that the grants of a deleted policy go with it.
+func (w *Webhooks) grantsLost(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) []string {
+	if policy.DeletionTimestamp != nil {
+		return nil
+	}
+	n, err := w.GrantsOf(ctx, policy)
+	what := counted(n, "grant")
+	switch {
+	case err != nil, n == 0 && policy.Spec.Target.ParentContext == nil:
+		return nil
+	case policy.Spec.Target.ParentContext != nil:
+		what += " here, and those in other control planes,"
+	}
+	return []string{fmt.Sprintf("%s of this policy %s deleted with it, and their consumers lose the quota; to keep the grants, disable the policy by spec.enabled instead",
+		what, either(n, "is", "are"))}
+}
+
+func counted(n int, what string) string { return fmt.Sprintf("%d %s", n, either(n, what, what+"s")) }
+
+func either(n int, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
 }
 
 // mayRead forbids a policy whose author may not read the kind that triggers it. What a policy makes of such an object

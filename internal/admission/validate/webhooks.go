@@ -72,6 +72,10 @@ type Webhooks struct {
 	// CheckGrantPolicy tells why a policy that makes grants is not going to be in force as things are,
 	// or returns nil.
 	CheckGrantPolicy func(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) error
+	// ClaimsOf returns how many claims a policy has made that are still there, as far as that is known.
+	ClaimsOf func(policy *quotav1alpha1.ClaimCreationPolicy) int
+	// GrantsOf returns how many grants a policy has made in this control plane that are still there.
+	GrantsOf func(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) (int, error)
 	// MayMarkGrants tells whether a user may mark grants in a namespace as a policy's, as the Bursar
 	// of another control plane does.
 	MayMarkGrants func(ctx context.Context, user authenticationv1.UserInfo, namespace string) (bool, error)

@@ -50,6 +50,8 @@ func quiet() *validate.Webhooks {
 		CheckClaimPolicy:   func(*quotav1alpha1.ClaimCreationPolicy) error { return nil },
 		CheckGrantPolicy:   func(context.Context, *quotav1alpha1.GrantCreationPolicy) error { return nil },
 		CheckClaiming:      func(*quotav1alpha1.ClaimCreationPolicy) error { return nil },
+		ClaimsOf:           func(*quotav1alpha1.ClaimCreationPolicy) int { return 0 },
+		GrantsOf:           func(context.Context, *quotav1alpha1.GrantCreationPolicy) (int, error) { return 0, nil },
 		PreviewClaimPolicy: func(context.Context, *quotav1alpha1.ClaimCreationPolicy) []string { return nil },
 		PreviewGrantPolicy: func(context.Context, *quotav1alpha1.GrantCreationPolicy) []string { return nil },
 		MayMarkGrants:      func(context.Context, authenticationv1.UserInfo, string) (bool, error) { return false, nil },

@@ -18,11 +18,11 @@ import (
 type mode int
 
 const (
-	// dormant: they stay as they are, because the policy cannot be applied as things are.
+	// dormant: they stay as they are, because the policy is paused or cannot be applied as things are.
 	dormant mode = iota
 	// active: they are made what the policy says.
 	active
-	// off: they are deleted, because the policy is deleted or disabled or its kind is not there any more.
+	// off: they are deleted, because the policy is deleted or its kind is not there any more.
 	off
 )
 
@@ -32,7 +32,7 @@ type policyState struct {
 	// object is the policy as it was seen last. Its spec stays.
 	object *quotav1alpha1.GrantCreationPolicy
 	// compiled is that generation of the policy, or nil if it has faults. A policy that is
-	// disabled or deleted has neither. Both stay.
+	// paused or deleted has neither. Both stay.
 	compiled *policy.GrantPolicy
 	faults   field.ErrorList
 	mode     mode

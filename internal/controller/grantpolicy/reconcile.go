@@ -37,7 +37,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	// A policy that is off has no use for them: it makes nothing.
+	// A policy that is off or paused has no use for more of them: it makes nothing.
 	if added := wantedFinalizers(object); len(added) > 0 {
 		object = object.DeepCopy()
 		object.Finalizers = append(object.Finalizers, added...)
@@ -83,8 +83,12 @@ func (c *Controller) update(ctx context.Context, object *quotav1alpha1.GrantCrea
 // inspect decides what becomes of a policy's grants, and says all that keeps it from being in force.
 func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string, error) {
 	object := state.object
-	if object.DeletionTimestamp != nil || !object.IsEnabled() {
+	switch {
+	case object.DeletionTimestamp != nil:
 		state.mode = off
+		return nil, nil
+	case !object.IsEnabled():
+		state.mode = dormant
 		return nil, nil
 	}
 	kind := triggerOf(object)
@@ -206,6 +210,9 @@ func (c *Controller) letGo(ctx context.Context, object *quotav1alpha1.GrantCreat
 	}
 	if slices.Contains(object.Finalizers, quotav1alpha1.FinalizerParentGrants) && (ends || object.Spec.Target.ParentContext == nil) {
 		holding, unregistered := c.planesOf(object)
+		if !leaves && !object.IsEnabled() && len(unregistered) > 0 {
+			return nil // a paused policy keeps its grants there
+		}
 		waits = waits || len(holding) > 0
 		if len(holding) == 0 {
 			remove(quotav1alpha1.FinalizerParentGrants)

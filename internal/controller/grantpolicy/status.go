@@ -69,7 +69,7 @@ func (c *Controller) grantsOf(policy types.UID) (count int64) {
 func (c *Controller) ready(object *quotav1alpha1.GrantCreationPolicy, flaws []string) *metav1.Condition {
 	if !object.IsEnabled() {
 		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonPolicyDisabled,
-			Message: "the policy is disabled by spec.enabled; it has no grants"}
+			Message: "the policy is paused by spec.enabled; its grants stay as they are"}
 	}
 	kind := triggerOf(object)
 	if len(flaws) == 0 {
