@@ -23,7 +23,7 @@ type amountExpression struct{ expression }
 var amountTypes = []*cel.Type{cel.IntType, cel.UintType, cel.DoubleType, cel.StringType, apiservercel.QuantityType, cel.DynType}
 
 func compileAmount(path *field.Path, source string) (*amountExpression, field.ErrorList) {
-	compiled, errs := compileExpression(objectEnv, path, source, "an amount must yield a number or a quantity", amountTypes...)
+	compiled, errs := compileExpression(objectEnv, seesObject, path, source, "an amount must yield a number or a quantity", amountTypes...)
 	if len(errs) > 0 {
 		return nil, errs
 	}

@@ -152,6 +152,8 @@ func (a *analysis) command(command *parse.CommandNode, piped, atRoot, optional b
 func (a *analysis) call(name *parse.IdentifierNode, given int) {
 	f, known := functions[name.Ident]
 	switch {
+	case !known && isVariable(name.Ident):
+		a.fault(name.Pos, "there is no function %s; did you mean .%s?", name.Ident, name.Ident)
 	case !known:
 		a.fault(name.Pos, "there is no function %s", name.Ident)
 	case given < f.argsMin && f.argsMin == f.argsMax, f.argsMax > 0 && given > f.argsMax:
@@ -159,6 +161,11 @@ func (a *analysis) call(name *parse.IdentifierNode, given int) {
 	case given < f.argsMin:
 		a.fault(name.Pos, "%s takes at least %s, not %d", name.Ident, argumentCount(f.argsMin, f.argsMin), given)
 	}
+}
+
+func isVariable(name string) bool {
+	_, is := variableFields[name]
+	return is
 }
 
 func argumentCount(fewest, most int) string {

@@ -50,7 +50,7 @@ func newEnv(variables []cel.EnvOption, types ...*apiservercel.DeclType) (*cel.En
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	extended, err := base.Extend(environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
-		EnvOptions:        variables,
+		EnvOptions:        append(variables, arithmetic()...),
 		DeclTypes:         types,
 	})
 	if err != nil {
@@ -67,9 +67,9 @@ type expression struct {
 	uses    uses
 }
 
-// compileExpression returns every fault of an expression, each with its line and column. wanted
-// says which types it may yield: the beginning of the sentence that it does not.
-func compileExpression(environ func() (*cel.Env, error), path *field.Path, source, wanted string, yields ...*cel.Type) (*expression, field.ErrorList) {
+// compileExpression returns every fault of an expression, each with its line and column. sees names the variables of
+// the environment. wanted says which types it may yield: the beginning of the sentence that it does not.
+func compileExpression(environ func() (*cel.Env, error), sees string, path *field.Path, source, wanted string, yields ...*cel.Type) (*expression, field.ErrorList) {
 	if utf8.RuneCountInString(source) > expressionCharsMax {
 		return nil, field.ErrorList{field.TooLongCharacters(path, source, expressionCharsMax)}
 	}
@@ -82,7 +82,7 @@ func compileExpression(environ func() (*cel.Env, error), path *field.Path, sourc
 		var faults []string
 		for _, issue := range issues.Errors() {
 			at := issue.Location
-			faults = append(faults, fmt.Sprintf("%v: %s", place{at.Line(), at.Column() + 1}, issue.Message))
+			faults = append(faults, fmt.Sprintf("%v: %s", place{at.Line(), at.Column() + 1}, explained(issue.Message, source, sees)))
 		}
 		return nil, invalid(path, source, faults)
 	}
@@ -91,7 +91,7 @@ func compileExpression(environ func() (*cel.Env, error), path *field.Path, sourc
 	}
 	program, err := env.Program(ast,
 		cel.CostLimit(expressionCostMax),
-		cel.CustomDecorator(guardQuantities),
+		cel.CustomDecorator(withQuantities),
 		cel.InterruptCheckFrequency(interruptCheckEvery))
 	if err != nil {
 		return nil, field.ErrorList{field.Invalid(path, source, err.Error())}
@@ -162,11 +162,11 @@ func (e shortError) Unwrap() error { return e.error }
 type condition struct{ expression }
 
 // compileCondition returns every fault of an expression, each with its line and column.
-func compileCondition(path *field.Path, source string) (*condition, field.ErrorList) {
+func compileCondition(path *field.Path, source, sees string) (*condition, field.ErrorList) {
 	if source == "" {
 		return nil, field.ErrorList{field.Required(path, "a condition needs a CEL expression")}
 	}
-	compiled, errs := compileExpression(conditionEnv, path, source, "a condition must yield bool", cel.BoolType, cel.DynType)
+	compiled, errs := compileExpression(conditionEnv, sees, path, source, "a condition must yield bool", cel.BoolType, cel.DynType)
 	if len(errs) > 0 {
 		return nil, errs
 	}

@@ -187,14 +187,14 @@ func TestCompileCondition(t *testing.T) {
 		"longest":         {"characters count, not bytes", long + `""`, nil},
 		"too long":        {"one character more", long + ` ""`, []string{at + `Too long: may not be more than 1024 characters`}},
 		"syntax":          {"with its position", "true &&", []string{at + `Invalid value: "true &&": 1:8: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}`}},
-		"several":         {"all at once", "foo == 1 &&\n  bar", []string{at + `Invalid value: "foo == 1 &&\n  bar": 1:1: undeclared reference to 'foo' (in container '')`, at + `Invalid value: "foo == 1 &&\n  bar": 2:3: undeclared reference to 'bar' (in container '')`}},
+		"several":         {"all at once", "foo == 1 &&\n  bar", []string{at + `Invalid value: "foo == 1 &&\n  bar": 1:1: undeclared reference to 'foo'; this expression sees ` + seesRequest, at + `Invalid value: "foo == 1 &&\n  bar": 2:3: undeclared reference to 'bar'; this expression sees ` + seesRequest}},
 		"not a bool":      {"a text is no answer", `"yes"`, []string{at + `Invalid value: "\"yes\"": 1:1: a condition must yield bool, not string`}},
 		"dynamic is fine": {"it may turn out to be one", `trigger.spec.paused`, nil},
 		"unsound regex":   {"literals are checked", `"a".matches("(")`, []string{at + `Invalid value: "\"a\".matches(\"(\")": 1:13: invalid matches argument`}},
 		"very many":       {"the first ten", strings.Repeat("a+", 20) + "1", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, errs := compileCondition(path, tc.expression)
+			_, errs := compileCondition(path, tc.expression, seesRequest)
 			if name == "very many" {
 				if len(errs) != faultsMax {
 					t.Errorf("%s: got %d errors, want %d", tc.reason, len(errs), faultsMax)

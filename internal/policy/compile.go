@@ -91,7 +91,7 @@ func IsReserved(key string) bool { return reservedKeys.Has(key) }
 //
 // The template's resourceRef is not looked at: the claim always refers to the object itself.
 func Compile(policy *quotav1alpha1.ClaimCreationPolicy) (*ClaimPolicy, field.ErrorList) {
-	c := &compiler{followsUpdates: slices.Contains(policy.Spec.Trigger.Operations, quotav1alpha1.TriggerOperationUpdate)}
+	c := &compiler{sees: seesRequest, followsUpdates: slices.Contains(policy.Spec.Trigger.Operations, quotav1alpha1.TriggerOperationUpdate)}
 	spec := field.NewPath("spec")
 	template := policy.Spec.Target.ResourceClaimTemplate
 	at := spec.Child("target", "resourceClaimTemplate")
@@ -110,6 +110,8 @@ func Compile(policy *quotav1alpha1.ClaimCreationPolicy) (*ClaimPolicy, field.Err
 
 // compiler collects the faults of a policy, and whether it speaks of the namespace and the request.
 type compiler struct {
+	// sees names the variables of conditions.
+	sees           string
 	errs           field.ErrorList
 	usesNamespace  bool
 	usesRequest    bool
@@ -153,7 +155,7 @@ func (c *compiler) conditions(path *field.Path, expressions []quotav1alpha1.Cond
 	var conditions []*condition
 	for i, expression := range expressions {
 		c.note(expression.Expression)
-		compiled, errs := compileCondition(path.Index(i).Child("expression"), expression.Expression)
+		compiled, errs := compileCondition(path.Index(i).Child("expression"), expression.Expression, c.sees)
 		c.errs = append(c.errs, errs...)
 		if compiled != nil {
 			c.steady(path.Index(i).Child("expression"), expression.Expression, compiled.uses)

@@ -72,7 +72,7 @@ func TestCompileErrors(t *testing.T) {
 				of(p).Spec.Requests[0].Amount = 0
 			},
 			[]string{
-				`spec.trigger.conditions[1].expression: Invalid value: "foo": 1:1: undeclared reference to 'foo' (in container '')`,
+				`spec.trigger.conditions[1].expression: Invalid value: "foo": 1:1: undeclared reference to 'foo'; this expression sees ` + seesRequest,
 				template + `metadata.name: Invalid value: "{{.foo}}{{bar}}": 1:3: there is no .foo; templates see .trigger, .object, .namespaceObject, .user and .requestInfo`,
 				template + `metadata.name: Invalid value: "{{.foo}}{{bar}}": 1:11: there is no function bar`,
 				template + `spec.consumerRef.name: Invalid value: "{{": line 1: unclosed action`,

@@ -57,7 +57,7 @@ func FuzzCondition(f *testing.F) {
 	}
 	path := field.NewPath("spec", "expression")
 	f.Fuzz(func(t *testing.T, expression string) {
-		compiled, errs := compileCondition(path, expression)
+		compiled, errs := compileCondition(path, expression, seesRequest)
 		if len(errs) > 0 {
 			return
 		}

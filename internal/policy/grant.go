@@ -34,7 +34,7 @@ func (p *GrantPolicy) UsesRequest() bool { return p.usesRequest }
 // control planes, apart from its allowances, which are taken as they are. Faults are as those of
 // [Compile].
 func CompileGrant(policy *quotav1alpha1.GrantCreationPolicy) (*GrantPolicy, field.ErrorList) {
-	c := &grantCompiler{}
+	c := &grantCompiler{compiler: compiler{sees: seesTrigger}}
 	spec := field.NewPath("spec")
 	template := policy.Spec.Target.ResourceGrantTemplate
 	at := spec.Child("target", "resourceGrantTemplate")
@@ -131,7 +131,7 @@ func (c *grantCompiler) parentName(path *field.Path, source string) *nameExpress
 		return nil
 	}
 	c.note(source)
-	compiled, errs := compileExpression(objectEnv, path, source, "a name must be a string", cel.StringType, cel.DynType)
+	compiled, errs := compileExpression(objectEnv, seesTrigger, path, source, "a name must be a string", cel.StringType, cel.DynType)
 	c.errs = append(c.errs, errs...)
 	if compiled == nil {
 		return nil

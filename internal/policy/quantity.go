@@ -6,10 +6,13 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// guardQuantities keeps from CEL's quantity functions what they take hours to read, which nothing
-// could interrupt. It has the form of an [interpreter.InterpretableDecorator].
-func guardQuantities(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+// withQuantities has operators work on quantities, and keeps from CEL's quantity functions what they take hours to
+// read, which nothing could interrupt. It has the form of an [interpreter.InterpretableDecorator].
+func withQuantities(i interpreter.Interpretable) (interpreter.Interpretable, error) {
 	call, ok := i.(interpreter.InterpretableCall)
+	if ok && len(call.Args()) == 2 && isArithmetic[call.Function()] {
+		return arithmeticCall{call}, nil
+	}
 	if !ok || len(call.Args()) != 1 {
 		return i, nil
 	}

@@ -74,6 +74,11 @@ func syntaxError(err error) error {
 	if !ok {
 		return err
 	}
+	for name := range variableFields {
+		if strings.HasSuffix(position, fmt.Sprintf("undefined variable %q", "$"+name)) {
+			return fmt.Errorf("line %s; did you mean .%s?", position, name)
+		}
+	}
 	return errors.New("line " + position)
 }
 

@@ -1,0 +1,53 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The variables of expressions, as errors name them.
+const (
+	seesRequest = "trigger, object, namespaceObject, user and requestInfo"
+	seesObject  = "trigger, object and namespaceObject"
+	seesTrigger = "trigger and object"
+)
+
+// meant is what names that others use stand for here.
+var meant = map[string]string{
+	"self": varObject, "resource": varObject, "obj": varObject, "oldObject": varObject,
+	"request": varRequestInfo, "userInfo": varUser, "namespace": varNamespace, "ns": varNamespace,
+}
+
+// explained makes an error of CEL say what an expression sees, and what may have been meant.
+func explained(message, source, sees string) string {
+	name, isReference := strings.CutPrefix(message, "undeclared reference to '")
+	if !isReference {
+		if strings.Contains(source, "{{") {
+			return message + "; this is CEL, which has no {{ }}: write trigger.metadata.name, for example"
+		}
+		return message
+	}
+	name, _, _ = strings.Cut(name, "'")
+	message = fmt.Sprintf("undeclared reference to '%s'", name)
+	if strings.Contains(source, name+"(") {
+		return message
+	}
+	message += "; this expression sees " + sees
+	if variable := alike(name); variable != "" && strings.Contains(sees, variable) && variable != name {
+		message += fmt.Sprintf("; did you mean %s?", variable)
+	}
+	return message
+}
+
+// alike returns the variable that a name is likely to stand for, or "".
+func alike(name string) string {
+	if variable, ok := meant[name]; ok {
+		return variable
+	}
+	for variable := range variableFields {
+		if strings.EqualFold(variable, name) || strings.EqualFold(variable, strings.TrimSuffix(name, "s")) {
+			return variable
+		}
+	}
+	return ""
+}
