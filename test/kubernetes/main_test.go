@@ -78,6 +78,7 @@ func TestKubernetes(t *testing.T) {
 			"Increase":          testIncrease,
 			"Chart":             testChart,
 			"Compute":           testCompute,
+			"Example":           testExample,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
