@@ -104,7 +104,7 @@ func sampleClaimPolicy() *quotav1alpha1.ClaimCreationPolicy {
 			},
 			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
 				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
-					ConsumerRef: quotav1alpha1.ConsumerRef{APIGroup: "example.com", Kind: "Organization", Name: "{{.trigger.spec.organization}}"},
+					ConsumerRef: quotav1alpha1.ConsumerRef{APIGroup: "example.com", Kind: "Organization", Name: "{{.trigger.metadata.namespace}}"},
 					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "example.com/projects", Amount: 1}},
 				},
 			}},
