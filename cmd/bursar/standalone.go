@@ -27,7 +27,7 @@ func newStandaloneCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "standalone",
 		Short: "Run etcd, a Kubernetes API server and quota enforcement in one process",
-		Args:  cobra.NoArgs,
+		Args:  cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if command.Flags().Changed("etcd-servers") && len(o.Etcd.Servers) == 0 {
 				return errors.New("--etcd-servers is empty: name the URLs of an etcd cluster, or leave it out to use the embedded etcd")

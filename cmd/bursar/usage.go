@@ -18,6 +18,7 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -54,7 +55,7 @@ left, and how many claims wait for it. ResourceQuotaAllocations are listed with 
   bursar usage --near=90 --watch
   # For a script
   bursar usage -o json | jq '.items[] | select(.utilization > 0.8)'`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArguments("for one consumer alone, bursar usage --consumer %s"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err

@@ -28,6 +28,7 @@ func New(version string, commands ...*cobra.Command) *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(explainFlagError)
 	root.AddCommand(commands...)
 	root.AddCommand(newVersionCommand(version))
 	return root

@@ -34,7 +34,7 @@ func Operator(version string) *cobra.Command {
 		Short: "Enforce quota on a Kubernetes cluster",
 		Long: "Enforce quota on a Kubernetes cluster. Any number of replicas may run: all of them answer the API server, and\n" +
 			"one of them runs the controllers.",
-		Args: cobra.NoArgs,
+		Args: NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
 			c, err := config.Load(configuration)
 			if err != nil {

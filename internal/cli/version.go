@@ -51,7 +51,7 @@ func newVersionCommand(version string) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Args:  NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
 			var content []byte
 			var err error
