@@ -39,14 +39,21 @@ func TestRemoveLate(t *testing.T) {
 	c.refused("kubectl create -f examples/quickstart/project-data.yaml", "failed calling webhook")
 	// Claims and policies for grants that are deleted now wait for Bursar.
 	c.must("kubectl delete grantcreationpolicy more --wait=false --timeout=5s || true")
-	commands := documented(t, "install.md", "remove")
-	c.must(documented(t, "install.md", "remove-late") + commands[strings.Index(commands, "kubectl get resourceregistrations"):])
-	c.checkRemoved()
+	c.must(documented(t, "install.md", "remove-late"))
+	c.must("kubectl get resourceclaims.quota.miloapis.com project-web -n bursar-system")
+	c.must(unharmed)
+	c.must("bursar uninstall --purge")
+	c.checkNothingLeft()
 }
 
 func (c *cluster) checkRemoved() {
 	c.Helper()
 	c.must(unharmed)
+	c.checkNothingLeft()
+}
+
+func (c *cluster) checkNothingLeft() {
+	c.Helper()
 	if left := c.must(leftovers); left != "" {
 		c.Errorf("something is left behind:\n%s", left)
 	}

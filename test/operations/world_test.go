@@ -56,6 +56,7 @@ func newCluster(t *testing.T) *cluster {
 if [ "$1 $2" = "scale deployment" ]; then %s; exit; fi
 exec %s kubectl --kubeconfig %s --as jane --as-group system:masters "$@"
 `, stop, c.binary, c.kubeconfig))
+	c.write(filepath.Join(c.bin, "bursar"), fmt.Sprintf("#!/bin/sh\nKUBECONFIG=%s exec %s \"$@\"\n", c.kubeconfig, c.binary))
 	c.start()
 	return c
 }

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/internal/uninstall"
+)
+
+// newUninstallCommand returns the command that takes Bursar out of a cluster.
+func newUninstallCommand() *cobra.Command {
+	var o uninstall.Options
+	all := genericclioptions.NewConfigFlags(false)
+	flags := &genericclioptions.ConfigFlags{KubeConfig: all.KubeConfig, Context: all.Context}
+	command := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Remove Bursar from a cluster",
+		Long: "Remove Bursar from a cluster, once its operator has stopped. This ends enforcement and lifts Bursar's finalizers, so that no\n" +
+			"request is denied and no deletion waits for it. Policies, grants, claims and ledgers stay unless --purge is given. It can be\n" +
+			"run again at any time, also after an interruption.",
+		Example: `  # What would be removed
+  bursar uninstall --purge --dry-run
+  # Stop enforcing, and keep everything for a later installation
+  bursar uninstall
+  # Remove everything, and all quota with it
+  bursar uninstall --purge`,
+		Args: cli.NoArguments(""),
+		RunE: func(command *cobra.Command, _ []string) error {
+			config, err := flags.ToRESTConfig()
+			if err != nil {
+				return fmt.Errorf("find the API server: %w", err)
+			}
+			o.Config, o.Out = config, command.OutOrStdout()
+			_, _ = fmt.Fprintf(o.Out, "bursar: uninstalling from the cluster at %s\n", config.Host)
+			return uninstall.Run(command.Context(), o)
+		},
+	}
+	flags.AddFlags(command.Flags())
+	command.Flags().BoolVar(&o.Purge, "purge", false, "also delete everything that Bursar has stored: policies, grants, claims, ledgers, CustomResourceDefinitions and its namespace")
+	command.Flags().BoolVar(&o.DryRun, "dry-run", false, "only show what would be removed")
+	command.Flags().StringVar(&o.SystemNamespace, "system-namespace", operator.DefaultSystemNamespace, "namespace of Bursar itself")
+	return command
+}

@@ -1,0 +1,63 @@
+package uninstall
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// webhookConfiguration is the name of both webhook configurations.
+const webhookConfiguration = "bursar"
+
+// stopEnforcement has the API server ask nobody any more.
+func (u *uninstaller) stopEnforcement(ctx context.Context) error {
+	api := u.client.AdmissionregistrationV1()
+	configurations := []struct {
+		kind   string
+		get    func() error
+		delete func() error
+	}{
+		{"ValidatingWebhookConfiguration", func() error {
+			_, err := api.ValidatingWebhookConfigurations().Get(ctx, webhookConfiguration, metav1.GetOptions{})
+			return err
+		}, func() error {
+			return api.ValidatingWebhookConfigurations().Delete(ctx, webhookConfiguration, metav1.DeleteOptions{})
+		}},
+		{"MutatingWebhookConfiguration", func() error {
+			_, err := api.MutatingWebhookConfigurations().Get(ctx, webhookConfiguration, metav1.GetOptions{})
+			return err
+		}, func() error {
+			return api.MutatingWebhookConfigurations().Delete(ctx, webhookConfiguration, metav1.DeleteOptions{})
+		}},
+	}
+	for _, configuration := range configurations {
+		remove := configuration.delete
+		if u.DryRun {
+			remove = configuration.get
+		}
+		err := remove()
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("delete %s %s: %w", configuration.kind, webhookConfiguration, err)
+		}
+		u.say("deleted", "delete", "%s %s", configuration.kind, webhookConfiguration)
+	}
+	return nil
+}
+
+// checkSilent makes sure that no operator has put its webhooks back, as one without a Lease does.
+func (u *uninstaller) checkSilent(ctx context.Context) error {
+	_, err := u.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, webhookConfiguration, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", webhookConfiguration, err)
+	default:
+		return u.stillRuns("it has put back ValidatingWebhookConfiguration " + webhookConfiguration)
+	}
+}

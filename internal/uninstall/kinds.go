@@ -1,0 +1,77 @@
+package uninstall
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/bursar/bursar/deploy/crds"
+)
+
+// kind is one of Bursar's kinds.
+type kind struct {
+	schema.GroupVersionResource
+	definition string
+}
+
+// String is the full name of the resource: without the group, resourceclaims would be those of devices.
+func (k kind) String() string { return k.definition }
+
+// removedFirst are the kinds whose objects make others; those of all other kinds follow. Ledgers are last, because they
+// say what has been used.
+var (
+	removedFirst = []string{
+		"claimcreationpolicies.quota.miloapis.com", "grantcreationpolicies.quota.miloapis.com", "quotaserviceconfigs.openmcp.cloud",
+		"resourceclaims.quota.miloapis.com",
+	}
+	removedLast = []string{"consumerledgers.quota.miloapis.com", "allocationledgers.quota.miloapis.com"}
+)
+
+// findKinds finds out which of Bursar's kinds the cluster has.
+func (u *uninstaller) findKinds(ctx context.Context) error {
+	definitions, err := crds.All()
+	if err != nil {
+		return fmt.Errorf("read the CRDs: %w", err)
+	}
+	for _, definition := range definitions {
+		stored, err := u.extensions.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, definition.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read CustomResourceDefinition %s: %w", definition.Name, err)
+		}
+		if version := servedVersion(stored); version != "" {
+			u.kinds = append(u.kinds, kind{definition: stored.Name, GroupVersionResource: schema.GroupVersionResource{
+				Group: stored.Spec.Group, Version: version, Resource: stored.Spec.Names.Plural,
+			}})
+		}
+	}
+	slices.SortStableFunc(u.kinds, func(a, b kind) int { return rank(a.definition) - rank(b.definition) })
+	return nil
+}
+
+func servedVersion(definition *apiextensionsv1.CustomResourceDefinition) string {
+	for _, version := range definition.Spec.Versions {
+		if version.Served {
+			return version.Name
+		}
+	}
+	return ""
+}
+
+// rank orders kinds by when their objects are removed.
+func rank(definition string) int {
+	if i := slices.Index(removedFirst, definition); i >= 0 {
+		return i
+	}
+	if i := slices.Index(removedLast, definition); i >= 0 {
+		return len(removedFirst) + 1 + i
+	}
+	return len(removedFirst)
+}

@@ -1,0 +1,86 @@
+// Package uninstall takes Bursar out of a cluster whose operator has stopped: first what makes it act, so that nothing is
+// denied and nothing waits for it, and on request everything that it has stored. It names resources by their API
+// group throughout, because Kubernetes has ResourceClaims of its own. Each step may run again after an interruption.
+package uninstall
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+// Options say what is removed.
+type Options struct {
+	// Config reaches the API server as an administrator.
+	Config *rest.Config
+	// SystemNamespace is Bursar's own namespace.
+	SystemNamespace string
+	// Purge removes all that Bursar has stored, too.
+	Purge bool
+	// DryRun only counts.
+	DryRun bool
+	// Out receives what has been done, in plain lines.
+	Out io.Writer
+}
+
+// uninstaller holds the clients of one run.
+type uninstaller struct {
+	Options
+	client     kubernetes.Interface
+	extensions apiextensionsclient.Interface
+	metadata   metadata.Interface
+	// kinds are Bursar's kinds that the cluster has, in the order in which their objects are removed.
+	kinds []kind
+}
+
+// Run removes Bursar. It changes nothing unless the operator has stopped and the user may do all that is to be done.
+func Run(ctx context.Context, o Options) error {
+	config := rest.CopyConfig(o.Config)
+	config.QPS = -1 // concurrency sets the pace, and the API server may ask for a slower one
+	u := &uninstaller{Options: o}
+	var err error
+	if u.client, err = kubernetes.NewForConfig(config); err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	if u.extensions, err = apiextensionsclient.NewForConfig(config); err != nil {
+		return fmt.Errorf("make a client for CRDs: %w", err)
+	}
+	if u.metadata, err = metadata.NewForConfig(config); err != nil {
+		return fmt.Errorf("make a metadata client: %w", err)
+	}
+	for _, step := range []func(context.Context) error{
+		u.checkPermissions, u.checkServer, u.findKinds, u.checkNamespace, u.checkStopped, u.stopEnforcement, u.liftFinalizers,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	if !o.Purge {
+		return u.tellRemaining(ctx)
+	}
+	for _, step := range []func(context.Context) error{u.removeObjects, u.removeDefinitions, u.cleanNamespace, u.tellInstallation} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// say reports what has been done or, in a dry run, what would be.
+func (u *uninstaller) say(done, would, format string, args ...any) {
+	verb := done
+	if u.DryRun {
+		verb = "would " + would
+	}
+	u.note("%s", verb+" "+fmt.Sprintf(format, args...))
+}
+
+// note reports something that is so in a dry run, too.
+func (u *uninstaller) note(format string, args ...any) {
+	fmt.Fprintf(u.Out, "bursar: "+format+"\n", args...) //nolint:errcheck // who reads may be gone
+}
