@@ -8,17 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/cli"
 	"k8s.io/kubectl/pkg/cmd"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
-
-	"github.com/bursar/bursar/internal/standalone"
 )
-
-// dataDirVariable names a data directory for `bursar kubectl`.
-const dataDirVariable = "BURSAR_DATA_DIR"
 
 // answerPatience is how long a server may take to say that it is there.
 const answerPatience = 10 * time.Second
@@ -27,7 +24,7 @@ const answerPatience = 10 * time.Second
 // its exit code.
 func runKubectl(arguments []string) int {
 	if os.Getenv("KUBECONFIG") == "" && !namesServer(arguments) && needsServer(arguments) {
-		kubeconfig, err := findKubeconfig()
+		kubeconfig, err := findKubeconfig(intentOf(arguments[1:]))
 		if err == nil {
 			err = os.Setenv("KUBECONFIG", kubeconfig)
 		}
@@ -55,37 +52,38 @@ func namesServer(arguments []string) bool {
 	})
 }
 
+// readCommands are the commands of kubectl that change nothing, by their paths.
+var readCommands = []string{
+	"api-resources", "api-versions", "auth can-i", "auth whoami", "cluster-info", "config", "describe", "diff", "events", "explain", "get",
+	"logs", "rollout history", "rollout status", "top", "version", "wait", "__complete", "__completeNoDesc",
+}
+
+// intentOf reports whether kubectl would change something. A command that is not known counts as one that would.
+func intentOf(arguments []string) intent {
+	if strings.HasPrefix(arguments[0], "__complete") {
+		return reads
+	}
+	streams := genericiooptions.NewTestIOStreamsDiscard()
+	kubectl := cmd.NewKubectlCommand(cmd.KubectlOptions{ConfigFlags: genericclioptions.NewConfigFlags(true), IOStreams: streams})
+	command, _, err := kubectl.Find(arguments)
+	if err != nil {
+		return writes
+	}
+	path := strings.TrimPrefix(command.CommandPath(), kubectl.Name()+" ")
+	for _, read := range readCommands {
+		if path == read || strings.HasPrefix(path, read+" ") {
+			return reads
+		}
+	}
+	return writes
+}
+
 // needsServer tells whether the arguments ask for more than help.
 func needsServer(arguments []string) bool {
 	if len(arguments) < 2 || slices.Contains(arguments, "--help") || slices.Contains(arguments, "-h") {
 		return false
 	}
 	return !slices.Contains([]string{"help", "completion", "kustomize", "options", "plugin"}, arguments[1])
-}
-
-// findKubeconfig finds the kubeconfig of the running server: that of BURSAR_DATA_DIR, else that
-// of the server started last, else that of the default data directory.
-func findKubeconfig() (string, error) {
-	if dir := os.Getenv(dataDirVariable); dir != "" {
-		path := filepath.Join(dir, "admin.kubeconfig")
-		if _, err := os.Stat(path); err != nil {
-			return "", fmt.Errorf("no server has run on %s, which %s names: it holds no admin.kubeconfig", dir, dataDirVariable)
-		}
-		return path, nil
-	}
-	candidates := []string{}
-	if current, err := os.ReadFile(currentServerFile()); err == nil {
-		candidates = append(candidates, strings.TrimSpace(string(current)))
-	}
-	if dir, err := standalone.DefaultDataDir(); err == nil {
-		candidates = append(candidates, filepath.Join(dir, "admin.kubeconfig"))
-	}
-	for _, path := range candidates {
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("no running server was found: start one with 'bursar standalone', or name one with --kubeconfig, KUBECONFIG or %s", dataDirVariable)
 }
 
 // checkAnswers makes sure that the server of a kubeconfig that we found still runs: kubectl says
@@ -105,30 +103,4 @@ func checkAnswers(kubeconfig string) error {
 		return fmt.Errorf("the server of %s does not answer at %s: start it with bursar standalone --data-dir %s", kubeconfig, config.Host, filepath.Dir(kubeconfig))
 	}
 	return response.Body.Close()
-}
-
-// currentServerFile is where the server started last notes its kubeconfig.
-func currentServerFile() string {
-	dir := os.Getenv("XDG_RUNTIME_DIR")
-	if dir == "" {
-		dir = filepath.Join(os.TempDir(), fmt.Sprintf("bursar-%d", os.Getuid()))
-	}
-	return filepath.Join(dir, "bursar-kubeconfig")
-}
-
-// rememberServer notes a server's kubeconfig for `bursar kubectl`, and returns how to forget it.
-// Failing to is no reason not to serve.
-func rememberServer(kubeconfig string) (forget func()) {
-	path := currentServerFile()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return func() {}
-	}
-	if err := os.WriteFile(path, []byte(kubeconfig+"\n"), 0o600); err != nil {
-		return func() {}
-	}
-	return func() {
-		if current, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(current)) == kubeconfig {
-			_ = os.Remove(path)
-		}
-	}
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -23,12 +25,24 @@ import (
 func newStandaloneCommand() *cobra.Command {
 	var o standalone.Options
 	var consumerNamespaces []string
+	var requiredClaims []string
 	var verbosity int
+	var save bool
 	command := &cobra.Command{
 		Use:   "standalone",
 		Short: "Run etcd, a Kubernetes API server and quota enforcement in one process",
 		Args:  cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
+			if o.DataDir == "" {
+				var err error
+				if o.DataDir, err = standalone.DefaultDataDir(); err != nil {
+					return err
+				}
+			}
+			toWrite, err := loadSettings(o.DataDir, command.Flags(), save, command.OutOrStdout())
+			if err != nil {
+				return err
+			}
 			if command.Flags().Changed("etcd-servers") && len(o.Etcd.Servers) == 0 {
 				return errors.New("--etcd-servers is empty: name the URLs of an etcd cluster, or leave it out to use the embedded etcd")
 			}
@@ -38,11 +52,13 @@ func newStandaloneCommand() *cobra.Command {
 			if err := quotav1alpha1.CheckExceededAdvice(o.ExceededAdvice); err != nil {
 				return fmt.Errorf("--exceeded-advice: %w", err)
 			}
-			var err error
+			if o.Authentication.OIDC.RequiredClaims, err = parseClaims(requiredClaims); err != nil {
+				return err
+			}
 			if o.ConsumerNamespaces, err = standalone.ParseConsumerNamespaces(consumerNamespaces); err != nil {
 				return err
 			}
-			return runStandalone(command, o, verbosity)
+			return runStandalone(command, o, toWrite, verbosity)
 		},
 	}
 	flags := command.Flags()
@@ -55,17 +71,37 @@ func newStandaloneCommand() *cobra.Command {
 	flags.StringVar(&o.SystemNamespace, "system-namespace", operator.DefaultSystemNamespace, "namespace of buckets, and of the claims of cluster-scoped objects, that have no other")
 	flags.StringVar(&o.ExceededAdvice, "exceeded-advice", "", "what people are told to do where quota is exceeded, with {{name}} for the consumer's name (default: to delete something, or to ask an administrator)")
 	flags.StringArrayVar(&consumerNamespaces, "consumer-namespace", nil, "KIND.GROUP=TEMPLATE: namespace of the buckets of consumers of a kind, with {{name}} for the consumer's name; may be repeated")
-	flags.IntVarP(&verbosity, "verbosity", "v", 0, "how much is written to the log file, from 0 to 10")
+	flags.StringVar(&o.Authentication.ConfigFile, "authentication-config", "", "file with an AuthenticationConfiguration of Kubernetes: who issues tokens of users")
+	oidc := &o.Authentication.OIDC
+	flags.StringVar(&oidc.IssuerURL, "oidc-issuer-url", "", "URL of an OpenID Connect provider whose tokens the API server accepts")
+	flags.StringVar(&oidc.ClientID, "oidc-client-id", "", "audience of these tokens")
+	flags.StringVar(&oidc.CAFile, "oidc-ca-file", "", "certificate authority of the provider (default: those of this machine)")
+	flags.StringVar(&oidc.UsernameClaim, "oidc-username-claim", controlplane.DefaultUsernameClaim, "claim that holds the user's name")
+	flags.StringVar(&oidc.UsernamePrefix, "oidc-username-prefix", "", "prefix of users' names, - for none (default: the URL and #, and none for the claim email)")
+	flags.StringVar(&oidc.GroupsClaim, "oidc-groups-claim", "", "claim that holds the user's groups")
+	flags.StringVar(&oidc.GroupsPrefix, "oidc-groups-prefix", "", "prefix of groups' names")
+	flags.StringArrayVar(&requiredClaims, "oidc-required-claim", nil, "CLAIM=VALUE that tokens must have; may be repeated")
+	flags.BoolVar(&save, "save", false, "keep the settings that the flags give, in config.yaml in the data directory")
+	flags.IntVarP(&verbosity, "verbosity", "v", 0, "how much is written to the log file, from 0 to 10; from 1 on also the notices of Kubernetes' libraries")
 	return command
 }
 
-func runStandalone(command *cobra.Command, o standalone.Options, verbosity int) error {
-	if o.DataDir == "" {
-		var err error
-		if o.DataDir, err = standalone.DefaultDataDir(); err != nil {
-			return err
+// parseClaims reads CLAIM=VALUE each.
+func parseClaims(values []string) (map[string]string, error) {
+	claims := map[string]string{}
+	for _, value := range values {
+		claim, wanted, found := strings.Cut(value, "=")
+		if !found || claim == "" {
+			return nil, fmt.Errorf("--oidc-required-claim: %q is not of the form CLAIM=VALUE", value)
 		}
+		claims[claim] = wanted
 	}
+	return claims, nil
+}
+
+// runStandalone runs a server until it is told to stop. Once it serves, its data directory gets the settings that are to be
+// written, if any.
+func runStandalone(command *cobra.Command, o standalone.Options, toWrite settings, verbosity int) error {
 	o.Out = command.OutOrStdout()
 	logs := &logFile{dir: filepath.Join(o.DataDir, "logs")}
 	o.Log = logs.redirect(verbosity)
@@ -74,7 +110,12 @@ func runStandalone(command *cobra.Command, o standalone.Options, verbosity int) 
 
 	forget := func() {}
 	defer func() { forget() }()
-	o.OnServing = func(kubeconfig string) { forget = rememberServer(kubeconfig) }
+	o.OnServing = func(kubeconfig string) {
+		forget = rememberServer(kubeconfig)
+		if err := toWrite.write(o.DataDir); err != nil {
+			fmt.Fprintln(command.ErrOrStderr(), "bursar:", err)
+		}
+	}
 	o.Metrics = legacyregistry.Registerer()
 	server, err := standalone.Start(command.Context(), o)
 	if err == nil {
@@ -94,10 +135,40 @@ type logFile struct {
 	file io.Writer
 }
 
-// redirect makes klog and controller-runtime log to the file.
+// redirect makes klog and controller-runtime log to the file, and returns a logger for Bursar itself. Each line says whose it
+// is. Unless more is asked for, the libraries log only what goes wrong: their notices are many, and not for operators.
 func (l *logFile) redirect(verbosity int) logr.Logger {
-	level := slog.Level(-verbosity)
-	return cli.SetLogger(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
+	handler := slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.Level(-verbosity)})
+	of := func(component string) slog.Handler {
+		return handler.WithAttrs([]slog.Attr{slog.String("component", component)})
+	}
+	libraries := of("kubernetes")
+	if verbosity == 0 {
+		libraries = atLeast{libraries, slog.LevelWarn}
+	}
+	cli.SetLogger(libraries)
+	return logr.FromSlogHandler(of("bursar"))
+}
+
+// atLeast drops what is below a level.
+type atLeast struct {
+	slog.Handler
+	level slog.Level
+}
+
+// Enabled implements [slog.Handler].
+func (h atLeast) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= h.level && h.Handler.Enabled(ctx, level)
+}
+
+// WithAttrs implements [slog.Handler].
+func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return atLeast{h.Handler.WithAttrs(attrs), h.level}
+}
+
+// WithGroup implements [slog.Handler].
+func (h atLeast) WithGroup(name string) slog.Handler {
+	return atLeast{h.Handler.WithGroup(name), h.level}
 }
 
 // Write implements [io.Writer]. Lines that come before the directory exists are dropped.

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +12,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
@@ -113,7 +111,7 @@ func serverFlags() *genericclioptions.ConfigFlags {
 
 // connect returns a client for the API server that the flags name.
 func connect(flags *genericclioptions.ConfigFlags) (client.Client, string, error) {
-	if err := useRunningServer(flags); err != nil {
+	if err := useServer(flags, reads); err != nil {
 		return nil, "", err
 	}
 	config, err := flags.ToRESTConfig()
@@ -208,20 +206,4 @@ func nothing(filter usage.Filter) string {
 		return fmt.Sprintf("%s, as far as it is shown in namespace %s. The quota of a consumer may be shown elsewhere: ask an administrator.", what, filter.Namespace)
 	}
 	return what + "."
-}
-
-// useRunningServer has the flags name the server that runs on this machine, if there is one and nothing names another.
-func useRunningServer(flags *genericclioptions.ConfigFlags) error {
-	if *flags.KubeConfig != "" || *flags.Context != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
-		return nil
-	}
-	kubeconfig, err := findKubeconfig()
-	if err != nil {
-		if _, errDefault := os.Stat(clientcmd.RecommendedHomeFile); errDefault == nil && os.Getenv(dataDirVariable) == "" {
-			return nil
-		}
-		return err
-	}
-	*flags.KubeConfig = kubeconfig
-	return checkAnswers(kubeconfig)
 }

@@ -20,7 +20,7 @@ const watchEndPatience = 2 * time.Second
 
 // newAPIServer puts the API server together. It serves on listener once it runs.
 func (c *ControlPlane) newAPIServer(ctx context.Context, operator *operatorUser, listener net.Listener, etcd ExternalEtcd) (*aggregator.APIAggregator, error) {
-	o, err := apiServerOptions(c.dir, c.pki, operator, listener, etcd)
+	o, err := apiServerOptions(c.dir, c.pki, operator, listener, etcd, &c.options.Authentication)
 	if err != nil {
 		return nil, err
 	}
@@ -62,14 +62,18 @@ func (c *ControlPlane) serverID() string {
 	return "apiserver-" + naming.Suffix(host, c.dir.path)
 }
 
-func apiServerOptions(d *directory, p *pki, operator *operatorUser, listener net.Listener, etcd ExternalEtcd) (*options.Options, error) {
+func apiServerOptions(d *directory, p *pki, operator *operatorUser, listener net.Listener, etcd ExternalEtcd, a *Authentication) (*options.Options, error) {
 	address := listener.Addr().(*net.TCPAddr)
 	certFile, keyFile, err := p.signServer("apiserver", servedHosts(address.IP)...)
 	if err != nil {
 		return nil, err
 	}
+	configuration, err := a.configuration()
+	if err != nil {
+		return nil, err
+	}
 	authentication := d.join("pki", "authentication.yaml")
-	if err := writeFile(authentication, []byte(authenticationConfig)); err != nil {
+	if err := writeFile(authentication, configuration); err != nil {
 		return nil, fmt.Errorf("write %s: %w", authentication, err)
 	}
 

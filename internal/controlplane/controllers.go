@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/certificates/cleaner"
+	"k8s.io/kubernetes/pkg/controller/certificates/signer"
 	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/namespace"
@@ -61,7 +63,7 @@ const controllersLease = "bursar-controllers"
 // them: two garbage collectors would undo nothing of each other's, but ask everything twice.
 func (c *ControlPlane) startControllers(ctx context.Context) (wait func(), err error) {
 	if c.hold == nil {
-		return runControllers(ctx, c.operator)
+		return runControllers(ctx, c.operator, c.pki)
 	}
 	client, err := kubernetes.NewForConfig(c.operator)
 	if err != nil {
@@ -88,7 +90,7 @@ func (c *ControlPlane) runTerm(ctx context.Context, client kubernetes.Interface)
 		select {
 		case <-ctx.Done():
 		case leading := <-leading:
-			stopped, err := runControllers(leading, c.operator)
+			stopped, err := runControllers(leading, c.operator, c.pki)
 			if err != nil {
 				klog.FromContext(ctx).Error(err, "another server, or this one in a moment, runs the controllers")
 				cancel()
@@ -113,7 +115,7 @@ func (c *ControlPlane) runTerm(ctx context.Context, client kubernetes.Interface)
 
 // runControllers runs those upstream controllers that a control plane without pods needs, until
 // ctx ends.
-func runControllers(ctx context.Context, config *rest.Config) (wait func(), err error) {
+func runControllers(ctx context.Context, config *rest.Config, p *pki) (wait func(), err error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the controllers: %w", err)
@@ -140,6 +142,12 @@ func runControllers(ctx context.Context, config *rest.Config) (wait func(), err 
 	if err != nil {
 		return nil, fmt.Errorf("make the service account controller: %w", err)
 	}
+	signer, err := signer.NewKubeAPIServerClientCSRSigningController(ctx, client, typed.Certificates().V1().CertificateSigningRequests(),
+		p.caFile(), p.caKeyFile(), certificateLifetime)
+	if err != nil {
+		return nil, fmt.Errorf("make the controller that signs client certificates: %w", err)
+	}
+	cleaner := cleaner.NewCSRCleanerController(client.CertificatesV1().CertificateSigningRequests(), typed.Certificates().V1().CertificateSigningRequests())
 	countQuotas, err := newQuotaController(ctx, client, typed, generic, started)
 	if err != nil {
 		return nil, err
@@ -152,6 +160,8 @@ func runControllers(ctx context.Context, config *rest.Config) (wait func(), err 
 	group.Go(func() { namespaces.Run(ctx, namespaceWorkers) })
 	group.Go(func() { roles.Run(ctx, 1) })
 	group.Go(func() { accounts.Run(ctx, 1) })
+	group.Go(func() { signer.Run(ctx, 1) })
+	group.Go(func() { cleaner.Run(ctx, 1) })
 	generic.Start(ctx.Done())
 	close(started)
 	return group.Wait, nil

@@ -135,6 +135,22 @@ func lock(path string) (*os.File, error) {
 	return file, nil
 }
 
+// IsHeld reports whether a server runs on a data directory.
+func IsHeld(path string) bool {
+	file, err := os.Open(filepath.Join(path, lockFile))
+	if err != nil {
+		return false
+	}
+	defer file.Close() //nolint:errcheck // it was only asked about
+	return errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+// IsDataDirectory reports whether a directory is one of Bursar's.
+func IsDataDirectory(path string) bool {
+	_, err := os.Stat(filepath.Join(path, markerFile))
+	return err == nil
+}
+
 func describeHolder(content []byte) string {
 	if pid := strings.TrimSpace(string(content)); pid != "" {
 		return " (process " + pid + ")"
@@ -147,6 +163,9 @@ func (d *directory) close() { _ = d.lock.Close() }
 func (d *directory) join(elements ...string) string {
 	return filepath.Join(append([]string{d.path}, elements...)...)
 }
+
+// WriteFile replaces a file in one step, readable by its owner only.
+func WriteFile(path string, content []byte) error { return writeFile(path, content) }
 
 // writeFile replaces a file in one step, readable by its owner only.
 func writeFile(path string, content []byte) error {

@@ -20,6 +20,8 @@ type Options struct {
 	Listen string
 	// Etcd, if it names servers, is used instead of an embedded etcd.
 	Etcd ExternalEtcd
+	// Authentication says which users the API server knows besides its own.
+	Authentication Authentication
 	// Settings are those that all servers on one external etcd have to have in common, as a user gives
 	// them. It is not empty.
 	Settings string
@@ -47,6 +49,9 @@ func (o *Options) complete() error {
 	}
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		return fmt.Errorf("listen address %q is not of the form host:port", o.Listen)
+	}
+	if err := o.Authentication.validate(); err != nil {
+		return err
 	}
 	return o.Etcd.validate()
 }

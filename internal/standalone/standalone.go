@@ -30,6 +30,8 @@ type Options struct {
 	DataDir string
 	Listen  string
 	Etcd    controlplane.ExternalEtcd
+	// Authentication says which users the API server knows besides its own.
+	Authentication controlplane.Authentication
 	// SystemNamespace holds buckets and claims that have no namespace of their own. Default:
 	// operator.DefaultSystemNamespace.
 	SystemNamespace string
@@ -92,7 +94,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	starting := context.AfterFunc(ctx, stop)
 	ready := &readiness{}
 	plane, err := controlplane.Start(serving, controlplane.Options{
-		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Settings: settings(o), LocalServices: replica.services(o), Say: say,
+		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), LocalServices: replica.services(o), Say: say,
 		ReadyChecks: []healthz.HealthChecker{ready},
 	})
 	if err != nil {
@@ -105,7 +107,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		o.OnServing(plane.AdminKubeconfigPath())
 	}
 	say("starting enforcement")
-	op, err := newOperator(plane, replica, o)
+	var op *operator.Operator
+	if err = checkSystemNamespace(ctx, plane.Config(), systemNamespace(o)); err == nil {
+		op, err = newOperator(plane, replica, o)
+	}
 	if err == nil {
 		running := s.untilEnded(context.WithoutCancel(ctx))
 		if replica != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,8 +38,23 @@ func TestNamespaces(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a server")
 	}
+	dir := t.TempDir()
+	t.Run("first start", func(t *testing.T) { testNamespaces(t, dir) })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	server, err := standalone.Start(ctx, standalone.Options{DataDir: dir, Listen: "127.0.0.1:0", Log: logr.Discard(), SystemNamespace: "other"})
+	if err == nil {
+		cancel()
+		_ = server.Wait() // what is wrong is that it started
+	}
+	if want := "the ledgers that are stored here belong to the system namespace " + books + "; start with --system-namespace " + books; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("with another system namespace: got %v, want %q", err, want)
+	}
+}
+
+func testNamespaces(t *testing.T, dir string) {
 	api := start(t, standalone.Options{
-		SystemNamespace: books, ConsumerNamespaces: inOrganizations,
+		DataDir: dir, SystemNamespace: books, ConsumerNamespaces: inOrganizations,
 	})
 	if err := platform.Install(t.Context(), api); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/bursar/bursar/internal/controlplane"
+	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/internal/standalone"
+)
+
+// dataDirVariable names a data directory for `bursar kubectl`.
+const dataDirVariable = "BURSAR_DATA_DIR"
+
+// intent is what a command does on a server.
+type intent bool
+
+const (
+	reads  intent = false
+	writes intent = true
+)
+
+// useServer has the flags name the server that runs on this machine, if there is one and nothing names another.
+func useServer(flags *genericclioptions.ConfigFlags, does intent) error {
+	if *flags.KubeConfig != "" || *flags.Context != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
+		return nil
+	}
+	kubeconfig, err := findKubeconfig(does)
+	if err != nil {
+		if _, errDefault := os.Stat(clientcmd.RecommendedHomeFile); errDefault == nil && os.Getenv(dataDirVariable) == "" && len(runningServers()) == 0 {
+			return nil
+		}
+		return err
+	}
+	*flags.KubeConfig = kubeconfig
+	return checkAnswers(kubeconfig)
+}
+
+// findKubeconfig finds the kubeconfig of the running server: that of BURSAR_DATA_DIR, else that of the only server that
+// runs, else that of the default data directory. Where several run, a command that only reads is told which was started
+// last, and one that writes is refused.
+func findKubeconfig(does intent) (string, error) {
+	if dir := os.Getenv(dataDirVariable); dir != "" {
+		path := filepath.Join(dir, "admin.kubeconfig")
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("no server has run on %s, which %s names: it holds no admin.kubeconfig", dir, dataDirVariable)
+		}
+		return path, nil
+	}
+	servers := runningServers()
+	if len(servers) > 1 {
+		if does == writes {
+			return "", fmt.Errorf("%d servers run, on %s; say which one to change, by %s=DIR or --kubeconfig", len(servers), strings.Join(directories(servers), " and "), dataDirVariable)
+		}
+		fmt.Fprintf(os.Stderr, "bursar: using the server on %s, the last started of %d; choose another by %s=DIR\n", filepath.Dir(servers[0]), len(servers), dataDirVariable)
+	}
+	if len(servers) > 0 {
+		return servers[0], nil
+	}
+	candidates := notedServers()
+	if dir, err := standalone.DefaultDataDir(); err == nil {
+		candidates = append(candidates, filepath.Join(dir, "admin.kubeconfig"))
+	}
+	for _, path := range candidates {
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("no running server was found: start one with 'bursar standalone', or name one with --kubeconfig, KUBECONFIG or %s", dataDirVariable)
+}
+
+func directories(kubeconfigs []string) []string {
+	all := make([]string, 0, len(kubeconfigs))
+	for _, path := range kubeconfigs {
+		all = append(all, filepath.Dir(path))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// runningServers returns the kubeconfigs of the servers of this user that run, the one started last first.
+func runningServers() []string {
+	return slices.DeleteFunc(notedServers(), func(kubeconfig string) bool { return !controlplane.IsHeld(filepath.Dir(kubeconfig)) })
+}
+
+// serverNotes is where servers note their kubeconfigs, each in a file that begins with a prefix.
+func serverNotes() (dir, prefix string) {
+	dir = os.Getenv("XDG_RUNTIME_DIR")
+	if dir == "" {
+		dir = filepath.Join(os.TempDir(), fmt.Sprintf("bursar-%d", os.Getuid()))
+	}
+	return dir, "bursar-server-"
+}
+
+// notedServers returns what servers have noted, the latest first. A server that was killed leaves its note.
+func notedServers() []string {
+	dir, prefix := serverNotes()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	type note struct {
+		kubeconfig string
+		at         time.Time
+	}
+	var notes []note
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || !strings.HasPrefix(entry.Name(), prefix) {
+			continue
+		}
+		if content, err := os.ReadFile(filepath.Join(dir, entry.Name())); err == nil {
+			notes = append(notes, note{strings.TrimSpace(string(content)), info.ModTime()})
+		}
+	}
+	slices.SortFunc(notes, func(a, b note) int { return b.at.Compare(a.at) })
+	all := make([]string, 0, len(notes))
+	for _, n := range notes {
+		all = append(all, n.kubeconfig)
+	}
+	return all
+}
+
+// rememberServer notes a server's kubeconfig for `bursar kubectl`, and returns how to forget it. A server serves without a
+// note, too.
+func rememberServer(kubeconfig string) (forget func()) {
+	dir, prefix := serverNotes()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return func() {}
+	}
+	path := filepath.Join(dir, prefix+naming.Suffix(kubeconfig))
+	if err := os.WriteFile(path, []byte(kubeconfig+"\n"), 0o600); err != nil {
+		return func() {}
+	}
+	return func() { _ = os.Remove(path) } // one that stays is recognised as that of a server that is gone
+}

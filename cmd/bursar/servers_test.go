@@ -1,0 +1,184 @@
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bursar/bursar/test/process"
+)
+
+// shell runs bursar as one user of one machine, whose files are the test's own.
+type shell struct {
+	*testing.T
+	binary string
+}
+
+func newShell(t *testing.T) shell {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it builds and starts a server")
+	}
+	binary, err := process.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, variable := range []string{"XDG_RUNTIME_DIR", "XDG_DATA_HOME", "HOME"} { // Go builds by HOME
+		t.Setenv(variable, t.TempDir())
+	}
+	t.Setenv("KUBECONFIG", "")
+	return shell{t, binary}
+}
+
+// run has to succeed. It returns what is printed on both outputs.
+func (s shell) run(arguments ...string) (stdout, stderr string) {
+	s.Helper()
+	var printed, complaints strings.Builder
+	command := exec.CommandContext(s.Context(), s.binary, arguments...)
+	command.Stdout, command.Stderr = &printed, &complaints
+	if err := command.Run(); err != nil {
+		s.Fatalf("bursar %s: %v\n%s%s", strings.Join(arguments, " "), err, printed.String(), complaints.String())
+	}
+	return printed.String(), complaints.String()
+}
+
+// TestSeveralServers proves that nothing is written to a server that nobody named, and that one that is read from is named.
+func TestSeveralServers(t *testing.T) {
+	s := newShell(t)
+	first, second := t.TempDir(), t.TempDir()
+	process.Start(t, first)
+	if _, complaints := s.run("kubectl", "create", "configmap", "mine"); complaints != "" {
+		t.Errorf("with one server kubectl says %q", complaints)
+	}
+	server := process.Start(t, second)
+	_, complaints := s.run("kubectl", "get", "configmaps", "-n", "default")
+	if want := "bursar: using the server on " + second + ", the last started of 2; choose another by BURSAR_DATA_DIR=DIR\n"; !strings.HasPrefix(complaints, want) {
+		t.Errorf("kubectl get says %q, want %q", complaints, want)
+	}
+	for _, command := range []string{"kubectl -n default delete configmap mine", "kubectl unheard-of", "user create alice --namespace default --role view"} {
+		wantRefusal(t, "it could be the wrong one", "2 servers run, on ", strings.Fields(command)...)
+	}
+	t.Setenv("BURSAR_DATA_DIR", first)
+	s.run("kubectl", "delete", "configmap", "mine")
+	t.Setenv("BURSAR_DATA_DIR", "")
+	server.Kill()
+	if _, complaints := s.run("kubectl", "create", "configmap", "mine"); complaints != "" {
+		t.Errorf("with one server left kubectl says %q", complaints)
+	}
+}
+
+// TestSettings proves that a server has the settings of its first start until they are changed on purpose.
+func TestSettings(t *testing.T) {
+	newShell(t)
+	dir := filepath.Join(t.TempDir(), "data")
+	file := filepath.Join(dir, "config.yaml")
+	const template, other = "Project.example.com=project-{{name}}", "Project.example.com=other-{{name}}"
+	start := func(arguments ...string) string {
+		t.Helper()
+		server := process.Start(t, dir, arguments...)
+		if code := server.Stop(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		return server.Output()
+	}
+	want := func(listed string) {
+		t.Helper()
+		content, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(content), "\n"+listed+"\n") {
+			t.Errorf("the settings are\n%s%v\nwant them to hold %q", content, err, listed)
+		}
+	}
+	start("--consumer-namespace", template)
+	want("consumer-namespace:\n- " + template)
+	want("system-namespace: bursar-system")
+	if said := start(); strings.Contains(said, "--consumer-namespace") {
+		t.Errorf("with the same settings the server says\n%s", said)
+	}
+	if said, want := start("--consumer-namespace", other), "bursar: --consumer-namespace is ["+other+"] for this start, and ["+template+"] in "+file+"; --save keeps the new value"; !strings.Contains(said, want) {
+		t.Errorf("with another setting the server says\n%s\nwant %q", said, want)
+	}
+	want("consumer-namespace:\n- " + template)
+	start("--consumer-namespace", other, "--save")
+	want("consumer-namespace:\n- " + other)
+
+	if err := os.WriteFile(file, []byte("listn: 127.0.0.1:0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantRefusal(t, "a slip must not be a default", file+`: there is no setting "listn"; did you mean listen?`, "standalone", "--data-dir", dir)
+	if err := os.WriteFile(file, []byte("consumer-namespace: foo\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantRefusal(t, "names the setting", file+": consumer-namespace: it must be a list", "standalone", "--data-dir", dir)
+
+	log, err := os.ReadFile(filepath.Join(dir, "logs", "bursar.log"))
+	if err != nil || !strings.Contains(string(log), "component=bursar") {
+		t.Errorf("the log holds no line of Bursar: %v\n%s", err, log)
+	}
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, "component=kubernetes") && strings.Contains(line, "level=INFO") || strings.Contains(line, "createTransport") || strings.Contains(line, "StatusError") {
+			t.Errorf("the log holds noise: %s", line)
+		}
+	}
+}
+
+// TestUserCreate gives a tenant a kubeconfig that permits what its role does, and nothing else.
+func TestUserCreate(t *testing.T) {
+	s := newShell(t)
+	for _, tt := range []struct{ arguments, want string }{
+		{"user create", "give the name of one user"},
+		{"user create alice --role edit", "either --namespace NAMESPACE or --all-namespaces"},
+		{"user create alice --namespace shop", "--role is missing"},
+		{"user create alice --namespace shop --rle edit", "unknown flag: --rle; did you mean --role?"},
+	} {
+		wantRefusal(t, "it says what is missing", tt.want, strings.Fields(tt.arguments)...)
+	}
+	process.Start(t, t.TempDir())
+	for _, tt := range []struct{ arguments, want string }{
+		{"user create alice --namespace shop --role edit", "namespace shop does not exist: create it first"},
+		{"user create alice --namespace default --role edits", "there is no ClusterRole edits; choose view, edit"},
+		{"user create system:alice --namespace default --role edit", "names that begin with system: are for Kubernetes itself"},
+		{"user create alice --namespace default --role edit --lifetime 1m", "a certificate must be valid for at least 10m"},
+	} {
+		wantRefusal(t, "it says what is wrong", tt.want, strings.Fields(tt.arguments)...)
+	}
+	s.run("kubectl", "create", "namespace", "shop")
+	for range 2 { // again for another certificate
+		kubeconfig, _ := s.run("user", "create", "alice@example.com", "--namespace", "shop", "--role", "edit")
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		if err := os.WriteFile(path, []byte(kubeconfig), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if who, _ := s.run("kubectl", "--kubeconfig", path, "auth", "whoami"); !strings.Contains(who, "alice@example.com") {
+			t.Errorf("the user is\n%s", who)
+		}
+		s.run("kubectl", "--kubeconfig", path, "get", "resourceclaims.quota.miloapis.com") // in its own namespace
+		for arguments, want := range map[string]string{"create configmap mine --dry-run=server": "yes", "create configmaps": "yes", "create configmaps -n default": "no", "list configmaps -A": "no", "get secrets -n default": "no"} {
+			if strings.Contains(arguments, "--dry-run") {
+				s.run(append([]string{"kubectl", "--kubeconfig", path}, strings.Fields(arguments)...)...)
+				continue
+			}
+			output, _ := exec.Command(s.binary, append([]string{"kubectl", "--kubeconfig", path, "auth", "can-i"}, strings.Fields(arguments)...)...).Output()
+			if got := strings.TrimSpace(string(output)); got != want {
+				t.Errorf("kubectl auth can-i %s: %s, want %s", arguments, got, want)
+			}
+		}
+	}
+	if left, _ := s.run("kubectl", "get", "certificatesigningrequests", "-o", "name"); left != "" {
+		t.Errorf("it leaves behind %s", left)
+	}
+}
+
+// TestSlips proves that who mistypes is told what there is.
+func TestSlips(t *testing.T) {
+	newShell(t)
+	for arguments, want := range map[string]string{
+		"standalone --dta-dir x": "unknown flag: --dta-dir; did you mean --data-dir?",
+		"standalone --nope":      "unknown flag: --nope; see bursar standalone --help",
+		"standalone extra":       `bursar standalone takes no arguments, and got "extra"; see bursar standalone --help`,
+		"usage web":              `bursar usage takes no argument "web": for one consumer alone, bursar usage --consumer web`,
+	} {
+		wantRefusal(t, "it says what is meant", want, strings.Fields(arguments)...)
+	}
+}

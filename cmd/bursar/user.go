@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/bursar/bursar/internal/users"
+)
+
+// newUserCommand returns the commands about users.
+func newUserCommand() *cobra.Command {
+	command := &cobra.Command{Use: "user", Short: "Give people access to the server"}
+	command.AddCommand(newUserCreateCommand())
+	return command
+}
+
+func newUserCreateCommand() *cobra.Command {
+	var o users.Options
+	var everywhere bool
+	all := genericclioptions.NewConfigFlags(false)
+	flags := &genericclioptions.ConfigFlags{KubeConfig: all.KubeConfig, Context: all.Context}
+	command := &cobra.Command{
+		Use:   "create NAME (--namespace NAMESPACE | --all-namespaces) --role ROLE",
+		Short: "Give a user a role, and print a kubeconfig for it",
+		Long: "Give a user a role in a namespace, and print a kubeconfig with a client certificate, which the server signs. Keep it as a\n" +
+			"secret. A certificate cannot be revoked before it ends; to take away what the user may do, delete its RoleBinding.",
+		Example: `  # A tenant, who sees quota and edits objects in the namespace project-web
+  bursar user create alice --namespace project-web --role edit > alice.kubeconfig
+  # Somebody who manages the quota of all
+  bursar user create bob --all-namespaces --role quota-manager --lifetime 720h > bob.kubeconfig`,
+		Args: func(_ *cobra.Command, arguments []string) error {
+			if len(arguments) != 1 {
+				return errors.New("give the name of one user, as in bursar user create alice --namespace project-web --role edit")
+			}
+			return nil
+		},
+		RunE: func(command *cobra.Command, arguments []string) error {
+			switch {
+			case everywhere == (o.Namespace != ""):
+				return errors.New("say where the user has the role: either --namespace NAMESPACE or --all-namespaces")
+			case o.Role == "":
+				return errors.New("--role is missing: choose view, edit, admin, tenant-viewer, tenant-admin, project-owner or another ClusterRole")
+			}
+			if err := useServer(flags, writes); err != nil {
+				return err
+			}
+			var err error
+			if o.Config, err = flags.ToRESTConfig(); err != nil {
+				return fmt.Errorf("find the API server: %w", err)
+			}
+			o.Name = arguments[0]
+			kubeconfig, err := users.Create(command.Context(), o)
+			if err != nil {
+				return err
+			}
+			_, err = command.OutOrStdout().Write(kubeconfig)
+			return err
+		},
+	}
+	flags.AddFlags(command.Flags())
+	command.Flags().StringVarP(&o.Namespace, "namespace", "n", "", "namespace in which the user has the role")
+	command.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "give the role in all namespaces, and for objects outside of namespaces")
+	command.Flags().StringVar(&o.Role, "role", "", "ClusterRole of the user: view, edit, admin, or one of Bursar's, such as tenant-viewer, tenant-admin, project-owner, quota-manager")
+	command.Flags().StringArrayVar(&o.Groups, "group", nil, "group that the user is in; may be repeated")
+	command.Flags().StringVar(&o.Server, "server", "", "URL by which the user reaches the server (default: yours)")
+	command.Flags().DurationVar(&o.Lifetime, "lifetime", 365*24*time.Hour, "how long the certificate is valid; a standalone server signs for a year at most")
+	return command
+}
