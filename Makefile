@@ -11,13 +11,15 @@ COMMIT = $(shell git rev-parse HEAD 2>/dev/null)
 KUBERNETES = $(shell $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes)
 SERVER_VERSION = -X k8s.io/component-base/version.gitVersion=$(KUBERNETES)+bursar.$(VERSION) -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
+LDFLAGS = -X main.version=$(VERSION) $(SERVER_VERSION)
+
 .PHONY: help
 help: ## Show what can be made.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build bin/bursar and bin/bursar-operator.
-	$(GO) build -ldflags "-X main.version=$(VERSION) $(SERVER_VERSION)" -o bin/ ./cmd/...
+	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
 # The name of the container image.
 IMAGE ?= bursar:$(VERSION)
@@ -27,7 +29,9 @@ image: ## Build a container image, with Docker.
 	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
 
 .PHONY: quickstart
-quickstart: build ## See the whole idea at work on a scratch server.
+quickstart: ## See the whole idea at work on a scratch server.
+	@test -e bin/bursar || echo "Building bin/bursar. The first build takes some minutes, without output; later ones take seconds."
+	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/bursar
 	@examples/quickstart/run.sh bin/bursar
 
 .PHONY: test

@@ -98,4 +98,11 @@ say "Core kinds count as well: the first ConfigMap of acme fits, the second does
 run create configmap settings -n acme-web --from-literal=color=blue
 run_denied create configmap more-settings -n acme-web --from-literal=color=red
 
-say "That is all. The server and its directory are removed."
+say "That is all. The server and its directory are removed. To go on:"
+cat <<'END'
+  bin/bursar standalone                                         # a server of your own, which keeps its data
+  bin/bursar kubectl apply -f examples/quickstart/1-kinds.yaml  # in another terminal; then the files 2, 3 and 4
+  bin/bursar usage                                              # who uses how much
+  bin/bursar user create alice -n acme-web --role edit          # a kubeconfig for a tenant
+Guides: docs/standalone.md for the server, docs/claim-policies.md to write policies, docs/install.md for a cluster.
+END

@@ -26,6 +26,8 @@ func TestQuickstart(t *testing.T) {
 		"exceeded quota: Project quota of Organization acme, requested: 1 project, used: 2, limited: 2",
 		"project.resourcemanager.example.com/data created",
 		"exceeded quota: ConfigMap quota of Organization acme, requested: 1 config map, used: 1, limited: 1",
+		"bin/bursar standalone  ",
+		"docs/standalone.md",
 		"bursar: stopped",
 	} {
 		if !strings.Contains(string(output), want) {
