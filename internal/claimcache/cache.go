@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +33,14 @@ type Cache struct {
 	byObject   map[types.UID][]*Claim
 	byConsumer map[quotav1alpha1.ConsumerRef]map[*Claim]struct{}
 	kinds      map[schema.GroupKind]int
+	// deleting are the claims that are being deleted, and undecided those of policies that are neither that nor decided.
+	deleting  map[types.UID]struct{}
+	undecided map[*Claim]struct{}
+	// unlabelled are the claims that lack the labels of their consumer, from an earlier version, and stay.
+	unlabelled map[*Claim]struct{}
+
+	// reflector is set once Run has begun.
+	reflector atomic.Pointer[cache.Reflector]
 }
 
 var _ cache.TransformingStore = (*store)(nil)
@@ -45,6 +54,9 @@ func New() *Cache {
 		byObject:   map[types.UID][]*Claim{},
 		byConsumer: map[quotav1alpha1.ConsumerRef]map[*Claim]struct{}{},
 		kinds:      map[schema.GroupKind]int{},
+		deleting:   map[types.UID]struct{}{},
+		undecided:  map[*Claim]struct{}{},
+		unlabelled: map[*Claim]struct{}{},
 	}
 }
 
@@ -55,7 +67,27 @@ func (c *Cache) OnChange(f func(before, after *Claim)) { c.handlers = append(c.h
 
 // Run follows the API server until ctx ends.
 func (c *Cache) Run(ctx context.Context, client rest.Interface) {
-	newReflector(client, &store{c}).RunWithContext(ctx)
+	reflector := newReflector(client, &store{c})
+	c.reflector.Store(reflector)
+	reflector.RunWithContext(ctx)
+}
+
+// HasSeen reports whether the cache shows every claim as it was at a version of the API server, or later.
+func (c *Cache) HasSeen(version string) bool {
+	reflector := c.reflector.Load()
+	if reflector == nil || !c.HasSynced() {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(reflector.LastSyncResourceVersion(), version)
+	return err == nil && order >= 0
+}
+
+// IsDeleting reports whether the claim with that UID exists and is being deleted.
+func (c *Cache) IsDeleting(uid types.UID) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	_, is := c.deleting[uid]
+	return is
 }
 
 // Note takes in a claim that this process has just written, as the API server returned it. It matters until the first
@@ -129,12 +161,51 @@ func (c *Cache) ForConsumer(consumer quotav1alpha1.ConsumerRef, keep func(*Claim
 	return claims
 }
 
-// Select returns all claims that keep accepts, in no order.
+// Undecided returns the claims of policies that keep accepts among those that are neither decided nor being deleted.
+func (c *Cache) Undecided(keep func(*Claim) bool) []*Claim {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var claims []*Claim
+	for claim := range c.undecided {
+		if keep(claim) {
+			claims = append(claims, claim)
+		}
+	}
+	return claims
+}
+
+// Unlabelled returns up to max claims that keep accepts among those that lack the labels of their consumer.
+func (c *Cache) Unlabelled(max int, keep func(*Claim) bool) []*Claim {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var claims []*Claim
+	seen := 0
+	for claim := range c.unlabelled {
+		if seen++; len(claims) == max || seen > lockedMax {
+			break
+		}
+		if keep(claim) {
+			claims = append(claims, claim)
+		}
+	}
+	return claims
+}
+
+// lockedMax is how many claims are looked at before the lock of the cache is given up for a moment.
+const lockedMax = 1000
+
+// Select returns all claims that keep accepts, in no order. It looks at every claim, so it takes long, and lets others change
+// the cache meanwhile: whether a claim is among the result that is added or removed until it returns is a matter of chance.
 func (c *Cache) Select(keep func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var claims []*Claim
+	seen := 0
 	for _, claim := range c.byName {
+		if seen++; seen%lockedMax == 0 {
+			c.mu.RUnlock()
+			c.mu.RLock()
+		}
 		if keep(claim) {
 			claims = append(claims, claim)
 		}
@@ -265,11 +336,12 @@ func (c *Cache) swap(name types.NamespacedName, claim *Claim) (before *Claim) {
 	defer c.mu.Unlock()
 	if before = c.byName[name]; before != nil {
 		c.unindex(before)
+	}
+	if claim == nil {
 		delete(c.byName, name)
+		return before
 	}
-	if claim != nil {
-		c.byName[name] = claim
-		c.index(claim)
-	}
+	c.byName[name] = claim // in its place, so that Select comes across it
+	c.index(claim)
 	return before
 }

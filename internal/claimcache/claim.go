@@ -42,6 +42,10 @@ type Claim struct {
 	Deleting, Finalizer bool
 	// Resizing tells of a granted claim that it is to hold something else, or says so still.
 	Resizing bool
+	// Labelled is set if the claim has the label that names the kind of its consumer, which Bursar sets with the other one.
+	Labelled bool
+	// Superseded is set once Bursar is about to replace the claim, or take it away, although its object exists.
+	Superseded bool
 
 	consumer unique.Handle[quotav1alpha1.ConsumerRef]
 	kind     unique.Handle[schema.GroupKind]
@@ -88,7 +92,9 @@ func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 		Object:         types.NamespacedName{Namespace: interned(ref.Namespace), Name: ref.Name},
 		requests:       internRequests(claim.Spec.Requests),
 		policy:         unique.Make(""),
+		Superseded:     claim.Annotations[quotav1alpha1.AnnotationSuperseded] == "true",
 	}
+	_, c.Labelled = claim.Labels[quotav1alpha1.LabelConsumerKind]
 	if requests := ResizeOf(claim); requests != nil {
 		c.resize = internRequests(requests)
 	}

@@ -13,9 +13,18 @@ func (c *Cache) index(claim *Claim) {
 		c.byConsumer[consumer] = claims
 	}
 	claims[claim] = struct{}{}
+	if claim.Deleting {
+		c.deleting[claim.UID] = struct{}{}
+	}
+	if !claim.Labelled && !claim.Deleting {
+		c.unlabelled[claim] = struct{}{}
+	}
 	if claim.FromPolicy() {
 		c.byObject[claim.ObjectUID] = append(c.byObject[claim.ObjectUID], claim)
 		c.kinds[claim.Kind()]++
+		if claim.State == Pending && !claim.Deleting {
+			c.undecided[claim] = struct{}{}
+		}
 	}
 }
 
@@ -26,9 +35,12 @@ func (c *Cache) unindex(claim *Claim) {
 	if len(c.byConsumer[consumer]) == 0 {
 		delete(c.byConsumer, consumer)
 	}
+	delete(c.deleting, claim.UID)
+	delete(c.unlabelled, claim)
 	if !claim.FromPolicy() {
 		return
 	}
+	delete(c.undecided, claim)
 	rest := slices.DeleteFunc(c.byObject[claim.ObjectUID], func(other *Claim) bool { return other == claim })
 	if len(rest) == 0 {
 		delete(c.byObject, claim.ObjectUID)

@@ -83,6 +83,12 @@ func Stays(claim *quotav1alpha1.ResourceClaim) bool {
 	return claimcache.StateOf(claim) == claimcache.Granted && claim.DeletionTimestamp == nil && !IsSuperseded(claim)
 }
 
+// IsGivenUp reports whether the charge of a claim that somebody made directly is to come back as soon as the claim is
+// deleted, although its object exists.
+func IsGivenUp(claim *quotav1alpha1.ResourceClaim) bool {
+	return !claimcache.IsFromPolicy(claim) && claim.Annotations[quotav1alpha1.AnnotationRelease] == "true"
+}
+
 // IsSuperseded tells whether Bursar is replacing the claim by another, or taking it away because
 // its object costs nothing any more.
 func IsSuperseded(claim *quotav1alpha1.ResourceClaim) bool {

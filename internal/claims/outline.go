@@ -112,10 +112,12 @@ func FromReservation(reservation ledgerstore.Pending) (*quotav1alpha1.ResourceCl
 	mark(claim, origin{
 		policy: policy, kind: outline.Kind, object: outline.Object, uid: types.UID(uid), at: time.Unix(reservation.ReservedAt, 0),
 	})
+	label(claim)
 	claim.Annotations[quotav1alpha1.AnnotationReservation] = strconv.FormatInt(reservation.Sequence, 10)
 	if outline.Object.Namespace == "" || outline.Object.Namespace == outline.Claim.Namespace {
 		claim.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: outline.Kind.GroupVersion().String(), Kind: outline.Kind.Kind, Name: outline.Object.Name, UID: types.UID(uid),
+			Controller: new(false), BlockOwnerDeletion: new(false),
 		}}
 	}
 	return claim, nil

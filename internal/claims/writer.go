@@ -66,6 +66,20 @@ func (c *Client) Get(ctx context.Context, name types.NamespacedName) (*quotav1al
 	return claim, nil
 }
 
+// Version returns the version of the API server that it has reached by now. A list of claims at that version, or later,
+// has every claim that exists now.
+func (c *Client) Version(ctx context.Context) (string, error) {
+	raw, err := c.rest.Get().Resource(resource).SetHeader("Accept", onlyMetadataList).Param("limit", "1").Do(ctx).Raw()
+	if err != nil {
+		return "", fmt.Errorf("list a claim: %w", err)
+	}
+	var page metav1.PartialObjectMetadataList
+	if err := json.Unmarshal(raw, &page); err != nil {
+		return "", fmt.Errorf("decode a list of one claim: %w", err)
+	}
+	return page.ResourceVersion, nil
+}
+
 // RecordedAs returns as what the books may have recorded that a consumer's claims give nothing back: their
 // UIDs, and the IDs of the reservations that they were made from ([ledgerstore.WithdrawnID]).
 func (c *Client) RecordedAs(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (map[string]bool, error) {
@@ -190,10 +204,13 @@ func (c *Client) setFinalizers(ctx context.Context, claim *quotav1alpha1.Resourc
 	return err
 }
 
-// patch changes a claim, with its metadata, if it has not changed since it was read. It returns
+// patch changes a claim, with its metadata, if it has not changed since the version that is given, if any. It returns
 // the metadata as stored.
 func (c *Client) patch(ctx context.Context, claim *quotav1alpha1.ResourceClaim, change, metadata map[string]any) ([]byte, error) {
-	meta := map[string]any{"uid": claim.UID, "resourceVersion": claim.ResourceVersion}
+	meta := map[string]any{"uid": claim.UID}
+	if claim.ResourceVersion != "" {
+		meta["resourceVersion"] = claim.ResourceVersion
+	}
 	maps.Copy(meta, metadata)
 	change["metadata"] = meta
 	patch, err := json.Marshal(change)

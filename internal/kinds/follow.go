@@ -8,6 +8,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -66,8 +67,8 @@ func (k *Kinds) followDefinitions(ctx context.Context) error {
 	factory := apiextensionsinformers.NewSharedInformerFactory(k.definitions, 0)
 	informer := factory.Apiextensions().V1().CustomResourceDefinitions().Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { k.note() },
-		DeleteFunc: func(any) { k.note() },
+		AddFunc:    func(obj any) { k.noteDefinition(obj, false) },
+		DeleteFunc: func(obj any) { k.noteDefinition(obj, true) },
 		UpdateFunc: func(before, after any) {
 			a, aOK := before.(*apiextensionsv1.CustomResourceDefinition)
 			b, bOK := after.(*apiextensionsv1.CustomResourceDefinition)
@@ -81,6 +82,35 @@ func (k *Kinds) followDefinitions(ctx context.Context) error {
 	}
 	factory.StartWithContext(ctx)
 	return nil
+}
+
+// noteDefinition notes a definition that was made or deleted.
+func (k *Kinds) noteDefinition(obj any, isDeleted bool) {
+	if final, is := obj.(cache.DeletedFinalStateUnknown); is {
+		obj = final.Obj
+	}
+	if definition, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok {
+		kind := schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}
+		k.mu.Lock()
+		if k.deleted == nil {
+			k.deleted = map[schema.GroupKind]struct{}{}
+		}
+		if isDeleted {
+			k.deleted[kind] = struct{}{}
+		} else {
+			delete(k.deleted, kind)
+		}
+		k.mu.Unlock()
+	}
+	k.note()
+}
+
+// DefinitionDeleted reports whether the CustomResourceDefinition of a kind was seen to be deleted, and none was made since.
+func (k *Kinds) DefinitionDeleted(kind schema.GroupKind) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, is := k.deleted[kind]
+	return is
 }
 
 // bears tells whether the change of a definition can change what is served.

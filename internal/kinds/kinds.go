@@ -31,6 +31,8 @@ type Kinds struct {
 
 	mu       sync.Mutex
 	handlers []func()
+	// deleted are the kinds whose definition was seen to be deleted.
+	deleted map[schema.GroupKind]struct{}
 
 	// lookMu is held while discovery is asked, so that all who wait share the answer.
 	lookMu sync.Mutex

@@ -26,6 +26,13 @@ func WithdrawnID(objectUID string, sequence int64) string {
 	return "reservation:" + strconv.FormatInt(sequence, 10) + ":" + objectUID
 }
 
+// WithdrawnFrom returns the UID of the object of a [WithdrawnID], and false for the UID of a claim.
+func WithdrawnFrom(id string) (objectUID string, is bool) {
+	rest, is := strings.CutPrefix(id, "reservation:")
+	_, objectUID, _ = strings.Cut(rest, ":")
+	return objectUID, is
+}
+
 // amendmentSuffix tells the key of an amendment from that of the reservation that a claim is made from.
 const amendmentSuffix = "/amendment"
 

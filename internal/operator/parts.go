@@ -2,12 +2,14 @@ package operator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -102,7 +104,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	log, system := o.options.Log, o.options.SystemNamespace
 	p.lifecycle = &lifecycle.Controller{
 		Store: m.store, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
-		SystemNamespace: system, Planner: m.planner, Live: m.dynamic, Kinds: m.kinds, Keeps: p.keeps, Log: log.WithName("lifecycle"),
+		SystemNamespace: system, Planner: m.planner, Live: m.dynamic, Kinds: m.kinds, Keeps: p.keeps, Events: m.events, Log: log.WithName("lifecycle"),
 	}
 	p.evaluations = &evaluation.Reporter{Client: m.manager.GetClient(), Allows: m.catalog.Allows, Events: m.events, Log: log.WithName("evaluation")}
 	current, currentAllocations := policiesCurrency(m.catalog, m.manager.GetAPIReader()), allocationsCurrency(m.catalog, m.manager.GetAPIReader())
@@ -158,7 +160,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	p.adoption = &adoption.Controller{
 		Client: m.manager.GetClient(), Catalog: m.catalog, Kinds: m.kinds, Live: m.dynamic, Objects: m.objects, Claims: m.claims, Store: m.store,
 		Conform: func(ctx context.Context, policy *catalog.Policy, object *unstructured.Unstructured) (bool, error) {
-			result, err := p.lifecycle.Conform(ctx, policy, object)
+			result, err := p.lifecycle.ConformListed(ctx, policy, object)
 			return result == lifecycle.Adopted, err
 		},
 		Leads: m.leads, Leases: o.client.CoordinationV1().Leases(system), Reviewed: p.enforcer.Reviewed, ReviewedElsewhere: p.reviewedElsewhere, SystemNamespace: system, Events: m.events, Log: log.WithName("adoption"),
@@ -205,6 +207,7 @@ func (p *parts) connect() {
 	p.claim.Start()
 	p.allocation.Start()
 	p.objects.OnVanish(p.claim.ObjectVanished)
+	p.objects.Expect(func(kind schema.GroupKind) bool { return len(p.catalog.PoliciesOf(kind)) > 0 })
 	p.claims.OnChange(p.follower.claimChanged)
 	p.claims.OnChange(p.showWaiting)
 	p.kinds.OnChange(func() {
@@ -345,7 +348,20 @@ func (p *parts) forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 	return p.peers.Forward(ctx, consumer, path, review)
 }
 
-// reviewedElsewhere asks the other replicas whether one of them has decided what an object costs by a policy.
-func (p *parts) reviewedElsewhere(ctx context.Context, uid types.UID, policy *catalog.Policy) bool {
-	return p.peers.Any(ctx, enforce.ReviewedPath(uid, policy))
+// reviewedElsewhere asks the other replicas of which objects one of them has decided what they cost by a policy.
+func (p *parts) reviewedElsewhere(ctx context.Context, objects []types.UID, policy *catalog.Policy) []types.UID {
+	question, err := json.Marshal(enforce.ReviewedObjects{UIDs: objects})
+	if err != nil {
+		return nil
+	}
+	var reviewed []types.UID
+	for _, raw := range p.peers.AskAll(ctx, enforce.ReviewedPath(policy), question) {
+		var answer enforce.ReviewedObjects
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			p.log.Error(err, "read which objects another replica has reviewed")
+			continue
+		}
+		reviewed = append(reviewed, answer.UIDs...)
+	}
+	return reviewed
 }

@@ -117,9 +117,12 @@ func (p *parts) grantsOf(ctx context.Context, policy *quotav1alpha1.GrantCreatio
 	return len(list.Items), err
 }
 
-// isInUse asks the API server whether the object that a policy's claim pays for exists, and the
+// isInUse asks the API server whether the object that a claim pays for exists and, for a policy's claim, the
 // policy itself: nothing keeps the claims of a policy that was deleted.
 func (p *parts) isInUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
+	if !claimcache.IsFromPolicy(claim) {
+		return p.namedObjectLives(ctx, claim)
+	}
 	lives, err := p.objectLives(ctx, claim)
 	if !lives || err != nil {
 		return false, err

@@ -133,14 +133,20 @@ func (s *sender) send(ctx context.Context, address, path string, timeout time.Du
 	return s.do(request, http.StatusOK)
 }
 
-// Any asks the other replicas that are alive for a path, and tells whether one of them answers 204.
-func (p *Peers) Any(ctx context.Context, path string) bool {
+// AskAll sends a question to the other replicas that are alive, one after the other, and returns what they answer. Those
+// that do not are left out.
+func (p *Peers) AskAll(ctx context.Context, path string, question []byte) (answers [][]byte) {
 	for _, other := range p.alive() {
-		if p.sender.ask(ctx, other.address, path) == nil {
-			return true
+		asking, cancel := context.WithTimeout(ctx, patience)
+		answer, err := p.sender.send(asking, other.address, path, patience, question)
+		cancel()
+		if err != nil {
+			p.Log.V(1).Info("another replica did not answer a question", "address", other.address, "err", err.Error())
+			continue
 		}
+		answers = append(answers, answer)
 	}
-	return false
+	return answers
 }
 
 func (s *sender) ask(ctx context.Context, address, path string) error {

@@ -18,6 +18,7 @@ type kind struct {
 	owner     *Objects
 	groupKind schema.GroupKind
 	resource  schema.GroupVersionResource
+	list      int64 // its number
 	stop      context.CancelFunc
 	synced    chan struct{}
 	syncOnce  sync.Once
@@ -45,6 +46,7 @@ func (o *Objects) start(ctx context.Context, groupKind schema.GroupKind, resourc
 		owner:     o,
 		groupKind: groupKind,
 		resource:  resource,
+		list:      o.lists,
 		stop:      cancel,
 		synced:    make(chan struct{}),
 		byName:    map[types.NamespacedName]types.UID{},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,14 +26,25 @@ type Objects struct {
 	modified []Handler
 	vanished []Handler
 
+	// isExpected reports whether a kind that is not served is to come back. It is nil where none is.
+	isExpected func(schema.GroupKind) bool
+
 	mu    sync.RWMutex
 	kinds map[schema.GroupKind]*kind
+	// lists counts the kinds that were begun to be followed.
+	lists int64
+	// away are the kinds that are expected back, and since when they are known to be away.
+	away map[schema.GroupKind]time.Time
 }
 
 // New returns an Objects that follows no kind yet.
 func New(client metadata.Interface, states Kinds) *Objects {
-	return &Objects{client: client, states: states, kinds: map[schema.GroupKind]*kind{}}
+	return &Objects{client: client, states: states, kinds: map[schema.GroupKind]*kind{}, away: map[schema.GroupKind]time.Time{}}
 }
+
+// Expect registers f to tell which kinds are expected back when an aggregated API server that served them is away: their
+// objects count as there for [AwayMax]. Call it before use.
+func (o *Objects) Expect(f func(schema.GroupKind) bool) { o.isExpected = f }
 
 // OnAppear registers f for objects that exist when their kind is first listed or are created
 // later. Register before the first call of Follow.
@@ -56,10 +68,26 @@ func (o *Objects) Follow(ctx context.Context, wanted map[schema.GroupKind]schema
 		}
 	}
 	for groupKind, resource := range wanted {
+		delete(o.away, groupKind)
 		if o.kinds[groupKind] == nil {
+			o.lists++
 			o.kinds[groupKind] = o.start(ctx, groupKind, resource)
 		}
 	}
+}
+
+// Lists numbers the lists of the followed kinds that are complete. A kind that was not followed meanwhile, so that the end
+// of objects went unnoticed, gets another number.
+func (o *Objects) Lists() map[schema.GroupKind]int64 {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	lists := make(map[schema.GroupKind]int64, len(o.kinds))
+	for groupKind, k := range o.kinds {
+		if k.isListed() {
+			lists[groupKind] = k.list
+		}
+	}
+	return lists
 }
 
 // ResourceOf returns the resource by which a kind is followed, and false if it is not.

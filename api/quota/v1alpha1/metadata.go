@@ -2,7 +2,7 @@ package v1alpha1
 
 // Labels that Bursar sets on what it creates. Every claim made by a ClaimCreationPolicy carries
 // LabelAutoCreated, LabelPolicy and LabelGVK, every grant made by a GrantCreationPolicy
-// LabelAutoCreated, LabelPolicy, LabelPolicyUID and LabelSource, every AllowanceBucket the two that
+// LabelAutoCreated, LabelPolicy, LabelPolicyUID and LabelSource, every claim and AllowanceBucket the two that
 // name the consumer, and every EffectiveResourceGrant the last three. Of a policy's name that is too
 // long for a label, its beginning and a hash are given; any other label is left out where its value
 // cannot be one.
@@ -68,6 +68,11 @@ const (
 	// spec.requests; until then the claim has the condition [ConditionResizePending]. On a claim that is not granted it
 	// means nothing until it is.
 	AnnotationResize = GroupName + "/resize"
+
+	// AnnotationRelease is "true" on a claim that gives back its charge as soon as it is deleted, although the object of
+	// its spec.resourceRef exists. Whoever may update the claim sets it, at any time; on claims that a policy made it is
+	// rejected. Without it, a deleted claim keeps its charge until that object is gone.
+	AnnotationRelease = GroupName + "/release"
 
 	// AnnotationExceededAdvice is what a registration says to do where there is not enough of its resource type, in place
 	// of what the platform says: one or more sentences of at most [ExceededAdviceMax] bytes, with {{name}} standing for

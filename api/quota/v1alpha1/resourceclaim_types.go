@@ -125,7 +125,7 @@ type RequestAllocation struct {
 	// allocatedAmount is how much is charged, in base units: all that the request asks for when
 	// status is Granted, and 0 otherwise.
 	// +optional
-	AllocatedAmount int64 `json:"allocatedAmount,omitempty"`
+	AllocatedAmount int64 `json:"allocatedAmount"`
 
 	// allocatingBucket names the AllowanceBucket that shows the charge. It is empty unless status
 	// is Granted.

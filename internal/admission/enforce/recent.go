@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"sync"
@@ -64,19 +65,34 @@ func (h *Handler) Reviewed(uid types.UID, p *catalog.Policy) bool {
 // reviewedPath begins the path by which replicas ask each other what [Handler.Reviewed] tells.
 const reviewedPath = "/reviewed/"
 
-// ReviewedPath is where another replica tells whether it has decided what an object costs by a policy.
-func ReviewedPath(uid types.UID, p *catalog.Policy) string {
-	return reviewedPath + string(uid) + "/" + p.Name + "/" + strconv.FormatInt(p.Generation, 10)
+// ReviewedPath is where another replica tells of which objects it has decided what they cost by a policy.
+func ReviewedPath(p *catalog.Policy) string {
+	return reviewedPath + p.Name + "/" + strconv.FormatInt(p.Generation, 10)
 }
 
-// ServeReviewed answers other replicas: 204 if this one has decided it, and 404 otherwise.
+// ReviewedObjects is what [ReviewedPath] is asked, and what it answers: the objects of those that were asked for whose cost is decided.
+type ReviewedObjects struct {
+	UIDs []types.UID `json:"uids"`
+}
+
+// reviewedMax bounds what another replica may ask at a time, in bytes.
+const reviewedMax = 1 << 20
+
+// ServeReviewed answers other replicas. One that knows the policy in another generation has decided nothing.
 func (h *Handler) ServeReviewed() (pattern string, handler http.Handler) {
-	return "GET " + reviewedPath + "{object}/{policy}/{generation}", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := h.Catalog.Policy(r.PathValue("policy"))
-		if p == nil || strconv.FormatInt(p.Generation, 10) != r.PathValue("generation") || !h.Reviewed(types.UID(r.PathValue("object")), p) {
-			http.NotFound(w, r)
+	return "POST " + reviewedPath + "{policy}/{generation}", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked, reviewed ReviewedObjects
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, reviewedMax)).Decode(&asked); err != nil {
+			http.Error(w, "the objects cannot be read", http.StatusBadRequest)
 			return
 		}
-		w.WriteHeader(http.StatusNoContent)
+		p := h.Catalog.Policy(r.PathValue("policy"))
+		for _, uid := range asked.UIDs {
+			if p != nil && strconv.FormatInt(p.Generation, 10) == r.PathValue("generation") && h.Reviewed(uid, p) {
+				reviewed.UIDs = append(reviewed.UIDs, uid)
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(reviewed) // whoever asked has gone
 	})
 }

@@ -88,8 +88,9 @@ type Controller struct {
 	Leases coordinationclient.LeaseInterface
 	// Reviewed tells whether it was decided, when an object was created, what it costs by a policy.
 	Reviewed func(types.UID, *catalog.Policy) bool
-	// ReviewedElsewhere asks the other replicas the same. A replica that does not answer has not decided it.
-	ReviewedElsewhere func(context.Context, types.UID, *catalog.Policy) bool
+	// ReviewedElsewhere asks the other replicas the same of many objects, and returns those of which one has decided it. A
+	// replica that does not answer has decided nothing.
+	ReviewedElsewhere func(context.Context, []types.UID, *catalog.Policy) []types.UID
 	SystemNamespace   string
 	Events            events.EventRecorder
 	Log               logr.Logger
@@ -102,6 +103,7 @@ type Controller struct {
 	hasBegun bool
 
 	unchecked unchecked
+	elsewhere elsewhere
 	// reviewedUntil is when the process before this one was last seen.
 	reviewedUntil time.Time
 }
@@ -211,7 +213,12 @@ func (c *Controller) pause(ctx context.Context, policy *quotav1alpha1.ClaimCreat
 	if !isAdopted(policy) || ready == nil || ready.Status == metav1.ConditionTrue {
 		return nil
 	}
+	trigger := policy.Spec.Trigger.Resource
+	_, isServed, err := c.Kinds.VersionedResourceFor(ctx, schema.FromAPIVersionAndKind(trigger.APIVersion, trigger.Kind))
 	return c.note(ctx, policy.Name, func(u *uncheckedOf) {
+		if err == nil && !isServed {
+			u.paused = forever // their claims may go while the kind is away
+		}
 		if since := policy.Status.Adoption.UncheckedSince; since != nil { // maybe by a process before this one
 			u.paused = earlier(u.paused, since.Time)
 		}
@@ -220,6 +227,9 @@ func (c *Controller) pause(ctx context.Context, policy *quotav1alpha1.ClaimCreat
 		}
 	})
 }
+
+// forever is before any object was created. Objects of any age are looked at when a kind comes back that was not served.
+var forever = time.Unix(0, 0)
 
 // isAdopted tells whether all objects had been looked at for this generation of a policy.
 func isAdopted(policy *quotav1alpha1.ClaimCreationPolicy) bool {
@@ -291,14 +301,18 @@ func (c *Controller) look(ctx context.Context, o object) error {
 			return err
 		}
 	}
-	return c.looked(ctx, o)
+	if err := c.looked(ctx, o); err != nil {
+		return err
+	}
+	c.elsewhere.forget(o.uid)
+	return nil
 }
 
 // adoptUnreviewed adopts an object for the policies that were not asked about it, and reports that.
 func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.NamespacedName) error {
 	var errs []error
 	for _, p := range c.missing(o.kind, o.uid) {
-		if c.ReviewedElsewhere(ctx, o.uid, p) {
+		if c.isReviewedElsewhere(ctx, o, p) {
 			continue
 		}
 		about := plan.Object{Kind: p.Trigger, Name: name, UID: o.uid}

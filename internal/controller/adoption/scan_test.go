@@ -160,7 +160,7 @@ func newBench(t *testing.T, list pages, before *quotav1alpha1.AdoptionStatus) *b
 		Store: ledgerstore.New(t.Context(), storagetest.New().Connect(nil)), Conform: b.conforming.conform, Log: logr.Discard(),
 		Leases:            kubernetesfake.NewClientset().CoordinationV1().Leases("bursar-system"),
 		Reviewed:          func(uid types.UID, _ *catalog.Policy) bool { return b.reviewed[uid] },
-		ReviewedElsewhere: func(context.Context, types.UID, *catalog.Policy) bool { return false },
+		ReviewedElsewhere: func(context.Context, []types.UID, *catalog.Policy) []types.UID { return nil },
 	}
 	return b
 }

@@ -172,21 +172,71 @@ func TestScanWhileThePolicyIsNotAllowed(t *testing.T) {
 	}
 }
 
-// TestReviewedElsewhere has an object appear that another replica has reviewed: it is nobody's business
-// any more, and nobody hears of it.
+// TestReviewedElsewhere has objects appear that another replica has reviewed: they are nobody's business any more, and nobody
+// hears of them. The replicas are asked about all of them at once.
 func TestReviewedElsewhere(t *testing.T) {
-	b := newBench(t, nil, nil)
-	recorder := events.NewFakeRecorder(1)
-	b.Events = recorder
-	b.ReviewedElsewhere = func(_ context.Context, uid types.UID, p *catalog.Policy) bool { return uid == "a" && p.Name == "p" }
-	o := object{schema.GroupKind{Kind: "ConfigMap"}, "a"}
-	if len(b.missing(o.kind, o.uid)) != 1 {
-		t.Fatal("this replica has reviewed it")
-	}
-	if err := b.adoptUnreviewed(t.Context(), o, types.NamespacedName{Namespace: "n", Name: "a"}); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, nil, nil)
+		b.unchecked = newUnchecked()
+		recorder := events.NewFakeRecorder(1)
+		b.Events = recorder
+		questions := 0
+		b.ReviewedElsewhere = func(_ context.Context, objects []types.UID, _ *catalog.Policy) []types.UID {
+			questions++
+			return objects
+		}
+		kind := schema.GroupKind{Kind: "ConfigMap"}
+		objects := []object{{kind, "a"}, {kind, "b"}, {kind, "c"}}
+		for _, o := range objects {
+			b.unchecked.add(o)
+		}
+		time.Sleep(patience)
+		b.unchecked.add(object{kind, "young"})
+		for _, o := range objects {
+			if len(b.missing(o.kind, o.uid)) != 1 {
+				t.Fatal("this replica has reviewed it")
+			}
+			if err := b.adoptUnreviewed(t.Context(), o, types.NamespacedName{Namespace: "n", Name: string(o.uid)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(b.conforming.calls) != 0 || len(recorder.Events) != 0 || questions != 1 {
+			t.Errorf("they are looked at (%v), told of (%d events), and asked about %d times", b.conforming.calls, len(recorder.Events), questions)
+		}
+		if _, isKnown := b.elsewhere.answer("young", b.Catalog.Policy("p")); isKnown {
+			t.Error("the others were asked about an object whose claim may be on its way here")
+		}
+	})
+}
+
+// away serves no kind.
+type away struct{}
+
+func (away) VersionedResourceFor(context.Context, schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
+	return schema.GroupVersionResource{}, false, nil
+}
+
+// The claims of a kind that is away for long may be gone when it comes back, so all of its objects are looked at then,
+// however old they are, also by another process.
+func TestObjectsOfAKindThatComesBack(t *testing.T) {
+	b := newBench(t, onePage(), completed(time.Unix(5000, 0)))
+	b.Start()
+	b.Kinds = away{}
+	notServed := metav1.Condition{Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.Unix(7000, 0)}
+	if err := b.pause(t.Context(), b.stored(), &notServed); err != nil {
 		t.Fatal(err)
 	}
-	if len(b.conforming.calls) != 0 || len(recorder.Events) != 0 {
-		t.Errorf("it is looked at (%v), or told of (%d events)", b.conforming.calls, len(recorder.Events))
+	later := newBench(t, onePage("old"), b.stored().Status.Adoption)
+	later.Start()
+	later.reviewedUntil = time.Unix(9000, 0)
+	since, err := later.sinceOf(t.Context(), later.stored())
+	if err != nil || since.After(time.Unix(0, 0)) {
+		t.Errorf("objects are looked at since %s, error %v; want all", since, err)
+	}
+	if complete, err := later.scan(); !complete || err != nil || !later.conforming.adopted["old"] {
+		t.Errorf("the scan is complete: %v, %v, and has adopted %v", complete, err, later.conforming.adopted)
+	}
+	if since := later.stored().Status.Adoption.UncheckedSince; since != nil {
+		t.Errorf("after all was looked at, noted is %s", since)
 	}
 }

@@ -52,7 +52,7 @@ type Controller struct {
 	Claims  *claimcache.Cache
 	Client  *claims.Client
 	Catalog *catalog.Catalog
-	// InUse asks the API server whether a policy's claim still pays for an object.
+	// InUse asks the API server whether a claim still pays for an object.
 	InUse func(context.Context, *quotav1alpha1.ResourceClaim) (bool, error)
 	// Keeps tells for which consumers this replica decides and releases claims at once.
 	Keeps worker.Keeps
@@ -70,6 +70,9 @@ type Controller struct {
 	// are denied if they still do not.
 	postponed map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]time.Time
 	busy      map[types.NamespacedName]struct{} // claims that are being decided or released
+
+	// unconfirmed belongs to the sweep. It is nil while nothing is.
+	unconfirmed *unconfirmed
 }
 
 // task is a claim in a queue, with the consumer that it is in line for.
@@ -98,6 +101,7 @@ func (c *Controller) Start() {
 func (c *Controller) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { c.sweepRegularly(ctx) })
+	group.Go(func() { c.labelAll(ctx) })
 	for queue, workers := range map[workqueue.TypedRateLimitingInterface[task]]int{c.decisions: decisionWorkers, c.releases: releaseWorkers} {
 		group.Go(func() {
 			worker.Run(ctx, queue, workers, c.reconcile, func(claim task, err error) {
@@ -206,7 +210,7 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		c.sweep(ctx)
-		c.sweepReleased(ctx)
+		c.sweepReleased(ctx, sweepAge)
 		select {
 		case <-ctx.Done():
 			return

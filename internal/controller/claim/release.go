@@ -16,13 +16,20 @@ import (
 	"github.com/bursar/bursar/internal/worker"
 )
 
-// inUseRetry is when a deleted claim is looked at again whose object is still there, should its
-// end go unnoticed.
-const inUseRetry = 10 * time.Second
+const (
+	// inUseRetry is when a policy's deleted claim is looked at again whose object is still there, should
+	// its end go unnoticed.
+	inUseRetry = 10 * time.Second
+	// namedRetryMin and namedRetryMax bound when a claim that was made directly is looked at again whose object is
+	// still there. Nothing follows that object, so the claim is looked at more often at first.
+	namedRetryMin = 250 * time.Millisecond
+	namedRetryMax = 30 * time.Second
+)
 
-// release gives back what a claim holds, and then lets the claim go. A policy's claim stays, with
-// its charge, for as long as the object lives that it pays for: whoever deletes the claim, be it
-// the garbage collector or the end of the claim's namespace, does not make the object free.
+// release gives back what a claim holds, and then lets the claim go. The claim stays, with its
+// charge, for as long as the object lives that it pays for: whoever deletes the claim, be it the
+// garbage collector or the end of the claim's namespace, does not make the object free. A service
+// gives a charge back earlier by [quotav1alpha1.AnnotationRelease].
 func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error {
 	if !c.begin(known.NamespacedName) {
 		c.releases.AddAfter(taskOf(known), busyRetry)
@@ -70,7 +77,7 @@ func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error
 		c.Log.Info("the charge of a claim was not in the books", "claim", known.NamespacedName.String())
 	}
 	if lives {
-		c.releases.AddAfter(taskOf(known), inUseRetry)
+		c.releases.AddAfter(taskOf(known), inUseRetryOf(live))
 	}
 	if live == nil || lives {
 		return nil
@@ -82,9 +89,21 @@ func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error
 	return nil
 }
 
-// isInUse tells whether the object exists that a claim pays for.
+// inUseRetryOf is when a deleted claim is looked at again whose object is still there. The longer ago it was deleted, the
+// longer that is.
+func inUseRetryOf(claim *quotav1alpha1.ResourceClaim) time.Duration {
+	if claimcache.IsFromPolicy(claim) || claim.DeletionTimestamp == nil {
+		return inUseRetry
+	}
+	return min(max(time.Since(claim.DeletionTimestamp.Time)/4, namedRetryMin), namedRetryMax)
+}
+
+// isInUse tells whether the object exists that a claim pays for. A claim that nobody was told is granted pays for nothing.
 func (c *Controller) isInUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
-	if !claimcache.IsFromPolicy(claim) || claims.IsSuperseded(claim) {
+	if claims.IsSuperseded(claim) || claims.IsGivenUp(claim) {
+		return false, nil
+	}
+	if !claimcache.IsFromPolicy(claim) && claimcache.StateOf(claim) != claimcache.Granted {
 		return false, nil
 	}
 	lives, err := c.InUse(ctx, claim)

@@ -5,12 +5,17 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledgerstore"
 )
+
+// listAfter is after which time the claims of a consumer are listed because the cache has not shown a version: an API server
+// sends nothing where nothing happens, mostly for a minute.
+const listAfter = 2 * time.Minute
 
 // sweep looks for reservations of claims created directly that were not concluded.
 func (c *Controller) sweep(ctx context.Context) {
@@ -24,25 +29,111 @@ func (c *Controller) sweep(ctx context.Context) {
 	}
 }
 
+// unconfirmed are records whose claims the cache does not have. They are gone if it still does not once it shows a version
+// that is later than the records.
+type unconfirmed struct {
+	version string
+	since   time.Time
+	ids     map[quotav1alpha1.ConsumerRef][]string
+}
+
 // sweepReleased forgets released claims that went away unnoticed, while no process watched, and withdrawn
-// reservations whose claims are gone.
-func (c *Controller) sweepReleased(ctx context.Context) {
-	for consumer, ids := range c.Store.ReleasedLongAgo(sweepAge) {
+// reservations whose claims are gone. Records that are younger than age are about to be forgotten anyway. As long as the cache
+// keeps up, it asks the API server for nothing but its version.
+func (c *Controller) sweepReleased(ctx context.Context, age time.Duration) {
+	if c.unconfirmed != nil {
+		c.confirmGone(ctx)
+	}
+	if c.unconfirmed != nil {
+		return
+	}
+	ids := c.withoutClaims(ctx, age)
+	if len(ids) == 0 {
+		return
+	}
+	version, err := c.Client.Version(ctx)
+	if err != nil {
+		c.sweepFailed(ctx, err)
+		return
+	}
+	c.unconfirmed = &unconfirmed{version: version, since: time.Now(), ids: ids}
+}
+
+// withoutClaims returns the records older than age whose claims are not in the cache. Claims of which this replica keeps the
+// ledger, and that somebody else keeps by a finalizer, are not among them.
+func (c *Controller) withoutClaims(ctx context.Context, age time.Duration) map[quotav1alpha1.ConsumerRef][]string {
+	missing := map[quotav1alpha1.ConsumerRef][]string{}
+	for consumer, ids := range c.Store.ReleasedLongAgo(age) {
 		if !c.Keeps.Of(consumer) {
 			continue
 		}
-		existing, err := c.Client.RecordedAs(ctx, consumer)
-		if err != nil {
-			if ctx.Err() == nil {
-				c.Log.Error(err, "will try again", "consumer", consumer.Kind+"/"+consumer.Name)
-			}
-			continue
-		}
 		for _, id := range ids {
-			if !existing[id] {
-				c.Store.Forget(consumer, id)
+			if !c.hasClaim(ctx, id) {
+				missing[consumer] = append(missing[consumer], id)
 			}
 		}
+	}
+	return missing
+}
+
+// hasClaim reports whether there may be the claim of a record. A claim that the cache has of the object of a withdrawn
+// reservation is read, to find out whether it was made from that.
+func (c *Controller) hasClaim(ctx context.Context, id string) bool {
+	objectUID, isWithdrawn := ledgerstore.WithdrawnFrom(id)
+	if !isWithdrawn {
+		return c.Claims.IsDeleting(types.UID(id))
+	}
+	for _, known := range c.Claims.ForObject(types.UID(objectUID)) {
+		claim, err := c.Client.Get(ctx, known.NamespacedName)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return true // it is asked for again
+		case ledgerstore.WithdrawnID(claim.Annotations[quotav1alpha1.AnnotationResourceUID], claims.SequenceOf(claim)) == id:
+			return true
+		}
+	}
+	return false
+}
+
+// confirmGone forgets the records whose claims are gone, if that can be told by now.
+func (c *Controller) confirmGone(ctx context.Context) {
+	switch {
+	case c.Claims.HasSeen(c.unconfirmed.version):
+		for consumer, ids := range c.unconfirmed.ids {
+			for _, id := range ids {
+				if !c.hasClaim(ctx, id) {
+					c.Store.Forget(consumer, id)
+				}
+			}
+		}
+	case time.Since(c.unconfirmed.since) > listAfter:
+		for consumer, ids := range c.unconfirmed.ids {
+			c.forgetUnlisted(ctx, consumer, ids)
+		}
+	default:
+		return
+	}
+	c.unconfirmed = nil
+}
+
+// forgetUnlisted forgets the records whose claims are not in a list of the claims of a consumer.
+func (c *Controller) forgetUnlisted(ctx context.Context, consumer quotav1alpha1.ConsumerRef, ids []string) {
+	existing, err := c.Client.RecordedAs(ctx, consumer)
+	if err != nil {
+		c.sweepFailed(ctx, err)
+		return
+	}
+	for _, id := range ids {
+		if !existing[id] {
+			c.Store.Forget(consumer, id)
+		}
+	}
+}
+
+func (c *Controller) sweepFailed(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		c.Log.Error(err, "will look again for records of claims that are gone")
 	}
 }
 

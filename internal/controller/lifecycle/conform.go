@@ -15,6 +15,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/explain"
 	"github.com/bursar/bursar/internal/ledger"
@@ -52,6 +53,39 @@ func (c *Controller) Conform(ctx context.Context, p *catalog.Policy, live *unstr
 		c.lookAgain(object{p.Trigger.GroupKind(), live.GetUID()})
 	}
 	return result, err
+}
+
+// ConformListed is [Controller.Conform] for an object as it was listed, a moment ago. An object whose claim holds what the
+// policy asks of it, as far as the cache of claims shows, is not read again: where there are very many, that would be a
+// storm. What changes at this moment is followed by whoever hears of it.
+func (c *Controller) ConformListed(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) (Result, error) {
+	if err := c.Claims.WaitForSync(ctx); err != nil {
+		return 0, transient(err)
+	}
+	if p.FollowsUpdates() && c.holdsAsked(ctx, p, listed) {
+		return Conforms, nil
+	}
+	return c.Conform(ctx, p, listed)
+}
+
+// holdsAsked reports whether the one claim that an object has of a policy holds what the policy asks of it, and nothing
+// is about to change that. What cannot be told is left for Conform to report.
+func (c *Controller) holdsAsked(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) bool {
+	o := plan.ObjectOf(p.Trigger, listed)
+	if c.isChanging(o.UID) || len(c.Store.ReservationsFor(string(o.UID))) > 0 {
+		return false
+	}
+	policy := claims.LabelValue(p.Name)
+	held := slices.DeleteFunc(c.Claims.ForObject(o.UID), func(claim *claimcache.Claim) bool { return claim.Policy() != policy })
+	if len(held) != 1 || held[0].State != claimcache.Granted || held[0].Deleting || held[0].Superseded {
+		return false
+	}
+	charges, err := claims.Charges(held[0].Requests())
+	if err != nil {
+		return false
+	}
+	asked, err := c.ask(ctx, p, o, listed)
+	return err == nil && asked != nil && asked.Consumer == held[0].Consumer() && plan.SameCharges(charges, asked.Charges)
 }
 
 func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {

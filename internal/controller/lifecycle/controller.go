@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -63,7 +64,9 @@ type Controller struct {
 	Kinds   Kinds
 	// Keeps tells for which consumers this replica does at once what any may do.
 	Keeps worker.Keeps
-	Log   logr.Logger
+	// Events records what people should notice of objects. It may be nil.
+	Events EventRecorder
+	Log    logr.Logger
 
 	queue    workqueue.TypedRateLimitingInterface[object]
 	mu       sync.Mutex
@@ -71,6 +74,17 @@ type Controller struct {
 	changing map[types.UID]*changing
 	// granted are the reservations, by claim, that wait for the cache to show their claims.
 	granted map[types.UID]ledgerstore.Pending
+	// absent are the objects that the sweep has to look at, and matched the lists of objects that it has held all claims
+	// against. Nobody else uses matched.
+	absent  absent
+	matched map[schema.GroupKind]int64
+	// refusals are those of the namespaces that claims belong in.
+	refusals refusals
+}
+
+// EventRecorder records events on objects.
+type EventRecorder interface {
+	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
 }
 
 // Kinds resolves versioned kinds to resources. An error means that it cannot tell.
@@ -146,6 +160,9 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 		c.gone[uid] = time.Now()
 	}
 	c.mu.Unlock()
+	if len(owned) > 0 {
+		c.absent.add(object{kind, uid})
+	}
 	if change != nil {
 		for _, consumer := range change.freed {
 			c.Store.ReleaseDone(consumer, releaseOf(uid))
@@ -174,10 +191,14 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	if after.Deleting {
 		return
 	}
+	isAbsent := c.Objects.Presence(after.Kind(), after.ObjectUID) == protected.Absent
+	if isAbsent {
+		c.absent.add(object{after.Kind(), after.ObjectUID})
+	}
 	if c.IsGone(after.ObjectUID) {
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
 		worker.Share(c.queue, c.Keeps.For(after.Consumer()), object{after.Kind(), after.ObjectUID})
-	} else if c.Objects.Presence(after.Kind(), after.ObjectUID) == protected.Absent {
+	} else if isAbsent {
 		worker.Share(c.queue, c.Keeps.For(after.Consumer()), object{after.Kind(), after.ObjectUID})
 	}
 }
@@ -190,8 +211,7 @@ func (c *Controller) IsGone(uid types.UID) bool {
 	return gone
 }
 
-// sweepRegularly looks at every reservation in flight, and at claims whose kind was listed only
-// after they were seen.
+// sweepRegularly looks at every reservation in flight, and at claims whose object is not there.
 func (c *Controller) sweepRegularly(ctx context.Context) {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
@@ -219,22 +239,8 @@ func (c *Controller) sweep(ctx context.Context) {
 			c.queue.Add(o)
 		}
 	}
-	undefined := map[schema.GroupKind]bool{}
-	for _, claim := range c.Claims.Select(c.isOrphan) {
-		kind := claim.Kind()
-		if c.Objects.Presence(kind, claim.ObjectUID) == protected.Unknown {
-			// Its objects are not listed, and cannot be while the kind is not served. Unless there is
-			// no such kind any more, nothing can be said of them.
-			if _, asked := undefined[kind]; !asked {
-				undefined[kind] = c.Objects.IsUndefined(ctx, kind)
-			}
-			if !undefined[kind] {
-				continue
-			}
-		}
-		c.queue.Add(object{kind, claim.ObjectUID})
-	}
-	for _, claim := range c.Claims.Select(c.isUncharged) {
+	c.sweepOrphans(ctx)
+	for _, claim := range c.Claims.Undecided(c.isUncharged) {
 		c.restore(claim.Kind(), claim.ObjectUID, claim.Policy())
 	}
 	for _, o := range c.changedLongAgo() {
@@ -253,13 +259,8 @@ func (c *Controller) sweep(ctx context.Context) {
 // isUncharged tells whether a claim of an object that exists should have been granted long ago, and nothing is
 // reserved that it could be granted by.
 func (c *Controller) isUncharged(claim *claimcache.Claim) bool {
-	return claim.FromPolicy() && claim.State == claimcache.Pending && !claim.Deleting && c.Keeps.Of(claim.Consumer()) &&
+	return c.Keeps.Of(claim.Consumer()) &&
 		time.Since(time.Unix(claim.Created, 0)) > reservationLifetime &&
 		c.Objects.Presence(claim.Kind(), claim.ObjectUID) == protected.Present && !c.isChanging(claim.ObjectUID) &&
 		len(c.Store.ReservationsFor(string(claim.ObjectUID))) == 0
-}
-
-// isOrphan tells whether a claim's object is not known to exist.
-func (c *Controller) isOrphan(claim *claimcache.Claim) bool {
-	return claim.FromPolicy() && !claim.Deleting && c.Objects.Presence(claim.Kind(), claim.ObjectUID) != protected.Present
 }

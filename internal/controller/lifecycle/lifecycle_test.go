@@ -205,6 +205,8 @@ var acme = quotav1alpha1.ConsumerRef{Kind: "Org", Name: "acme"}
 // withheld says of every kind that it is defined and not served.
 type withheld struct{ asked atomic.Int64 }
 
+func (w *withheld) DefinitionDeleted(schema.GroupKind) bool { return false }
+
 func (w *withheld) StateOf(context.Context, schema.GroupKind) (kinds.State, schema.GroupVersionResource, error) {
 	w.asked.Add(1)
 	return kinds.Withheld, schema.GroupVersionResource{}, nil

@@ -93,7 +93,7 @@ func (c *Controller) ensureClaim(ctx context.Context, claim *quotav1alpha1.Resou
 	for _, name := range []string{claim.Name, otherName(claim, reservation)} {
 		named := claim.DeepCopy()
 		named.Name = name
-		created, err := c.create(ctx, named)
+		created, err := c.create(ctx, named, reservation)
 		if !apierrors.IsAlreadyExists(err) {
 			return created, err
 		}
@@ -136,10 +136,23 @@ func (c *Controller) endSecond(ctx context.Context, stored *quotav1alpha1.Resour
 }
 
 // create creates a claim, in the system namespace if its own went away since the create of the
-// object was admitted: the charge has to live somewhere. The claim says where it is.
-func (c *Controller) create(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
+// object was admitted, or refuses claims: the charge has to live somewhere. The claim says where it is.
+func (c *Controller) create(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
 	created, err := c.Client.Create(ctx, claim)
-	if isNamespaceUnusable(err) && claim.Namespace != c.SystemNamespace {
+	moves := isNamespaceUnusable(err)
+	switch {
+	case claim.Namespace == c.SystemNamespace:
+		moves = false
+	case err == nil:
+		c.refusals.end(claim.Namespace)
+	case isRefusal(err) && !moves:
+		var made *quotav1alpha1.ResourceClaim
+		var errFind error
+		if made, moves, errFind = c.refused(ctx, claim, reservation, err); made != nil || errFind != nil {
+			return made, errFind
+		}
+	}
+	if moves {
 		claim.Namespace, claim.OwnerReferences = c.SystemNamespace, nil
 		created, err = c.Client.Create(ctx, claim)
 	}

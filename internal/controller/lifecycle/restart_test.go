@@ -50,6 +50,8 @@ const (
 // onlyFleets serves one kind.
 type onlyFleets struct{}
 
+func (onlyFleets) DefinitionDeleted(schema.GroupKind) bool { return false }
+
 func (onlyFleets) StateOf(context.Context, schema.GroupKind) (kinds.State, schema.GroupVersionResource, error) {
 	return kinds.Served, fleetResource, nil
 }

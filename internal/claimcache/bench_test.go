@@ -1,0 +1,48 @@
+package claimcache
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// claimsMax is how many claims the benchmark has.
+const claimsMax = 1_000_000
+
+// BenchmarkSelect looks at a million claims. The longest time for which a writer of the cache waits meanwhile is what the watch
+// of claims, and with it every create, may be held up by.
+func BenchmarkSelect(b *testing.B) {
+	c := New()
+	for i := range claimsMax {
+		claim := Compact(claimOf(fmt.Sprint("claim-", i), fmt.Sprint("uid-", i), "acme", fmt.Sprint("object-", i)))
+		claim.State = Granted
+		c.swap(claim.NamespacedName, claim)
+	}
+	for name, look := range map[string]func(){
+		"all":       func() { c.Select(func(claim *Claim) bool { return claim.Deleting }) },
+		"undecided": func() { c.Undecided(func(*Claim) bool { return true }) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			var waitedMax time.Duration
+			for b.Loop() {
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					look()
+				}()
+				for isDone := false; !isDone; {
+					began := time.Now()
+					c.mu.Lock()
+					waitedMax = max(waitedMax, time.Since(began))
+					c.mu.Unlock()
+					select {
+					case <-done:
+						isDone = true
+					case <-time.After(time.Millisecond):
+					}
+				}
+			}
+			b.ReportMetric(float64(waitedMax.Microseconds())/1000, "ms-locked-max")
+		})
+	}
+}

@@ -1,0 +1,40 @@
+package claims
+
+import (
+	"context"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// ConsumerLabels are the labels of a claim that name its consumer. A value that cannot be one of a label is left out.
+func ConsumerLabels(consumer quotav1alpha1.ConsumerRef) map[string]string {
+	labels := map[string]string{}
+	for key, value := range map[string]string{
+		quotav1alpha1.LabelConsumerKind: LabelValue(consumer.Kind), quotav1alpha1.LabelConsumerName: LabelValue(consumer.Name),
+	} {
+		if len(validation.IsValidLabelValue(value)) == 0 {
+			labels[key] = value
+		}
+	}
+	return labels
+}
+
+// label puts the labels that name the consumer on a claim that is to be made.
+func label(claim *quotav1alpha1.ResourceClaim) {
+	if claim.Labels == nil {
+		claim.Labels = map[string]string{}
+	}
+	maps.Copy(claim.Labels, ConsumerLabels(claim.Spec.ConsumerRef))
+}
+
+// Label puts the labels that name the consumer on a claim that was made without.
+func (c *Client) Label(ctx context.Context, name types.NamespacedName, uid types.UID, consumer quotav1alpha1.ConsumerRef) error {
+	claim := &quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, UID: uid}}
+	_, err := c.patch(ctx, claim, map[string]any{}, map[string]any{"labels": ConsumerLabels(consumer)})
+	return err
+}

@@ -1,0 +1,95 @@
+package adoption
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bursar/bursar/internal/catalog"
+)
+
+// askedMax is how many objects the other replicas are asked about at a time.
+const askedMax = 500
+
+// elsewhere is what the other replicas have said about objects that wait to be looked at. The zero value is nothing.
+type elsewhere struct {
+	// asking is held while they are asked, so that all who wait share the answer.
+	asking sync.Mutex
+
+	mu      sync.Mutex
+	answers map[types.UID]map[*catalog.Policy]bool
+}
+
+func (e *elsewhere) answer(uid types.UID, p *catalog.Policy) (isReviewed, isKnown bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	isReviewed, isKnown = e.answers[uid][p]
+	return isReviewed, isKnown
+}
+
+func (e *elsewhere) note(asked, reviewed []types.UID, p *catalog.Policy) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.answers == nil {
+		e.answers = map[types.UID]map[*catalog.Policy]bool{}
+	}
+	for _, uid := range asked {
+		if e.answers[uid] == nil {
+			e.answers[uid] = map[*catalog.Policy]bool{}
+		}
+		e.answers[uid][p] = false
+	}
+	for _, uid := range reviewed {
+		if of := e.answers[uid]; of != nil {
+			of[p] = true
+		}
+	}
+}
+
+// forget drops what is known of an object that was looked at.
+func (e *elsewhere) forget(uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.answers, uid)
+}
+
+// isReviewedElsewhere reports whether another replica has decided what an object costs by a policy. It asks about the
+// other objects of the kind that wait as well: where one was not reviewed here there are many.
+func (c *Controller) isReviewedElsewhere(ctx context.Context, o object, p *catalog.Policy) bool {
+	if isReviewed, isKnown := c.elsewhere.answer(o.uid, p); isKnown {
+		return isReviewed
+	}
+	c.elsewhere.asking.Lock()
+	defer c.elsewhere.asking.Unlock()
+	if isReviewed, isKnown := c.elsewhere.answer(o.uid, p); isKnown {
+		return isReviewed
+	}
+	asked := []types.UID{o.uid}
+	for _, uid := range c.unchecked.due(o, askedMax-1) {
+		if _, isKnown := c.elsewhere.answer(uid, p); !isKnown {
+			asked = append(asked, uid)
+		}
+	}
+	c.elsewhere.note(asked, c.ReviewedElsewhere(ctx, asked, p), p)
+	isReviewed, _ := c.elsewhere.answer(o.uid, p)
+	return isReviewed
+}
+
+// due returns up to max objects of the kind of one that have waited for their claims for as long as it takes to hear of those
+// that other replicas make. The one itself is left out.
+func (u *unchecked) due(of object, max int) []types.UID {
+	u.objectsMu.Lock()
+	defer u.objectsMu.Unlock()
+	var due []types.UID
+	for o, seen := range u.objects {
+		if len(due) == max {
+			break
+		}
+		if o != of && o.kind == of.kind && time.Since(seen) >= patience {
+			due = append(due, o.uid)
+		}
+	}
+	return due
+}

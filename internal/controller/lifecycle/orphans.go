@@ -1,0 +1,83 @@
+package lifecycle
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/protected"
+)
+
+// absent are the objects that may not be there although claims pay for them. Whoever sees an object go, or a claim whose
+// object is not there, adds it; so nobody has to look at all claims to find these.
+type absent struct {
+	mu      sync.Mutex
+	objects map[object]struct{}
+}
+
+func (a *absent) add(o object) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.objects == nil {
+		a.objects = map[object]struct{}{}
+	}
+	a.objects[o] = struct{}{}
+}
+
+// take returns the objects and forgets them. Those that are still absent have to be added again.
+func (a *absent) take() map[object]struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	objects := a.objects
+	a.objects = nil
+	return objects
+}
+
+// sweepOrphans looks at the claims whose objects are not known to exist.
+func (c *Controller) sweepOrphans(ctx context.Context) {
+	c.matchNewLists()
+	for o := range c.absent.take() {
+		if slices.ContainsFunc(c.Claims.ForObject(o.uid), c.isOrphan) {
+			c.absent.add(o)
+			c.queue.Add(o)
+		}
+	}
+	for _, kind := range c.Claims.Kinds() {
+		// The objects of a kind that is not followed are not listed, and cannot be while the kind is not served. Unless
+		// there is no such kind any more, nothing can be said of them.
+		if _, isFollowed := c.Objects.ResourceOf(kind); isFollowed || !c.Objects.IsUndefined(ctx, kind) {
+			continue
+		}
+		for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool { return claim.Kind() == kind && isPaying(claim) }) {
+			c.queue.Add(object{kind, claim.ObjectUID})
+		}
+	}
+}
+
+// matchNewLists holds all claims against the objects that were listed since the last time: some may have gone while
+// their kind was not followed.
+func (c *Controller) matchNewLists() {
+	lists := c.Objects.Lists()
+	isNew := func(kind schema.GroupKind) bool {
+		list, isListed := lists[kind]
+		return isListed && c.matched[kind] != list
+	}
+	if slices.ContainsFunc(slices.Collect(maps.Keys(lists)), isNew) {
+		for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool { return isNew(claim.Kind()) && c.isOrphan(claim) }) {
+			c.absent.add(object{claim.Kind(), claim.ObjectUID})
+		}
+	}
+	c.matched = lists
+}
+
+// isPaying reports whether a policy's claim is to stay for as long as its object does.
+func isPaying(claim *claimcache.Claim) bool { return claim.FromPolicy() && !claim.Deleting }
+
+// isOrphan reports whether a claim's object is known not to be among those that exist.
+func (c *Controller) isOrphan(claim *claimcache.Claim) bool {
+	return isPaying(claim) && c.Objects.Presence(claim.Kind(), claim.ObjectUID) == protected.Absent
+}

@@ -1,0 +1,80 @@
+package lifecycle
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/plan"
+)
+
+const (
+	// refusalsMax is how often the claims of a namespace are refused before they are made in the system namespace. The
+	// next claim is still tried in its own namespace first, so the namespace is used again once it takes claims.
+	refusalsMax = 3
+	// EventReasonClaimsRefused is the reason of the event on the object whose claim is the first to be made in the
+	// system namespace, because its own namespace refuses claims.
+	EventReasonClaimsRefused = "ClaimsRefused"
+)
+
+// refusals counts how often in a row each namespace has refused claims. The zero value has seen none.
+type refusals struct {
+	mu          sync.Mutex
+	byNamespace map[string]int
+}
+
+// add counts a refusal and returns how many there were.
+func (r *refusals) add(namespace string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byNamespace == nil {
+		r.byNamespace = map[string]int{}
+	}
+	r.byNamespace[namespace]++
+	return r.byNamespace[namespace]
+}
+
+// end forgets the refusals of a namespace that has taken a claim.
+func (r *refusals) end(namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byNamespace, namespace)
+}
+
+// isRefusal reports whether somebody has refused a create for good: a ResourceQuota or another webhook, which may answer
+// with any of these.
+func isRefusal(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
+}
+
+// refused decides what becomes of a claim that its namespace refuses. It returns the claim if it was made before, true
+// if the claim is to be made in the system namespace, and otherwise neither: then it is tried again.
+func (c *Controller) refused(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending, why error) (made *quotav1alpha1.ResourceClaim, moves bool, err error) {
+	// Who refuses comes before who knows that there is such a claim.
+	if made, err = c.findClaim(ctx, claim, reservation); made != nil || err != nil {
+		return made, false, err
+	}
+	times := c.refusals.add(claim.Namespace)
+	if times == refusalsMax {
+		c.reportRefusals(claim, reservation, why)
+	}
+	return nil, times >= refusalsMax, nil
+}
+
+// reportRefusals records that the claims of a namespace are made elsewhere.
+func (c *Controller) reportRefusals(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending, why error) {
+	c.Log.Info("a namespace refuses claims, which are made in the system namespace", "namespace", claim.Namespace, "err", why.Error())
+	outline, err := claims.OutlineOf(reservation.Claim)
+	if c.Events == nil || err != nil {
+		return
+	}
+	object := plan.Object{Kind: outline.Kind, Name: outline.Object, UID: types.UID(ledgerstore.ObjectUID(reservation.Key))}
+	c.Events.Eventf(object.Reference(), nil, corev1.EventTypeWarning, EventReasonClaimsRefused, "Claim",
+		"namespace %s refuses ResourceClaims, so those of its objects are in namespace %s, and charged all the same: %v", claim.Namespace, c.SystemNamespace, why)
+}
