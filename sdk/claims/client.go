@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -17,7 +18,8 @@ import (
 type Client struct {
 	// Client reads and writes claims, and knows the kinds of their owners. It may read from a cache.
 	Client client.Client
-	// Live reads from the API server what the cache may not know of yet. It is Client where it is nil.
+	// Live reads from the API server what the cache may not know of yet, objects among it. It is Client where it is nil,
+	// which then must not read from a cache.
 	Live client.Reader
 }
 
@@ -33,6 +35,8 @@ var ErrDiffers = errors.New("the object has a quota claim of another consumer, w
 // An object whose claim is of another consumer gets [ErrDiffers]. With any error the decision is one that can be told as
 // well: that quota cannot be claimed at the moment, or as it is asked for. Try again later. For an object that is being
 // deleted nothing is claimed, and nothing is granted any more, whatever its claim says: it is not to be provisioned.
+//
+// A claim that somebody deleted although its object stays is given up, and another is made once it is gone.
 func (c *Client) Ensure(ctx context.Context, request Request) (Decision, error) {
 	wanted, err := request.claim(c.Client.Scheme())
 	if err != nil {
@@ -49,7 +53,7 @@ func (c *Client) Ensure(ctx context.Context, request Request) (Decision, error) 
 		return undecided(wanted, err)
 	}
 	if claim.DeletionTimestamp != nil {
-		return Decision{Claim: claim, Message: releasedMessage}, nil
+		return Decision{Claim: claim, Message: releasedMessage}, c.giveUpDeleted(ctx, request.Owner, claim)
 	}
 	if claim.Spec.ConsumerRef != wanted.Spec.ConsumerRef {
 		return Decision{Claim: claim, Message: ErrDiffers.Error()}, fmt.Errorf("ensure ResourceClaim %s/%s: %w", claim.Namespace, claim.Name, ErrDiffers)
@@ -154,7 +158,34 @@ func undecided(wanted *quotav1alpha1.ResourceClaim, err error) (Decision, error)
 	return Decision{Message: "quota cannot be claimed at the moment: " + err.Error()}, err
 }
 
-// Release gives back what an object holds before it is gone. There is nothing to do for one that is deleted.
+// giveUpDeleted has a deleted claim give back its charge, so that another can be made for its object. Where the object is
+// being deleted as well, as it is where the garbage collector deletes the claim first, the charge stays until it is gone.
+func (c *Client) giveUpDeleted(ctx context.Context, owner client.Object, claim *quotav1alpha1.ResourceClaim) error {
+	live := owner.DeepCopyObject().(client.Object)
+	if err := c.live().Get(ctx, client.ObjectKeyFromObject(owner), live); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if live.GetUID() != owner.GetUID() || live.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	return c.giveUp(ctx, claim)
+}
+
+// giveUp says that a claim gives back its charge once it is deleted, although its object exists.
+func (c *Client) giveUp(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
+	if claim.Annotations[quotav1alpha1.AnnotationRelease] == "true" {
+		return nil
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:"true"}}}`, claim.UID, quotav1alpha1.AnnotationRelease)
+	err := c.Client.Patch(ctx, claim.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("give up ResourceClaim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	return nil
+}
+
+// Release gives back what an object holds before it is gone, by the annotation [quotav1alpha1.AnnotationRelease].
+// There is nothing to do for an object that is gone. Call it only once the object uses nothing.
 func (c *Client) Release(ctx context.Context, request Request) error {
 	wanted, err := request.claim(c.Client.Scheme())
 	if err != nil {
@@ -162,6 +193,9 @@ func (c *Client) Release(ctx context.Context, request Request) error {
 	}
 	claim, err := read(ctx, c.live(), wanted)
 	if claim == nil || err != nil {
+		return err
+	}
+	if err := c.giveUp(ctx, claim); err != nil {
 		return err
 	}
 	err = c.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})

@@ -19,8 +19,8 @@
 //
 // An object that is to have other amounts asks for them in the same way, and keeps what it has until they are granted.
 //
-// The claim goes with its object, by the garbage collector, and gives back what it holds. An object whose capacity
-// is free before it is gone gives it back by [Client.Release].
+// The claim goes with its object, by the garbage collector. Whoever deletes the claim, and whenever, it gives back what it
+// holds once the object is gone. An object whose capacity is free before that gives it back by [Client.Release].
 //
 // Nothing depends on what a process remembers: the name of the claim follows from the object, and everything else is
 // read. It may be called at any time, as often as one likes, and by several replicas at once. Where quota is not to be

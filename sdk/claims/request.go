@@ -79,7 +79,8 @@ func (r Request) claim(scheme *runtime.Scheme) (*quotav1alpha1.ResourceClaim, er
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: r.namespace(), Name: nameOf(kind, r.Owner),
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: r.Owner.GetName(), UID: r.Owner.GetUID(), Controller: new(true),
+				APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: r.Owner.GetName(), UID: r.Owner.GetUID(),
+				Controller: new(true), BlockOwnerDeletion: new(false),
 			}},
 		},
 		Spec: quotav1alpha1.ResourceClaimSpec{

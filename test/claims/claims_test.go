@@ -214,6 +214,34 @@ func TestObjectIsBeingDeleted(t *testing.T) {
 	}
 }
 
+// An object that a finalizer keeps holds what it has to its end, also where the garbage collector deletes its claim first.
+func TestObjectIsDeletedInTheForeground(t *testing.T) {
+	t.Parallel()
+	s := newService(t, 1)
+	first := s.object("first")
+	first.Finalizers = []string{"platform.example.com/finalizer"}
+	s.must(api.Update(t.Context(), first))
+	s.waitState(s.request(first, 1), claims.Granted)
+	s.must(api.Delete(t.Context(), first, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+	// Whether the collector gets to the claim is a matter of who comes first, so the test does what it would do.
+	s.must(api.DeleteAllOf(t.Context(), &quotav1alpha1.ResourceClaim{}, client.InNamespace(s.name)))
+	stale := first.DeepCopy() // as a cache may still have it
+	stale.DeletionTimestamp = nil
+	if decision, err := s.claims.Ensure(t.Context(), s.request(stale, 1)); err != nil || decision.IsGranted() {
+		t.Errorf("an object that is going: %+v, %v", decision, err)
+	}
+	second := s.object("second")
+	s.waitState(s.request(second, 1), claims.Exceeded)
+	s.eventually(func() error {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(first), first); err != nil {
+			return err
+		}
+		first.Finalizers = slices.DeleteFunc(first.Finalizers, func(f string) bool { return f == "platform.example.com/finalizer" })
+		return api.Update(t.Context(), first)
+	})
+	s.waitState(s.request(second, 1), claims.Granted)
+}
+
 func TestRequestsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 10)

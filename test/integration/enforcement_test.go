@@ -45,9 +45,11 @@ func TestClaimOfPolicy(t *testing.T) {
 	w.waitCondition(claim, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
 
 	wantLabels := map[string]string{
-		quotav1alpha1.LabelAutoCreated: "true",
-		quotav1alpha1.LabelPolicy:      w.name,
-		quotav1alpha1.LabelGVK:         "v1.ConfigMap",
+		quotav1alpha1.LabelAutoCreated:  "true",
+		quotav1alpha1.LabelPolicy:       w.name,
+		quotav1alpha1.LabelGVK:          "v1.ConfigMap",
+		quotav1alpha1.LabelConsumerKind: w.consumer().Kind,
+		quotav1alpha1.LabelConsumerName: w.name,
 	}
 	if diff := cmp.Diff(wantLabels, claim.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
@@ -57,7 +59,7 @@ func TestClaimOfPolicy(t *testing.T) {
 			t.Errorf("annotation %s is missing", annotation)
 		}
 	}
-	wantOwner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: object.UID}}
+	wantOwner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: object.UID, Controller: new(false), BlockOwnerDeletion: new(false)}}
 	if diff := cmp.Diff(wantOwner, claim.OwnerReferences); diff != "" {
 		t.Errorf("owner references (-want +got):\n%s", diff)
 	}

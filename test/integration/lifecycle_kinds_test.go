@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -61,9 +62,10 @@ func TestClaimsOfClusterScopedObjects(t *testing.T) {
 		if claim.Namespace != operator.DefaultSystemNamespace {
 			t.Errorf("%s: the claim is in namespace %s, want %s", name, claim.Namespace, operator.DefaultSystemNamespace)
 		}
-		want := metav1.OwnerReference{APIVersion: k.kind.GroupVersion().String(), Kind: k.kind.Kind, Name: "a", UID: object.GetUID()}
-		if len(claim.OwnerReferences) != 1 || claim.OwnerReferences[0] != want {
-			t.Errorf("%s: the claim is owned by %+v, want %+v", name, claim.OwnerReferences, want)
+		want := metav1.OwnerReference{APIVersion: k.kind.GroupVersion().String(), Kind: k.kind.Kind, Name: "a", UID: object.GetUID(),
+			Controller: new(false), BlockOwnerDeletion: new(false)}
+		if diff := cmp.Diff([]metav1.OwnerReference{want}, claim.OwnerReferences); diff != "" {
+			t.Errorf("%s: the owner of the claim (-want +got):\n%s", name, diff)
 		}
 		k.wantExceeded(k.gadget("b"))
 		mustNot(t, k.deleteNow(object, propagation))

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
 
@@ -36,7 +37,7 @@ func Claim(old, new *quotav1alpha1.ResourceClaim, byBursar bool) field.ErrorList
 	if old == nil {
 		errs = checkClaimSpec(field.NewPath("spec"), &new.Spec)
 	} else {
-		errs = checkClaimChange(field.NewPath("spec"), &old.Spec, &new.Spec)
+		errs = checkClaimChange(field.NewPath("spec"), old, new)
 	}
 	if byBursar {
 		return errs
@@ -48,6 +49,8 @@ func Claim(old, new *quotav1alpha1.ResourceClaim, byBursar bool) field.ErrorList
 	errs = append(errs, checkMarks(metadata.Child("labels"), markLabels, old.Labels, new.Labels)...)
 	errs = append(errs, checkMarks(metadata.Child("annotations"), markAnnotations, old.Annotations, new.Annotations)...)
 	errs = append(errs, checkResize(metadata.Child("annotations").Key(quotav1alpha1.AnnotationResize), old, new)...)
+	errs = append(errs, checkRelease(metadata.Child("annotations").Key(quotav1alpha1.AnnotationRelease), old, new)...)
+	errs = append(errs, checkOwners(metadata.Child("ownerReferences"), old, new)...)
 	if claimcache.HasFinalizer(old) && !claimcache.HasFinalizer(new) {
 		errs = append(errs, field.Forbidden(metadata.Child("finalizers"),
 			quotav1alpha1.FinalizerQuotaRelease+" is removed by Bursar alone, once the claim is deleted and its charge given back"))
@@ -75,19 +78,57 @@ func checkResize(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.
 	return checkRequests(path, requests)
 }
 
+// checkRelease checks whether a claim may give back its charge before its object is gone, where that is new.
+func checkRelease(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.ErrorList {
+	before, wasSet := old.Annotations[quotav1alpha1.AnnotationRelease]
+	after, isSet := new.Annotations[quotav1alpha1.AnnotationRelease]
+	switch {
+	case isSet == wasSet && after == before || !isSet:
+		return nil
+	case claimcache.IsFromPolicy(new):
+		return field.ErrorList{field.Forbidden(path, "a policy's claim keeps its charge until its object is gone")}
+	case after != "true":
+		return field.ErrorList{field.NotSupported(path, after, []string{"true"})}
+	default:
+		return nil
+	}
+}
+
+// checkOwners keeps the garbage collector from deleting a policy's claim for the sake of another owner than its object.
+// An owner may be taken off: the garbage collector does that where the object's deletion orphans what the object owns, and
+// Bursar deletes the claim by itself once the object is gone.
+func checkOwners(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.ErrorList {
+	if !claimcache.IsFromPolicy(old) {
+		return nil
+	}
+	for i := range new.OwnerReferences {
+		owner := &new.OwnerReferences[i]
+		isKept := slices.ContainsFunc(old.OwnerReferences, func(before metav1.OwnerReference) bool {
+			return equality.Semantic.DeepEqual(before, *owner)
+		})
+		if !isKept {
+			return field.ErrorList{field.Forbidden(path.Index(i), "the owner of a policy's claim is the object that the claim pays for, and nobody may change it")}
+		}
+	}
+	return nil
+}
+
 func checkClaimSpec(path *field.Path, spec *quotav1alpha1.ResourceClaimSpec) field.ErrorList {
 	errs := checkReference(path.Child("consumerRef"), spec.ConsumerRef)
 	errs = append(errs, checkRequests(path.Child("requests"), spec.Requests)...)
 	return append(errs, checkObjectReference(path.Child("resourceRef"), spec.ResourceRef)...)
 }
 
-func checkClaimChange(path *field.Path, old, new *quotav1alpha1.ResourceClaimSpec) field.ErrorList {
-	errs := immutable(path.Child("consumerRef"), old.ConsumerRef != new.ConsumerRef)
-	if !equality.Semantic.DeepEqual(old.Requests, new.Requests) {
-		errs = append(errs, field.Invalid(path.Child("requests"), field.OmitValueType{},
-			"field is immutable; what a granted claim is to hold is said by the annotation "+quotav1alpha1.AnnotationResize))
+func checkClaimChange(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.ErrorList {
+	errs := immutable(path.Child("consumerRef"), old.Spec.ConsumerRef != new.Spec.ConsumerRef)
+	if !equality.Semantic.DeepEqual(old.Spec.Requests, new.Spec.Requests) {
+		advice := "this claim is not granted and holds nothing: delete it, and create another"
+		if claimcache.StateOf(old) == claimcache.Granted {
+			advice = "what a granted claim is to hold is said by the annotation " + quotav1alpha1.AnnotationResize
+		}
+		errs = append(errs, field.Invalid(path.Child("requests"), field.OmitValueType{}, "field is immutable; "+advice))
 	}
-	return append(errs, immutable(path.Child("resourceRef"), old.ResourceRef != new.ResourceRef)...)
+	return append(errs, immutable(path.Child("resourceRef"), old.Spec.ResourceRef != new.Spec.ResourceRef)...)
 }
 
 // checkMarks refuses every difference in the marks.

@@ -68,7 +68,9 @@ func TestClaim(t *testing.T) {
 		},
 		"Immutable": {
 			reason: "to ask for something else is another claim",
-			before: asIs[claim],
+			before: func(c *claim) {
+				c.Status.Conditions = []metav1.Condition{{Type: quotav1alpha1.ConditionGranted, Status: metav1.ConditionTrue}}
+			},
 			change: func(c *claim) {
 				c.Spec.ConsumerRef.Name, c.Spec.Requests[0].Amount, c.Spec.ResourceRef.Name = "globex", 2, "p2"
 			},
@@ -76,6 +78,14 @@ func TestClaim(t *testing.T) {
 				`spec.consumerRef: Invalid value: field is immutable`,
 				`spec.requests: Invalid value: field is immutable; what a granted claim is to hold is said by the annotation quota.miloapis.com/resize`,
 				`spec.resourceRef: Invalid value: field is immutable`,
+			},
+		},
+		"ImmutableWaiting": {
+			reason: "a claim that waits holds nothing that could be resized",
+			before: asIs[claim],
+			change: func(c *claim) { c.Spec.Requests[0].Amount = 2 },
+			want: []string{
+				`spec.requests: Invalid value: field is immutable; this claim is not granted and holds nothing: delete it, and create another`,
 			},
 		},
 		"Unchanged": {

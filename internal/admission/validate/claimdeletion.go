@@ -3,16 +3,22 @@ package validate
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
 )
 
 // claimDeletion keeps a policy's claim for as long as the object exists that it pays for: without
 // it the object would be used for free. The claims of a namespace that is being deleted go.
-func (w *Webhooks) claimDeletion(ctx context.Context, claim *quotav1alpha1.ResourceClaim, byBursar bool) verdict {
-	if byBursar || claim.DeletionTimestamp != nil || !claimcache.IsFromPolicy(claim) {
+func (w *Webhooks) claimDeletion(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) verdict {
+	claim := c.old
+	if c.byBursar || claim.DeletionTimestamp != nil {
 		return verdict{}
+	}
+	if !claimcache.IsFromPolicy(claim) {
+		return verdict{warnings: w.keepsCharge(ctx, c)}
 	}
 	ref := claim.Spec.ResourceRef
 	exists, err := w.ObjectExists(ctx, claim)
@@ -31,4 +37,19 @@ func (w *Webhooks) claimDeletion(ctx context.Context, claim *quotav1alpha1.Resou
 	}
 	return verdict{forbidden: fmt.Sprintf("claim %s pays for %s %s, which still exists; delete the %s instead",
 		claim.Name, ref.Kind, ref.Name, ref.Kind)}
+}
+
+// keepsCharge warns a person who deletes a claim that keeps its charge until its object is gone. Programs, the garbage
+// collector above all, delete very many claims, and do not read warnings.
+func (w *Webhooks) keepsCharge(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) []string {
+	claim, ref := c.old, c.old.Spec.ResourceRef
+	isProgram := strings.HasPrefix(c.username, "system:serviceaccount:") || strings.HasPrefix(c.username, "system:kube-")
+	if isProgram || claimcache.StateOf(claim) != claimcache.Granted || claims.IsGivenUp(claim) {
+		return nil
+	}
+	if exists, err := w.ObjectExists(ctx, claim); err != nil || !exists {
+		return nil
+	}
+	return []string{fmt.Sprintf("claim %s stays, with its charge, until %s %s is gone; to give the charge back now, annotate the claim with %s=true",
+		claim.Name, ref.Kind, ref.Name, quotav1alpha1.AnnotationRelease)}
 }

@@ -87,15 +87,14 @@ func validating(name string, client ClientConfig, username string, rules ...admi
 }
 
 // MutatingWebhooks is what a MutatingWebhookConfiguration holds for [Webhooks.Mutation]. The API
-// server asks it neither about requests of username, which is Bursar's own, nor about claims
-// that have the finalizer.
+// server does not ask it about requests of username, which is Bursar's own.
 func MutatingWebhooks(client ClientConfig, username string) []admissionregistrationv1.MutatingWebhook {
-	creates := []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
+	writes := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
 	return []admissionregistrationv1.MutatingWebhook{{
 		Name:                    "finalize." + quotav1alpha1.GroupName,
 		ClientConfig:            client(MutationPath),
-		Rules:                   []admissionregistrationv1.RuleWithOperations{rule(creates, "resourceclaims")},
-		MatchConditions:         []admissionregistrationv1.MatchCondition{notBy(username), withoutFinalizer()},
+		Rules:                   []admissionregistrationv1.RuleWithOperations{rule(writes, "resourceclaims")},
+		MatchConditions:         []admissionregistrationv1.MatchCondition{notBy(username)},
 		FailurePolicy:           new(admissionregistrationv1.Fail),
 		MatchPolicy:             new(admissionregistrationv1.Equivalent),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
@@ -135,13 +134,5 @@ func notBy(username string) admissionregistrationv1.MatchCondition {
 	return admissionregistrationv1.MatchCondition{
 		Name:       "not-by-bursar",
 		Expression: "request.userInfo.username != " + strconv.QuoteToASCII(username),
-	}
-}
-
-func withoutFinalizer() admissionregistrationv1.MatchCondition {
-	return admissionregistrationv1.MatchCondition{
-		Name: "without-finalizer",
-		Expression: fmt.Sprintf("!has(object.metadata.finalizers) || !(%q in object.metadata.finalizers)",
-			quotav1alpha1.FinalizerQuotaRelease),
 	}
 }

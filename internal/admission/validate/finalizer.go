@@ -3,6 +3,9 @@ package validate
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,6 +13,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims"
 )
 
 // patchOperation is one operation of a JSON patch.
@@ -19,23 +23,51 @@ type patchOperation struct {
 	Value     any    `json:"value"`
 }
 
-// finalize answers the create of a claim with a patch that puts the finalizer on it, if it has none.
-func finalize(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+// mutated is the part of a claim that the mutation looks at.
+type mutated struct {
+	metav1.ObjectMeta `json:"metadata"`
+	// Spec is read apart, since what is wrong with it is for validation to say.
+	Spec json.RawMessage `json:"spec"`
+}
+
+// complete answers the create or update of a claim with a patch that puts the finalizer on it, if it has none, and the labels
+// that name its consumer. A claim that is replaced by the manifest that it was created from keeps both.
+func complete(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	kind := quotav1alpha1.GroupVersion.WithKind("ResourceClaim")
-	if request.Kind != metav1.GroupVersionKind(kind) || request.SubResource != "" || request.Operation != admissionv1.Create {
+	isWrite := request.Operation == admissionv1.Create || request.Operation == admissionv1.Update
+	if request.Kind != metav1.GroupVersionKind(kind) || request.SubResource != "" || !isWrite {
 		return unexpected(request)
 	}
-	claim, err := decode[metav1.PartialObjectMetadata](request.Object)
+	claim, err := decode[mutated](request.Object)
 	if err != nil {
 		return refused(apierrors.NewBadRequest(err.Error()))
 	}
+	needsFinalizer := !claimcache.HasFinalizer(claim)
+	if request.Operation == admissionv1.Update {
+		old, err := decode[metav1.PartialObjectMetadata](request.OldObject)
+		if err != nil {
+			return refused(apierrors.NewBadRequest(err.Error()))
+		}
+		// Nobody may add it to a claim that is being deleted; validation says who may remove it.
+		needsFinalizer = needsFinalizer && claim.DeletionTimestamp == nil && claimcache.HasFinalizer(old)
+	}
+	var operations []patchOperation
+	if needsFinalizer {
+		operations = append(operations, addFinalizer(claim.Finalizers))
+	}
+	operations = append(operations, labelConsumer(claim)...)
+	return patched(operations)
+}
+
+// patched allows a request with a patch.
+func patched(operations []patchOperation) *admissionv1.AdmissionResponse {
 	response := &admissionv1.AdmissionResponse{Allowed: true}
-	if claimcache.HasFinalizer(claim) {
+	if len(operations) == 0 {
 		return response
 	}
-	patch, err := json.Marshal([]patchOperation{addFinalizer(claim.Finalizers)})
+	patch, err := json.Marshal(operations)
 	if err != nil {
-		return refused(apierrors.NewInternalError(fmt.Errorf("encode the finalizer's patch: %w", err)))
+		return refused(apierrors.NewInternalError(fmt.Errorf("encode the patch of a claim: %w", err)))
 	}
 	patchType := admissionv1.PatchTypeJSONPatch
 	response.Patch, response.PatchType = patch, &patchType
@@ -47,4 +79,25 @@ func addFinalizer(others []string) patchOperation {
 		return patchOperation{"add", "/metadata/finalizers", []string{quotav1alpha1.FinalizerQuotaRelease}}
 	}
 	return patchOperation{"add", "/metadata/finalizers/-", quotav1alpha1.FinalizerQuotaRelease}
+}
+
+// labelConsumer sets the labels that name a claim's consumer, where they are missing or say something else.
+func labelConsumer(claim *mutated) []patchOperation {
+	var spec struct {
+		ConsumerRef quotav1alpha1.ConsumerRef `json:"consumerRef"`
+	}
+	if err := json.Unmarshal(claim.Spec, &spec); err != nil {
+		return nil
+	}
+	labels := claims.ConsumerLabels(spec.ConsumerRef)
+	if len(labels) > 0 && claim.Labels == nil {
+		return []patchOperation{{"add", "/metadata/labels", labels}}
+	}
+	var operations []patchOperation
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if value, isSet := claim.Labels[key]; !isSet || value != labels[key] {
+			operations = append(operations, patchOperation{"add", "/metadata/labels/" + strings.ReplaceAll(key, "/", "~1"), labels[key]})
+		}
+	}
+	return operations
 }

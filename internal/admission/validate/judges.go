@@ -171,7 +171,7 @@ func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGra
 
 func (w *Webhooks) claim(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) verdict {
 	if c.new == nil {
-		return w.claimDeletion(ctx, c.old, c.byBursar)
+		return w.claimDeletion(ctx, c)
 	}
 	if errs := Claim(c.old, c.new, c.byBursar); len(errs) > 0 || c.old != nil {
 		return verdict{errs: errs}

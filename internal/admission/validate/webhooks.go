@@ -11,7 +11,8 @@
 // What may still become right by itself, such as a grant for a type that nobody has registered
 // yet, is accepted with a warning.
 //
-// Mutation puts the finalizer on claims, so that none goes away with its charge still in the books.
+// Mutation puts the finalizer on claims, so that none goes away with its charge still in the books, and the labels that name
+// their consumer.
 package validate
 
 import (
@@ -87,7 +88,7 @@ type Webhooks struct {
 	CheckQuotaSpec func(ctx context.Context, path *field.Path, quota *corev1.ResourceQuota) (field.ErrorList, error)
 	// Projects returns the namespaces that a selector selects, as far as they are known.
 	Projects func(selector labels.Selector) []string
-	// ObjectExists tells whether the object that a policy's claim pays for exists right now.
+	// ObjectExists tells whether the object that a claim pays for exists right now.
 	ObjectExists func(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error)
 	// NamespaceActive tells whether a namespace exists and is not being deleted.
 	NamespaceActive func(ctx context.Context, name string) (bool, error)
@@ -111,7 +112,7 @@ func (w *Webhooks) Validation() http.Handler {
 // Mutation returns the handler of the mutating webhook.
 func (w *Webhooks) Mutation() http.Handler {
 	return reviewer(func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-		return finalize(request)
+		return complete(request)
 	})
 }
 

@@ -168,6 +168,7 @@ func (a *api) waitGranted(t *testing.T) {
 func process(t *testing.T, client *claims.Client, registrations *catalog.Catalog, storage ledgerstore.Storage) *Controller {
 	c := &Controller{
 		Store: ledgerstore.New(t.Context(), storage), Claims: claimcache.New(), Client: client, Catalog: registrations, Log: logr.Discard(),
+		InUse: func(context.Context, *quotav1alpha1.ResourceClaim) (bool, error) { return false, nil },
 	}
 	c.Start()
 	return c

@@ -53,6 +53,7 @@ func complete(grant *quotav1alpha1.ResourceGrant, policy *quotav1alpha1.GrantCre
 	if ref.IsLocal() && (object.GetNamespace() == "" || object.GetNamespace() == grant.Namespace) {
 		grant.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID(),
+			Controller: new(true), BlockOwnerDeletion: new(false),
 		}}
 	}
 }
@@ -103,6 +104,9 @@ func corrected(stored, wanted *quotav1alpha1.ResourceGrant) (*quotav1alpha1.Reso
 	}
 	for _, owner := range wanted.OwnerReferences {
 		grant.OwnerReferences = slices.DeleteFunc(grant.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
+		if metav1.GetControllerOfNoCopy(grant) != nil {
+			owner.Controller = new(false) // there can be one alone, and somebody has made another owner that
+		}
 		grant.OwnerReferences = append(grant.OwnerReferences, owner)
 	}
 	return grant, !equality.Semantic.DeepEqual(stored, grant)

@@ -109,6 +109,14 @@ func TestCorrected(t *testing.T) {
 			func(g *quotav1alpha1.ResourceGrant) {
 				g.OwnerReferences = append([]metav1.OwnerReference{{UID: "x"}}, g.OwnerReferences...)
 			}},
+		"other controller": {"there can be one alone",
+			func(g *quotav1alpha1.ResourceGrant) {
+				g.OwnerReferences = []metav1.OwnerReference{{UID: "x", Controller: new(true)}}
+			},
+			func(g *quotav1alpha1.ResourceGrant) {
+				g.OwnerReferences[0].Controller = new(false)
+				g.OwnerReferences = append([]metav1.OwnerReference{{UID: "x", Controller: new(true)}}, g.OwnerReferences...)
+			}},
 		"former label": {"what an earlier template has set goes",
 			func(g *quotav1alpha1.ResourceGrant) {
 				g.Labels["old"] = "x"
