@@ -129,12 +129,13 @@ func TestGuide(t *testing.T) {
 	if diff := cmp.Diff(files, applied); diff != "" {
 		t.Errorf("the guide applies every file (-files +applied):\n%s", diff)
 	}
+	p.checkColumns()
 	p.checkRemoved()
 }
 
 // checkRemoved removes everything as the README says, in the order of the files.
 func (p *platform) checkRemoved() {
-	p.kubectl("delete", "--ignore-not-found", "--timeout=60s", "-f", examples)
+	p.kubectl("delete", "--ignore-not-found", "--timeout=60s", "-f", examples, "-f", policies)
 	for _, list := range []client.ObjectList{
 		&quotav1alpha1.ResourceRegistrationList{}, &quotav1alpha1.ResourceGrantList{}, &quotav1alpha1.ResourceClaimList{},
 	} {
