@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/internal/status"
+)
+
+// newStatusCommand returns the command that says whether all is well.
+func newStatusCommand() *cobra.Command {
+	var systemNamespace string
+	all := genericclioptions.NewConfigFlags(false)
+	flags := &genericclioptions.ConfigFlags{KubeConfig: all.KubeConfig, Context: all.Context}
+	command := &cobra.Command{
+		Use:   "status",
+		Short: "Show whether quota is enforced as it should be",
+		Long: "Show whether quota is enforced as it should be: the server, the webhooks and their certificate, the leader, policies that fail,\n" +
+			"objects that are still to be looked at, and ledgers that drifted. The exit code is 1 if something has failed.",
+		Args: cli.NoArguments(""),
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := useServer(flags, reads); err != nil {
+				return err
+			}
+			config, err := flags.ToRESTConfig()
+			if err != nil {
+				return fmt.Errorf("find the API server: %w", err)
+			}
+			report, err := status.Read(command.Context(), config, systemNamespace)
+			if err != nil {
+				return err
+			}
+			if err := report.Print(command.OutOrStdout()); err != nil {
+				return err
+			}
+			if failed := report.Failed(); failed > 0 {
+				return fmt.Errorf("%d of %d checks failed", failed, len(report))
+			}
+			return nil
+		},
+	}
+	flags.AddFlags(command.Flags())
+	command.Flags().StringVar(&systemNamespace, "system-namespace", operator.DefaultSystemNamespace, "namespace of Bursar itself")
+	return command
+}

@@ -1,0 +1,355 @@
+// Package status tells on one page whether a server or a cluster enforces quota as it should.
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+const (
+	// standaloneMark is in the version of a standalone server.
+	standaloneMark = "+bursar."
+	// requestTimeout bounds each request.
+	requestTimeout = 10 * time.Second
+	// renewWithin is how long before its end a certificate should have been renewed.
+	renewWithin = 7 * 24 * time.Hour
+)
+
+// State is how something is.
+type State string
+
+// The states. Of what cannot be found out, nobody knows whether it is as it should be.
+const (
+	OK      State = "ok"
+	Failed  State = "FAILED"
+	Unknown State = "unknown"
+)
+
+// Check is one line of a report.
+type Check struct {
+	Name  string
+	State State
+	// Text says more, and Details what is behind it, a line each.
+	Text    string
+	Details []string
+}
+
+// Report is a page.
+type Report []Check
+
+// Failed returns how many checks have failed.
+func (r Report) Failed() int {
+	failed := 0
+	for _, check := range r {
+		if check.State == Failed {
+			failed++
+		}
+	}
+	return failed
+}
+
+// Print prints the page.
+func (r Report) Print(out io.Writer) error {
+	var page strings.Builder
+	for _, check := range r {
+		fmt.Fprintf(&page, "%-12s %-8s %s\n", check.Name, check.State, check.Text)
+		for _, detail := range check.Details {
+			fmt.Fprintf(&page, "%22s%s\n", "", detail)
+		}
+	}
+	_, err := io.WriteString(out, page.String())
+	return err
+}
+
+// reader reads what a report is made of.
+type reader struct {
+	client          kubernetes.Interface
+	objects         client.Client
+	systemNamespace string
+	isStandalone    bool
+	// metrics are those of one operator, or nil if they cannot be read, for the reason.
+	metrics    map[string]float64
+	metricsErr error
+	webhooks   *admissionregistrationv1.ValidatingWebhookConfiguration
+}
+
+// Read makes a report. An error means that the API server does not answer.
+func Read(ctx context.Context, config *rest.Config, systemNamespace string) (Report, error) {
+	config = rest.CopyConfig(config)
+	config.Timeout = requestTimeout
+	r := &reader{systemNamespace: systemNamespace}
+	var err error
+	if r.client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	version, err := r.client.Discovery().ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server at %s for its version: %w", config.Host, err)
+	}
+	r.isStandalone = strings.Contains(version.GitVersion, standaloneMark)
+	types := runtime.NewScheme()
+	if err := quotav1alpha1.AddToScheme(types); err != nil {
+		return nil, fmt.Errorf("register the API types: %w", err)
+	}
+	if r.objects, err = client.New(config, client.Options{Scheme: types}); err != nil {
+		return nil, fmt.Errorf("reach the API server at %s: %w", config.Host, err)
+	}
+	r.metrics, r.metricsErr = r.readMetrics(ctx)
+	report := Report{r.server(ctx, config.Host, version.GitVersion)}
+	for _, check := range []func(context.Context) Check{r.webhookCheck, r.certificate, r.leader, r.claimPolicies, r.grantPolicies, r.adoption, r.drift} {
+		report = append(report, check(ctx))
+	}
+	return report, nil
+}
+
+func unknown(name string, err error) Check {
+	if apierrors.IsForbidden(err) {
+		return Check{Name: name, State: Unknown, Text: "you may not see it: " + err.Error()}
+	}
+	return Check{Name: name, State: Unknown, Text: err.Error()}
+}
+
+// server is whether the API server is ready, which a standalone one is once quota is enforced.
+func (r *reader) server(ctx context.Context, host, version string) Check {
+	kind := "Kubernetes"
+	if r.isStandalone {
+		kind = "standalone server"
+	}
+	check := Check{Name: "server", State: OK, Text: fmt.Sprintf("%s %s at %s", kind, version, host)}
+	var status int
+	body, err := r.client.Discovery().RESTClient().Get().AbsPath("/readyz").Param("verbose", "").Do(ctx).StatusCode(&status).Raw()
+	if err == nil {
+		return check
+	}
+	check.State = Failed
+	for line := range strings.Lines(string(body)) {
+		if strings.HasPrefix(line, "[-]") {
+			check.Details = append(check.Details, strings.TrimSpace(line))
+		}
+	}
+	if len(check.Details) == 0 {
+		check.Details = []string{err.Error()}
+	}
+	return check
+}
+
+// webhookCheck is whether the API server asks Bursar.
+func (r *reader) webhookCheck(ctx context.Context) Check {
+	const name, configuration = "webhooks", "bursar"
+	api := r.client.AdmissionregistrationV1()
+	stored, err := api.ValidatingWebhookConfigurations().Get(ctx, configuration, metav1.GetOptions{})
+	var mutating *admissionregistrationv1.MutatingWebhookConfiguration
+	if err == nil {
+		r.webhooks = stored
+		mutating, err = api.MutatingWebhookConfigurations().Get(ctx, configuration, metav1.GetOptions{})
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return Check{Name: name, State: Failed, Text: "they are not installed: nothing is enforced"}
+	case err != nil:
+		return unknown(name, err)
+	}
+	rules := 0
+	for _, webhook := range stored.Webhooks {
+		rules += len(webhook.Rules)
+	}
+	return Check{Name: name, State: OK, Text: fmt.Sprintf("%d validating with %d rules, %d mutating", len(stored.Webhooks), rules, len(mutating.Webhooks))}
+}
+
+// certificate is until when the webhooks can be called.
+func (r *reader) certificate(ctx context.Context) Check {
+	const name, secretName = "certificate", "bursar-webhooks-tls"
+	end, isKnown := r.metrics["bursar_webhook_certificate_expiry_timestamp_seconds"]
+	until := time.Unix(int64(end), 0)
+	if !isKnown || end == 0 {
+		secret, err := r.client.CoreV1().Secrets(r.systemNamespace).Get(ctx, secretName, metav1.GetOptions{})
+		if err != nil {
+			return unknown(name, errors.Join(err, r.metricsErr))
+		}
+		certificates, err := certutil.ParseCertsPEM(secret.Data[corev1.TLSCertKey])
+		if err != nil {
+			return Check{Name: name, State: Failed, Text: fmt.Sprintf("Secret %s/%s holds none: %v", r.systemNamespace, secretName, err)}
+		}
+		until = certificates[0].NotAfter
+	}
+	check := Check{Name: name, State: OK, Text: "valid until " + until.UTC().Format(time.RFC3339)}
+	if time.Until(until) < renewWithin {
+		check.State = Failed
+		check.Text += ", and has not been renewed"
+	}
+	return check
+}
+
+// leader is whether a replica runs the controllers, by this machine's clock.
+func (r *reader) leader(ctx context.Context) Check {
+	const name, leaseName, replicas = "leader", "bursar-leader", quotav1alpha1.GroupName + "/replica"
+	lease, err := r.client.CoordinationV1().Leases(r.systemNamespace).Get(ctx, leaseName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) && r.isStandalone:
+		return Check{Name: name, State: OK, Text: "this server, the only one"}
+	case apierrors.IsNotFound(err):
+		return Check{Name: name, State: Failed, Text: fmt.Sprintf("no operator has led: namespace %s holds no Lease %s", r.systemNamespace, leaseName)}
+	case err != nil:
+		return unknown(name, err)
+	}
+	holder, renewed := ptr.Deref(lease.Spec.HolderIdentity, ""), ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{})
+	if holder == "" {
+		return Check{Name: name, State: Failed, Text: "none: the last one has stepped down, and no other has followed"}
+	}
+	others, err := r.client.CoordinationV1().Leases(r.systemNamespace).List(ctx, metav1.ListOptions{LabelSelector: replicas})
+	if err != nil {
+		return unknown(name, err)
+	}
+	age := time.Since(renewed.Time).Round(time.Second)
+	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%s, renewed %s ago; %d replicas answer", holder, max(age, 0), len(others.Items))}
+	if age > 2*time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 15))*time.Second {
+		check.State = Failed
+	}
+	return check
+}
+
+// failures counts enabled policies, and names those of which a condition is False.
+type failures struct {
+	enabled, disabled int
+	details           []string
+}
+
+func (f *failures) add(name string, isEnabled bool, conditions []metav1.Condition) {
+	if !isEnabled {
+		f.disabled++
+		return
+	}
+	f.enabled++
+	for _, condition := range []string{quotav1alpha1.ConditionReady, "Applicable"} {
+		c := apimeta.FindStatusCondition(conditions, condition)
+		switch {
+		case c == nil && condition == quotav1alpha1.ConditionReady:
+			f.details = append(f.details, name+": nothing has looked at it yet")
+		case c != nil && c.Status == metav1.ConditionFalse:
+			f.details = append(f.details, fmt.Sprintf("%s: %s=False: %s", name, condition, c.Message))
+		}
+	}
+}
+
+func (f *failures) check(name string) Check {
+	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%d enabled, %d disabled", f.enabled, f.disabled), Details: f.details}
+	if len(f.details) > 0 {
+		check.State = Failed
+	}
+	return check
+}
+
+func (r *reader) claimPolicies(ctx context.Context) Check {
+	const name = "policies"
+	var list quotav1alpha1.ClaimCreationPolicyList
+	if err := r.objects.List(ctx, &list); err != nil {
+		return unknown(name, err)
+	}
+	var f failures
+	for i := range list.Items {
+		f.add("ClaimCreationPolicy "+list.Items[i].Name, list.Items[i].IsEnabled(), list.Items[i].Status.Conditions)
+	}
+	return f.check(name)
+}
+
+func (r *reader) grantPolicies(ctx context.Context) Check {
+	const name = "grants"
+	var list quotav1alpha1.GrantCreationPolicyList
+	if err := r.objects.List(ctx, &list); err != nil {
+		return unknown(name, err)
+	}
+	var f failures
+	for i := range list.Items {
+		f.add("GrantCreationPolicy "+list.Items[i].Name, list.Items[i].IsEnabled(), list.Items[i].Status.Conditions)
+	}
+	check := f.check(name)
+	check.Text += " policies for grants"
+	return check
+}
+
+// adoption is how far objects that were not reviewed are behind.
+func (r *reader) adoption(ctx context.Context) Check {
+	const name = "lag"
+	var list quotav1alpha1.ClaimCreationPolicyList
+	if err := r.objects.List(ctx, &list); err != nil {
+		return unknown(name, err)
+	}
+	check := Check{Name: name, State: OK, Text: "all objects have been looked at"}
+	for i := range list.Items {
+		adoption := list.Items[i].Status.Adoption
+		if adoption == nil {
+			continue
+		}
+		if adoption.State == quotav1alpha1.AdoptionRunning {
+			check.Text = "existing objects are being looked at"
+			check.Details = append(check.Details, fmt.Sprintf("ClaimCreationPolicy %s: %d of %d", list.Items[i].Name, adoption.Processed, adoption.Total))
+		}
+		if since := adoption.UncheckedSince; since != nil {
+			check.State, check.Text = Failed, "objects that nobody reviewed may lack a claim"
+			check.Details = append(check.Details, fmt.Sprintf("ClaimCreationPolicy %s: since %s", list.Items[i].Name, since.UTC().Format(time.RFC3339)))
+		}
+	}
+	return check
+}
+
+// drift is how often a ledger did not say what its claims say.
+func (r *reader) drift(context.Context) Check {
+	const name = "drift"
+	if r.metrics == nil {
+		return unknown(name, r.metricsErr)
+	}
+	if found := r.metrics["bursar_ledger_drift_total"]; found > 0 {
+		return Check{Name: name, State: Failed, Text: fmt.Sprintf("%g ledgers did not say what their claims say, and were put right, since the operator started", found)}
+	}
+	return Check{Name: name, State: OK, Text: "none since the operator started"}
+}
+
+// readMetrics sums the metrics of an operator by their names: those of the API server itself if it is a standalone one, and else
+// those behind the Service of the chart.
+func (r *reader) readMetrics(ctx context.Context) (map[string]float64, error) {
+	var content []byte
+	var err error
+	if r.isStandalone {
+		content, err = r.client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	} else {
+		content, err = r.client.CoreV1().Services(r.systemNamespace).ProxyGet("http", "bursar-metrics", "metrics", "/metrics", nil).DoRaw(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the metrics of the operator: %w", err)
+	}
+	return sumByName(string(content)), nil
+}
+
+// sumByName adds up the series of Bursar's metrics in the text format of Prometheus.
+func sumByName(text string) map[string]float64 {
+	sums := map[string]float64{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if labelled, _, found := strings.Cut(line, "{"); found {
+			name, value = labelled, strings.TrimSpace(line[strings.LastIndex(line, "}")+1:])
+		}
+		if number, err := strconv.ParseFloat(value, 64); err == nil && strings.HasPrefix(name, "bursar_") {
+			sums[name] += number
+		}
+	}
+	return sums
+}
