@@ -20,5 +20,6 @@ func main() {
 		Use:                "kubectl",
 		Short:              "kubectl itself, pointed at the running server",
 		DisableFlagParsing: true,
+		ValidArgsFunction:  completeKubectl,
 	})))
 }

@@ -1,12 +1,15 @@
 package main_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/process"
 )
 
@@ -181,4 +184,50 @@ func TestSlips(t *testing.T) {
 	} {
 		wantRefusal(t, "it says what is meant", want, strings.Fields(arguments)...)
 	}
+}
+
+// TestCompletion proves that the values of flags can be completed, also those of kubectl.
+func TestCompletion(t *testing.T) {
+	s := newShell(t)
+	process.Start(t, t.TempDir())
+	s.run("kubectl", "apply", "-f", filepath.Join("testdata", "usage.yaml"))
+	for _, tt := range []struct{ typed, want string }{
+		{"usage --type ", "compute.example.com/vcpus\n"},
+		{"usage --consumer ", "project/shop\n"},
+		{"usage -n ", "shop\n"},
+		{"user create alice -n s", "shop\n"},
+		{"user create alice --role vi", "view\n"},
+		{"kubectl get namespaces s", "shop\n"},
+		{"kubectl get serviceac", "serviceaccounts\n"},
+	} {
+		await.NoError(t, time.Minute, func() error { // what is granted is shown a moment later
+			words := strings.Split(tt.typed, " ")
+			got, _ := s.run(append([]string{"__complete"}, words...)...)
+			if !strings.Contains("\n"+got, "\n"+tt.want) {
+				return fmt.Errorf("bursar %s is completed by\n%s\nwant %s", tt.typed, got, tt.want)
+			}
+			return nil
+		})
+	}
+}
+
+// TestStatus proves that a server that is well has no failed check, and that what fails is named, with exit code 1.
+func TestStatus(t *testing.T) {
+	s := newShell(t)
+	process.Start(t, t.TempDir())
+	said, _ := s.run("status")
+	for _, want := range []string{"server       ok       standalone server v1.", "webhooks     ok ", "certificate  ok       valid until ", "leader       ok       this server, the only one", "policies     ok       0 enabled", "drift        ok "} {
+		if !strings.Contains("\n"+said, "\n"+want) {
+			t.Errorf("the status is\n%s\nwant %q", said, want)
+		}
+	}
+	s.run("kubectl", "apply", "-f", filepath.Join("testdata", "failing.yaml"))
+	await.NoError(t, time.Minute, func() error {
+		output, err := exec.Command(s.binary, "status").CombinedOutput()
+		if err == nil || !strings.Contains(string(output), "policies     FAILED   1 enabled, 0 disabled\n                      ClaimCreationPolicy nothing: Ready=False: ") ||
+			!strings.HasSuffix(string(output), "bursar: 1 of 8 checks failed\n") {
+			return fmt.Errorf("the status is %v\n%s", err, output)
+		}
+		return nil
+	})
 }

@@ -74,6 +74,7 @@ left, and how many claims wait for it. ResourceQuotaAllocations are listed with 
 	f.IntVar(&o.filter.Limit, "limit", 0, "only the first so many (default: all)")
 	f.BoolVarP(&o.isWatch, "watch", "w", false, "print it again whenever it changes, until interrupted")
 	f.StringVarP(&o.format, "output", "o", "", "json, yaml or wide (default: a table)")
+	completeUsage(command, flags)
 	return command
 }
 

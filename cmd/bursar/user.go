@@ -68,5 +68,6 @@ func newUserCreateCommand() *cobra.Command {
 	command.Flags().StringArrayVar(&o.Groups, "group", nil, "group that the user is in; may be repeated")
 	command.Flags().StringVar(&o.Server, "server", "", "URL by which the user reaches the server (default: yours)")
 	command.Flags().DurationVar(&o.Lifetime, "lifetime", 365*24*time.Hour, "how long the certificate is valid; a standalone server signs for a year at most")
+	completeUser(command, flags)
 	return command
 }

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/kubernetes"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// completionTimeout bounds for how long somebody who presses the tab key waits.
+const completionTimeout = 3 * time.Second
+
+// candidates returns what the beginning of a value may be completed to. Errors are for nobody: there is a line half typed.
+type candidates func(ctx context.Context) ([]string, error)
+
+// complete completes the values of a flag.
+func complete(command *cobra.Command, flag string, all candidates) {
+	err := command.RegisterFlagCompletionFunc(flag, func(command *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		ctx := command.Context()
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+		defer cancel()
+		values, err := all(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return slices.DeleteFunc(values, func(value string) bool { return !strings.HasPrefix(value, begun) }), cobra.ShellCompDirectiveNoFileComp
+	})
+	if err != nil {
+		panic(fmt.Sprintf("complete --%s: %v", flag, err)) // there is no such flag, whatever the input
+	}
+}
+
+// completeUsage completes by what is granted.
+func completeUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags) {
+	granted := func(of func(*quotav1alpha1.EffectiveResourceGrant) string) candidates {
+		return func(ctx context.Context) ([]string, error) {
+			api, _, err := connect(flags)
+			if err != nil {
+				return nil, err
+			}
+			var grants quotav1alpha1.EffectiveResourceGrantList
+			if err := api.List(ctx, &grants); err != nil {
+				return nil, err
+			}
+			values := map[string]bool{}
+			for i := range grants.Items {
+				values[of(&grants.Items[i])] = true
+			}
+			return slices.Sorted(maps.Keys(values)), nil
+		}
+	}
+	complete(command, "type", granted(func(g *quotav1alpha1.EffectiveResourceGrant) string { return g.Spec.ResourceType }))
+	complete(command, "namespace", granted(func(g *quotav1alpha1.EffectiveResourceGrant) string { return g.Namespace }))
+	complete(command, "consumer", granted(func(g *quotav1alpha1.EffectiveResourceGrant) string {
+		return strings.ToLower(g.Spec.ConsumerRef.Kind) + "/" + g.Spec.ConsumerRef.Name
+	}))
+}
+
+// completeUser completes by the namespaces and roles that there are.
+func completeUser(command *cobra.Command, flags *genericclioptions.ConfigFlags) {
+	reach := func() (kubernetes.Interface, error) {
+		if err := useServer(flags, reads); err != nil {
+			return nil, err
+		}
+		config, err := flags.ToRESTConfig()
+		if err != nil {
+			return nil, err
+		}
+		return kubernetes.NewForConfig(config)
+	}
+	complete(command, "namespace", func(ctx context.Context) ([]string, error) {
+		api, err := reach()
+		if err != nil {
+			return nil, err
+		}
+		list, err := api.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names, nil
+	})
+	complete(command, "role", func(ctx context.Context) ([]string, error) {
+		api, err := reach()
+		if err != nil {
+			return nil, err
+		}
+		list, err := api.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for i := range list.Items {
+			if name := list.Items[i].Name; !strings.HasPrefix(name, "system:") {
+				names = append(names, strings.TrimPrefix(name, "bursar-"))
+			}
+		}
+		return names, nil
+	})
+}
+
+// completeKubectl has kubectl complete its own arguments.
+func completeKubectl(command *cobra.Command, arguments []string, begun string) ([]string, cobra.ShellCompDirective) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	ctx := command.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	words := append(append([]string{"kubectl", "__complete"}, arguments...), begun)
+	output, err := exec.CommandContext(ctx, self, words...).Output()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	directive, err := strconv.Atoi(strings.TrimPrefix(lines[len(lines)-1], ":"))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return lines[:len(lines)-1], cobra.ShellCompDirective(directive)
+}
