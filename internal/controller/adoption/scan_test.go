@@ -334,6 +334,7 @@ func TestAdoptionAfterARestart(t *testing.T) {
 	status := func(state quotav1alpha1.AdoptionState, generation, total, processed, adopted int64) *quotav1alpha1.AdoptionStatus {
 		s := &quotav1alpha1.AdoptionStatus{
 			State: state, ObservedGeneration: generation, StartTime: began, Total: total, Processed: processed, Adopted: adopted,
+			Progress: fmt.Sprintf("%d/%d", processed, total),
 		}
 		if state == quotav1alpha1.AdoptionComplete {
 			s.CompletionTime = began
