@@ -109,8 +109,11 @@ func (c *Client) RecordedAs(ctx context.Context, consumer quotav1alpha1.Consumer
 
 // Create creates a claim and completes its metadata as stored: UID, version and generation.
 func (c *Client) Create(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
-	raw, err := c.rest.Post().Namespace(claim.Namespace).Resource(resource).Body(claim).
-		SetHeader("Accept", onlyMetadata).Do(ctx).Raw()
+	result := c.rest.Post().Namespace(claim.Namespace).Resource(resource).Body(claim).SetHeader("Accept", onlyMetadata).Do(ctx)
+	if err := result.Error(); err != nil { // unlike that of Raw, it says what the API server said
+		return nil, err
+	}
+	raw, err := result.Raw()
 	if err != nil {
 		return nil, err
 	}

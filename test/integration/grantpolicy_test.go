@@ -96,12 +96,12 @@ func (w *world) wantPolicyEvent(policy client.Object, reason, text string) {
 	w.Helper()
 	w.eventually(soon, func() error {
 		var list eventsv1.EventList
-		if err := admin.List(w.ctx, &list, client.InNamespace(metav1.NamespaceDefault)); err != nil {
+		if err := admin.List(w.ctx, &list); err != nil {
 			return err
 		}
 		for i := range list.Items {
 			e := &list.Items[i]
-			if e.Regarding.Name == policy.GetName() && e.Regarding.Kind == "GrantCreationPolicy" && e.Reason == reason && strings.Contains(e.Note, text) {
+			if e.Namespace != metav1.NamespaceDefault && e.Regarding.Name == policy.GetName() && e.Regarding.Kind == "GrantCreationPolicy" && e.Reason == reason && strings.Contains(e.Note, text) {
 				return nil
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,8 +48,7 @@ func TestPolicyTurnsApplicableWhenItsKindMayClaim(t *testing.T) {
 }
 
 // Policies whose consumers are not of the registered kind are in force once a registration for their
-// kind takes the place of the other. Nobody may delete that one while policies need its resource type,
-// so it goes with what it belongs to.
+// kind takes the place of the other.
 func TestPoliciesTurnReadyWithTheRightConsumerType(t *testing.T) {
 	t.Parallel()
 	const group, kind = "other-consumers.example.com", "Team"
@@ -59,12 +57,9 @@ func TestPoliciesTurnReadyWithTheRightConsumerType(t *testing.T) {
 	right := w.registration(w.resourceType())
 	w.cleanUp(right) // after what depends on it
 	w.mustCreate(platform.Definition(group, kind, "teams"))
-	bundle := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-bundle"}}
-	w.mustCreate(bundle)
 	wrong := w.registration(w.resourceType())
 	wrong.Name += "-wrong"
 	wrong.Spec.ConsumerTypeRef = quotav1alpha1.ConsumerTypeRef{APIGroup: group, Kind: kind}
-	wrong.OwnerReferences = []metav1.OwnerReference{{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: bundle.Name, UID: bundle.UID}}
 	w.mustCreate(wrong)
 	w.waitCondition(wrong, quotav1alpha1.ConditionActive, metav1.ConditionTrue)
 
@@ -75,7 +70,8 @@ func TestPoliciesTurnReadyWithTheRightConsumerType(t *testing.T) {
 	w.wantFlaw(claims, flaw)
 	w.wantFlaw(grants, flaw)
 
-	w.mustDelete(bundle)
+	w.mustDelete(wrong)
+	w.liftFinalizers(wrong)
 	w.wantFlaw(claims, "has no active ResourceRegistration")
 	if err := admin.Create(w.ctx, right); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,6 +30,9 @@ func testCompute(n *team) {
 	n.kubectl(n.T, "", "wait", "--for=condition=Established", "crd/instances.compute.datumapis.com", "crd/workloaddeployments.compute.datumapis.com")
 	n.kubectl(n.T, "", "apply", "--server-side", "-f", config+"/2-registrations.yaml")
 	n.kubectl(n.T, "", "label", "namespace", n.name, service.LabelProject+"="+n.name)
+	n.create(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "resourcemanager.miloapis.com/v1alpha1", "kind": "Project", "metadata": map[string]any{"name": n.name},
+	}})
 	project := quotav1alpha1.ConsumerRef{APIGroup: "resourcemanager.miloapis.com", Kind: "Project", Name: n.name}
 	grant := &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Namespace: n.name, Name: "compute"}, Spec: quotav1alpha1.ResourceGrantSpec{ConsumerRef: project}}
 	for name, amount := range map[string]int64{"instances": 1, "vcpus": 2000, "memory": 300} {

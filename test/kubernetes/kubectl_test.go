@@ -31,7 +31,7 @@ func testKubectl(n *team) {
 	n.wantPods(2, 10)
 
 	for _, refused := range []struct{ command, want string }{
-		{"scale deployment/web --replicas=3", replica + " quota of Organization " + n.name + ", requested: 1 replicas, used: 2, limited: 2"},
+		{"scale deployment/web --replicas=3", replica + " quota of Organization " + n.name + ", requested: 1 replicas (3 replicas in total), used: 2, limited: 2"},
 		{"run more --image=web", "Pod quota of Organization " + n.name + ", requested: 1 pods, used: 2, limited: 2"},
 	} {
 		stdout, stderr, code := n.Kubectl("", append([]string{"-n", n.name}, strings.Fields(refused.command)...)...)

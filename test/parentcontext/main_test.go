@@ -189,7 +189,7 @@ func (s *server) wantEvent(policy, reason string) string {
 	var note string
 	eventually(s.T, func() error {
 		var list eventsv1.EventList
-		if err := s.List(s.Context(), &list, client.InNamespace(metav1.NamespaceDefault)); err != nil {
+		if err := s.List(s.Context(), &list); err != nil {
 			return err
 		}
 		for i := range list.Items {

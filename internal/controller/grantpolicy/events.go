@@ -38,10 +38,14 @@ func (c *Controller) tellGrant(k key, grant *quotav1alpha1.ResourceGrant, eventt
 	if policy == nil {
 		return
 	}
-	c.tell(policy, &corev1.ObjectReference{
+	related := &corev1.ObjectReference{
 		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceGrant",
 		Namespace: grant.Namespace, Name: grant.Name,
-	}, eventtype, reason, action, note, args...)
+	}
+	if reason == reasonGrantFailed {
+		related.Namespace = "" // it may not exist, and then no event can be in it: the system namespace takes the event
+	}
+	c.tell(policy, related, eventtype, reason, action, note, args...)
 }
 
 // tell records an event on a policy. The version of the policy is left out: the same event at
