@@ -48,7 +48,7 @@ func TestNamespaceRefusesClaims(t *testing.T) {
 			return err
 		}
 		for _, event := range events.Items {
-			if event.Reason == "ClaimsRefused" && event.Regarding.Kind == "ConfigMap" && strings.Contains(event.Note, "exceeded quota: no-claims") {
+			if event.Reason == "ClaimsRefused" && event.Regarding.Kind == "ConfigMap" && strings.Contains(event.Note, "quota: no-claims") {
 				return nil
 			}
 		}

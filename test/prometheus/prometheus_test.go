@@ -17,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -267,18 +268,23 @@ func (w *world) testDashboard(t *testing.T) {
 	if len(queries) < 20 {
 		t.Errorf("the dashboard has %d panels", len(queries))
 	}
+	w.capSecrets(t)
 	var names struct {
 		Data []string `json:"data"`
 	}
 	await.NoError(t, soon, func() error {
-		err := w.get(t.Context(), "/api/v1/label/__name__/values", nil, &names)
-		if err == nil && !slices.Contains(names.Data, "bursar_admission_decisions_total") {
-			err = errors.New("nothing is known of decisions yet")
+		if err := w.get(t.Context(), "/api/v1/label/__name__/values", nil, &names); err != nil {
+			return err
 		}
-		return err
+		for _, name := range []string{"bursar_admission_decisions_total", "bursar_allocation_hard", "bursar_allocation_unlimited_namespaces"} {
+			if !slices.Contains(names.Data, name) {
+				return fmt.Errorf("nothing is known of %s yet", name)
+			}
+		}
+		return nil
 	})
-	// It has series once a policy lets something pass.
-	never := []string{"bursar_admission_not_enforced_total"}
+	// The one has series once a policy lets something pass, the other where a QuotaServiceConfig defines quotas.
+	never := []string{"bursar_admission_not_enforced_total", "bursar_quotaincrease_namespaces"}
 	for title, all := range queries {
 		for _, query := range all {
 			isNever := false
@@ -305,5 +311,20 @@ func (w *world) testDashboard(t *testing.T) {
 				return nil
 			})
 		}
+	}
+}
+
+// capSecrets caps what the ResourceQuotas of a namespace that has none may give.
+func (w *world) capSecrets(t *testing.T) {
+	t.Helper()
+	allocation := &quotav1alpha1.ResourceQuotaAllocation{
+		ObjectMeta: metav1.ObjectMeta{Name: "secrets"},
+		Spec: quotav1alpha1.ResourceQuotaAllocationSpec{
+			Selector:   metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: corev1.NamespaceDefault}},
+			Allocation: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/secrets": resource.MustParse("10")}},
+		},
+	}
+	if err := w.api.Create(t.Context(), allocation); err != nil {
+		t.Fatal(err)
 	}
 }
