@@ -19,7 +19,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -92,7 +92,7 @@ func Create(ctx context.Context, o Options) ([]byte, error) {
 
 func (o *Options) validate() error {
 	switch {
-	case o.Name == "" || len(path.IsValidPathSegmentName(o.Name)) > 0:
+	case o.Name == "" || len(content.IsPathSegmentName(o.Name)) > 0:
 		return fmt.Errorf("%q cannot be the name of a user: it must not be empty or contain / or %%", o.Name)
 	case strings.HasPrefix(o.Name, "system:"):
 		return fmt.Errorf("%s cannot be the name of a user: names that begin with system: are for Kubernetes itself", o.Name)
