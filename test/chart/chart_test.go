@@ -70,7 +70,7 @@ affinity: {nodeAffinity: {}}
 priorityClassName: system-cluster-critical
 podAnnotations: {a: b}
 podLabels: {c: d}
-networkPolicy: {webhookFrom: [{ipBlock: {cidr: 10.0.0.0/8}}], metricsFrom: [{namespaceSelector: {}}]}
+networkPolicy: {enabled: true, webhookFrom: [{ipBlock: {cidr: 10.0.0.0/8}}], metricsFrom: [{namespaceSelector: {}}]}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 prometheusRule: {enabled: true}
 `
@@ -98,6 +98,8 @@ func TestValuesAreChecked(t *testing.T) {
 		"configuration: {webhooks: {shutdownDelay: 50s}}":     "shutdownDelay",
 		"podDisruptionBudget: {maxUnavailable: 0}":            "maxUnavailable",
 		"podDisruptionBudget: {maxUnavailable: most}":         "maxUnavailable",
+		// A NetworkPolicy that leaves out the API server would have it create nothing that policies protect.
+		"networkPolicy: {enabled: true}": "webhookFrom",
 	} {
 		if _, err := run(t, values, "template", "bursar", chart, "--kube-version", "1.36.0"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q to be refused", values, err, want)
