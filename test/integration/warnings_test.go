@@ -43,10 +43,10 @@ func listening(t *testing.T) (client.Client, *warnings) {
 }
 
 // deleteListening deletes an object and returns what the API server warns of.
-func (w *world) deleteListening(object client.Object) string {
+func (w *world) deleteListening(object client.Object, options ...client.DeleteOption) string {
 	w.Helper()
 	api, heard := listening(w.T)
-	if err := api.Delete(w.ctx, object); err != nil {
+	if err := api.Delete(w.ctx, object, options...); err != nil {
 		w.Fatalf("delete %T %s: %v", object, object.GetName(), err)
 	}
 	return heard.String()
@@ -65,6 +65,22 @@ func TestDeletedPolicyWarnsOfItsClaims(t *testing.T) {
 	want := "2 claims of this policy stay, and hold what they were granted: until the objects are deleted, or somebody deletes the claims"
 	if got := w.deleteListening(policy); got != want {
 		t.Errorf("got the warnings %q, want %q", got, want)
+	}
+}
+
+// Who deletes a grant whose quota is in use hears that the consumer keeps what it has.
+func TestDeletedGrantWarnsOfUse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	grant := w.grant("base", 1)
+	w.policy(w.name, nil)
+	if got := w.deleteListening(grant, client.DryRunAll); got != "" {
+		t.Errorf("got the warnings %q of a grant that nobody uses, want none", got)
+	}
+	w.mustCreate(w.configMap("a"))
+	want := "becomes 0 maps, below the 1 map in use: nothing is taken back, and nothing new is granted until less is used"
+	if got := w.deleteListening(grant); !strings.HasSuffix(got, want) {
+		t.Errorf("got the warnings %q, want one that ends with %q", got, want)
 	}
 }
 

@@ -39,14 +39,17 @@ type Adviser struct {
 	Registrations explain.Registrations
 }
 
-// Grant warns of a grant that is created (old is nil) or changed.
+// Grant warns of a grant that is created (old is nil), changed or deleted (new is nil).
 func (a *Adviser) Grant(ctx context.Context, user authenticationv1.UserInfo, old, new *quotav1alpha1.ResourceGrant) []string {
-	if old != nil && equality.Semantic.DeepEqual(old.Spec, new.Spec) {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	warnings := a.keptByPolicy(old)
+	switch {
+	case new == nil:
+		return append(a.keptByPolicy(old, "will make it again"), a.belowUse(ctx, old, nil)...)
+	case old != nil && equality.Semantic.DeepEqual(old.Spec, new.Spec):
+		return nil
+	}
+	warnings := a.keptByPolicy(old, "will undo the change")
 	if old == nil || old.Spec.ConsumerRef != new.Spec.ConsumerRef {
 		scope := a.Consumer(new.Spec.ConsumerRef)
 		warnings = append(warnings, scope...)
@@ -54,19 +57,19 @@ func (a *Adviser) Grant(ctx context.Context, user authenticationv1.UserInfo, old
 			warnings = append(warnings, a.missing(ctx, user, new.Spec.ConsumerRef)...)
 		}
 	}
-	if old != nil && old.Spec.ConsumerRef == new.Spec.ConsumerRef {
+	if old != nil {
 		warnings = append(warnings, a.belowUse(ctx, old, new)...)
 	}
 	return warnings
 }
 
-// keptByPolicy warns that a policy takes back what somebody changes in a grant of its own.
-func (a *Adviser) keptByPolicy(old *quotav1alpha1.ResourceGrant) []string {
+// keptByPolicy warns that a policy takes back what somebody does to a grant of its own, in the way that remedy says.
+func (a *Adviser) keptByPolicy(old *quotav1alpha1.ResourceGrant, remedy string) []string {
 	if old == nil || old.Labels[quotav1alpha1.LabelAutoCreated] != "true" {
 		return nil
 	}
 	policy := old.Labels[quotav1alpha1.LabelPolicy]
-	return []string{fmt.Sprintf("GrantCreationPolicy %s keeps this grant as its template says, and will undo the change; change the policy instead", policy)}
+	return []string{fmt.Sprintf("GrantCreationPolicy %s keeps this grant as its template says, and %s; change the policy instead", policy, remedy)}
 }
 
 // Consumer warns of a reference to a consumer that names a namespace though its kind has none, or the reverse. Such
@@ -110,14 +113,17 @@ func (a *Adviser) missing(ctx context.Context, user authenticationv1.UserInfo, r
 	return []string{fmt.Sprintf("%s does not exist; the grant counts once it does, so check the name", subject(ref))}
 }
 
-// belowUse warns of a change after which a consumer uses more than its limit.
+// belowUse warns of a change of a grant, or its deletion, after which the consumer that had it uses more than its limit.
 func (a *Adviser) belowUse(ctx context.Context, old, new *quotav1alpha1.ResourceGrant) []string {
 	if !apimeta.IsStatusConditionTrue(old.Status.Conditions, quotav1alpha1.ConditionActive) {
 		return nil
 	}
-	before, after := sums(old), sums(new)
+	before, after := sums(old), map[string]ledger.Amount{}
+	if new != nil && new.Spec.ConsumerRef == old.Spec.ConsumerRef {
+		after = sums(new)
+	}
 	accounts := map[string]ledger.Account{}
-	err := a.View(ctx, new.Spec.ConsumerRef, func(books *ledger.Ledger) {
+	err := a.View(ctx, old.Spec.ConsumerRef, func(books *ledger.Ledger) {
 		clear(accounts)
 		for resourceType := range before {
 			accounts[resourceType] = books.Account(resourceType)
@@ -136,8 +142,8 @@ func (a *Adviser) belowUse(ctx context.Context, old, new *quotav1alpha1.Resource
 		if !seen || less <= 0 || limit >= used || r == nil {
 			continue
 		}
-		warnings = append(warnings, fmt.Sprintf("the limit of %s for %s becomes %s, and %s are in use: nothing is taken back, and nothing new is granted until less is used",
-			subject(new.Spec.ConsumerRef), resourceType, explain.Amount(max(limit, 0), r), explain.Amount(used, r)))
+		warnings = append(warnings, fmt.Sprintf("the limit of %s for %s becomes %s, below the %s in use: nothing is taken back, and nothing new is granted until less is used",
+			subject(old.Spec.ConsumerRef), resourceType, explain.Amount(max(limit, 0), r), explain.Amount(used, r)))
 	}
 	return warnings
 }

@@ -68,6 +68,11 @@ func grantOf(kind, namespace, name string, amount int64) *quotav1alpha1.Resource
 	}
 }
 
+func withLabels(grant *quotav1alpha1.ResourceGrant, labels map[string]string) *quotav1alpha1.ResourceGrant {
+	grant.Labels = labels
+	return grant
+}
+
 func TestGrant(t *testing.T) {
 	ofPolicy := grantOf("Project", "", "web", 4000)
 	ofPolicy.Labels = map[string]string{quotav1alpha1.LabelAutoCreated: "true", quotav1alpha1.LabelPolicy: "tiers"}
@@ -85,7 +90,15 @@ func TestGrant(t *testing.T) {
 		"Namespaced": {reason: "it is another consumer", new: grantOf("Project", "acme", "web", 1),
 			want: []string{"consumerRef.namespace is set, but kind Project is cluster-scoped: Project web with a namespace is another consumer than without; what names the one does not count for the other"}},
 		"BelowUse": {reason: "nothing is taken back", old: grantOf("Project", "", "web", 4000), new: grantOf("Project", "", "web", 1000),
-			want: []string{"the limit of Project web for example.com/cpu becomes 1 core, and 3 cores are in use: nothing is taken back, and nothing new is granted until less is used"}},
+			want: []string{"the limit of Project web for example.com/cpu becomes 1 core, below the 3 cores in use: nothing is taken back, and nothing new is granted until less is used"}},
+		"Deleted": {reason: "who uses what it gave goes on, and gets nothing more", old: grantOf("Project", "", "web", 4000),
+			want: []string{"the limit of Project web for example.com/cpu becomes 0 cores, below the 3 cores in use: nothing is taken back, and nothing new is granted until less is used"}},
+		"DeletedUnused": {reason: "what is left is enough", old: grantOf("Project", "", "web", 500)},
+		"DeletedOfPolicy": {reason: "it comes back", old: withLabels(grantOf("Project", "", "web", 500), ofPolicy.Labels),
+			want: []string{"GrantCreationPolicy tiers keeps this grant as its template says, and will make it again; change the policy instead"}},
+		"Moved": {reason: "the consumer that had it loses it", old: grantOf("Project", "", "web", 4000), new: grantOf("Project", "", "wbe", 4000),
+			want: []string{"Project wbe does not exist; the grant counts once it does, so check the name",
+				"the limit of Project web for example.com/cpu becomes 0 cores, below the 3 cores in use: nothing is taken back, and nothing new is granted until less is used"}},
 		"AtUse":    {reason: "it still fits", old: grantOf("Project", "", "web", 4000), new: grantOf("Project", "", "web", 3000)},
 		"Raised":   {reason: "more is no harm", old: grantOf("Project", "", "web", 4000), new: grantOf("Project", "", "web", 5000)},
 		"Same":     {reason: "nothing changes", old: ofPolicy, new: ofPolicy},

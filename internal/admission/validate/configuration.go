@@ -48,8 +48,8 @@ func ValidatingWebhooks(client ClientConfig, username, systemNamespace string) [
 	)
 	namespace := validating("namespace", client, username, ruleOf(corev1.SchemeGroupVersion, deletes, "namespaces"))
 	namespace.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: systemNamespace}}
-	// It only warns, so nobody waits for Bursar to delete a policy.
-	policies := validating("warn", client, username, rule(deletes, "claimcreationpolicies", "grantcreationpolicies"))
+	// It only warns, so nobody waits for Bursar to delete a policy or grant.
+	policies := validating("warn", client, username, rule(deletes, "claimcreationpolicies", "grantcreationpolicies", "resourcegrants"))
 	policies.FailurePolicy = new(admissionregistrationv1.Ignore)
 	return []admissionregistrationv1.ValidatingWebhook{ownKinds, namespace, generatedQuotas(client, username), policies}
 }

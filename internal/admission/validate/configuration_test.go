@@ -95,9 +95,9 @@ func TestMatchedRequests(t *testing.T) {
 		t.Errorf("others can be deleted while Bursar is down (-want +got):\n%s", diff)
 	}
 	policies := validate.ValidatingWebhooks(client, bursar, systemNamespace)[3]
-	wantPolicies := map[string][]admissionregistrationv1.OperationType{"claimcreationpolicies": {"DELETE"}, "grantcreationpolicies": {"DELETE"}}
+	wantPolicies := map[string][]admissionregistrationv1.OperationType{"claimcreationpolicies": {"DELETE"}, "grantcreationpolicies": {"DELETE"}, "resourcegrants": {"DELETE"}}
 	if diff := cmp.Diff(wantPolicies, matched(policies.Rules)); diff != "" || *policies.FailurePolicy != admissionregistrationv1.Ignore {
-		t.Errorf("policies can be deleted while Bursar is down, by %s (-want +got):\n%s", *policies.FailurePolicy, diff)
+		t.Errorf("policies and grants can be deleted while Bursar is down, by %s (-want +got):\n%s", *policies.FailurePolicy, diff)
 	}
 	wantMutating := map[string][]admissionregistrationv1.OperationType{"resourceclaims": {"CREATE", "UPDATE"}}
 	if diff := cmp.Diff(wantMutating, matched(validate.MutatingWebhooks(client, bursar)[0].Rules)); diff != "" {

@@ -144,7 +144,10 @@ func (w *Webhooks) baseUnitChange(ctx context.Context, c change[quotav1alpha1.Re
 
 func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGrant]) verdict {
 	if c.new == nil {
-		return verdict{}
+		if c.byBursar || garbageCollectors[c.username] || c.old.DeletionTimestamp != nil {
+			return verdict{} // nobody reads the warning
+		}
+		return verdict{warnings: w.Advice.Grant(ctx, c.user, c.old, nil)}
 	}
 	errs := Grant(c.old, c.new)
 	if marks := GrantMarks(c.old, c.new); len(marks) > 0 && !c.byBursar {
