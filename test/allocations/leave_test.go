@@ -41,7 +41,7 @@ func (w *team) writer(user, project string) client.Client {
 // wantKept checks that a request was denied because it would leave the cap.
 func (w *team) wantKept(what string, err error) {
 	w.Helper()
-	want := fmt.Sprintf("ResourceQuotaAllocation %s caps count/secrets, and without ResourceQuota default nothing may limit that in namespace %s", w.name, w.in("web"))
+	want := fmt.Sprintf("ResourceQuotaAllocation %s caps count/secrets, and without ResourceQuota default it may be unlimited in namespace %s", w.name, w.in("web"))
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 		w.Errorf("%s: got %v, want %q", what, err, want)
 	}
@@ -144,7 +144,7 @@ func TestUnlimitedNamespaces(t *testing.T) {
 func TestBadDefaults(t *testing.T) {
 	w := newTeam(t)
 	for amount, want := range map[string]string{
-		"pods=1": "the allocation does not cap this resource", "count/secrets=11": "cannot get more than all may have together, 10", "count/secrets=-1": "an amount is not negative",
+		"pods=1": "the allocation does not cap this resource", "count/secrets=11": "cannot get more than the cap of all together, 10", "count/secrets=-1": "must not be negative",
 	} {
 		a := w.newAllocation("", "count/secrets=10")
 		a.Spec.Default = &quotav1alpha1.DefaultResourceQuota{Hard: list(amount)}

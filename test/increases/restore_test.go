@@ -174,7 +174,7 @@ func TestOwnersAreTold(t *testing.T) {
 	patch := func(patch string) error {
 		return owner.Patch(t.Context(), quota, client.RawPatch(types.MergePatchType, []byte(patch)))
 	}
-	want := "it is kept as definition base of QuotaServiceConfig " + w.name + " and the QuotaIncreases of the namespace say"
+	want := "its amounts come from definition base of QuotaServiceConfig " + w.name + " and the QuotaIncreases of the namespace"
 	for _, edit := range []string{`{"spec":{"hard":{"count/secrets":"5"}}}`, `{"metadata":{"labels":null},"spec":{"hard":{"count/secrets":"500"}}}`} {
 		if err := patch(edit); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", edit, err, want)

@@ -62,7 +62,7 @@ func TestDeletedPolicyWarnsOfItsClaims(t *testing.T) {
 	w.waitClaims(first.UID, second.UID)
 	policy := &quotav1alpha1.ClaimCreationPolicy{}
 	policy.Name = w.name
-	want := "2 claims of this policy stay, and hold what they were granted: until the objects are deleted, or somebody deletes the claims"
+	want := "2 claims of this policy stay, and hold what they were granted, until the objects or the claims are deleted"
 	if got := w.deleteListening(policy); got != want {
 		t.Errorf("got the warnings %q, want %q", got, want)
 	}

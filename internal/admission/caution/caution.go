@@ -1,6 +1,6 @@
 // Package caution warns those who write grants, claims, policies and registrations of effects that they may not expect.
-// It rejects nothing: what it warns of may be meant, or become right later. What cannot be found out soon is not
-// mentioned.
+// It rejects nothing, because the author may mean what it warns of, or it may become right later. It leaves out what it
+// cannot find out in time.
 package caution
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// patience is how long a write waits for warnings.
-const patience = time.Second
+// adviceTimeout bounds how long a write waits for warnings.
+const adviceTimeout = time.Second
 
-// Adviser finds out what to warn of. Its fields are set once, before use; it is safe for concurrent use if they are.
+// Adviser finds warnings. Its fields are set once, before use; it is safe for concurrent use if they are.
 type Adviser struct {
-	// Mapper tells which kinds are served, and in which scope.
+	// Mapper knows which kinds are served, and in which scope.
 	Mapper apimeta.RESTMapper
 	// Unreadable says why Bursar may not read the objects of a resource, or "".
 	Unreadable func(ctx context.Context, resource schema.GroupVersionResource) (string, error)
@@ -41,7 +41,7 @@ type Adviser struct {
 
 // Grant warns of a grant that is created (old is nil), changed or deleted (new is nil).
 func (a *Adviser) Grant(ctx context.Context, user authenticationv1.UserInfo, old, new *quotav1alpha1.ResourceGrant) []string {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, adviceTimeout)
 	defer cancel()
 	switch {
 	case new == nil:
@@ -72,23 +72,23 @@ func (a *Adviser) keptByPolicy(old *quotav1alpha1.ResourceGrant, remedy string) 
 	return []string{fmt.Sprintf("GrantCreationPolicy %s keeps this grant as its template says, and %s; change the policy instead", policy, remedy)}
 }
 
-// Consumer warns of a reference to a consumer that names a namespace though its kind has none, or the reverse. Such
-// a consumer is none that exists.
+// Consumer warns of a reference to a consumer that names a namespace although its kind has none, or the reverse. No object
+// is such a consumer.
 func (a *Adviser) Consumer(ref quotav1alpha1.ConsumerRef) []string {
 	if strings.Contains(ref.APIGroup+ref.Kind, "{{") {
 		return nil
 	}
 	mapping, err := a.Mapper.RESTMapping(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind})
 	if err != nil {
-		return nil // that a kind is not served is told by its registration
+		return nil // the registration reports a kind that is not served
 	}
 	isNamespaced := mapping.Scope.Name() == apimeta.RESTScopeNameNamespace
 	switch {
 	case isNamespaced && ref.Namespace == "":
-		return []string{fmt.Sprintf("consumerRef.namespace is not set, but kind %s is namespaced: this consumer is none of its objects", ref.Kind)}
+		return []string{fmt.Sprintf("consumerRef.namespace is not set, but kind %s is namespaced: no object of that kind is this consumer; set the namespace of the object", ref.Kind)}
 	case !isNamespaced && ref.Namespace != "":
-		return []string{fmt.Sprintf("consumerRef.namespace is set, but kind %s is cluster-scoped: %s %s with a namespace is another consumer than without; "+
-			"what names the one does not count for the other", ref.Kind, ref.Kind, ref.Name)}
+		return []string{fmt.Sprintf("consumerRef.namespace is set, but kind %s is cluster-scoped: %s %s with a namespace is another consumer than without, and "+
+			"has quota of its own; leave the namespace out unless all references have it", ref.Kind, ref.Kind, ref.Name)}
 	default:
 		return nil
 	}
@@ -110,7 +110,7 @@ func (a *Adviser) missing(ctx context.Context, user authenticationv1.UserInfo, r
 	if err != nil || exists {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s does not exist; the grant counts once it does, so check the name", subject(ref))}
+	return []string{fmt.Sprintf("%s does not exist; the grant counts once it does, so check the name", explain.Consumer(ref))}
 }
 
 // belowUse warns of a change of a grant, or its deletion, after which the consumer that had it uses more than its limit.
@@ -143,7 +143,7 @@ func (a *Adviser) belowUse(ctx context.Context, old, new *quotav1alpha1.Resource
 			continue
 		}
 		warnings = append(warnings, fmt.Sprintf("the limit of %s for %s becomes %s, below the %s in use: nothing is taken back, and nothing new is granted until less is used",
-			subject(old.Spec.ConsumerRef), resourceType, explain.Amount(max(limit, 0), r), explain.Amount(used, r)))
+			explain.Consumer(old.Spec.ConsumerRef), resourceType, explain.Amount(max(limit, 0), r), explain.Amount(used, r)))
 	}
 	return warnings
 }
@@ -159,7 +159,7 @@ func sums(grant *quotav1alpha1.ResourceGrant) map[string]ledger.Amount {
 	return sums
 }
 
-// Registration warns of kinds in claimingResources that are not served, of those that are new.
+// Registration warns of kinds that are new in claimingResources and are not served.
 func (a *Adviser) Registration(old, new *quotav1alpha1.ResourceRegistration) []string {
 	known := map[quotav1alpha1.ClaimingResource]bool{}
 	if old != nil {
@@ -175,12 +175,4 @@ func (a *Adviser) Registration(old, new *quotav1alpha1.ResourceRegistration) []s
 		}
 	}
 	return warnings
-}
-
-func subject(ref quotav1alpha1.ConsumerRef) string {
-	text := ref.Kind + " " + ref.Name
-	if ref.Namespace != "" {
-		text += " in namespace " + ref.Namespace
-	}
-	return text
 }

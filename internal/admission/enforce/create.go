@@ -25,7 +25,7 @@ type create struct {
 	resource schema.GroupVersionResource
 	claims   []*plannedClaim
 	notices  notices
-	// owner is who answers for the create.
+	// owner names the owner of the create, see ownerOf.
 	owner string
 	// decided is set unless a policy could not be applied now, but maybe later.
 	decided bool

@@ -20,7 +20,7 @@ import (
 	"github.com/bursar/bursar/internal/plan"
 )
 
-// explainTimeout bounds what a denial finds out besides what it is about.
+// explainTimeout bounds how long a denial looks for holders and permissions.
 const explainTimeout = 500 * time.Millisecond
 
 // lack is what one consumer lacks for a request.
@@ -28,7 +28,7 @@ type lack struct {
 	consumer  quotav1alpha1.ConsumerRef
 	policies  []string
 	shortages []ledger.Shortage
-	// totals are what the object would cost in all, where that is more than what is asked now.
+	// totals are what the object would cost in all after an update.
 	totals []ledger.Charge
 }
 
@@ -41,8 +41,7 @@ func lackOf(planned []*plannedClaim, shortages []ledger.Shortage) lack {
 	return l
 }
 
-// deny denies a request for what consumers lack. Where that is only held, by creates of which nobody knows yet what
-// becomes, it asks to try again instead.
+// deny denies a request for what consumers lack. If creates in flight hold all of that, it asks to try again instead.
 func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) *admissionv1.AdmissionResponse {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
@@ -67,7 +66,7 @@ func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionReques
 	return response
 }
 
-// denialOf finds out what people want to know about what a consumer lacks.
+// denialOf adds to what a consumer lacks what people need to act: totals, holders, and whether the consumer exists.
 func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRequest, l lack) *explain.Denial {
 	d := explain.Of(l.consumer, l.shortages)
 	for i := range d.Shortfalls {
@@ -86,10 +85,10 @@ func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRe
 	return d
 }
 
-// EventReasonDenied is the reason of the events on what was denied, in the namespaces of consumers.
+// EventReasonDenied is the reason of the events on denials, in the namespaces of consumers.
 const EventReasonDenied = "QuotaDenied"
 
-// recordDenial tells those who may read what a consumer is granted. Of a consumer that does not exist there is nobody.
+// recordDenial records a denial for those who may read the quota of the consumer. A consumer that does not exist has none.
 func (h *Handler) recordDenial(ctx context.Context, request *admissionv1.AdmissionRequest, d *explain.Denial) {
 	if h.Denied == nil || review.IsDryRun(request) || d.IsMissing {
 		return
@@ -119,7 +118,7 @@ func (h *Handler) isMissing(ctx context.Context, consumer quotav1alpha1.Consumer
 	return !exists
 }
 
-// causesOf tells programs what a consumer lacks.
+// causesOf returns what a consumer lacks as causes, for programs.
 func causesOf(l lack, d *explain.Denial, withFigures bool) []metav1.StatusCause {
 	causes := make([]metav1.StatusCause, 0, len(d.Shortfalls))
 	for i := range d.Shortfalls {
@@ -146,7 +145,7 @@ func detailsOf(consumer quotav1alpha1.ConsumerRef, causes []metav1.StatusCause) 
 	return &metav1.StatusDetails{Group: consumer.APIGroup, Kind: consumer.Kind, Name: consumer.Name, Causes: causes}
 }
 
-// undecidable refuses because a policy, or what it made of this object, is at fault.
+// undecidable denies a request whose object a policy cannot be applied to.
 func undecidable(policy string, err error) *admissionv1.AdmissionResponse {
 	if plan.IsTransient(err) {
 		return undecided(err)
@@ -162,17 +161,17 @@ func undecidable(policy string, err error) *admissionv1.AdmissionResponse {
 	return response
 }
 
-// undecided refuses because no decision could be had right now.
+// undecided rejects a request that cannot be decided now.
 func undecided(err error) *admissionv1.AdmissionResponse {
 	response := review.Undecided(err, isBusy(err))
 	response.Result.Details.Causes = []metav1.StatusCause{quotav1alpha1.Denial{Reason: quotav1alpha1.CauseUndecided}.Cause()}
 	return response
 }
 
-// errHeld says that quota is held by creates of which it is not known whether they come to anything.
+// errHeld says that creates in flight hold quota, and that they may still fail.
 var errHeld = errors.New("held by creates in flight")
 
-// heldFor returns errHeld, with what is held, if all that the request lacks is held only for the moment.
+// heldFor returns errHeld, with the held amounts, if creates in flight hold all that the request lacks.
 func (h *Handler) heldFor(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) error {
 	var first error
 	for _, l := range lacks {

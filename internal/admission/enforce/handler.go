@@ -54,16 +54,16 @@ type Parts struct {
 	Updates Updates
 	// Events receives what policies in the mode Audit have to say. Default: no events.
 	Events events.EventRecorder
-	// Evaluations hears of policies that could not be applied to objects. Default: nobody does.
+	// Evaluations, if set, records whether policies could be applied to objects.
 	Evaluations Evaluations
-	// Denied is told, if set, of what was denied for lack of a resource type, to show it where the quota of the consumer is.
+	// Denied, if set, records a denial for lack of a resource type in the namespace that shows the quota of the consumer.
 	Denied func(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType, note string)
 	// May, if set, asks the API server what a user may do: denials say no more than their reader may read. Otherwise
 	// everybody may read everything.
 	May func(context.Context, authenticationv1.UserInfo, authorizationv1.ResourceAttributes) (bool, error)
 	// ConsumerExists, if set, asks the API server whether there is such a consumer.
 	ConsumerExists func(context.Context, quotav1alpha1.ConsumerRef) (bool, error)
-	// Restore, if set, sees to it that an object which exists has its claim of the policy with that label. It must return
+	// Restore, if set, makes sure that an existing object has its claim of the policy with that label. It must return
 	// quickly.
 	Restore func(kind schema.GroupKind, uid types.UID, policy string)
 	// Log receives who broke the glass. Default: nothing is logged.
@@ -77,7 +77,7 @@ type Parts struct {
 	Current func(context.Context, catalog.Version) error
 }
 
-// Evaluations hears whether policies can be applied to the objects of requests.
+// Evaluations records whether policies can be applied to the objects of requests.
 type Evaluations interface {
 	Failed(p *catalog.Policy, object plan.Object, err error, isDenied bool)
 	Succeeded(p *catalog.Policy)
@@ -91,7 +91,7 @@ type Handler struct {
 	deciding   deciding
 	replaced   replaced
 	reviewed   recent
-	remembered *cache.Expiring // what users may read, and who uses most
+	remembered *cache.Expiring // permissions of users, holders, and missing consumers
 	metrics    metrics
 }
 

@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// appearsWithin is how soon after its review an object appears, unless its create failed or takes very long.
+	// appearsWithin is how soon after its review an object appears, unless its create failed or is very slow.
 	appearsWithin = 2 * time.Second
-	// heldFor is how long a create that failed holds what it was admitted for, as package lifecycle has it.
+	// heldFor is how long a failed create holds its quota: reservationLifetime of package lifecycle.
 	heldFor = 70 * time.Second
-	// lateMax is how many creates of one owner may be in flight for longer than that. What they hold is lost to
-	// everybody else for as long as they may still come to something.
+	// lateMax is how many creates of one owner may be in flight for longer than appearsWithin. Nobody else can use the
+	// quota that they hold until heldFor has passed.
 	lateMax = 16
 	// storedBytesMax is the size of the largest object that etcd takes by default.
 	storedBytesMax = 3 << 19
@@ -87,8 +87,7 @@ func (d *deciding) has(uid types.UID) bool {
 	return d.uids[uid] > 0
 }
 
-// ownerOf identifies who answers for what becomes of a create: the controller that owns the object, or else the user,
-// in a namespace.
+// ownerOf names the owner of a create: the controller that owns the object, or else the user, in a namespace.
 func ownerOf(object *unstructured.Unstructured, user string) string {
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
 		return fmt.Sprintf("%s %s in namespace %s", owner.Kind, owner.Name, object.GetNamespace())
@@ -99,17 +98,16 @@ func ownerOf(object *unstructured.Unstructured, user string) string {
 	return fmt.Sprintf("user %s in namespace %s", user, object.GetNamespace())
 }
 
-// tooManyLate returns an error if so many creates of the owner of an object have not come to anything that no more may
-// hold quota.
+// tooManyLate returns an error if the owner of an object has lateMax creates whose objects have not appeared.
 func (h *Handler) tooManyLate(c *create) error {
 	if late := h.admitted.lateOf(c.owner); late >= lateMax {
-		return fmt.Errorf("%d creates by %s were admitted and their objects have not appeared, so what they take is %w", late, c.owner, errHeld)
+		return fmt.Errorf("%d creates by %s were admitted but their objects have not appeared, so their quota is %w", late, c.owner, errHeld)
 	}
 	return nil
 }
 
-// isTooLarge reports whether an object is larger than what etcd takes. Objects of kinds that others define are stored as
-// they are sent.
+// isTooLarge reports whether an object is larger than etcd stores. It knows that only of custom kinds, whose objects are
+// stored as they are sent.
 func isTooLarge(kind schema.GroupVersionKind, content []byte) bool {
 	return isStoredAsJSON(kind.Group) && len(content) > storedBytesMax
 }
@@ -123,5 +121,5 @@ func isStoredAsJSON(group string) bool {
 // tooLarge denies what the API server could not store.
 func tooLarge(content []byte) *admissionv1.AdmissionResponse {
 	return review.Refuse(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
-		"the object has %d bytes, and etcd takes %d at most; no quota was taken for it", len(content), storedBytesMax)
+		"the object has %d bytes, and etcd stores at most %d: make it smaller; no quota was taken for it", len(content), storedBytesMax)
 }

@@ -24,7 +24,7 @@ func (h *Handler) keepWithin(ctx context.Context, c *change, p *catalog.Policy, 
 	case heldErr != nil:
 		return undecided(heldErr)
 	case held == nil:
-		return nil // whoever changes an object that the policy did not apply to before is not to blame
+		return nil // the policy did not apply to the object before either
 	}
 	demand, demandErr := demandOf(ctx, p, after)
 	if demandErr != nil {
@@ -47,10 +47,10 @@ func (h *Handler) keepWithin(ctx context.Context, c *change, p *catalog.Policy, 
 }
 
 func beyondClaim(held *quotav1alpha1.ResourceClaim, err error) error {
-	return fmt.Errorf("%w; until it can be, the object keeps within what its claim %s/%s holds, and this change may not", err, held.Namespace, held.Name)
+	return fmt.Errorf("%w; until it can be, the object must not need more than its claim %s/%s holds, and this change may make it need more", err, held.Namespace, held.Name)
 }
 
-// demandOf returns what a policy asks of an object, as far as that can be told without its conditions and its consumer.
+// demandOf returns the charges that a policy demands for an object, without evaluating its conditions and its consumer.
 func demandOf(ctx context.Context, p *catalog.Policy, in policy.Input) (*plan.Claim, error) {
 	requests, err := p.Requests(ctx, in)
 	if err != nil {
@@ -63,7 +63,7 @@ func demandOf(ctx context.Context, p *catalog.Policy, in policy.Input) (*plan.Cl
 	return &plan.Claim{Charges: charges}, nil
 }
 
-// isOfMetadata reports whether the change leaves everything alone but the metadata and status of the object.
+// isOfMetadata reports whether the change is only in the metadata and status of the object.
 func (c *change) isOfMetadata() bool {
 	return equality.Semantic.DeepEqual(withoutMetadata(c.old), withoutMetadata(c.new))
 }

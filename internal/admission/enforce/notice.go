@@ -25,7 +25,7 @@ type notice struct {
 	message string
 	// err is set if the policy could not be applied to the object.
 	err error
-	// lack is what a consumer lacks, in place of a message.
+	// lack is what a consumer lacks, instead of a message.
 	lack *lack
 }
 
@@ -76,7 +76,7 @@ func (h *Handler) notify(ctx context.Context, request *admissionv1.AdmissionRequ
 	return response
 }
 
-// toUser is what a notice says to whoever made the request.
+// toUser returns the text of a notice for the user of the request.
 func (h *Handler) toUser(ctx context.Context, request *admissionv1.AdmissionRequest, n notice) string {
 	if n.lack == nil || h.maySee(ctx, request, n.lack.consumer) {
 		return h.inFull(n)
@@ -84,7 +84,7 @@ func (h *Handler) toUser(ctx context.Context, request *admissionv1.AdmissionRequ
 	return explain.Of(n.lack.consumer, n.lack.shortages).Hidden(h.Catalog)
 }
 
-// inFull is what a notice says to those who may see the quota.
+// inFull returns the text of a notice for those who may see the quota.
 func (h *Handler) inFull(n notice) string {
 	if n.lack == nil {
 		return n.message

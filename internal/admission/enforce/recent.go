@@ -65,17 +65,17 @@ func (h *Handler) Reviewed(uid types.UID, p *catalog.Policy) bool {
 // reviewedPath begins the path by which replicas ask each other what [Handler.Reviewed] tells.
 const reviewedPath = "/reviewed/"
 
-// ReviewedPath is where another replica tells of which objects it has decided what they cost by a policy.
+// ReviewedPath is the path at which another replica says which objects it has decided by a policy.
 func ReviewedPath(p *catalog.Policy) string {
 	return reviewedPath + p.Name + "/" + strconv.FormatInt(p.Generation, 10)
 }
 
-// ReviewedObjects is what [ReviewedPath] is asked, and what it answers: the objects of those that were asked for whose cost is decided.
+// ReviewedObjects is the request to [ReviewedPath], and its answer: those of the objects that the replica has decided.
 type ReviewedObjects struct {
 	UIDs []types.UID `json:"uids"`
 }
 
-// reviewedMax bounds what another replica may ask at a time, in bytes.
+// reviewedMax bounds the body of such a request, in bytes.
 const reviewedMax = 1 << 20
 
 // ServeReviewed answers other replicas. One that knows the policy in another generation has decided nothing.

@@ -9,7 +9,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-
 	"k8s.io/client-go/tools/cache"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -19,16 +18,16 @@ import (
 )
 
 const (
-	// sightFor is how long it is remembered what a user may read.
+	// sightFor is how long the handler remembers what a user may read.
 	sightFor = 10 * time.Second
-	// holdersFor is how long it is remembered who uses most.
+	// holdersFor is how long it remembers who uses most.
 	holdersFor = 2 * time.Second
-	// holdersMax is how many are named who use most of what is short.
+	// holdersMax is how many holders a denial names.
 	holdersMax = 3
 )
 
-// maySee reports whether whoever makes a request may see how much a consumer is granted and uses: who may read its
-// EffectiveResourceGrants. What cannot be found out in time they may not.
+// maySee reports whether the user of a request may see the figures of a consumer: users may who can get its
+// EffectiveResourceGrants. The answer is no if the API server does not answer in time.
 func (h *Handler) maySee(ctx context.Context, request *admissionv1.AdmissionRequest, consumer quotav1alpha1.ConsumerRef) bool {
 	if h.Catalog.ConsumerNamespace == nil {
 		return h.mayRead(ctx, request, "get", "effectiveresourcegrants", "")
@@ -48,14 +47,14 @@ func (h *Handler) mayRead(ctx context.Context, request *admissionv1.AdmissionReq
 		Namespace: namespace, Verb: verb, Group: quotav1alpha1.GroupName, Resource: resource,
 	})
 	if err != nil {
-		h.Log.V(1).Info("cannot tell what a user may read, and says less", "user", request.UserInfo.Username, "err", err.Error())
+		h.Log.V(1).Info("leaving the figures out of a denial, because the API server did not say what its user may read", "user", request.UserInfo.Username, "err", err.Error())
 		return false
 	}
 	h.remembered.Set(key, may, sightFor)
 	return may
 }
 
-// holders returns who uses most of a resource type of a consumer, as far as whoever makes a request may list the claims.
+// holders returns who uses most of a consumer's resource type, as far as the user of the request may list the claims.
 func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionRequest, consumer quotav1alpha1.ConsumerRef, resourceType string) []explain.Holder {
 	if h.Updates.Claims == nil || !h.Updates.Claims.HasSynced() {
 		return nil

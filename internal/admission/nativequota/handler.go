@@ -1,7 +1,7 @@
 // Package nativequota is the validating webhook on the ResourceQuotas of Kubernetes. One that is created, or gives
 // more than before, is booked in every ResourceQuotaAllocation that selects its namespace and counts it, or refused
-// if one of them has not enough room. One that no longer limits a capped resource, or goes, is denied unless whoever asks
-// may change the allocation. A change by which nothing becomes more, and nothing goes, is not looked at any closer.
+// if one of them has not enough room. A change that takes a capped resource out of a ResourceQuota, or deletes the
+// ResourceQuota, is denied unless the user may change the allocation. Any other change that raises nothing passes at once.
 package nativequota
 
 import (
@@ -49,7 +49,7 @@ type Parts struct {
 	MaySee func(ctx context.Context, user authenticationv1.UserInfo, allocation, project string) (bool, error)
 	// Username is the name of Bursar's own user.
 	Username string
-	// MayEdit tells whether somebody may change an allocation, and so what counts under it.
+	// MayEdit reports whether a user may change an allocation, and so what counts under it.
 	MayEdit func(ctx context.Context, user authenticationv1.UserInfo, allocation string) (bool, error)
 	// Ready is closed once the catalog is loaded.
 	Ready <-chan struct{}
@@ -109,7 +109,7 @@ func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *a
 	if namespace == nil {
 		return review.Allowed() // the API server refuses it
 	}
-	if refusal := h.refuseToLeave(ctx, request, change, dropped, namespace); refusal != nil {
+	if refusal := h.checkDropped(ctx, request, change, dropped, namespace); refusal != nil {
 		return refusal
 	}
 	if len(raised) == 0 {

@@ -18,8 +18,8 @@ import (
 	"github.com/bursar/bursar/internal/allocation"
 )
 
-// onBehalf are the users that delete what others let them: the garbage collector of a cluster goes by owner references,
-// which whoever may write an object sets, and has rights that they do not have.
+// onBehalf are users that delete for others, with rights that the others lack: the garbage collector of a cluster follows
+// owner references, and anybody who may write an object can set those.
 var onBehalf = []string{
 	"system:apiserver", "system:kube-controller-manager", "system:serviceaccount:kube-system:generic-garbage-collector",
 }
@@ -60,9 +60,9 @@ type leaving struct {
 	resources  []corev1.ResourceName
 }
 
-// refuseToLeave denies a change that takes a capped resource out of a ResourceQuota, unless the allocation permits that or
-// the user may change the allocation. It returns nil where nothing is to be said against the change.
-func (h *Handler) refuseToLeave(ctx context.Context, request *admissionv1.AdmissionRequest, c change, dropped []corev1.ResourceName, namespace *metav1.PartialObjectMetadata) *admissionv1.AdmissionResponse {
+// checkDropped denies a change that takes a capped resource out of a ResourceQuota, unless the allocation permits that or
+// the user may change the allocation. It returns nil if the change may pass.
+func (h *Handler) checkDropped(ctx context.Context, request *admissionv1.AdmissionRequest, c change, dropped []corev1.ResourceName, namespace *metav1.PartialObjectMetadata) *admissionv1.AdmissionResponse {
 	if len(dropped) == 0 || namespace.DeletionTimestamp != nil {
 		return nil
 	}
@@ -87,15 +87,15 @@ func (h *Handler) refuseToLeave(ctx context.Context, request *admissionv1.Admiss
 	if len(left) == 0 {
 		return nil
 	}
-	return refuseLeaving(c.from.Name, namespace.Name, left)
+	return denyLeaving(c.from.Name, namespace.Name, left)
 }
 
-// refuseLeaving says which caps nobody may leave by that, and what to do instead.
-func refuseLeaving(quota, namespace string, left []leaving) *admissionv1.AdmissionResponse {
+// denyLeaving returns a denial that names the caps, and what to do instead.
+func denyLeaving(quota, namespace string, left []leaving) *admissionv1.AdmissionResponse {
 	var sentences []string
 	var causes []metav1.StatusCause
 	for _, l := range left {
-		sentences = append(sentences, fmt.Sprintf("ResourceQuotaAllocation %s caps %s, and without ResourceQuota %s nothing may limit that in namespace %s",
+		sentences = append(sentences, fmt.Sprintf("ResourceQuotaAllocation %s caps %s, and without ResourceQuota %s it may be unlimited in namespace %s",
 			l.allocation, join(l.resources), quota, namespace))
 		for _, name := range l.resources {
 			causes = append(causes, metav1.StatusCause{
@@ -104,7 +104,7 @@ func refuseLeaving(quota, namespace string, left []leaving) *admissionv1.Admissi
 		}
 	}
 	response := review.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden,
-		"%s. Keep the resource and lower its amount instead, or ask whoever may change the allocation, whose spec.mayLeave permits it.", strings.Join(sentences, "; "))
+		"%s. Keep the resource and lower its amount instead, or ask those who may change the allocation: spec.mayLeave permits it.", strings.Join(sentences, "; "))
 	response.Result.Details = &metav1.StatusDetails{Kind: string(corev1.ResourceQuotas), Name: quota, Causes: causes}
 	return response
 }

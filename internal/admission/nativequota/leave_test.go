@@ -75,9 +75,9 @@ func TestLeavingTheCap(t *testing.T) {
 				w.wantAllowed(answer)
 				return
 			}
-			w.wantStatus(answer, http.StatusForbidden, "ResourceQuotaAllocation acme caps pods, and without ResourceQuota default nothing may limit that in namespace web. Keep the resource and lower its amount instead")
+			w.wantStatus(answer, http.StatusForbidden, "ResourceQuotaAllocation acme caps pods, and without ResourceQuota default it may be unlimited in namespace web. Keep the resource and lower its amount instead")
 			want := []metav1.StatusCause{{Type: quotav1alpha1.CauseAllocationLeft, Field: "spec.hard[pods]",
-				Message: "ResourceQuotaAllocation acme caps pods, and without ResourceQuota default nothing may limit that in namespace web"}}
+				Message: "ResourceQuotaAllocation acme caps pods, and without ResourceQuota default it may be unlimited in namespace web"}}
 			if diff := cmp.Diff(want, answer.Result.Details.Causes); diff != "" {
 				t.Errorf("%s: causes (-want +got):\n%s", tt.reason, diff)
 			}

@@ -44,9 +44,9 @@ func allocationDefault(quota *quotav1alpha1.DefaultResourceQuota, hard corev1.Re
 		case !isCapped:
 			errs = append(errs, field.Invalid(at, amount.String(), "the allocation does not cap this resource; take it out here, or add it to spec.allocation.hard"))
 		case amount.Sign() < 0:
-			errs = append(errs, field.Invalid(at, amount.String(), "an amount is not negative"))
+			errs = append(errs, field.Invalid(at, amount.String(), "must not be negative"))
 		case amount.Cmp(limit) > 0:
-			errs = append(errs, field.Invalid(at, amount.String(), fmt.Sprintf("a single namespace cannot get more than all may have together, %s", limit.String())))
+			errs = append(errs, field.Invalid(at, amount.String(), fmt.Sprintf("a single namespace cannot get more than the cap of all together, %s", limit.String())))
 		}
 	}
 	return errs

@@ -78,7 +78,7 @@ func checkResize(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.
 	return checkRequests(path, requests)
 }
 
-// checkRelease checks whether a claim may give back its charge before its object is gone, where that is new.
+// checkRelease checks a new release annotation, by which a claim gives back its charge before its object is gone.
 func checkRelease(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.ErrorList {
 	before, wasSet := old.Annotations[quotav1alpha1.AnnotationRelease]
 	after, isSet := new.Annotations[quotav1alpha1.AnnotationRelease]
@@ -94,9 +94,9 @@ func checkRelease(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field
 	}
 }
 
-// checkOwners keeps the garbage collector from deleting a policy's claim for the sake of another owner than its object.
-// An owner may be taken off: the garbage collector does that where the object's deletion orphans what the object owns, and
-// Bursar deletes the claim by itself once the object is gone.
+// checkOwners rejects new owners of a policy's claim, so that the garbage collector deletes the claim only with its object.
+// An owner may be removed: the garbage collector does that where the object's deletion orphans its dependents, and Bursar
+// deletes the claim by itself once the object is gone.
 func checkOwners(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.ErrorList {
 	if !claimcache.IsFromPolicy(old) {
 		return nil
@@ -124,7 +124,7 @@ func checkClaimChange(path *field.Path, old, new *quotav1alpha1.ResourceClaim) f
 	if !equality.Semantic.DeepEqual(old.Spec.Requests, new.Spec.Requests) {
 		advice := "this claim is not granted and holds nothing: delete it, and create another"
 		if claimcache.StateOf(old) == claimcache.Granted {
-			advice = "what a granted claim is to hold is said by the annotation " + quotav1alpha1.AnnotationResize
+			advice = "to resize a granted claim, set the annotation " + quotav1alpha1.AnnotationResize
 		}
 		errs = append(errs, field.Invalid(path.Child("requests"), field.OmitValueType{}, "field is immutable; "+advice))
 	}

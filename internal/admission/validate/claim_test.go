@@ -76,7 +76,7 @@ func TestClaim(t *testing.T) {
 			},
 			want: []string{
 				`spec.consumerRef: Invalid value: field is immutable`,
-				`spec.requests: Invalid value: field is immutable; what a granted claim is to hold is said by the annotation quota.miloapis.com/resize`,
+				`spec.requests: Invalid value: field is immutable; to resize a granted claim, set the annotation quota.miloapis.com/resize`,
 				`spec.resourceRef: Invalid value: field is immutable`,
 			},
 		},

@@ -10,9 +10,9 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// generatedQuota denies an edit of a ResourceQuota that a definition keeps, which would be taken back, to whoever may not
-// change the definition. Labels and annotations may be added, but for those that say that a definition keeps it: Bursar
-// removes such a ResourceQuota once no definition does.
+// generatedQuota denies edits of a ResourceQuota that Bursar makes from a definition, unless the user may change the
+// definition: Bursar would undo them. Users may add labels and annotations, but not the labels that mark a generated
+// ResourceQuota: Bursar deletes one without a definition.
 func (w *Webhooks) generatedQuota(ctx context.Context, c change[corev1.ResourceQuota]) verdict {
 	if c.old == nil || c.new == nil || c.byBursar {
 		return verdict{}
@@ -31,15 +31,15 @@ func (w *Webhooks) generatedQuota(ctx context.Context, c change[corev1.ResourceQ
 	case err != nil:
 		return verdict{unknown: fmt.Errorf("find out whether the user may change QuotaServiceConfig %s: %w", config, err)}
 	case !may && comesToBe:
-		return verdict{forbidden: fmt.Sprintf("the labels %s and %s are for ResourceQuotas that are made from definitions", openmcpv1alpha1.LabelManagedBy, openmcpv1alpha1.LabelDefinition)}
+		return verdict{forbidden: fmt.Sprintf("the labels %s and %s are reserved for ResourceQuotas that Bursar makes from definitions; leave them out", openmcpv1alpha1.LabelManagedBy, openmcpv1alpha1.LabelDefinition)}
 	case !may:
-		return verdict{forbidden: fmt.Sprintf("it is kept as definition %s of QuotaServiceConfig %s and the QuotaIncreases of the namespace say, and would be put back;"+
+		return verdict{forbidden: fmt.Sprintf("its amounts come from definition %s of QuotaServiceConfig %s and the QuotaIncreases of the namespace, and Bursar would undo the edit;"+
 			" ask an administrator for a QuotaIncrease, or to change the definition", definition, config)}
 	}
 	return verdict{}
 }
 
-// isGenerated reports whether a ResourceQuota says that it is made from a definition.
+// isGenerated reports whether a ResourceQuota has the labels of one that is made from a definition.
 func isGenerated(quota *corev1.ResourceQuota) bool {
 	return quota.Labels[openmcpv1alpha1.LabelManagedBy] != "" && quota.Labels[openmcpv1alpha1.LabelDefinition] == quota.Name
 }

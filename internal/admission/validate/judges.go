@@ -133,10 +133,10 @@ func (w *Webhooks) baseUnitChange(ctx context.Context, c change[quotav1alpha1.Re
 	user, err := w.AmountsOf(ctx, c.old.Spec.ResourceType)
 	switch {
 	case err != nil:
-		return verdict{unknown: fmt.Errorf("find out who has amounts of resource type %q: %w", c.old.Spec.ResourceType, err)}
+		return verdict{unknown: fmt.Errorf("find amounts of resource type %q: %w", c.old.Spec.ResourceType, err)}
 	case user != "":
 		return verdict{errs: field.ErrorList{field.Invalid(field.NewPath("spec", "baseUnit"), c.new.Spec.BaseUnit,
-			fmt.Sprintf("is the unit of amounts that are stored: %s; correct displayUnit and unitConversionFactor instead, or delete that first", user))}}
+			fmt.Sprintf("amounts are stored in the base unit %q: %s; correct displayUnit and unitConversionFactor instead, or delete that first", c.old.Spec.BaseUnit, user))}}
 	default:
 		return verdict{}
 	}
@@ -273,7 +273,7 @@ func (w *Webhooks) claimsLeft(policy *quotav1alpha1.ClaimCreationPolicy) []strin
 	if policy.DeletionTimestamp != nil || n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s of this policy %s, and %s what %s: until the objects are deleted, or somebody deletes the claims",
+	return []string{fmt.Sprintf("%s of this policy %s, and %s what %s, until the objects or the claims are deleted",
 		counted(n, "claim"), either(n, "stays", "stay"), either(n, "holds", "hold"), either(n, "it was granted", "they were granted"))}
 }
 

@@ -655,7 +655,7 @@ func TestBaseUnit(t *testing.T) {
 			changed := activeRegistration()
 			changed.Spec.BaseUnit = "other"
 			got := send(t, webhooks.Validation(), review(t, admissionv1.Update, "ResourceRegistration", "resourceregistrations", "alice", activeRegistration(), changed))
-			const want = `spec.baseUnit: Invalid value: "other": is the unit of amounts that are stored: ResourceGrant acme/base gives it; ` +
+			const want = `spec.baseUnit: Invalid value: "other": amounts are stored in the base unit "project": ResourceGrant acme/base gives it; ` +
 				`correct displayUnit and unitConversionFactor instead, or delete that first`
 			if got.Allowed != c.isAllowed || !got.Allowed && !strings.Contains(got.Result.Message, want) {
 				t.Errorf("%s: got %+v", c.reason, got)
