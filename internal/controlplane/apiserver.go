@@ -73,7 +73,7 @@ func apiServerOptions(d *directory, p *pki, operator *operatorUser, listener net
 		return nil, err
 	}
 	authentication := d.join("pki", "authentication.yaml")
-	if err := writeFile(authentication, configuration); err != nil {
+	if err := WriteFile(authentication, configuration); err != nil {
 		return nil, fmt.Errorf("write %s: %w", authentication, err)
 	}
 

@@ -100,7 +100,7 @@ func writeMarker(path string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(path, markerFile), append(content, '\n'))
+	return WriteFile(filepath.Join(path, markerFile), append(content, '\n'))
 }
 
 // lock takes the lock of a data directory and notes who holds it. It waits a little for a process
@@ -165,10 +165,7 @@ func (d *directory) join(elements ...string) string {
 }
 
 // WriteFile replaces a file in one step, readable by its owner only.
-func WriteFile(path string, content []byte) error { return writeFile(path, content) }
-
-// writeFile replaces a file in one step, readable by its owner only.
-func writeFile(path string, content []byte) error {
+func WriteFile(path string, content []byte) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ func writeKubeconfig(path string, config *rest.Config) error {
 		CurrentContext: "bursar",
 	})
 	if err == nil {
-		err = writeFile(path, content)
+		err = WriteFile(path, content)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -24,7 +24,7 @@ type operatorUser struct {
 func newOperatorUser(tokenFile string) (*operatorUser, error) {
 	u := &operatorUser{token: rand.Text(), tokenFile: tokenFile}
 	line := fmt.Sprintf("%s,%s,%s,system:masters\n", u.token, OperatorUser, OperatorUser)
-	if err := writeFile(tokenFile, []byte(line)); err != nil {
+	if err := WriteFile(tokenFile, []byte(line)); err != nil {
 		return nil, fmt.Errorf("write %s: %w", tokenFile, err)
 	}
 	return u, nil

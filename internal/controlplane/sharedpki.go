@@ -51,7 +51,7 @@ func (h *EtcdHold) sharePKI(ctx context.Context, own *pki) (*pki, error) {
 		if len(stored[name]) == 0 {
 			return nil, fmt.Errorf("%s in etcd at %s holds no %s; delete it to have the next server that starts store its own", etcdPKIKey, h.servers, name)
 		}
-		if err := writeFile(path, stored[name]); err != nil {
+		if err := WriteFile(path, stored[name]); err != nil {
 			return nil, fmt.Errorf("write %s: %w", path, reason(err))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +37,7 @@ const (
 // EventReasonFailed is the reason of the events on policies that cannot be applied.
 const EventReasonFailed = "EvaluationFailed"
 
-// Reporter collects failures. Its exported fields are set once, before use. It is safe for concurrent use.
+// Reporter collects failures and writes them. Its exported fields are set once, before use. It is safe for concurrent use.
 type Reporter struct {
 	// Client reads policies from the cache and writes their status.
 	Client client.Client
@@ -51,7 +52,7 @@ type Reporter struct {
 	succeeded sync.Map
 }
 
-// tally is what has not been written yet of a generation of a policy.
+// tally counts the failures of one generation of a policy that are not written yet.
 type tally struct {
 	policy         *catalog.Policy
 	failed, denied int64
@@ -125,7 +126,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 
 func (r *Reporter) note(ctx context.Context, policy string, err error) {
 	if err != nil && ctx.Err() == nil {
-		r.Log.V(1).Info("could not write what became of a policy; will try again", "policy", policy, "error", err.Error())
+		r.Log.V(1).Info("the evaluation of a policy was not written and will be tried again", "policy", policy, "error", err.Error())
 	}
 }
 
@@ -188,7 +189,7 @@ func (r *Reporter) subtract(written tally, isCurrent bool) {
 	}
 }
 
-// recover writes of policies that failed before that they could be applied since.
+// recover writes into the status of policies that failed before when they were applied since.
 func (r *Reporter) recover(ctx context.Context) {
 	r.succeeded.Range(func(name, value any) bool {
 		at := metav1.NewTime(time.Unix(0, value.(*atomic.Int64).Load()))
@@ -229,13 +230,14 @@ func (r *Reporter) update(ctx context.Context, name string, change func(*quotav1
 	return true, nil
 }
 
+// cut shortens a failure to what the status holds.
 func cut(failure string) string {
 	if len(failure) <= failureBytesMax {
 		return failure
 	}
 	const ellipsis = "..."
 	end := failureBytesMax - len(ellipsis)
-	for end > 0 && failure[end]&0xC0 == 0x80 { // within a character
+	for end > 0 && !utf8.RuneStart(failure[end]) {
 		end--
 	}
 	return failure[:end] + ellipsis

@@ -154,7 +154,7 @@ func (c arithmeticCall) Eval(activation interpreter.Activation) ref.Val {
 	}
 }
 
-// quantityIn returns a copy that may be changed.
+// quantityIn returns a copy of the quantity in a value, which the caller may change, and whether there is one.
 func quantityIn(value ref.Val) (resource.Quantity, bool) {
 	if quantity, ok := value.(apiservercel.Quantity); ok {
 		return quantity.DeepCopy(), true
@@ -164,13 +164,11 @@ func quantityIn(value ref.Val) (resource.Quantity, bool) {
 
 // standard evaluates an operator as CEL does.
 func standard(function string, left, right ref.Val) ref.Val {
-	switch operand := left.(type) {
-	case traits.Multiplier:
-		if function == operators.Multiply {
+	switch function {
+	case operators.Multiply:
+		if operand, ok := left.(traits.Multiplier); ok {
 			return operand.Multiply(right)
 		}
-	}
-	switch function {
 	case operators.Add:
 		if operand, ok := left.(traits.Adder); ok {
 			return operand.Add(right)

@@ -62,7 +62,7 @@ func (r *reader) readClaims(ctx context.Context) (claims []quotav1alpha1.Resourc
 	for next := ""; ; {
 		options := append([]client.ListOption{client.InNamespace(r.filter.Namespace), client.Limit(pageSize), client.Continue(next)}, selection...)
 		err := r.api.List(ctx, list, options...)
-		if isOutOfReach(err) {
+		if IsOutOfReach(err) {
 			r.mayNotReadClaims = true
 			return nil, false, nil
 		}

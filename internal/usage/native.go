@@ -26,7 +26,7 @@ func (r *reader) readAllocations(ctx context.Context) error {
 				r.addAllocation("", list.Items[i].Name, list.Items[i].Status.Allocated, nil)
 			}
 		})
-		if err != nil && !isOutOfReach(err) {
+		if err != nil && !IsOutOfReach(err) {
 			return fmt.Errorf("list the ResourceQuotaAllocations: %w", err)
 		}
 		return nil
@@ -37,7 +37,7 @@ func (r *reader) readAllocations(ctx context.Context) error {
 			r.addAllocation(local.Namespace, local.Name, local.Status.Allocated, local.Status.Available)
 		}
 	})
-	if err != nil && !isOutOfReach(err) {
+	if err != nil && !IsOutOfReach(err) {
 		return fmt.Errorf("list the LocalResourceQuotaAllocations: %w", err)
 	}
 	return nil
@@ -102,7 +102,7 @@ func (r *reader) readIncreases(ctx context.Context) ([]IncreaseItem, error) {
 			found = append(found, item)
 		}
 	})
-	if err != nil && !isOutOfReach(err) {
+	if err != nil && !IsOutOfReach(err) {
 		return nil, fmt.Errorf("list the QuotaIncreases: %w", err)
 	}
 	slices.SortFunc(found, func(a, b IncreaseItem) int {

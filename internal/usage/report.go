@@ -229,8 +229,8 @@ func eachPage[T client.ObjectList](ctx context.Context, api client.Reader, list 
 	}
 }
 
-// isOutOfReach reports whether somebody may not read something, or it is not there to be read.
-func isOutOfReach(err error) bool {
+// IsOutOfReach reports whether an error means that the user may not read something, or that it does not exist.
+func IsOutOfReach(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err)
 }
 
@@ -277,7 +277,7 @@ func (r *reader) readHidden(ctx context.Context) (notes []string, err error) {
 			}
 		}
 	})
-	if isOutOfReach(err) || len(hidden) == 0 {
+	if IsOutOfReach(err) || len(hidden) == 0 {
 		return nil, nil
 	}
 	if err != nil {
@@ -304,7 +304,7 @@ func (r *reader) readHidden(ctx context.Context) (notes []string, err error) {
 func (r *reader) readLedger(ctx context.Context, consumer quotav1alpha1.ConsumerRef, items map[pair]*Item) error {
 	var ledger quotav1alpha1.ConsumerLedger
 	err := r.api.Get(ctx, client.ObjectKey{Name: naming.Ledger(consumer)}, &ledger)
-	if isOutOfReach(err) {
+	if IsOutOfReach(err) {
 		return nil
 	}
 	if err != nil {

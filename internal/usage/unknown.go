@@ -3,6 +3,7 @@ package usage
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,12 +15,12 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// UnknownError says that nobody knows what was asked for.
+// UnknownError says that a filter names a consumer, resource type or namespace that does not exist.
 type UnknownError struct{ message string }
 
 func (e *UnknownError) Error() string { return e.message }
 
-// check returns an [UnknownError] if the filter names what there is nothing of.
+// check returns an [UnknownError] if the filter names a consumer, resource type or namespace that does not exist.
 func (r *reader) check(ctx context.Context) error {
 	if err := r.checkNamespace(ctx); err != nil {
 		return err
@@ -35,7 +36,7 @@ func (r *reader) check(ctx context.Context) error {
 	}
 	if r.filter.Consumer != "" && !knowsConsumer {
 		return &UnknownError{fmt.Sprintf("no quota is granted to, or used by, a consumer %q%s%s", r.filter.Consumer, r.where(),
-			suggest(strings.ToLower(r.filter.Consumer), keys(consumers), "known kinds are "+strings.Join(keys(kinds), ", ")))}
+			suggest(strings.ToLower(r.filter.Consumer), slices.Sorted(maps.Keys(consumers)), "known kinds are "+strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")))}
 	}
 	if r.filter.ResourceType != "" && !knowsType {
 		// A type may be registered before anybody has any of it.
@@ -47,8 +48,9 @@ func (r *reader) check(ctx context.Context) error {
 			}
 		}
 		if !knowsType {
+			known := slices.Sorted(maps.Keys(types))
 			return &UnknownError{fmt.Sprintf("there is no resource type %q%s%s", r.filter.ResourceType, r.where(),
-				suggest(r.filter.ResourceType, keys(types), "known types are "+strings.Join(head(keys(types)), ", ")))}
+				suggest(r.filter.ResourceType, known, "known types are "+strings.Join(head(known), ", ")))}
 		}
 	}
 	return nil
@@ -61,7 +63,7 @@ func (r *reader) where() string {
 	return " in namespace " + r.filter.Namespace
 }
 
-// checkNamespace returns an [UnknownError] if the namespace does not exist, as far as whoever asks may know.
+// checkNamespace returns an [UnknownError] if the namespace does not exist, as far as the user may know.
 func (r *reader) checkNamespace(ctx context.Context) error {
 	if r.filter.Namespace == "" {
 		return nil
@@ -88,18 +90,9 @@ const (
 	namedMax       = 10
 )
 
-func keys(of map[string]bool) []string {
-	names := make([]string, 0, len(of))
-	for name := range of {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 func head(names []string) []string { return names[:min(len(names), namedMax)] }
 
-// suggest ends a sentence about a name that nobody knows: by those that are like it, or else by what there is.
+// suggest ends a sentence about an unknown name: with the known names that are like it, or else with otherwise.
 func suggest(name string, known []string, otherwise string) string {
 	var close []string
 	for _, candidate := range known {
@@ -120,7 +113,7 @@ func suggest(name string, known []string, otherwise string) string {
 	}
 }
 
-// distance is how many letters have to be added, left out, replaced or exchanged with their neighbour to make b of a.
+// distance is how many bytes have to be inserted, deleted, replaced or swapped with their neighbour to turn a into b.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

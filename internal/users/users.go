@@ -31,8 +31,8 @@ import (
 )
 
 const (
-	// LifetimeMin is the shortest life of a certificate that Kubernetes signs.
-	LifetimeMin = 10 * time.Minute
+	// lifetimeMin is the shortest lifetime of a certificate that Kubernetes signs.
+	lifetimeMin = 10 * time.Minute
 	// signTimeout bounds the wait for a certificate.
 	signTimeout, signPoll = 30 * time.Second, 50 * time.Millisecond
 	// rolePrefix begins the names of Bursar's own roles, which may be left out.
@@ -48,11 +48,11 @@ type Options struct {
 	// Name of the user, and the Groups that it is in.
 	Name   string
 	Groups []string
-	// Namespace in which the user has the role. If it is empty, that is everywhere.
+	// Namespace in which the user has the role. If it is empty, the user has it everywhere.
 	Namespace string
 	// Role is the name of a ClusterRole; those of Bursar may be given without their prefix.
 	Role string
-	// Lifetime is for how long the certificate is valid.
+	// Lifetime is how long the certificate is valid.
 	Lifetime time.Duration
 }
 
@@ -96,8 +96,8 @@ func (o *Options) validate() error {
 		return fmt.Errorf("%q cannot be the name of a user: it must not be empty or contain / or %%", o.Name)
 	case strings.HasPrefix(o.Name, "system:"):
 		return fmt.Errorf("%s cannot be the name of a user: names that begin with system: are for Kubernetes itself", o.Name)
-	case o.Lifetime < LifetimeMin:
-		return fmt.Errorf("a certificate must be valid for at least %s", LifetimeMin)
+	case o.Lifetime < lifetimeMin:
+		return fmt.Errorf("a certificate must be valid for at least %s", lifetimeMin)
 	}
 	for _, group := range o.Groups {
 		if strings.HasPrefix(group, "system:") {
@@ -107,7 +107,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// findRole returns the ClusterRole that is meant.
+// findRole returns the name of a ClusterRole, with the prefix of Bursar's roles if it has that.
 func findRole(ctx context.Context, client kubernetes.Interface, name string) (string, error) {
 	for _, candidate := range []string{name, rolePrefix + name} {
 		_, err := client.RbacV1().ClusterRoles().Get(ctx, candidate, metav1.GetOptions{})
@@ -140,7 +140,7 @@ func sign(ctx context.Context, client kubernetes.Interface, o Options, key crypt
 		return nil, fmt.Errorf("request a certificate: %w", err)
 	}
 	name := object.Name
-	// What is left behind, Kubernetes deletes after an hour.
+	// Kubernetes deletes a request that stays behind after an hour.
 	defer api.Delete(context.WithoutCancel(ctx), name, metav1.DeleteOptions{}) //nolint:errcheck // see above
 	object.Status.Conditions = append(object.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "BursarUserCreate", Message: "approved by bursar user create",
@@ -163,7 +163,7 @@ func sign(ctx context.Context, client kubernetes.Interface, o Options, key crypt
 		return len(certificate) > 0, nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return nil, fmt.Errorf("nobody signed the certificate within %s: does the cluster sign for %s?", signTimeout, certificatesv1.KubeAPIServerClientSignerName)
+		return nil, fmt.Errorf("no certificate was signed within %s: check that the cluster signs for %s", signTimeout, certificatesv1.KubeAPIServerClientSignerName)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("wait for the certificate: %w", err)
@@ -206,7 +206,7 @@ func bind(ctx context.Context, client kubernetes.Interface, o Options, role stri
 	return nil
 }
 
-// kubeconfig is by what the user reaches the server.
+// kubeconfig returns the kubeconfig of the user.
 func (o *Options) kubeconfig(key *ecdsa.PrivateKey, certificate []byte) ([]byte, error) {
 	encoded, err := keyutil.MarshalPrivateKeyToPEM(key)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bursar/bursar/internal/explain"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -51,7 +52,7 @@ func (p *printer) table(rows [][]string) {
 
 func (p *printer) policies(e *Explanation) {
 	if e.MayNotReadPolicies {
-		return // what they ask is told by claims and denials
+		return // claims and denials show what the policies ask
 	}
 	if len(e.Policies) == 0 {
 		return
@@ -66,10 +67,7 @@ func (p *printer) policies(e *Explanation) {
 
 func (p *printer) payment(pay *Payment) {
 	p.line("")
-	who := pay.Consumer.Kind + " " + pay.Consumer.Name
-	if pay.Consumer.Namespace != "" {
-		who += " in namespace " + pay.Consumer.Namespace
-	}
+	who := explain.Consumer(pay.Consumer)
 	switch {
 	case pay.Claim != "":
 		p.line("%s pays, by %s, which is %s", who, pay.By, pay.Claim)

@@ -90,7 +90,7 @@ func (r *Reader) isNamed(text, resourceType string) bool {
 	return registration != nil && strings.Contains(text, registration.Subject()+" quota of")
 }
 
-// typeOf says what a consumer has of one resource type.
+// typeOf returns what a consumer has of one resource type.
 func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown *quotav1alpha1.EffectiveResourceGrant, claims []quotav1alpha1.ResourceClaim) Type {
 	item := usage.Item{ConsumerRef: p.Consumer, ResourceType: request.ResourceType}
 	t := Type{ResourceType: request.ResourceType}
@@ -110,11 +110,12 @@ func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown
 		}
 	}
 	t.Holders = r.holders(p.Consumer, request.ResourceType, unit, claims)
-	t.Fits, t.Advice = r.judge(p, request, item, unit)
+	t.Fits, t.Advice = r.assess(p, request, item, unit)
 	return t
 }
 
-// unit is how amounts are displayed: as the registration says, or for whoever may not read that, as they are shown.
+// unit returns the unit of a resource type: that of its registration or, for users who may not read it, that of the
+// displayed amounts.
 func (r *Reader) unit(item usage.Item) usage.Unit {
 	if registration := r.registrations.Registration(item.ResourceType); registration != nil {
 		return usage.Unit{Name: registration.DisplayUnit, Factor: float64(registration.Factor)}
@@ -123,8 +124,8 @@ func (r *Reader) unit(item usage.Item) usage.Unit {
 	return unit
 }
 
-// judge says whether a request fits, and what to do if not.
-func (r *Reader) judge(p *Payment, request quotav1alpha1.ResourceRequest, item usage.Item, unit usage.Unit) (fits, advice string) {
+// assess returns whether a request fits, and what to do if not.
+func (r *Reader) assess(p *Payment, request quotav1alpha1.ResourceRequest, item usage.Item, unit usage.Unit) (fits, advice string) {
 	given := ""
 	if registration := r.registrations.Registration(request.ResourceType); registration != nil {
 		given = strings.ReplaceAll(registration.ExceededAdvice, "{{name}}", p.Consumer.Name)

@@ -1,6 +1,5 @@
-// Package why explains to a person what quota does with an object: the policies that match it, who pays and how much,
-// what there is of that, which grants it is made of, who holds it, and what to do. It reads with the rights of whoever
-// asks, and leaves out what they may not see.
+// Package why explains how quota applies to an object: which policies match it, who pays and how much, which grants make
+// up the limit, who uses it, and what to do. It reads with the rights of its user, and leaves out what the user may not see.
 package why
 
 import (
@@ -21,22 +20,23 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/policy"
+	"github.com/bursar/bursar/internal/usage"
 )
 
 // Reader reads what explains an object.
 type Reader struct {
 	API client.Client
-	// Namespace is where whoever may not read all namespaces looks.
+	// Namespace is read by users who may not read all namespaces.
 	Namespace string
 
 	registrations *catalog.Catalog
 }
 
-// Explanation is what quota does with an object.
+// Explanation is how quota applies to an object.
 type Explanation struct {
-	// Object names what is explained, and Answer is what the API server says to its creation, or nothing.
+	// Object names the explained object, and Answer is how the API server answers its creation, or empty.
 	Object, Answer string
-	// Policies are those for the kind of the object, and MayNotReadPolicies tells that they are withheld.
+	// Policies are those for the kind of the object. MayNotReadPolicies is set if the user may not read them.
 	Policies           []Policy
 	MayNotReadPolicies bool
 	Payments           []Payment
@@ -45,7 +45,7 @@ type Explanation struct {
 // Policy is a policy for the kind of an object.
 type Policy struct {
 	Name, Mode string
-	// State is Ready, or why it is not, and Matches says whether it is for the object, or why not.
+	// State is Ready, or why the policy is not, and Matches says whether it matches the object, or why not.
 	State, Matches string
 	// payment is what it asks, or nil.
 	payment *Payment
@@ -63,7 +63,7 @@ type Payment struct {
 // Type is what a consumer has of a resource type.
 type Type struct {
 	ResourceType string
-	// Asked is what the object needs and does not hold, and isGranted tells that it has it.
+	// Asked is what the object needs, and the others are what the consumer has; all are texts with units, or "-".
 	Asked, Used, Limit, Available string
 	Fits                          string
 	Grants                        []string
@@ -78,7 +78,7 @@ func (r *Reader) Object(ctx context.Context, object *unstructured.Unstructured, 
 	if r.registrations, err = r.readRegistrations(ctx); err != nil {
 		return nil, err
 	}
-	if e.Policies, err = r.policies(ctx, object); isOutOfReach(err) {
+	if e.Policies, err = r.policies(ctx, object); usage.IsOutOfReach(err) {
 		e.MayNotReadPolicies = true
 	} else if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (r *Reader) Object(ctx context.Context, object *unstructured.Unstructured, 
 	return e, r.complete(ctx, e)
 }
 
-// Denial explains an error that somebody was given.
+// Denial explains the text of an error.
 func (r *Reader) Denial(ctx context.Context, text string) (*Explanation, error) {
 	found, ok := parse(text)
 	if !ok {
@@ -126,18 +126,14 @@ func nameOf(object *unstructured.Unstructured) string {
 	return name
 }
 
-// isOutOfReach reports whether somebody may not read something, or it is not there to be read.
-func isOutOfReach(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err)
-}
-
-// list lists objects in all namespaces or, for whoever may not do that, in theirs. What nobody lets them list is nothing.
+// list lists objects in all namespaces or, for users who may not do that, in Namespace. The list is empty if they may not
+// list that either.
 func (r *Reader) list(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	err := r.API.List(ctx, list, options...)
 	if apierrors.IsForbidden(err) && r.Namespace != "" {
 		err = r.API.List(ctx, list, append(options, client.InNamespace(r.Namespace))...)
 	}
-	if isOutOfReach(err) {
+	if usage.IsOutOfReach(err) {
 		return nil
 	}
 	return err
@@ -225,7 +221,7 @@ func (r *Reader) evaluate(ctx context.Context, object *quotav1alpha1.ClaimCreati
 	return p
 }
 
-// claimsFor returns what claims hold for an object, or wait for.
+// claimsFor returns what claims hold for an object, or wait to hold.
 func (r *Reader) claimsFor(ctx context.Context, object *unstructured.Unstructured) ([]Payment, error) {
 	var list quotav1alpha1.ResourceClaimList
 	if object.GetName() == "" {

@@ -14,14 +14,13 @@ import (
 )
 
 const (
-	// triesMax is how often a busy ledger is compared with a list of its claims, until one is found between whose
-	// beginning and end nothing happened to the ledger.
+	// triesMax is how often the auditor lists the claims of a busy ledger, until the ledger does not change meanwhile.
 	triesMax = 5
 	// tryAgain is the time between two of them.
 	tryAgain = 100 * time.Millisecond
 )
 
-// flight is what is in flight in a ledger: the claims of which its usage alone does not tell.
+// flight is what is in flight in a ledger: the difference between its usage and its granted claims.
 type flight struct {
 	// reserved are the sequences of reservations by key. Their claims are not in the usage yet.
 	reserved map[string]int64
@@ -48,12 +47,12 @@ func flightOf(books *ledger.Ledger) flight {
 
 // same reports whether nothing was reserved, settled or released between two looks. No sequence is given twice.
 func (f flight) same(other flight) bool {
-	sameCharges := func(a, b []ledger.Charge) bool { return slices.Equal(a, b) }
 	return maps.Equal(f.reserved, other.reserved) && maps.Equal(f.released, other.released) &&
-		maps.EqualFunc(f.amended, other.amended, sameCharges)
+		maps.EqualFunc(f.amended, other.amended, slices.Equal[[]ledger.Charge])
 }
 
-// usage adds up what the usage of a ledger should be with this in flight. It fails if that cannot be told.
+// usage returns the usage that a ledger with these claims should have while this is in flight. It fails if the claims do
+// not match what is in flight.
 func (f flight) usage(claims []*claimcache.Claim) ([]ledger.Usage, error) {
 	var sums sums
 	amended := map[string]bool{}
@@ -135,7 +134,7 @@ func (a *Auditor) confirmBusy(ctx context.Context, s suspect) {
 	a.metrics.audited(busy)
 }
 
-// driftWhileBusy compares a ledger with its listed claims. It does not know if something happened meanwhile.
+// driftWhileBusy compares a ledger with its listed claims. isKnown is false if the ledger changed meanwhile.
 func (a *Auditor) driftWhileBusy(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (drift []difference, isKnown bool, err error) {
 	before, err := a.view(ctx, consumer)
 	if err != nil {

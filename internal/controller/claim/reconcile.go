@@ -75,7 +75,7 @@ func (c *Controller) conclude(ctx context.Context, claim *quotav1alpha1.Resource
 		if err := c.report(ctx, claim); err != nil || wasWaiting {
 			return err
 		}
-		c.tellWaiting(claim)
+		c.reportWaiting(claim)
 		return nil
 	default:
 		err := explain.Impossible(claim.Spec.ConsumerRef, decision.Code)
@@ -88,8 +88,8 @@ func (c *Controller) conclude(ctx context.Context, claim *quotav1alpha1.Resource
 	return c.report(ctx, claim)
 }
 
-// tellWaiting records an event on a claim that has to wait from now on.
-func (c *Controller) tellWaiting(claim *quotav1alpha1.ResourceClaim) {
+// reportWaiting records an event on a claim that has to wait from now on.
+func (c *Controller) reportWaiting(claim *quotav1alpha1.ResourceClaim) {
 	granted := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
 	if c.Events == nil || granted == nil {
 		return

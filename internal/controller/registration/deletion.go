@@ -3,7 +3,6 @@ package registration
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -139,5 +138,5 @@ func differences(a, b *quotav1alpha1.ResourceRegistrationSpec) []string {
 	add("baseUnit", a.BaseUnit != b.BaseUnit)
 	add("consumerTypeRef", a.ConsumerTypeRef != b.ConsumerTypeRef)
 	add("type", a.Type != b.Type)
-	return slices.Clip(fields)
+	return fields
 }
