@@ -1,4 +1,4 @@
-// Package status tells on one page whether a server or a cluster enforces quota as it should.
+// Package status reports on one page whether a server or a cluster enforces quota as it should.
 package status
 
 import (
@@ -34,10 +34,10 @@ const (
 	renewWithin = 7 * 24 * time.Hour
 )
 
-// State is how something is.
+// State is the result of a check.
 type State string
 
-// The states. Of what cannot be found out, nobody knows whether it is as it should be.
+// The states. Unknown is that of a check that could not be made.
 const (
 	OK      State = "ok"
 	Failed  State = "FAILED"
@@ -48,12 +48,12 @@ const (
 type Check struct {
 	Name  string
 	State State
-	// Text says more, and Details what is behind it, a line each.
+	// Text says more, and Details give the reasons, a line each.
 	Text    string
 	Details []string
 }
 
-// Report is a page.
+// Report is the checks of a page, in order.
 type Report []Check
 
 // Failed returns how many checks have failed.
@@ -86,7 +86,7 @@ type reader struct {
 	objects         client.Client
 	systemNamespace string
 	isStandalone    bool
-	// metrics are those of one operator, or nil if they cannot be read, for the reason.
+	// metrics are those of one operator, or nil if they cannot be read; metricsErr says why.
 	metrics    map[string]float64
 	metricsErr error
 	webhooks   *admissionregistrationv1.ValidatingWebhookConfiguration
@@ -128,7 +128,7 @@ func unknown(name string, err error) Check {
 	return Check{Name: name, State: Unknown, Text: err.Error()}
 }
 
-// server is whether the API server is ready, which a standalone one is once quota is enforced.
+// server checks whether the API server is ready. A standalone one is once it enforces quota.
 func (r *reader) server(ctx context.Context, host, version string) Check {
 	kind := "Kubernetes"
 	if r.isStandalone {
@@ -152,7 +152,7 @@ func (r *reader) server(ctx context.Context, host, version string) Check {
 	return check
 }
 
-// webhookCheck is whether the API server asks Bursar.
+// webhookCheck checks whether the API server asks Bursar.
 func (r *reader) webhookCheck(ctx context.Context) Check {
 	const name, configuration = "webhooks", "bursar"
 	api := r.client.AdmissionregistrationV1()
@@ -164,7 +164,7 @@ func (r *reader) webhookCheck(ctx context.Context) Check {
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return Check{Name: name, State: Failed, Text: "they are not installed: nothing is enforced"}
+		return Check{Name: name, State: Failed, Text: "not installed, so nothing is enforced; the operator installs them when it starts"}
 	case err != nil:
 		return unknown(name, err)
 	}
@@ -175,7 +175,7 @@ func (r *reader) webhookCheck(ctx context.Context) Check {
 	return Check{Name: name, State: OK, Text: fmt.Sprintf("%d validating with %d rules, %d mutating", len(stored.Webhooks), rules, len(mutating.Webhooks))}
 }
 
-// certificate is until when the webhooks can be called.
+// certificate checks until when the certificate of the webhooks is valid.
 func (r *reader) certificate(ctx context.Context) Check {
 	const name, secretName = "certificate", "bursar-webhooks-tls"
 	end, isKnown := r.metrics["bursar_webhook_certificate_expiry_timestamp_seconds"]
@@ -187,7 +187,7 @@ func (r *reader) certificate(ctx context.Context) Check {
 		}
 		certificates, err := certutil.ParseCertsPEM(secret.Data[corev1.TLSCertKey])
 		if err != nil {
-			return Check{Name: name, State: Failed, Text: fmt.Sprintf("Secret %s/%s holds none: %v", r.systemNamespace, secretName, err)}
+			return Check{Name: name, State: Failed, Text: fmt.Sprintf("Secret %s/%s holds no certificate: %v", r.systemNamespace, secretName, err)}
 		}
 		until = certificates[0].NotAfter
 	}
@@ -199,7 +199,7 @@ func (r *reader) certificate(ctx context.Context) Check {
 	return check
 }
 
-// leader is whether a replica runs the controllers, by this machine's clock.
+// leader checks whether a replica runs the controllers, by this machine's clock.
 func (r *reader) leader(ctx context.Context) Check {
 	const name, leaseName, replicas = "leader", "bursar-leader", quotav1alpha1.GroupName + "/replica"
 	lease, err := r.client.CoordinationV1().Leases(r.systemNamespace).Get(ctx, leaseName, metav1.GetOptions{})
@@ -213,14 +213,14 @@ func (r *reader) leader(ctx context.Context) Check {
 	}
 	holder, renewed := ptr.Deref(lease.Spec.HolderIdentity, ""), ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{})
 	if holder == "" {
-		return Check{Name: name, State: Failed, Text: "none: the last one has stepped down, and no other has followed"}
+		return Check{Name: name, State: Failed, Text: "none: the last leader has stepped down, and no replica has taken over"}
 	}
 	others, err := r.client.CoordinationV1().Leases(r.systemNamespace).List(ctx, metav1.ListOptions{LabelSelector: replicas})
 	if err != nil {
 		return unknown(name, err)
 	}
 	age := time.Since(renewed.Time).Round(time.Second)
-	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%s, renewed %s ago; %d replicas answer", holder, max(age, 0), len(others.Items))}
+	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%s, renewed %s ago; replicas: %d", holder, max(age, 0), len(others.Items))}
 	if age > 2*time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 15))*time.Second {
 		check.State = Failed
 	}
@@ -239,11 +239,11 @@ func (f *failures) add(name string, isEnabled bool, conditions []metav1.Conditio
 		return
 	}
 	f.enabled++
-	for _, condition := range []string{quotav1alpha1.ConditionReady, "Applicable"} {
+	for _, condition := range []string{quotav1alpha1.ConditionReady, quotav1alpha1.ConditionApplicable} {
 		c := apimeta.FindStatusCondition(conditions, condition)
 		switch {
 		case c == nil && condition == quotav1alpha1.ConditionReady:
-			f.details = append(f.details, name+": nothing has looked at it yet")
+			f.details = append(f.details, name+": no operator has checked it yet")
 		case c != nil && c.Status == metav1.ConditionFalse:
 			f.details = append(f.details, fmt.Sprintf("%s: %s=False: %s", name, condition, c.Message))
 		}
@@ -286,7 +286,7 @@ func (r *reader) grantPolicies(ctx context.Context) Check {
 	return check
 }
 
-// adoption is how far objects that were not reviewed are behind.
+// adoption checks how far policies have looked at existing and unreviewed objects.
 func (r *reader) adoption(ctx context.Context) Check {
 	const name = "lag"
 	var list quotav1alpha1.ClaimCreationPolicyList
@@ -311,14 +311,14 @@ func (r *reader) adoption(ctx context.Context) Check {
 	return check
 }
 
-// drift is how often a ledger did not say what its claims say.
+// drift checks whether the auditor has found ledgers that differ from their claims.
 func (r *reader) drift(context.Context) Check {
 	const name = "drift"
 	if r.metrics == nil {
 		return unknown(name, r.metricsErr)
 	}
 	if found := r.metrics["bursar_ledger_drift_total"]; found > 0 {
-		return Check{Name: name, State: Failed, Text: fmt.Sprintf("%g ledgers did not say what their claims say, and were put right, since the operator started", found)}
+		return Check{Name: name, State: Failed, Text: fmt.Sprintf("%g differences between ledgers and claims since the operator started; the events LedgerDrift name the ledgers", found)}
 	}
 	return Check{Name: name, State: OK, Text: "none since the operator started"}
 }

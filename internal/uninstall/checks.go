@@ -22,12 +22,11 @@ import (
 const (
 	// leasePrefix begins the names of all Leases of the operator.
 	leasePrefix = "bursar-"
-	// reviewsLease is one that there is wherever an operator has run.
+	// reviewsLease exists wherever an operator has run.
 	reviewsLease = "bursar-reviews"
 	// leasePoll is how often Leases are looked at.
 	leasePoll = 500 * time.Millisecond
-	// silenceMin and silenceMax bound for how long a Lease must not be renewed until its holder counts as gone, which
-	// is the duration of the Lease.
+	// silenceMin and silenceMax bound the duration of a Lease, after which a holder that does not renew it counts as gone.
 	silenceMin, silenceMax = 7 * time.Second, time.Minute
 	// stopTimeout is how long an operator may take to end.
 	stopTimeout = 30 * time.Second
@@ -95,7 +94,7 @@ func (u *uninstaller) checkPermissions(ctx context.Context) error {
 	return nil
 }
 
-// checkServer keeps off standalone servers, which would install Bursar again.
+// checkServer rejects standalone servers, which would install Bursar again.
 func (u *uninstaller) checkServer(context.Context) error {
 	version, err := u.client.Discovery().ServerVersion()
 	if err != nil {
@@ -126,15 +125,15 @@ func (u *uninstaller) checkNamespace(ctx context.Context) error {
 	return nil
 }
 
-// checkStopped makes sure that no replica of the operator runs, which would undo what is done here. It does not rely on
-// clocks: a replica that runs renews its Lease while it is observed. One that is ending gets the time for that.
+// checkStopped returns an error if a replica of the operator runs, since it would undo the removal. It relies on no other
+// clock: a replica that runs renews its Lease meanwhile. A replica that is stopping has time to do so.
 func (u *uninstaller) checkStopped(ctx context.Context) error {
 	held, err := u.heldLeases(ctx)
 	if err != nil || len(held) == 0 {
 		return err
 	}
 	if u.DryRun {
-		u.note("an operator may still run, which has to be stopped first: %s is held", strings.Join(slices.Sorted(maps.Keys(held)), ", "))
+		u.note("an operator may still run, and has to be stopped first: %s is held", strings.Join(slices.Sorted(maps.Keys(held)), ", "))
 		return nil
 	}
 	silence := silenceMin
@@ -164,7 +163,7 @@ func (u *uninstaller) checkStopped(ctx context.Context) error {
 	return err
 }
 
-// heldLeases returns the Leases of replicas, and of a leader that has not stepped down, by how they are called.
+// heldLeases returns the Leases of replicas, and of a leader that has not stepped down, by kind and name.
 func (u *uninstaller) heldLeases(ctx context.Context) (map[string]coordinationv1.Lease, error) {
 	list, err := u.client.CoordinationV1().Leases(u.SystemNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // webhookConfiguration is the name of both webhook configurations.
 const webhookConfiguration = "bursar"
 
-// stopEnforcement has the API server ask nobody any more.
+// stopEnforcement deletes the webhook configurations, so that the API server no longer asks Bursar.
 func (u *uninstaller) stopEnforcement(ctx context.Context) error {
 	api := u.client.AdmissionregistrationV1()
 	configurations := []struct {

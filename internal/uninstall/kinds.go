@@ -22,8 +22,8 @@ type kind struct {
 // String is the full name of the resource: without the group, resourceclaims would be those of devices.
 func (k kind) String() string { return k.definition }
 
-// removedFirst are the kinds whose objects make others; those of all other kinds follow. Ledgers are last, because they
-// say what has been used.
+// removedFirst are the kinds whose objects lead to others, and removedLast the ledgers, because they record usage. All
+// other kinds are between them.
 var (
 	removedFirst = []string{
 		"claimcreationpolicies.quota.miloapis.com", "grantcreationpolicies.quota.miloapis.com", "quotaserviceconfigs.openmcp.cloud",

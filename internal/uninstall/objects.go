@@ -25,8 +25,8 @@ const (
 	pageSize, deletePageSize = 500, 200
 	// concurrency is how many requests are made at a time.
 	concurrency = 16
-	// poll is how often it is tried again while nothing gets on, and stallTimeout how long that may last: API servers
-	// go on for a moment to call a webhook that is gone.
+	// poll is the interval between attempts, and stallTimeout how long attempts may make no progress: API servers keep
+	// calling a deleted webhook for a moment.
 	poll, stallTimeout = 200 * time.Millisecond, 30 * time.Second
 )
 
@@ -246,7 +246,7 @@ func (u *uninstaller) explainStall(ctx context.Context, k kind, stalled error) e
 	err := u.eachPage(ctx, k, func(page []metav1.PartialObjectMetadata) error {
 		for _, object := range page {
 			if len(object.Finalizers) > 0 && held == nil {
-				held = fmt.Errorf("%s has the finalizers %s of others; they have to remove them: %w",
+				held = fmt.Errorf("%s has the finalizers %s, which Bursar does not own; have their owners remove them: %w",
 					types.NamespacedName{Namespace: object.Namespace, Name: object.Name}, strings.Join(object.Finalizers, ", "), stalled)
 			}
 		}

@@ -143,12 +143,12 @@ func (u *uninstaller) removeOwn(ctx context.Context) error {
 	return nil
 }
 
-// othersIn returns what is in Bursar's namespace and not its own, as resource/name.
+// othersIn returns the objects in Bursar's namespace that are not its own, as resource/name.
 func (u *uninstaller) othersIn(ctx context.Context) ([]string, error) {
 	var others []string
 	lists, err := discovery.ServerPreferredNamespacedResources(u.client.Discovery())
 	if discovery.IsGroupDiscoveryFailedError(err) {
-		others = append(others, "what APIs keep that do not answer")
+		others = append(others, "objects of APIs that do not answer")
 	} else if err != nil {
 		return nil, fmt.Errorf("find out what can be in namespace %s: %w", u.SystemNamespace, err)
 	}
@@ -192,8 +192,8 @@ func (u *uninstaller) warnOfOtherPlanes(ctx context.Context, k kind) error {
 	})
 }
 
-// tellRemaining says what stays where nothing is purged, and how it goes.
-func (u *uninstaller) tellRemaining(ctx context.Context) error {
+// reportRemaining reports what stays without --purge, and how to delete it.
+func (u *uninstaller) reportRemaining(ctx context.Context) error {
 	u.note("without Bursar nothing is enforced, and no deletion waits for it. What it has stored stays, for when it is installed again:")
 	for _, k := range u.kinds {
 		_, count, err := u.count(ctx, k)
@@ -201,10 +201,10 @@ func (u *uninstaller) tellRemaining(ctx context.Context) error {
 			return err
 		}
 		if count > 0 {
-			fmt.Fprintf(u.Out, "  %d %s\n", count, k) //nolint:errcheck // who reads may be gone
+			fmt.Fprintf(u.Out, "  %d %s\n", count, k) //nolint:errcheck // the reader may be gone
 		}
 	}
-	fmt.Fprintf(u.Out, "  %d CustomResourceDefinitions, and namespace %s\n", len(u.kinds), u.SystemNamespace) //nolint:errcheck // who reads may be gone
+	fmt.Fprintf(u.Out, "  %d CustomResourceDefinitions, and namespace %s\n", len(u.kinds), u.SystemNamespace) //nolint:errcheck // the reader may be gone
 	if u.DryRun {
 		u.note("nothing was changed")
 	}
@@ -212,15 +212,15 @@ func (u *uninstaller) tellRemaining(ctx context.Context) error {
 	return nil
 }
 
-// tellInstallation names what whoever installed Bursar has to remove, and what was made for others.
-func (u *uninstaller) tellInstallation(ctx context.Context) error {
+// reportInstallation reports what the installer has to remove, and the ResourceQuotas that Bursar made and that stay.
+func (u *uninstaller) reportInstallation(ctx context.Context) error {
 	const ofBursar = "app.kubernetes.io/part-of=bursar"
 	roles, err := u.client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{LabelSelector: ofBursar})
 	if err != nil && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("list the ClusterRoles: %w", err)
 	}
 	if err == nil && len(roles.Items) > 0 {
-		u.note("%d ClusterRoles of the installation stay: remove it with helm uninstall or kubectl delete -k, or them with kubectl delete clusterroles,clusterrolebindings -l %s",
+		u.note("%d ClusterRoles of the installation stay; to remove the installation: helm uninstall or kubectl delete -k; to delete only the roles: kubectl delete clusterroles,clusterrolebindings -l %s",
 			len(roles.Items), ofBursar)
 	}
 	quotas, err := u.client.CoreV1().ResourceQuotas("").List(ctx, metav1.ListOptions{LabelSelector: openmcpv1alpha1.LabelDefinition, Limit: 1})
@@ -228,12 +228,12 @@ func (u *uninstaller) tellInstallation(ctx context.Context) error {
 		return fmt.Errorf("list the ResourceQuotas: %w", err)
 	}
 	if err == nil && len(quotas.Items) > 0 {
-		u.note("the ResourceQuotas that QuotaServiceConfigs made stay and limit on; to delete them: kubectl delete resourcequotas --all-namespaces -l %s", openmcpv1alpha1.LabelDefinition)
+		u.note("the ResourceQuotas that QuotaServiceConfigs made stay and keep limiting; to delete them: kubectl delete resourcequotas --all-namespaces -l %s", openmcpv1alpha1.LabelDefinition)
 	}
 	if u.DryRun {
 		u.note("nothing was changed")
 		return nil
 	}
-	u.note("nothing of Bursar is left")
+	u.note("everything that Bursar has stored is deleted")
 	return nil
 }

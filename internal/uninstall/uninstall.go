@@ -1,5 +1,5 @@
-// Package uninstall takes Bursar out of a cluster whose operator has stopped: first what makes it act, so that nothing is
-// denied and nothing waits for it, and on request everything that it has stored. It names resources by their API
+// Package uninstall removes Bursar from a cluster whose operator has stopped: first its webhooks and finalizers, so that
+// nothing is denied and no deletion waits, and on request everything that it has stored. It names resources by their API
 // group throughout, because Kubernetes has ResourceClaims of its own. Each step may run again after an interruption.
 package uninstall
 
@@ -20,11 +20,11 @@ type Options struct {
 	Config *rest.Config
 	// SystemNamespace is Bursar's own namespace.
 	SystemNamespace string
-	// Purge removes all that Bursar has stored, too.
+	// Purge also removes everything that Bursar has stored.
 	Purge bool
 	// DryRun only counts.
 	DryRun bool
-	// Out receives what has been done, in plain lines.
+	// Out receives a line for each step.
 	Out io.Writer
 }
 
@@ -38,7 +38,7 @@ type uninstaller struct {
 	kinds []kind
 }
 
-// Run removes Bursar. It changes nothing unless the operator has stopped and the user may do all that is to be done.
+// Run removes Bursar. It changes nothing unless the operator has stopped and the user has every permission that it needs.
 func Run(ctx context.Context, o Options) error {
 	config := rest.CopyConfig(o.Config)
 	config.QPS = -1 // concurrency sets the pace, and the API server may ask for a slower one
@@ -61,9 +61,9 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	if !o.Purge {
-		return u.tellRemaining(ctx)
+		return u.reportRemaining(ctx)
 	}
-	for _, step := range []func(context.Context) error{u.removeObjects, u.removeDefinitions, u.cleanNamespace, u.tellInstallation} {
+	for _, step := range []func(context.Context) error{u.removeObjects, u.removeDefinitions, u.cleanNamespace, u.reportInstallation} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (u *uninstaller) say(done, would, format string, args ...any) {
 	u.note("%s", verb+" "+fmt.Sprintf(format, args...))
 }
 
-// note reports something that is so in a dry run, too.
+// note prints a line, also in a dry run.
 func (u *uninstaller) note(format string, args ...any) {
-	fmt.Fprintf(u.Out, "bursar: "+format+"\n", args...) //nolint:errcheck // who reads may be gone
+	fmt.Fprintf(u.Out, "bursar: "+format+"\n", args...) //nolint:errcheck // the reader may be gone
 }
