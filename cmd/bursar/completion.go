@@ -19,14 +19,14 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// completionTimeout bounds for how long somebody who presses the tab key waits.
+// completionTimeout bounds the wait of somebody who presses the tab key.
 const completionTimeout = 3 * time.Second
 
-// candidates returns what the beginning of a value may be completed to. Errors are for nobody: there is a line half typed.
+// candidates returns all values of a flag. Nobody sees its errors, because the line is half typed.
 type candidates func(ctx context.Context) ([]string, error)
 
 // complete completes the values of a flag.
-func complete(command *cobra.Command, flag string, all candidates) {
+func complete(command *cobra.Command, flag string, values candidates) {
 	err := command.RegisterFlagCompletionFunc(flag, func(command *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		ctx := command.Context()
 		if ctx == nil {
@@ -34,18 +34,18 @@ func complete(command *cobra.Command, flag string, all candidates) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 		defer cancel()
-		values, err := all(ctx)
+		completions, err := values(ctx)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return slices.DeleteFunc(values, func(value string) bool { return !strings.HasPrefix(value, begun) }), cobra.ShellCompDirectiveNoFileComp
+		return slices.DeleteFunc(completions, func(value string) bool { return !strings.HasPrefix(value, begun) }), cobra.ShellCompDirectiveNoFileComp
 	})
 	if err != nil {
-		panic(fmt.Sprintf("complete --%s: %v", flag, err)) // there is no such flag, whatever the input
+		panic(fmt.Sprintf("complete --%s: %v", flag, err)) // the command has no such flag
 	}
 }
 
-// completeUsage completes by what is granted.
+// completeUsage completes the flags of bursar usage from the EffectiveResourceGrants that the user may list.
 func completeUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags) {
 	granted := func(of func(*quotav1alpha1.EffectiveResourceGrant) string) candidates {
 		return func(ctx context.Context) ([]string, error) {
@@ -71,13 +71,10 @@ func completeUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags)
 	}))
 }
 
-// completeUser completes by the namespaces and roles that there are.
+// completeUser completes the flags of bursar user create from the namespaces and ClusterRoles of the server.
 func completeUser(command *cobra.Command, flags *genericclioptions.ConfigFlags) {
 	reach := func() (kubernetes.Interface, error) {
-		if err := useServer(flags, reads); err != nil {
-			return nil, err
-		}
-		config, err := flags.ToRESTConfig()
+		config, err := findServer(flags, reads)
 		if err != nil {
 			return nil, err
 		}

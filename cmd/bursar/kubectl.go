@@ -58,7 +58,7 @@ var readCommands = []string{
 	"logs", "rollout history", "rollout status", "top", "version", "wait", "__complete", "__completeNoDesc",
 }
 
-// intentOf reports whether kubectl would change something. A command that is not known counts as one that would.
+// intentOf returns whether kubectl reads or writes with these arguments. An unknown command counts as one that writes.
 func intentOf(arguments []string) intent {
 	if strings.HasPrefix(arguments[0], "__complete") {
 		return reads
@@ -78,7 +78,7 @@ func intentOf(arguments []string) intent {
 	return writes
 }
 
-// needsServer tells whether the arguments ask for more than help.
+// needsServer reports whether the arguments ask for more than help.
 func needsServer(arguments []string) bool {
 	if len(arguments) < 2 || slices.Contains(arguments, "--help") || slices.Contains(arguments, "-h") {
 		return false

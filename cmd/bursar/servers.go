@@ -19,7 +19,7 @@ import (
 // dataDirVariable names a data directory for `bursar kubectl`.
 const dataDirVariable = "BURSAR_DATA_DIR"
 
-// intent is what a command does on a server.
+// intent is whether a command reads from a server or writes to it.
 type intent bool
 
 const (
@@ -43,9 +43,9 @@ func useServer(flags *genericclioptions.ConfigFlags, does intent) error {
 	return checkAnswers(kubeconfig)
 }
 
-// findKubeconfig finds the kubeconfig of the running server: that of BURSAR_DATA_DIR, else that of the only server that
-// runs, else that of the default data directory. Where several run, a command that only reads is told which was started
-// last, and one that writes is refused.
+// findKubeconfig finds the kubeconfig of a server: that of BURSAR_DATA_DIR, else that of the running server, else the
+// latest that a server noted, else that of the default data directory. Where several servers run, a command that only
+// reads uses the one started last and prints which one that is; a command that writes gets an error.
 func findKubeconfig(does intent) (string, error) {
 	if dir := os.Getenv(dataDirVariable); dir != "" {
 		path := filepath.Join(dir, "admin.kubeconfig")
@@ -99,7 +99,7 @@ func serverNotes() (dir, prefix string) {
 	return dir, "bursar-server-"
 }
 
-// notedServers returns what servers have noted, the latest first. A server that was killed leaves its note.
+// notedServers returns the kubeconfigs that servers have noted, the latest first. A server that was killed leaves its note.
 func notedServers() []string {
 	dir, prefix := serverNotes()
 	entries, err := os.ReadDir(dir)
@@ -139,5 +139,5 @@ func rememberServer(kubeconfig string) (forget func()) {
 	if err := os.WriteFile(path, []byte(kubeconfig+"\n"), 0o600); err != nil {
 		return func() {}
 	}
-	return func() { _ = os.Remove(path) } // one that stays is recognised as that of a server that is gone
+	return func() { _ = os.Remove(path) } // a note that stays does no harm: nobody holds the lock of its directory
 }

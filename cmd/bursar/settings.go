@@ -29,14 +29,14 @@ const (
 	systemNamespaceFlag = "system-namespace"
 )
 
-// notSettings are the flags that are about one start.
+// notSettings are the flags that count for one start only.
 var notSettings = []string{"data-dir", "save", "verbosity", "help"}
 
 // settings are those of a server, as YAML holds them: strings, or lists of them, by the names of flags.
 type settings map[string]any
 
-// loadSettings gives the flags that the command line leaves out the values that the data directory has for them. It
-// returns what is to be written once the server has started, or nil if the directory has it already.
+// loadSettings sets the flags that the command line leaves out to their values in the data directory. It returns the
+// settings to write once the server has started, or nil if the directory has them already.
 func loadSettings(dir string, flags *pflag.FlagSet, save bool, out io.Writer) (settings, error) {
 	path := filepath.Join(dir, settingsFile)
 	stored, err := readSettings(dir, path)
@@ -80,7 +80,7 @@ func loadSettings(dir string, flags *pflag.FlagSet, save bool, out io.Writer) (s
 	return stored, nil
 }
 
-// readSettings returns nil if there are none yet.
+// readSettings returns the settings of a data directory, or nil if there are none yet.
 func readSettings(dir, path string) (settings, error) {
 	if !controlplane.IsDataDirectory(dir) {
 		return nil, nil

@@ -71,7 +71,7 @@ func newStandaloneCommand() *cobra.Command {
 	flags.StringVar(&o.SystemNamespace, "system-namespace", operator.DefaultSystemNamespace, "namespace of buckets, and of the claims of cluster-scoped objects, that have no other")
 	flags.StringVar(&o.ExceededAdvice, "exceeded-advice", "", "what people are told to do where quota is exceeded, with {{name}} for the consumer's name (default: to delete something, or to ask an administrator)")
 	flags.StringArrayVar(&consumerNamespaces, "consumer-namespace", nil, "KIND.GROUP=TEMPLATE: namespace of the buckets of consumers of a kind, with {{name}} for the consumer's name; may be repeated")
-	flags.StringVar(&o.Authentication.ConfigFile, "authentication-config", "", "file with an AuthenticationConfiguration of Kubernetes: who issues tokens of users")
+	flags.StringVar(&o.Authentication.ConfigFile, "authentication-config", "", "file with a Kubernetes AuthenticationConfiguration, which says who issues the tokens of users")
 	oidc := &o.Authentication.OIDC
 	flags.StringVar(&oidc.IssuerURL, "oidc-issuer-url", "", "URL of an OpenID Connect provider whose tokens the API server accepts")
 	flags.StringVar(&oidc.ClientID, "oidc-client-id", "", "audience of these tokens")
@@ -81,12 +81,12 @@ func newStandaloneCommand() *cobra.Command {
 	flags.StringVar(&oidc.GroupsClaim, "oidc-groups-claim", "", "claim that holds the user's groups")
 	flags.StringVar(&oidc.GroupsPrefix, "oidc-groups-prefix", "", "prefix of groups' names")
 	flags.StringArrayVar(&requiredClaims, "oidc-required-claim", nil, "CLAIM=VALUE that tokens must have; may be repeated")
-	flags.BoolVar(&save, "save", false, "keep the settings that the flags give, in config.yaml in the data directory")
-	flags.IntVarP(&verbosity, "verbosity", "v", 0, "how much is written to the log file, from 0 to 10; from 1 on also the notices of Kubernetes' libraries")
+	flags.BoolVar(&save, "save", false, "save the given flags to config.yaml in the data directory")
+	flags.IntVarP(&verbosity, "verbosity", "v", 0, "how much is written to the log file, from 0 to 10; from 1 on also the notices of the Kubernetes libraries")
 	return command
 }
 
-// parseClaims reads CLAIM=VALUE each.
+// parseClaims parses values of the form CLAIM=VALUE.
 func parseClaims(values []string) (map[string]string, error) {
 	claims := map[string]string{}
 	for _, value := range values {
@@ -150,7 +150,7 @@ func (l *logFile) redirect(verbosity int) logr.Logger {
 	return logr.FromSlogHandler(of("bursar"))
 }
 
-// atLeast drops what is below a level.
+// atLeast is a handler that drops records below a level.
 type atLeast struct {
 	slog.Handler
 	level slog.Level

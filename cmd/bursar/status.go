@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/operator"
@@ -14,8 +13,7 @@ import (
 // newStatusCommand returns the command that says whether all is well.
 func newStatusCommand() *cobra.Command {
 	var systemNamespace string
-	all := genericclioptions.NewConfigFlags(false)
-	flags := &genericclioptions.ConfigFlags{KubeConfig: all.KubeConfig, Context: all.Context}
+	flags := serverFlags()
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Show whether quota is enforced as it should be",
@@ -23,12 +21,9 @@ func newStatusCommand() *cobra.Command {
 			"objects that are still to be looked at, and ledgers that drifted. The exit code is 1 if something has failed.",
 		Args: cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := useServer(flags, reads); err != nil {
-				return err
-			}
-			config, err := flags.ToRESTConfig()
+			config, err := findServer(flags, reads)
 			if err != nil {
-				return fmt.Errorf("find the API server: %w", err)
+				return err
 			}
 			report, err := status.Read(command.Context(), config, systemNamespace)
 			if err != nil {

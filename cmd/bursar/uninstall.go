@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/operator"
@@ -14,8 +13,7 @@ import (
 // newUninstallCommand returns the command that takes Bursar out of a cluster.
 func newUninstallCommand() *cobra.Command {
 	var o uninstall.Options
-	all := genericclioptions.NewConfigFlags(false)
-	flags := &genericclioptions.ConfigFlags{KubeConfig: all.KubeConfig, Context: all.Context}
+	flags := serverFlags()
 	command := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove Bursar from a cluster",

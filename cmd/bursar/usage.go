@@ -12,6 +12,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
@@ -20,10 +21,10 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// nearDefault is from which part of its limit on, in percent, a consumer is near it where --near says no more.
+// nearDefault is the percentage of --near without a value.
 const nearDefault = "80"
 
-// watchInterval is the time between two looks of --watch.
+// watchInterval is the time between two reads of --watch.
 const watchInterval = 2 * time.Second
 
 // usageOptions are those of bursar usage.
@@ -67,11 +68,11 @@ left, and how many claims wait for it. ResourceQuotaAllocations are listed with 
 	f.BoolVarP(&o.isAll, "all-namespaces", "A", false, "all namespaces, or an error where you may not see all")
 	f.StringVar(&o.filter.Consumer, "consumer", "", "only the consumer of that NAME, or KIND/NAME")
 	f.StringVar(&o.filter.ResourceType, "type", "", "only that resource type; what follows its last slash is enough")
-	f.BoolVar(&o.filter.WithClaims, "claims", false, "the claims behind it: for which object, how much, and whether it is granted")
-	f.IntVar(&o.filter.NearPercent, "near", 0, "only what uses so many percent of its limit, or has claims that wait")
+	f.BoolVar(&o.filter.WithClaims, "claims", false, "list the claims instead: for which object, how much, and whether each is granted")
+	f.IntVar(&o.filter.NearPercent, "near", 0, "only what uses at least this percentage of its limit, or has claims that wait")
 	f.Lookup("near").NoOptDefVal = nearDefault
 	f.StringVar(&o.sortBy, "sort-by", string(usage.SortByUtilization), "the order: "+orders())
-	f.IntVar(&o.filter.Limit, "limit", 0, "only the first so many (default: all)")
+	f.IntVar(&o.filter.Limit, "limit", 0, "at most this many rows (default: all)")
 	f.BoolVarP(&o.isWatch, "watch", "w", false, "print it again whenever it changes, until interrupted")
 	f.StringVarP(&o.format, "output", "o", "", "json, yaml or wide (default: a table)")
 	completeUsage(command, flags)
@@ -86,7 +87,7 @@ func orders() string {
 	return strings.Join(names, ", ")
 }
 
-// check says what is wrong with the options.
+// check returns an error if the options are invalid.
 func (o *usageOptions) check() error {
 	o.filter.SortBy = usage.SortBy(o.sortBy)
 	switch {
@@ -110,14 +111,23 @@ func serverFlags() *genericclioptions.ConfigFlags {
 	return &genericclioptions.ConfigFlags{KubeConfig: all.KubeConfig, Context: all.Context}
 }
 
-// connect returns a client for the API server that the flags name.
-func connect(flags *genericclioptions.ConfigFlags) (client.Client, string, error) {
-	if err := useServer(flags, reads); err != nil {
-		return nil, "", err
+// findServer returns how to reach the API server that the flags name or, where they name none, the one that useServer finds.
+func findServer(flags *genericclioptions.ConfigFlags, does intent) (*rest.Config, error) {
+	if err := useServer(flags, does); err != nil {
+		return nil, err
 	}
 	config, err := flags.ToRESTConfig()
 	if err != nil {
-		return nil, "", fmt.Errorf("find the API server: %w", err)
+		return nil, fmt.Errorf("find the API server: %w", err)
+	}
+	return config, nil
+}
+
+// connect returns a client for the API server that the flags name, and its address.
+func connect(flags *genericclioptions.ConfigFlags) (client.Client, string, error) {
+	config, err := findServer(flags, reads)
+	if err != nil {
+		return nil, "", err
 	}
 	types := runtime.NewScheme()
 	if err := errors.Join(quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types)); err != nil {
@@ -161,8 +171,7 @@ func runUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, o us
 	}
 }
 
-// printUsage reads the usage once and returns it as it is to be printed. Where there is none it says so, on the error
-// output.
+// printUsage reads the usage once and returns the text to print. If there is no usage, it reports that on the error output.
 func printUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, api client.Client, host string, o *usageOptions, format usage.Format) (string, error) {
 	report, err := usage.Read(command.Context(), api, o.filter)
 	if apierrors.IsForbidden(err) && o.filter.Namespace == "" && !o.isAll {
@@ -181,7 +190,7 @@ func printUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, ap
 	case apierrors.IsForbidden(err):
 		return "", fmt.Errorf("you may not see the quota that is shown in namespace %s; name another with --namespace: %w", o.filter.Namespace, err)
 	case apimeta.IsNoMatchError(err), apierrors.IsNotFound(err):
-		return "", fmt.Errorf("the API server at %s does not know of quota: Bursar is not installed there", host)
+		return "", fmt.Errorf("the API server at %s serves no quota: install Bursar there, or choose another with --kubeconfig or --context", host)
 	case err != nil:
 		return "", fmt.Errorf("read the usage of quota: %w", err)
 	}
@@ -199,7 +208,7 @@ func nothing(filter usage.Filter) string {
 	what := "No quota is granted or used"
 	switch {
 	case filter.WithClaims:
-		what = "There are no such claims"
+		what = "No claims were found"
 	case filter.NearPercent > 0:
 		what = fmt.Sprintf("Nothing uses %d%% of its limit, and no claim waits", filter.NearPercent)
 	}

@@ -2,11 +2,9 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/bursar/bursar/internal/users"
 )
@@ -21,8 +19,7 @@ func newUserCommand() *cobra.Command {
 func newUserCreateCommand() *cobra.Command {
 	var o users.Options
 	var everywhere bool
-	all := genericclioptions.NewConfigFlags(false)
-	flags := &genericclioptions.ConfigFlags{KubeConfig: all.KubeConfig, Context: all.Context}
+	flags := serverFlags()
 	command := &cobra.Command{
 		Use:   "create NAME (--namespace NAMESPACE | --all-namespaces) --role ROLE",
 		Short: "Give a user a role, and print a kubeconfig for it",
@@ -45,12 +42,9 @@ func newUserCreateCommand() *cobra.Command {
 			case o.Role == "":
 				return errors.New("--role is missing: choose view, edit, admin, tenant-viewer, tenant-admin, project-owner or another ClusterRole")
 			}
-			if err := useServer(flags, writes); err != nil {
-				return err
-			}
 			var err error
-			if o.Config, err = flags.ToRESTConfig(); err != nil {
-				return fmt.Errorf("find the API server: %w", err)
+			if o.Config, err = findServer(flags, writes); err != nil {
+				return err
 			}
 			o.Name = arguments[0]
 			kubeconfig, err := users.Create(command.Context(), o)

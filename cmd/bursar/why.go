@@ -23,16 +23,16 @@ import (
 // inputBytesMax bounds what is read of a file or of the standard input.
 const inputBytesMax = 4 << 20
 
-// newWhyCommand returns the command that says what quota does with an object.
+// newWhyCommand returns the command that explains how quota applies to an object.
 func newWhyCommand() *cobra.Command {
 	var file, namespace string
 	flags := serverFlags()
 	command := &cobra.Command{
 		Use:   "why (-f FILE | KIND/NAME | -)",
-		Short: "Explain what quota does with an object, or an error that says so",
-		Long: `Explain what quota does with an object: which policies match it, who pays and how much, which grants the limit is made of, who
-uses it, and what to do. The object is that of a file, or one that exists. The dash reads an error as it was printed, or an object, from the standard
-input. It shows what you may see: whoever may not read policies is told what the API server would answer.`,
+		Short: "Explain how quota applies to an object, or why a request was denied",
+		Long: `Explain how quota applies to an object: which policies match it, who pays and how much, which grants make up the limit, who uses
+it, and what to do. Name an object that exists, or a file with one. The dash reads an error as it was printed, or an object, from the
+standard input. The command shows only what you may read: without access to the policies, you see what the API server would answer.`,
 		Example: `  # Would it be admitted?
   bursar why -f app.yaml
   # Why does it wait?
@@ -64,7 +64,7 @@ input. It shows what you may see: whoever may not read policies is told what the
 	return command
 }
 
-// runWhy explains what is named, or else what is read.
+// runWhy explains the named object or, where none is named, what it reads from the reader.
 func runWhy(command *cobra.Command, flags *genericclioptions.ConfigFlags, namespace, named string, from io.Reader) error {
 	api, _, err := connect(flags)
 	if err != nil {
@@ -123,7 +123,7 @@ func explain(ctx context.Context, out io.Writer, reader *why.Reader, object *uns
 	return explanation.Print(out)
 }
 
-// objectsIn returns the objects in a text, or none if it is something else.
+// objectsIn returns the objects in a text, or none if the text holds something else.
 func objectsIn(content []byte) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
 	for _, document := range strings.Split("\n"+string(content), "\n---") {
@@ -136,14 +136,14 @@ func objectsIn(content []byte) []*unstructured.Unstructured {
 	return objects
 }
 
-// place puts an object of a namespaced kind that names no namespace into that of whoever asks.
+// place puts an object of a namespaced kind that names no namespace into the given one.
 func place(api client.Client, object *unstructured.Unstructured, namespace string) {
 	if isNamespaced, err := api.IsObjectNamespaced(object); err == nil && isNamespaced && object.GetNamespace() == "" {
 		object.SetNamespace(namespace)
 	}
 }
 
-// find reads an object that is named as KIND/NAME, where the kind may be a resource, with or without its group.
+// find reads the object KIND/NAME. KIND may also be a resource or a short name, with or without its API group.
 func find(ctx context.Context, api client.Client, mapper apimeta.RESTMapper, named, namespace string) (*unstructured.Unstructured, error) {
 	kind, name, isNamed := strings.Cut(named, "/")
 	if !isNamed || kind == "" || name == "" {
