@@ -11,11 +11,11 @@ import (
 // advicePlaceholder stands for the consumer's name, see [AnnotationExceededAdvice].
 const advicePlaceholder = "{{name}}"
 
-// placeholders finds what looks like one.
+// placeholders matches everything in the form of a placeholder.
 var placeholders = regexp.MustCompile(`{{[^{}]*}}`)
 
-// CheckExceededAdvice returns what is wrong with what to do where quota is exceeded, but for its length: {{name}} is the
-// only placeholder, and it is one line.
+// CheckExceededAdvice returns an error unless a text may be the advice for exceeded quota: one line, in which {{name}} is
+// the only placeholder. It does not check the length, see [ExceededAdviceMax].
 func CheckExceededAdvice(text string) error {
 	for _, placeholder := range placeholders.FindAllString(text, -1) {
 		if placeholder != advicePlaceholder {

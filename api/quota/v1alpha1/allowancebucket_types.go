@@ -82,7 +82,7 @@ type AllowanceBucketStatus struct {
 	// +optional
 	ContributingGrantRefs []ContributingGrantRef `json:"contributingGrantRefs,omitempty"`
 
-	// display is the same for people to read. It is absent while the resource type has no active
+	// display shows the figures in display units, for people to read. It is absent while the resource type has no active
 	// registration.
 	// +optional
 	Display *DisplayedBucket `json:"display,omitempty"`
@@ -107,7 +107,7 @@ type AllowanceBucketStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// DisplayedBucket is what a bucket shows, as text.
+// DisplayedBucket is the figures of a bucket as text.
 type DisplayedBucket struct {
 	// dimensions are those of the bucket by the last segments of their keys, such as "location=DFW", in at
 	// most 200 characters.
@@ -115,8 +115,8 @@ type DisplayedBucket struct {
 	// +kubebuilder:validation:MaxLength=200
 	Dimensions string `json:"dimensions,omitempty"`
 
-	// percent is which part of the limit is allocated, such as 80%, and "over" where something is and
-	// there is no limit.
+	// percent is the allocated part of the limit, such as 80%, or "over" if something is allocated without
+	// a limit.
 	Percent string `json:"percent"`
 
 	// used is what is allocated of the limit in display units, such as "8/10 GiB".

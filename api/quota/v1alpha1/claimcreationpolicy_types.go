@@ -229,15 +229,15 @@ type ClaimCreationPolicyStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// EvaluationStatus counts the requests whose objects a policy could not be applied to. It is written at most once in 10 seconds
-// for each replica.
+// EvaluationStatus counts the requests whose objects a policy could not be applied to. Each replica writes it at most once in
+// 10 seconds.
 type EvaluationStatus struct {
 	// denied is the number of requests that were denied because the policy could not be applied to their objects.
 	// +kubebuilder:validation:Minimum=0
 	Denied int64 `json:"denied"`
 
 	// failed is the number of requests whose objects the policy could not be applied to. Those that were not
-	// denied passed, because of the enforcementMode, or because an update kept within what the claim holds.
+	// denied passed, because of the enforcementMode, or because an update needed no more than the claim holds.
 	// +kubebuilder:validation:Minimum=0
 	Failed int64 `json:"failed"`
 

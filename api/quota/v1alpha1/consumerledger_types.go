@@ -2,9 +2,9 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ConsumerLedgerFormat is the form in which this version of Bursar stores books. It grows with every change after which
-// an earlier version would read them wrong, or lose something when it writes them. In every form consumerRef and format
-// stay where they are, and the others keep their types: lists of ledgers are decoded without regard to it.
+// ConsumerLedgerFormat is the format in which this version of Bursar stores ledgers. It grows with every change after which
+// an earlier version would misread a ledger, or lose part of it on a write. In every format consumerRef and format keep
+// their place, and all fields their types, because lists of ledgers are decoded without regard to the format.
 const ConsumerLedgerFormat = 1
 
 // ConsumerLedger holds a consumer's books: everything that a decision for that consumer needs, in
@@ -34,8 +34,8 @@ type ConsumerLedgerSpec struct {
 	// consumerRef is whose books these are. It never changes.
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 
-	// format is the number of the form that the books are stored in; absent, it is 1. A version of Bursar neither
-	// reads nor writes the books of a consumer in a higher form than it knows: it would drop what it does not know.
+	// format is the number of the format that the ledger is stored in; absent, it is 1. A version of Bursar neither
+	// reads nor writes a ledger in a higher format than it knows, because it would drop what it does not know.
 	// +optional
 	Format int64 `json:"format,omitempty"`
 

@@ -29,12 +29,12 @@ type Denial struct {
 	Reason metav1.CauseType `json:"-"`
 	// Policies are the names of the ClaimCreationPolicies that ask for the quota.
 	Policies []string `json:"policies,omitempty"`
-	// Consumer is who lacks quota.
+	// Consumer is the one that lacks quota.
 	Consumer *ConsumerRef `json:"consumer,omitempty"`
 	// ResourceType is what the consumer lacks, and Dimensions are those of the request.
 	ResourceType string            `json:"resourceType,omitempty"`
 	Dimensions   map[string]string `json:"dimensions,omitempty"`
-	// Figures are missing where whoever asked may not read the EffectiveResourceGrants of the consumer.
+	// Figures are nil if the user may not read the EffectiveResourceGrants of the consumer.
 	Figures *DenialFigures `json:"figures,omitempty"`
 }
 
@@ -42,7 +42,7 @@ type Denial struct {
 //
 // +kubebuilder:object:generate=false
 type DenialFigures struct {
-	// Requested is what was asked for; for an update, in addition to what the object has.
+	// Requested is the requested amount; for an update, the amount in addition to what the object has.
 	Requested int64 `json:"requested"`
 	// Used is what the consumer uses in all dimensions, and Limited what it is granted.
 	Used    int64 `json:"used"`
@@ -60,7 +60,7 @@ func (d Denial) Cause() metav1.StatusCause {
 	return metav1.StatusCause{Type: d.Reason, Field: d.ResourceType, Message: string(message)}
 }
 
-// DenialsOf returns why Bursar denied a request, or nothing if it was not Bursar who denied it.
+// DenialsOf returns why Bursar denied a request, or nil if the error is not a denial of Bursar.
 func DenialsOf(err error) []Denial {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {

@@ -90,8 +90,8 @@ type DisplayedQuota struct {
 	// available is what is left of the limit.
 	Available string `json:"available"`
 
-	// percent is which part of the limit is allocated, such as 80%, and "over" where something is and
-	// there is no limit.
+	// percent is the allocated part of the limit, such as 80%, or "over" if something is allocated without
+	// a limit.
 	// +optional
 	Percent string `json:"percent,omitempty"`
 

@@ -167,7 +167,7 @@ type GrantCreationPolicyStatus struct {
 	// message says what is wrong) or PolicyDisabled while it is not. ParentContextReady is True while
 	// every control plane that matching objects need is registered and answers; else its reason and
 	// message say which is not, and what to do. An object that the policy cannot be applied to does
-	// not make the policy less ready: it is told in an event on the policy.
+	// not make the policy less ready: an event on the policy reports it.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 

@@ -144,7 +144,7 @@ type RequestAllocation struct {
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// resourceType tells which request this is about.
+	// resourceType is that of the request.
 	ResourceType string `json:"resourceType"`
 
 	// status is Granted, Denied or Pending (not decided yet).

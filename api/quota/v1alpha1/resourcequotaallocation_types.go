@@ -13,8 +13,8 @@ import (
 // of them has to name everything. A ResourceQuota is created, or raised, only if every allocation that
 // selects its namespace has room for what the project takes more by that. Whatever raises nothing is
 // allowed, however much is taken already. A ResourceQuota that leaves a resource out takes none of it; one
-// that names a capped resource goes on to do so, unless spec.mayLeave says otherwise or whoever changes it may
-// update the allocation.
+// that names a capped resource has to keep naming it, unless spec.mayLeave is true or the user who changes it
+// may update the allocation.
 //
 // The ResourceQuotas in kube-system, kube-public, kube-node-lease and Bursar's own namespace are not
 // counted and not kept from anything.
@@ -49,34 +49,33 @@ type ResourceQuotaAllocationSpec struct {
 	// without, those that have none.
 	Allocation corev1.ResourceQuotaSpec `json:"allocation"`
 
-	// mayLeave, if true, lets everybody who may write the ResourceQuotas of a selected namespace take a capped
-	// resource out of one of them, or delete it, so that nothing may limit the namespace any more. Default: false, so
-	// that only those can who may update this allocation.
+	// mayLeave, if true, lets everybody who may write a ResourceQuota of a selected namespace take a capped
+	// resource out of it, or delete it, after which the namespace may be unlimited. Default: false: only users who
+	// may update this allocation can do that.
 	// +optional
 	MayLeave bool `json:"mayLeave,omitempty"`
 
 	// default is the ResourceQuota that a selected namespace gets where none limits a capped resource. It is made
-	// once, as far as the cap has room for it, and belongs to the namespace from then on. Default: none is made, and
-	// status.unlimitedNamespaces tells which namespaces are without a limit.
+	// if the cap has room for it, and belongs to the namespace from then on. Default: none is made, and
+	// status.unlimitedNamespaces lists namespaces without a limit.
 	// +optional
 	Default *DefaultResourceQuota `json:"default,omitempty"`
 }
 
 // DefaultResourceQuota is a ResourceQuota for namespaces that have none. Its scopes are those of the allocation.
 type DefaultResourceQuota struct {
-	// name is what the ResourceQuota is called. Default: default.
+	// name is the name of the ResourceQuota. Default: default.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name,omitempty"`
 
-	// hard is how much it gives of each resource, all of which have to be capped. What a namespace has a limit for
-	// already is left out of its ResourceQuota.
+	// hard is how much it gives of each resource. The allocation has to cap each of them. Resources that the namespace
+	// has a limit for already are left out.
 	Hard corev1.ResourceList `json:"hard"`
 }
 
-// DefaultResourceQuotaName is the name of the ResourceQuota that namespaces get which have none, unless the allocation
-// says another.
+// DefaultResourceQuotaName is the name of a default ResourceQuota, unless the allocation sets another.
 const DefaultResourceQuotaName = "default"
 
 // ResourceQuotaAllocationStatus is how much of a cap is given out.
@@ -96,7 +95,7 @@ type ResourceQuotaAllocationStatus struct {
 	UsedByProject []NamespacedResourceList `json:"usedByProject,omitempty"`
 
 	// unlimitedNamespaces are selected namespaces in which no ResourceQuota limits a capped resource, ordered by name:
-	// the first 50. The condition Limited tells how many there are.
+	// the first 50. The condition Limited has their number.
 	// +optional
 	// +listType=map
 	// +listMapKey=namespace
@@ -178,7 +177,7 @@ const (
 	ReasonWithinCap = "WithinCap"
 	// ReasonAllLimited: every selected namespace has a limit for each capped resource.
 	ReasonAllLimited = "AllLimited"
-	// ReasonNamespacesUnlimited: some have not, and may use as much as they like of it.
+	// ReasonNamespacesUnlimited: some do not, and may use as much as they like.
 	ReasonNamespacesUnlimited = "NamespacesUnlimited"
 )
 

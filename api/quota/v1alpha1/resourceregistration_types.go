@@ -100,7 +100,7 @@ type ResourceRegistrationSpec struct {
 	Dimensions []string `json:"dimensions,omitempty"`
 
 	// displayUnit is the unit in which amounts are shown to people, in the singular and at most
-	// 50 characters, such as GiB. A change has what is displayed follow, and no decision.
+	// 50 characters, such as GiB. It can be changed at any time: displayed amounts follow, and decisions do not depend on it.
 	// +kubebuilder:validation:MaxLength=50
 	DisplayUnit string `json:"displayUnit"`
 
@@ -118,7 +118,7 @@ type ResourceRegistrationSpec struct {
 	Type RegistrationType `json:"type"`
 
 	// unitConversionFactor is how many base units make one display unit, at least 1: an amount is
-	// divided by it to be shown. A change has what is displayed follow, and no decision.
+	// divided by it to be shown. It can be changed at any time: displayed amounts follow, and decisions do not depend on it.
 	// +kubebuilder:validation:Minimum=1
 	UnitConversionFactor int64 `json:"unitConversionFactor"`
 }
