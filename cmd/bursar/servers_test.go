@@ -179,7 +179,7 @@ func TestSlips(t *testing.T) {
 	for arguments, want := range map[string]string{
 		"standalone --dta-dir x": "unknown flag: --dta-dir; did you mean --data-dir?",
 		"standalone --nope":      "unknown flag: --nope; see bursar standalone --help",
-		"standalone extra":       `bursar standalone takes no arguments, and got "extra"; see bursar standalone --help`,
+		"standalone extra":       `bursar standalone takes no arguments, but got "extra"; see bursar standalone --help`,
 		"usage web":              `bursar usage takes no argument "web": for one consumer alone, bursar usage --consumer web`,
 	} {
 		wantRefusal(t, "it says what is meant", want, strings.Fields(arguments)...)

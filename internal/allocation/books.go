@@ -34,8 +34,8 @@ type Books struct {
 	capped   []corev1.ResourceName
 	// observed is what each project takes by the ResourceQuotas that it has.
 	observed map[string]corev1.ResourceList
-	// unlimited are the projects in which nothing limits a capped resource, as far as they are told of, and limited
-	// the condition that says how many there are.
+	// unlimited are the first projects in which nothing limits a capped resource, and limited is the condition with their
+	// number.
 	unlimited []quotav1alpha1.UnlimitedNamespace
 	limited   *metav1.Condition
 	pending   []Raise

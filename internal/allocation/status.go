@@ -45,7 +45,7 @@ const (
 	summaryCharactersMax = 200
 )
 
-// summary says what is used of a cap.
+// summary returns what is used of a cap, as text.
 func summary(used, hard corev1.ResourceList) string {
 	names := slices.Sorted(maps.Keys(hard))
 	parts := make([]string, 0, summaryMax+1)

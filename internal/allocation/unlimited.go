@@ -37,7 +37,7 @@ func Unlimited(used map[string]corev1.ResourceList, capped []corev1.ResourceName
 	return unlimited
 }
 
-// limited is the condition that says whether all of so many projects have limits.
+// limited returns the condition Limited for so many projects.
 func limited(unlimited []quotav1alpha1.UnlimitedNamespace, projects int) metav1.Condition {
 	if len(unlimited) == 0 {
 		return metav1.Condition{Type: quotav1alpha1.ConditionLimited, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonAllLimited,

@@ -195,7 +195,7 @@ func (c *Cache) Unlabelled(max int, keep func(*Claim) bool) []*Claim {
 const lockedMax = 1000
 
 // Select returns all claims that keep accepts, in no order. It looks at every claim, so it takes long, and lets others change
-// the cache meanwhile: whether a claim is among the result that is added or removed until it returns is a matter of chance.
+// the cache meanwhile: a claim that is added or removed meanwhile may or may not be in the result.
 func (c *Cache) Select(keep func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -18,15 +18,15 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// changes are what becomes of claims while they are listed.
+// changes are the changes of claims while they are listed.
 type changes struct {
 	client rest.Interface
 
 	mu sync.Mutex
-	// version is up to which changes are known.
+	// version is the version up to which changes are known.
 	version string
 	latest  map[types.NamespacedName]change
-	// failed is why they are not known any further.
+	// failed is why no later ones can be known, or nil.
 	failed error
 }
 
@@ -90,8 +90,8 @@ func (c *changes) take(event watch.EventType, claim *quotav1alpha1.ResourceClaim
 	}
 }
 
-// reach waits until changes are known up to a version. An API server tells about once a minute how far they are,
-// also where there are none.
+// reach waits until changes are known up to a version. An API server sends a bookmark about once a minute, also where
+// nothing changes.
 func (c *changes) reach(ctx context.Context, version string) error {
 	const poll = 50 * time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
@@ -105,7 +105,7 @@ func (c *changes) reach(ctx context.Context, version string) error {
 	return nil
 }
 
-// applyTo returns listed claims as they have become. The changes must have reached the version of each.
+// applyTo returns the listed claims with the changes applied. The changes must have reached the version of each.
 func (c *changes) applyTo(listed []runtime.Object) *claimList {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,8 +23,8 @@ func internRequests(requests []quotav1alpha1.ResourceRequest) unique.Handle[requ
 // Requests is what the claim asks for.
 func (c *Claim) Requests() []quotav1alpha1.ResourceRequest { return decodeRequests(c.requests) }
 
-// AmountOf returns a function that tells how much of a resource type a claim asks for. It is for asking many claims, of
-// which most ask for the same.
+// AmountOf returns a function that returns how much of a resource type a claim requests. It is fast for many claims with the
+// same requests.
 func AmountOf(resourceType string) func(*Claim) int64 {
 	known := map[unique.Handle[requestsKey]]int64{}
 	return func(c *Claim) int64 {

@@ -83,8 +83,8 @@ func Stays(claim *quotav1alpha1.ResourceClaim) bool {
 	return claimcache.StateOf(claim) == claimcache.Granted && claim.DeletionTimestamp == nil && !IsSuperseded(claim)
 }
 
-// IsGivenUp reports whether the charge of a claim that somebody made directly is to come back as soon as the claim is
-// deleted, although its object exists.
+// IsGivenUp reports whether a claim that no policy made releases its charge as soon as it is deleted, although its object
+// exists.
 func IsGivenUp(claim *quotav1alpha1.ResourceClaim) bool {
 	return !claimcache.IsFromPolicy(claim) && claim.Annotations[quotav1alpha1.AnnotationRelease] == "true"
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// NoArguments rejects arguments of a command that has flags only. A hint may say what is meant by one, with %s for it.
+// NoArguments rejects all arguments. If a hint is given, the error for a single argument ends with it, with the argument instead
+// of %s.
 func NoArguments(hint string) cobra.PositionalArgs {
 	return func(command *cobra.Command, arguments []string) error {
 		switch {
@@ -18,7 +19,7 @@ func NoArguments(hint string) cobra.PositionalArgs {
 		case hint != "" && len(arguments) == 1:
 			return fmt.Errorf("%s takes no argument %q: %s", command.CommandPath(), arguments[0], fmt.Sprintf(hint, arguments[0]))
 		default:
-			return fmt.Errorf("%s takes no arguments, and got %s; see %s --help for its flags", command.CommandPath(), quote(arguments), command.CommandPath())
+			return fmt.Errorf("%s takes no arguments, but got %s; see %s --help for its flags", command.CommandPath(), quote(arguments), command.CommandPath())
 		}
 	}
 }
@@ -31,7 +32,7 @@ func quote(arguments []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// explainFlagError adds to an unknown flag which one may be meant.
+// explainFlagError adds suggestions to the error for an unknown flag.
 func explainFlagError(command *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -45,8 +46,7 @@ func explainFlagError(command *cobra.Command, err error) error {
 	return fmt.Errorf("%w; see %s --help", err, command.CommandPath())
 }
 
-// DidYouMean asks whether one of the names is meant by one that is not known, or returns "" if none is like it. The prefix
-// is put before names.
+// DidYouMean returns a question that suggests the names like an unknown one, each after the prefix, or "" if there are none.
 func DidYouMean(prefix, unknown string, names []string) string {
 	const distanceMax = 2
 	of := &cobra.Command{SuggestionsMinimumDistance: distanceMax}

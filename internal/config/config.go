@@ -192,8 +192,8 @@ func Load(path string) (*Operator, error) {
 	return c, nil
 }
 
-// decode reads YAML into c. The errors of the list are about single fields, and the rest is read all the same: a field that is
-// unknown, and one of another type than the field has.
+// decode reads YAML into c. The list has an error for each unknown field and each field of the wrong type; the others are
+// read all the same.
 func decode(content []byte, c *Operator) (field.ErrorList, error) {
 	inJSON, err := yaml.YAMLToJSONStrict(content)
 	if err != nil {

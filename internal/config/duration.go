@@ -10,12 +10,12 @@ import (
 // Duration is written as Go writes it, such as 15s or 5m.
 type Duration struct {
 	time.Duration
-	// invalid is what stands in the file where that is no duration. It is kept, so that validation reports it with its
-	// field, beside everything else that is wrong.
+	// invalid is the JSON in the file if that is no duration. Validation reports it with its field, together with all other
+	// errors.
 	invalid string
 }
 
-// UnmarshalJSON accepts whatever stands there. Validation rejects what is not a duration.
+// UnmarshalJSON accepts any JSON. Validation rejects what is not a duration.
 func (d *Duration) UnmarshalJSON(raw []byte) error {
 	*d = Duration{}
 	var text string
@@ -32,7 +32,7 @@ func (d *Duration) UnmarshalJSON(raw []byte) error {
 // MarshalJSON writes the duration as a string.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
-// check rejects what is not a duration, or is shorter than the least one.
+// check rejects values that are no duration, or shorter than least.
 func (d Duration) check(path *field.Path, least time.Duration) field.ErrorList {
 	switch {
 	case d.invalid != "":

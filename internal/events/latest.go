@@ -23,18 +23,18 @@ const (
 	// latestTick is how often Latest looks for what is to be written, and latestPerTick how much it writes then at most.
 	latestTick    = time.Second
 	latestPerTick = 10
-	// latestFor is how long an event that does not occur again goes on as the same one. The API server keeps events for
-	// an hour by default.
+	// latestFor is how long a further occurrence still counts for the same event. The API server keeps events for an hour by
+	// default.
 	latestFor = 50 * time.Minute
-	// latestMax is how many subjects there may be. What is beyond is not recorded.
+	// latestMax bounds the number of subjects. Events on further ones are dropped.
 	latestMax = 4096
 	// latestTimeout bounds one write.
 	latestTimeout = 3 * time.Second
 )
 
-// Latest records what may occur very often: one event for each subject and reason, which tells how often it occurred and
-// says what was said last. A storm costs a write in ten seconds. [Recorder] keeps the first note instead, and
-// is for what is worth telling each time.
+// Latest records what may occur very often: one event for each subject and reason, with the number of occurrences and the
+// latest note. A storm costs one write in ten seconds. [Recorder] keeps the first note instead, and is for occurrences
+// that matter each.
 type Latest struct {
 	// Events writes events of the core group: only there may the note of an event change.
 	Events corev1client.EventsGetter
@@ -90,7 +90,7 @@ func newEvent(of subject, regarding *corev1.ObjectReference, now metav1.Time) co
 	}
 }
 
-// component is who events are from.
+// component is the source of events.
 const component = "bursar"
 
 // Run writes what is recorded until ctx ends.

@@ -6,9 +6,9 @@ import (
 	"k8s.io/client-go/tools/reference"
 )
 
-// Placed returns a recorder that records events on cluster-scoped objects where those may read them whom they concern:
-// in the namespace of the object that they are about besides, or else in the system namespace. They would be in the
-// namespace default otherwise, which is no place for the names and figures of tenants.
+// Placed returns a recorder that records events on cluster-scoped objects in the namespace of the related object, where
+// those concerned may read them, or else in the system namespace. Otherwise they would be in the namespace default, where
+// the names and figures of tenants do not belong.
 func (r *Recorder) Placed(scheme *runtime.Scheme, systemNamespace string) *Recorder {
 	return &Recorder{recorder: r.recorder, scheme: scheme, systemNamespace: systemNamespace}
 }

@@ -23,7 +23,7 @@ const (
 // Recorder records events with notes of any length: what is too long is cut.
 type Recorder struct {
 	recorder events.EventRecorder
-	// scheme, if set, is for finding out where events belong, see Placed.
+	// scheme, if set, finds the kinds of objects for [Recorder.Placed].
 	scheme          *runtime.Scheme
 	systemNamespace string
 }

@@ -95,8 +95,8 @@ func sanitize(s string) string {
 // ConsumerName stands for a consumer's name in the template of its namespace.
 const ConsumerName = "{{name}}"
 
-// NamespaceOf returns where the quota of a consumer is shown: in its namespace, that of the template for its kind, or the
-// system namespace.
+// NamespaceOf returns the namespace that shows the quota of a consumer: that of the consumer, of the template for its kind,
+// or the system namespace.
 func NamespaceOf(consumer quotav1alpha1.ConsumerRef, templates map[schema.GroupKind]string, systemNamespace string) string {
 	if consumer.Namespace != "" {
 		return consumer.Namespace

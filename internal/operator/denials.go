@@ -13,8 +13,8 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// recordDenial shows a denial where the quota of the consumer is: on the effective grant of what it lacks. While nothing
-// is granted there may be none, and then the event stands for itself.
+// recordDenial records a denial on the effective grant of the resource type, in the namespace that shows the quota of the
+// consumer. The effective grant need not exist, for example while nothing is granted.
 func (p *parts) recordDenial(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType, note string) {
 	name := types.NamespacedName{Namespace: p.catalog.ConsumerNamespace(consumer), Name: naming.EffectiveGrant(consumer, resourceType)}
 	shown := &corev1.ObjectReference{
@@ -27,8 +27,7 @@ func (p *parts) recordDenial(ctx context.Context, consumer quotav1alpha1.Consume
 	p.denials.Record(shown, enforce.EventReasonDenied, note)
 }
 
-// consumerExists asks the API server whether there is such a consumer. Of a kind that is not defined there may be
-// consumers elsewhere.
+// consumerExists asks the API server whether a consumer exists. If its kind is not defined here, it may exist elsewhere.
 func (p *parts) consumerExists(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (bool, error) {
 	kind := schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind}
 	state, _, err := p.kinds.StateOf(ctx, kind)

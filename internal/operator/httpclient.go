@@ -15,12 +15,12 @@ import (
 // workers that write at a time.
 const connectionsMax = 128
 
-// timeouts bound how long the operator believes in an API server that does not answer.
+// timeouts bound how long the operator waits for an API server that does not answer.
 type timeouts struct {
 	// read and write are for one request with its answer. An API server ends reads after 60 s and writes after 34 s,
 	// unless it is configured otherwise. Watches have no such bound.
 	read, write time.Duration
-	// unacknowledged is for how long the other side of a connection may acknowledge nothing.
+	// unacknowledged is how long the other side of a connection may acknowledge nothing.
 	unacknowledged time.Duration
 	// A watch on which nothing has come for pingAfter asks the API server for a sign of life, and ends without one
 	// after ping.
@@ -126,7 +126,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// isWatch reports whether the answer to a request goes on for as long as both sides like.
+// isWatch reports whether a request is a watch, whose answer has no end.
 func isWatch(request *http.Request) bool {
 	switch request.URL.Query().Get("watch") {
 	case "", "0", "false":
@@ -136,7 +136,7 @@ func isWatch(request *http.Request) bool {
 	}
 }
 
-// timeoutError is a request that the API server did not answer in time. It may have been carried out.
+// timeoutError says that the API server did not answer a request in time. It may have executed the request.
 type timeoutError struct{ after time.Duration }
 
 func (e timeoutError) Error() string {

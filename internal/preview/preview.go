@@ -1,5 +1,5 @@
-// Package preview finds out what a policy would do with the objects that exist, for whoever writes it. It only
-// reads, for a short time, and what it finds is a warning: the objects may change, and the policy may be right.
+// Package preview evaluates a policy on existing objects when it is written, and warns its author. It only reads, for a
+// short time, and it only warns, because the objects may change.
 package preview
 
 import (
@@ -73,7 +73,7 @@ func (p *Previewer) ClaimPolicy(ctx context.Context, object *quotav1alpha1.Claim
 	}
 	warnings := p.mismatches(ctx, kind, compiled)
 	if compiled.UsesRequest() {
-		return warnings // of objects that exist nobody knows who created them, and how
+		return warnings // nobody knows the requests that created existing objects
 	}
 	return append(warnings, p.try(ctx, resource, &catalog.Policy{ClaimPolicy: compiled, Name: object.Name, Trigger: kind})...)
 }
@@ -161,7 +161,7 @@ func (p *Previewer) evaluate(ctx context.Context, each *catalog.Policy, object p
 	return err
 }
 
-// trial collects what became of a policy on objects of a kind.
+// trial collects the results of a policy on objects of a kind.
 type trial struct {
 	kind, resource string
 	// isPart is set if there are more objects than those that were tried.

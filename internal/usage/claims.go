@@ -48,8 +48,8 @@ func stateOf(claim *quotav1alpha1.ResourceClaim) (state, message string) {
 	}
 }
 
-// readClaims reads the claims of the consumers that the filter leaves, unless there are too many. Of claims that the
-// caller may not read there are none.
+// readClaims reads the claims of the consumers that match the filter. isWhole is false if there are too many, or the user
+// may not read claims.
 func (r *reader) readClaims(ctx context.Context) (claims []quotav1alpha1.ResourceClaim, isWhole bool, err error) {
 	var selection []client.ListOption
 	if _, name, hasKind := strings.Cut(r.filter.Consumer, "/"); r.filter.Consumer != "" {
@@ -83,7 +83,7 @@ func (r *reader) readClaims(ctx context.Context) (claims []quotav1alpha1.Resourc
 	}
 }
 
-// countWaiting enters how many claims wait for each resource type.
+// countWaiting sets how many claims wait for each item.
 func countWaiting(items []Item, claims []quotav1alpha1.ResourceClaim, isWhole bool) {
 	if !isWhole {
 		return
@@ -107,7 +107,7 @@ func countWaiting(items []Item, claims []quotav1alpha1.ResourceClaim, isWhole bo
 	}
 }
 
-// claimItems are the claims on what is reported: those that wait first, and then those that hold most.
+// claimItems returns the claims on the reported items: first those that wait, then those that hold most.
 func (r *reader) claimItems(claims []quotav1alpha1.ResourceClaim, items []Item) []ClaimItem {
 	units := map[string]Unit{}
 	reported := map[pair]bool{}
@@ -171,13 +171,13 @@ func claimRows(claims []ClaimItem) [][]string {
 	return rows
 }
 
-// Unit is how amounts of a resource type are displayed, as far as whoever asks may see that. The zero value displays base units.
+// Unit is how amounts of a resource type are displayed, as far as the user may know. The zero value displays base units.
 type Unit struct {
 	Name   string
 	Factor float64
 }
 
-// UnitOf finds out the unit from an amount that is displayed: tenants may not read registrations.
+// UnitOf derives the unit from a displayed amount, since tenants may not read registrations.
 func UnitOf(item Item) (Unit, bool) {
 	if item.Display == nil {
 		return Unit{}, false

@@ -65,7 +65,7 @@ func (r *reader) addAllocation(namespace, name string, allocated corev1.Resource
 	}
 }
 
-// base is a quantity in thousandths where it has to be, as it is counted for utilization. All of one resource are alike.
+// base returns a quantity as a number for utilization: in thousandths, unless it is very large.
 func base(q resource.Quantity) int64 {
 	if value := q.Value(); value > 1<<50 {
 		return value

@@ -128,12 +128,12 @@ type reader struct {
 	filter Filter
 	// all are the items before the filter.
 	all []Item
-	// mayNotReadClaims tells that the caller may not.
+	// mayNotReadClaims is set if the user may not read claims.
 	mayNotReadClaims bool
 }
 
-// Read reads what a filter leaves of the quota that the caller may see. Errors are an [UnknownError], and that of the API
-// server about EffectiveResourceGrants; what else the caller may not read is left out.
+// Read reads the quota that matches the filter and that the user may see. Errors are an [UnknownError], and that of the API
+// server about EffectiveResourceGrants; everything else that the user may not read is left out.
 func Read(ctx context.Context, api client.Reader, filter Filter) (*Report, error) {
 	r := &reader{api: api, filter: filter}
 	report := &Report{Items: []Item{}, withClaims: filter.WithClaims}
@@ -174,7 +174,7 @@ func Read(ctx context.Context, api client.Reader, filter Filter) (*Report, error
 	return report, nil
 }
 
-// cut leaves the items that are near their limit, in order, and not too many.
+// cut sorts the items, and drops those that the filter leaves out by nearness and number.
 func (r *Report) cut(filter Filter) {
 	if filter.NearPercent > 0 {
 		r.Items = slices.DeleteFunc(r.Items, func(i Item) bool {
@@ -244,8 +244,8 @@ func itemOf(shown *quotav1alpha1.EffectiveResourceGrant) Item {
 	return item
 }
 
-// readHidden adds what is granted and shown nowhere, for want of a namespace to show it in. Whoever may not read all grants
-// is not told: what is theirs is shown to them.
+// readHidden adds quota that no effective grant shows, because its namespace does not exist. It adds nothing for users who
+// may not read all grants.
 func (r *reader) readHidden(ctx context.Context) (notes []string, err error) {
 	if r.filter.Namespace != "" {
 		return nil, nil
@@ -300,7 +300,7 @@ func (r *reader) readHidden(ctx context.Context) (notes []string, err error) {
 	return notes, nil
 }
 
-// readLedger adds how much a consumer uses whose quota is shown nowhere.
+// readLedger adds the usage of a consumer that no effective grant shows.
 func (r *reader) readLedger(ctx context.Context, consumer quotav1alpha1.ConsumerRef, items map[pair]*Item) error {
 	var ledger quotav1alpha1.ConsumerLedger
 	err := r.api.Get(ctx, client.ObjectKey{Name: naming.Ledger(consumer)}, &ledger)

@@ -13,9 +13,9 @@ import (
 // askedMax is how many objects the other replicas are asked about at a time.
 const askedMax = 500
 
-// elsewhere is what the other replicas have said about objects that wait to be looked at. The zero value is nothing.
+// elsewhere are the answers of the other replicas about objects that wait to be looked at. The zero value has none.
 type elsewhere struct {
-	// asking is held while they are asked, so that all who wait share the answer.
+	// asking is held during a question, so that all that wait share the answer.
 	asking sync.Mutex
 
 	mu      sync.Mutex
@@ -48,7 +48,7 @@ func (e *elsewhere) note(asked, reviewed []types.UID, p *catalog.Policy) {
 	}
 }
 
-// forget drops what is known of an object that was looked at.
+// forget drops the answers about an object that was looked at.
 func (e *elsewhere) forget(uid types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -77,8 +77,8 @@ func (c *Controller) isReviewedElsewhere(ctx context.Context, o object, p *catal
 	return isReviewed
 }
 
-// due returns up to max objects of the kind of one that have waited for their claims for as long as it takes to hear of those
-// that other replicas make. The one itself is left out.
+// due returns up to max other objects of the same kind that have waited so long that this replica would know claims which
+// other replicas made for them.
 func (u *unchecked) due(of object, max int) []types.UID {
 	u.objectsMu.Lock()
 	defer u.objectsMu.Unlock()

@@ -15,18 +15,18 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// EventReasonDefaultRefused is that of an allocation whose default a namespace could not get.
+// EventReasonDefaultRefused is the reason of the event on an allocation whose default a namespace could not get.
 const EventReasonDefaultRefused = "DefaultRefused"
 
-// attempt is one to give a namespace the default.
+// attempt is an attempt to give a namespace the default.
 type attempt struct {
 	at time.Time
-	// refused is what the API server had against it.
+	// refused is why the API server refused it, or empty.
 	refused string
 }
 
 // fillIn counts the namespaces in which nothing limits a capped resource, and creates the default ResourceQuota
-// in them. One that is refused, or that finds a ResourceQuota of that name, is tried again after a while.
+// in them. If that is refused, or a ResourceQuota of that name exists, it tries again after resyncInterval.
 func (c *Controller) fillIn(ctx context.Context, declared *catalog.Allocation, object *quotav1alpha1.ResourceQuotaAllocation) error {
 	unlimited := books.Unlimited(c.Projects.Observe(declared.Selector, declared.Scopes, nil).Used, declared.Capped)
 	c.metrics.unlimited.WithLabelValues(object.Name).Set(float64(len(unlimited)))

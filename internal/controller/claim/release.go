@@ -89,8 +89,8 @@ func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error
 	return nil
 }
 
-// inUseRetryOf is when a deleted claim is looked at again whose object is still there. The longer ago it was deleted, the
-// longer that is.
+// inUseRetryOf returns when to look again at a deleted claim whose object still exists: the later, the longer ago the claim
+// was deleted.
 func inUseRetryOf(claim *quotav1alpha1.ResourceClaim) time.Duration {
 	if claimcache.IsFromPolicy(claim) || claim.DeletionTimestamp == nil {
 		return inUseRetry

@@ -13,8 +13,8 @@ import (
 	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
-// listAfter is after which time the claims of a consumer are listed because the cache has not shown a version: an API server
-// sends nothing where nothing happens, mostly for a minute.
+// listAfter is how long the sweep waits for the cache to reach a version before it lists the claims of a consumer: an API
+// server on which nothing happens sends no version for about a minute.
 const listAfter = 2 * time.Minute
 
 // sweep looks for reservations of claims created directly that were not concluded.
@@ -29,8 +29,8 @@ func (c *Controller) sweep(ctx context.Context) {
 	}
 }
 
-// unconfirmed are records whose claims the cache does not have. They are gone if it still does not once it shows a version
-// that is later than the records.
+// unconfirmed are records whose claims the cache does not have. The claims are gone if it still does not have them at a
+// version later than the records.
 type unconfirmed struct {
 	version string
 	since   time.Time
@@ -88,7 +88,7 @@ func (c *Controller) hasClaim(ctx context.Context, id string) bool {
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
-			return true // it is asked for again
+			return true // the next sweep asks again
 		case ledgerstore.WithdrawnID(claim.Annotations[quotav1alpha1.AnnotationResourceUID], claims.SequenceOf(claim)) == id:
 			return true
 		}
@@ -96,7 +96,7 @@ func (c *Controller) hasClaim(ctx context.Context, id string) bool {
 	return false
 }
 
-// confirmGone forgets the records whose claims are gone, if that can be told by now.
+// confirmGone forgets the records whose claims are gone, if that is known by now.
 func (c *Controller) confirmGone(ctx context.Context) {
 	switch {
 	case c.Claims.HasSeen(c.unconfirmed.version):

@@ -46,7 +46,7 @@ func (c *Controller) Waiting() map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.R
 	return needs
 }
 
-// needOf is what a claim that waits is short of, or may be.
+// needOf returns what a waiting claim needs in addition to what it holds.
 func needOf(claim *claimcache.Claim) []quotav1alpha1.ResourceRequest {
 	if !claim.IsToHoldElse() {
 		return claim.Requests()

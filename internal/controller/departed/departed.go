@@ -1,13 +1,13 @@
-// Package departed removes the ledgers, and what is shown of them, of consumers that no longer exist or never did.
+// Package departed removes the ledgers and effective grants of consumers that no longer exist or never did.
 //
-// A consumer leaves nothing to keep once its object is not there, no grant and no claim names it, and its ledger is
+// Nothing of a consumer has to be kept once its object does not exist, no grant and no claim names it, and its ledger is
 // empty: no limit, no usage, no reservation and no released claim. The controller looks at such consumers regularly, and
 // removes only what it found in the same state twice in a row. So whatever was on its way at the first look has arrived
 // at the second one: the API server ends requests after a minute, and replicas have seen the last claim go.
 //
 // The ledger is deleted only in the version that was found to be empty. A decision that comes first changes the version,
-// so that the ledger stays; one that comes later finds no ledger, and begins a new one from the claims and grants there
-// are. What is shown follows: the bucket controller makes it again if there is something to show after all.
+// so that the ledger stays; one that comes later finds no ledger, and starts a new one from the existing claims and
+// grants. The bucket controller then makes the effective grants again.
 package departed
 
 import (
@@ -31,27 +31,28 @@ import (
 
 const (
 	defaultInterval = time.Minute
-	// looksPerSecond bounds how many consumers are looked for a second, after a burst: many may exist and have nothing.
+	// looksPerSecond bounds how many objects of consumers are looked up a second, after a burst: many consumers may exist and
+	// have no quota.
 	looksPerSecond = 20
 	looksBurst     = 50
 	// lookTimeout bounds all requests about one consumer.
 	lookTimeout = 30 * time.Second
 )
 
-// Existence is whether the object of a consumer is there.
+// Existence is whether the object of a consumer exists.
 type Existence int
 
-// Where the kind is not served or may not be read, nobody can tell.
+// It is Unknown where the kind is not served or may not be read.
 const (
 	Unknown Existence = iota
 	Exists
 	Missing
 )
 
-// Shown knows of which consumers there may be a ledger, or something is shown.
+// Shown knows the consumers that may have a ledger or effective grants.
 type Shown interface {
 	Consumers() []quotav1alpha1.ConsumerRef
-	// Forget ends that for a consumer of which nothing is left.
+	// Forget drops a consumer that no longer has either.
 	Forget(consumer quotav1alpha1.ConsumerRef)
 }
 
@@ -109,7 +110,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 }
 
-// look removes what is left of consumers of which the last look found the same, and returns what it found of the others.
+// look removes what is left of consumers whose traces are the same as at the last look, and returns the traces of the
+// others.
 func (c *Controller) look(ctx context.Context, pace flowcontrol.RateLimiter, before map[quotav1alpha1.ConsumerRef]trace) (map[quotav1alpha1.ConsumerRef]trace, error) {
 	granted, err := c.granted(ctx)
 	if err != nil {
@@ -140,7 +142,7 @@ func (c *Controller) look(ctx context.Context, pace flowcontrol.RateLimiter, bef
 	return found, errors.Join(errs...)
 }
 
-// granted are the consumers with grants, also where none of them is active.
+// granted returns the consumers with grants, active or not.
 func (c *Controller) granted(ctx context.Context) (map[quotav1alpha1.ConsumerRef]bool, error) {
 	var list quotav1alpha1.ResourceGrantList
 	if err := c.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -153,8 +155,8 @@ func (c *Controller) granted(ctx context.Context) (map[quotav1alpha1.ConsumerRef
 	return consumers, nil
 }
 
-// consider looks at one consumer without grants and claims. It returns what is left of it, if that may go and was not
-// found before.
+// consider looks at one consumer without grants and claims. It removes what is left of it if the last look found the same,
+// and otherwise returns what it found.
 func (c *Controller) consider(ctx context.Context, consumer quotav1alpha1.ConsumerRef, effective []*quotav1alpha1.EffectiveResourceGrant, last trace, wasFound bool) (left trace, isLeft bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -191,7 +193,7 @@ func (c *Controller) ledger(ctx context.Context, consumer quotav1alpha1.Consumer
 	return ledger, nil
 }
 
-// isEmpty reports whether a ledger says nothing that has to be kept.
+// isEmpty reports whether a ledger holds nothing that has to be kept.
 func isEmpty(ledger *quotav1alpha1.ConsumerLedger) bool {
 	if ledger == nil {
 		return true
@@ -200,7 +202,7 @@ func isEmpty(ledger *quotav1alpha1.ConsumerLedger) bool {
 	return len(spec.Grants) == 0 && len(spec.Used) == 0 && len(spec.Reservations) == 0 && len(spec.Released) == 0
 }
 
-// effective returns what is shown, by consumer.
+// effective returns the effective grants by consumer.
 func (c *Controller) effective(ctx context.Context) (map[quotav1alpha1.ConsumerRef][]*quotav1alpha1.EffectiveResourceGrant, error) {
 	var list quotav1alpha1.EffectiveResourceGrantList
 	if err := c.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {

@@ -26,12 +26,12 @@ type Finder struct {
 	}
 }
 
-// Find reports whether the object of a consumer is there. It lists objects of that name: a list tells an object that is
-// missing from a kind that is not served, and finds the object whether or not the consumer's namespace is known.
+// Find reports whether the object of a consumer exists. It lists objects of that name: unlike a get, a list distinguishes a
+// missing object from a kind that is not served, and finds the object whatever namespace the consumer names.
 func (f *Finder) Find(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (Existence, error) {
 	resource, isServed, err := f.Kinds.ResourceFor(ctx, schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind})
 	if err != nil || !isServed {
-		return Unknown, nil //nolint:nilerr // it cannot be told now
+		return Unknown, nil //nolint:nilerr // nobody knows now
 	}
 	if flaw, err := f.Permission.Follow(ctx, resource); err != nil || flaw != "" {
 		return Unknown, err

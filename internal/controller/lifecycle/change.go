@@ -59,7 +59,7 @@ func (c *Controller) IsFreeing(uid types.UID, version string, consumer quotav1al
 	return change != nil && slices.Contains(change.freed, consumer) && !claims.MayChange(version, change.base)
 }
 
-// Restore has an object looked at that may lack the claim of a policy, by the policy's label.
+// Restore enqueues an object that may lack the claim of the policy with that label.
 func (c *Controller) Restore(kind schema.GroupKind, uid types.UID, policy string) {
 	c.restore(kind, uid, policy)
 }

@@ -56,8 +56,8 @@ func (c *Controller) Conform(ctx context.Context, p *catalog.Policy, live *unstr
 }
 
 // ConformListed is [Controller.Conform] for an object as it was listed, a moment ago. An object whose claim holds what the
-// policy asks of it, as far as the cache of claims shows, is not read again: where there are very many, that would be a
-// storm. What changes at this moment is followed by whoever hears of it.
+// policy asks of it, as far as the cache of claims shows, is not read again: for very many objects that would be a storm
+// of requests. Changes at this moment reach their own handlers.
 func (c *Controller) ConformListed(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) (Result, error) {
 	if err := c.Claims.WaitForSync(ctx); err != nil {
 		return 0, transient(err)

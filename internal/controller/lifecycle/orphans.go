@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/internal/protected"
 )
 
-// absent are the objects that may not be there although claims pay for them. Whoever sees an object go, or a claim whose
-// object is not there, adds it; so nobody has to look at all claims to find these.
+// absent are the objects that may not exist although claims pay for them. Whoever sees an object disappear, or a claim whose
+// object does not exist, adds the object, so that nobody has to look at all claims.
 type absent struct {
 	mu      sync.Mutex
 	objects map[object]struct{}
@@ -28,7 +28,7 @@ func (a *absent) add(o object) {
 	a.objects[o] = struct{}{}
 }
 
-// take returns the objects and forgets them. Those that are still absent have to be added again.
+// take returns the objects and forgets them. The caller adds those again that are still absent.
 func (a *absent) take() map[object]struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *Controller) matchNewLists() {
 	c.matched = lists
 }
 
-// isPaying reports whether a policy's claim is to stay for as long as its object does.
+// isPaying reports whether a claim is a policy's claim that is not being deleted.
 func isPaying(claim *claimcache.Claim) bool { return claim.FromPolicy() && !claim.Deleting }
 
 // isOrphan reports whether a claim's object is known not to be among those that exist.

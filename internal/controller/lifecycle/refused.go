@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// refusalsMax is how often the claims of a namespace are refused before they are made in the system namespace. The
-	// next claim is still tried in its own namespace first, so the namespace is used again once it takes claims.
+	// refusalsMax is how often in a row a namespace may refuse claims before they are made in the system namespace. Each
+	// claim is still tried in its own namespace first, so that the namespace is used again once it accepts claims.
 	refusalsMax = 3
 	// EventReasonClaimsRefused is the reason of the event on the object whose claim is the first to be made in the
 	// system namespace, because its own namespace refuses claims.
@@ -40,14 +40,14 @@ func (r *refusals) add(namespace string) int {
 	return r.byNamespace[namespace]
 }
 
-// end forgets the refusals of a namespace that has taken a claim.
+// end forgets the refusals of a namespace that has accepted a claim.
 func (r *refusals) end(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.byNamespace, namespace)
 }
 
-// isRefusal reports whether somebody has refused a create for good: a ResourceQuota or another webhook, which may answer
+// isRefusal reports whether an error means that a ResourceQuota or another webhook refused a create. A webhook may answer
 // with any of these.
 func isRefusal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
@@ -56,7 +56,7 @@ func isRefusal(err error) bool {
 // refused decides what becomes of a claim that its namespace refuses. It returns the claim if it was made before, true
 // if the claim is to be made in the system namespace, and otherwise neither: then it is tried again.
 func (c *Controller) refused(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending, why error) (made *quotav1alpha1.ResourceClaim, moves bool, err error) {
-	// Who refuses comes before who knows that there is such a claim.
+	// A refusal comes before the API server finds out that the claim exists.
 	if made, err = c.findClaim(ctx, claim, reservation); made != nil || err != nil {
 		return made, false, err
 	}
@@ -67,7 +67,7 @@ func (c *Controller) refused(ctx context.Context, claim *quotav1alpha1.ResourceC
 	return nil, times >= refusalsMax, nil
 }
 
-// reportRefusals records that the claims of a namespace are made elsewhere.
+// reportRefusals records that the claims of a namespace are made in the system namespace.
 func (c *Controller) reportRefusals(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending, why error) {
 	c.Log.Info("a namespace refuses claims, which are made in the system namespace", "namespace", claim.Namespace, "err", why.Error())
 	outline, err := claims.OutlineOf(reservation.Claim)

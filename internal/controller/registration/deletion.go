@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// usersInterval is how often at most a registration that is being deleted is looked at for the users that go: a
-	// thousand grants that are deleted together are one look or a few.
+	// usersInterval delays the next look at a registration that is being deleted, so that a thousand grants that are deleted
+	// together cause only a few.
 	usersInterval = 200 * time.Millisecond
-	// usersAgain is when it is looked at though nothing was heard.
+	// usersAgain is when it is looked at without such an event.
 	usersAgain = 30 * time.Second
 )
 
-// isActive reports whether a registration can be used, or could when it was deleted.
+// isActive reports whether a registration is in effect, or was when it was deleted.
 func isActive(registration *quotav1alpha1.ResourceRegistration) bool {
 	return apimeta.IsStatusConditionTrue(registration.Status.Conditions, quotav1alpha1.ConditionActive)
 }
@@ -44,7 +44,7 @@ func (r *Reconciler) hold(ctx context.Context, registration *quotav1alpha1.Resou
 	return nil
 }
 
-// release lets a deleted registration go once nothing uses it, and says until then what does.
+// release removes the finalizer of a deleted registration once nothing uses it. Until then it reports what does.
 func (r *Reconciler) release(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(registration, quotav1alpha1.FinalizerInUse) {
 		return reconcile.Result{}, nil
@@ -64,8 +64,8 @@ func (r *Reconciler) release(ctx context.Context, registration *quotav1alpha1.Re
 	return reconcile.Result{}, nil
 }
 
-// blocking says what keeps a deleted registration. The cache can say that something does, and only the API
-// server that nothing does.
+// blocking returns what still uses a deleted registration. For users the cache is enough; that there are none, only the API
+// server can say.
 func (r *Reconciler) blocking(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error) {
 	if !isActive(registration) {
 		return "", nil

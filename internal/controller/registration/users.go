@@ -19,17 +19,17 @@ const grantsPage = 500
 type Users struct {
 	// Policies names the enabled ClaimCreationPolicies whose claims request it.
 	Policies []string
-	// Grants names the ResourceGrants that give it, as namespace/name, but for those that do not count anyway.
+	// Grants names the ResourceGrants that give it, as namespace/name, except for inactive ones.
 	Grants []string
 }
 
-// FindUsers asks the API server who relies on a registration. Nobody does while another registration can stand
-// for its resource type. Objects that are being deleted no longer count.
+// FindUsers asks the API server which objects use a registration. None do while another registration can replace it.
+// Objects that are being deleted do not count.
 func FindUsers(ctx context.Context, live client.Reader, of *quotav1alpha1.ResourceRegistration) (Users, error) {
 	return findUsers(ctx, live, of, grantsPage)
 }
 
-// findUsers reads the grants in pages of that size, or at once where it is 0.
+// findUsers reads the grants in pages of that size, or all at once if it is 0.
 func findUsers(ctx context.Context, reader client.Reader, of *quotav1alpha1.ResourceRegistration, page int64) (users Users, err error) {
 	succeeded, err := hasSuccessor(ctx, reader, of)
 	if succeeded || err != nil {
@@ -42,7 +42,7 @@ func findUsers(ctx context.Context, reader client.Reader, of *quotav1alpha1.Reso
 	return users, err
 }
 
-// hasSuccessor reports whether another active registration stands for the resource type once this one is gone.
+// hasSuccessor reports whether another active registration for the resource type exists.
 func hasSuccessor(ctx context.Context, reader client.Reader, of *quotav1alpha1.ResourceRegistration) (bool, error) {
 	var list quotav1alpha1.ResourceRegistrationList
 	if err := reader.List(ctx, &list); err != nil {
@@ -100,7 +100,7 @@ func pageOf(size int64, next string) []client.ListOption {
 	return []client.ListOption{client.Limit(size), client.Continue(next)}
 }
 
-// Blocking says who relies on the registration and what to do about it, or "" if nobody does.
+// Blocking returns which objects use the registration and what to do about it, or "" if none do.
 func (u Users) Blocking(of *quotav1alpha1.ResourceRegistration) string {
 	var users, remedies []string
 	resourceType := of.Spec.ResourceType
@@ -129,8 +129,8 @@ func (u Users) Blocking(of *quotav1alpha1.ResourceRegistration) string {
 		of.Name, resourceType, strings.Join(users, " and "), strings.Join(remedies, ", and "))
 }
 
-// AmountsOf asks the API server for an object with an amount of a resource type, a grant or a bucket of what claims
-// hold, and names it, or returns "".
+// AmountsOf asks the API server for an object that stores an amount of a resource type, and names it: a grant, or the
+// consumer of a bucket with claims. It returns "" if there is none.
 func AmountsOf(ctx context.Context, live client.Reader, resourceType string) (string, error) {
 	grants, err := grantsThatGive(ctx, live, resourceType, grantsPage)
 	if err != nil || len(grants) > 0 {
