@@ -234,6 +234,6 @@ func (u *uninstaller) reportInstallation(ctx context.Context) error {
 		u.note("nothing was changed")
 		return nil
 	}
-	u.note("everything that Bursar has stored is deleted")
+	u.note("nothing that Bursar has stored is left")
 	return nil
 }
