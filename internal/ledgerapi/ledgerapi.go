@@ -56,9 +56,6 @@ func (c *Client) Read(ctx context.Context, name string, into any) error {
 	if err := json.Unmarshal(raw, into); err != nil {
 		return fmt.Errorf("decode ledger %s: %w", name, cmp.Or(checkFormat(raw), err))
 	}
-	if ledger, ok := into.(*quotav1alpha1.ConsumerLedger); ok && ledger.Spec.Format > quotav1alpha1.ConsumerLedgerFormat {
-		return fmt.Errorf("read ledger %s: %w", name, &FormatError{ledger.Spec.Format})
-	}
 	return nil
 }
 

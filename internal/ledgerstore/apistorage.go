@@ -46,7 +46,7 @@ func (s *APIStorage) Read(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	if object.Spec.ConsumerRef != consumer {
 		return ledger.Books{}, "", fmt.Errorf("ConsumerLedger %s is of another consumer, %s", object.Name, describe(object.Spec.ConsumerRef))
 	}
-	books, err := booksOf(&object.Spec)
+	books, err := BooksOf(&object.Spec)
 	if err != nil {
 		return ledger.Books{}, "", fmt.Errorf("decode ConsumerLedger %s: %w", object.Name, err)
 	}

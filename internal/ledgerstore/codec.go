@@ -7,6 +7,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerapi"
 )
 
 // specOf writes books in the form in which they are stored.
@@ -43,8 +44,11 @@ func specOf(consumer quotav1alpha1.ConsumerRef, books ledger.Books) quotav1alpha
 	return spec
 }
 
-// booksOf reads stored books.
-func booksOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Books, error) {
+// BooksOf reads stored books.
+func BooksOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Books, error) {
+	if spec.Format > quotav1alpha1.ConsumerLedgerFormat {
+		return ledger.Books{}, &ledgerapi.FormatError{Format: spec.Format}
+	}
 	books := ledger.Books{Sequence: spec.Sequence, Released: spec.Released}
 	for _, g := range spec.Grants {
 		grant := ledger.Grant{UID: g.UID, Namespace: g.Namespace, Name: g.Name, Generation: g.Generation}

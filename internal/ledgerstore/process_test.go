@@ -61,7 +61,7 @@ func (g gate) faults(ctx context.Context, call storagetest.Call) storagetest.Fau
 // limit makes what acme may use of gpu the given amount.
 func (p *process) limit(t testing.TB, amount ledger.Amount) {
 	t.Helper()
-	err := p.SetGrants(t.Context(), acme, func(context.Context) ([]ledger.Grant, error) { return grants(amount), nil })
+	err := p.SetGrants(t.Context(), acme, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) { return grants(amount), nil })
 	if err != nil {
 		t.Fatalf("set the limit: %v", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
 	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
@@ -192,7 +194,7 @@ func TestLimitsAreVerifiedAgain(t *testing.T) {
 	a.limit(t, 10)
 	b.flush(t)
 	current := ledger.Amount(20)
-	err := b.SetGrants(t.Context(), acme, func(context.Context) ([]ledger.Grant, error) {
+	err := b.SetGrants(t.Context(), acme, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
 		seen := current
 		if seen == 20 { // the grant is lowered, and the other process is faster
 			current = 5
@@ -206,11 +208,33 @@ func TestLimitsAreVerifiedAgain(t *testing.T) {
 	expect(t, "a stale view never raises a limit", memory, summary{Limit: 5})
 }
 
+// Whoever sets the grants of a ledger that is not in memory is asked for them once, and told which ones it holds.
+func TestLimitsOfALedgerThatWasNotReadYet(t *testing.T) {
+	memory := storagetest.New()
+	start(t, memory, nil).limit(t, 10)
+	p := start(t, memory, nil)
+	var asked [][]ledger.Grant
+	err := p.SetGrants(t.Context(), acme, func(_ context.Context, held []ledger.Grant) ([]ledger.Grant, error) {
+		asked = append(asked, held)
+		return grants(20), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([][]ledger.Grant{grants(10)}, asked, cmp.AllowUnexported(ledger.Selector{})); diff != "" {
+		t.Errorf("asked with (-want +got):\n%s", diff)
+	}
+	if reads := p.Calls(storagetest.Read); reads != 1 {
+		t.Errorf("it was read %d times", reads)
+	}
+	expect(t, "the limit is set", memory, summary{Limit: 20})
+}
+
 func TestLimitsThatOverflow(t *testing.T) {
 	memory := storagetest.New()
 	p := start(t, memory, nil)
 	p.limit(t, 10)
-	err := p.SetGrants(t.Context(), acme, func(context.Context) ([]ledger.Grant, error) {
+	err := p.SetGrants(t.Context(), acme, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
 		second := grants(1)[0]
 		second.UID = "h"
 		return append(grants(ledger.AmountMax), second), nil

@@ -160,7 +160,10 @@ func patience(ctx context.Context) time.Time {
 // whenever another process may have acted on the same facts before the operation took effect.
 func (s *Store) doVerified(ctx context.Context, consumer quotav1alpha1.ConsumerRef, verify func(context.Context) (*operation, error)) error {
 	for {
-		epoch := s.committer(consumer).epoch.Load()
+		epoch, err := s.epochOf(ctx, consumer)
+		if err != nil {
+			return err
+		}
 		op, err := verify(ctx)
 		if op == nil || err != nil {
 			return err
@@ -170,6 +173,16 @@ func (s *Store) doVerified(ctx context.Context, consumer quotav1alpha1.ConsumerR
 			return err
 		}
 	}
+}
+
+// epochOf returns which reading of the books of a consumer is in memory. Without one it reads them, because facts that are
+// verified before the first reading would have to be verified again.
+func (s *Store) epochOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (uint64, error) {
+	if epoch := s.committer(consumer).epoch.Load(); epoch > 0 {
+		return epoch, nil
+	}
+	err := s.do(ctx, consumer, &operation{apply: func(*ledger.Ledger, bool) effect { return nothing }})
+	return s.committer(consumer).epoch.Load(), err
 }
 
 // View calls f with the books of a consumer as they were at some instant during the call. f

@@ -32,7 +32,7 @@ func BenchmarkStoreOnAPIServer(b *testing.B) {
 	}
 	store := ledgerstore.New(b.Context(), storage)
 	consumer := platform.Consumer(fmt.Sprintf("bench-%d", time.Now().UnixNano()))
-	err = store.SetGrants(b.Context(), consumer, func(context.Context) ([]ledger.Grant, error) {
+	err = store.SetGrants(b.Context(), consumer, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
 		return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "t", Amount: 1 << 40}}}}, nil
 	})
 	if err != nil {

@@ -81,7 +81,7 @@ func newScene(t *testing.T, limit ledger.Amount) *scene {
 	apimeta.SetStatusCondition(&registration.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
 	s.Catalog.SetRegistration(registration)
 	for _, name := range organizations {
-		err := store.SetGrants(t.Context(), organization(name), func(context.Context) ([]ledger.Grant, error) {
+		err := store.SetGrants(t.Context(), organization(name), func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
 			return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "maps", Amount: limit}}}}, nil
 		})
 		if err != nil {

@@ -143,7 +143,7 @@ func register(c *catalog.Catalog) {
 }
 
 func grant(t *testing.T, s *ledgerstore.Store) {
-	err := s.SetGrants(t.Context(), consumer, func(context.Context) ([]ledger.Grant, error) {
+	err := s.SetGrants(t.Context(), consumer, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
 		return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "t", Amount: 10}}}}, nil
 	})
 	if err != nil {

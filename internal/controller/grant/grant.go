@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,7 +22,7 @@ import (
 
 // Ledgers is where limits are kept.
 type Ledgers interface {
-	SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRef, active func(context.Context) ([]ledger.Grant, error)) error
+	SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRef, active func(ctx context.Context, held []ledger.Grant) ([]ledger.Grant, error)) error
 }
 
 // Registrations tells why those that are active do not allow a grant, or returns nil.
@@ -36,6 +35,7 @@ type Registrations interface {
 
 // Reconciler keeps limits and reports on grants.
 type Reconciler struct {
+	// Client reads from a cache.
 	Client client.Client
 	// Live reads from the API server, not from a cache.
 	Live    client.Reader
@@ -44,6 +44,8 @@ type Reconciler struct {
 	// Loaded, if set, is closed once Catalog holds every registration. Limits are left alone
 	// until then: by a catalog that is still empty they would be taken away.
 	Loaded <-chan struct{}
+	// Stored, if set, knows what the ledgers held at the start. Nothing is done until it is complete.
+	Stored *Stored
 	// RegistrationsChanged delivers an event whenever registrations changed.
 	RegistrationsChanged <-chan event.TypedGenericEvent[client.Object]
 	// Consumers delivers consumers to look at for other reasons: those with limits in a ledger
@@ -57,16 +59,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.Consu
 	if err := r.waitLoaded(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	var verdicts []verdict
-	err := r.Ledgers.SetGrants(ctx, consumer, func(ctx context.Context) ([]ledger.Grant, error) {
-		grants, err := r.grantsOf(ctx, consumer)
-		if err != nil {
-			return nil, err
-		}
-		var active []ledger.Grant
-		active, verdicts = r.judge(grants)
-		return active, nil
-	})
+	cached, err := grantsOf(ctx, r.Client, consumer, byConsumer(consumer))
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	active, verdicts := r.judge(cached)
+	if r.Stored == nil || !r.Stored.holds(consumer, active) {
+		err = r.Ledgers.SetGrants(ctx, consumer, func(ctx context.Context, held []ledger.Grant) ([]ledger.Grant, error) {
+			active, verdicts, err = r.verify(ctx, consumer, cached, held)
+			return active, err
+		})
+	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("set the limits of %s %s: %w", consumer.Kind, consumer.Name, err)
 	}
@@ -77,38 +80,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.Consu
 	return reconcile.Result{}, errors.Join(errs...)
 }
 
+// waitLoaded waits for what grants are judged by.
 func (r *Reconciler) waitLoaded(ctx context.Context) error {
-	if r.Loaded == nil {
-		return nil
+	awaited := []<-chan struct{}{r.Loaded}
+	if r.Stored != nil {
+		awaited = append(awaited, r.Stored.complete)
 	}
-	select {
-	case <-r.Loaded:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// grantsOf reads the grants of a consumer, the oldest first.
-func (r *Reconciler) grantsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]*quotav1alpha1.ResourceGrant, error) {
-	var list quotav1alpha1.ResourceGrantList
-	err := r.Live.List(ctx, &list, client.MatchingFields{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name})
-	if err != nil {
-		return nil, fmt.Errorf("list the grants of %s %s: %w", consumer.Kind, consumer.Name, err)
-	}
-	var grants []*quotav1alpha1.ResourceGrant
-	for i := range list.Items {
-		if list.Items[i].Spec.ConsumerRef == consumer && list.Items[i].DeletionTimestamp == nil {
-			grants = append(grants, &list.Items[i])
+	for _, done := range awaited {
+		if done == nil {
+			continue
+		}
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-	slices.SortFunc(grants, func(a, b *quotav1alpha1.ResourceGrant) int {
-		if d := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); d != 0 {
-			return d
-		}
-		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
-	})
-	return grants, nil
+	return nil
 }
 
 // report writes what became of a grant into its status.

@@ -2,6 +2,7 @@ package grant
 
 import (
 	"context"
+	"fmt"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/workqueue"
@@ -24,6 +25,12 @@ type queue = workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
 
 // SetupWithManager registers the reconciler.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), &quotav1alpha1.ResourceGrant{}, consumerField, func(object client.Object) []string {
+		return []string{byConsumer(consumerOf(object))[consumerField]}
+	})
+	if err != nil {
+		return fmt.Errorf("find grants by consumer: %w", err)
+	}
 	consumers := handler.TypedFuncs[client.Object, quotav1alpha1.ConsumerRef]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[client.Object], q queue) { q.Add(consumerOf(e.Object)) },
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[client.Object], q queue) {

@@ -237,7 +237,7 @@ func TestSecondReviewOfARenamedClaim(t *testing.T) {
 	memory := storagetest.New()
 	c := newController(t, s, &withheld{}, memory)
 	go c.Claims.Run(t.Context(), c.Client.REST())
-	err := c.Store.SetGrants(t.Context(), acme, func(context.Context) ([]ledger.Grant, error) {
+	err := c.Store.SetGrants(t.Context(), acme, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
 		return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "t", Amount: 10}}}}, nil
 	})
 	if err != nil {

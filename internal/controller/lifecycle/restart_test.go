@@ -113,7 +113,7 @@ func newStage(t *testing.T) *stage {
 	s := &stage{T: t, server: &server{claims: map[string]*quotav1alpha1.ResourceClaim{}}, memory: storagetest.New(), died: cancel}
 	s.store = ledgerstore.New(ctx, s.memory.Connect(nil))
 	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, zeta} {
-		s.must(s.store.SetGrants(ctx, consumer, func(context.Context) ([]ledger.Grant, error) {
+		s.must(s.store.SetGrants(ctx, consumer, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
 			return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "t", Amount: 100}}}}, nil
 		}))
 	}

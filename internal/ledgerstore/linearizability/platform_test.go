@@ -144,8 +144,8 @@ func chargesOf(amount int64) []ledger.Charge {
 	return []ledger.Charge{{ResourceType: gpu, Amount: ledger.Amount(amount)}}
 }
 
-func limitOf(amount int64) func(context.Context) ([]ledger.Grant, error) {
-	return func(context.Context) ([]ledger.Grant, error) {
+func limitOf(amount int64) func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
+	return func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
 		return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: gpu, Amount: ledger.Amount(amount)}}}}, nil
 	}
 }

@@ -1,0 +1,72 @@
+package grant
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// storedMax is how long a start remembers the grants in ledgers. It has reconciled all consumers long before.
+const storedMax = time.Minute
+
+// Stored remembers which grants the ledgers held when they were listed. A start asks the API server only about
+// consumers with other grants than these: while this replica leads, no other one changes the grants in ledgers.
+type Stored struct {
+	complete chan struct{}
+	seed     maphash.Seed
+	mu       sync.Mutex
+	digests  map[quotav1alpha1.ConsumerRef]uint64
+}
+
+// NewStored returns one that remembers nothing yet.
+func NewStored() *Stored {
+	return &Stored{complete: make(chan struct{}), seed: maphash.MakeSeed(), digests: map[quotav1alpha1.ConsumerRef]uint64{}}
+}
+
+// Add remembers which grants the ledger of a consumer holds.
+func (s *Stored) Add(consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.digests[consumer] = s.digest(grants)
+}
+
+// Complete ends the wait for ledgers: all were added.
+func (s *Stored) Complete() {
+	close(s.complete)
+	time.AfterFunc(storedMax, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.digests = nil
+	})
+}
+
+// holds reports whether the ledger of a consumer is known to hold these grants. If not, it forgets the ledger, because the
+// caller is about to change it.
+func (s *Stored) holds(consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if digest, ok := s.digests[consumer]; ok && digest == s.digest(grants) {
+		return true
+	}
+	delete(s.digests, consumer)
+	return false
+}
+
+// digest tells grants from others, in any order.
+func (s *Stored) digest(grants []ledger.Grant) uint64 {
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	for _, g := range slices.SortedFunc(slices.Values(grants), func(a, b ledger.Grant) int { return cmp.Compare(a.UID, b.UID) }) {
+		maphash.WriteComparable(&h, [3]string{g.UID, g.Namespace, g.Name})
+		maphash.WriteComparable(&h, [2]int64{g.Generation, int64(len(g.Allowances))})
+		for _, a := range g.Allowances {
+			maphash.WriteComparable(&h, a)
+		}
+	}
+	return h.Sum64()
+}

@@ -1,0 +1,121 @@
+package grant
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// byNameMax is how many grants of a consumer are read by name. Beyond it a list is cheaper, for which the API server
+// compares the grants of all consumers.
+const byNameMax = 8
+
+// verify judges the grants of a consumer by those in the cache and those that the ledger holds. Where the two differ, it
+// reads from the API server. So a cache that lags cannot add a deleted grant to the ledger, or remove a new one. Any other
+// change that the cache does not know yet arrives as an event.
+func (r *Reconciler) verify(ctx context.Context, consumer quotav1alpha1.ConsumerRef, cached []*quotav1alpha1.ResourceGrant, held []ledger.Grant) ([]ledger.Grant, []verdict, error) {
+	grants := slices.Clone(cached)
+	verified := map[client.ObjectKey]bool{}
+	for {
+		active, verdicts := r.judge(grants)
+		doubtful := slices.DeleteFunc(difference(active, held), func(name client.ObjectKey) bool { return verified[name] })
+		switch {
+		case len(doubtful) == 0:
+			return active, verdicts, nil
+		case len(verified)+len(doubtful) > byNameMax:
+			named := client.MatchingFields{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}
+			all, err := grantsOf(ctx, r.Live, consumer, named)
+			if err != nil {
+				return nil, nil, err
+			}
+			active, verdicts = r.judge(all)
+			return active, verdicts, nil
+		}
+		// Each may make room for another, or take it, so that the others are judged again.
+		for _, name := range doubtful {
+			var err error
+			if grants, err = r.readAgain(ctx, consumer, grants, name); err != nil {
+				return nil, nil, err
+			}
+			verified[name] = true
+		}
+	}
+}
+
+// readAgain replaces the grant of that name among the grants of a consumer by what the API server has now.
+func (r *Reconciler) readAgain(ctx context.Context, consumer quotav1alpha1.ConsumerRef, grants []*quotav1alpha1.ResourceGrant, name client.ObjectKey) ([]*quotav1alpha1.ResourceGrant, error) {
+	grants = slices.DeleteFunc(grants, func(g *quotav1alpha1.ResourceGrant) bool { return client.ObjectKeyFromObject(g) == name })
+	current := &quotav1alpha1.ResourceGrant{}
+	switch err := r.Live.Get(ctx, name, current); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return nil, fmt.Errorf("read ResourceGrant %s: %w", name, err)
+	case counts(current, consumer):
+		grants = append(grants, current)
+		slices.SortFunc(grants, byAge)
+	}
+	return grants, nil
+}
+
+// difference returns the names of the grants that are not the same in both.
+func difference(some, others []ledger.Grant) []client.ObjectKey {
+	byUID := make(map[string]ledger.Grant, len(others))
+	for _, g := range others {
+		byUID[g.UID] = g
+	}
+	names := map[client.ObjectKey]struct{}{}
+	for _, g := range some {
+		if other, ok := byUID[g.UID]; !ok || !same(g, other) {
+			names[client.ObjectKey{Namespace: g.Namespace, Name: g.Name}] = struct{}{}
+		}
+		delete(byUID, g.UID)
+	}
+	for _, g := range byUID {
+		names[client.ObjectKey{Namespace: g.Namespace, Name: g.Name}] = struct{}{}
+	}
+	return slices.Collect(maps.Keys(names))
+}
+
+func same(a, b ledger.Grant) bool {
+	return a.UID == b.UID && a.Generation == b.Generation && a.Namespace == b.Namespace && a.Name == b.Name && slices.Equal(a.Allowances, b.Allowances)
+}
+
+// consumerField is the index of the cache from consumers to grants.
+const consumerField = "consumer"
+
+func byConsumer(consumer quotav1alpha1.ConsumerRef) client.MatchingFields {
+	return client.MatchingFields{consumerField: consumer.Kind + "/" + consumer.Name}
+}
+
+// grantsOf reads the grants of a consumer among the selected ones, the oldest first.
+func grantsOf(ctx context.Context, from client.Reader, consumer quotav1alpha1.ConsumerRef, selected client.MatchingFields) ([]*quotav1alpha1.ResourceGrant, error) {
+	var list quotav1alpha1.ResourceGrantList
+	if err := from.List(ctx, &list, selected); err != nil {
+		return nil, fmt.Errorf("list the grants of %s %s: %w", consumer.Kind, consumer.Name, err)
+	}
+	var grants []*quotav1alpha1.ResourceGrant
+	for i := range list.Items {
+		if counts(&list.Items[i], consumer) {
+			grants = append(grants, &list.Items[i])
+		}
+	}
+	slices.SortFunc(grants, byAge)
+	return grants, nil
+}
+
+// counts reports whether a grant is one of a consumer's.
+func counts(grant *quotav1alpha1.ResourceGrant, consumer quotav1alpha1.ConsumerRef) bool {
+	return grant.Spec.ConsumerRef == consumer && grant.DeletionTimestamp == nil
+}
+
+func byAge(a, b *quotav1alpha1.ResourceGrant) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
