@@ -27,6 +27,8 @@ type scene struct {
 	*testing.T
 	auditor *Auditor
 	store   *ledgerstore.Store
+	// storage is where the store keeps them.
+	storage *storagetest.Connection
 	// cached and live are the claims as followed and as listed.
 	cached, live []*claimcache.Claim
 	// onLook is called at each look at the claims.
@@ -38,10 +40,16 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	s := &scene{T: t, onLook: func() {}, onList: func() {}}
-	s.store = ledgerstore.New(t.Context(), storagetest.New().Connect(nil))
+	memory := storagetest.New()
+	s.storage = memory.Connect(nil)
+	s.store = ledgerstore.New(t.Context(), s.storage)
 	s.auditor = New(Options{
 		Ledgers: s.store, Claims: s, Events: s, Recheck: time.Millisecond,
-		ListLedgers: func(context.Context) ([]Ledger, error) { return []Ledger{{Consumer: acme, UID: "u"}}, nil },
+		ListLedgers: func(context.Context) ([]Ledger, error) {
+			l := Ledger{Consumer: acme, UID: "u"}
+			l.see(memory.Books(acme))
+			return []Ledger{l}, nil
+		},
 		LiveClaims: func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
 			s.onList()
 			return s.live, nil
@@ -160,7 +168,7 @@ func TestAudit(t *testing.T) {
 				s.cached, s.live = two, two
 				looks := 0
 				s.onLook = func() {
-					if looks++; looks == 2 {
+					if looks++; looks == 3 {
 						s.cached = two[1:]
 					}
 				}
@@ -280,6 +288,37 @@ func TestAudit(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Storage is asked about ledgers that differ from the claims or have something in flight, as they are listed.
+func TestAgreeingLedgersAreNotRead(t *testing.T) {
+	one := []*claimcache.Claim{claimFor("1", 2)}
+	inFlight := func(s *scene) {
+		_, err := s.store.Adopt(s.Context(), acme, func(context.Context) (*ledger.Reservation, error) {
+			return &ledger.Reservation{Key: "k", ReservedAt: 1, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 7}}}, nil
+		})
+		if err != nil {
+			s.Fatal(err)
+		}
+	}
+	for name, tt := range map[string]struct {
+		setup  func(*scene)
+		cached []*claimcache.Claim
+		asked  bool
+	}{"agree": {func(*scene) {}, one, false}, "differ": {func(*scene) {}, nil, true}, "in flight": {inFlight, one, true}} {
+		s := newScene(t)
+		s.charge(2, 1)
+		tt.setup(s)
+		s.cached, s.live = tt.cached, one
+		asked := func() int { return s.storage.Calls(storagetest.Read) + s.storage.Calls(storagetest.CurrentVersion) }
+		before := asked()
+		if err := s.auditor.audit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := asked() > before; got != tt.asked {
+			t.Errorf("%s: that storage is asked is %t, want %t", name, got, tt.asked)
+		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
 // pageSize is how many objects one request lists.
@@ -23,13 +25,26 @@ func ListLedgers(live client.Reader) func(context.Context) ([]Ledger, error) {
 				return nil, err
 			}
 			for i := range page.Items {
-				ledgers = append(ledgers, Ledger{Consumer: page.Items[i].Spec.ConsumerRef, UID: page.Items[i].UID})
+				ledgers = append(ledgers, listed(&page.Items[i]))
 			}
 			if next = page.Continue; next == "" {
 				return ledgers, nil
 			}
 		}
 	}
+}
+
+// listed returns a ledger as it was listed. One that cannot be read has to be looked at.
+func listed(object *quotav1alpha1.ConsumerLedger) Ledger {
+	l := Ledger{Consumer: object.Spec.ConsumerRef, UID: object.UID}
+	if books, err := ledgerstore.BooksOf(&object.Spec); err == nil {
+		l.see(books)
+	}
+	return l
+}
+
+func (l *Ledger) see(books ledger.Books) {
+	l.Quiet, l.Used = len(books.Reservations) == 0 && len(books.Released) == 0, books.Used
 }
 
 // LiveClaims returns a function for [Options] that lists a consumer's claims live holds. live
