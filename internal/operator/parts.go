@@ -82,7 +82,9 @@ type parts struct {
 	policiesChanged      changes
 	registrationsChanged changes
 	consumers            chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef]
-	synced               []cache.InformerSynced
+	// storedGrants are those that the ledgers held when this replica began to lead.
+	storedGrants *grant.Stored
+	synced       []cache.InformerSynced
 }
 
 // assemble makes all parts and connects them. Nothing runs yet.
@@ -100,6 +102,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		policiesChanged:      newChanges(),
 		registrationsChanged: newChanges(),
 		consumers:            make(chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef]),
+		storedGrants:         grant.NewStored(),
 	}
 	log, system := o.options.Log, o.options.SystemNamespace
 	p.lifecycle = &lifecycle.Controller{
@@ -327,7 +330,7 @@ func (p *parts) addReconcilers() error {
 		SetupWithManager(ctrl.Manager) error
 	}{
 		&registration.Reconciler{Client: api, Live: live, Kinds: p.kinds, KindsChanged: p.kindsChanged},
-		&grant.Reconciler{Client: api, Live: live, Catalog: p.catalog, Ledgers: p.store, Loaded: p.loaded, RegistrationsChanged: p.registrationsChanged, Consumers: p.consumers},
+		&grant.Reconciler{Client: api, Live: live, Catalog: p.catalog, Ledgers: p.store, Loaded: p.loaded, Stored: p.storedGrants, RegistrationsChanged: p.registrationsChanged, Consumers: p.consumers},
 		&claimpolicy.Reconciler{Client: api, Catalog: p.catalog, Kinds: p.kinds, Permission: p.permission, Withheld: p.policyChanged, InEffect: p.webhooks.InEffect, Changed: p.policiesChanged},
 		p.increases,
 		p.bucket,

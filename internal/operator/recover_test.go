@@ -127,7 +127,12 @@ func TestDecidesWithoutALedgerBeforeTheClaimsAreListed(t *testing.T) {
 // runOperator runs an operator until the returned function is called, and returns once it enforces quota.
 func runOperator(t *testing.T, config *rest.Config) (stop func()) {
 	t.Helper()
-	o, err := New(Options{Config: config, InstallCRDs: true})
+	return runOptions(t, Options{Config: config, InstallCRDs: true})
+}
+
+func runOptions(t *testing.T, options Options) (stop func()) {
+	t.Helper()
+	o, err := New(options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/controller/webhooks"
+	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
 // load waits for the declared state, starts what every replica does and, if it leads, what one of them
@@ -84,7 +85,7 @@ func (p *parts) join(ctx context.Context, o *Operator) error {
 	return nil
 }
 
-// lead runs what one replica does for all, once this is the one and has a certificate to publish.
+// lead runs what one replica does for all, once this is the one, and has a certificate to publish where that matters.
 func (p *parts) lead(ctx context.Context, group *errgroup.Group) error {
 	select {
 	case <-p.manager.Elected():
@@ -92,21 +93,37 @@ func (p *parts) lead(ctx context.Context, group *errgroup.Group) error {
 		return nil
 	}
 	p.log.Info("this replica leads")
+	group.Go(func() error { return p.takeUp(ctx, group) })
 	const poll = 5 * time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) { return p.server.certificates.Ready() == nil, nil })
 	if err != nil {
 		return nil // ctx has ended
 	}
 	for _, run := range []func(context.Context) error{
-		p.webhooks.Run, p.adoption.Run, p.bucket.Run, p.auditor.Run, p.departed.Run, p.grants.Run, p.allocation.Run, p.notifier.Run,
+		p.webhooks.Run, p.adoption.Run, p.auditor.Run, p.departed.Run, p.grants.Run, p.allocation.Run, p.notifier.Run,
 	} {
 		group.Go(func() error { return run(ctx) })
 	}
-	// Grants may have gone, and ledgers come, while nobody led.
-	return p.eachPage(ctx, func(ledgers []quotav1alpha1.ConsumerLedger) error {
+	return nil
+}
+
+// takeUp finds what changed while nobody led: it compares the stored ledgers with the grants and the buckets in memory. Where
+// they agree, it sends the API server no request about the consumer.
+func (p *parts) takeUp(ctx context.Context, group *errgroup.Group) error {
+	if err := p.bucket.TakeUp(ctx); err != nil {
+		return err
+	}
+	group.Go(func() error { return p.bucket.Run(ctx) })
+	err := p.eachPage(ctx, func(ledgers []quotav1alpha1.ConsumerLedger) error {
 		for i := range ledgers {
 			consumer := ledgers[i].Spec.ConsumerRef
-			p.bucket.Show(consumer)
+			if books, err := ledgerstore.BooksOf(&ledgers[i].Spec); err != nil {
+				p.bucket.Show(consumer) // which reports it
+			} else {
+				p.bucket.Compare(ctx, consumer, books)
+				p.storedGrants.Add(consumer, books.Grants)
+			}
+			// Its last grant may have gone.
 			select {
 			case p.consumers <- event.TypedGenericEvent[quotav1alpha1.ConsumerRef]{Object: consumer}:
 			case <-ctx.Done():
@@ -115,6 +132,12 @@ func (p *parts) lead(ctx context.Context, group *errgroup.Group) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	p.storedGrants.Complete()
+	p.bucket.ShowOthers()
+	return nil
 }
 
 // warm takes up the unfinished business of the stored ledgers.
@@ -131,17 +154,18 @@ func (p *parts) warm(ctx context.Context) error {
 // eachPage calls f with all stored ledgers, page by page.
 func (p *parts) eachPage(ctx context.Context, f func([]quotav1alpha1.ConsumerLedger) error) error {
 	const pageSize = 500
-	var list quotav1alpha1.ConsumerLedgerList
-	for next := ""; ; next = list.Continue {
-		err := p.manager.GetAPIReader().List(ctx, &list, client.Limit(pageSize), client.Continue(next))
+	for next := ""; ; {
+		var page quotav1alpha1.ConsumerLedgerList // decoding keeps old values where an answer has none
+		err := p.manager.GetAPIReader().List(ctx, &page, client.Limit(pageSize), client.Continue(next))
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("list the ledgers: %w", err)
 		}
-		if err := f(list.Items); err != nil || list.Continue == "" {
+		if err := f(page.Items); err != nil || page.Continue == "" {
 			return err
 		}
+		next = page.Continue
 	}
 }

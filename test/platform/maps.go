@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// mapsType is what objects whose names begin with mapPrefix use one of.
-	mapsType  = Group + "/maps"
+	// MapsType is what objects whose names begin with mapPrefix use one of.
+	MapsType  = Group + "/maps"
 	mapPrefix = "map-"
 	// patience is longer than a busy machine takes to look at what was declared.
 	patience = 100 * time.Second
@@ -33,10 +33,10 @@ func DeclareMaps(t testing.TB, api client.Client, amount int64) {
 		t.Fatal(err)
 	}
 	grant := &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "acme", Namespace: "default"}, Spec: quotav1alpha1.ResourceGrantSpec{
-		ConsumerRef: Consumer("acme"), Allowances: []quotav1alpha1.Allowance{{ResourceType: mapsType, Buckets: []quotav1alpha1.Bucket{{Amount: amount}}}},
+		ConsumerRef: Consumer("acme"), Allowances: []quotav1alpha1.Allowance{{ResourceType: MapsType, Buckets: []quotav1alpha1.Bucket{{Amount: amount}}}},
 	}}
 	for _, object := range []client.Object{&quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "maps"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
-		ResourceType: mapsType, Type: quotav1alpha1.RegistrationTypeEntity, ConsumerTypeRef: ConsumerType(),
+		ResourceType: MapsType, Type: quotav1alpha1.RegistrationTypeEntity, ConsumerTypeRef: ConsumerType(),
 		BaseUnit: "map", DisplayUnit: "map", UnitConversionFactor: 1,
 		ClaimingResources: []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}, {Kind: "Secret"}},
 	}}, grant} {
@@ -65,7 +65,7 @@ func MapPolicy(t testing.TB, api client.Client, kind string) *quotav1alpha1.Clai
 		},
 		Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
 			Spec: quotav1alpha1.ResourceClaimTemplateSpec{
-				ConsumerRef: Consumer("acme"), Requests: []quotav1alpha1.ResourceRequestTemplate{{ResourceType: mapsType, Amount: 1}},
+				ConsumerRef: Consumer("acme"), Requests: []quotav1alpha1.ResourceRequestTemplate{{ResourceType: MapsType, Amount: 1}},
 			},
 		}},
 	}}

@@ -10,14 +10,13 @@ package bucket
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
@@ -61,81 +60,51 @@ type Controller struct {
 	Events events.EventRecorder
 	Log    logr.Logger
 
+	*state
+}
+
+// state is what a controller remembers.
+type state struct {
 	queue   workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
 	known   known
 	former  former
 	awaited awaited
 	pace    flowcontrol.RateLimiter
-	mu      sync.Mutex
-	shown   map[quotav1alpha1.ConsumerRef]time.Time
+	// leads is set by TakeUp.
+	leads atomic.Bool
+	mu    sync.Mutex
+	shown map[quotav1alpha1.ConsumerRef]time.Time
 }
 
 // Start prepares the controller for changes.
 func (c *Controller) Start() {
-	c.shown = map[quotav1alpha1.ConsumerRef]time.Time{}
-	c.pace = flowcontrol.NewTokenBucketRateLimiter(showsPerSecond, showsBurst)
-	c.queue = workqueue.NewTypedRateLimitingQueue(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[quotav1alpha1.ConsumerRef](100*time.Millisecond, 30*time.Second))
+	c.state = &state{
+		shown: map[quotav1alpha1.ConsumerRef]time.Time{},
+		pace:  flowcontrol.NewTokenBucketRateLimiter(showsPerSecond, showsBurst),
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[quotav1alpha1.ConsumerRef](100*time.Millisecond, 30*time.Second)),
+	}
 }
 
-// Changed notes that the books of a consumer changed. It has the form of a ledger store's listener.
+// Changed queues a consumer whose ledger changed. It has the form of a ledger store's listener. It ignores what comes before
+// TakeUp, because Compare sees all ledgers after that.
 func (c *Controller) Changed(consumer quotav1alpha1.ConsumerRef, _ ledgerstore.Change) {
+	if !c.leads.Load() {
+		return
+	}
 	c.mu.Lock()
 	since := time.Since(c.shown[consumer])
 	c.mu.Unlock()
 	c.queue.AddAfter(consumer, max(promptly, interval-since))
 }
 
-// Run shows changes until ctx ends. It begins with all that is shown already: the books may have
-// changed since it was written.
+// Run shows changes until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
-	if err := c.takeUp(ctx); err != nil {
-		return err
-	}
 	worker.Run(ctx, c.queue, workers, c.show, func(consumer quotav1alpha1.ConsumerRef, err error) {
 		if !isBehind(err) {
 			c.Log.Error(err, "will try again", "consumer", consumer.Kind+"/"+consumer.Name)
 		}
 	})
-	return nil
-}
-
-// takeUp asks for every consumer to be shown of which something is shown already, wherever that is.
-// Buckets without an owner are from a version that made no effective grants; what owns them has to
-// be made.
-func (c *Controller) takeUp(ctx context.Context) error {
-	var buckets quotav1alpha1.AllowanceBucketList
-	if err := c.Client.List(ctx, &buckets); err != nil {
-		return fmt.Errorf("list the buckets: %w", err)
-	}
-	for i := range buckets.Items {
-		spec := &buckets.Items[i].Spec
-		d, err := ledger.NewDimensions(spec.Dimensions)
-		if err != nil {
-			c.Log.Error(err, "cannot tell what a bucket shows, it is left alone", "bucket", buckets.Items[i].Name)
-			continue
-		}
-		c.known.add(spec.ConsumerRef, spec.ResourceType, d)
-		if s := c.subjectOf(spec.ConsumerRef, spec.ResourceType); isFormer(&buckets.Items[i], s.newBucket(d)) {
-			c.former.add(spec.ConsumerRef, &buckets.Items[i])
-		}
-		if metav1.GetControllerOf(&buckets.Items[i]) == nil {
-			c.known.need(spec.ConsumerRef, spec.ResourceType)
-		}
-		c.Show(spec.ConsumerRef)
-	}
-	var effective quotav1alpha1.EffectiveResourceGrantList
-	if err := c.Client.List(ctx, &effective); err != nil {
-		return fmt.Errorf("list the effective grants: %w", err)
-	}
-	for i := range effective.Items {
-		spec := &effective.Items[i].Spec
-		c.known.add(spec.ConsumerRef, spec.ResourceType)
-		if s := c.subjectOf(spec.ConsumerRef, spec.ResourceType); isFormer(&effective.Items[i], s.newEffectiveGrant()) {
-			c.former.add(spec.ConsumerRef, &effective.Items[i])
-		}
-		c.Show(spec.ConsumerRef)
-	}
 	return nil
 }
 

@@ -1,6 +1,8 @@
 package bucket
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -75,6 +77,13 @@ func (k *known) forget(consumer quotav1alpha1.ConsumerRef, resourceType string, 
 	if len(k.byConsumer[consumer]) == 0 {
 		delete(k.byConsumer, consumer)
 	}
+}
+
+// consumers returns those of which something is known.
+func (k *known) consumers() []quotav1alpha1.ConsumerRef {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Collect(maps.Keys(k.byConsumer))
 }
 
 // of returns what is known of a consumer, by resource type. What it returns belongs to the caller.

@@ -26,6 +26,11 @@ func (c *Controller) show(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	if err != nil {
 		return err
 	}
+	return c.showLedger(ctx, consumer, snapshot, before, again)
+}
+
+// showLedger writes the buckets and effective grants of a consumer with this ledger. again tells whether that was done before.
+func (c *Controller) showLedger(ctx context.Context, consumer quotav1alpha1.ConsumerRef, snapshot *ledger.Ledger, before map[string]remembered, again bool) error {
 	books := read(snapshot, before)
 	for resourceType := range before {
 		if _, inBooks := books.quotas[resourceType]; !inBooks {

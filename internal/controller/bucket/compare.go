@@ -1,0 +1,102 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// TakeUp remembers which buckets and effective grants exist, in any namespace. Ledgers may have changed since these were
+// written: list the ledgers after this call, call Compare for each, and then ShowOthers.
+//
+// Buckets without an owner are from a version that made no effective grants. Their owners are still to be made.
+func (c *Controller) TakeUp(ctx context.Context) error {
+	c.leads.Store(true)
+	var buckets quotav1alpha1.AllowanceBucketList
+	if err := c.Client.List(ctx, &buckets, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the buckets: %w", err)
+	}
+	for i := range buckets.Items {
+		spec := &buckets.Items[i].Spec
+		d, err := ledger.NewDimensions(spec.Dimensions)
+		if err != nil {
+			c.Log.Error(err, "cannot tell what a bucket shows, it is left alone", "bucket", buckets.Items[i].Name)
+			continue
+		}
+		c.known.add(spec.ConsumerRef, spec.ResourceType, d)
+		if s := c.subjectOf(spec.ConsumerRef, spec.ResourceType); isFormer(&buckets.Items[i], s.newBucket(d)) {
+			c.former.add(spec.ConsumerRef, buckets.Items[i].DeepCopy())
+		}
+		if metav1.GetControllerOf(&buckets.Items[i]) == nil {
+			c.known.need(spec.ConsumerRef, spec.ResourceType)
+		}
+	}
+	var effective quotav1alpha1.EffectiveResourceGrantList
+	if err := c.Client.List(ctx, &effective, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the effective grants: %w", err)
+	}
+	for i := range effective.Items {
+		spec := &effective.Items[i].Spec
+		c.known.add(spec.ConsumerRef, spec.ResourceType)
+		if s := c.subjectOf(spec.ConsumerRef, spec.ResourceType); isFormer(&effective.Items[i], s.newEffectiveGrant()) {
+			c.former.add(spec.ConsumerRef, effective.Items[i].DeepCopy())
+		}
+	}
+	return nil
+}
+
+// Compare queues a consumer unless its buckets and effective grants say what its listed ledger says. It writes nothing:
+// the ledger may have changed since it was listed, and Changed is called for that.
+func (c *Controller) Compare(ctx context.Context, consumer quotav1alpha1.ConsumerRef, stored ledger.Books) {
+	c.begin(consumer)
+	comparing := *c
+	comparing.Client = readOnly{c.Client}
+	books, err := ledger.FromBooks(stored)
+	if err == nil {
+		err = comparing.showLedger(ctx, consumer, books, c.known.of(consumer), false)
+	}
+	if err != nil {
+		c.Show(consumer)
+	}
+}
+
+// ShowOthers queues the consumers that have buckets or effective grants and no ledger.
+func (c *Controller) ShowOthers() {
+	for _, consumer := range c.known.consumers() {
+		if again := c.begin(consumer); !again {
+			c.Show(consumer)
+		}
+	}
+}
+
+// errDiffers stands for a write that would be needed.
+var errDiffers = errors.New("the buckets differ from the ledger")
+
+// readOnly is a client that fails the writes of this controller.
+type readOnly struct{ client.Client }
+
+func (readOnly) Create(context.Context, client.Object, ...client.CreateOption) error {
+	return errDiffers
+}
+
+func (readOnly) Update(context.Context, client.Object, ...client.UpdateOption) error {
+	return errDiffers
+}
+
+func (readOnly) Delete(context.Context, client.Object, ...client.DeleteOption) error {
+	return errDiffers
+}
+
+func (r readOnly) Status() client.SubResourceWriter { return readOnlyStatus{r.Client.Status()} }
+
+type readOnlyStatus struct{ client.SubResourceWriter }
+
+func (readOnlyStatus) Update(context.Context, client.Object, ...client.SubResourceUpdateOption) error {
+	return errDiffers
+}
