@@ -11,7 +11,7 @@ import (
 )
 
 // testChart checks what became of the chart that was installed: its Pods are admitted in a restricted
-// namespace, and what the operator asks for has a priority level of its own.
+// namespace, and what the operator asks for has a priority level of its own, and ledgers have another.
 func testChart(n *team) {
 	n.eventually(func() error {
 		var list corev1.PodList
@@ -28,9 +28,11 @@ func testChart(n *team) {
 	if err := n.Create(n.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "any", Namespace: system}, Spec: n.pod("any", 1).Spec}); err == nil || !strings.Contains(err.Error(), "violates PodSecurity \"restricted") {
 		n.Errorf("a Pod that is not restricted: got %v, want it to be refused", err)
 	}
+	n.grant(map[string]int64{pods: 1}) // for which a ledger is written
 	metrics := n.kubectl(n.T, "", "get", "--raw", "/metrics")
-	want := `apiserver_flowcontrol_dispatched_requests_total{flow_schema="bursar",priority_level="bursar"}`
-	if !strings.Contains(metrics, want) {
-		n.Errorf("no request was counted as %s", want)
+	for _, flow := range []string{"bursar", "bursar-ledgers"} {
+		if want := fmt.Sprintf("apiserver_flowcontrol_dispatched_requests_total{flow_schema=%[1]q,priority_level=%[1]q}", flow); !strings.Contains(metrics, want) {
+			n.Errorf("no request was counted as %s", want)
+		}
 	}
 }
