@@ -69,6 +69,9 @@ func (b *bench) measureCapacity(ctx context.Context, size standingSize) error {
 	if err := b.cloneStanding(ctx, size.consumers); err != nil {
 		return err
 	}
+	if err := b.measureStart(ctx, size.consumers); err != nil {
+		return err
+	}
 	for range capacityRestarts {
 		if err := b.measureRestart(ctx); err != nil {
 			return err
