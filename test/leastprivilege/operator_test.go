@@ -44,13 +44,12 @@ var (
 // reason why it is needed all the same. Everything else that they permit has to be asked for.
 var notAsked = map[string]string{
 	"get grantcreationpolicies": parents,
-	"get resourcegrants":        parents,
 	"update allowancebuckets":   oldBuckets,
 	"update secrets":            renewal,
 }
 
 const (
-	parents    = "a policy keeps on record where else it makes grants, and a grant may be made by two at once; here is neither"
+	parents    = "a policy keeps on record where else it makes grants; here is no such place"
 	renewal    = "a certificate is renewed after nine months"
 	oldBuckets = "buckets without an owner get one; here is none"
 )
