@@ -382,9 +382,11 @@ func (s *scene) waitReady(name string) {
 		if err := s.Get(s.Context(), client.ObjectKey{Name: name}, policy); err != nil {
 			return err
 		}
-		ready := apimeta.FindStatusCondition(policy.Status.Conditions, quotav1alpha1.ConditionReady)
-		if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != policy.Generation {
-			return fmt.Errorf("policy %s is not ready: %+v", name, policy.Status.Conditions)
+		for _, name := range []string{quotav1alpha1.ConditionReady, quotav1alpha1.ConditionAdopted} {
+			c := apimeta.FindStatusCondition(policy.Status.Conditions, name)
+			if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != policy.Generation {
+				return fmt.Errorf("policy %s is not %s: %+v", policy.Name, name, policy.Status.Conditions)
+			}
 		}
 		return nil
 	})
