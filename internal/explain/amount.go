@@ -104,6 +104,17 @@ func unit(number, name string) string {
 	return plural(name)
 }
 
+// Singular undoes what a plural form in an amount such as "2 projects" does to the name of a unit.
+func Singular(name string) string {
+	for _, ending := range [][2]string{{"ies", "y"}, {"es", ""}, {"s", ""}} {
+		stem, ok := strings.CutSuffix(name, ending[0])
+		if singular := stem + ending[1]; ok && stem != "" && unit("2", singular) == name {
+			return singular
+		}
+	}
+	return name
+}
+
 // sibilants are the endings that take -es.
 var sibilants = []string{"ss", "x", "z", "ch", "sh"}
 

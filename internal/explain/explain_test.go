@@ -70,6 +70,16 @@ func TestAmount(t *testing.T) {
 const goldenFile = "testdata/denials.txt"
 
 // TestDenialTexts compares every text with the golden file. With UPDATE_GOLDEN set it writes that.
+// A unit that is known from a displayed amount alone is displayed as in the registration.
+func TestSingular(t *testing.T) {
+	for _, name := range []string{"project", "core", "box", "address", "repository", "vCPU", "GiB", "config map", "key"} {
+		_, displayed, _ := strings.Cut(Amount(2, &catalog.Registration{DisplayUnit: name, Factor: 1}), " ")
+		if got := Singular(displayed); got != name {
+			t.Errorf("%q becomes %q, want %q", displayed, got, name)
+		}
+	}
+}
+
 func TestDenialTexts(t *testing.T) {
 	web := quotav1alpha1.ConsumerRef{Kind: "Project", Name: "web"}
 	c := declared("", "")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/ledger"
 )
 
 // ClaimItem is a claim behind the usage.
@@ -173,8 +177,11 @@ func claimRows(claims []ClaimItem) [][]string {
 
 // Unit is how amounts of a resource type are displayed, as far as the user may know. The zero value displays base units.
 type Unit struct {
+	// Name is that of one display unit, which is Factor base units.
 	Name   string
-	Factor float64
+	Factor int64
+	// Base is the name of a base unit, if it is known.
+	Base string
 }
 
 // UnitOf derives the unit from a displayed amount, since tenants may not read registrations.
@@ -188,21 +195,16 @@ func UnitOf(item Item) (Unit, bool) {
 	}{{item.Limit, item.Display.TotalLimit}, {item.Used, item.Display.TotalAllocated}, {item.Available, item.Display.Available}} {
 		number, name, _ := strings.Cut(one.shown, " ")
 		if value, err := strconv.ParseFloat(number, 64); err == nil && value > 0 && one.base > 0 {
-			return Unit{Name: name, Factor: float64(one.base) / value}, true
+			return Unit{Name: explain.Singular(name), Factor: int64(math.Round(float64(one.base) / value))}, true
 		}
 	}
 	return Unit{}, false
 }
 
-// Amount displays an amount of base units.
+// Amount displays an amount of base units as denials do.
 func (u Unit) Amount(amount int64) string {
-	if u.Factor <= 0 {
+	if u.Name == "" || u.Factor <= 0 {
 		return strconv.FormatInt(amount, 10)
 	}
-	text := strconv.FormatFloat(float64(amount)/u.Factor, 'f', 3, 64)
-	text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
-	if u.Name == "" {
-		return text
-	}
-	return text + " " + u.Name
+	return explain.Amount(ledger.Amount(amount), &catalog.Registration{DisplayUnit: u.Name, Factor: u.Factor, BaseUnit: u.Base})
 }

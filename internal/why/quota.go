@@ -118,7 +118,7 @@ func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown
 // displayed amounts.
 func (r *Reader) unit(item usage.Item) usage.Unit {
 	if registration := r.registrations.Registration(item.ResourceType); registration != nil {
-		return usage.Unit{Name: registration.DisplayUnit, Factor: float64(registration.Factor)}
+		return usage.Unit{Name: registration.DisplayUnit, Factor: registration.Factor, Base: registration.BaseUnit}
 	}
 	unit, _ := usage.UnitOf(item)
 	return unit
