@@ -108,20 +108,22 @@ func (l *Ledger) Renew(key string) (sequence int64, ok bool) {
 	return r.Sequence, true
 }
 
-// Rename gives a reservation another key, claim payload and time, and a new sequence. What it holds stays. It returns the
-// reservation as it was, for [Ledger.Reinstate], and reports false if there is none, it is an amendment, the new key is
-// taken or invalid, or the ledger is full.
-func (l *Ledger) Rename(from string, to Reservation) (before Reservation, ok bool) {
+// Rename gives a reservation another key, claim payload and time, and a new sequence. What it holds stays. In the same step it
+// records id, as [Ledger.Release] does the UID of a claim: a claim made from the former reservation is charged nowhere. It
+// returns the reservation as it was, for [Ledger.Reinstate], and reports false if there is none, it is an amendment, the new
+// key is taken or invalid, or the ledger is full.
+func (l *Ledger) Rename(from string, to Reservation, id string) (before Reservation, ok bool) {
 	before, ok = l.reservations[from]
 	if _, taken := l.reservations[to.Key]; !ok || taken || before.amends() || !validKey(to.Key) || len(to.Claim) > ClaimBytesMax {
 		return Reservation{}, false
 	}
 	after := before
 	after.Key, after.Claim, after.ReservedAt = to.Key, to.Claim, to.ReservedAt
-	if more := after.Size() - before.Size(); more > 0 && l.Bytes()+more > BytesMax {
+	if more := after.Size() - before.Size() + recordSize(id); more > 0 && l.Bytes()+more > BytesMax {
 		return Reservation{}, false
 	}
 	l.drop(&before)
+	l.record(id)
 	l.sequence++
 	after.Sequence = l.sequence
 	l.reservations[after.Key] = after
@@ -129,13 +131,14 @@ func (l *Ledger) Rename(from string, to Reservation) (before Reservation, ok boo
 	return before, true
 }
 
-// Reinstate undoes [Ledger.Rename], if the reservation is there still.
-func (l *Ledger) Reinstate(before Reservation, key string) {
+// Reinstate undoes [Ledger.Rename] to a key, which recorded id, if the reservation is there still.
+func (l *Ledger) Reinstate(before Reservation, key, id string) {
 	renamed, ok := l.reservations[key]
 	if !ok {
 		return
 	}
 	l.drop(&renamed)
+	l.Forget(id)
 	l.reservations[before.Key] = before
 	l.bytes.reservations += before.Size()
 }

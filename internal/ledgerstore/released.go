@@ -90,6 +90,15 @@ func (r *released) replace(consumer quotav1alpha1.ConsumerRef, books *ledger.Led
 	}
 }
 
+// IsWithdrawn reports whether a reservation for an object, that had this sequence, was withdrawn or taken over, as far as this
+// process knows. A claim made from it is charged nowhere.
+func (s *Store) IsWithdrawn(consumer quotav1alpha1.ConsumerRef, objectUID string, sequence int64) bool {
+	s.released.mu.Lock()
+	defer s.released.mu.Unlock()
+	_, is := s.released.byConsumer[consumer][WithdrawnID(objectUID, sequence)]
+	return is
+}
+
 // ReleasedLongAgo returns, by consumer, the UIDs of released claims, and IDs of withdrawn reservations
 // ([WithdrawnID]), whose record is older than age. Normally a record goes with its claim; one that stays has lost whoever should forget it.
 func (s *Store) ReleasedLongAgo(age time.Duration) map[quotav1alpha1.ConsumerRef][]string {

@@ -41,7 +41,8 @@ func (s *Store) ReserveTogether(ctx context.Context, consumer quotav1alpha1.Cons
 
 // ReserveInstead is [Store.ReserveTogether] of reservations that take over what others hold for the same name: earlier has
 // their keys, by that of the new reservation. What is not there, or holds something else, is not taken over. It returns
-// the keys that were.
+// the keys that were. Another process may be making a claim from what is taken over, or have granted it: as by
+// [Store.Withdraw], it is recorded in the same write that this claim is charged nowhere, see [Store.IsWithdrawn].
 func (s *Store) ReserveInstead(ctx context.Context, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation, earlier map[string]string) (outcome Outcome, taken []string, err error) {
 	var renamed []ledger.Reservation
 	outcome, err = s.decide(ctx, consumer, func(op *operation, outcome *Outcome, full *bool) {
@@ -52,7 +53,7 @@ func (s *Store) ReserveInstead(ctx context.Context, consumer quotav1alpha1.Consu
 			result := reserve(books, releasing)
 			if *full || outcome.Code != ledger.Admitted {
 				for i := range renamed {
-					books.Reinstate(renamed[i], keyInstead(earlier, renamed[i].Key))
+					books.Reinstate(renamed[i], keyInstead(earlier, renamed[i].Key), withdrawnID(&renamed[i]))
 				}
 				renamed = nil
 				return result
@@ -65,6 +66,7 @@ func (s *Store) ReserveInstead(ctx context.Context, consumer quotav1alpha1.Consu
 		op.committed = func() {
 			for i := range renamed {
 				s.inflight.remove(consumer, renamed[i].Key, 0)
+				s.released.add(consumer, withdrawnID(&renamed[i]))
 			}
 			committed()
 		}
@@ -86,12 +88,14 @@ func rename(books *ledger.Ledger, reservations []ledger.Reservation, earlier map
 		if !ok || !slices.Equal(held.Charges, r.Charges) {
 			continue
 		}
-		if before, ok := books.Rename(held.Key, *r); ok {
+		if before, ok := books.Rename(held.Key, *r, withdrawnID(&held)); ok {
 			renamed = append(renamed, before)
 		}
 	}
 	return renamed
 }
+
+func withdrawnID(r *ledger.Reservation) string { return WithdrawnID(ObjectUID(r.Key), r.Sequence) }
 
 // keyInstead returns the key that a reservation has now which had another.
 func keyInstead(earlier map[string]string, key string) string {

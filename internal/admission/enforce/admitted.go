@@ -50,24 +50,17 @@ func (a *admitted) add(c *create) {
 	}
 }
 
-// has reports whether an object was admitted and has not been seen.
-func (a *admitted) has(uid types.UID) bool {
+// lateOf returns the admitted objects of an owner that should have been seen by now, and may still be, with their kinds.
+func (a *admitted) lateOf(owner string) map[types.UID]schema.GroupKind {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, ok := a.byUID[uid]
-	return ok
-}
-
-// lateOf counts the admitted objects of an owner that should have been seen by now, and may still be.
-func (a *admitted) lateOf(owner string) (count int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, object := range a.byUID {
+	late := map[types.UID]schema.GroupKind{}
+	for uid, object := range a.byUID {
 		if age := time.Since(object.since); object.owner == owner && appearsWithin <= age && age < heldFor {
-			count++
+			late[uid] = object.name.kind
 		}
 	}
-	return count
+	return late
 }
 
 func (a *admitted) remove(uid types.UID) {

@@ -60,7 +60,7 @@ func (h *Handler) isLate(pending ledgerstore.Pending) bool {
 	if err != nil || outline.Base != "" {
 		return false // it exists
 	}
-	return h.admitted.has(uid) || h.Objects.Presence(outline.Kind.GroupKind(), uid) == protected.Absent
+	return h.Objects.Presence(outline.Kind.GroupKind(), uid) == protected.Absent
 }
 
 // deciding are the objects that hold something of one consumer while they are decided for another. The zero value is
@@ -98,9 +98,16 @@ func ownerOf(object *unstructured.Unstructured, user string) string {
 	return fmt.Sprintf("user %s in namespace %s", user, object.GetNamespace())
 }
 
-// tooManyLate returns an error if the owner of an object has lateMax creates whose objects have not appeared.
+// tooManyLate returns an error if the owner of an object has lateMax creates whose objects have not appeared. Objects of a kind
+// that is being listed may have.
 func (h *Handler) tooManyLate(c *create) error {
-	if late := h.admitted.lateOf(c.owner); late >= lateMax {
+	late := 0
+	for uid, kind := range h.admitted.lateOf(c.owner) {
+		if h.Objects.Presence(kind, uid) == protected.Absent {
+			late++
+		}
+	}
+	if late >= lateMax {
 		return fmt.Errorf("%d creates by %s were admitted but their objects have not appeared, so their quota is %w", late, c.owner, errHeld)
 	}
 	return nil

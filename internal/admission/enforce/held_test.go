@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -24,6 +25,8 @@ import (
 func TestHeldByCreatesInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 2)
+		var store func(types.UID)
+		s.Objects, store = listed(t)
 		for _, uid := range []types.UID{"1", "2"} {
 			if answer := s.review(uid); !answer.Allowed {
 				t.Fatalf("refused: %s", answer.Result.Message)
@@ -36,8 +39,8 @@ func TestHeldByCreatesInFlight(t *testing.T) {
 		if strings.Contains(answer.Result.Message, "exceeded") || answer.Result.Details.RetryAfterSeconds == 0 {
 			t.Errorf("got %+v", answer.Result)
 		}
-		s.Appeared(schema.GroupKind{Kind: "ConfigMap"}, "1")
-		s.Appeared(schema.GroupKind{Kind: "ConfigMap"}, "2")
+		store("1")
+		store("2")
 		s.wantRefused(s.review("3"), http.StatusForbidden, "exceeded quota")
 	})
 }
@@ -46,6 +49,7 @@ func TestHeldByCreatesInFlight(t *testing.T) {
 func TestFailedCreatesOfOneOwnerAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 100)
+		s.Objects, _ = listed(t)
 		for n := range lateMax {
 			if answer := s.review(types.UID(fmt.Sprint(n))); !answer.Allowed {
 				t.Fatalf("refused: %s", answer.Result.Message)
@@ -62,6 +66,38 @@ func TestFailedCreatesOfOneOwnerAreBounded(t *testing.T) {
 			t.Errorf("denied for what holds nothing any more: %s", answer.Result.Message)
 		}
 	})
+}
+
+// While a kind is being listed nobody knows which of its objects exist, and nobody is held up for that.
+func TestCreatesWhileTheKindIsListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 100)
+		s.Objects = absent()
+		for n := range 2 * lateMax {
+			if answer := s.reviewNamed(fmt.Sprint(n), types.UID(fmt.Sprint(n))); !answer.Allowed {
+				t.Fatalf("create %d is denied: %s", n, answer.Result.Message)
+			}
+			time.Sleep(appearsWithin / 2)
+		}
+	})
+}
+
+// An audited denial is recorded in the namespace of the object, whose readers may not know the figures of who pays.
+func TestAuditedDenialHidesFigures(t *testing.T) {
+	s := newScene(t, 0)
+	s.policy("globex", "false")
+	s.Catalog.Policy("acme").Mode = quotav1alpha1.EnforcementModeAudit
+	for namespace, want := range map[string]bool{"acme-quota": false, "n": true} {
+		recorder := events.NewFakeRecorder(1)
+		s.Events = recorder
+		s.Catalog.ConsumerNamespace = func(quotav1alpha1.ConsumerRef) string { return namespace }
+		if answer := s.review(types.UID(namespace)); !answer.Allowed {
+			t.Fatalf("denied: %s", answer.Result.Message)
+		}
+		if got := <-recorder.Events; strings.Contains(got, "limited: 0") != want {
+			t.Errorf("the quota is shown in namespace %s, and the event is %q", namespace, got)
+		}
+	}
 }
 
 // An object that cannot be stored takes nothing.

@@ -31,7 +31,7 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, planned []*plannedC
 		return ledgerstore.Outcome{}, err
 	}
 	defer unlock()
-	if h.Objects.Presence(kind, earlier) == protected.Present {
+	if h.admitted.uidOf(objectName{kind, c.Name}) != earlier || h.Objects.Presence(kind, earlier) == protected.Present {
 		return h.Store.ReserveTogether(ctx, planned[0].Consumer, reservations)
 	}
 	keys, policies := map[string]string{}, []string{}

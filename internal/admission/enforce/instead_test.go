@@ -3,6 +3,7 @@ package enforce
 import (
 	"net/http"
 	"testing"
+	"testing/synctest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,4 +54,33 @@ func absent() *protected.Objects {
 		panic(err)
 	}
 	return protected.New(fake.NewSimpleMetadataClient(scheme), nil)
+}
+
+// listed follows ConfigMaps, of which there are none until the function that it returns stores one.
+func listed(t *testing.T) (objects *protected.Objects, store func(types.UID)) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	client, kind := fake.NewSimpleMetadataClient(scheme), schema.GroupKind{Kind: "ConfigMap"}
+	objects = protected.New(client, nil)
+	objects.Follow(t.Context(), map[schema.GroupKind]schema.GroupVersionResource{kind: {Version: "v1", Resource: "configmaps"}})
+	if err := objects.WaitForSync(t.Context(), kind); err != nil {
+		t.Fatal(err)
+	}
+	return objects, func(uid types.UID) {
+		t.Helper()
+		stored := &metav1.PartialObjectMetadata{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: string(uid), UID: uid},
+		}
+		if err := client.Tracker().Add(stored); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if objects.Presence(kind, uid) != protected.Present {
+			t.Fatalf("ConfigMap %s was not seen", uid)
+		}
+	}
 }

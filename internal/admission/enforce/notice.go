@@ -70,10 +70,19 @@ func (h *Handler) notify(ctx context.Context, request *admissionv1.AdmissionRequ
 		h.metrics.notEnforced.WithLabelValues(n.policy.Name, string(n.policy.Mode)).Inc()
 		if n.policy.Mode == quotav1alpha1.EnforcementModeAudit && h.Events != nil {
 			h.Events.Eventf(n.policy.Reference(), object.Reference(), corev1.EventTypeWarning, EventReasonNotEnforced, "Audit",
-				"%s of %s by %s is allowed: %s", request.Operation, object, request.UserInfo.Username, h.inFull(n))
+				"%s of %s by %s is allowed: %s", request.Operation, object, request.UserInfo.Username, h.forReadersOf(object.Name.Namespace, n))
 		}
 	}
 	return response
+}
+
+// forReadersOf returns the text of a notice for an event in a namespace, whose readers may not see the quota of others.
+func (h *Handler) forReadersOf(namespace string, n notice) string {
+	isTheirs := n.lack != nil && h.Catalog.ConsumerNamespace != nil && h.Catalog.ConsumerNamespace(n.lack.consumer) == namespace
+	if n.lack == nil || isTheirs || namespace == "" {
+		return h.inFull(n)
+	}
+	return explain.Of(n.lack.consumer, n.lack.shortages).Hidden(h.Catalog)
 }
 
 // toUser returns the text of a notice for the user of the request.

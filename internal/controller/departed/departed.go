@@ -193,13 +193,13 @@ func (c *Controller) ledger(ctx context.Context, consumer quotav1alpha1.Consumer
 	return ledger, nil
 }
 
-// isEmpty reports whether a ledger holds nothing that has to be kept.
+// isEmpty reports whether a ledger holds nothing that has to be kept. What one in a later format holds is not known.
 func isEmpty(ledger *quotav1alpha1.ConsumerLedger) bool {
 	if ledger == nil {
 		return true
 	}
 	spec := &ledger.Spec
-	return len(spec.Grants) == 0 && len(spec.Used) == 0 && len(spec.Reservations) == 0 && len(spec.Released) == 0
+	return spec.Format <= quotav1alpha1.ConsumerLedgerFormat && len(spec.Grants) == 0 && len(spec.Used) == 0 && len(spec.Reservations) == 0 && len(spec.Released) == 0
 }
 
 // effective returns the effective grants by consumer.

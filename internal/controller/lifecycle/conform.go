@@ -202,6 +202,8 @@ func (c *Controller) goOn(ctx context.Context, p *catalog.Policy, held *quotav1a
 		return Conforms, true, nil // it is looked at again once the claim is gone
 	case !claims.Stays(held):
 		return Pending, true, c.endUncharged(ctx, held)
+	case c.Store.IsWithdrawn(held.Spec.ConsumerRef, held.Annotations[quotav1alpha1.AnnotationResourceUID], claims.SequenceOf(held)):
+		return Pending, true, c.supersede(ctx, held) // it was granted while another create took over what it was made from
 	case !p.FollowsUpdates():
 		return Conforms, true, nil
 	default:

@@ -1,0 +1,44 @@
+package lifecycle
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// Another replica takes a reservation over for a create of the same name, after this one has made sure that it exists and
+// before its claim says Granted. The object is there after all: its claim, charged nowhere, makes way for another one.
+func TestTakenOverWhileGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		reservation := s.reserve(acme, 5, "")
+		c := s.standing(s.store)
+		second := ledger.Reservation{Key: reservation.Key + "2", ReservedAt: 1, Charges: reservation.Charges, Claim: reservation.Claim}
+		s.server.fail = func(method, _ string) bool {
+			if method == http.MethodPut {
+				s.server.fail = nil
+				s.server.mu.Unlock()
+				defer s.server.mu.Lock()
+				_, _, err := s.store.ReserveInstead(s.Context(), acme, []ledger.Reservation{second}, map[string]string{second.Key: reservation.Key})
+				s.must(err)
+			}
+			return false
+		}
+		if _, err := c.materialize(t.Context(), reservation); err != nil {
+			t.Fatal(err)
+		}
+		s.must(s.store.Cancel(s.Context(), acme, second.Key, 0))
+		s.run(fleets(), fleet("1", "acme", 5)).Restore(fleetKind.GroupKind(), fleetUID, "p")
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"acme uses 5, 0 in flight", "claim of acme for 5"}, s.outcome()); diff != "" {
+			t.Errorf("the object is charged once (-want +got):\n%s", diff)
+		}
+	})
+}
