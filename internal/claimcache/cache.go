@@ -36,8 +36,9 @@ type Cache struct {
 	// deleting are the claims that are being deleted, and undecided those of policies that are neither that nor decided.
 	deleting  map[types.UID]struct{}
 	undecided map[*Claim]struct{}
-	// unlabelled are the claims that lack the labels of their consumer, from an earlier version, and stay.
-	unlabelled map[*Claim]struct{}
+	// incomplete are the claims that stay and lack the labels of their consumer, from an earlier version, or the finalizer,
+	// after an uninstallation.
+	incomplete map[*Claim]struct{}
 
 	// reflector is set once Run has begun.
 	reflector atomic.Pointer[cache.Reflector]
@@ -56,7 +57,7 @@ func New() *Cache {
 		kinds:      map[schema.GroupKind]int{},
 		deleting:   map[types.UID]struct{}{},
 		undecided:  map[*Claim]struct{}{},
-		unlabelled: map[*Claim]struct{}{},
+		incomplete: map[*Claim]struct{}{},
 	}
 }
 
@@ -174,13 +175,13 @@ func (c *Cache) Undecided(keep func(*Claim) bool) []*Claim {
 	return claims
 }
 
-// Unlabelled returns up to max claims that keep accepts among those that lack the labels of their consumer.
-func (c *Cache) Unlabelled(max int, keep func(*Claim) bool) []*Claim {
+// Incomplete returns up to max claims that keep accepts among those that stay and lack the finalizer or the labels of their consumer.
+func (c *Cache) Incomplete(max int, keep func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var claims []*Claim
 	seen := 0
-	for claim := range c.unlabelled {
+	for claim := range c.incomplete {
 		if seen++; len(claims) == max || seen > lockedMax {
 			break
 		}

@@ -16,8 +16,8 @@ func (c *Cache) index(claim *Claim) {
 	if claim.Deleting {
 		c.deleting[claim.UID] = struct{}{}
 	}
-	if !claim.Labelled && !claim.Deleting {
-		c.unlabelled[claim] = struct{}{}
+	if (!claim.Labelled || !claim.Finalizer) && !claim.Deleting {
+		c.incomplete[claim] = struct{}{}
 	}
 	if claim.FromPolicy() {
 		c.byObject[claim.ObjectUID] = append(c.byObject[claim.ObjectUID], claim)
@@ -36,7 +36,7 @@ func (c *Cache) unindex(claim *Claim) {
 		delete(c.byConsumer, consumer)
 	}
 	delete(c.deleting, claim.UID)
-	delete(c.unlabelled, claim)
+	delete(c.incomplete, claim)
 	if !claim.FromPolicy() {
 		return
 	}

@@ -128,8 +128,8 @@ type Certificate struct {
 type ClientCertificates struct {
 	// CAFile is a file with the certificate authorities that sign them, in PEM. It is read at the start.
 	CAFile string `json:"caFile"`
-	// Names are the common names that are accepted. Default: all. Give them where the authorities also sign for others.
-	Names []string `json:"names,omitempty"`
+	// Names are the common names that are accepted. Required: the authorities may sign for others as well.
+	Names []string `json:"names"`
 }
 
 // Endpoints are for whoever runs the operator.

@@ -74,6 +74,7 @@ func TestRefused(t *testing.T) {
 		"unknown field": {"a slip must not be a default", head + "systemNamspace: x", "systemNamspace: Forbidden: there is no such field"},
 		"twice":         {"", head + "systemNamespace: a\nsystemNamespace: b", "already set"},
 		"namespace":     {"", head + "systemNamespace: A", "systemNamespace"},
+		"who may call":  {"the authority signs for others, too", head + "webhooks: {clientCertificates: {caFile: /etc/ca.pem}}", "webhooks.clientCertificates.names"},
 		"consumers": {"", head + "consumerNamespaces: [{kind: A, namespace: 'x'}, {kind: A, namespace: 'y'}, {namespace: '-'}]",
 			"consumerNamespaces[1]: Duplicate value"},
 		"lease":                {"the leader would be replaced while it leads", head + "leaderElection: {leaseDuration: 10s}", "leaderElection.leaseDuration"},

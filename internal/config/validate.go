@@ -107,6 +107,9 @@ func (w *Webhooks) check(path *field.Path) field.ErrorList {
 	if c := w.ClientCertificates; c != nil && c.CAFile == "" {
 		errs = append(errs, field.Required(path.Child("clientCertificates", "caFile"), "name the file with the certificate authorities"))
 	}
+	if c := w.ClientCertificates; c != nil && len(c.Names) == 0 {
+		errs = append(errs, field.Required(path.Child("clientCertificates", "names"), "give the common names of the API servers' certificates: the authority may sign others, too"))
+	}
 	return append(errs, w.ShutdownDelay.check(path.Child("shutdownDelay"), 0)...)
 }
 

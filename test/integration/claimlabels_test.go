@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -97,4 +98,29 @@ func TestClaimIsReplacedByItsManifest(t *testing.T) {
 	w.mustDelete(after)
 	w.waitGone(after)
 	w.wantBucket(1, 0, 1, 0)
+}
+
+// A claim without the finalizer, as an uninstallation leaves it, gets it again, so that its deletion gives back at once what it holds.
+func TestClaimGetsItsFinalizerBack(t *testing.T) {
+	t.Parallel()
+	w := newProtectedWorld(t, 1)
+	object := w.configMap("a")
+	w.mustCreate(object)
+	claim := w.claimOf("a")
+	w.eventually(soon, func() error {
+		return w.asBursar().Patch(w.ctx, claim, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	})
+	w.eventually(soon, func() error {
+		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+			return err
+		}
+		if !slices.Contains(claim.Finalizers, quotav1alpha1.FinalizerQuotaRelease) {
+			return fmt.Errorf("claim %s has the finalizers %q", claim.Name, claim.Finalizers)
+		}
+		return nil
+	})
+	if err := w.deleteNow(object, metav1.DeletePropagationBackground); err != nil {
+		t.Fatal(err)
+	}
+	w.mustCreate(w.configMap("b"))
 }

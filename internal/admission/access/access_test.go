@@ -109,11 +109,11 @@ func TestClientCertificate(t *testing.T) {
 		names  []string
 		want   int
 	}{
-		"none":            {"nobody vouches for the caller", nil, nil, 404},
-		"signed":          {"the authority vouches for it", authority.sign(t, "kube-apiserver"), nil, 200},
+		"none":            {"nobody vouches for the caller", nil, []string{"kube-apiserver"}, 404},
+		"unnamed":         {"the authority signs for others, too", authority.sign(t, "kube-apiserver"), nil, 404},
 		"named":           {"this is the name of the API server", authority.sign(t, "kube-apiserver"), []string{"kube-apiserver"}, 200},
 		"another name":    {"somebody else has a certificate of that authority", authority.sign(t, "alice"), []string{"kube-apiserver"}, 404},
-		"other authority": {"the handshake fails", stranger.sign(t, "kube-apiserver"), nil, 0},
+		"other authority": {"the handshake fails", stranger.sign(t, "kube-apiserver"), []string{"kube-apiserver"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			certificates := ClientCertificates{Authorities: pool, Names: tt.names}

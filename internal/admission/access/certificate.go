@@ -11,7 +11,7 @@ import (
 type ClientCertificates struct {
 	// Authorities sign them.
 	Authorities *x509.CertPool
-	// Names are the common names that are accepted. Default: all.
+	// Names are the common names that are accepted.
 	Names []string
 }
 
@@ -27,7 +27,7 @@ func (c ClientCertificates) accept(state *tls.ConnectionState) bool {
 	if c.Authorities == nil || state == nil || len(state.VerifiedChains) == 0 {
 		return false
 	}
-	return len(c.Names) == 0 || slices.Contains(c.Names, state.VerifiedChains[0][0].Subject.CommonName)
+	return slices.Contains(c.Names, state.VerifiedChains[0][0].Subject.CommonName)
 }
 
 // ParseAuthorities reads the authorities of client certificates, in PEM.

@@ -101,7 +101,7 @@ func (c *Controller) Start() {
 func (c *Controller) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { c.sweepRegularly(ctx) })
-	group.Go(func() { c.labelAll(ctx) })
+	group.Go(func() { c.completeAll(ctx) })
 	for queue, workers := range map[workqueue.TypedRateLimitingInterface[task]]int{c.decisions: decisionWorkers, c.releases: releaseWorkers} {
 		group.Go(func() {
 			worker.Run(ctx, queue, workers, c.reconcile, func(claim task, err error) {

@@ -22,9 +22,11 @@ import (
 func (c *Controller) reconcile(ctx context.Context, claim task) error {
 	name := claim.NamespacedName
 	known := c.Claims.Get(name)
+	if known == nil || known.Consumer() != claim.consumer {
+		c.decided(claim) // nobody waits for it any more as one of this consumer
+	}
 	switch {
 	case known == nil:
-		c.decided(claim)
 		return nil
 	case known.Deleting:
 		c.decided(claim)
