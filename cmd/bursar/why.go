@@ -88,9 +88,12 @@ func runWhy(command *cobra.Command, flags *genericclioptions.ConfigFlags, namesp
 		}
 		return explain(ctx, command.OutOrStdout(), reader, object, true)
 	}
-	content, err := io.ReadAll(io.LimitReader(from, inputBytesMax))
-	if err != nil {
+	content, err := io.ReadAll(io.LimitReader(from, inputBytesMax+1))
+	switch {
+	case err != nil:
 		return fmt.Errorf("read what to explain: %w", err)
+	case len(content) > inputBytesMax:
+		return fmt.Errorf("what to explain is larger than %d MiB; give one object, or the error alone", inputBytesMax>>20)
 	}
 	objects := objectsIn(content)
 	if len(objects) == 0 {
