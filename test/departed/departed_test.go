@@ -338,3 +338,40 @@ func TestDecisionAtTheLastMoment(t *testing.T) {
 		t.Errorf("the ledger was to be deleted %d times, want once: then it is not empty any more", reserved.Load())
 	}
 }
+
+// TestLaterFormatStays finds a ledger without anything that this version knows of, which a later one has written.
+func TestLaterFormatStays(t *testing.T) {
+	consumer := platform.Consumer("later")
+	organization(t, "later") // the server's own controller leaves it alone
+	bursar := asBursar(t)
+	stored := ledgerOf(consumer)
+	stored.Spec.Format = quotav1alpha1.ConsumerLedgerFormat + 1
+	if err := bursar.Create(t.Context(), stored); err != nil {
+		t.Fatal(err)
+	}
+	var looks atomic.Int32
+	controller := &departed.Controller{
+		Client: bursar, Live: bursar, Shown: one(consumer), Claims: noClaims{}, Interval: time.Millisecond,
+		Find: func(context.Context, quotav1alpha1.ConsumerRef) (departed.Existence, error) {
+			looks.Add(1)
+			return departed.Missing, nil
+		},
+		LiveClaims: func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) { return nil, nil },
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- controller.Run(ctx) }()
+	await.NoError(t, soon, func() error {
+		if looks.Load() < 10 {
+			return fmt.Errorf("%d looks", looks.Load())
+		}
+		return nil
+	})
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(stored), stored); err != nil {
+		t.Errorf("got %v, want the ledger to stay", err)
+	}
+}
