@@ -144,5 +144,16 @@ func (c *Controller) deleteClaim(ctx context.Context, name types.NamespacedName,
 	if err != nil {
 		return fmt.Errorf("delete claim %s, whose object is gone: %w", name, err)
 	}
+	if c.Claims.HasSynced() {
+		return nil
+	}
+	deleted, err := c.Client.Get(ctx, name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read claim %s, which is deleted: %w", name, err)
+	}
+	c.Claims.Note(deleted)
 	return nil
 }

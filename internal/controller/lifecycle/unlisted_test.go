@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledgerstore"
 )
@@ -114,5 +115,36 @@ func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
 		s.wantFinally("the claim is there", "acme uses 5, 0 in flight", "claim of acme for 5")
 		close(s.server.unlisted)
 		s.wantFinally("the list has it, too", "acme uses 5, 0 in flight", "claim of acme for 5")
+	})
+}
+
+// What a replica made itself it also takes back, before the claims are listed: it tells whoever releases that the claim is deleted.
+func TestReleaseBeforeTheClaimsAreListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.server.unlisted = make(chan struct{})
+		c := s.run(fleets(), fleet("1", "acme", 5))
+		_, err := c.Store.Reserve(t.Context(), acme, ledger.Reservation{
+			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("").Encode(),
+		})
+		s.must(err)
+		c.queue.Add(object{fleetKind.GroupKind(), fleetUID})
+		s.wantFinally("the claim is there", "acme uses 5, 0 in flight", "claim of acme for 5")
+		release, isDeleted := s.server.released, make(chan struct{})
+		s.server.released = func(claim *quotav1alpha1.ResourceClaim) {
+			<-isDeleted
+			release(claim)
+		}
+		s.must(s.live.Tracker().Delete(fleetResource, "ns", "a"))
+		s.must(s.metadata.Tracker().Delete(fleetResource, "ns", "a"))
+		synctest.Wait()
+		known := c.Claims.ForObject(fleetUID)
+		if len(known) != 1 || !known[0].Deleting {
+			t.Errorf("the cache has %+v, want the claim, which is being deleted", known)
+		}
+		close(isDeleted)
+		s.wantFinally("nothing is used")
+		close(s.server.unlisted)
+		s.wantFinally("the list changes nothing")
 	})
 }
