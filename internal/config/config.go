@@ -21,6 +21,9 @@ const (
 	Kind       = "OperatorConfiguration"
 )
 
+// leastMaxObjectBytes is what etcd stores unless it is told otherwise.
+const leastMaxObjectBytes = 3 << 19
+
 // Operator is the configuration of the operator. What is not given has the default that stands with
 // each field.
 type Operator struct {
@@ -39,6 +42,10 @@ type Operator struct {
 	// InstallCRDs has the operator create and update its own CustomResourceDefinitions, for which it
 	// needs the ClusterRole bursar-operator-install. Default: false.
 	InstallCRDs bool `json:"installCRDs,omitempty"`
+
+	// MaxObjectBytes is the size of the largest object that the etcd of the API server stores, its --max-request-bytes: at
+	// least 1572864. A larger custom object is denied before it takes quota. Default: 1572864, as etcd's.
+	MaxObjectBytes int `json:"maxObjectBytes,omitempty"`
 
 	// LeaderElection is about which replica runs the controllers. Webhooks are served by all.
 	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
@@ -229,6 +236,7 @@ func (c *Operator) Namespaces() map[schema.GroupKind]string {
 
 func (c *Operator) complete() {
 	setDefault(&c.SystemNamespace, "bursar-system")
+	setDefault(&c.MaxObjectBytes, leastMaxObjectBytes)
 	setDefault(&c.LeaderElection.LeaseDuration.Duration, 15*time.Second)
 	setDefault(&c.LeaderElection.RenewDeadline.Duration, 10*time.Second)
 	setDefault(&c.LeaderElection.RetryPeriod.Duration, 2*time.Second)

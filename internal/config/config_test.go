@@ -89,6 +89,7 @@ func TestRefused(t *testing.T) {
 		"consumers of metrics": {"", head + "metrics: {consumersMax: -1}", "metrics.consumersMax"},
 		"threshold":            {"", head + "metrics: {alertThresholdPercent: 101}", "metrics.alertThresholdPercent"},
 		"advice":               {"", head + "exceededAdvice: " + strings.Repeat("a", 501), "exceededAdvice: Too long"},
+		"object size":          {"", head + "maxObjectBytes: 1024", "maxObjectBytes: Invalid value: 1024: must be at least 1572864"},
 		"interval":             {"", head + "auditInterval: 1ms", "auditInterval"},
 		"duration":             {"", head + "auditInterval: soon", `auditInterval: Invalid value: "soon": must be a duration with a unit`},
 		"number":               {"a number has no unit", head + "leaderElection: {leaseDuration: 15}", "leaderElection.leaseDuration: Invalid value: 15: must be a duration with a unit"},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -25,6 +26,9 @@ func (c *Operator) validate() field.ErrorList {
 	}
 	if err := quotav1alpha1.CheckExceededAdvice(c.ExceededAdvice); err != nil {
 		errs = append(errs, field.Invalid(field.NewPath("exceededAdvice"), c.ExceededAdvice, err.Error()))
+	}
+	if c.MaxObjectBytes < leastMaxObjectBytes {
+		errs = append(errs, field.Invalid(field.NewPath("maxObjectBytes"), c.MaxObjectBytes, fmt.Sprintf("must be at least %d, which etcd stores by default", leastMaxObjectBytes)))
 	}
 	errs = append(errs, c.LeaderElection.check(field.NewPath("leaderElection"))...)
 	errs = append(errs, c.Webhooks.check(field.NewPath("webhooks"))...)

@@ -2,11 +2,13 @@ package operator
 
 import (
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -14,7 +16,7 @@ import (
 // namedObjectLives asks the API server whether the object lives that a claim names which was made directly.
 //
 // The claim's owner reference tells the UID of the object. Without one, an object that was created after the deletion of
-// the claim is another object. An object that only its own claims keep, because their owner references block its deletion
+// the claim is another object, as is one with another UID than at an earlier look. An object that only its own claims keep, because their owner references block its deletion
 // in the foreground, is as good as gone: it would wait for the claim, and the claim for it. For the same reason a claim
 // does not wait for the namespace that it is in.
 func (p *parts) namedObjectLives(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
@@ -34,14 +36,39 @@ func (p *parts) namedObjectLives(ctx context.Context, claim *quotav1alpha1.Resou
 	}
 	owner := ownerNamedBy(claim)
 	switch {
+	case owner == nil && claim.DeletionTimestamp == nil:
+		return true, nil
 	case owner == nil:
-		return claim.DeletionTimestamp == nil || !object.CreationTimestamp.After(claim.DeletionTimestamp.Time), nil
+		isLater := object.CreationTimestamp.After(claim.DeletionTimestamp.Time)
+		return !isLater && p.named.isSame(claim.UID, object.UID), nil
 	case owner.UID != object.UID:
 		return false, nil
 	default:
 		isBlocked := owner.BlockOwnerDeletion != nil && *owner.BlockOwnerDeletion && keptByDependentsAlone(object)
 		return !isBlocked, nil
 	}
+}
+
+// namedFor is how long the object of a deleted claim is remembered after the last look: longer than the time between two.
+const namedFor = 2 * time.Minute
+
+// namedObjects remembers which object each deleted claim was seen to wait for. Times of creation have whole seconds, so they
+// do not tell an object from one that takes its name at once. Create it with newNamedObjects.
+type namedObjects struct {
+	byClaim *utilcache.Expiring
+}
+
+func newNamedObjects() *namedObjects {
+	return &namedObjects{utilcache.NewExpiring()}
+}
+
+// isSame reports whether a claim was seen to wait for no other object than this one.
+func (n *namedObjects) isSame(claim, object types.UID) bool {
+	if before, ok := n.byClaim.Get(claim); ok && before != object {
+		return false
+	}
+	n.byClaim.Set(claim, object, namedFor)
+	return true
 }
 
 // ownerNamedBy returns the owner reference of a claim to the object of its spec.resourceRef, or nil.

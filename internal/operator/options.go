@@ -35,6 +35,8 @@ type Options struct {
 	// ExceededAdvice is what people are told to do where quota is exceeded and the registration says nothing, with
 	// {{name}} standing for the consumer's name. Default: to delete something, or to ask an administrator.
 	ExceededAdvice string
+	// MaxObjectBytes is the size of the largest object that the API server's etcd stores. Default: etcd's own.
+	MaxObjectBytes int
 	// Webhooks say how the API server reaches the webhooks.
 	Webhooks Webhooks
 	// Others are all API servers that share what is stored, each with an operator of its own that serves

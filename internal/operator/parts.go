@@ -82,6 +82,8 @@ type parts struct {
 	policiesChanged      changes
 	registrationsChanged changes
 	consumers            chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef]
+	// named are the objects that deleted claims wait for.
+	named *namedObjects
 	// storedGrants are those that the ledgers held when this replica began to lead.
 	storedGrants *grant.Stored
 	synced       []cache.InformerSynced
@@ -103,6 +105,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		registrationsChanged: newChanges(),
 		consumers:            make(chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef]),
 		storedGrants:         grant.NewStored(),
+		named:                newNamedObjects(),
 	}
 	log, system := o.options.Log, o.options.SystemNamespace
 	p.lifecycle = &lifecycle.Controller{
@@ -116,7 +119,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		Catalog: m.catalog, Planner: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
 		Current: current.wait, Forward: p.forward,
 		Events: m.events, Evaluations: p.evaluations, Denied: p.recordDenial, May: o.may, ConsumerExists: p.consumerExists,
-		Restore: p.lifecycle.Restore, Log: log.WithName("enforce"),
+		Restore: p.lifecycle.Restore, MaxObjectBytes: o.options.MaxObjectBytes, Log: log.WithName("enforce"),
 		Updates: enforce.Updates{
 			Claims: m.claims, Client: m.client, Kinds: m.kinds, Live: m.dynamic,
 			Expect: p.lifecycle.Expect, IsFreeing: p.lifecycle.IsFreeing, IsMade: p.lifecycle.IsMade, Lookup: p.lifecycle.Lookup,

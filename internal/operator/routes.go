@@ -81,6 +81,7 @@ func (p *parts) adviser(o *Operator) *caution.Adviser {
 	return &caution.Adviser{
 		Mapper:     p.manager.GetRESTMapper(),
 		Unreadable: p.permission.Follow,
+		Unlookable: p.permission.Get,
 		MayRead: func(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error) {
 			return o.mayRead(ctx, p.kinds, user, kind)
 		},

@@ -38,7 +38,7 @@ type Reviews interface {
 // Checker answers from the API server. It is safe for concurrent use.
 type Checker struct {
 	reviews Reviews
-	flaws   *cache.Expiring // by resource, without its version
+	flaws   *cache.Expiring // by verbs and resource, without its version
 }
 
 // New returns a Checker that asks reviews.
@@ -49,11 +49,21 @@ func New(reviews Reviews) *Checker {
 // Follow returns a sentence on why the objects of a resource may not be followed in all namespaces,
 // for the status of a policy, or "". An error means that it cannot tell.
 func (c *Checker) Follow(ctx context.Context, resource schema.GroupVersionResource) (flaw string, err error) {
-	if flaw, ok := c.flaws.Get(resource.GroupResource()); ok {
+	return c.flaw(ctx, followVerbs, resource)
+}
+
+// Get returns a sentence on why a single object of a resource may not be read, or "". An error means that it cannot tell.
+func (c *Checker) Get(ctx context.Context, resource schema.GroupVersionResource) (flaw string, err error) {
+	return c.flaw(ctx, []string{"get"}, resource)
+}
+
+func (c *Checker) flaw(ctx context.Context, verbs []string, resource schema.GroupVersionResource) (flaw string, err error) {
+	key := strings.Join(verbs, " ") + " " + resource.GroupResource().String()
+	if flaw, ok := c.flaws.Get(key); ok {
 		return flaw.(string), nil
 	}
 	var missing []string
-	for _, verb := range followVerbs {
+	for _, verb := range verbs {
 		allowed, err := c.may(ctx, verb, resource)
 		if err != nil {
 			return "", err
@@ -63,9 +73,9 @@ func (c *Checker) Follow(ctx context.Context, resource schema.GroupVersionResour
 		}
 	}
 	if len(missing) > 0 {
-		flaw = explain(missing, resource.GroupResource())
+		flaw = explain(missing, verbs, resource.GroupResource())
 	}
-	c.flaws.Set(resource.GroupResource(), flaw, rememberedFor)
+	c.flaws.Set(key, flaw, rememberedFor)
 	return flaw, nil
 }
 
@@ -83,7 +93,7 @@ func (c *Checker) may(ctx context.Context, verb string, resource schema.GroupVer
 }
 
 // explain says what is missing and what to do about it.
-func explain(missing []string, resource schema.GroupResource) string {
+func explain(missing, verbs []string, resource schema.GroupResource) string {
 	return fmt.Sprintf("Bursar may not %s %s; create a ClusterRole labelled %s=true that allows %s on %s in API group %q",
-		strings.Join(missing, ", "), resource, rbac.AggregateToOperator, strings.Join(followVerbs, ", "), resource.Resource, resource.Group)
+		strings.Join(missing, ", "), resource, rbac.AggregateToOperator, strings.Join(verbs, ", "), resource.Resource, resource.Group)
 }

@@ -52,6 +52,17 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// Whoever looks up single objects need not watch them, and the answers to both questions are kept apart.
+func TestGet(t *testing.T) {
+	c := New(&answers{allowed: map[string]bool{"get": true}})
+	if flaw, err := c.Follow(t.Context(), carts); flaw == "" || err != nil {
+		t.Errorf("got flaw %q, error %v; want that carts may not be watched", flaw, err)
+	}
+	if flaw, err := c.Get(t.Context(), carts); flaw != "" || err != nil {
+		t.Errorf("got flaw %q, error %v; want none", flaw, err)
+	}
+}
+
 func TestFollowAsksOnceForManyPolicies(t *testing.T) {
 	a := &answers{}
 	c := New(a)

@@ -29,6 +29,8 @@ type Adviser struct {
 	Mapper apimeta.RESTMapper
 	// Unreadable says why Bursar may not read the objects of a resource, or "".
 	Unreadable func(ctx context.Context, resource schema.GroupVersionResource) (string, error)
+	// Unlookable says why Bursar may not look up single objects of a resource, or "".
+	Unlookable func(ctx context.Context, resource schema.GroupVersionResource) (string, error)
 	// MayRead reports whether a user may get the objects of a kind.
 	MayRead func(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error)
 	// Exists reports whether an object of that name exists; an empty UID stands for any.
@@ -70,6 +72,22 @@ func (a *Adviser) keptByPolicy(old *quotav1alpha1.ResourceGrant, remedy string) 
 	}
 	policy := old.Labels[quotav1alpha1.LabelPolicy]
 	return []string{fmt.Sprintf("GrantCreationPolicy %s keeps this grant as its template says, and %s; change the policy instead", policy, remedy)}
+}
+
+// Claim warns of a claim that is created directly.
+func (a *Adviser) Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim) []string {
+	ctx, cancel := context.WithTimeout(ctx, adviceTimeout)
+	defer cancel()
+	warnings := a.Consumer(claim.Spec.ConsumerRef)
+	ref := claim.Spec.ResourceRef
+	mapping, err := a.Mapper.RESTMapping(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind})
+	if err != nil {
+		return warnings // there are no objects of a kind that is not served
+	}
+	if flaw, err := a.Unlookable(ctx, mapping.Resource); err == nil && flaw != "" {
+		warnings = append(warnings, fmt.Sprintf("once this claim is deleted, its charge goes back although %s %s may still exist: %s", ref.Kind, ref.Name, flaw))
+	}
+	return warnings
 }
 
 // Consumer warns of a reference to a consumer that names a namespace although its kind has none, or the reverse. No object

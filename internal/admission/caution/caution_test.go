@@ -114,6 +114,33 @@ func TestGrant(t *testing.T) {
 	}
 }
 
+func TestClaim(t *testing.T) {
+	const forbidden = "Bursar may not get volumes.example.com; create a ClusterRole"
+	for name, c := range map[string]struct {
+		reason, kind string
+		flaw         string
+		err          error
+		want         []string
+	}{
+		"InOrder":   {reason: "there is nothing to say", kind: "Volume"},
+		"Forbidden": {reason: "the charge goes back early", kind: "Volume", flaw: forbidden, want: []string{"once this claim is deleted, its charge goes back although Volume data may still exist: " + forbidden}},
+		"Unknown":   {reason: "an outage is no answer", kind: "Volume", flaw: forbidden, err: errors.New("connection refused")},
+		"NotServed": {reason: "no object exists", kind: "Team", flaw: forbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			adviser := world(t)
+			adviser.Unlookable = func(context.Context, schema.GroupVersionResource) (string, error) { return c.flaw, c.err }
+			got := adviser.Claim(t.Context(), &quotav1alpha1.ResourceClaim{Spec: quotav1alpha1.ResourceClaimSpec{
+				ConsumerRef: quotav1alpha1.ConsumerRef{APIGroup: version.Group, Kind: "Project", Name: "web"},
+				ResourceRef: quotav1alpha1.UnversionedObjectReference{APIGroup: version.Group, Kind: c.kind, Name: "data"},
+			}})
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.reason, diff)
+			}
+		})
+	}
+}
+
 func TestTemplate(t *testing.T) {
 	ref := quotav1alpha1.ConsumerRef{APIGroup: version.Group, Kind: "{{.trigger.kind}}", Name: "x"}
 	if got := world(t).Consumer(ref); got != nil {

@@ -51,8 +51,8 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 	if len(create.claims) == 0 {
 		return h.notify(ctx, request, create.Object, create.notices)
 	}
-	if isTooLarge(create.Kind, request.Object.Raw) {
-		return tooLarge(request.Object.Raw)
+	if size := len(request.Object.Raw); size > h.MaxObjectBytes && isStoredAsJSON(create.Kind.Group) {
+		return tooLarge(size, h.MaxObjectBytes)
 	}
 	if !review.IsDryRun(request) {
 		if answer := elsewhere(byConsumer(create.claims)[0][0].Consumer); answer != nil {

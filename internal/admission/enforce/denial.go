@@ -171,19 +171,16 @@ func undecided(err error) *admissionv1.AdmissionResponse {
 // errHeld says that creates in flight hold quota, and that they may still fail.
 var errHeld = errors.New("held by creates in flight")
 
-// heldFor returns errHeld, with the held amounts, if creates in flight hold all that the request lacks.
+// heldFor returns errHeld, with the held amounts, if a request would fit without what creates in flight hold.
 func (h *Handler) heldFor(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) error {
 	var first error
 	for _, l := range lacks {
 		held := h.heldOf(l.consumer)
-		for _, s := range l.shortages {
-			missing := s.Requested - s.Available
-			if s.Requested > s.Limit || held[s.ResourceType] < missing {
-				return nil
-			}
+		if len(held) == 0 || !h.fitsWithout(ctx, l, held) {
+			return nil
 		}
 		if first == nil {
-			first = h.describeHeld(ctx, request, l, held)
+			first = h.describeHeld(ctx, request, l, amountsOf(held))
 		}
 	}
 	return first

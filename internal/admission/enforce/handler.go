@@ -13,6 +13,7 @@
 package enforce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -66,6 +67,8 @@ type Parts struct {
 	// Restore, if set, makes sure that an existing object has its claim of the policy with that label. It must return
 	// quickly.
 	Restore func(kind schema.GroupKind, uid types.UID, policy string)
+	// MaxObjectBytes is the size of the largest object that the API server's etcd stores. Default: etcd's own.
+	MaxObjectBytes int
 	// Log receives who broke the glass. Default: nothing is logged.
 	Log logr.Logger
 	// Ready is closed once everything that decisions depend on is loaded.
@@ -97,6 +100,7 @@ type Handler struct {
 
 // New returns a handler.
 func New(parts Parts) *Handler {
+	parts.MaxObjectBytes = cmp.Or(parts.MaxObjectBytes, defaultMaxObjectBytes)
 	return &Handler{Parts: parts, remembered: cache.NewExpiring(), metrics: newMetrics()}
 }
 

@@ -1,8 +1,10 @@
 package enforce
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -10,7 +12,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -29,25 +30,60 @@ const (
 	// lateMax is how many creates of one owner may be in flight for longer than appearsWithin. Nobody else can use the
 	// quota that they hold until heldFor has passed.
 	lateMax = 16
-	// storedBytesMax is the size of the largest object that etcd takes by default.
-	storedBytesMax = 3 << 19
+	// defaultMaxObjectBytes is the size of the largest object that etcd stores unless it is told otherwise.
+	defaultMaxObjectBytes = 3 << 19
 )
 
-// heldOf returns how much of each resource type of a consumer is held by creates whose objects should have appeared by now,
-// or that are being decided for another consumer as well.
-func (h *Handler) heldOf(consumer quotav1alpha1.ConsumerRef) map[string]ledger.Amount {
-	held := map[string]ledger.Amount{}
-	for _, pending := range h.Store.ReservationsOf(consumer) {
-		if !h.isLate(pending) && !h.deciding.has(types.UID(ledgerstore.ObjectUID(pending.Key))) {
-			continue
+// heldOf returns what creates hold of a consumer's quota whose objects should have appeared by now, or that are being decided
+// for another consumer as well.
+func (h *Handler) heldOf(consumer quotav1alpha1.ConsumerRef) []ledgerstore.Pending {
+	return slices.DeleteFunc(h.Store.ReservationsOf(consumer), func(pending ledgerstore.Pending) bool {
+		return !h.isLate(pending) && !h.deciding.has(types.UID(ledgerstore.ObjectUID(pending.Key)))
+	})
+}
+
+// fitsWithout reports whether a consumer would have all that it lacks if these reservations came to nothing. The answer is no if
+// the ledger cannot be read.
+func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.Pending) bool {
+	var fits bool
+	err := h.Store.View(ctx, l.consumer, func(books *ledger.Ledger) {
+		rest, err := ledger.FromBooks(books.Books())
+		if fits = err == nil; !fits {
+			return
 		}
+		for _, pending := range held {
+			rest.Cancel(pending.Key, pending.Sequence)
+		}
+		fits = rest.Check(chargesOf(l.shortages)).Code == ledger.Admitted
+	})
+	return err == nil && fits
+}
+
+// chargesOf returns what fell short, each resource type with the same dimensions once.
+func chargesOf(shortages []ledger.Shortage) []ledger.Charge {
+	var charges []ledger.Charge
+	for _, s := range shortages {
+		i := slices.IndexFunc(charges, func(c ledger.Charge) bool { return c.ResourceType == s.ResourceType && c.Dimensions == s.Dimensions })
+		if i < 0 {
+			charges = append(charges, ledger.Charge{ResourceType: s.ResourceType, Dimensions: s.Dimensions, Amount: s.Requested})
+		} else if sum, ok := charges[i].Amount.Add(s.Requested); ok {
+			charges[i].Amount = sum
+		}
+	}
+	return charges
+}
+
+// amountsOf adds up what reservations hold of each resource type.
+func amountsOf(held []ledgerstore.Pending) map[string]ledger.Amount {
+	amounts := map[string]ledger.Amount{}
+	for _, pending := range held {
 		for _, charge := range pending.Charges {
-			if sum, ok := held[charge.ResourceType].Add(charge.Amount); ok {
-				held[charge.ResourceType] = sum
+			if sum, ok := amounts[charge.ResourceType].Add(charge.Amount); ok {
+				amounts[charge.ResourceType] = sum
 			}
 		}
 	}
-	return held
+	return amounts
 }
 
 // isLate reports whether the object of a reservation should have appeared by now.
@@ -113,12 +149,6 @@ func (h *Handler) tooManyLate(c *create) error {
 	return nil
 }
 
-// isTooLarge reports whether an object is larger than etcd stores. It knows that only of custom kinds, whose objects are
-// stored as they are sent.
-func isTooLarge(kind schema.GroupVersionKind, content []byte) bool {
-	return isStoredAsJSON(kind.Group) && len(content) > storedBytesMax
-}
-
 // isStoredAsJSON reports whether the objects of an API group are stored as they are sent: those of groups that are not
 // Kubernetes' own.
 func isStoredAsJSON(group string) bool {
@@ -126,7 +156,7 @@ func isStoredAsJSON(group string) bool {
 }
 
 // tooLarge denies what the API server could not store.
-func tooLarge(content []byte) *admissionv1.AdmissionResponse {
+func tooLarge(size, most int) *admissionv1.AdmissionResponse {
 	return review.Refuse(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
-		"the object has %d bytes, and etcd stores at most %d: make it smaller; no quota was taken for it", len(content), storedBytesMax)
+		"the object has %d bytes, and etcd stores at most %d: make it smaller; no quota was taken for it", size, most)
 }

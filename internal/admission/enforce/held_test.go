@@ -19,6 +19,9 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
 // What creates hold that came to nothing is not called used up: whoever needs it is asked to try again.
@@ -42,6 +45,58 @@ func TestHeldByCreatesInFlight(t *testing.T) {
 		store("1")
 		store("2")
 		s.wantRefused(s.review("3"), http.StatusForbidden, "exceeded quota")
+	})
+}
+
+// What creates in flight hold elsewhere is of no use to a request, so that is not asked to wait for it.
+func TestHeldInOtherDimensions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 0)
+		s.Objects, _ = listed(t)
+		in := func(region string) ledger.Dimensions {
+			dimensions, err := ledger.NewDimensions(map[string]string{"region": region})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return dimensions
+		}
+		only := func(region string) ledger.Selector {
+			selector, err := ledger.NewSelector(ledger.Requirement{Key: "region", Operator: ledger.In, Values: []string{region}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return selector
+		}
+		acme := organization("acme")
+		err := s.Store.SetGrants(t.Context(), acme, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
+			return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{
+				{ResourceType: "maps", Selector: only("east"), Amount: 2}, {ResourceType: "maps", Selector: only("west"), Amount: 2},
+			}}}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		charged := func(region string) []ledger.Charge {
+			return []ledger.Charge{{ResourceType: "maps", Dimensions: in(region), Amount: 2}}
+		}
+		outline := claims.Outline{Kind: configMap, Object: types.NamespacedName{Namespace: "n", Name: "late"}}
+		if _, err := s.Store.Reserve(t.Context(), acme, ledger.Reservation{Key: ledgerstore.ObjectKey("acme", "late"), Charges: charged("east"), Claim: outline.Encode()}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Store.Reserve(t.Context(), acme, ledger.Reservation{Key: ledgerstore.ClaimKey("used"), Charges: charged("west")}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(appearsWithin)
+		for region, want := range map[string]bool{"east": true, "west": false} {
+			decision, err := s.Store.Reserve(t.Context(), acme, ledger.Reservation{Key: ledgerstore.ObjectKey("acme", "new"), Charges: charged(region)})
+			if err != nil || decision.Code != ledger.Exceeded {
+				t.Fatalf("got %s, %v; want it to be exceeded", decision.Code, err)
+			}
+			held := s.heldFor(t.Context(), &admissionv1.AdmissionRequest{}, []lack{{consumer: acme, shortages: decision.Shortages}})
+			if (held != nil) != want {
+				t.Errorf("in %s: got %v, want that it waits to be %t", region, held, want)
+			}
+		}
 	})
 }
 
@@ -100,27 +155,19 @@ func TestAuditedDenialHidesFigures(t *testing.T) {
 	}
 }
 
-// An object that cannot be stored takes nothing.
+// An object that cannot be stored takes nothing. Kubernetes' own objects are stored in a shorter form than they are sent in.
 func TestTooLargeTakesNothing(t *testing.T) {
-	app := schema.GroupVersionKind{Group: "run.example.com", Version: "v1", Kind: "App"}
-	large := make([]byte, storedBytesMax+1)
-	for name, tc := range map[string]struct {
-		reason string
-		kind   schema.GroupVersionKind
-		size   int
-		want   bool
-	}{
-		"fits":       {"etcd takes it", app, storedBytesMax, false},
-		"too large":  {"it is stored as it is sent", app, storedBytesMax + 1, true},
-		"Kubernetes": {"it is stored in a shorter form", configMap, storedBytesMax + 1, false},
-	} {
-		if got := isTooLarge(tc.kind, large[:tc.size]); got != tc.want {
-			t.Errorf("%s: %s: got %t", name, tc.reason, got)
+	s := newScene(t, 1)
+	s.MaxObjectBytes = 64
+	if answer := s.review("1"); !answer.Allowed {
+		t.Errorf("a ConfigMap of more bytes is denied: %s", answer.Result.Message)
+	}
+	for group, want := range map[string]bool{"": false, "apps": false, "networking.k8s.io": false, "run.example.com": true} {
+		if got := isStoredAsJSON(group); got != want {
+			t.Errorf("objects of group %q are stored as they are sent: got %t", group, got)
 		}
 	}
-	s := newScene(t, 1)
-	answer := tooLarge(large)
-	s.wantRefused(answer, http.StatusRequestEntityTooLarge, "no quota was taken")
+	s.wantRefused(tooLarge(65, s.MaxObjectBytes), http.StatusRequestEntityTooLarge, "65 bytes", "at most 64", "no quota was taken")
 }
 
 // Programs tell denials apart without reading what people are told.

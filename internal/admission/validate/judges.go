@@ -182,7 +182,10 @@ func (w *Webhooks) claim(ctx context.Context, c change[quotav1alpha1.ResourceCla
 	if v := w.checkNew(nil, claimTypes(c.new)); v.forbidden != "" {
 		return v
 	}
-	warnings := w.Advice.Consumer(c.new.Spec.ConsumerRef)
+	var warnings []string
+	if !c.byBursar {
+		warnings = w.Advice.Claim(ctx, c.new)
+	}
 	if err := w.CheckClaim(&c.new.Spec); err != nil {
 		warnings = append(warnings, fmt.Sprintf("the claim cannot be granted yet: %v", err))
 	}

@@ -97,6 +97,7 @@ type Webhooks struct {
 // Advice warns those who write objects. It rejects nothing.
 type Advice interface {
 	Grant(ctx context.Context, user authenticationv1.UserInfo, old, new *quotav1alpha1.ResourceGrant) []string
+	Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim) []string
 	Consumer(ref quotav1alpha1.ConsumerRef) []string
 	Registration(old, new *quotav1alpha1.ResourceRegistration) []string
 }

@@ -72,7 +72,8 @@ type silent struct{}
 func (silent) Grant(context.Context, authenticationv1.UserInfo, *quotav1alpha1.ResourceGrant, *quotav1alpha1.ResourceGrant) []string {
 	return nil
 }
-func (silent) Consumer(quotav1alpha1.ConsumerRef) []string { return nil }
+func (silent) Claim(context.Context, *quotav1alpha1.ResourceClaim) []string { return nil }
+func (silent) Consumer(quotav1alpha1.ConsumerRef) []string                  { return nil }
 func (silent) Registration(_, _ *quotav1alpha1.ResourceRegistration) []string {
 	return nil
 }

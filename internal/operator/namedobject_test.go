@@ -1,0 +1,27 @@
+package operator
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Whoever deletes an object and creates it again within a second has another object: the claim of the first one goes.
+func TestNamedObjectsAreTold(t *testing.T) {
+	named := newNamedObjects()
+	for _, look := range []struct {
+		reason        string
+		claim, object string
+		want          bool
+	}{
+		{"it is seen for the first time", "claim", "first", true},
+		{"it is still there", "claim", "first", true},
+		{"its name was taken", "claim", "second", false},
+		{"the other one is still another", "claim", "second", false},
+		{"another claim may wait for it", "later", "second", true},
+	} {
+		if got := named.isSame(types.UID(look.claim), types.UID(look.object)); got != look.want {
+			t.Errorf("%s: got %t", look.reason, got)
+		}
+	}
+}
