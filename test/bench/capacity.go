@@ -29,6 +29,8 @@ const (
 	// capacityClients make them.
 	capacityRate    = 20
 	capacityClients = 50
+	// firstCreates is how many creates there are right after a restart.
+	firstCreates = 2000
 	// capacityPatience bounds the wait until everything is right again after a start.
 	capacityPatience = 15 * time.Minute
 )
@@ -72,11 +74,14 @@ func (b *bench) measureCapacity(ctx context.Context, size standingSize) error {
 	if err := b.measureStart(ctx, size.consumers); err != nil {
 		return err
 	}
-	for range capacityRestarts {
+	for restart := range capacityRestarts {
 		if err := b.measureRestart(ctx); err != nil {
 			return err
 		}
 		if err := b.openClient(); err != nil {
+			return err
+		}
+		if err := b.measureFirst(ctx, restart); err != nil {
 			return err
 		}
 	}
@@ -222,6 +227,19 @@ func (b *bench) printMemory(ctx context.Context, when string) error {
 		now, peak := p.memory()
 		fmt.Printf("| %s | %s | %d MiB | %d MiB | %.0f MiB |\n", when, p.name, now, peak, valueIn(page, "go_memstats_heap_alloc_bytes")/(1<<20))
 	}
+	return nil
+}
+
+// measureFirst creates as fast as it can for one consumer right after a start, when the claims are not listed yet, and tells how
+// many creates failed. They are more than a ledger may have in flight, so their claims have to be made and settled meanwhile.
+func (b *bench) measureFirst(ctx context.Context, restart int) error {
+	connections, err := b.connect(capacityClients)
+	if err != nil {
+		return err
+	}
+	create := createOf(connections, func(int) string { return standing(0) }, fmt.Sprintf("first-%d", restart))
+	r := b.load(ctx, capacityClients, firstCreates, create)
+	fmt.Printf("  %d creates for one consumer right after that, of which %d failed:\n  %s\n", firstCreates, r.failures, r)
 	return nil
 }
 

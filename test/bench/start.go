@@ -56,7 +56,7 @@ func (b *bench) measureStart(ctx context.Context, consumers int) error {
 	}
 	fmt.Printf("\nstart with %d consumers: ready after %s, quiet after %s\n  processor time: %s\n  %s\n",
 		consumers, round(ready), round(quiet.Sub(begin)), strings.Join(times, ", "), commonest(before, after))
-	return nil
+	return b.openClient()
 }
 
 // waitQuiet waits until the API server is quiet, and returns since when it is.
