@@ -150,7 +150,7 @@ func wantWhy(t *testing.T, run func(...string) string, tenant string) {
 	shortage := []string{
 		"compute.example.com/vcpus   2 vCPUs   3 vCPUs   4 vCPUs   1 vCPUs     no, 1 vCPUs short",
 		"Limit of compute.example.com/vcpus: shop/base gives 4 vCPUs", "Use of compute.example.com/vcpus: ConfigMap one in namespace shop holds 3 vCPUs",
-		"What to do: Delete what Project shop no longer needs, or ask an administrator to grant it more.",
+		"What to do: Delete what Project shop in namespace shop no longer needs, or ask an administrator to grant it more.",
 	}
 	want("a file that is too much", run("why", "-f", big), append(shortage,
 		"Why: ConfigMap app-big in namespace shop", "The API server would not create it: ", "exceeded quota: ", "apps     Enforce   Ready   yes",
@@ -187,6 +187,18 @@ func wantWhy(t *testing.T, run func(...string) string, tenant string) {
 		}
 		want("an error that "+name+" pastes", string(output), "Why: the error", "Project shop in namespace shop is to pay", "Limit of compute.example.com/vcpus: shop/base gives 4 vCPUs",
 			"Use of compute.example.com/vcpus: ConfigMap one in namespace shop holds 3 vCPUs", "What to do: ")
+	}
+	for text, said := range map[string]string{
+		"exceeded quota: compute.example.com/vcpus quota of Project shop in namespace shop, requested: 2": "Project shop in namespace shop is to pay\nRESOURCE TYPE",
+		"exceeded quota: the quota of Project shop in namespace shop, and no more":                        "The error names no resource type, so all that Project shop in namespace shop has quota of follow:\nRESOURCE TYPE",
+	} {
+		why := exec.Command(binary, "why", "-")
+		why.Stdin = strings.NewReader(text)
+		output, err := why.CombinedOutput()
+		if err != nil {
+			t.Errorf("%v\n%s", err, output)
+		}
+		want("what the error "+text+" is about", string(output), said)
 	}
 	wantRefusal(t, "what does not exist", "ConfigMap none does not exist in namespace shop; explain one that was refused by its file, with -f", "why", "configmap/none", "-n", "shop")
 	wantRefusal(t, "nothing named", "name one thing to explain", "why")

@@ -157,8 +157,9 @@ func (d *Denial) holders(c *catalog.Catalog) []string {
 func (d *Denial) advice(c *catalog.Catalog) []string {
 	var all []string
 	for i := range d.Shortfalls {
-		for _, text := range d.adviceOn(c, &d.Shortfalls[i]) {
-			if !slices.Contains(all, text) {
+		finding, advice := d.adviceOn(c, &d.Shortfalls[i])
+		for _, text := range []string{finding, advice} {
+			if text != "" && !slices.Contains(all, text) {
 				all = append(all, text)
 			}
 		}
@@ -166,9 +167,16 @@ func (d *Denial) advice(c *catalog.Catalog) []string {
 	return all
 }
 
-// adviceOn says what to do: what the registration says, or the platform, or what can always be done. To delete something
+// AdviceOn says what to do where a consumer falls short of one resource type.
+func AdviceOn(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, s ledger.Shortage) string {
+	d := Of(consumer, []ledger.Shortage{s})
+	_, advice := d.adviceOn(c, &d.Shortfalls[0])
+	return advice
+}
+
+// adviceOn says what is the matter, where the figures alone do not, and what to do: what the registration says, or the platform, or what can always be done. To delete something
 // helps only where that would make enough room.
-func (d *Denial) adviceOn(c *catalog.Catalog, s *Shortfall) []string {
+func (d *Denial) adviceOn(c *catalog.Catalog, s *Shortfall) (finding, advice string) {
 	given := strings.ReplaceAll(cmp.Or(registrationOf(c, s.ResourceType).ExceededAdvice, c.ExceededAdvice), naming.ConsumerName, d.Consumer.Name)
 	consumer := Consumer(d.Consumer)
 	switch {
@@ -177,11 +185,11 @@ func (d *Denial) adviceOn(c *catalog.Catalog, s *Shortfall) []string {
 		if s.Limit > 0 {
 			to += " " + part(s.Shortage)
 		}
-		return []string{fmt.Sprintf("Nothing of it is granted to %s.", to), cmp.Or(given, "Ask an administrator for a grant.")}
+		return fmt.Sprintf("Nothing of it is granted to %s.", to), cmp.Or(given, "Ask an administrator for a grant.")
 	case s.isOverWhole():
-		return []string{"That is more than the whole limit.", cmp.Or(given, "Ask for less, or ask an administrator to raise the limit.")}
+		return "That is more than the whole limit.", cmp.Or(given, "Ask for less, or ask an administrator to raise the limit.")
 	default:
-		return []string{cmp.Or(given, fmt.Sprintf("Delete what %s no longer needs, or ask an administrator to grant it more.", consumer))}
+		return "", cmp.Or(given, fmt.Sprintf("Delete what %s no longer needs, or ask an administrator to grant it more.", consumer))
 	}
 }
 

@@ -92,7 +92,8 @@ func selected(selector *metav1.LabelSelector) string {
 	return metav1.FormatLabelSelector(short)
 }
 
-// Percent says which part of a limit is used, rounded down: "80%". Anything used is more than "0%".
+// Percent says which part of a limit is used: "80%". It is rounded so that what is full says "100%", and nothing else does, and
+// anything used is more than "0%".
 func Percent(used, limit ledger.Amount) string {
 	switch {
 	case used == 0:
@@ -100,8 +101,12 @@ func Percent(used, limit ledger.Amount) string {
 	case limit == 0:
 		return "over"
 	}
-	percent := new(big.Int).Mul(big.NewInt(int64(used)), big.NewInt(100))
-	if percent.Quo(percent, big.NewInt(int64(limit))); percent.Sign() > 0 {
+	percent, rest := new(big.Int).Mul(big.NewInt(int64(used)), big.NewInt(100)), new(big.Int)
+	percent.QuoRem(percent, big.NewInt(int64(limit)), rest)
+	if used > limit && rest.Sign() > 0 {
+		percent.Add(percent, big.NewInt(1))
+	}
+	if percent.Sign() > 0 {
 		return percent.String() + "%"
 	}
 	return "<1%"

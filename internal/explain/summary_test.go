@@ -47,6 +47,7 @@ func TestSummaries(t *testing.T) {
 		"a little":     {"it is more than nothing", explain.Percent(1, 1000), "<1%"},
 		"nearly":       {"it is rounded down, so that 100% is all of it", explain.Percent(999, 1000), "99%"},
 		"over":         {"a limit can be cut", explain.Percent(15, 10), "150%"},
+		"barely over":  {"it is rounded up, so that 100% is no more than all of it", explain.Percent(1001, 1000), "101%"},
 		"large":        {"nothing overflows", explain.Percent(ledger.AmountMax, ledger.AmountMax), "100%"},
 	}
 	for name, tt := range tests {

@@ -4,13 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+
+	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/ledger"
 )
 
 // Format is how a report is printed. The zero value is a table.
@@ -121,17 +123,10 @@ func nameOf(consumer quotav1alpha1.ConsumerRef) string {
 	return consumer.Kind + "/" + consumer.Name
 }
 
-// percent writes which part of a limit is used, so that what is full says 100%, and nothing else does.
+// percent writes which part of a limit is used.
 func percent(used, limit int64) string {
-	part := float64(used) * 100 / float64(limit)
-	switch {
-	case used > 0 && limit == 0:
+	if used > 0 && limit == 0 {
 		return "nothing granted"
-	case used == 0:
-		return "0%"
-	case used > limit:
-		return fmt.Sprintf("%.0f%%", math.Ceil(part))
-	default:
-		return fmt.Sprintf("%.0f%%", math.Floor(part))
 	}
+	return explain.Percent(ledger.Amount(used), ledger.Amount(limit))
 }

@@ -80,6 +80,9 @@ func (p *printer) payment(pay *Payment) {
 		p.line("No quota of %s is shown where you may look: nothing is granted to it, or it does not exist.", who)
 		return
 	}
+	if pay.IsVague {
+		p.line("The error names no resource type, so all that %s has quota of follow:", who)
+	}
 	rows := [][]string{{"RESOURCE TYPE", "ASKED", "USED", "LIMIT", "AVAILABLE", "FITS"}}
 	for _, t := range pay.Types {
 		rows = append(rows, []string{t.ResourceType, t.Asked, t.Used, t.Limit, t.Available, t.Fits})

@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -64,6 +66,7 @@ func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
 			}
 		}
 		if p.Requests == nil {
+			p.IsVague = true
 			for resourceType := range shown {
 				p.Requests = append(p.Requests, quotav1alpha1.ResourceRequest{ResourceType: resourceType})
 			}
@@ -80,6 +83,9 @@ func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
 	return nil
 }
 
+// hidden finds what a denial without figures is about.
+var hidden = regexp.MustCompile(`does not allow it \(([^)]*)\)`)
+
 // isNamed reports whether an error is about a resource type: it says the type or, where that counts objects of one kind,
 // the kind.
 func (r *Reader) isNamed(text, resourceType string) bool {
@@ -87,7 +93,13 @@ func (r *Reader) isNamed(text, resourceType string) bool {
 		return true
 	}
 	registration := r.registrations.Registration(resourceType)
-	return registration != nil && strings.Contains(text, registration.Subject()+" quota of")
+	if registration == nil {
+		return false
+	}
+	if match := hidden.FindStringSubmatch(text); match != nil {
+		return slices.Contains(strings.Split(match[1], ", "), registration.Subject())
+	}
+	return strings.Contains(text, registration.Subject()+" quota of")
 }
 
 // typeOf returns what a consumer has of one resource type.
@@ -124,28 +136,31 @@ func (r *Reader) unit(item usage.Item) usage.Unit {
 	return unit
 }
 
-// assess returns whether a request fits, and what to do if not.
+// assess returns whether a request fits, and what to do if not. Of an error it is not known how much was asked, but that it was
+// more than is left.
 func (r *Reader) assess(p *Payment, request quotav1alpha1.ResourceRequest, item usage.Item, unit usage.Unit) (fits, advice string) {
-	given := ""
-	if registration := r.registrations.Registration(request.ResourceType); registration != nil {
-		given = strings.ReplaceAll(registration.ExceededAdvice, "{{name}}", p.Consumer.Name)
-	}
-	who := p.Consumer.Kind + " " + p.Consumer.Name
 	switch {
 	case p.Claim == stateGranted:
 		return "granted", ""
-	case item.Limit == 0:
-		return "no, nothing is granted", cmp.Or(given, fmt.Sprintf("Check that %s is who is to pay, or ask an administrator for a grant of %s.", who, request.ResourceType))
-	case request.Amount > item.Limit:
-		return "no, it is more than the whole limit", cmp.Or(given, "Ask for less, or ask an administrator to raise the limit.")
-	case request.Amount > item.Available:
-		return fmt.Sprintf("no, %s short", unit.Amount(request.Amount-item.Available)), cmp.Or(given, fmt.Sprintf("Delete what %s no longer needs, or ask an administrator to grant it more.", who))
-	case request.Amount > 0:
+	case request.Amount > 0 && request.Amount <= item.Available:
 		return "yes", ""
+	}
+	shortage := ledger.Shortage{
+		ResourceType: request.ResourceType, Requested: ledger.Amount(cmp.Or(request.Amount, max(item.Available, 0)+1)),
+		Used: ledger.Amount(item.Used), Limit: ledger.Amount(item.Limit), Matching: ledger.Amount(item.Limit), Available: ledger.Amount(item.Available),
+	}
+	advice = explain.AdviceOn(r.registrations, p.Consumer, shortage)
+	switch {
+	case item.Limit == 0:
+		return "no, nothing is granted", advice
+	case request.Amount > item.Limit:
+		return "no, it is more than the whole limit", advice
+	case request.Amount > 0:
+		return fmt.Sprintf("no, %s short", unit.Amount(request.Amount-item.Available)), advice
 	case item.Available <= 0:
-		return "no, nothing is left", cmp.Or(given, fmt.Sprintf("Delete what %s no longer needs, or ask an administrator to grant it more.", who))
+		return "no, nothing is left", advice
 	default:
-		return fmt.Sprintf("up to %s", unit.Amount(item.Available)), "Ask for less, delete what is no longer needed, or ask an administrator to grant more."
+		return fmt.Sprintf("up to %s", unit.Amount(item.Available)), advice
 	}
 }
 

@@ -57,7 +57,9 @@ type Payment struct {
 	Requests []quotav1alpha1.ResourceRequest
 	// By is a policy or a claim, and Claim is the state of the claim, or empty where there is none.
 	By, Claim string
-	Types     []Type
+	// IsVague says that an error names no resource type, so that Types are all of the consumer's.
+	IsVague bool
+	Types   []Type
 }
 
 // Type is what a consumer has of a resource type.
