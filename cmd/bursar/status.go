@@ -6,13 +6,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/status"
 )
 
 // newStatusCommand returns the command that says whether all is well.
 func newStatusCommand() *cobra.Command {
-	var systemNamespace string
+	var systemNamespace, certificateSecret string
 	flags := serverFlags()
 	command := &cobra.Command{
 		Use:   "status",
@@ -25,7 +26,7 @@ func newStatusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			report, err := status.Read(command.Context(), config, systemNamespace)
+			report, err := status.Read(command.Context(), config, systemNamespace, certificateSecret)
 			if err != nil {
 				return err
 			}
@@ -40,5 +41,6 @@ func newStatusCommand() *cobra.Command {
 	}
 	flags.AddFlags(command.Flags())
 	command.Flags().StringVar(&systemNamespace, "system-namespace", operator.DefaultSystemNamespace, "namespace of Bursar itself")
+	command.Flags().StringVar(&certificateSecret, "certificate-secret", naming.CertificateSecret, "Secret with the certificate of the webhooks")
 	return command
 }

@@ -4,8 +4,13 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/uninstall"
 )
@@ -28,9 +33,9 @@ func newUninstallCommand() *cobra.Command {
   bursar uninstall --purge`,
 		Args: cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
-			config, err := flags.ToRESTConfig()
+			config, err := clusterOf(flags)
 			if err != nil {
-				return fmt.Errorf("find the API server: %w", err)
+				return err
 			}
 			o.Config, o.Out = config, command.OutOrStdout()
 			_, _ = fmt.Fprintf(o.Out, "bursar: uninstalling from the cluster at %s\n", config.Host)
@@ -41,5 +46,23 @@ func newUninstallCommand() *cobra.Command {
 	command.Flags().BoolVar(&o.Purge, "purge", false, "also delete everything that Bursar has stored: policies, grants, claims, ledgers, CustomResourceDefinitions and its namespace")
 	command.Flags().BoolVar(&o.DryRun, "dry-run", false, "only show what would be removed")
 	command.Flags().StringVar(&o.SystemNamespace, "system-namespace", operator.DefaultSystemNamespace, "namespace of Bursar itself")
+	command.Flags().StringVar(&o.CertificateSecret, "certificate-secret", naming.CertificateSecret, "Secret with the certificate of the webhooks")
 	return command
+}
+
+// clusterOf returns how to reach the cluster that the flags or the kubeconfig name, but never a standalone server that happens to
+// run here.
+func clusterOf(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
+	config, err := flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster: %w", err)
+	}
+	kubeconfig, err := flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	if _, err := rest.InClusterConfig(); err != nil && clientcmdapi.IsConfigEmpty(&kubeconfig) {
+		return nil, fmt.Errorf("no kubeconfig names a cluster: give --kubeconfig FILE, or set %s", clientcmd.RecommendedConfigPathEnvVar)
+	}
+	return config, nil
 }

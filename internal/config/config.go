@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/bursar/bursar/internal/naming"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -250,7 +251,7 @@ func (c *Operator) complete() {
 	if c.Webhooks.ShutdownDelay == nil {
 		c.Webhooks.ShutdownDelay = &Duration{Duration: 10 * time.Second}
 	}
-	setDefault(&c.Webhooks.Certificate.SecretName, "bursar-webhooks-tls")
+	setDefault(&c.Webhooks.Certificate.SecretName, naming.CertificateSecret)
 	setDefault(&c.Webhooks.Certificate.Source, SourceBursar)
 	setDefault(&c.Endpoints.BindAddress, ":8080")
 	setDefault(&c.Logging.Format, LogJSON)

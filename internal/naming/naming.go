@@ -14,6 +14,18 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
+// The names of what Bursar keeps in its system namespace.
+const (
+	// CertificateSecret holds the certificate of the webhooks, unless the configuration names another Secret.
+	CertificateSecret = "bursar-webhooks-tls"
+	// CallersSuffix makes the name of the Secret with the key of callers from that of the Secret with the certificate.
+	CallersSuffix = "-callers"
+	// LeaderLease is the Lease by which replicas agree on a leader.
+	LeaderLease = "bursar-leader"
+	// ReviewsLease says until when objects were reviewed. It exists wherever Bursar has run.
+	ReviewsLease = "bursar-reviews"
+)
+
 // prefixMax bounds the readable part of a name. With the hash a name stays within the 253
 // characters of a DNS subdomain and within what fits on a terminal.
 const prefixMax = 80

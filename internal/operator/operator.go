@@ -166,9 +166,6 @@ func stopped(ctx context.Context, err error) error {
 // quota is enforced.
 const StandaloneCheck = "quota-enforcement"
 
-// leaseName is the Lease in the system namespace by which replicas agree on a leader.
-const leaseName = "bursar-leader"
-
 // models are the read models that controllers and webhooks share.
 type models struct {
 	store *ledgerstore.Store
@@ -229,7 +226,7 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		},
 	}
 	if election := o.options.LeaderElection; election != nil {
-		options.LeaderElection, options.LeaderElectionID, options.LeaderElectionNamespace = true, leaseName, o.options.SystemNamespace
+		options.LeaderElection, options.LeaderElectionID, options.LeaderElectionNamespace = true, naming.LeaderLease, o.options.SystemNamespace
 		options.LeaderElectionReleaseOnCancel = true
 		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &election.LeaseDuration, &election.RenewDeadline, &election.RetryPeriod
 	}

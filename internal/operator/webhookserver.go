@@ -19,13 +19,11 @@ import (
 	"github.com/bursar/bursar/internal/admission/access"
 	"github.com/bursar/bursar/internal/certs"
 	"github.com/bursar/bursar/internal/controller/webhooks"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // shutdownTime is how long reviews that are being answered may take once the operator stops.
 const shutdownTime = 5 * time.Second
-
-// keySuffix makes the name of the Secret with the key of callers from that of the Secret with the certificate.
-const keySuffix = "-callers"
 
 // certificates is what the webhooks are served by.
 type certificates interface {
@@ -70,7 +68,7 @@ func (o *Operator) newWebhookServer(ctx context.Context, handler http.Handler, o
 	}
 	key := access.NewKey()
 	if options.SecretName != "" {
-		if key, err = access.SharedKey(ctx, o.client.CoreV1().Secrets(o.options.SystemNamespace), options.SecretName+keySuffix); err != nil {
+		if key, err = access.SharedKey(ctx, o.client.CoreV1().Secrets(o.options.SystemNamespace), options.SecretName+naming.CallersSuffix); err != nil {
 			return nil, err
 		}
 		s.certificates = &certs.Keeper{

@@ -49,9 +49,6 @@ func validateNamespaces(system string, consumers map[schema.GroupKind]string) er
 	return nil
 }
 
-// reviewsLease is the Lease that every server keeps in its system namespace.
-const reviewsLease = "bursar-reviews"
-
 // checkSystemNamespace makes sure that ledgers are not used with another system namespace than before: the claims and
 // buckets in the former one would be those of nobody.
 func checkSystemNamespace(ctx context.Context, config *rest.Config, system string) error {
@@ -70,7 +67,7 @@ func checkSystemNamespace(ctx context.Context, config *rest.Config, system strin
 	if err != nil {
 		return fmt.Errorf("make a client for the API server: %w", err)
 	}
-	leases, err := client.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + reviewsLease})
+	leases, err := client.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + naming.ReviewsLease})
 	if err != nil {
 		return fmt.Errorf("look for the system namespace of the ledgers: %w", err)
 	}

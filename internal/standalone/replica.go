@@ -10,6 +10,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/bursar/bursar/internal/controlplane"
+	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/operator"
 )
 
@@ -19,8 +20,6 @@ const (
 	// always knows how current it is, and is there whenever the API server is.
 	webhookService     = "bursar-webhooks"
 	webhookServicePort = 443
-	// webhookSecret holds the certificate by which all servers serve the webhooks.
-	webhookSecret = "bursar-webhooks-tls"
 )
 
 // replica is what a server needs beside others on the same etcd.
@@ -71,7 +70,7 @@ func (r *replica) complete(o *operator.Options) {
 	}
 	o.Webhooks = operator.Webhooks{
 		Listener: r.listener, Service: &operator.Service{Name: webhookService, Port: webhookServicePort}, PeerAddress: r.peers,
-		SecretName: webhookSecret, KeepSecret: true,
+		SecretName: naming.CertificateSecret, KeepSecret: true,
 	}
 }
 

@@ -23,11 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 const (
-	// standaloneMark is in the version of a standalone server.
-	standaloneMark = "+bursar."
 	// requestTimeout bounds each request.
 	requestTimeout = 10 * time.Second
 	// renewWithin is how long before its end a certificate should have been renewed.
@@ -82,21 +81,24 @@ func (r Report) Print(out io.Writer) error {
 
 // reader reads what a report is made of.
 type reader struct {
-	client          kubernetes.Interface
-	objects         client.Client
-	systemNamespace string
-	isStandalone    bool
+	client                             kubernetes.Interface
+	objects                            client.Client
+	systemNamespace, certificateSecret string
+	isStandalone                       bool
 	// metrics are those of one operator, or nil if they cannot be read; metricsErr says why.
 	metrics    map[string]float64
 	metricsErr error
 	webhooks   *admissionregistrationv1.ValidatingWebhookConfiguration
 }
 
+// IsStandalone reports whether an API server of that version is that of a standalone server, of which Bursar is a part.
+func IsStandalone(gitVersion string) bool { return strings.Contains(gitVersion, "+bursar.") }
+
 // Read makes a report. An error means that the API server does not answer.
-func Read(ctx context.Context, config *rest.Config, systemNamespace string) (Report, error) {
+func Read(ctx context.Context, config *rest.Config, systemNamespace, certificateSecret string) (Report, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = requestTimeout
-	r := &reader{systemNamespace: systemNamespace}
+	r := &reader{systemNamespace: systemNamespace, certificateSecret: certificateSecret}
 	var err error
 	if r.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
@@ -105,7 +107,7 @@ func Read(ctx context.Context, config *rest.Config, systemNamespace string) (Rep
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server at %s for its version: %w", config.Host, err)
 	}
-	r.isStandalone = strings.Contains(version.GitVersion, standaloneMark)
+	r.isStandalone = IsStandalone(version.GitVersion)
 	types := runtime.NewScheme()
 	if err := quotav1alpha1.AddToScheme(types); err != nil {
 		return nil, fmt.Errorf("register the API types: %w", err)
@@ -177,17 +179,17 @@ func (r *reader) webhookCheck(ctx context.Context) Check {
 
 // certificate checks until when the certificate of the webhooks is valid.
 func (r *reader) certificate(ctx context.Context) Check {
-	const name, secretName = "certificate", "bursar-webhooks-tls"
+	const name = "certificate"
 	end, isKnown := r.metrics["bursar_webhook_certificate_expiry_timestamp_seconds"]
 	until := time.Unix(int64(end), 0)
 	if !isKnown || end == 0 {
-		secret, err := r.client.CoreV1().Secrets(r.systemNamespace).Get(ctx, secretName, metav1.GetOptions{})
+		secret, err := r.client.CoreV1().Secrets(r.systemNamespace).Get(ctx, r.certificateSecret, metav1.GetOptions{})
 		if err != nil {
 			return unknown(name, errors.Join(err, r.metricsErr))
 		}
 		certificates, err := certutil.ParseCertsPEM(secret.Data[corev1.TLSCertKey])
 		if err != nil {
-			return Check{Name: name, State: Failed, Text: fmt.Sprintf("Secret %s/%s holds no certificate: %v", r.systemNamespace, secretName, err)}
+			return Check{Name: name, State: Failed, Text: fmt.Sprintf("Secret %s/%s holds no certificate: %v", r.systemNamespace, r.certificateSecret, err)}
 		}
 		until = certificates[0].NotAfter
 	}
@@ -201,13 +203,13 @@ func (r *reader) certificate(ctx context.Context) Check {
 
 // leader checks whether a replica runs the controllers, by this machine's clock.
 func (r *reader) leader(ctx context.Context) Check {
-	const name, leaseName, replicas = "leader", "bursar-leader", quotav1alpha1.GroupName + "/replica"
-	lease, err := r.client.CoordinationV1().Leases(r.systemNamespace).Get(ctx, leaseName, metav1.GetOptions{})
+	const name, replicas = "leader", quotav1alpha1.GroupName + "/replica"
+	lease, err := r.client.CoordinationV1().Leases(r.systemNamespace).Get(ctx, naming.LeaderLease, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) && r.isStandalone:
 		return Check{Name: name, State: OK, Text: "this server, the only one"}
 	case apierrors.IsNotFound(err):
-		return Check{Name: name, State: Failed, Text: fmt.Sprintf("no operator has led: namespace %s holds no Lease %s", r.systemNamespace, leaseName)}
+		return Check{Name: name, State: Failed, Text: fmt.Sprintf("no operator has led: namespace %s holds no Lease %s", r.systemNamespace, naming.LeaderLease)}
 	case err != nil:
 		return unknown(name, err)
 	}

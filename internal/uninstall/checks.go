@@ -17,13 +17,13 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/internal/status"
 )
 
 const (
 	// leasePrefix begins the names of all Leases of the operator.
 	leasePrefix = "bursar-"
-	// reviewsLease exists wherever an operator has run.
-	reviewsLease = "bursar-reviews"
 	// leasePoll is how often Leases are looked at.
 	leasePoll = 500 * time.Millisecond
 	// silenceMin and silenceMax bound the duration of a Lease, after which a holder that does not renew it counts as gone.
@@ -100,7 +100,7 @@ func (u *uninstaller) checkServer(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ask the API server for its version: %w", err)
 	}
-	if strings.Contains(version.GitVersion, "+bursar.") {
+	if status.IsStandalone(version.GitVersion) {
 		return errors.New("this is a standalone server, of which Bursar is a part: to remove it, stop it and delete its data directory")
 	}
 	return nil
@@ -108,9 +108,9 @@ func (u *uninstaller) checkServer(context.Context) error {
 
 // checkNamespace makes sure that Bursar's namespace is the one that was named, by the Lease that the operator keeps there.
 func (u *uninstaller) checkNamespace(ctx context.Context) error {
-	leases, err := u.client.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + reviewsLease})
+	leases, err := u.client.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + naming.ReviewsLease})
 	if err != nil {
-		return fmt.Errorf("list the Leases %s: %w", reviewsLease, err)
+		return fmt.Errorf("list the Leases %s: %w", naming.ReviewsLease, err)
 	}
 	other := ""
 	for _, lease := range leases.Items {

@@ -13,6 +13,7 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // removeDefinitions deletes the CustomResourceDefinitions, and waits until they are gone.
@@ -100,13 +101,16 @@ func enumerate(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-var ownSecrets = []string{"bursar-webhooks-tls", "bursar-webhooks-tls-callers"}
+// ownSecrets names the Secrets of the operator.
+func (u *uninstaller) ownSecrets() []string {
+	return []string{u.CertificateSecret, u.CertificateSecret + naming.CallersSuffix}
+}
 
 // isOwn reports whether Bursar, or Kubernetes for every namespace, has made an object.
-func isOwn(resource schema.GroupVersionResource, name string) bool {
+func (u *uninstaller) isOwn(resource schema.GroupVersionResource, name string) bool {
 	switch resource.GroupResource() {
 	case schema.GroupResource{Resource: "secrets"}:
-		return slices.Contains(ownSecrets, name)
+		return slices.Contains(u.ownSecrets(), name)
 	case schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}:
 		return strings.HasPrefix(name, leasePrefix)
 	case schema.GroupResource{Resource: "configmaps"}:
@@ -121,7 +125,7 @@ func isOwn(resource schema.GroupVersionResource, name string) bool {
 
 // removeOwn deletes the Secrets and Leases of the operator.
 func (u *uninstaller) removeOwn(ctx context.Context) error {
-	for _, name := range ownSecrets {
+	for _, name := range u.ownSecrets() {
 		err := u.client.CoreV1().Secrets(u.SystemNamespace).Delete(ctx, name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete Secret %s: %w", name, err)
@@ -167,7 +171,7 @@ func (u *uninstaller) othersIn(ctx context.Context) ([]string, error) {
 				return nil, fmt.Errorf("list %s in namespace %s: %w", resource.GroupResource(), u.SystemNamespace, err)
 			}
 			for i := range objects.Items {
-				if object := objects.Items[i]; object.DeletionTimestamp == nil && !isOwn(resource, object.Name) {
+				if object := objects.Items[i]; object.DeletionTimestamp == nil && !u.isOwn(resource, object.Name) {
 					others = append(others, resource.GroupResource().String()+"/"+object.Name)
 				}
 			}

@@ -20,6 +20,8 @@ type Options struct {
 	Config *rest.Config
 	// SystemNamespace is Bursar's own namespace.
 	SystemNamespace string
+	// CertificateSecret holds the certificate of the webhooks.
+	CertificateSecret string
 	// Purge also removes everything that Bursar has stored.
 	Purge bool
 	// DryRun only counts.

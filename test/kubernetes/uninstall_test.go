@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/uninstall"
 	"github.com/bursar/bursar/test/platform"
 )
@@ -113,7 +114,7 @@ func (f writerFunc) Write(line []byte) (int, error) { f(); return len(line), nil
 func (n *team) uninstall(config *rest.Config, o uninstall.Options) string {
 	n.Helper()
 	var said strings.Builder
-	o.Config, o.SystemNamespace, o.Out = config, system, &said
+	o.Config, o.SystemNamespace, o.CertificateSecret, o.Out = config, system, naming.CertificateSecret, &said
 	if err := uninstall.Run(n.Context(), o); err != nil {
 		n.Fatalf("%v\n%s", err, said.String())
 	}

@@ -10,12 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 const (
-	// leaseName is that of the Lease which says until when objects were reviewed.
-	leaseName = "bursar-reviews"
-	// renewInterval is how often it is renewed. It is well below unnotedFor.
+	// renewInterval is how often the Lease is renewed that says until when objects were reviewed. It is well below unnotedFor.
 	renewInterval = unnotedFor / 3
 )
 
@@ -43,29 +42,29 @@ func (c *Controller) renew(ctx context.Context) error {
 		return err
 	}
 	now := metav1.NowMicro()
-	lease, err := c.Leases.Get(ctx, leaseName, metav1.GetOptions{})
+	lease, err := c.Leases.Get(ctx, naming.ReviewsLease, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		lease.Spec.RenewTime = &now
 		_, err = c.Leases.Update(ctx, lease, metav1.UpdateOptions{})
 	case apierrors.IsNotFound(err):
-		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}, Spec: coordinationv1.LeaseSpec{RenewTime: &now}}
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: naming.ReviewsLease}, Spec: coordinationv1.LeaseSpec{RenewTime: &now}}
 		_, err = c.Leases.Create(ctx, lease, metav1.CreateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("renew Lease %s: %w", leaseName, err)
+		return fmt.Errorf("renew Lease %s: %w", naming.ReviewsLease, err)
 	}
 	return nil
 }
 
 // lastSeen returns until when an earlier process reviewed objects, or the zero time if nothing says.
 func (c *Controller) lastSeen(ctx context.Context) (time.Time, error) {
-	lease, err := c.Leases.Get(ctx, leaseName, metav1.GetOptions{})
+	lease, err := c.Leases.Get(ctx, naming.ReviewsLease, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return time.Time{}, nil
 	case err != nil:
-		return time.Time{}, fmt.Errorf("read Lease %s: %w", leaseName, err)
+		return time.Time{}, fmt.Errorf("read Lease %s: %w", naming.ReviewsLease, err)
 	case lease.Spec.RenewTime == nil:
 		return time.Time{}, nil
 	default:

@@ -10,13 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // lease has an earlier process have been there until a time.
 func (b *bench) lease(until time.Time) {
 	b.Helper()
 	renewed := metav1.NewMicroTime(until)
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: naming.ReviewsLease}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
 	if _, err := b.Leases.Create(b.Context(), lease, metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
