@@ -24,12 +24,7 @@ func (c *Catalog) CheckClaim(spec *quotav1alpha1.ResourceClaimSpec) error {
 	if err := c.checkClaim(spec, (*Registration).mayBeClaimedFor); err != nil {
 		return err
 	}
-	for _, request := range spec.Requests {
-		if err := c.CheckNew(request.ResourceType); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.CheckNew(spec.ResourceTypes()...)
 }
 
 // CheckPolicyClaim is CheckClaim for the claim of a policy, which may be one that exists already: whether the resource

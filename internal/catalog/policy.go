@@ -83,10 +83,8 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 	p := &Policy{
 		ClaimPolicy: compiled, Name: object.Name, UID: object.UID, Generation: object.Generation,
 		Mode: cmp.Or(object.Spec.EnforcementMode, quotav1alpha1.EnforcementModeEnforce), Trigger: TriggerOf(object),
-		template: &object.Spec.Target.ResourceClaimTemplate.Spec,
-	}
-	for _, request := range object.Spec.Target.ResourceClaimTemplate.Spec.Requests {
-		p.ResourceTypes = append(p.ResourceTypes, request.ResourceType)
+		template:      &object.Spec.Target.ResourceClaimTemplate.Spec,
+		ResourceTypes: object.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes(),
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

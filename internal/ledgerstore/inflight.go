@@ -12,6 +12,10 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
+// ReservationLifetime is how long the object of a reservation may take to appear, and so how long a failed create holds its quota.
+// The API server gives up on a request after 60 s; the rest is for a write that etcd already has.
+const ReservationLifetime = 70 * time.Second
+
 // ObjectKey is the key of the reservation that a policy makes for an object: one for each pair,
 // so that deciding the same object twice charges it once.
 func ObjectKey(policy, objectUID string) string { return policy + "/" + objectUID }

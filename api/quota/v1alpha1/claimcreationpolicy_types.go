@@ -164,6 +164,15 @@ type ResourceClaimTemplateSpec struct {
 	ResourceRef *UnversionedObjectReference `json:"resourceRef,omitempty"`
 }
 
+// ResourceTypes returns those that are requested, in the order of the requests.
+func (s *ResourceClaimTemplateSpec) ResourceTypes() []string {
+	types := make([]string, 0, len(s.Requests))
+	for _, request := range s.Requests {
+		types = append(types, request.ResourceType)
+	}
+	return types
+}
+
 // ResourceRequestTemplate is the pattern for one request of a claim.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.amount) != has(self.amountExpression)",message="give either amount or amountExpression"

@@ -92,6 +92,15 @@ type ResourceClaimSpec struct {
 	ResourceRef UnversionedObjectReference `json:"resourceRef"`
 }
 
+// ResourceTypes returns those that are requested, in the order of the requests.
+func (s *ResourceClaimSpec) ResourceTypes() []string {
+	types := make([]string, 0, len(s.Requests))
+	for _, request := range s.Requests {
+		types = append(types, request.ResourceType)
+	}
+	return types
+}
+
 // ResourceClaimStatus is what was decided about a claim.
 type ResourceClaimStatus struct {
 	// allocations tell for each request what became of it. As a claim is granted whole or not at

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
 // admittedFor is how long an admitted object may take to appear before it is forgotten here.
@@ -56,7 +58,7 @@ func (a *admitted) lateOf(owner string) map[types.UID]schema.GroupKind {
 	defer a.mu.Unlock()
 	late := map[types.UID]schema.GroupKind{}
 	for uid, object := range a.byUID {
-		if age := time.Since(object.since); object.owner == owner && appearsWithin <= age && age < heldFor {
+		if age := time.Since(object.since); object.owner == owner && appearsWithin <= age && age < ledgerstore.ReservationLifetime {
 			late[uid] = object.name.kind
 		}
 	}

@@ -25,10 +25,8 @@ import (
 const (
 	// appearsWithin is how soon after its review an object appears, unless its create failed or is very slow.
 	appearsWithin = 2 * time.Second
-	// heldFor is how long a failed create holds its quota: reservationLifetime of package lifecycle.
-	heldFor = 70 * time.Second
 	// lateMax is how many creates of one owner may be in flight for longer than appearsWithin. Nobody else can use the
-	// quota that they hold until heldFor has passed.
+	// quota that they hold until [ledgerstore.ReservationLifetime] has passed.
 	lateMax = 16
 	// defaultMaxObjectBytes is the size of the largest object that etcd stores unless it is told otherwise.
 	defaultMaxObjectBytes = 3 << 19

@@ -179,7 +179,7 @@ func (w *Webhooks) claim(ctx context.Context, c change[quotav1alpha1.ResourceCla
 	if errs := Claim(c.old, c.new, c.byBursar); len(errs) > 0 || c.old != nil {
 		return verdict{errs: errs}
 	}
-	if v := w.checkNew(nil, claimTypes(c.new)); v.forbidden != "" {
+	if v := w.checkNew(nil, c.new.Spec.ResourceTypes()); v.forbidden != "" {
 		return v
 	}
 	var warnings []string

@@ -77,24 +77,12 @@ func grantTypes(grant *quotav1alpha1.ResourceGrant) []string {
 	return grant.Spec.ResourceTypes()
 }
 
-func claimTypes(claim *quotav1alpha1.ResourceClaim) []string {
-	var types []string
-	for _, request := range claim.Spec.Requests {
-		types = append(types, request.ResourceType)
-	}
-	return types
-}
-
 // claimPolicyTypes are the resource types that a policy uses, none while it is disabled.
 func claimPolicyTypes(policy *quotav1alpha1.ClaimCreationPolicy) []string {
 	if policy == nil || !policy.IsEnabled() {
 		return nil
 	}
-	var types []string
-	for _, request := range policy.Spec.Target.ResourceClaimTemplate.Spec.Requests {
-		types = append(types, request.ResourceType)
-	}
-	return types
+	return policy.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()
 }
 
 // grantPolicyTypes are the resource types of this control plane that a policy uses, none while it is disabled.

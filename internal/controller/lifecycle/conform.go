@@ -239,7 +239,7 @@ func (c *Controller) inFlight(o plan.Object, policy, version string) (flight inF
 			continue
 		}
 		outline, err := claims.OutlineOf(reservation.Claim)
-		mayCome := err == nil && outline.Base != "" && claims.MayChange(version, outline.Base) && time.Since(reservation.KnownSince) < reservationLifetime
+		mayCome := err == nil && outline.Base != "" && claims.MayChange(version, outline.Base) && time.Since(reservation.KnownSince) < ledgerstore.ReservationLifetime
 		switch {
 		case ledgerstore.IsAmendment(reservation.Key):
 			flight.amendment = &reservation

@@ -40,13 +40,10 @@ const (
 	// workers is how many objects are worked on at a time. Each waits for the API server most
 	// of the time.
 	workers = 24
-	// reservationLifetime is how long the object of a reservation may take to appear. The API
-	// server gives up on a request after 60 s; the rest is for a write that etcd already has.
-	reservationLifetime = 70 * time.Second
 	// sweepInterval is how often reservations are checked for their age.
 	sweepInterval = 5 * time.Second
 	// goneFor is how long it is remembered that an object was seen to vanish.
-	goneFor = 2 * reservationLifetime
+	goneFor = 2 * ledgerstore.ReservationLifetime
 )
 
 // Controller is the lifecycle controller. Its fields are set once; call Start before the
@@ -260,7 +257,7 @@ func (c *Controller) sweep(ctx context.Context) {
 // reserved that it could be granted by.
 func (c *Controller) isUncharged(claim *claimcache.Claim) bool {
 	return c.Keeps.Of(claim.Consumer()) &&
-		time.Since(time.Unix(claim.Created, 0)) > reservationLifetime &&
+		time.Since(time.Unix(claim.Created, 0)) > ledgerstore.ReservationLifetime &&
 		c.Objects.Presence(claim.Kind(), claim.ObjectUID) == protected.Present && !c.isChanging(claim.ObjectUID) &&
 		len(c.Store.ReservationsFor(string(claim.ObjectUID))) == 0
 }

@@ -58,12 +58,11 @@ func policiesThatRequest(ctx context.Context, reader client.Reader, resourceType
 	if err := reader.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("list policies: %w", err)
 	}
-	requestsIt := func(r quotav1alpha1.ResourceRequestTemplate) bool { return r.ResourceType == resourceType }
 	var names []string
 	for i := range list.Items {
 		policy := &list.Items[i]
-		requests := policy.Spec.Target.ResourceClaimTemplate.Spec.Requests
-		if policy.IsEnabled() && policy.DeletionTimestamp == nil && slices.ContainsFunc(requests, requestsIt) {
+		requested := policy.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()
+		if policy.IsEnabled() && policy.DeletionTimestamp == nil && slices.Contains(requested, resourceType) {
 			names = append(names, policy.Name)
 		}
 	}
