@@ -47,8 +47,8 @@ func (t timeouts) dial(config *rest.Config) func(ctx context.Context, network, a
 
 // newHTTPClient returns the HTTP client for what is written with every create. It speaks HTTP/1.1, in which many
 // small requests cost both sides less than as streams of one connection. Watches go over HTTP/2 if the API server
-// speaks it: only there can a client ask for a sign of life.
-func newHTTPClient(config *rest.Config, t timeouts) (*http.Client, error) {
+// speaks it: only there can a client ask for a sign of life. The clock learns from the answers.
+func newHTTPClient(config *rest.Config, t timeouts, clock *serverClock) (*http.Client, error) {
 	requests, err := newTransport(config, t, "http/1.1")
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func newHTTPClient(config *rest.Config, t timeouts) (*http.Client, error) {
 	}
 	watches.ForceAttemptHTTP2 = true
 	watches.HTTP2 = &http.HTTP2Config{SendPingTimeout: t.pingAfter, PingTimeout: t.ping}
-	transport, err := rest.HTTPWrappersForConfig(config, &transport{timeouts: t, requests: requests, watches: watches})
+	transport, err := rest.HTTPWrappersForConfig(config, &transport{timeouts: t, requests: requests, watches: watches, clock: clock})
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func withTimeouts(config *rest.Config, t timeouts) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Dial = t.dial(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &transport{timeouts: t, requests: next, watches: next}
+		return &transport{timeouts: t, requests: next, watches: next, clock: &serverClock{}}
 	})
 	return config
 }
@@ -105,6 +105,7 @@ func withTimeouts(config *rest.Config, t timeouts) *rest.Config {
 type transport struct {
 	timeouts
 	requests, watches http.RoundTripper
+	clock             *serverClock
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -117,11 +118,13 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		timeout = t.read
 	}
 	ctx, cancel := context.WithTimeoutCause(request.Context(), timeout, timeoutError{timeout})
+	sent := time.Now()
 	response, err := t.requests.RoundTrip(request.WithContext(ctx))
 	if err != nil {
 		cancel()
 		return nil, err
 	}
+	t.clock.observe(sent, response)
 	response.Body = &body{ReadCloser: response.Body, cancel: cancel}
 	return response, nil
 }

@@ -115,7 +115,7 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
 	clients := map[string]func(*rest.Config) (kubernetes.Interface, error){
 		"for writes with each create": func(config *rest.Config) (kubernetes.Interface, error) {
-			client, err := newHTTPClient(config, brief)
+			client, err := newHTTPClient(config, brief, &serverClock{})
 			if err != nil {
 				return nil, err
 			}

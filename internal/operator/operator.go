@@ -53,6 +53,8 @@ type Operator struct {
 	isStopping atomic.Bool
 	// stopping ends when the operator is asked to stop.
 	stopping context.Context
+	// clock is that of the API server.
+	clock serverClock
 }
 
 // New returns an operator. It does nothing until it is run.
@@ -64,7 +66,7 @@ func New(options Options) (*Operator, error) {
 		return nil, fmt.Errorf("register the API types: %w", err)
 	}
 	var err error
-	if o.httpClient, err = newHTTPClient(options.Config, defaultTimeouts); err != nil {
+	if o.httpClient, err = newHTTPClient(options.Config, defaultTimeouts, &o.clock); err != nil {
 		return nil, fmt.Errorf("make an HTTP client: %w", err)
 	}
 	if o.client, err = kubernetes.NewForConfigAndClient(options.Config, o.httpClient); err != nil {

@@ -169,7 +169,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 			result, err := p.lifecycle.ConformListed(ctx, policy, object)
 			return result == lifecycle.Adopted, err
 		},
-		Leads: m.leads, Leases: o.client.CoordinationV1().Leases(system), Reviewed: p.enforcer.Reviewed, ReviewedElsewhere: p.reviewedElsewhere, SystemNamespace: system, Events: m.events, Log: log.WithName("adoption"),
+		Leads: m.leads, Leases: o.client.CoordinationV1().Leases(system), Reviewed: p.enforcer.Reviewed, ReviewedElsewhere: p.reviewedElsewhere, SystemNamespace: system, Now: o.clock.Now, Events: m.events, Log: log.WithName("adoption"),
 	}
 	p.claim = &claim.Controller{
 		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Keeps: p.keeps, Events: m.events, Log: log.WithName("claim"),

@@ -92,8 +92,10 @@ type Controller struct {
 	// replica that does not answer has decided nothing.
 	ReviewedElsewhere func(context.Context, []types.UID, *catalog.Policy) []types.UID
 	SystemNamespace   string
-	Events            events.EventRecorder
-	Log               logr.Logger
+	// Now tells the time by the clock of the API server, which says when objects were created. Default: by this machine's.
+	Now    func() time.Time
+	Events events.EventRecorder
+	Log    logr.Logger
 
 	queue workqueue.TypedRateLimitingInterface[object]
 
@@ -106,6 +108,13 @@ type Controller struct {
 	elsewhere elsewhere
 	// reviewedUntil is when the process before this one was last seen.
 	reviewedUntil time.Time
+}
+
+func (c *Controller) now() time.Time {
+	if c.Now == nil {
+		return time.Now()
+	}
+	return c.Now()
 }
 
 // scanned is the state of a policy in which it was adopted for.
@@ -185,12 +194,12 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 			return reconcile.Result{}, err
 		}
 	}
-	began := time.Now()
+	began := c.now()
 	since, err := c.sinceOf(ctx, object)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	s := &scan{Controller: c, policy: p, progress: progressOf(object, p.FollowsUpdates()), since: since}
+	s := &scan{Controller: c, policy: p, progress: progressOf(object, p.FollowsUpdates(), c.now), since: since}
 	complete, err := s.run(ctx)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("adopt objects for ClaimCreationPolicy %s: %w", object.Name, err)
@@ -265,7 +274,7 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 		return // whoever leads next looks at what was created meanwhile
 	}
 	if o := (object{kind, uid}); c.Objects.IsListed(kind) && len(c.missing(kind, uid)) > 0 {
-		c.unchecked.add(o)
+		c.unchecked.add(o, c.now())
 		c.queue.AddAfter(o, patience)
 	}
 }

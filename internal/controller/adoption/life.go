@@ -41,7 +41,7 @@ func (c *Controller) renew(ctx context.Context) error {
 	if err := c.begin(ctx); err != nil {
 		return err
 	}
-	now := metav1.NowMicro()
+	now := metav1.NewMicroTime(c.now())
 	lease, err := c.Leases.Get(ctx, naming.ReviewsLease, metav1.GetOptions{})
 	switch {
 	case err == nil:

@@ -98,3 +98,16 @@ func TestFailuresStayTold(t *testing.T) {
 		State: quotav1alpha1.AdoptionComplete, Total: 1, Processed: 1, Adopted: 8, Failed: 4, Message: "no name",
 	})
 }
+
+// Until when objects were reviewed is said by the clock that also says when they were created, whatever this machine's shows.
+func TestLeaseIsRenewedByTheClockOfTheServer(t *testing.T) {
+	b := newBench(t, onePage("a"), completed(time.Unix(1000, 0)))
+	b.Start()
+	b.Now = func() time.Time { return time.Unix(7000, 0) }
+	if err := b.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if until, err := b.lastSeen(t.Context()); err != nil || until.Unix() != 7000 {
+		t.Errorf("the Lease says %s, %v; want second 7000 of the API server's clock", until, err)
+	}
+}

@@ -31,14 +31,15 @@ type progress struct {
 	// before is the status before, and base what of it is not counted anew.
 	before, base quotav1alpha1.AdoptionStatus
 	listed       int64
+	now          func() time.Time
 	written      time.Time
 }
 
 // progressOf begins a scan for a policy. isWhole tells that all objects are looked at also where that
 // was done before.
-func progressOf(policy *quotav1alpha1.ClaimCreationPolicy, isWhole bool) *progress {
-	now := metav1.Now()
-	p := &progress{policy: policy.Name, status: quotav1alpha1.AdoptionStatus{
+func progressOf(policy *quotav1alpha1.ClaimCreationPolicy, isWhole bool, clock func() time.Time) *progress {
+	now := metav1.NewTime(clock())
+	p := &progress{policy: policy.Name, now: clock, status: quotav1alpha1.AdoptionStatus{
 		State: quotav1alpha1.AdoptionRunning, ObservedGeneration: policy.Generation, StartTime: &now,
 	}}
 	before := policy.Status.Adoption
@@ -128,7 +129,7 @@ func (p *progress) pause(ctx context.Context, api client.Client) error {
 // review meanwhile, if any. before is what was last written of that.
 func (p *progress) complete(ctx context.Context, api client.Client, before, uncheckedSince *metav1.Time) error {
 	p.mu.Lock()
-	now := metav1.Now()
+	now := metav1.NewTime(p.now())
 	p.status.State, p.status.CompletionTime = quotav1alpha1.AdoptionComplete, &now
 	isNews := !p.isRecheck || p.status.Adopted > p.before.Adopted || p.status.Failed != p.before.Failed
 	p.mu.Unlock()

@@ -152,8 +152,8 @@ func (s *scan) adopt(ctx context.Context, items []unstructured.Unstructured) err
 	return group.Wait()
 }
 
-// clocksApart is by how much the clock of the API server that created an object may differ from that of the replica
-// which noted until when objects were reviewed. Those within it have claims, or were reviewed, which costs no request.
+// clocksApart is by how much the clock of the API server that created an object may differ from that of the one by whose clock
+// it was noted until when objects were reviewed. Those within it have claims, or were reviewed, which costs no request.
 const clocksApart = 10 * time.Minute
 
 // concerns tells whether an object may have to be adopted or its claim to be changed.

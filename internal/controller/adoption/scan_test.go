@@ -178,7 +178,7 @@ func (b *bench) stored() *quotav1alpha1.ClaimCreationPolicy {
 // scan scans once, as after a start of the process.
 func (b *bench) scan() (complete bool, err error) {
 	b.Helper()
-	s := &scan{Controller: b.Controller, policy: b.Catalog.Policy("p"), progress: progressOf(b.stored(), false)}
+	s := &scan{Controller: b.Controller, policy: b.Catalog.Policy("p"), progress: progressOf(b.stored(), false, time.Now)}
 	return s.run(b.Context())
 }
 

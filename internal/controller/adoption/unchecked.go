@@ -59,11 +59,11 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-func (u *unchecked) add(o object) {
+func (u *unchecked) add(o object, now time.Time) {
 	u.objectsMu.Lock()
 	defer u.objectsMu.Unlock()
 	if _, known := u.objects[o]; !known {
-		u.objects[o] = time.Now()
+		u.objects[o] = now
 	}
 }
 
@@ -128,7 +128,7 @@ func (c *Controller) writeUnchecked(ctx context.Context, name string, since *met
 // noteBacklog notes, if it takes long, that an object is to be looked at that a policy was not asked about.
 func (c *Controller) noteBacklog(ctx context.Context, policy string, o object) error {
 	seen := c.unchecked.seen(o)
-	if seen.IsZero() || time.Since(seen) < notedAfter {
+	if seen.IsZero() || c.now().Sub(seen) < notedAfter {
 		return nil
 	}
 	return c.note(ctx, policy, func(u *uncheckedOf) { u.backlog = earlier(u.backlog, seen.Add(-unnotedFor)) })
@@ -146,7 +146,7 @@ func (c *Controller) looked(ctx context.Context, o object) error {
 			}
 		})
 		if err != nil {
-			c.unchecked.add(o)
+			c.unchecked.add(o, c.now())
 			return err
 		}
 	}

@@ -37,12 +37,12 @@ func TestBacklogIsNoted(t *testing.T) {
 		}
 		first, second := object{schema.GroupKind{Kind: "ConfigMap"}, "1"}, object{schema.GroupKind{Kind: "ConfigMap"}, "2"}
 		seen := time.Now()
-		b.unchecked.add(first)
+		b.unchecked.add(first, time.Now())
 		if since := note(first); since != nil {
 			t.Errorf("noted at once: %s", since)
 		}
 		time.Sleep(notedAfter)
-		b.unchecked.add(second)
+		b.unchecked.add(second, time.Now())
 		if since := note(second); since != nil {
 			t.Errorf("noted for one that was just seen: %s", since)
 		}
@@ -188,10 +188,10 @@ func TestReviewedElsewhere(t *testing.T) {
 		kind := schema.GroupKind{Kind: "ConfigMap"}
 		objects := []object{{kind, "a"}, {kind, "b"}, {kind, "c"}}
 		for _, o := range objects {
-			b.unchecked.add(o)
+			b.unchecked.add(o, time.Now())
 		}
 		time.Sleep(patience)
-		b.unchecked.add(object{kind, "young"})
+		b.unchecked.add(object{kind, "young"}, time.Now())
 		for _, o := range objects {
 			if len(b.missing(o.kind, o.uid)) != 1 {
 				t.Fatal("this replica has reviewed it")
