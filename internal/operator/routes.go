@@ -27,7 +27,7 @@ import (
 func (p *parts) routes(o *Operator) http.Handler {
 	previewer := &preview.Previewer{
 		Planner: p.planner, Kinds: p.kinds, Live: p.dynamic,
-		Schemas: &resolver.ClientDiscoveryResolver{Discovery: o.client.Discovery()},
+		Schemas: preview.Remember(&resolver.ClientDiscoveryResolver{Discovery: o.client.Discovery()}),
 	}
 	own := &validate.Webhooks{
 		Username:          o.options.Username,
