@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -199,6 +200,18 @@ func wantWhy(t *testing.T, run func(...string) string, tenant string) {
 			t.Errorf("%v\n%s", err, output)
 		}
 		want("what the error "+text+" is about", string(output), said)
+	}
+	for kubeconfig, said := range map[string]string{
+		"":                       "No quota of Project secret in namespace hidden is shown: nothing is granted to it, or it does not exist.",
+		"--kubeconfig=" + tenant: "The quota of Project secret in namespace hidden is not shown where you may look: ask an administrator.",
+	} {
+		why := exec.Command(binary, slices.DeleteFunc([]string{"why", "-", kubeconfig}, func(argument string) bool { return argument == "" })...)
+		why.Stdin = strings.NewReader("exceeded quota: the quota of Project secret in namespace hidden does not allow it (App).")
+		output, err := why.CombinedOutput()
+		if err != nil {
+			t.Errorf("%v\n%s", err, output)
+		}
+		want("what is not shown", string(output), said)
 	}
 	wantRefusal(t, "what does not exist", "ConfigMap none does not exist in namespace shop; explain one that was refused by its file, with -f", "why", "configmap/none", "-n", "shop")
 	wantRefusal(t, "nothing named", "name one thing to explain", "why")

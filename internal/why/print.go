@@ -76,8 +76,12 @@ func (p *printer) payment(pay *Payment) {
 	default:
 		p.line("%s is to pay", who)
 	}
+	if len(pay.Types) == 0 && pay.IsHidden {
+		p.line("%s", askWhoSees(pay))
+		return
+	}
 	if len(pay.Types) == 0 {
-		p.line("No quota of %s is shown where you may look: nothing is granted to it, or it does not exist.", who)
+		p.line("No quota of %s is shown: nothing is granted to it, or it does not exist.", who)
 		return
 	}
 	if pay.IsVague {

@@ -45,9 +45,11 @@ func (r *Reader) complete(ctx context.Context, e *Explanation) error {
 func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
 	named := client.MatchingFields{"spec.consumerRef.kind": p.Consumer.Kind, "spec.consumerRef.name": p.Consumer.Name}
 	var effective quotav1alpha1.EffectiveResourceGrantList
-	if err := r.list(ctx, &effective, named); err != nil {
+	isWhole, err := r.list(ctx, &effective, named)
+	if err != nil {
 		return fmt.Errorf("list the effective grants: %w", err)
 	}
+	p.IsHidden = !isWhole
 	shown := map[string]*quotav1alpha1.EffectiveResourceGrant{}
 	for i := range effective.Items {
 		each := &effective.Items[i]
@@ -74,7 +76,7 @@ func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
 		slices.SortFunc(p.Requests, func(a, b quotav1alpha1.ResourceRequest) int { return cmp.Compare(a.ResourceType, b.ResourceType) })
 	}
 	var claims quotav1alpha1.ResourceClaimList
-	if err := r.list(ctx, &claims, named); err != nil {
+	if _, err := r.list(ctx, &claims, named); err != nil {
 		return fmt.Errorf("list the claims: %w", err)
 	}
 	for _, request := range p.Requests {
@@ -115,6 +117,9 @@ func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown
 	}
 	unit := r.unit(item)
 	t.Used, t.Limit, t.Available = unit.Amount(item.Used), unit.Amount(item.Limit), unit.Amount(item.Available)
+	if shown == nil && p.IsHidden {
+		t.Used, t.Limit, t.Available = "-", "-", "-"
+	}
 	if t.Asked = "-"; request.Amount > 0 {
 		t.Asked = unit.Amount(request.Amount)
 		if len(request.Dimensions) > 0 {
@@ -122,8 +127,20 @@ func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown
 		}
 	}
 	t.Holders = r.holders(p.Consumer, request.ResourceType, unit, claims)
-	t.Fits, t.Advice = r.assess(p, request, item, unit)
+	switch {
+	case shown != nil || !p.IsHidden:
+		t.Fits, t.Advice = r.assess(p, request, item, unit)
+	case p.Claim == stateGranted:
+		t.Fits = stateGranted
+	default:
+		t.Fits, t.Advice = "not shown to you", askWhoSees(p)
+	}
 	return t
+}
+
+// askWhoSees says what to do where the user may not see the quota of a consumer.
+func askWhoSees(p *Payment) string {
+	return fmt.Sprintf("The quota of %s is not shown where you may look: ask an administrator.", explain.Consumer(p.Consumer))
 }
 
 // unit returns the unit of a resource type: that of its registration or, for users who may not read it, that of the
@@ -141,7 +158,7 @@ func (r *Reader) unit(item usage.Item) usage.Unit {
 func (r *Reader) assess(p *Payment, request quotav1alpha1.ResourceRequest, item usage.Item, unit usage.Unit) (fits, advice string) {
 	switch {
 	case p.Claim == stateGranted:
-		return "granted", ""
+		return stateGranted, ""
 	case request.Amount > 0 && request.Amount <= item.Available:
 		return "yes", ""
 	}

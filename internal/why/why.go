@@ -59,7 +59,9 @@ type Payment struct {
 	By, Claim string
 	// IsVague says that an error names no resource type, so that Types are all of the consumer's.
 	IsVague bool
-	Types   []Type
+	// IsHidden says that the user may not look everywhere that the consumer's quota may be shown.
+	IsHidden bool
+	Types    []Type
 }
 
 // Type is what a consumer has of a resource type.
@@ -128,22 +130,23 @@ func nameOf(object *unstructured.Unstructured) string {
 	return name
 }
 
-// list lists objects in all namespaces or, for users who may not do that, in Namespace. The list is empty if they may not
-// list that either.
-func (r *Reader) list(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	err := r.API.List(ctx, list, options...)
+// list lists objects in all namespaces or, for users who may not do that, in Namespace, and reports whether these are all
+// there are. The list is empty if they may not list that either.
+func (r *Reader) list(ctx context.Context, list client.ObjectList, options ...client.ListOption) (isWhole bool, err error) {
+	err = r.API.List(ctx, list, options...)
+	isWhole = err == nil
 	if apierrors.IsForbidden(err) && r.Namespace != "" {
 		err = r.API.List(ctx, list, append(options, client.InNamespace(r.Namespace))...)
 	}
 	if usage.IsOutOfReach(err) {
-		return nil
+		return false, nil
 	}
-	return err
+	return isWhole, err
 }
 
 func (r *Reader) readRegistrations(ctx context.Context) (*catalog.Catalog, error) {
 	var list quotav1alpha1.ResourceRegistrationList
-	if err := r.list(ctx, &list); err != nil {
+	if _, err := r.list(ctx, &list); err != nil {
 		return nil, fmt.Errorf("list the registrations: %w", err)
 	}
 	registrations := catalog.New()
@@ -229,7 +232,7 @@ func (r *Reader) claimsFor(ctx context.Context, object *unstructured.Unstructure
 	if object.GetName() == "" {
 		return nil, nil
 	}
-	if err := r.list(ctx, &list); err != nil {
+	if _, err := r.list(ctx, &list); err != nil {
 		return nil, fmt.Errorf("list the claims: %w", err)
 	}
 	var found []Payment
