@@ -316,7 +316,7 @@ type AdoptionStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Processed int64 `json:"processed"`
 
-	// progress is processed of total, such as 500/1518, for people to read.
+	// progress is how many of total were looked at and did not fail, such as 500/1518, for people to read.
 	// +optional
 	// +kubebuilder:validation:MaxLength=50
 	Progress string `json:"progress,omitempty"`

@@ -153,7 +153,7 @@ func (p *progress) patch(ctx context.Context, api client.Client, more map[string
 		"state": status.State, "observedGeneration": status.ObservedGeneration, "startTime": status.StartTime,
 		"completionTime": status.CompletionTime, "total": status.Total, "processed": status.Processed,
 		"adopted": status.Adopted, "failed": status.Failed, "message": nil,
-		"progress": fmt.Sprintf("%d/%d", status.Processed, max(status.Total, status.Processed)),
+		"progress": fmt.Sprintf("%d/%d", max(status.Processed-status.Failed, 0), max(status.Total, status.Processed)),
 	}
 	if status.Message != "" {
 		fields["message"] = status.Message
