@@ -88,40 +88,7 @@ func persist(ctx context.Context, step func() (remaining int, err error)) error 
 func (u *uninstaller) liftFinalizers(ctx context.Context) error {
 	for _, k := range u.kinds {
 		var lifted atomic.Int64
-		err := persist(ctx, func() (int, error) {
-			var remaining atomic.Int64
-			group, ctx := errgroup.WithContext(ctx)
-			group.SetLimit(concurrency)
-			err := u.eachPage(ctx, k, func(page []metav1.PartialObjectMetadata) error {
-				for _, object := range page {
-					others := slices.DeleteFunc(slices.Clone(object.Finalizers), isOurs)
-					if len(others) == len(object.Finalizers) {
-						continue
-					}
-					if u.DryRun {
-						lifted.Add(1)
-						continue
-					}
-					remaining.Add(1)
-					group.Go(func() error {
-						err := u.setFinalizers(ctx, k, object, others)
-						if err == nil {
-							lifted.Add(1)
-							remaining.Add(-1)
-						}
-						if apierrors.IsConflict(err) {
-							return nil
-						}
-						return err
-					})
-				}
-				return nil
-			})
-			if failed := group.Wait(); failed != nil {
-				err = failed
-			}
-			return int(remaining.Load()), err
-		})
+		err := persist(ctx, func() (remaining int, err error) { return u.liftFinalizersOf(ctx, k, &lifted) })
 		if count := lifted.Load(); count > 0 {
 			u.say("lifted", "lift", "the finalizers of %d %s", count, k)
 		}
@@ -133,6 +100,43 @@ func (u *uninstaller) liftFinalizers(ctx context.Context) error {
 		}
 	}
 	return u.unlessDry(ctx, u.checkSilent)
+}
+
+// liftFinalizersOf goes once through the objects of a kind. It adds to lifted, in a dry run what would be lifted, and returns
+// of how many objects the finalizers remain.
+func (u *uninstaller) liftFinalizersOf(ctx context.Context, k kind, lifted *atomic.Int64) (int, error) {
+	var remaining atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(concurrency)
+	lift := func(object metav1.PartialObjectMetadata, others []string) error {
+		err := u.setFinalizers(ctx, k, object, others)
+		if err == nil {
+			lifted.Add(1)
+			remaining.Add(-1)
+		}
+		if apierrors.IsConflict(err) {
+			return nil // the object is listed again
+		}
+		return err
+	}
+	err := u.eachPage(ctx, k, func(page []metav1.PartialObjectMetadata) error {
+		for _, object := range page {
+			others := slices.DeleteFunc(slices.Clone(object.Finalizers), isOurs)
+			switch {
+			case len(others) == len(object.Finalizers):
+			case u.DryRun:
+				lifted.Add(1)
+			default:
+				remaining.Add(1)
+				group.Go(func() error { return lift(object, others) })
+			}
+		}
+		return nil
+	})
+	if failed := group.Wait(); failed != nil {
+		err = failed
+	}
+	return int(remaining.Load()), err
 }
 
 func (u *uninstaller) unlessDry(ctx context.Context, do func(context.Context) error) error {

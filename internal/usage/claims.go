@@ -113,58 +113,79 @@ func countWaiting(items []Item, claims []quotav1alpha1.ResourceClaim, isWhole bo
 
 // claimItems returns the claims on the reported items: first those that wait, then those that hold most.
 func (r *reader) claimItems(claims []quotav1alpha1.ResourceClaim, items []Item) []ClaimItem {
-	units := map[string]Unit{}
+	isReported, units := r.reporting(items), unitsOf(items)
+	found := []ClaimItem{}
+	for i := range claims {
+		if isReported(&claims[i]) {
+			found = append(found, claimItem(&claims[i], units))
+		}
+	}
+	r.sortClaims(found)
+	if limit := r.filter.Limit; limit > 0 && len(found) > limit {
+		found = found[:limit]
+	}
+	return found
+}
+
+// reporting returns which claims are on the reported items.
+func (r *reader) reporting(items []Item) func(*quotav1alpha1.ResourceClaim) bool {
 	reported := map[pair]bool{}
 	for _, item := range items {
 		reported[pair{item.ConsumerRef, item.ResourceType}] = true
+	}
+	return func(claim *quotav1alpha1.ResourceClaim) bool {
+		return slices.ContainsFunc(claim.Spec.Requests, func(request quotav1alpha1.ResourceRequest) bool {
+			return reported[pair{claim.Spec.ConsumerRef, request.ResourceType}] && r.filter.matchesType(request.ResourceType)
+		})
+	}
+}
+
+// unitsOf returns the units of the resource types of items, as far as the items show them.
+func unitsOf(items []Item) map[string]Unit {
+	units := map[string]Unit{}
+	for _, item := range items {
 		if unit, ok := UnitOf(item); ok {
 			units[item.ResourceType] = unit
 		}
 	}
-	found := []ClaimItem{}
-	for i := range claims {
-		claim := &claims[i]
-		isReported := slices.ContainsFunc(claim.Spec.Requests, func(request quotav1alpha1.ResourceRequest) bool {
-			return reported[pair{claim.Spec.ConsumerRef, request.ResourceType}] && r.filter.matchesType(request.ResourceType)
-		})
-		if !isReported {
-			continue
-		}
-		state, message := stateOf(claim)
-		ref := claim.Spec.ResourceRef
-		item := ClaimItem{
-			ConsumerRef: claim.Spec.ConsumerRef, Namespace: claim.Namespace, Name: claim.Name, For: ref.Kind + "/" + ref.Name,
-			Requests: claim.Spec.Requests, State: state, Message: message,
-		}
-		var parts []string
-		for _, request := range claim.Spec.Requests {
-			parts = append(parts, shortType(request.ResourceType)+"="+units[request.ResourceType].Amount(request.Amount))
-		}
-		item.requests = strings.Join(parts, ", ")
-		found = append(found, item)
+	return units
+}
+
+func claimItem(claim *quotav1alpha1.ResourceClaim, units map[string]Unit) ClaimItem {
+	state, message := stateOf(claim)
+	ref := claim.Spec.ResourceRef
+	var parts []string
+	for _, request := range claim.Spec.Requests {
+		parts = append(parts, shortType(request.ResourceType)+"="+units[request.ResourceType].Amount(request.Amount))
 	}
-	amount := func(i ClaimItem) (most int64) {
-		for _, request := range i.Requests {
-			if r.filter.matchesType(request.ResourceType) {
-				most = max(most, request.Amount)
-			}
-		}
-		return most
+	return ClaimItem{
+		ConsumerRef: claim.Spec.ConsumerRef, Namespace: claim.Namespace, Name: claim.Name, For: ref.Kind + "/" + ref.Name,
+		Requests: claim.Spec.Requests, State: state, Message: message, requests: strings.Join(parts, ", "),
 	}
+}
+
+// sortClaims puts those that wait first and, for each consumer, those that hold most.
+func (r *reader) sortClaims(claims []ClaimItem) {
 	isGranted := func(i ClaimItem) int {
 		if i.State == stateGranted {
 			return 1
 		}
 		return 0
 	}
-	slices.SortFunc(found, func(a, b ClaimItem) int {
+	slices.SortFunc(claims, func(a, b ClaimItem) int {
 		return cmp.Or(cmp.Compare(isGranted(a), isGranted(b)), compareConsumers(a.ConsumerRef, b.ConsumerRef),
-			cmp.Compare(amount(b), amount(a)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+			cmp.Compare(r.mostOf(b), r.mostOf(a)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	if limit := r.filter.Limit; limit > 0 && len(found) > limit {
-		found = found[:limit]
+}
+
+// mostOf returns the largest amount that a claim requests of what the filter matches.
+func (r *reader) mostOf(claim ClaimItem) (most int64) {
+	for _, request := range claim.Requests {
+		if r.filter.matchesType(request.ResourceType) {
+			most = max(most, request.Amount)
+		}
 	}
-	return found
+	return most
 }
 
 func claimRows(claims []ClaimItem) [][]string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -50,30 +51,9 @@ func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
 		return fmt.Errorf("list the effective grants: %w", err)
 	}
 	p.IsHidden = !isWhole
-	shown := map[string]*quotav1alpha1.EffectiveResourceGrant{}
-	for i := range effective.Items {
-		each := &effective.Items[i]
-		// An error does not tell the group.
-		if isOf := each.Spec.ConsumerRef; isOf == p.Consumer || p.Consumer.APIGroup == "" && isOf.Namespace == p.Consumer.Namespace {
-			shown[each.Spec.ResourceType] = each
-		}
-	}
-	for _, each := range shown {
-		p.Consumer = each.Spec.ConsumerRef
-	}
+	shown := shownFor(p, effective.Items)
 	if p.Requests == nil {
-		for resourceType := range shown {
-			if r.isNamed(p.By, resourceType) {
-				p.Requests = append(p.Requests, quotav1alpha1.ResourceRequest{ResourceType: resourceType})
-			}
-		}
-		if p.Requests == nil {
-			p.IsVague = true
-			for resourceType := range shown {
-				p.Requests = append(p.Requests, quotav1alpha1.ResourceRequest{ResourceType: resourceType})
-			}
-		}
-		slices.SortFunc(p.Requests, func(a, b quotav1alpha1.ResourceRequest) int { return cmp.Compare(a.ResourceType, b.ResourceType) })
+		r.findRequests(p, shown)
 	}
 	var claims quotav1alpha1.ResourceClaimList
 	if _, err := r.list(ctx, &claims, named); err != nil {
@@ -83,6 +63,34 @@ func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
 		p.Types = append(p.Types, r.typeOf(p, request, shown[request.ResourceType], claims.Items))
 	}
 	return nil
+}
+
+// shownFor returns what is shown of the consumer of a payment, by resource type. It completes the reference to the consumer,
+// since an error does not tell the group.
+func shownFor(p *Payment, effective []quotav1alpha1.EffectiveResourceGrant) map[string]*quotav1alpha1.EffectiveResourceGrant {
+	shown := map[string]*quotav1alpha1.EffectiveResourceGrant{}
+	for i := range effective {
+		each := &effective[i]
+		if isOf := each.Spec.ConsumerRef; isOf == p.Consumer || p.Consumer.APIGroup == "" && isOf.Namespace == p.Consumer.Namespace {
+			shown[each.Spec.ResourceType] = each
+		}
+	}
+	for _, each := range shown {
+		p.Consumer = each.Spec.ConsumerRef
+	}
+	return shown
+}
+
+// findRequests sets what an error is about: the shown resource types that it names or, if it names none, all of them.
+func (r *Reader) findRequests(p *Payment, shown map[string]*quotav1alpha1.EffectiveResourceGrant) {
+	all := slices.Sorted(maps.Keys(shown))
+	named := slices.DeleteFunc(slices.Clone(all), func(resourceType string) bool { return !r.isNamed(p.By, resourceType) })
+	if p.IsVague = len(named) == 0; p.IsVague {
+		named = all
+	}
+	for _, resourceType := range named {
+		p.Requests = append(p.Requests, quotav1alpha1.ResourceRequest{ResourceType: resourceType})
+	}
 }
 
 // hidden finds what a denial without figures is about.
