@@ -89,13 +89,35 @@ type parts struct {
 	synced       []cache.InformerSynced
 }
 
-// assemble makes all parts and connects them. Nothing runs yet.
+// assemble makes all parts and connects them. Nothing runs yet. Each step may use what the steps before it made.
 func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	m, err := o.newModels(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{
+	p := o.newParts(m)
+	policies, allocations := policiesCurrency(m.catalog, m.manager.GetAPIReader()), allocationsCurrency(m.catalog, m.manager.GetAPIReader())
+	p.addEnforcement(o, policies)
+	p.addAllocations(o, allocations)
+	if err := p.addServer(ctx, o); err != nil {
+		return nil, err
+	}
+	p.addWebhooks(o, policies, allocations)
+	p.addClaims(o)
+	p.addViews(o)
+	p.addAudits(o)
+	if p.grants, err = o.newGrantPolicies(m, o.options.Log); err != nil {
+		return nil, err
+	}
+	p.connect()
+	if err := errors.Join(p.followCatalog(ctx), p.followAllocations(ctx)); err != nil {
+		return nil, err
+	}
+	return p, p.addReconcilers()
+}
+
+func (o *Operator) newParts(m *models) *parts {
+	return &parts{
 		models:               m,
 		liveClaims:           audit.LiveClaims(m.manager.GetAPIReader()),
 		loaded:               make(chan struct{}),
@@ -107,17 +129,20 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		storedGrants:         grant.NewStored(),
 		named:                newNamedObjects(),
 	}
-	log, system := o.options.Log, o.options.SystemNamespace
+}
+
+// addEnforcement adds what decides on requests by policies, and what becomes of the objects and the claims afterwards.
+func (p *parts) addEnforcement(o *Operator, policies *currency[catalog.Version]) {
+	m, log := p.models, o.options.Log
 	p.lifecycle = &lifecycle.Controller{
 		Store: m.store, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
-		SystemNamespace: system, Planner: m.planner, Live: m.dynamic, Kinds: m.kinds, Keeps: p.keeps, Events: m.events, Log: log.WithName("lifecycle"),
+		SystemNamespace: o.options.SystemNamespace, Planner: m.planner, Live: m.dynamic, Kinds: m.kinds, Keeps: p.keeps, Events: m.events, Log: log.WithName("lifecycle"),
 	}
 	p.evaluations = &evaluation.Reporter{Client: m.manager.GetClient(), Allows: m.catalog.Allows, Events: m.events, Log: log.WithName("evaluation")}
-	current, currentAllocations := policiesCurrency(m.catalog, m.manager.GetAPIReader()), allocationsCurrency(m.catalog, m.manager.GetAPIReader())
 	p.denials = &events.Latest{Events: o.client.CoreV1(), Log: log.WithName("denials")}
 	p.enforcer = enforce.New(enforce.Parts{
 		Catalog: m.catalog, Planner: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
-		Current: current.wait, Forward: p.forward,
+		Current: policies.wait, Forward: p.forward,
 		Events: m.events, Evaluations: p.evaluations, Denied: p.recordDenial, May: o.may, ConsumerExists: p.consumerExists,
 		Restore: p.lifecycle.Restore, MaxObjectBytes: o.options.MaxObjectBytes, Log: log.WithName("enforce"),
 		Updates: enforce.Updates{
@@ -125,31 +150,43 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 			Expect: p.lifecycle.Expect, IsFreeing: p.lifecycle.IsFreeing, IsMade: p.lifecycle.IsMade, Lookup: p.lifecycle.Lookup,
 		},
 	})
+	m.store.Keeps = p.keeps
+	m.objects.OnAppear(p.enforcer.Appeared)
+}
+
+// addAllocations adds what decides on ResourceQuotas, and what keeps them in line with the cluster.
+func (p *parts) addAllocations(o *Operator, allocations *currency[catalog.Digest]) {
+	m, log := p.models, o.options.Log
 	p.quotas = nativequota.New(nativequota.Parts{
 		Catalog: m.catalog, Books: m.allocations, Namespace: o.namespaceOf, MaySee: o.maySee, MayEdit: o.mayEditAllocation, Username: o.options.Username,
-		Ready: p.loaded, Current: currentAllocations.wait, Log: log.WithName("resourcequotas"),
+		Ready: p.loaded, Current: allocations.wait, Log: log.WithName("resourcequotas"),
 	})
 	p.allocation = &allocation.Controller{
 		Catalog: m.catalog, Books: m.allocations, Projects: m.projects, Client: m.manager.GetClient(), Live: m.manager.GetAPIReader(),
 		InEffect: func(entered int64) (bool, bool) { return p.webhooks.AllocationInEffect(entered), p.webhooks.Synced() },
 		Events:   m.events, Log: log.WithName("allocation"),
 	}
-	p.notifier = &usage.Notifier{
-		Buckets: m.buckets, Thresholds: o.thresholds(m), Registrations: m.catalog, Events: m.events, Log: log.WithName("usage"),
-	}
-	m.store.Keeps = p.keeps
-	m.objects.OnAppear(p.enforcer.Appeared)
+}
+
+// addServer adds the server that the API server asks, and the way to the other replicas.
+func (p *parts) addServer(ctx context.Context, o *Operator) (err error) {
 	if p.server, err = o.newWebhookServer(ctx, p.routes(o), func() { p.webhooks.Wake() }); err != nil {
-		return nil, err
+		return err
 	}
 	if webhooks := o.options.Webhooks; o.options.LeaderElection != nil && webhooks.PeerAddress != "" {
 		p.peers = &peers.Peers{
-			Client: o.client, Namespace: system, Address: webhooks.PeerAddress, ServerName: p.server.host,
-			Roots: p.server.certificates.Bundle, Path: p.server.gate.PeerPath, Log: log.WithName("peers"),
+			Client: o.client, Namespace: o.options.SystemNamespace, Address: webhooks.PeerAddress, ServerName: p.server.host,
+			Roots: p.server.certificates.Bundle, Path: p.server.gate.PeerPath, Log: o.options.Log.WithName("peers"),
 		}
 	}
+	return nil
+}
+
+// addWebhooks adds what has the API server ask, and what bears witness to what it asks by.
+func (p *parts) addWebhooks(o *Operator, policies *currency[catalog.Version], allocations *currency[catalog.Digest]) {
+	m, log, system := p.models, o.options.Log, o.options.SystemNamespace
 	p.webhooks = &webhooks.Controller{
-		Client: o.client, Catalog: m.catalog, Kinds: m.kinds, Current: current.wait, CurrentAllocations: currentAllocations.wait,
+		Client: o.client, Catalog: m.catalog, Kinds: m.kinds, Current: policies.wait, CurrentAllocations: allocations.wait,
 		ClientConfig: p.server.clientConfig,
 		Static: func() []admissionregistrationv1.ValidatingWebhook {
 			return validate.ValidatingWebhooks(p.server.clientConfig, o.options.Username, system)
@@ -163,6 +200,11 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	if o.options.Others != nil {
 		p.witness = &webhooks.Witness{Client: o.client, SystemNamespace: system, Others: o.options.Others, Log: log.WithName("witness")}
 	}
+}
+
+// addClaims adds what makes and decides claims without a request: for objects that exist already, and for those that wait.
+func (p *parts) addClaims(o *Operator) {
+	m, log, system := p.models, o.options.Log, o.options.SystemNamespace
 	p.adoption = &adoption.Controller{
 		Client: m.manager.GetClient(), Catalog: m.catalog, Kinds: m.kinds, Live: m.dynamic, Objects: m.objects, Claims: m.claims, Store: m.store,
 		Conform: func(ctx context.Context, policy *catalog.Policy, object *unstructured.Unstructured) (bool, error) {
@@ -174,10 +216,27 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	p.claim = &claim.Controller{
 		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Keeps: p.keeps, Events: m.events, Log: log.WithName("claim"),
 	}
+	p.follower = &follower{
+		catalog: m.catalog, claims: m.claims, objects: m.objects, kinds: m.kinds,
+		log: log.WithName("follower"), wake: make(chan struct{}, 1),
+	}
+}
+
+// addViews adds what shows consumers their quota, and tells them that they come close to a limit.
+func (p *parts) addViews(o *Operator) {
+	m, log := p.models, o.options.Log
 	p.bucket = &bucket.Controller{
-		Client: m.manager.GetClient(), Ledgers: m.store, Catalog: m.catalog, SystemNamespace: system,
+		Client: m.manager.GetClient(), Ledgers: m.store, Catalog: m.catalog, SystemNamespace: o.options.SystemNamespace,
 		Namespaces: o.options.ConsumerNamespaces, Events: m.events, Log: log.WithName("bucket"),
 	}
+	p.notifier = &usage.Notifier{
+		Buckets: m.buckets, Thresholds: o.thresholds(m), Registrations: m.catalog, Events: m.events, Log: log.WithName("usage"),
+	}
+}
+
+// addAudits adds what looks for differences between ledgers, claims and consumers.
+func (p *parts) addAudits(o *Operator) {
+	m, log := p.models, o.options.Log
 	p.auditor = audit.New(audit.Options{
 		Ledgers: m.store, Claims: m.claims,
 		ListLedgers: audit.ListLedgers(m.manager.GetAPIReader()), LiveClaims: p.liveClaims,
@@ -188,19 +247,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		Client: m.manager.GetClient(), Live: m.manager.GetAPIReader(), Shown: p.bucket, Claims: m.claims, LiveClaims: p.liveClaims,
 		Find: finder.Find, Interval: o.options.DepartedInterval, Log: log.WithName("departed"),
 	}
-	if p.grants, err = o.newGrantPolicies(m, log); err != nil {
-		return nil, err
-	}
 	p.observer = &ledgerObserver{metadata: o.metadata, live: m.manager.GetAPIReader(), store: m.store, log: log.WithName("ledgers")}
-	p.follower = &follower{
-		catalog: m.catalog, claims: m.claims, objects: m.objects, kinds: m.kinds,
-		log: log.WithName("follower"), wake: make(chan struct{}, 1),
-	}
-	p.connect()
-	if err := errors.Join(p.followCatalog(ctx), p.followAllocations(ctx)); err != nil {
-		return nil, err
-	}
-	return p, p.addReconcilers()
 }
 
 // connect tells every part who listens to it.
