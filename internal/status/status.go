@@ -184,6 +184,9 @@ func (r *reader) certificate(ctx context.Context) Check {
 	until := time.Unix(int64(end), 0)
 	if !isKnown || end == 0 {
 		secret, err := r.client.CoreV1().Secrets(r.systemNamespace).Get(ctx, r.certificateSecret, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			err = fmt.Errorf("%w; if the configuration names another Secret, give its name by --certificate-secret", err)
+		}
 		if err != nil {
 			return unknown(name, errors.Join(err, r.metricsErr))
 		}

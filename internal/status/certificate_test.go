@@ -1,0 +1,38 @@
+package status
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	certutil "k8s.io/client-go/util/cert"
+)
+
+// TestCertificateSecret proves that the certificate is read from the Secret that is named, since the configuration may name
+// any, and that whoever names the wrong one is told how to name another.
+func TestCertificateSecret(t *testing.T) {
+	certificate, _, err := certutil.GenerateSelfSignedCertKey("bursar.example.com", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := fake.NewClientset(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "quota", Name: "issued"}, Data: map[string][]byte{corev1.TLSCertKey: certificate},
+	})
+	tests := map[string]struct {
+		secret string
+		state  State
+		want   string
+	}{
+		"the one that is named": {"issued", OK, "valid until 20"},
+		"none of that name":     {"bursar-webhooks-tls", Unknown, `secrets "bursar-webhooks-tls" not found; if the configuration names another Secret, give its name by --certificate-secret`},
+	}
+	for name, tt := range tests {
+		r := &reader{client: api, systemNamespace: "quota", certificateSecret: tt.secret, metricsErr: errors.New("no metrics")}
+		if got := r.certificate(t.Context()); got.State != tt.state || !strings.Contains(got.Text, tt.want) {
+			t.Errorf("%s: got %+v, want %s and %q", name, got, tt.state, tt.want)
+		}
+	}
+}
