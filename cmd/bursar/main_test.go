@@ -27,14 +27,17 @@ func TestRefusals(t *testing.T) {
 	}
 	defer taken.Close() //nolint:errcheck // the test is over
 	foreign, later, blocked, file := t.TempDir(), t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "file")
+	empty, unset := filepath.Join(t.TempDir(), "empty"), filepath.Join(t.TempDir(), "unset")
 	for path, content := range map[string]string{
 		filepath.Join(foreign, "holiday.jpg"): "x", filepath.Join(later, "bursar.json"): `{"formatVersion": 99}`, file: "x",
-		filepath.Join(blocked, "bursar.json"): `{"formatVersion": 1}`, filepath.Join(blocked, "logs"): "x",
+		filepath.Join(blocked, "bursar.json"): `{"formatVersion": 1}`, filepath.Join(blocked, "logs"): "x", empty: "",
+		unset: "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n",
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	t.Setenv("KUBECONFIG", file+"-not")
 	configuration := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(configuration, []byte("apiVersion: config.quota.miloapis.com/v1alpha1\nkind: OperatorConfiguration\nwebhook: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -53,7 +56,10 @@ func TestRefusals(t *testing.T) {
 		"bad configuration":         {"a slip must not be a default", []string{"operator", "--config", configuration}, "webhook: Forbidden: there is no such field"},
 		"no cluster":                {"says how to name one", []string{"operator"}, "name one with --kubeconfig"},
 		"no kubeconfig":             {"says which", []string{"operator", "--kubeconfig", file + "/none"}, file + "/none"},
-		"nothing to uninstall from": {"says how to name a cluster", []string{"uninstall"}, "no kubeconfig names a cluster: give --kubeconfig FILE, or set KUBECONFIG"},
+		"nothing to uninstall from": {"says how to name a cluster", []string{"uninstall"}, "no kubeconfig names a cluster: looked in " + file + "-not; give --kubeconfig FILE or --context NAME, or set KUBECONFIG"},
+		"usage of nothing":          {"never falls back on localhost:8080", []string{"usage"}, "no kubeconfig names a cluster: looked in " + file + "-not; give --kubeconfig FILE"},
+		"status of nothing":         {"an empty file names nothing", []string{"status", "--kubeconfig", empty}, "no kubeconfig names a cluster: looked in " + empty + "; give --kubeconfig FILE"},
+		"why of nothing":            {"no context is the current one", []string{"why", "-", "--kubeconfig", unset}, "no kubeconfig names a cluster: looked in " + unset + "; give --kubeconfig FILE or --context NAME"},
 		"unknown flag":              {"", []string{"standalone", "--nope"}, "unknown flag: --nope"},
 		"folder blocked":            {"names what is in the way", onFreePort(blocked), filepath.Join(blocked, "logs") + " is in the way: not a directory"},
 		"etcd no URL":               {"says what one looks like", onFreePort(t.TempDir(), "--etcd-servers", "foo"), `--etcd-servers: "foo" is not a URL such as https://127.0.0.1:2379`},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/naming"
@@ -41,6 +44,36 @@ func useServer(flags *genericclioptions.ConfigFlags, does intent) error {
 	}
 	*flags.KubeConfig = kubeconfig
 	return checkAnswers(kubeconfig)
+}
+
+// clusterOf returns how to reach the cluster that the flags or the kubeconfig name, or that this runs in. Without a kubeconfig,
+// client-go would try localhost:8080.
+func clusterOf(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
+	config, err := flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster: %w", err)
+	}
+	loader := flags.ToRawKubeConfigLoader()
+	kubeconfig, err := loader.RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	if _, err := rest.InClusterConfig(); err == nil || namesCluster(&kubeconfig, *flags.Context) {
+		return config, nil
+	}
+	access := loader.ConfigAccess()
+	files := access.GetLoadingPrecedence()
+	if access.IsExplicitFile() {
+		files = []string{access.GetExplicitFile()}
+	}
+	return nil, fmt.Errorf("no kubeconfig names a cluster: looked in %s; give --kubeconfig FILE or --context NAME, or set %s",
+		strings.Join(files, " and "), clientcmd.RecommendedConfigPathEnvVar)
+}
+
+// namesCluster reports whether a context of a kubeconfig leads to a cluster. Without a name it is the current one.
+func namesCluster(kubeconfig *clientcmdapi.Config, name string) bool {
+	context := kubeconfig.Contexts[cmp.Or(name, kubeconfig.CurrentContext)]
+	return context != nil && kubeconfig.Clusters[context.Cluster] != nil
 }
 
 // findKubeconfig finds the kubeconfig of a server: that of BURSAR_DATA_DIR, else that of the running server, else the

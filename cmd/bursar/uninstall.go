@@ -4,10 +4,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/naming"
@@ -33,7 +29,7 @@ func newUninstallCommand() *cobra.Command {
   bursar uninstall --purge`,
 		Args: cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
-			config, err := clusterOf(flags)
+			config, err := clusterOf(flags) // never a standalone server that happens to run here
 			if err != nil {
 				return err
 			}
@@ -48,21 +44,4 @@ func newUninstallCommand() *cobra.Command {
 	command.Flags().StringVar(&o.SystemNamespace, "system-namespace", operator.DefaultSystemNamespace, "namespace of Bursar itself")
 	command.Flags().StringVar(&o.CertificateSecret, "certificate-secret", naming.CertificateSecret, "Secret with the certificate of the webhooks")
 	return command
-}
-
-// clusterOf returns how to reach the cluster that the flags or the kubeconfig name, but never a standalone server that happens to
-// run here.
-func clusterOf(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
-	config, err := flags.ToRESTConfig()
-	if err != nil {
-		return nil, fmt.Errorf("find the cluster: %w", err)
-	}
-	kubeconfig, err := flags.ToRawKubeConfigLoader().RawConfig()
-	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	if _, err := rest.InClusterConfig(); err != nil && clientcmdapi.IsConfigEmpty(&kubeconfig) {
-		return nil, fmt.Errorf("no kubeconfig names a cluster: give --kubeconfig FILE, or set %s", clientcmd.RecommendedConfigPathEnvVar)
-	}
-	return config, nil
 }

@@ -116,11 +116,7 @@ func findServer(flags *genericclioptions.ConfigFlags, does intent) (*rest.Config
 	if err := useServer(flags, does); err != nil {
 		return nil, err
 	}
-	config, err := flags.ToRESTConfig()
-	if err != nil {
-		return nil, fmt.Errorf("find the API server: %w", err)
-	}
-	return config, nil
+	return clusterOf(flags)
 }
 
 // connect returns a client for the API server that the flags name, and its address.
