@@ -26,13 +26,13 @@ func TestServerClock(t *testing.T) {
 				time.Sleep(tc.took)
 				answer := &http.Response{Header: http.Header{"Date": {time.Now().Add(tc.ahead).UTC().Format(http.TimeFormat)}}}
 				clock.observe(sent, answer)
-				if got := clock.Now().Sub(time.Now()); (got - tc.want).Abs() > clockPrecision {
+				if got := time.Until(clock.Now()); (got - tc.want).Abs() > clockPrecision {
 					t.Errorf("%s: it is %s ahead, want %s", tc.reason, got, tc.want)
 				}
 				clock.observe(time.Now(), &http.Response{})
 				time.Sleep(clockInterval)
 				clock.observe(time.Now(), &http.Response{Header: http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}}})
-				if got := clock.Now().Sub(time.Now()); got != 0 {
+				if got := time.Until(clock.Now()); got != 0 {
 					t.Errorf("it is %s ahead after it was set right", got)
 				}
 			})
