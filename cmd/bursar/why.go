@@ -13,6 +13,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -39,9 +40,12 @@ standard input. The command shows only what you may read: without access to the 
   bursar why instance/my-instance -n web
   # Why was it denied?
   kubectl apply -f app.yaml 2>&1 | bursar why -`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cobra.ArbitraryArgs,
 		RunE: func(command *cobra.Command, arguments []string) error {
-			if (file == "") == (len(arguments) == 0) {
+			if len(arguments) == 2 && file == "" {
+				return fmt.Errorf("name the object as KIND/NAME: %s/%s", arguments[0], arguments[1])
+			}
+			if (file == "") == (len(arguments) == 0) || len(arguments) > 1 {
 				return errors.New("name one thing to explain: -f FILE, KIND/NAME, or - for an error on the standard input")
 			}
 			if file == "-" || len(arguments) == 1 && arguments[0] == "-" {
@@ -131,7 +135,11 @@ func objectsIn(content []byte) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
 	for _, document := range strings.Split("\n"+string(content), "\n---") {
 		object := map[string]any{}
-		if err := yaml.Unmarshal([]byte(document), &object); err != nil || object["kind"] == nil || object["apiVersion"] == nil {
+		inJSON, err := yaml.YAMLToJSON([]byte(document))
+		if err == nil {
+			err = utiljson.Unmarshal(inJSON, &object) // whole numbers stay whole, as policies see them
+		}
+		if err != nil || object["kind"] == nil || object["apiVersion"] == nil {
 			continue
 		}
 		objects = append(objects, &unstructured.Unstructured{Object: object})

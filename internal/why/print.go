@@ -23,13 +23,23 @@ func (e *Explanation) Print(w io.Writer) error {
 	}
 	if len(e.Payments) == 0 {
 		p.line("")
-		if e.MayNotReadPolicies {
-			p.line("You may not read the policies, and no claim that you may see is for it: ask an administrator whether it needs quota.")
-		} else {
-			p.line("It needs no quota.")
-		}
+		p.line("%s", e.noPayment())
 	}
 	return p.err
+}
+
+// noPayment says why nobody is named who pays.
+func (e *Explanation) noPayment() string {
+	switch {
+	case slices.ContainsFunc(e.Policies, func(p Policy) bool { return p.isFailed }):
+		return "What it needs is not known, because a policy fails on it."
+	case e.isDenied:
+		return "No policy that you may read asks quota for it; the answer of the API server says what is wrong."
+	case e.MayNotReadPolicies:
+		return "You may not read the policies, and no claim that you may see is for it: ask an administrator whether it needs quota."
+	default:
+		return "It needs no quota."
+	}
 }
 
 // printer remembers the first error.
@@ -102,7 +112,9 @@ func (p *printer) payment(pay *Payment) {
 			advice = append(advice, t.Advice)
 		}
 	}
-	p.list("What to do", advice)
+	if len(advice) > 0 {
+		p.line("What to do: %s", strings.Join(advice, " "))
+	}
 }
 
 func (p *printer) list(title string, lines []string) {

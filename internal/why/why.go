@@ -15,6 +15,8 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -40,6 +42,8 @@ type Explanation struct {
 	Policies           []Policy
 	MayNotReadPolicies bool
 	Payments           []Payment
+
+	isDenied bool
 }
 
 // Policy is a policy for the kind of an object.
@@ -47,8 +51,9 @@ type Policy struct {
 	Name, Mode string
 	// State is Ready, or why the policy is not, and Matches says whether it matches the object, or why not.
 	State, Matches string
-	// payment is what it asks, or nil.
-	payment *Payment
+	// payment is what it asks, or nil, and isFailed is set if that is not known.
+	payment  *Payment
+	isFailed bool
 }
 
 // Payment is what a consumer pays, or would pay.
@@ -91,6 +96,9 @@ func (r *Reader) Object(ctx context.Context, object *unstructured.Unstructured, 
 	if err != nil {
 		return nil, err
 	}
+	if claim := claimOf(object); claim != nil {
+		held = append(held, paymentOf(claim))
+	}
 	for _, p := range e.Policies {
 		if p.payment != nil && !slices.ContainsFunc(held, func(h Payment) bool { return h.Consumer == p.payment.Consumer }) {
 			e.Payments = append(e.Payments, *p.payment)
@@ -98,11 +106,9 @@ func (r *Reader) Object(ctx context.Context, object *unstructured.Unstructured, 
 	}
 	e.Payments = append(e.Payments, held...)
 	if !exists {
-		e.Answer = r.try(ctx, object)
+		denied := r.try(ctx, object, e)
 		if len(e.Payments) == 0 && e.MayNotReadPolicies {
-			if found, ok := parse(e.Answer); ok {
-				e.Payments = append(e.Payments, found)
-			}
+			e.Payments = paymentsOf(denied)
 		}
 	}
 	return e, r.complete(ctx, e)
@@ -112,7 +118,7 @@ func (r *Reader) Object(ctx context.Context, object *unstructured.Unstructured, 
 func (r *Reader) Denial(ctx context.Context, text string) (*Explanation, error) {
 	found, ok := parse(text)
 	if !ok {
-		return nil, errors.New("this names no consumer whose quota is short: paste the whole error, from \"exceeded quota\" on")
+		return nil, adviceOn(text)
 	}
 	var err error
 	if r.registrations, err = r.readRegistrations(ctx); err != nil {
@@ -120,6 +126,26 @@ func (r *Reader) Denial(ctx context.Context, text string) (*Explanation, error) 
 	}
 	e := &Explanation{Object: "the error", Payments: []Payment{found}}
 	return e, r.complete(ctx, e)
+}
+
+// others are errors that are not about the quota of a consumer, by a part of their text, with what they mean.
+var others = []struct{ part, meaning string }{
+	{"failed calling webhook", "the API server does not reach Bursar, so that nothing of this kind can be created: run bursar status"},
+	{"cannot be applied to this object", "a policy fails on this object, as the error says: correct the object, or ask an administrator to correct the policy"},
+	{"ResourceQuotaAllocation", "a cap on the ResourceQuotas of several namespaces has no room: see kubectl get lrqalloc, and docs/allocations.md"},
+	{"accepts nothing new", "the registration of the resource type is being deleted: ask an administrator"},
+	{"held by creates in flight", "creates that may still fail hold the quota: try again"},
+	{"exceeded quota:", "this is about a ResourceQuota of the namespace, which is Kubernetes' own: see kubectl describe resourcequota"},
+}
+
+// adviceOn says what an error means that names no consumer.
+func adviceOn(text string) error {
+	for _, other := range others {
+		if strings.Contains(text, other.part) {
+			return errors.New(other.meaning)
+		}
+	}
+	return errors.New("this names no consumer whose quota is short; docs/troubleshooting.md lists what Bursar says and what to do")
 }
 
 func nameOf(object *unstructured.Unstructured) string {
@@ -168,18 +194,25 @@ func (r *Reader) policies(ctx context.Context, object *unstructured.Unstructured
 		}
 		return ""
 	}}
+	mayNotReadNamespace := false
 	if object.GetNamespace() != "" {
 		namespace := &unstructured.Unstructured{}
 		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-		if err := r.API.Get(ctx, client.ObjectKey{Name: object.GetNamespace()}, namespace); err == nil {
+		err := r.API.Get(ctx, client.ObjectKey{Name: object.GetNamespace()}, namespace)
+		if err == nil {
 			in.NamespaceObject = namespace.Object
 		}
+		mayNotReadNamespace = apierrors.IsForbidden(err)
 	}
 	var found []Policy
 	for i := range list.Items {
 		each := &list.Items[i]
 		if catalog.TriggerOf(each).GroupKind() == object.GroupVersionKind().GroupKind() {
-			found = append(found, r.evaluate(ctx, each, in))
+			p := r.evaluate(ctx, each, in)
+			if p.isFailed && mayNotReadNamespace {
+				p.Matches += " (you may not read namespace " + object.GetNamespace() + ", which Bursar does)"
+			}
+			found = append(found, p)
 		}
 	}
 	return found, nil
@@ -205,7 +238,7 @@ func (r *Reader) evaluate(ctx context.Context, object *quotav1alpha1.ClaimCreati
 	matches, err := compiled.Matches(ctx, in)
 	switch {
 	case err != nil:
-		p.Matches = "fails: " + err.Error()
+		p.Matches, p.isFailed = "fails: "+err.Error(), true
 		return p
 	case !matches:
 		p.Matches = "no, its conditions leave the object out"
@@ -214,7 +247,7 @@ func (r *Reader) evaluate(ctx context.Context, object *quotav1alpha1.ClaimCreati
 	claim, err := compiled.Render(ctx, in)
 	switch {
 	case err != nil:
-		p.Matches = "fails: " + err.Error()
+		p.Matches, p.isFailed = "fails: "+err.Error(), true
 	case claim == nil:
 		p.Matches = "yes, and asks for nothing"
 	default:
@@ -242,11 +275,46 @@ func (r *Reader) claimsFor(ctx context.Context, object *unstructured.Unstructure
 		if ref.Kind != object.GetKind() || ref.Name != object.GetName() || ref.APIGroup != object.GroupVersionKind().Group || ref.Namespace != object.GetNamespace() {
 			continue
 		}
-		found = append(found, Payment{
-			Consumer: claim.Spec.ConsumerRef, Requests: claim.Spec.Requests, By: "ResourceClaim " + claim.Namespace + "/" + claim.Name, Claim: stateOf(claim),
-		})
+		found = append(found, paymentOf(claim))
 	}
 	return found, nil
+}
+
+func paymentOf(claim *quotav1alpha1.ResourceClaim) Payment {
+	return Payment{
+		Consumer: claim.Spec.ConsumerRef, Requests: claim.Spec.Requests, By: "ResourceClaim " + claim.Namespace + "/" + claim.Name, Claim: stateOf(claim),
+	}
+}
+
+// claimOf returns the object as the claim that it is, or nil if it is of another kind.
+func claimOf(object *unstructured.Unstructured) *quotav1alpha1.ResourceClaim {
+	claim := &quotav1alpha1.ResourceClaim{}
+	if object.GroupVersionKind().GroupKind() != quotav1alpha1.GroupVersion.WithKind("ResourceClaim").GroupKind() ||
+		runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, claim) != nil {
+		return nil
+	}
+	return claim
+}
+
+// paymentsOf returns who is to pay by a denial, and what: one payment for each consumer.
+func paymentsOf(denied error) []Payment {
+	var payments []Payment
+	for _, denial := range quotav1alpha1.DenialsOf(denied) {
+		if denial.Consumer == nil || denial.ResourceType == "" {
+			continue
+		}
+		request := quotav1alpha1.ResourceRequest{ResourceType: denial.ResourceType, Dimensions: denial.Dimensions}
+		if denial.Figures != nil {
+			request.Amount = denial.Figures.Requested
+		}
+		i := slices.IndexFunc(payments, func(p Payment) bool { return p.Consumer == *denial.Consumer })
+		if i < 0 {
+			i = len(payments)
+			payments = append(payments, Payment{Consumer: *denial.Consumer})
+		}
+		payments[i].Requests = append(payments[i].Requests, request)
+	}
+	return payments
 }
 
 // stateGranted is the state of a claim that is granted.
@@ -264,15 +332,21 @@ func stateOf(claim *quotav1alpha1.ResourceClaim) string {
 	}
 }
 
-// try asks the API server whether it would create an object now.
-func (r *Reader) try(ctx context.Context, object *unstructured.Unstructured) string {
+// try asks the API server whether it would create an object now or, if there is one of that name, change it to this. It
+// returns why not.
+func (r *Reader) try(ctx context.Context, object *unstructured.Unstructured, e *Explanation) error {
+	verb := "create"
 	err := r.API.Create(ctx, object.DeepCopy(), client.DryRunAll)
-	switch {
-	case err == nil:
-		return "The API server would create it now."
-	case apierrors.IsAlreadyExists(err):
-		return "An object of that name exists already."
-	default:
-		return "The API server would not create it: " + strings.TrimSpace(err.Error())
+	if apierrors.IsAlreadyExists(err) {
+		verb = "change"
+		var patch []byte
+		if patch, err = object.MarshalJSON(); err == nil {
+			err = r.API.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.DryRunAll)
+		}
 	}
+	if e.Answer = fmt.Sprintf("The API server would %s it now.", verb); err != nil {
+		e.isDenied = true
+		e.Answer = fmt.Sprintf("The API server would not %s it: %s", verb, strings.TrimSpace(err.Error()))
+	}
+	return err
 }
