@@ -54,7 +54,7 @@ left, and how many claims wait for it. ResourceQuotaAllocations are listed with 
   bursar usage --near=90 --watch
   # For a script
   bursar usage -o json | jq '.items[] | select(.utilization > 0.8)'`,
-		Args: cli.NoArguments("for one consumer alone, bursar usage --consumer %s"),
+		Args: cli.NoArguments("for one consumer alone, bursar usage --consumer %[1]s; for what is near its limit, bursar usage --near=%[1]s"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err
@@ -64,7 +64,7 @@ left, and how many claims wait for it. ResourceQuotaAllocations are listed with 
 	}
 	flags.AddFlags(command.Flags())
 	f := command.Flags()
-	f.StringVarP(&o.filter.Namespace, "namespace", "n", "", "only what is shown in this namespace (tenants: your own)")
+	f.StringVarP(&o.filter.Namespace, "namespace", "n", "", "only what is shown in this namespace, with --claims also the claims in it (tenants: your own)")
 	f.BoolVarP(&o.isAll, "all-namespaces", "A", false, "all namespaces, or an error where you may not see all")
 	f.StringVar(&o.filter.Consumer, "consumer", "", "only the consumer of that NAME, or KIND/NAME")
 	f.StringVar(&o.filter.ResourceType, "type", "", "only that resource type; what follows its last slash is enough")
@@ -143,15 +143,18 @@ func runUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, o us
 	}
 	format, before := usage.Format(o.format), ""
 	for {
-		printed, err := printUsage(command, flags, api, host, &o, format)
+		printed, isEmpty, err := printUsage(command, flags, api, host, &o, format)
 		if err != nil {
 			return err
 		}
 		if printed != before {
-			if before != "" {
+			out := command.OutOrStdout()
+			if isEmpty {
+				out = command.ErrOrStderr()
+			} else if before != "" {
 				printed = "\n" + printed
 			}
-			if _, err := fmt.Fprint(command.OutOrStdout(), printed); err != nil {
+			if _, err := fmt.Fprint(out, printed); err != nil {
 				return err
 			}
 			before = strings.TrimPrefix(printed, "\n")
@@ -167,36 +170,35 @@ func runUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, o us
 	}
 }
 
-// printUsage reads the usage once and returns the text to print. If there is no usage, it reports that on the error output.
-func printUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, api client.Client, host string, o *usageOptions, format usage.Format) (string, error) {
+// printUsage reads the usage once and returns the text to print. If there is no usage, the text says so, for the error output.
+func printUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, api client.Client, host string, o *usageOptions, format usage.Format) (text string, isEmpty bool, err error) {
 	report, err := usage.Read(command.Context(), api, o.filter)
 	if apierrors.IsForbidden(err) && o.filter.Namespace == "" && !o.isAll {
 		// Tenants see what is in their namespace, which their kubeconfig names.
 		if o.filter.Namespace, _, err = flags.ToRawKubeConfigLoader().Namespace(); err != nil {
-			return "", fmt.Errorf("find the namespace of the kubeconfig: %w", err)
+			return "", false, fmt.Errorf("find the namespace of the kubeconfig: %w", err)
 		}
 		report, err = usage.Read(command.Context(), api, o.filter)
 	}
 	unknown := (*usage.UnknownError)(nil)
 	switch {
 	case errors.As(err, &unknown):
-		return "", err
+		return "", false, err
 	case apierrors.IsForbidden(err) && o.isAll:
-		return "", fmt.Errorf("you may not see the quota of all namespaces; leave --all-namespaces out to see yours: %w", err)
+		return "", false, fmt.Errorf("you may not see the quota of all namespaces; leave --all-namespaces out to see yours: %w", err)
 	case apierrors.IsForbidden(err):
-		return "", fmt.Errorf("you may not see the quota that is shown in namespace %s; name another with --namespace: %w", o.filter.Namespace, err)
+		return "", false, fmt.Errorf("you may not see the quota that is shown in namespace %s; name another with --namespace: %w", o.filter.Namespace, err)
 	case apimeta.IsNoMatchError(err), apierrors.IsNotFound(err):
-		return "", fmt.Errorf("the API server at %s serves no quota: install Bursar there, or choose another with --kubeconfig or --context", host)
+		return "", false, fmt.Errorf("the API server at %s serves no quota: install Bursar there, or choose another with --kubeconfig or --context", host)
 	case err != nil:
-		return "", fmt.Errorf("read the usage of quota: %w", err)
+		return "", false, fmt.Errorf("read the usage of quota: %w", err)
 	}
 	if report.IsEmpty() && (format == "" || format == usage.FormatWide) {
-		_, err := fmt.Fprintln(command.ErrOrStderr(), nothing(o.filter))
-		return "", err
+		return nothing(o.filter) + "\n", true, nil
 	}
-	var text strings.Builder
-	err = report.Print(&text, format)
-	return text.String(), err
+	var page strings.Builder
+	err = report.Print(&page, format)
+	return page.String(), false, err
 }
 
 // nothing says that there is nothing to be shown, and where.

@@ -6,12 +6,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/users"
 )
 
 // newUserCommand returns the commands about users.
 func newUserCommand() *cobra.Command {
-	command := &cobra.Command{Use: "user", Short: "Give people access to the server"}
+	command := &cobra.Command{Use: "user", Short: "Give people access to the server", Args: cli.NoArguments("did you mean bursar user create?"), RunE: func(command *cobra.Command, _ []string) error {
+		return command.Help()
+	}}
 	command.AddCommand(newUserCreateCommand())
 	return command
 }

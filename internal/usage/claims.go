@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,10 +63,15 @@ func (r *reader) readClaims(ctx context.Context) (claims []quotav1alpha1.Resourc
 		}
 		selection = append(selection, client.MatchingFields{"spec.consumerRef.name": name})
 	}
-	list := &quotav1alpha1.ResourceClaimList{}
+	// The claims on what is shown in a namespace may be in others.
+	list, namespace := &quotav1alpha1.ResourceClaimList{}, ""
 	for next := ""; ; {
-		options := append([]client.ListOption{client.InNamespace(r.filter.Namespace), client.Limit(pageSize), client.Continue(next)}, selection...)
+		options := append([]client.ListOption{client.InNamespace(namespace), client.Limit(pageSize), client.Continue(next)}, selection...)
 		err := r.api.List(ctx, list, options...)
+		if apierrors.IsForbidden(err) && namespace != r.filter.Namespace {
+			namespace = r.filter.Namespace
+			continue
+		}
 		if IsOutOfReach(err) {
 			r.mayNotReadClaims = true
 			return nil, false, nil
@@ -127,15 +133,16 @@ func (r *reader) claimItems(claims []quotav1alpha1.ResourceClaim, items []Item) 
 	return found
 }
 
-// reporting returns which claims are on the reported items.
+// reporting returns which claims are on the reported items or, where only one namespace is asked about, in it.
 func (r *reader) reporting(items []Item) func(*quotav1alpha1.ResourceClaim) bool {
 	reported := map[pair]bool{}
 	for _, item := range items {
 		reported[pair{item.ConsumerRef, item.ResourceType}] = true
 	}
 	return func(claim *quotav1alpha1.ResourceClaim) bool {
+		isThere := r.filter.Namespace != "" && claim.Namespace == r.filter.Namespace
 		return slices.ContainsFunc(claim.Spec.Requests, func(request quotav1alpha1.ResourceRequest) bool {
-			return reported[pair{claim.Spec.ConsumerRef, request.ResourceType}] && r.filter.matchesType(request.ResourceType)
+			return (isThere || reported[pair{claim.Spec.ConsumerRef, request.ResourceType}]) && r.filter.matchesType(request.ResourceType)
 		})
 	}
 }

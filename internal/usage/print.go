@@ -26,7 +26,12 @@ const (
 )
 
 // IsEmpty reports whether there is nothing to print.
-func (r *Report) IsEmpty() bool { return len(r.Items)+len(r.Claims)+len(r.Increases) == 0 }
+func (r *Report) IsEmpty() bool {
+	if r.withClaims {
+		return len(r.Claims)+len(r.Increases) == 0
+	}
+	return len(r.Items)+len(r.Increases) == 0
+}
 
 // Print writes the report.
 func (r *Report) Print(w io.Writer, format Format) error {

@@ -73,7 +73,7 @@ func shortType(resourceType string) string {
 type Report struct {
 	Items []Item `json:"items"`
 	// Claims are the claims behind them, if they were asked for.
-	Claims []ClaimItem `json:"claims,omitempty"`
+	Claims []ClaimItem `json:"claims,omitzero"`
 	// Increases are the QuotaIncreases in the namespaces.
 	Increases []IncreaseItem `json:"increases,omitempty"`
 	// Notes say what else there is to know.
@@ -147,11 +147,11 @@ func Read(ctx context.Context, api client.Reader, filter Filter) (*Report, error
 	if err := r.readAllocations(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.check(ctx); err != nil {
-		return nil, err
-	}
 	claims, isWhole, err := r.readClaims(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.check(ctx, claims); err != nil {
 		return nil, err
 	}
 	for _, item := range r.all {

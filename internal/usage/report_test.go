@@ -40,6 +40,8 @@ func TestReport(t *testing.T) {
 		apimeta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionGranted, Status: granted, Reason: reason})
 		return c
 	}
+	elsewhere := claim("t1", "db", "instances", 1000, metav1.ConditionTrue, "Granted")
+	elsewhere.Namespace = "team"
 	allocation := &quotav1alpha1.ResourceQuotaAllocation{ObjectMeta: metav1.ObjectMeta{Name: "acme"}}
 	allocation.Status.Allocated = corev1.ResourceQuotaStatus{
 		Hard: corev1.ResourceList{"requests.cpu": resource.MustParse("4")}, Used: corev1.ResourceList{"requests.cpu": resource.MustParse("500m")},
@@ -59,7 +61,8 @@ func TestReport(t *testing.T) {
 		shown("f", "exact", "instances", 29, 100, nil), shown("g", "exact", "instances", 29, 100, nil),
 		claim("i1", "web", "vcpus", 4000, metav1.ConditionTrue, "Granted"), claim("i2", "web", "vcpus", 11990, metav1.ConditionTrue, "Granted"),
 		claim("i3", "web", "vcpus", 2500, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded),
-		allocation, raise, hidden, books,
+		elsewhere, allocation, raise, hidden, books,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "quota"}},
 	).WithIndex(&quotav1alpha1.ResourceClaim{}, "spec.consumerRef.name", func(o client.Object) []string {
 		return []string{o.(*quotav1alpha1.ResourceClaim).Spec.ConsumerRef.Name}
 	}).Build()
@@ -102,6 +105,12 @@ Project/web   quota/i3   Instance/i3   vcpus=2.5 vCPUs     QuotaExceeded
 Project/web   quota/i2   Instance/i2   vcpus=11.99 vCPUs   Granted
 Project/web   quota/i1   Instance/i1   vcpus=4 vCPUs       Granted
 `},
+		"claims in a namespace that does not show their quota": {Filter{WithClaims: true, Namespace: "team", Consumer: "db"}, "", `CONSUMER     CLAIM     FOR           REQUESTS         STATE
+Project/db   team/t1   Instance/t1   instances=1000   Granted
+`},
+		"claims on what is shown elsewhere": {Filter{WithClaims: true, Namespace: "quota", Consumer: "db"}, "", `CONSUMER     CLAIM     FOR           REQUESTS         STATE
+Project/db   team/t1   Instance/t1   instances=1000   Granted
+`},
 		"wide": {Filter{Consumer: "web", ResourceType: "vcpus"}, FormatWide, `CONSUMER      RESOURCE TYPE               USED          LIMIT      AVAILABLE    UTILIZATION   WAITING   GROUP   USED (BASE)   LIMIT (BASE)
 Project/web   compute.example.com/vcpus   15.99 vCPUs   16 vCPUs   0.01 vCPUs   99%           1         g       15990         16000
 `},
@@ -135,7 +144,7 @@ func TestUnknown(t *testing.T) {
 	api := fake.NewClientBuilder().WithScheme(types).WithObjects(
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "quota"}},
 		shown("a", "web", "vcpus", 1, 2, nil), shown("b", "shop", "instances", 7, 7, nil),
-	).Build()
+	).WithIndex(&quotav1alpha1.ResourceClaim{}, "spec.consumerRef.name", func(client.Object) []string { return nil }).Build()
 	for want, filter := range map[string]Filter{
 		`no quota is granted to, or used by, a consumer "projet/web"; did you mean project/web?`:                      {Consumer: "projet/web"},
 		`no quota is granted to, or used by, a consumer "shpo"; did you mean project/shop?`:                           {Consumer: "shpo"},

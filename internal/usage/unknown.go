@@ -21,7 +21,7 @@ type UnknownError struct{ message string }
 func (e *UnknownError) Error() string { return e.message }
 
 // check returns an [UnknownError] if the filter names a consumer, resource type or namespace that does not exist.
-func (r *reader) check(ctx context.Context) error {
+func (r *reader) check(ctx context.Context, claims []quotav1alpha1.ResourceClaim) error {
 	if err := r.checkNamespace(ctx); err != nil {
 		return err
 	}
@@ -34,6 +34,8 @@ func (r *reader) check(ctx context.Context) error {
 		knowsConsumer = knowsConsumer || r.filter.matchesConsumer(item.ConsumerRef)
 		knowsType = knowsType || r.filter.matchesType(item.ResourceType)
 	}
+	// Claims may be where the quota that they are on is not shown.
+	knowsConsumer = knowsConsumer || r.filter.WithClaims && len(claims) > 0
 	if r.filter.Consumer != "" && !knowsConsumer {
 		return &UnknownError{fmt.Sprintf("no quota is granted to, or used by, a consumer %q%s%s", r.filter.Consumer, r.where(),
 			suggest(strings.ToLower(r.filter.Consumer), slices.Sorted(maps.Keys(consumers)), "known kinds are "+strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")))}
