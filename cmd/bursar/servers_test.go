@@ -225,7 +225,7 @@ func TestStatus(t *testing.T) {
 	await.NoError(t, time.Minute, func() error {
 		output, err := exec.Command(s.binary, "status").CombinedOutput()
 		if err == nil || !strings.Contains(string(output), "policies     FAILED   1 enabled, 0 disabled\n                      ClaimCreationPolicy nothing: Ready=False: ") ||
-			!strings.HasSuffix(string(output), "bursar: 1 of 8 checks failed\n") {
+			!strings.HasSuffix(string(output), "bursar: 1 of 9 checks failed\n") {
 			return fmt.Errorf("the status is %v\n%s", err, output)
 		}
 		return nil

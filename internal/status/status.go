@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -98,6 +100,7 @@ func IsStandalone(gitVersion string) bool { return strings.Contains(gitVersion, 
 func Read(ctx context.Context, config *rest.Config, systemNamespace, certificateSecret string) (Report, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = requestTimeout
+	config.WarningHandler = rest.NoWarnings{} // of what is tried
 	r := &reader{systemNamespace: systemNamespace, certificateSecret: certificateSecret}
 	var err error
 	if r.client, err = kubernetes.NewForConfig(config); err != nil {
@@ -117,17 +120,21 @@ func Read(ctx context.Context, config *rest.Config, systemNamespace, certificate
 	}
 	r.metrics, r.metricsErr = r.readMetrics(ctx)
 	report := Report{r.server(ctx, config.Host, version.GitVersion)}
-	for _, check := range []func(context.Context) Check{r.webhookCheck, r.certificate, r.leader, r.claimPolicies, r.grantPolicies, r.adoption, r.drift} {
+	for _, check := range []func(context.Context) Check{r.webhookCheck, r.certificate, r.leader, r.declared, r.claimPolicies, r.grantPolicies, r.adoption, r.drift} {
 		report = append(report, check(ctx))
 	}
 	return report, nil
 }
 
 func unknown(name string, err error) Check {
-	if apierrors.IsForbidden(err) {
-		return Check{Name: name, State: Unknown, Text: "you may not see it: " + err.Error()}
+	text := strings.ReplaceAll(err.Error(), "\n", "; ")
+	switch {
+	case apierrors.IsForbidden(err):
+		text = "you may not see it: " + text
+	case apimeta.IsNoMatchError(err):
+		text = "the API server serves no quota: install Bursar there"
 	}
-	return Check{Name: name, State: Unknown, Text: err.Error()}
+	return Check{Name: name, State: Unknown, Text: text}
 }
 
 // server checks whether the API server is ready. A standalone one is once it enforces quota.
@@ -170,11 +177,30 @@ func (r *reader) webhookCheck(ctx context.Context) Check {
 	case err != nil:
 		return unknown(name, err)
 	}
+	if err := r.tryWebhooks(ctx); err != nil {
+		return Check{Name: name, State: Failed, Text: "the API server does not reach them, so that nothing can be created that policies protect", Details: []string{err.Error()}}
+	}
 	rules := 0
 	for _, webhook := range stored.Webhooks {
 		rules += len(webhook.Rules)
 	}
 	return Check{Name: name, State: OK, Text: fmt.Sprintf("%d validating with %d rules, %d mutating", len(stored.Webhooks), rules, len(mutating.Webhooks))}
+}
+
+// tryWebhooks has the API server call the webhooks, by the create of a grant that is not stored. The error is that it does not
+// reach them.
+func (r *reader) tryWebhooks(ctx context.Context) error {
+	err := r.objects.Create(ctx, &quotav1alpha1.ResourceGrant{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.systemNamespace, GenerateName: "status-"},
+		Spec: quotav1alpha1.ResourceGrantSpec{
+			ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Namespace", Name: r.systemNamespace},
+			Allowances:  []quotav1alpha1.Allowance{{ResourceType: "status", Buckets: []quotav1alpha1.Bucket{{Amount: 1}}}},
+		},
+	}, client.DryRunAll)
+	if err != nil && strings.Contains(err.Error(), "failed calling webhook") {
+		return err
+	}
+	return nil // any other answer came through, or was given to somebody who may not create grants
 }
 
 // certificate checks until when the certificate of the webhooks is valid.
@@ -224,10 +250,46 @@ func (r *reader) leader(ctx context.Context) Check {
 	if err != nil {
 		return unknown(name, err)
 	}
+	live := slices.DeleteFunc(others.Items, func(lease coordinationv1.Lease) bool { return isStale(&lease) })
 	age := time.Since(renewed.Time).Round(time.Second)
-	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%s, renewed %s ago; replicas: %d", holder, max(age, 0), len(others.Items))}
-	if age > 2*time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 15))*time.Second {
+	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%s, renewed %s ago; replicas: %d", holder, max(age, 0), len(live))}
+	if isStale(lease) {
 		check.State = Failed
+		check.Details = []string{"no replica has taken over: see whether the Pods of Bursar run, and what their logs say"}
+	}
+	return check
+}
+
+// isStale reports whether a Lease has not been renewed for twice as long as it lasts, by this machine's clock.
+func isStale(lease *coordinationv1.Lease) bool {
+	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 15)) * time.Second
+	return time.Since(ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time) > 2*lasts
+}
+
+// declared checks whether registrations and grants count.
+func (r *reader) declared(ctx context.Context) Check {
+	const name, detailsMax = "declared", 5
+	var registrations quotav1alpha1.ResourceRegistrationList
+	var grants quotav1alpha1.ResourceGrantList
+	if err := errors.Join(r.objects.List(ctx, &registrations), r.objects.List(ctx, &grants)); err != nil {
+		return unknown(name, err)
+	}
+	var faults []string
+	look := func(named string, conditions []metav1.Condition) {
+		if active := apimeta.FindStatusCondition(conditions, quotav1alpha1.ConditionActive); active != nil && active.Status == metav1.ConditionFalse {
+			faults = append(faults, fmt.Sprintf("%s: %s", named, active.Message))
+		}
+	}
+	for i := range registrations.Items {
+		look("ResourceRegistration "+registrations.Items[i].Name, registrations.Items[i].Status.Conditions)
+	}
+	for i := range grants.Items {
+		look(fmt.Sprintf("ResourceGrant %s/%s", grants.Items[i].Namespace, grants.Items[i].Name), grants.Items[i].Status.Conditions)
+	}
+	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%d registrations, %d grants", len(registrations.Items), len(grants.Items))}
+	if len(faults) > 0 {
+		check.State, check.Details = Failed, faults[:min(len(faults), detailsMax)]
+		check.Text += fmt.Sprintf("; %d of these do not count", len(faults))
 	}
 	return check
 }

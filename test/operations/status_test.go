@@ -1,0 +1,31 @@
+package operations
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// TestStatusOfADeadOperator proves that the page says at once that the API server reaches nobody, although the leader's Lease is
+// still fresh.
+func TestStatusOfADeadOperator(t *testing.T) {
+	c := newCluster(t)
+	// The operator's own user is not asked about.
+	config, err := clientcmd.LoadFromFile(c.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range config.AuthInfos {
+		user.Impersonate, user.ImpersonateGroups = "jane", []string{"system:masters"}
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	status := fmt.Sprintf("%s status --kubeconfig %s", c.binary, path)
+	c.must(status)
+	c.die()
+	c.refused(status, "webhooks     FAILED   the API server does not reach them, so that nothing can be created that policies protect")
+}
