@@ -11,6 +11,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -525,4 +526,30 @@ func TestGrantPolicyThatCannotWork(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A policy whose grants cannot be made says so, and does not count them.
+func TestGrantPolicyThatFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustCreate(w.tierMap("a", "gold"))
+	policy := w.mustCreateGrantPolicy(func(p *quotav1alpha1.GrantCreationPolicy) {
+		p.Spec.Target.ResourceGrantTemplate.Metadata.Namespace = w.name + "-nowhere"
+	})
+	want := func(grants int64, isFailing bool) {
+		t.Helper()
+		w.eventually(soon, func() error {
+			if err := admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
+				return err
+			}
+			ready := apimeta.FindStatusCondition(policy.Status.Conditions, quotav1alpha1.ConditionReady)
+			if ready == nil || policy.Status.Grants != grants || strings.Contains(ready.Message, "; 1 fail to get one: ") != isFailing {
+				return fmt.Errorf("%d grants, condition %+v", policy.Status.Grants, ready)
+			}
+			return nil
+		})
+	}
+	want(0, true)
+	w.mustCreate(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-nowhere"}})
+	want(1, false)
 }

@@ -116,7 +116,7 @@ func (c *Controller) settle(s *policyState, k key, next *outcome) (*outcome, boo
 	if s.object.Spec.Target.ParentContext != nil && (first && len(s.unseen) == 0 || !sameNeeds(before, next)) {
 		c.pokeLocked(k.policy)
 	}
-	if hasGrant(before) != hasGrant(next) {
+	if hasGrant(before) != hasGrant(next) || hasFailed(before) != hasFailed(next) {
 		c.policyQueue.AddAfter(s.object.Name, countDelay)
 	}
 	for _, p := range c.planes {
@@ -138,6 +138,8 @@ func sameNeeds(a, b *outcome) bool {
 	}
 	return a.matches == b.matches && a.plane == b.plane && (a.unresolved == nil) == (b.unresolved == nil)
 }
+
+func hasFailed(o *outcome) bool { return o != nil && o.err != nil }
 
 func hasGrant(o *outcome) bool { return o != nil && o.grant != nil }
 

@@ -345,12 +345,30 @@ func (p *plane) failed(k key, err error) {
 	p.told[k] = err.Error()
 	p.mu.Unlock()
 	if news {
+		p.owner.recount(k.policy)
 		p.owner.tellGrant(k, problem.grant, warning, reasonGrantFailed, "Apply", "%s", strings.TrimSpace(err.Error()))
 	}
 }
 
 func (p *plane) done(k key) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	_, wasTold := p.told[k]
 	delete(p.told, k)
+	p.mu.Unlock()
+	if wasTold {
+		p.owner.recount(k.policy)
+	}
+}
+
+// failures returns why the grants of a policy fail, by their objects.
+func (p *plane) failures(policy types.UID) map[types.UID]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	failures := map[types.UID]string{}
+	for k, why := range p.told {
+		if k.policy == policy {
+			failures[k.object] = why
+		}
+	}
+	return failures
 }

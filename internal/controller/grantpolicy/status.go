@@ -3,6 +3,7 @@ package grantpolicy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,6 +30,10 @@ func (c *Controller) report(ctx context.Context, object *quotav1alpha1.GrantCrea
 	}
 	updated := object.DeepCopy()
 	conditions := &updated.Status.Conditions
+	t := c.tallyOf(object.UID)
+	if t.failed > 0 && ready.Status == metav1.ConditionTrue {
+		ready.Message += fmt.Sprintf("; %d fail to get one: %s", t.failed, t.why)
+	}
 	ready.Type, ready.ObservedGeneration = quotav1alpha1.ConditionReady, object.Generation
 	apimeta.SetStatusCondition(conditions, *ready)
 	if object.Spec.Target.ParentContext == nil {
@@ -40,7 +45,7 @@ func (c *Controller) report(ctx context.Context, object *quotav1alpha1.GrantCrea
 	}
 	updated.Status.ObservedGeneration = object.Generation
 	updated.Status.Gives = explain.Allowances(c.Catalog, object.Spec.Target.ResourceGrantTemplate.Spec.Allowances)
-	updated.Status.Grants = c.grantsOf(object.UID)
+	updated.Status.Grants = t.grants
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
 		return nil
 	}
@@ -51,18 +56,49 @@ func (c *Controller) report(ctx context.Context, object *quotav1alpha1.GrantCrea
 	return nil
 }
 
-// grantsOf counts the objects that a policy has a grant for.
-func (c *Controller) grantsOf(policy types.UID) (count int64) {
+// recount has the grants of a policy counted again soon.
+func (c *Controller) recount(policy types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if s := c.policies[policy]; s != nil {
+		c.policyQueue.AddAfter(s.object.Name, countDelay)
+	}
+}
+
+// tally is for how many objects a policy has a grant, and for how many it fails to have one; why is an example.
+type tally struct {
+	grants, failed int64
+	why            string
+}
+
+func (c *Controller) tallyOf(policy types.UID) (t tally) {
+	failed, granted := map[types.UID]string{}, map[types.UID]bool{}
+	c.mu.Lock()
+	all := slices.Collect(maps.Values(c.planes))
 	if s := c.policies[policy]; s != nil && s.mode != off {
-		for _, o := range s.outcomes {
+		for object, o := range s.outcomes {
 			if o.grant != nil {
-				count++
+				granted[object] = true
+			}
+			if o.err != nil {
+				failed[object] = o.err.Error()
 			}
 		}
 	}
-	return count
+	c.mu.Unlock()
+	for _, p := range all {
+		for object, why := range p.failures(policy) {
+			if granted[object] {
+				failed[object] = why
+				delete(granted, object)
+			}
+		}
+	}
+	t.grants, t.failed = int64(len(granted)), int64(len(failed))
+	if objects := slices.Sorted(maps.Keys(failed)); len(objects) > 0 {
+		t.why = failed[objects[0]]
+	}
+	return t
 }
 
 // ready returns the condition Ready, or nil while it is not known yet.
