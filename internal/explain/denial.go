@@ -101,7 +101,10 @@ func (d *Denial) Hidden(c *catalog.Catalog) string {
 	}
 	said := fmt.Sprintf("exceeded quota: the quota of %s does not allow it (%s). Check that %s is who is to pay, or ask an administrator.",
 		Consumer(d.Consumer), strings.Join(slices.Compact(subjects), ", "), Consumer(d.Consumer))
-	return strings.Join(append([]string{said}, d.where(c)...), " ")
+	if c.ConsumerNamespace == nil {
+		return said
+	}
+	return fmt.Sprintf("%s Whoever may see its quota does so by: kubectl get ergrant -n %s", said, c.ConsumerNamespace(d.Consumer))
 }
 
 // shortfall says what was asked, and what there is. Numbers without a unit are in that of what was asked.

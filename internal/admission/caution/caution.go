@@ -128,7 +128,7 @@ func (a *Adviser) missing(ctx context.Context, user authenticationv1.UserInfo, r
 	if err != nil || exists {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s does not exist; the grant counts once it does, so check the name", explain.Consumer(ref))}
+	return []string{fmt.Sprintf("%s does not exist: check the name; the grant counts all the same", explain.Consumer(ref))}
 }
 
 // belowUse warns of a change of a grant, or its deletion, after which the consumer that had it uses more than its limit.

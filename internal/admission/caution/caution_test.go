@@ -82,7 +82,7 @@ func TestGrant(t *testing.T) {
 		want         []string
 	}{
 		"InOrder":      {reason: "there is nothing to say", new: grantOf("Project", "", "web", 1)},
-		"Missing":      {reason: "a slip is found at once", new: grantOf("Project", "", "wbe", 1), want: []string{"Project wbe does not exist; the grant counts once it does, so check the name"}},
+		"Missing":      {reason: "a slip is found at once", new: grantOf("Project", "", "wbe", 1), want: []string{"Project wbe does not exist: check the name; the grant counts all the same"}},
 		"MayNotKnow":   {reason: "warnings disclose nothing", user: "tenant", new: grantOf("Project", "", "wbe", 1)},
 		"Unknown":      {reason: "an outage is no answer", new: grantOf("Project", "", "unknown", 1)},
 		"NotServed":    {reason: "the registration says so", new: grantOf("Team", "", "web", 1)},
@@ -97,7 +97,7 @@ func TestGrant(t *testing.T) {
 		"DeletedOfPolicy": {reason: "it comes back", old: withLabels(grantOf("Project", "", "web", 500), ofPolicy.Labels),
 			want: []string{"GrantCreationPolicy tiers keeps this grant as its template says, and will make it again; change the policy instead"}},
 		"Moved": {reason: "the consumer that had it loses it", old: grantOf("Project", "", "web", 4000), new: grantOf("Project", "", "wbe", 4000),
-			want: []string{"Project wbe does not exist; the grant counts once it does, so check the name",
+			want: []string{"Project wbe does not exist: check the name; the grant counts all the same",
 				"the limit of Project web for example.com/cpu becomes 0 cores, below the 3 cores in use: nothing is taken back, and nothing new is granted until less is used"}},
 		"AtUse":    {reason: "it still fits", old: grantOf("Project", "", "web", 4000), new: grantOf("Project", "", "web", 3000)},
 		"Raised":   {reason: "more is no harm", old: grantOf("Project", "", "web", 4000), new: grantOf("Project", "", "web", 5000)},
