@@ -65,6 +65,7 @@ func newNamedObjects() *namedObjects {
 // isSame reports whether a claim was seen to wait for no other object than this one.
 func (n *namedObjects) isSame(claim, object types.UID) bool {
 	if before, ok := n.byClaim.Get(claim); ok && before != object {
+		n.byClaim.Set(claim, before, namedFor)
 		return false
 	}
 	n.byClaim.Set(claim, object, namedFor)

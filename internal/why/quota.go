@@ -50,8 +50,8 @@ func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
 	if err != nil {
 		return fmt.Errorf("list the effective grants: %w", err)
 	}
-	p.IsHidden = !isWhole
 	shown := shownFor(p, effective.Items)
+	p.IsHidden = !isWhole && len(shown) == 0 // all of a consumer is shown in one place
 	if p.Requests == nil {
 		r.findRequests(p, shown)
 	}
@@ -106,8 +106,8 @@ func (r *Reader) isNamed(text, resourceType string) bool {
 	if registration == nil {
 		return false
 	}
-	if match := hidden.FindStringSubmatch(text); match != nil {
-		return slices.Contains(strings.Split(match[1], ", "), registration.Subject())
+	if match := hidden.FindStringSubmatch(text); match != nil && slices.Contains(strings.Split(match[1], ", "), registration.Subject()) {
+		return true
 	}
 	return strings.Contains(text, registration.Subject()+" quota of")
 }

@@ -80,6 +80,9 @@ func (a *Adviser) Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	defer cancel()
 	warnings := a.Consumer(claim.Spec.ConsumerRef)
 	ref := claim.Spec.ResourceRef
+	if ref.APIGroup == "" && ref.Kind == "Namespace" && ref.Name == claim.Namespace {
+		return warnings // no claim waits for its own namespace
+	}
 	mapping, err := a.Mapper.RESTMapping(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind})
 	if err != nil {
 		return warnings // there are no objects of a kind that is not served

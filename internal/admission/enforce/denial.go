@@ -41,13 +41,13 @@ func lackOf(planned []*plannedClaim, shortages []ledger.Shortage) lack {
 	return l
 }
 
-// deny denies a request for what consumers lack. If creates in flight hold all of that, it asks to try again instead.
+// deny denies a request for what consumers lack. If it would fit without creates in flight, it asks to try again instead.
 func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) *admissionv1.AdmissionResponse {
-	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
-	defer cancel()
 	if held := h.heldFor(ctx, request, lacks); held != nil {
 		return undecided(held)
 	}
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	defer cancel()
 	var sentences []string
 	var causes []metav1.StatusCause
 	for _, l := range lacks {
@@ -171,13 +171,17 @@ func undecided(err error) *admissionv1.AdmissionResponse {
 // errHeld says that creates in flight hold quota, and that they may still fail.
 var errHeld = errors.New("held by creates in flight")
 
-// heldFor returns errHeld, with the held amounts, if a request would fit without what creates in flight hold.
+// heldFor returns errHeld, with the held amounts, if a request would fit without what creates in flight hold, or why that cannot be
+// found out.
 func (h *Handler) heldFor(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) error {
 	var first error
 	for _, l := range lacks {
 		held := h.heldOf(l.consumer)
-		if len(held) == 0 || !h.fitsWithout(ctx, l, held) {
+		if len(held) == 0 {
 			return nil
+		}
+		if fits, err := h.fitsWithout(ctx, l, held); err != nil || !fits {
+			return err
 		}
 		if first == nil {
 			first = h.describeHeld(ctx, request, l, amountsOf(held))

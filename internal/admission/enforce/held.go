@@ -40,35 +40,31 @@ func (h *Handler) heldOf(consumer quotav1alpha1.ConsumerRef) []ledgerstore.Pendi
 	})
 }
 
-// fitsWithout reports whether a consumer would have all that it lacks if these reservations came to nothing. The answer is no if
-// the ledger cannot be read.
-func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.Pending) bool {
-	var fits bool
-	err := h.Store.View(ctx, l.consumer, func(books *ledger.Ledger) {
-		rest, err := ledger.FromBooks(books.Books())
-		if fits = err == nil; !fits {
-			return
-		}
-		for _, pending := range held {
-			rest.Cancel(pending.Key, pending.Sequence)
-		}
-		fits = rest.Check(chargesOf(l.shortages)).Code == ledger.Admitted
-	})
-	return err == nil && fits
-}
-
-// chargesOf returns what fell short, each resource type with the same dimensions once.
-func chargesOf(shortages []ledger.Shortage) []ledger.Charge {
-	var charges []ledger.Charge
-	for _, s := range shortages {
-		i := slices.IndexFunc(charges, func(c ledger.Charge) bool { return c.ResourceType == s.ResourceType && c.Dimensions == s.Dimensions })
-		if i < 0 {
-			charges = append(charges, ledger.Charge{ResourceType: s.ResourceType, Dimensions: s.Dimensions, Amount: s.Requested})
-		} else if sum, ok := charges[i].Amount.Add(s.Requested); ok {
-			charges[i].Amount = sum
+// fitsWithout reports whether a consumer would have all that it lacks if these reservations came to nothing. An error means that
+// the ledger could not be read.
+func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.Pending) (bool, error) {
+	amounts := amountsOf(held)
+	for _, s := range l.shortages {
+		if amounts[s.ResourceType] < s.Requested-s.Available {
+			return false, nil // the ledger need not be asked
 		}
 	}
-	return charges
+	var copied ledger.Books
+	if err := h.Store.View(ctx, l.consumer, func(books *ledger.Ledger) { copied = books.Books() }); err != nil {
+		return false, err
+	}
+	rest, err := ledger.FromBooks(copied)
+	if err != nil {
+		return false, err
+	}
+	for _, pending := range held {
+		rest.Cancel(pending.Key, pending.Sequence)
+	}
+	charges := make([]ledger.Charge, 0, len(l.shortages))
+	for _, s := range l.shortages {
+		charges = append(charges, ledger.Charge{ResourceType: s.ResourceType, Dimensions: s.Dimensions, Amount: s.Requested})
+	}
+	return rest.Check(charges).Code == ledger.Admitted, nil
 }
 
 // amountsOf adds up what reservations hold of each resource type.

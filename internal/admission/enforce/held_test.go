@@ -14,6 +14,9 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -100,6 +103,26 @@ func TestHeldInOtherDimensions(t *testing.T) {
 	})
 }
 
+// If the ledger cannot be read, nobody knows whether waiting would help, so the client is asked to try again.
+func TestHeldCannotBeTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 1)
+		s.Objects, _ = listed(t)
+		if answer := s.review("1"); !answer.Allowed {
+			t.Fatalf("refused: %s", answer.Result.Message)
+		}
+		time.Sleep(appearsWithin)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		shortage := ledger.Shortage{ResourceType: "maps", Requested: 1, Used: 1, Limit: 1, Matching: 1}
+		lacks := []lack{{consumer: organization("acme"), shortages: []ledger.Shortage{shortage}}}
+		answer := s.deny(ctx, &admissionv1.AdmissionRequest{}, lacks)
+		if answer.Result.Code == http.StatusForbidden {
+			t.Errorf("got %+v, want something that clients try again", answer.Result)
+		}
+	})
+}
+
 // Whoever creates what never appears can hold so much and no more.
 func TestFailedCreatesOfOneOwnerAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -167,7 +190,30 @@ func TestTooLargeTakesNothing(t *testing.T) {
 			t.Errorf("objects of group %q are stored as they are sent: got %t", group, got)
 		}
 	}
-	s.wantRefused(tooLarge(65, s.MaxObjectBytes), http.StatusRequestEntityTooLarge, "65 bytes", "at most 64", "no quota was taken")
+	registration := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "apps"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
+		ResourceType: "apps", Type: quotav1alpha1.RegistrationTypeEntity, BaseUnit: "app", DisplayUnit: "app", UnitConversionFactor: 1,
+		ConsumerTypeRef:   quotav1alpha1.ConsumerTypeRef{APIGroup: "platform.example.com", Kind: "Organization"},
+		ClaimingResources: []quotav1alpha1.ClaimingResource{{APIGroup: "run.example.com", Kind: "App"}},
+	}}
+	apimeta.SetStatusCondition(&registration.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
+	s.Catalog.SetRegistration(registration)
+	if errs := s.Catalog.SetPolicy(&quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "apps", Generation: 1}, Spec: quotav1alpha1.ClaimCreationPolicySpec{
+		Trigger: quotav1alpha1.ClaimTrigger{Resource: quotav1alpha1.ClaimTriggerResource{APIVersion: "run.example.com/v1", Kind: "App"}},
+		Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{Spec: quotav1alpha1.ResourceClaimTemplateSpec{
+			ConsumerRef: organization("acme"), Requests: []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "apps", Amount: 1}},
+		}}},
+	}}); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	object := fmt.Sprintf(`{"apiVersion": "run.example.com/v1", "kind": "App", "metadata": {"name": "a", "namespace": "n", "uid": "u"}, "text": %q}`, strings.Repeat("x", 64))
+	answer := s.ask(s.Handler, &admissionv1.AdmissionRequest{
+		UID: "round-trip", Operation: admissionv1.Create, Namespace: "n", Name: "a",
+		Kind:     metav1.GroupVersionKind{Group: "run.example.com", Version: "v1", Kind: "App"},
+		Resource: metav1.GroupVersionResource{Group: "run.example.com", Version: "v1", Resource: "apps"},
+		Object:   runtime.RawExtension{Raw: []byte(object)},
+	})
+	s.wantRefused(answer, http.StatusRequestEntityTooLarge, "at most 64", "no quota was taken")
+	s.wantReservations(1, 1)
 }
 
 // Programs tell denials apart without reading what people are told.

@@ -94,12 +94,14 @@ func (s *scene) createNumbered(dryRun bool, n int) *admissionv1.AdmissionRespons
 	return s.ask(s, &admissionv1.AdmissionRequest{Operation: admissionv1.Create, DryRun: &dryRun, Object: numbered("", n)})
 }
 
-// ask has a handler review a request about the ConfigMap with a number.
+// ask has a handler review a request, which is about the ConfigMap with a number unless it names another kind.
 func (s *scene) ask(handler http.Handler, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	s.Helper()
 	request.UID, request.Namespace, request.Name = "round-trip", "n", "a"
-	request.Kind = metav1.GroupVersionKind(configMap)
-	request.Resource = metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	if request.Kind.Kind == "" {
+		request.Kind = metav1.GroupVersionKind(configMap)
+		request.Resource = metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	}
 	body, err := json.Marshal(&admissionv1.AdmissionReview{TypeMeta: reviewType, Request: request})
 	if err != nil {
 		s.Fatal(err)

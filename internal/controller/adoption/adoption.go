@@ -232,7 +232,8 @@ func (c *Controller) pause(ctx context.Context, policy *quotav1alpha1.ClaimCreat
 			u.paused = earlier(u.paused, since.Time)
 		}
 		if u.paused.IsZero() {
-			u.paused = ready.LastTransitionTime.Add(-unnotedFor) // it was so a little before it was said
+			// It was so a little before it was said, by the clock of a replica.
+			u.paused = earlier(ready.LastTransitionTime.Time, c.now()).Add(-unnotedFor)
 		}
 	})
 }
