@@ -43,7 +43,8 @@ type uninstaller struct {
 // Run removes Bursar. It changes nothing unless the operator has stopped and the user has every permission that it needs.
 func Run(ctx context.Context, o Options) error {
 	config := rest.CopyConfig(o.Config)
-	config.QPS = -1 // concurrency sets the pace, and the API server may ask for a slower one
+	config.WarningHandler = rest.NoWarnings{} // of kinds that are listed, and deprecated
+	config.QPS = -1                           // concurrency sets the pace, and the API server may ask for a slower one
 	u := &uninstaller{Options: o}
 	var err error
 	if u.client, err = kubernetes.NewForConfig(config); err != nil {

@@ -96,6 +96,9 @@ func (a *Adviser) Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 // Consumer warns of a reference to a consumer that names a namespace although its kind has none, or the reverse. No object
 // is such a consumer.
 func (a *Adviser) Consumer(ref quotav1alpha1.ConsumerRef) []string {
+	if !strings.Contains(ref.Name, "{{") && strings.ContainsAny(ref.Name, "{}") {
+		return []string{fmt.Sprintf("consumerRef.name %q is taken as it stands, and no object has such a name: templates are in double braces, such as {{.trigger.metadata.namespace}}", ref.Name)}
+	}
 	if strings.Contains(ref.APIGroup+ref.Kind, "{{") {
 		return nil
 	}

@@ -146,6 +146,11 @@ func TestTemplate(t *testing.T) {
 	if got := world(t).Consumer(ref); got != nil {
 		t.Errorf("got %v of a kind that is known once it is rendered", got)
 	}
+	slip := quotav1alpha1.ConsumerRef{APIGroup: version.Group, Kind: "Project", Name: "{.trigger.metadata.namespace}"}
+	want := []string{`consumerRef.name "{.trigger.metadata.namespace}" is taken as it stands, and no object has such a name: templates are in double braces, such as {{.trigger.metadata.namespace}}`}
+	if diff := cmp.Diff(want, world(t).Consumer(slip)); diff != "" {
+		t.Errorf("single braces are a slip (-want +got):\n%s", diff)
+	}
 }
 
 func TestRegistration(t *testing.T) {
