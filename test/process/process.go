@@ -185,10 +185,16 @@ func (s *Server) Kill() {
 // Signal sends a signal, which tells nothing to a server that has ended.
 func (s *Server) Signal(signal syscall.Signal) { _ = s.command.Process.Signal(signal) }
 
-// Stop asks the server to end, waits until it has, and returns its exit code.
+// Stop asks the server to end, waits until it has, and returns its exit code. What one waited for that had to be ended at
+// last is logged.
 func (s *Server) Stop() int {
+	s.t.Helper()
 	_ = s.command.Process.Signal(syscall.SIGTERM)
-	return s.Wait()
+	code := s.Wait()
+	if stuck, err := os.ReadFile(filepath.Join(s.dir, "logs", "stuck.txt")); err == nil {
+		s.t.Logf("the server did not stop by itself:\n%s", stuck)
+	}
+	return code
 }
 
 // Wait waits until the server has ended, and returns its exit code.
