@@ -73,13 +73,18 @@ func (c *Cache) Run(ctx context.Context, client rest.Interface) {
 	reflector.RunWithContext(ctx)
 }
 
-// HasSeen reports whether the cache shows every claim as it was at a version of the API server, or later.
-func (c *Cache) HasSeen(version string) bool {
+// Version is the version of the API server as of which the cache shows every claim, or empty before the first list of them.
+func (c *Cache) Version() string {
 	reflector := c.reflector.Load()
 	if reflector == nil || !c.HasSynced() {
-		return false
+		return ""
 	}
-	order, err := resourceversion.CompareResourceVersion(reflector.LastSyncResourceVersion(), version)
+	return reflector.LastSyncResourceVersion()
+}
+
+// HasSeen reports whether the cache shows every claim as it was at a version of the API server, or later.
+func (c *Cache) HasSeen(version string) bool {
+	order, err := resourceversion.CompareResourceVersion(c.Version(), version)
 	return err == nil && order >= 0
 }
 

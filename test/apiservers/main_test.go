@@ -18,8 +18,8 @@ import (
 	"github.com/bursar/bursar/test/quiet"
 )
 
-// soon is longer than it takes until a reservation is given up whose object never came.
-const soon = 100 * time.Second
+// soon is longer than it takes until a reservation is given up whose object never came, and the record of that is.
+const soon = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	quiet.Libraries()

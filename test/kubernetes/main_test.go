@@ -43,7 +43,7 @@ const (
 	gibibyte = 1 << 30
 
 	// soon is longer than it takes until a reservation is given up whose object never came, on a busy machine.
-	soon = 2 * time.Minute
+	soon = 3 * time.Minute
 )
 
 func TestMain(m *testing.M) {

@@ -25,7 +25,7 @@ import (
 )
 
 // soon is longer than it takes until a reservation is given up whose object never came.
-const soon = 100 * time.Second
+const soon = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	quiet.Libraries()

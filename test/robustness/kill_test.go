@@ -93,5 +93,5 @@ func connect(t *testing.T, server *process.Server) client.Client {
 // never appeared, which are given up after 70 s at the earliest.
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
-	await.NoError(t, 2*time.Minute, check)
+	await.NoError(t, 3*time.Minute, check)
 }

@@ -13,9 +13,13 @@ import (
 	"github.com/bursar/bursar/internal/ledgerstore"
 )
 
-// listAfter is how long the sweep waits for the cache to reach a version before it lists the claims of a consumer: an API
-// server on which nothing happens sends no version for about a minute.
-const listAfter = 2 * time.Minute
+const (
+	// listAfter is how long the sweep waits for a cache that moves to reach a version, before it lists the claims of
+	// consumers.
+	listAfter = 2 * time.Minute
+	// listsMax is how many consumers' claims one sweep lists.
+	listsMax = 16
+)
 
 // sweep looks for reservations of claims created directly that were not concluded.
 func (c *Controller) sweep(ctx context.Context) {
@@ -35,16 +39,17 @@ type unconfirmed struct {
 	version string
 	since   time.Time
 	ids     map[quotav1alpha1.ConsumerRef][]string
+	// seen is the version of the cache at the last sweep.
+	seen string
 }
 
 // sweepReleased forgets released claims that went away unnoticed, while no process watched, and withdrawn
 // reservations whose claims are gone. Records that are younger than age are about to be forgotten anyway. As long as the cache
-// keeps up, it asks the API server for nothing but its version.
+// keeps up, it asks the API server for nothing but its version. Where nothing happens, an API server tells the cache of no
+// version for about a minute: then a list costs little.
 func (c *Controller) sweepReleased(ctx context.Context, age time.Duration) {
 	if c.unconfirmed != nil {
 		c.confirmGone(ctx)
-	}
-	if c.unconfirmed != nil {
 		return
 	}
 	ids := c.withoutClaims(ctx, age)
@@ -56,7 +61,7 @@ func (c *Controller) sweepReleased(ctx context.Context, age time.Duration) {
 		c.sweepFailed(ctx, err)
 		return
 	}
-	c.unconfirmed = &unconfirmed{version: version, since: time.Now(), ids: ids}
+	c.unconfirmed = &unconfirmed{version: version, since: time.Now(), ids: ids, seen: c.Claims.Version()}
 }
 
 // withoutClaims returns the records older than age whose claims are not in the cache. Claims of which this replica keeps the
@@ -98,21 +103,30 @@ func (c *Controller) hasClaim(ctx context.Context, id string) bool {
 
 // confirmGone forgets the records whose claims are gone, if that is known by now.
 func (c *Controller) confirmGone(ctx context.Context) {
-	switch {
-	case c.Claims.HasSeen(c.unconfirmed.version):
-		for consumer, ids := range c.unconfirmed.ids {
+	u := c.unconfirmed
+	if c.Claims.HasSeen(u.version) {
+		for consumer, ids := range u.ids {
 			for _, id := range ids {
 				if !c.hasClaim(ctx, id) {
 					c.Store.Forget(consumer, id)
 				}
 			}
 		}
-	case time.Since(c.unconfirmed.since) > listAfter:
-		for consumer, ids := range c.unconfirmed.ids {
-			c.forgetUnlisted(ctx, consumer, ids)
-		}
-	default:
+		c.unconfirmed = nil
 		return
+	}
+	before := u.seen
+	u.seen = c.Claims.Version()
+	if u.seen != before && time.Since(u.since) < listAfter {
+		return
+	}
+	lists := 0
+	for consumer, ids := range u.ids {
+		if lists++; lists > listsMax {
+			return
+		}
+		c.forgetUnlisted(ctx, consumer, ids)
+		delete(u.ids, consumer)
 	}
 	c.unconfirmed = nil
 }

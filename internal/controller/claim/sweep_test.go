@@ -36,9 +36,10 @@ func (c *counting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.Handler.ServeHTTP(w, r)
 }
 
-// The record of a released claim stays while the claim does, which somebody else keeps, and nothing is asked of the API server for
-// that. The record of a claim that went away unnoticed goes without a list of claims.
-func TestSweepReleased(t *testing.T) {
+// sweeping returns a controller whose books have two claims recorded as released: u1, which somebody else keeps, and one that
+// went away unnoticed.
+func sweeping(t *testing.T) (*Controller, *api, *counting, *storagetest.Memory) {
+	t.Helper()
 	a, _ := newAPI(t)
 	now := metav1.Now()
 	a.claim.DeletionTimestamp, a.claim.Finalizers = &now, []string{"example.com/keep"}
@@ -68,21 +69,54 @@ func TestSweepReleased(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const atOnce = -time.Second
-	for range 10 {
-		c.sweepReleased(t.Context(), atOnce)
-	}
-	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+	return c, a, requests, memory
+}
+
+// wantKept waits until the books have the claim that exists recorded, and no other.
+func wantKept(t *testing.T, memory *storagetest.Memory) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
 		return len(memory.Books(consumer).Released) == 1, nil
 	})
 	if recorded := memory.Books(consumer).Released; err != nil || recorded[0] != "u1" {
 		t.Errorf("the books have recorded %v, want u1 alone", recorded)
 	}
+}
+
+// atOnce is the age of which all records are.
+const atOnce = -time.Second
+
+// The record of a released claim stays while the claim does, which somebody else keeps, and nothing is asked of the API server for
+// that. The record of a claim that went away unnoticed goes without a list of claims.
+func TestSweepReleased(t *testing.T) {
+	c, _, requests, memory := sweeping(t)
+	for range 10 {
+		c.sweepReleased(t.Context(), atOnce)
+	}
+	wantKept(t, memory)
 	asked := requests.versions.Load()
 	for range 10 {
 		c.sweepReleased(t.Context(), atOnce)
 	}
 	if requests.lists.Load() != 0 || requests.versions.Load() != asked {
 		t.Errorf("the claims were listed %d times, and the version asked for %d times more", requests.lists.Load(), requests.versions.Load()-asked)
+	}
+}
+
+// Where the cache is told of nothing, because nothing happens to claims, the claims are listed once, and by the next sweep.
+func TestSweepReleasedOfAQuietServer(t *testing.T) {
+	c, a, requests, memory := sweeping(t)
+	a.mu.Lock()
+	a.rv++ // by a write of something else
+	a.mu.Unlock()
+	for range 2 {
+		c.sweepReleased(t.Context(), atOnce)
+	}
+	wantKept(t, memory)
+	for range 10 {
+		c.sweepReleased(t.Context(), atOnce)
+	}
+	if lists := requests.lists.Load(); lists != 1 {
+		t.Errorf("the claims were listed %d times, want once", lists)
 	}
 }
