@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
 
 // dataDirVariable names a data directory for `bursar kubectl`.
@@ -120,7 +120,7 @@ func directories(kubeconfigs []string) []string {
 
 // runningServers returns the kubeconfigs of the servers of this user that run, the one started last first.
 func runningServers() []string {
-	return slices.DeleteFunc(notedServers(), func(kubeconfig string) bool { return !controlplane.IsHeld(filepath.Dir(kubeconfig)) })
+	return slices.DeleteFunc(notedServers(), func(kubeconfig string) bool { return !apiserver.IsHeld(filepath.Dir(kubeconfig)) })
 }
 
 // serverNotes is where servers note their kubeconfigs, each in a file that begins with a prefix.

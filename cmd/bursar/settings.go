@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bursar/bursar/internal/cli"
-	"github.com/bursar/bursar/internal/controlplane"
+	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
 
 const (
@@ -82,7 +82,7 @@ func loadSettings(dir string, flags *pflag.FlagSet, save bool, out io.Writer) (s
 
 // readSettings returns the settings of a data directory, or nil if there are none yet.
 func readSettings(dir, path string) (settings, error) {
-	if !controlplane.IsDataDirectory(dir) {
+	if !apiserver.IsDataDirectory(dir) {
 		return nil, nil
 	}
 	content, err := os.ReadFile(path)
@@ -151,7 +151,7 @@ func (s settings) write(dir string) error {
 	}
 	content, err := yaml.Marshal(s)
 	if err == nil {
-		err = controlplane.WriteFile(filepath.Join(dir, settingsFile), []byte(settingsHead+strings.TrimSpace(string(content))+"\n"))
+		err = apiserver.WriteFile(filepath.Join(dir, settingsFile), []byte(settingsHead+strings.TrimSpace(string(content))+"\n"))
 	}
 	if err != nil {
 		return fmt.Errorf("write the settings: %w", err)

@@ -20,9 +20,9 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli"
-	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
 
 // stopPatience is how long a server may take to stop. It takes some seconds; systemd kills after 90.
@@ -82,7 +82,7 @@ func newStandaloneCommand() *cobra.Command {
 	flags.StringVar(&oidc.IssuerURL, "oidc-issuer-url", "", "URL of an OpenID Connect provider whose tokens the API server accepts")
 	flags.StringVar(&oidc.ClientID, "oidc-client-id", "", "audience of these tokens")
 	flags.StringVar(&oidc.CAFile, "oidc-ca-file", "", "certificate authority of the provider (default: those of this machine)")
-	flags.StringVar(&oidc.UsernameClaim, "oidc-username-claim", controlplane.DefaultUsernameClaim, "claim that holds the user's name")
+	flags.StringVar(&oidc.UsernameClaim, "oidc-username-claim", apiserver.DefaultUsernameClaim, "claim that holds the user's name")
 	flags.StringVar(&oidc.UsernamePrefix, "oidc-username-prefix", "", "prefix of users' names, - for none (default: the URL and #, and none for the claim email)")
 	flags.StringVar(&oidc.GroupsClaim, "oidc-groups-claim", "", "claim that holds the user's groups")
 	flags.StringVar(&oidc.GroupsPrefix, "oidc-groups-prefix", "", "prefix of groups' names")
@@ -154,7 +154,7 @@ func endAtLast(ctx context.Context, patience time.Duration, file string, end fun
 		const withStacks = 2
 		err := pprof.Lookup("goroutine").WriteTo(&goroutines, withStacks)
 		if err == nil {
-			err = controlplane.WriteFile(file, goroutines.Bytes())
+			err = apiserver.WriteFile(file, goroutines.Bytes())
 		}
 		where := "please report it with " + file + ", which says what it waits for"
 		if err != nil {
@@ -214,7 +214,7 @@ func (l *logFile) Write(line []byte) (int, error) {
 		if _, err := os.Stat(l.dir); err != nil {
 			return len(line), nil
 		}
-		l.file = controlplane.NewLogFile(filepath.Join(l.dir, "bursar.log"))
+		l.file = apiserver.NewLogFile(filepath.Join(l.dir, "bursar.log"))
 	}
 	return l.file.Write(line)
 }

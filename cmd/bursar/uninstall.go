@@ -6,9 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/uninstall"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/operator"
-	"github.com/bursar/bursar/internal/uninstall"
 )
 
 // newUninstallCommand returns the command that takes Bursar out of a cluster.

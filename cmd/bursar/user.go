@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bursar/bursar/internal/cli"
-	"github.com/bursar/bursar/internal/users"
+	"github.com/bursar/bursar/internal/cli/users"
 )
 
 // newUserCommand returns the commands about users.

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/bursar/bursar/internal/why"
+	"github.com/bursar/bursar/internal/cli/why"
 )
 
 // inputBytesMax bounds what is read of a file or of the standard input.

@@ -14,7 +14,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // Outline is what a policy's reservation keeps of the claim that is made from it once the object

@@ -8,7 +8,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/naming"
 )
@@ -16,8 +16,8 @@ import (
 // Grant records in the claim's status that all of its requests were granted.
 func Grant(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, now time.Time) {
 	setCondition(claim, metav1.ConditionTrue, quotav1alpha1.ReasonQuotaAvailable,
-		"all requested quota is allocated to "+explain.Consumer(claim.Spec.ConsumerRef))
-	claim.Status.Requested = explain.Requests(registrations, claim.Spec.Requests)
+		"all requested quota is allocated to "+message.Consumer(claim.Spec.ConsumerRef))
+	claim.Status.Requested = message.Requests(registrations, claim.Spec.Requests)
 	setAllocations(claim, now, func(request quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
 		bucket := naming.Bucket(claim.Spec.ConsumerRef, request.ResourceType, request.Dimensions)
 		a.Status = quotav1alpha1.AllocationGranted
@@ -25,7 +25,7 @@ func Grant(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, n
 		a.AllocatedAmount = request.Amount
 		a.AllocatingBucket = bucket
 		if r := registrations.Registration(request.ResourceType); r != nil {
-			a.Message = "allocated " + explain.Amount(ledger.Amount(request.Amount), r) + " from bucket " + bucket
+			a.Message = "allocated " + message.Amount(ledger.Amount(request.Amount), r) + " from bucket " + bucket
 		}
 	})
 }
@@ -35,15 +35,15 @@ func Grant(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, n
 func Deny(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, shortages []ledger.Shortage, now time.Time) {
 	consumer := claim.Spec.ConsumerRef
 	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded,
-		explain.Waits(registrations, consumer, shortages))
-	claim.Status.Requested = explain.Requests(registrations, claim.Spec.Requests)
+		message.Waits(registrations, consumer, shortages))
+	claim.Status.Requested = message.Requests(registrations, claim.Spec.Requests)
 	setAllocations(claim, now, func(request quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
 		a.Status = quotav1alpha1.AllocationDenied
 		a.Reason = quotav1alpha1.ReasonQuotaExceeded
 		a.Message = "not allocated, because another request of this claim exceeds its quota"
 		for _, s := range shortages {
 			if s.ResourceType == request.ResourceType {
-				a.Message = explain.Exceeded(registrations, consumer, []ledger.Shortage{s})
+				a.Message = message.Exceeded(registrations, consumer, []ledger.Shortage{s})
 			}
 		}
 	})
@@ -53,7 +53,7 @@ const waits = " The claim waits, and is granted by itself once there is room."
 
 // DenyFull records in the claim's status that the ledger has no room for it. Like a claim that quota falls short for,
 // it is decided again when something was given back.
-func DenyFull(claim *quotav1alpha1.ResourceClaim, full *explain.FullError, now time.Time) {
+func DenyFull(claim *quotav1alpha1.ResourceClaim, full *message.FullError, now time.Time) {
 	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded, full.Error()+"."+waits)
 	setAllocations(claim, now, func(_ quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
 		a.Status = quotav1alpha1.AllocationDenied
@@ -78,7 +78,7 @@ func EndResize(claim *quotav1alpha1.ResourceClaim) {
 // Reject records in the claim's status that it can not be decided, and why.
 func Reject(claim *quotav1alpha1.ResourceClaim, reason string, now time.Time) {
 	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, reason)
-	claim.Status.Requested = explain.Requests(nil, claim.Spec.Requests)
+	claim.Status.Requested = message.Requests(nil, claim.Spec.Requests)
 	setAllocations(claim, now, func(_ quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
 		a.Status = quotav1alpha1.AllocationDenied
 		a.Reason = quotav1alpha1.ReasonValidationFailed

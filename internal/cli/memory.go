@@ -6,7 +6,7 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/go-logr/logr"
 
-	"github.com/bursar/bursar/internal/garbage"
+	"github.com/bursar/bursar/internal/gctuner"
 )
 
 // memoryShare is the share of the memory of its container at which the garbage collector starts to work harder. The
@@ -15,7 +15,7 @@ const memoryShare = 0.85
 
 // pace is Go's default for a heap that is small, and less for one that is large: a replica keeps much and allocates
 // little.
-var pace = garbage.Pace{Headroom: 64 << 20, PercentMin: 25, PercentMax: 100}
+var pace = gctuner.Pace{Headroom: 64 << 20, PercentMin: 25, PercentMax: 100}
 
 // limitMemory keeps Go's memory below the limit of its container, unless the user set GOMEMLIMIT. Where there is no
 // limit, or none can be found, memory is what Go's own defaults make of it.

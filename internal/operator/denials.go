@@ -9,7 +9,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/enforce"
-	"github.com/bursar/bursar/internal/kinds"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/naming"
 )
 
@@ -31,7 +31,7 @@ func (p *parts) recordDenial(ctx context.Context, consumer quotav1alpha1.Consume
 func (p *parts) consumerExists(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (bool, error) {
 	kind := schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind}
 	state, _, err := p.kinds.StateOf(ctx, kind)
-	if err != nil || state == kinds.Undefined {
+	if err != nil || state == discoverycache.Undefined {
 		return true, err
 	}
 	return p.objects.Lives(ctx, kind, types.NamespacedName{Namespace: consumer.Namespace, Name: consumer.Name}, "")

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claimcache"
-	"github.com/bursar/bursar/internal/kinds"
-	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
+	"github.com/bursar/bursar/internal/kube/objectcache"
 )
 
 // followInterval is how often the followed kinds are checked without a cause.
@@ -21,8 +21,8 @@ const followInterval = 10 * time.Second
 type follower struct {
 	catalog *catalog.Catalog
 	claims  *claimcache.Cache
-	objects *protected.Objects
-	kinds   *kinds.Kinds
+	objects *objectcache.Objects
+	kinds   *discoverycache.Kinds
 	log     logr.Logger
 	wake    chan struct{}
 }
@@ -37,7 +37,7 @@ func (f *follower) Wake() {
 
 // claimChanged asks for a check where a claim is the first of its kind.
 func (f *follower) claimChanged(_, after *claimcache.Claim) {
-	if after != nil && after.FromPolicy() && f.objects.Presence(after.Kind(), after.ObjectUID) == protected.Unknown {
+	if after != nil && after.FromPolicy() && f.objects.Presence(after.Kind(), after.ObjectUID) == objectcache.Unknown {
 		f.Wake()
 	}
 }

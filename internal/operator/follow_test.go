@@ -12,9 +12,9 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claimcache"
-	"github.com/bursar/bursar/internal/kinds"
-	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
+	"github.com/bursar/bursar/internal/kube/objectcache"
 )
 
 // brokenGroup serves ConfigMaps, and cannot tell what there is in another group.
@@ -44,12 +44,12 @@ func TestFollowBesideABrokenGroup(t *testing.T) {
 			t.Fatal(errs)
 		}
 	}
-	served := kinds.New(brokenGroup{}, nil)
+	served := discoverycache.New(brokenGroup{}, nil)
 	scheme := metadatafake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	objects := protected.New(metadatafake.NewSimpleMetadataClient(scheme), served)
+	objects := objectcache.New(metadatafake.NewSimpleMetadataClient(scheme), served)
 	f := &follower{catalog: c, claims: claimcache.New(), objects: objects, kinds: served, log: logr.Discard(), wake: make(chan struct{}, 1)}
 	f.check(t.Context())
 	if err := objects.WaitForSync(t.Context(), schema.GroupKind{Kind: "ConfigMap"}); err != nil {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
+	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 	"github.com/bursar/bursar/test/await"
 )
 
@@ -104,7 +104,7 @@ func (p *proxy) silence() {
 
 // A connection may fall silent without an end, as where a node loses power or a NAT forgets it.
 func TestSilentConnectionsAreReplaced(t *testing.T) {
-	plane := controlplanetest.Start(t)
+	plane := apiservertest.Start(t)
 	direct, err := kubernetes.NewForConfig(plane.Config())
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/bursar/bursar/deploy/crds"
-	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
+	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 )
 
 // Kinds are waited for in each group and version that serves them, and in no other.
@@ -66,7 +66,7 @@ func resources(version string, names ...string) *metav1.APIResourceList {
 
 // An older Bursar that is started beside a newer one, or in place of it, takes no field from its kinds.
 func TestLaterCRDsStay(t *testing.T) {
-	plane := controlplanetest.Start(t)
+	plane := apiservertest.Start(t)
 	client, err := apiextensionsclient.NewForConfig(plane.Config())
 	if err != nil {
 		t.Fatal(err)

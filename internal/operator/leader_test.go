@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
 	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/quiet"
@@ -61,7 +61,7 @@ func TestStartAsksAboutNobody(t *testing.T) {
 		t.Skip("it starts a server")
 	}
 	quiet.Libraries()
-	config, err := clientcmd.BuildConfigFromFlags("", controlplanetest.Start(t).AdminKubeconfigPath())
+	config, err := clientcmd.BuildConfigFromFlags("", apiservertest.Start(t).AdminKubeconfigPath())
 	if err != nil {
 		t.Fatal(err)
 	}

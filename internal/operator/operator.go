@@ -24,20 +24,20 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/allocationstore"
+	"github.com/bursar/bursar/internal/allocation/allocationstore"
+	"github.com/bursar/bursar/internal/allocation/quotacache"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/events"
-	"github.com/bursar/bursar/internal/kinds"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/namespaces"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
+	"github.com/bursar/bursar/internal/kube/events"
+	"github.com/bursar/bursar/internal/kube/namespaces"
+	"github.com/bursar/bursar/internal/kube/objectcache"
+	"github.com/bursar/bursar/internal/kube/permission"
+	"github.com/bursar/bursar/internal/kube/quotavalidation"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/naming"
-	"github.com/bursar/bursar/internal/permission"
-	"github.com/bursar/bursar/internal/plan"
-	"github.com/bursar/bursar/internal/projects"
-	"github.com/bursar/bursar/internal/protected"
-	"github.com/bursar/bursar/internal/quotaspec"
 )
 
 // Operator enforces quota on one API server.
@@ -173,16 +173,16 @@ type models struct {
 	store *ledgerstore.Store
 	// allocations are the books of caps on ResourceQuotas, and projects whose they are.
 	allocations *allocationstore.Store
-	projects    *projects.Projects
+	projects    *quotacache.Projects
 	catalog     *catalog.Catalog
 	claims      *claimcache.Cache
 	client      *claims.Client
-	objects     *protected.Objects
-	kinds       *kinds.Kinds
+	objects     *objectcache.Objects
+	kinds       *discoverycache.Kinds
 	namespaces  *namespaces.Namespaces
-	planner     *plan.Planner
+	planner     *evaluator.Planner
 	permission  *permission.Checker
-	quotaSpecs  quotaspec.Checker
+	quotaSpecs  quotavalidation.Checker
 	dynamic     dynamic.Interface
 	manager     ctrl.Manager
 	events      *events.Recorder
@@ -240,13 +240,13 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a dynamic client: %w", err)
 	}
-	served := kinds.New(o.client.Discovery(), o.extensions)
+	served := discoverycache.New(o.client.Discovery(), o.extensions)
 	declared := catalog.New()
 	declared.ExceededAdvice = o.options.ExceededAdvice
 	declared.ConsumerNamespace = func(consumer quotav1alpha1.ConsumerRef) string {
 		return naming.NamespaceOf(consumer, o.options.ConsumerNamespaces, o.options.SystemNamespace)
 	}
-	inhabited := projects.New(o.client, o.options.SystemNamespace)
+	inhabited := quotacache.New(o.client, o.options.SystemNamespace)
 	caps, err := allocationstore.NewAPIStorage(manager.GetAPIReader(), manager.GetClient(), o.options.Config, o.httpClient)
 	if err != nil {
 		return nil, err
@@ -259,12 +259,12 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		catalog:     declared,
 		claims:      claimcache.New(),
 		client:      client,
-		objects:     protected.New(o.metadata, served),
+		objects:     objectcache.New(o.metadata, served),
 		kinds:       served,
 		namespaces:  known,
-		planner:     &plan.Planner{Catalog: declared, Namespaces: known, SystemNamespace: o.options.SystemNamespace},
+		planner:     &evaluator.Planner{Catalog: declared, Namespaces: known, SystemNamespace: o.options.SystemNamespace},
 		permission:  permission.New(o.client.AuthorizationV1().SelfSubjectAccessReviews()),
-		quotaSpecs:  quotaspec.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)},
+		quotaSpecs:  quotavalidation.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)},
 		dynamic:     objects,
 		manager:     manager,
 		events:      events.NewRecorder(manager.GetEventRecorder("bursar")).Placed(manager.GetScheme(), o.options.SystemNamespace),

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/bursar/bursar/internal/admission/access"
-	"github.com/bursar/bursar/internal/controller/webhooks"
+	"github.com/bursar/bursar/internal/controller/webhookconfig"
 )
 
 // DefaultSystemNamespace is where Bursar keeps what belongs to no other namespace.
@@ -41,7 +41,7 @@ type Options struct {
 	Webhooks Webhooks
 	// Others are all API servers that share what is stored, each with an operator of its own that serves
 	// the webhooks for it. Default: the one that Config reaches, or nothing is known of others.
-	Others webhooks.Others
+	Others webhookconfig.Others
 	// LeaderElection, if set, has several replicas agree on which of them runs the controllers.
 	LeaderElection *LeaderElection
 	// AuditInterval is the time between two audits of all ledgers. Default: 5 minutes.

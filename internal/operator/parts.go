@@ -18,26 +18,26 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/enforce"
-	"github.com/bursar/bursar/internal/admission/nativequota"
+	"github.com/bursar/bursar/internal/admission/resourcequota"
 	"github.com/bursar/bursar/internal/admission/validate"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/controller/adoption"
 	"github.com/bursar/bursar/internal/controller/allocation"
 	"github.com/bursar/bursar/internal/controller/audit"
 	"github.com/bursar/bursar/internal/controller/bucket"
 	"github.com/bursar/bursar/internal/controller/claim"
 	"github.com/bursar/bursar/internal/controller/claimpolicy"
+	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
 	"github.com/bursar/bursar/internal/controller/departed"
 	"github.com/bursar/bursar/internal/controller/grant"
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/lifecycle"
 	"github.com/bursar/bursar/internal/controller/quotaincrease"
 	"github.com/bursar/bursar/internal/controller/registration"
-	"github.com/bursar/bursar/internal/controller/webhooks"
-	"github.com/bursar/bursar/internal/evaluation"
-	"github.com/bursar/bursar/internal/events"
-	"github.com/bursar/bursar/internal/peers"
+	"github.com/bursar/bursar/internal/controller/webhookconfig"
+	"github.com/bursar/bursar/internal/kube/events"
+	"github.com/bursar/bursar/internal/routing"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -46,15 +46,15 @@ type parts struct {
 	*models
 	server *webhookServer
 	// peers are the other replicas, or nil if there are none or they cannot be asked.
-	peers    *peers.Peers
+	peers    *routing.Peers
 	enforcer *enforce.Handler
 	// denials are the events on what was denied.
 	denials *events.Latest
 	// quotas answers the reviews of ResourceQuotas.
-	quotas   *nativequota.Handler
-	webhooks *webhooks.Controller
+	quotas   *resourcequota.Handler
+	webhooks *webhookconfig.Controller
 	// witness is there if there may be other API servers.
-	witness   *webhooks.Witness
+	witness   *webhookconfig.Witness
 	lifecycle *lifecycle.Controller
 	adoption  *adoption.Controller
 	claim     *claim.Controller
@@ -157,7 +157,7 @@ func (p *parts) addEnforcement(o *Operator, policies *currency[catalog.Version])
 // addAllocations adds what decides on ResourceQuotas, and what keeps them in line with the cluster.
 func (p *parts) addAllocations(o *Operator, allocations *currency[catalog.Digest]) {
 	m, log := p.models, o.options.Log
-	p.quotas = nativequota.New(nativequota.Parts{
+	p.quotas = resourcequota.New(resourcequota.Parts{
 		Catalog: m.catalog, Books: m.allocations, Namespace: o.namespaceOf, MaySee: o.maySee, MayEdit: o.mayEditAllocation, Username: o.options.Username,
 		Ready: p.loaded, Current: allocations.wait, Log: log.WithName("resourcequotas"),
 	})
@@ -174,7 +174,7 @@ func (p *parts) addServer(ctx context.Context, o *Operator) (err error) {
 		return err
 	}
 	if webhooks := o.options.Webhooks; o.options.LeaderElection != nil && webhooks.PeerAddress != "" {
-		p.peers = &peers.Peers{
+		p.peers = &routing.Peers{
 			Client: o.client, Namespace: o.options.SystemNamespace, Address: webhooks.PeerAddress, ServerName: p.server.host,
 			Roots: p.server.certificates.Bundle, Path: p.server.gate.PeerPath, Log: o.options.Log.WithName("peers"),
 		}
@@ -185,7 +185,7 @@ func (p *parts) addServer(ctx context.Context, o *Operator) (err error) {
 // addWebhooks adds what has the API server ask, and what bears witness to what it asks by.
 func (p *parts) addWebhooks(o *Operator, policies *currency[catalog.Version], allocations *currency[catalog.Digest]) {
 	m, log, system := p.models, o.options.Log, o.options.SystemNamespace
-	p.webhooks = &webhooks.Controller{
+	p.webhooks = &webhookconfig.Controller{
 		Client: o.client, Catalog: m.catalog, Kinds: m.kinds, Current: policies.wait, CurrentAllocations: allocations.wait,
 		ClientConfig: p.server.clientConfig,
 		Static: func() []admissionregistrationv1.ValidatingWebhook {
@@ -198,7 +198,7 @@ func (p *parts) addWebhooks(o *Operator, policies *currency[catalog.Version], al
 		OnSync: p.webhooksChanged, Log: log.WithName("webhooks"),
 	}
 	if o.options.Others != nil {
-		p.witness = &webhooks.Witness{Client: o.client, SystemNamespace: system, Others: o.options.Others, Log: log.WithName("witness")}
+		p.witness = &webhookconfig.Witness{Client: o.client, SystemNamespace: system, Others: o.options.Others, Log: log.WithName("witness")}
 	}
 }
 

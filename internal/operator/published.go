@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/bursar/bursar/internal/controller/webhooks"
+	"github.com/bursar/bursar/internal/controller/webhookconfig"
 )
 
 // publishedInterval is how often it is looked whether an authority is published.
@@ -21,7 +21,7 @@ func (p *parts) published(o *Operator) func(context.Context) bool {
 			return isPublished
 		}
 		asked = time.Now()
-		bundles, err := webhooks.Authorities(ctx, o.client)
+		bundles, err := webhookconfig.Authorities(ctx, o.client)
 		if err != nil {
 			o.options.Log.V(1).Info("will look again", "err", err.Error())
 			return false

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/controller/audit"
 	"github.com/bursar/bursar/internal/ledger"
 )

@@ -13,14 +13,14 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/caution"
+	"github.com/bursar/bursar/internal/admission/preview"
 	"github.com/bursar/bursar/internal/admission/validate"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/registration"
-	"github.com/bursar/bursar/internal/controller/webhooks"
-	"github.com/bursar/bursar/internal/peers"
-	"github.com/bursar/bursar/internal/preview"
+	"github.com/bursar/bursar/internal/controller/webhookconfig"
+	"github.com/bursar/bursar/internal/routing"
 )
 
 // routes is where each webhook is served.
@@ -64,13 +64,13 @@ func (p *parts) routes(o *Operator) http.Handler {
 		NamespaceActive: p.namespaces.Active,
 	}
 	mux := http.NewServeMux()
-	mux.Handle(webhooks.EnforcePath+"/{version}", p.enforcer)
-	mux.Handle(webhooks.AdvisePath+"/{version}", p.enforcer.Advise())
-	mux.Handle(webhooks.QuotaPath+"/{version}", p.quotas)
-	mux.Handle(webhooks.BreakGlassPath, p.enforcer.BreakGlass())
+	mux.Handle(webhookconfig.EnforcePath+"/{version}", p.enforcer)
+	mux.Handle(webhookconfig.AdvisePath+"/{version}", p.enforcer.Advise())
+	mux.Handle(webhookconfig.QuotaPath+"/{version}", p.quotas)
+	mux.Handle(webhookconfig.BreakGlassPath, p.enforcer.BreakGlass())
 	mux.Handle(p.enforcer.ServeReviewed())
-	mux.Handle(peers.AlivePath, peers.Alive())
-	mux.Handle(webhooks.ProbePath, webhooks.Probe())
+	mux.Handle(routing.AlivePath, routing.Alive())
+	mux.Handle(webhookconfig.ProbePath, webhookconfig.Probe())
 	mux.Handle(validate.ValidationPath, own.Validation())
 	mux.Handle(validate.MutationPath, own.Mutation())
 	return mux

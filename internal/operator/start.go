@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/controller/webhooks"
-	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/controller/webhookconfig"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // load waits for the declared state, starts what every replica does and, if it leads, what one of them
@@ -27,7 +27,7 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	if err := p.warm(ctx); err != nil {
 		return err
 	}
-	if err := webhooks.FollowPaths(ctx, o.client, p.server.gate.Observe); err != nil {
+	if err := webhookconfig.FollowPaths(ctx, o.client, p.server.gate.Observe); err != nil {
 		return err
 	}
 	group.Go(func() error { return p.lifecycle.Run(ctx) })

@@ -17,8 +17,8 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/bursar/bursar/internal/admission/access"
-	"github.com/bursar/bursar/internal/certs"
-	"github.com/bursar/bursar/internal/controller/webhooks"
+	"github.com/bursar/bursar/internal/admission/certs"
+	"github.com/bursar/bursar/internal/controller/webhookconfig"
 	"github.com/bursar/bursar/internal/naming"
 )
 
@@ -73,7 +73,7 @@ func (o *Operator) newWebhookServer(ctx context.Context, handler http.Handler, o
 		}
 		s.certificates = &certs.Keeper{
 			Client: o.client, Namespace: o.options.SystemNamespace, Name: options.SecretName, DNSNames: []string{s.host}, Renews: options.KeepSecret,
-			Published: func(ctx context.Context) ([][]byte, error) { return webhooks.Authorities(ctx, o.client) },
+			Published: func(ctx context.Context) ([][]byte, error) { return webhookconfig.Authorities(ctx, o.client) },
 			OnPublish: onPublish, Log: o.options.Log.WithName("certificate"),
 		}
 	} else if s.certificates, err = newSelfSigned(s.host); err != nil {

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
 
 const (
@@ -42,7 +42,7 @@ func newReplica(o Options) (*replica, error) {
 		return nil, fmt.Errorf("listen for webhook calls where --listen %s says: %w", o.Listen, err)
 	}
 	r := &replica{listener: listener, peers: listener.Addr().String()}
-	if r.local, err = controlplane.LocalAddress(listener); err != nil {
+	if r.local, err = apiserver.LocalAddress(listener); err != nil {
 		r.close()
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (r *replica) services(o Options) map[types.NamespacedName]string {
 // complete makes the operator one of several.
 func (r *replica) complete(o *operator.Options) {
 	o.LeaderElection = &operator.LeaderElection{
-		LeaseDuration: controlplane.LeaseDuration, RenewDeadline: controlplane.RenewDeadline, RetryPeriod: controlplane.RetryPeriod,
+		LeaseDuration: apiserver.LeaseDuration, RenewDeadline: apiserver.RenewDeadline, RetryPeriod: apiserver.RetryPeriod,
 	}
 	o.Webhooks = operator.Webhooks{
 		Listener: r.listener, Service: &operator.Service{Name: webhookService, Port: webhookServicePort}, PeerAddress: r.peers,

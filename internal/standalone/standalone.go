@@ -20,18 +20,18 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/bursar/bursar/internal/controlplane"
-	"github.com/bursar/bursar/internal/garbage"
+	"github.com/bursar/bursar/internal/gctuner"
 	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
 
 // Options say how a standalone Bursar runs.
 type Options struct {
 	DataDir string
 	Listen  string
-	Etcd    controlplane.ExternalEtcd
+	Etcd    apiserver.ExternalEtcd
 	// Authentication says which users the API server knows besides its own.
-	Authentication controlplane.Authentication
+	Authentication apiserver.Authentication
 	// SystemNamespace holds buckets and claims that have no namespace of their own. Default:
 	// operator.DefaultSystemNamespace.
 	SystemNamespace string
@@ -61,7 +61,7 @@ type Options struct {
 
 // Server is a running standalone Bursar.
 type Server struct {
-	*controlplane.ControlPlane
+	*apiserver.ControlPlane
 	operatorDone chan error
 	stop         context.CancelFunc
 }
@@ -70,7 +70,7 @@ type Server struct {
 // server collects several times a second and spends a fifth of its processor time on it. Where the heap is so large
 // that it may grow by more than the headroom, its objects are small and full of pointers, so that a collection costs
 // more than it does elsewhere.
-var pace = garbage.Pace{Headroom: 768 << 20, PercentMin: 200, PercentMax: 2000}
+var pace = gctuner.Pace{Headroom: 768 << 20, PercentMin: 200, PercentMax: 2000}
 
 // Start starts a standalone Bursar and returns once quota is enforced. It runs until ctx ends
 // or a part of it fails; see Wait.
@@ -93,7 +93,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	starting := context.AfterFunc(ctx, stop)
 	ready := &readiness{}
-	plane, err := controlplane.Start(serving, controlplane.Options{
+	plane, err := apiserver.Start(serving, apiserver.Options{
 		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), LocalServices: replica.services(o), Say: say,
 		ReadyChecks: []healthz.HealthChecker{ready},
 	})
@@ -145,12 +145,12 @@ func (s *Server) untilEnded(ctx context.Context) context.Context {
 }
 
 // newOperator installs what a cluster's administrators install beside the operator, and makes it.
-func newOperator(plane *controlplane.ControlPlane, replica *replica, o Options) (*operator.Operator, error) {
+func newOperator(plane *apiserver.ControlPlane, replica *replica, o Options) (*operator.Operator, error) {
 	if err := installRoles(plane.Config()); err != nil {
 		return nil, err
 	}
 	options := operator.Options{
-		Config: plane.Config(), Username: controlplane.OperatorUser, InstallCRDs: true,
+		Config: plane.Config(), Username: apiserver.OperatorUser, InstallCRDs: true,
 		SystemNamespace: o.SystemNamespace, ConsumerNamespaces: o.ConsumerNamespaces, ExceededAdvice: o.ExceededAdvice,
 		AuditInterval: o.AuditInterval, DepartedInterval: o.DepartedInterval, ControlPlaneInterval: o.ControlPlaneInterval, Metrics: o.Metrics, Log: o.Log,
 	}

@@ -16,7 +16,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -223,7 +223,7 @@ func UnitOf(item Item) (Unit, bool) {
 	}{{item.Limit, item.Display.TotalLimit}, {item.Used, item.Display.TotalAllocated}, {item.Available, item.Display.Available}} {
 		number, name, _ := strings.Cut(one.shown, " ")
 		if value, err := strconv.ParseFloat(number, 64); err == nil && value > 0 && one.base > 0 {
-			return Unit{Name: explain.Singular(name), Factor: int64(math.Round(float64(one.base) / value))}, true
+			return Unit{Name: message.Singular(name), Factor: int64(math.Round(float64(one.base) / value))}, true
 		}
 	}
 	return Unit{}, false
@@ -234,5 +234,5 @@ func (u Unit) Amount(amount int64) string {
 	if u.Name == "" || u.Factor <= 0 {
 		return strconv.FormatInt(amount, 10)
 	}
-	return explain.Amount(ledger.Amount(amount), &catalog.Registration{DisplayUnit: u.Name, Factor: u.Factor, BaseUnit: u.Base})
+	return message.Amount(ledger.Amount(amount), &catalog.Registration{DisplayUnit: u.Name, Factor: u.Factor, BaseUnit: u.Base})
 }

@@ -12,8 +12,8 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/events"
-	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/kube/events"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -93,10 +93,10 @@ func (n *Notifier) tell(bucket *quotav1alpha1.AllowanceBucket, u Usage, level Le
 	}
 	amounts := fmt.Sprintf("%d of %d", u.Used, u.Limit)
 	if r := n.Registrations.Registration(u.ResourceType); r != nil {
-		amounts = explain.Amount(ledger.Amount(u.Used), r) + " of " + explain.Amount(ledger.Amount(u.Limit), r)
+		amounts = message.Amount(ledger.Amount(u.Used), r) + " of " + message.Amount(ledger.Amount(u.Limit), r)
 	}
 	say := func(kind, reason, text string, args ...any) {
-		n.Events.Eventf(shown, nil, kind, reason, "Watch", "%s uses "+text, append([]any{explain.Consumer(u.Consumer)}, args...)...)
+		n.Events.Eventf(shown, nil, kind, reason, "Watch", "%s uses "+text, append([]any{message.Consumer(u.Consumer)}, args...)...)
 	}
 	switch level {
 	case Exceeded:

@@ -11,7 +11,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 
-	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -133,5 +133,5 @@ func percent(used, limit int64) string {
 	if used > 0 && limit == 0 {
 		return "nothing granted"
 	}
-	return explain.Percent(ledger.Amount(used), ledger.Amount(limit))
+	return message.Percent(ledger.Amount(used), ledger.Amount(limit))
 }

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/bursar/bursar/internal/controlplane"
+	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
 
 // apiServerMode is the first argument of this program when it is an API server, which it starts as a process
@@ -34,7 +34,7 @@ func startAPIServer(ctx context.Context, dir string) (*child, error) {
 
 // runAPIServer is that process. It runs until ctx ends.
 func runAPIServer(ctx context.Context, dir string) error {
-	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: dir, Listen: "127.0.0.1:0"})
+	plane, err := apiserver.Start(ctx, apiserver.Options{DataDir: dir, Listen: "127.0.0.1:0"})
 	if err != nil {
 		return err
 	}

@@ -20,11 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/controller/departed"
-	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/internal/standalone/apiserver"
 	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/server"
@@ -265,7 +265,7 @@ func ledgerOf(consumer quotav1alpha1.ConsumerRef) *quotav1alpha1.ConsumerLedger 
 
 func asBursar(t *testing.T) client.Client {
 	t.Helper()
-	bursar, err := started.As(rest.ImpersonationConfig{UserName: controlplane.OperatorUser, Groups: []string{"system:masters"}})
+	bursar, err := started.As(rest.ImpersonationConfig{UserName: apiserver.OperatorUser, Groups: []string{"system:masters"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/internal/standalone/apiserver"
 	"github.com/bursar/bursar/test/server"
 )
 
@@ -29,7 +29,7 @@ var (
 func TestMain(m *testing.M) {
 	server.Main(m, standalone.Options{}, func(_ context.Context, s *server.Server) (err error) {
 		started, admin, kubeconfig = s, s.Admin, s.Kubeconfig
-		bursar, err = s.As(rest.ImpersonationConfig{UserName: controlplane.OperatorUser, Groups: []string{"system:masters"}})
+		bursar, err = s.As(rest.ImpersonationConfig{UserName: apiserver.OperatorUser, Groups: []string{"system:masters"}})
 		return err
 	}, nil)
 }

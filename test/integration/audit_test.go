@@ -15,8 +15,8 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/controller/audit"
-	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
 
 // Books that somebody altered are put right, in both directions, and an event says so.
@@ -74,7 +74,7 @@ func (w *world) alterLedger(change func(*quotav1alpha1.ConsumerLedger)) {
 func (w *world) asBursar() client.Client {
 	w.Helper()
 	config := rest.CopyConfig(adminConfig)
-	config.Impersonate = rest.ImpersonationConfig{UserName: controlplane.OperatorUser, Groups: []string{"system:masters"}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: apiserver.OperatorUser, Groups: []string{"system:masters"}}
 	bursar, err := client.New(config, client.Options{Scheme: admin.Scheme()})
 	if err != nil {
 		w.Fatal(err)

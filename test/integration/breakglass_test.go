@@ -20,28 +20,28 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/controller/adoption"
-	"github.com/bursar/bursar/internal/controlplane"
-	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
 	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/internal/standalone/apiserver"
+	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 	"github.com/bursar/bursar/test/platform"
 )
 
 // stoppable is a world on an API server of its own, for which the operator can be stopped.
 type stoppable struct {
 	*world
-	plane *controlplane.ControlPlane
+	plane *apiserver.ControlPlane
 }
 
 func newStoppable(t *testing.T) *stoppable {
 	t.Helper()
-	return &stoppable{&world{T: t, ctx: t.Context(), name: "shop"}, controlplanetest.Start(t)}
+	return &stoppable{&world{T: t, ctx: t.Context(), name: "shop"}, apiservertest.Start(t)}
 }
 
 // run runs the operator until the returned function is called, and returns once it enforces quota.
 func (s *stoppable) run() (stop func()) {
 	s.Helper()
 	o, err := operator.New(operator.Options{
-		Config: s.plane.Config(), Username: controlplane.OperatorUser, InstallCRDs: true, AuditInterval: time.Hour, Log: logr.Discard(),
+		Config: s.plane.Config(), Username: apiserver.OperatorUser, InstallCRDs: true, AuditInterval: time.Hour, Log: logr.Discard(),
 	})
 	mustNot(s.T, err)
 	ctx, cancel := context.WithCancel(s.ctx)

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/evaluation"
+	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
 )
 
 // A policy that denies everything because of a slip looks like one: by a condition, a count, an event and a metric. Corrected, it

@@ -10,9 +10,9 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/standalone/apiserver"
 	"github.com/bursar/bursar/test/platform"
 )
 
@@ -21,7 +21,7 @@ import (
 func BenchmarkStoreOnAPIServer(b *testing.B) {
 	const callers = 64
 	config := rest.CopyConfig(adminConfig)
-	config.Impersonate = rest.ImpersonationConfig{UserName: controlplane.OperatorUser, Groups: []string{"system:masters"}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: apiserver.OperatorUser, Groups: []string{"system:masters"}}
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		b.Fatal(err)

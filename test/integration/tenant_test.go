@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/controlplane"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
 
 // account is a ServiceAccount of the world: somebody with credentials of their own, so that what it
@@ -151,7 +151,7 @@ func (w *tenantWorld) attacks() map[string]func(context.Context) error {
 		"make a role that frees": create(&rbacv1.Role{ObjectMeta: in("free"),
 			Rules: []rbacv1.PolicyRule{{APIGroups: []string{quotav1alpha1.GroupName}, Resources: []string{"resourceclaims"}, Verbs: []string{"delete"}}}}),
 		"act as Bursar": func(ctx context.Context) error {
-			return w.as(w.tenant, rest.ImpersonationConfig{UserName: controlplane.OperatorUser}).Delete(ctx, w.paid)
+			return w.as(w.tenant, rest.ImpersonationConfig{UserName: apiserver.OperatorUser}).Delete(ctx, w.paid)
 		},
 		"get past enforcement": func(ctx context.Context) error {
 			broken := rest.ImpersonationConfig{UserName: w.tenant.user, Groups: []string{quotav1alpha1.BreakGlassGroup}}
@@ -253,7 +253,7 @@ func TestBreakGlassByCredentials(t *testing.T) {
 		"masters":       {"the role names one group", permitted, self(permitted, "system:masters")},
 		"masters, too":  {"also beside that group", permitted, self(permitted, quotav1alpha1.BreakGlassGroup, "system:masters")},
 		"somebody else": {"the group alone does not let people act as others", permitted, self(selfOnly, quotav1alpha1.BreakGlassGroup)},
-		"Bursar":        {"least of all as Bursar", permitted, rest.ImpersonationConfig{UserName: controlplane.OperatorUser, Groups: []string{quotav1alpha1.BreakGlassGroup}}},
+		"Bursar":        {"least of all as Bursar", permitted, rest.ImpersonationConfig{UserName: apiserver.OperatorUser, Groups: []string{quotav1alpha1.BreakGlassGroup}}},
 		"without role":  {"acting as oneself gives no group", selfOnly, self(selfOnly, quotav1alpha1.BreakGlassGroup)},
 		"without self":  {"a group is taken together with a user only", roleOnly, self(roleOnly, quotav1alpha1.BreakGlassGroup)},
 	}

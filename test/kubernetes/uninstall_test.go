@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/uninstall"
 	"github.com/bursar/bursar/internal/naming"
-	"github.com/bursar/bursar/internal/uninstall"
 	"github.com/bursar/bursar/test/platform"
 )
 

@@ -18,7 +18,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bursar/bursar/internal/certs"
+	"github.com/bursar/bursar/internal/admission/certs"
 	operator "github.com/bursar/bursar/test/replica"
 )
 

@@ -27,8 +27,8 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/deploy/rbac"
-	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
 	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/quiet"
 )
@@ -51,7 +51,7 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	quiet.Libraries()
-	plane := controlplanetest.Start(t)
+	plane := apiservertest.Start(t)
 	s := &scene{T: t}
 	var err error
 	if s.config, err = clientcmd.BuildConfigFromFlags("", plane.AdminKubeconfigPath()); err != nil {

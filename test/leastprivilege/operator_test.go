@@ -23,9 +23,9 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/deploy/rbac"
+	"github.com/bursar/bursar/internal/kube/permission"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/operator"
-	"github.com/bursar/bursar/internal/permission"
 	"github.com/bursar/bursar/test/platform"
 )
 

@@ -16,8 +16,8 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/controlplane"
-	"github.com/bursar/bursar/internal/controlplane/controlplanetest"
+	"github.com/bursar/bursar/internal/standalone/apiserver"
+	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/quiet"
@@ -38,7 +38,7 @@ type cluster struct {
 	client.Client
 	// config reaches the API server as somebody whom Bursar is asked about.
 	config   *rest.Config
-	plane    *controlplane.ControlPlane
+	plane    *apiserver.ControlPlane
 	balancer *replica.Balancer
 	replicas []*replica.Replica
 }
@@ -48,7 +48,7 @@ func newCluster(t *testing.T, replicas int) *cluster {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
 	}
-	c := &cluster{T: t, plane: controlplanetest.Start(t)}
+	c := &cluster{T: t, plane: apiservertest.Start(t)}
 	var err error
 	if c.balancer, err = replica.NewBalancer(); err != nil {
 		t.Fatal(err)

@@ -12,4 +12,4 @@
 package v1alpha1
 
 //go:generate go tool controller-gen object crd paths=. output:crd:dir=../../../deploy/crds
-//go:generate go run ../../../internal/apireference -output ../../../docs/reference/api.md
+//go:generate go run ../../../hack/apireference -output ../../../docs/reference/api.md

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -38,7 +38,7 @@ type Adviser struct {
 	// View calls f with the ledger of a consumer.
 	View func(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
 	// Registrations are the active ones.
-	Registrations explain.Registrations
+	Registrations message.Registrations
 }
 
 // Grant warns of a grant that is created (old is nil), changed or deleted (new is nil).
@@ -134,7 +134,7 @@ func (a *Adviser) missing(ctx context.Context, user authenticationv1.UserInfo, r
 	if err != nil || exists {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s does not exist: check the name; the grant counts all the same", explain.Consumer(ref))}
+	return []string{fmt.Sprintf("%s does not exist: check the name; the grant counts all the same", message.Consumer(ref))}
 }
 
 // belowUse warns of a change of a grant, or its deletion, after which the consumer that had it uses more than its limit.
@@ -167,7 +167,7 @@ func (a *Adviser) belowUse(ctx context.Context, old, new *quotav1alpha1.Resource
 			continue
 		}
 		warnings = append(warnings, fmt.Sprintf("the limit of %s for %s becomes %s, below the %s in use: nothing is taken back, and nothing new is granted until less is used",
-			explain.Consumer(old.Spec.ConsumerRef), resourceType, explain.Amount(max(limit, 0), r), explain.Amount(used, r)))
+			message.Consumer(old.Spec.ConsumerRef), resourceType, message.Amount(max(limit, 0), r), message.Amount(used, r)))
 	}
 	return warnings
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // admittedFor is how long an admitted object may take to appear before it is forgotten here.
@@ -106,7 +106,7 @@ func (a *admitted) waitSeen(ctx context.Context, name objectName, within time.Du
 	return false
 }
 
-// Appeared tells the handler that an object was seen. It has the form of a [protected.Handler].
+// Appeared tells the handler that an object was seen. It has the form of a [objectcache.Handler].
 func (h *Handler) Appeared(kind schema.GroupKind, uid types.UID) {
 	h.admitted.remove(uid)
 	h.restoreReplaced(kind, uid)

@@ -20,10 +20,10 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // subresourceScale is the subresource that sets the number of an object's replicas.
@@ -47,7 +47,7 @@ type Updates struct {
 	IsMade func(ctx context.Context, reservation ledgerstore.Pending) (bool, error)
 	// Lookup returns the claim that a policy made for an object of which it asks this, as the API server has
 	// it, or nil if there is none under the name that it would have.
-	Lookup func(ctx context.Context, asked *plan.Claim) (*quotav1alpha1.ResourceClaim, error)
+	Lookup func(ctx context.Context, asked *evaluator.Claim) (*quotav1alpha1.ResourceClaim, error)
 }
 
 // Kinds tells about the kinds that the API server serves. An error means that it cannot tell.
@@ -58,7 +58,7 @@ type Kinds interface {
 
 // change is an update of an object.
 type change struct {
-	plan.Object
+	evaluator.Object
 	old, new map[string]any
 	// base is the version that the change is made to: when the object has another one, the change
 	// was made, or will not be.
@@ -87,7 +87,7 @@ func (h *Handler) changeIn(ctx context.Context, request *admissionv1.AdmissionRe
 	}
 	object := unstructured.Unstructured{Object: before}
 	return &change{
-		Object: plan.ObjectOf(kind, &object),
+		Object: evaluator.ObjectOf(kind, &object),
 		old:    before, new: after, base: object.GetResourceVersion(), created: object.GetCreationTimestamp().Time,
 	}, nil
 }
@@ -127,7 +127,7 @@ func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequ
 		return kind, nil, nil, nil
 	}
 	if err != nil {
-		return kind, nil, nil, fmt.Errorf("read %s, which is to be scaled: %w", plan.Object{Kind: kind, Name: name}, err)
+		return kind, nil, nil, fmt.Errorf("read %s, which is to be scaled: %w", evaluator.Object{Kind: kind, Name: name}, err)
 	}
 	before, after = object.Object, object.DeepCopy().Object
 	if !found {
@@ -139,7 +139,7 @@ func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequ
 // subjectOf finds the object that a request creates or changes, and the version that a change is
 // made to. It depends on little but the request, since what the decision depends on may be what is
 // missing. With an error it returns what there is to tell.
-func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object plan.Object, version string, err error) {
+func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object evaluator.Object, version string, err error) {
 	content := request.OldObject.Raw
 	if request.Operation == admissionv1.Create {
 		content = request.Object.Raw
@@ -151,7 +151,7 @@ func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object plan.
 		defer cancel()
 		kind, _, err = h.Updates.Kinds.KindOf(ctx, schema.GroupVersionResource(request.Resource))
 	}
-	object = plan.ObjectOf(kind, &meta)
+	object = evaluator.ObjectOf(kind, &meta)
 	object.Name.Name = cmp.Or(object.Name.Name, request.Name)
 	return object, meta.ResourceVersion, err
 }

@@ -14,14 +14,14 @@ import (
 
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/naming"
-	"github.com/bursar/bursar/internal/plan"
 	"github.com/bursar/bursar/internal/policy"
 )
 
 // create is one object that is about to be created, and the claims that policies make for it.
 type create struct {
-	plan.Object
+	evaluator.Object
 	resource schema.GroupVersionResource
 	claims   []*plannedClaim
 	notices  notices
@@ -35,7 +35,7 @@ type create struct {
 
 // plannedClaim is a claim that a policy makes for an object, before it is reserved.
 type plannedClaim struct {
-	*plan.Claim
+	*evaluator.Claim
 	policy *catalog.Policy
 }
 
@@ -115,7 +115,7 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 	}
 	object := &unstructured.Unstructured{Object: content}
 	c := &create{
-		Object:   plan.ObjectOf(kind, object),
+		Object:   evaluator.ObjectOf(kind, object),
 		resource: schema.GroupVersionResource(request.Resource),
 		owner:    ownerOf(object, request.UserInfo.Username),
 	}
@@ -137,7 +137,7 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 			h.failed(request, p, c.Object, err, true)
 			return nil, undecidable(p.Name, err)
 		case err != nil:
-			decided = decided && !plan.IsTransient(err) && !plan.IsNotAllowed(err)
+			decided = decided && !evaluator.IsTransient(err) && !evaluator.IsNotAllowed(err)
 			c.notices.fail(p, err)
 			continue
 		case planned != nil:

@@ -15,9 +15,9 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
-	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/plan"
 )
 
 // explainTimeout bounds how long a denial looks for holders and permissions.
@@ -67,8 +67,8 @@ func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionReques
 }
 
 // denialOf adds to what a consumer lacks what people need to act: totals, holders, and whether the consumer exists.
-func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRequest, l lack) *explain.Denial {
-	d := explain.Of(l.consumer, l.shortages)
+func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRequest, l lack) *message.Denial {
+	d := message.Of(l.consumer, l.shortages)
 	for i := range d.Shortfalls {
 		s := &d.Shortfalls[i]
 		for _, total := range l.totals {
@@ -89,7 +89,7 @@ func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRe
 const EventReasonDenied = "QuotaDenied"
 
 // recordDenial records a denial for those who may read the quota of the consumer. A consumer that does not exist has none.
-func (h *Handler) recordDenial(ctx context.Context, request *admissionv1.AdmissionRequest, d *explain.Denial) {
+func (h *Handler) recordDenial(ctx context.Context, request *admissionv1.AdmissionRequest, d *message.Denial) {
 	if h.Denied == nil || review.IsDryRun(request) || d.IsMissing {
 		return
 	}
@@ -119,7 +119,7 @@ func (h *Handler) isMissing(ctx context.Context, consumer quotav1alpha1.Consumer
 }
 
 // causesOf returns what a consumer lacks as causes, for programs.
-func causesOf(l lack, d *explain.Denial, withFigures bool) []metav1.StatusCause {
+func causesOf(l lack, d *message.Denial, withFigures bool) []metav1.StatusCause {
 	causes := make([]metav1.StatusCause, 0, len(d.Shortfalls))
 	for i := range d.Shortfalls {
 		s := &d.Shortfalls[i]
@@ -147,10 +147,10 @@ func detailsOf(consumer quotav1alpha1.ConsumerRef, causes []metav1.StatusCause) 
 
 // undecidable denies a request whose object a policy cannot be applied to.
 func undecidable(policy string, err error) *admissionv1.AdmissionResponse {
-	if plan.IsTransient(err) {
+	if evaluator.IsTransient(err) {
 		return undecided(err)
 	}
-	if full := (*explain.FullError)(nil); errors.As(err, &full) {
+	if full := (*message.FullError)(nil); errors.As(err, &full) {
 		return review.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", full)
 	}
 	response := review.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", notApplicable(policy, err))
@@ -191,7 +191,7 @@ func (h *Handler) heldFor(ctx context.Context, request *admissionv1.AdmissionReq
 }
 
 func (h *Handler) describeHeld(ctx context.Context, request *admissionv1.AdmissionRequest, l lack, held map[string]ledger.Amount) error {
-	consumer := explain.Consumer(l.consumer)
+	consumer := message.Consumer(l.consumer)
 	if !h.maySee(ctx, request, l.consumer) {
 		return fmt.Errorf("the quota of %s is %w", consumer, errHeld)
 	}
@@ -201,7 +201,7 @@ func (h *Handler) describeHeld(ctx context.Context, request *admissionv1.Admissi
 		if r == nil {
 			continue
 		}
-		if text := fmt.Sprintf("%s of %s quota of %s", explain.Amount(held[s.ResourceType], r), r.Subject(), consumer); !slices.Contains(parts, text) {
+		if text := fmt.Sprintf("%s of %s quota of %s", message.Amount(held[s.ResourceType], r), r.Subject(), consumer); !slices.Contains(parts, text) {
 			parts = append(parts, text)
 		}
 	}

@@ -32,10 +32,10 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/peers"
-	"github.com/bursar/bursar/internal/plan"
-	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/kube/objectcache"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/routing"
 )
 
 const (
@@ -48,9 +48,9 @@ const (
 // Parts are what a handler works with.
 type Parts struct {
 	Catalog *catalog.Catalog
-	Planner *plan.Planner
+	Planner *evaluator.Planner
 	Store   *ledgerstore.Store
-	Objects *protected.Objects
+	Objects *objectcache.Objects
 	// Updates is what reviews of updates need in addition.
 	Updates Updates
 	// Events receives what policies in the mode Audit have to say. Default: no events.
@@ -82,7 +82,7 @@ type Parts struct {
 
 // Evaluations records whether policies can be applied to the objects of requests.
 type Evaluations interface {
-	Failed(p *catalog.Policy, object plan.Object, err error, isDenied bool)
+	Failed(p *catalog.Policy, object evaluator.Object, err error, isDenied bool)
 	Succeeded(p *catalog.Policy)
 }
 
@@ -138,7 +138,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, finish func(*adm
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), review.Timeout(r))
 	defer cancel()
-	if peers.IsForwarded(r) {
+	if routing.IsForwarded(r) {
 		h.serveForwarded(ctx, w, r, version)
 		return
 	}

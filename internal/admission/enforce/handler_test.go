@@ -20,11 +20,11 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
-	"github.com/bursar/bursar/internal/plan"
-	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
 // scene is a handler over books in memory. ConfigMaps are charged to the Organizations acme and
@@ -65,8 +65,8 @@ func newScene(t *testing.T, limit ledger.Amount) *scene {
 	close(ready)
 	declared := catalog.New()
 	s.Handler = New(Parts{
-		Catalog: declared, Planner: &plan.Planner{Catalog: declared, Namespaces: everywhere{}, SystemNamespace: "system"},
-		Store: store, Objects: protected.New(nil, nil), Ready: ready,
+		Catalog: declared, Planner: &evaluator.Planner{Catalog: declared, Namespaces: everywhere{}, SystemNamespace: "system"},
+		Store: store, Objects: objectcache.New(nil, nil), Ready: ready,
 		Current: func(context.Context, catalog.Version) error { return nil },
 		Forward: func(context.Context, quotav1alpha1.ConsumerRef, string, []byte) ([]byte, bool) { return nil, false },
 	})

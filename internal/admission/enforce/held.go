@@ -17,9 +17,9 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 const (
@@ -90,7 +90,7 @@ func (h *Handler) isLate(pending ledgerstore.Pending) bool {
 	if err != nil || outline.Base != "" {
 		return false // it exists
 	}
-	return h.Objects.Presence(outline.Kind.GroupKind(), uid) == protected.Absent
+	return h.Objects.Presence(outline.Kind.GroupKind(), uid) == objectcache.Absent
 }
 
 // deciding are the objects that hold something of one consumer while they are decided for another. The zero value is
@@ -133,7 +133,7 @@ func ownerOf(object *unstructured.Unstructured, user string) string {
 func (h *Handler) tooManyLate(c *create) error {
 	late := 0
 	for uid, kind := range h.admitted.lateOf(c.owner) {
-		if h.Objects.Presence(kind, uid) == protected.Absent {
+		if h.Objects.Presence(kind, uid) == objectcache.Absent {
 			late++
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // What creates hold that came to nothing is not called used up: whoever needs it is asked to try again.

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // reserveFor reserves what claims of one consumer ask for a new object. Where an earlier create of the same name was
@@ -31,7 +31,7 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, planned []*plannedC
 		return ledgerstore.Outcome{}, err
 	}
 	defer unlock()
-	if h.admitted.uidOf(objectName{kind, c.Name}) != earlier || h.Objects.Presence(kind, earlier) == protected.Present {
+	if h.admitted.uidOf(objectName{kind, c.Name}) != earlier || h.Objects.Presence(kind, earlier) == objectcache.Present {
 		return h.Store.ReserveTogether(ctx, planned[0].Consumer, reservations)
 	}
 	keys, policies := map[string]string{}, []string{}

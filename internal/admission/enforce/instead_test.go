@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata/fake"
 
-	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/kube/objectcache"
 )
 
 // Creates of one name that fail one after the other hold quota once, and what of them appears after all is charged.
@@ -48,23 +48,23 @@ func TestCreatesOfOneNameHoldQuotaOnce(t *testing.T) {
 }
 
 // absent is an API server that has no objects.
-func absent() *protected.Objects {
+func absent() *objectcache.Objects {
 	scheme := runtime.NewScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		panic(err)
 	}
-	return protected.New(fake.NewSimpleMetadataClient(scheme), nil)
+	return objectcache.New(fake.NewSimpleMetadataClient(scheme), nil)
 }
 
 // listed follows ConfigMaps, of which there are none until the function that it returns stores one.
-func listed(t *testing.T) (objects *protected.Objects, store func(types.UID)) {
+func listed(t *testing.T) (objects *objectcache.Objects, store func(types.UID)) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	client, kind := fake.NewSimpleMetadataClient(scheme), schema.GroupKind{Kind: "ConfigMap"}
-	objects = protected.New(client, nil)
+	objects = objectcache.New(client, nil)
 	objects.Follow(t.Context(), map[schema.GroupKind]schema.GroupVersionResource{kind: {Version: "v1", Resource: "configmaps"}})
 	if err := objects.WaitForSync(t.Context(), kind); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func listed(t *testing.T) (objects *protected.Objects, store func(types.UID)) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if objects.Presence(kind, uid) != protected.Present {
+		if objects.Presence(kind, uid) != objectcache.Present {
 			t.Fatalf("ConfigMap %s was not seen", uid)
 		}
 	}

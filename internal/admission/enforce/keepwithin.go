@@ -11,7 +11,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/policy"
 )
 
@@ -37,7 +37,7 @@ func (h *Handler) keepWithin(ctx context.Context, c *change, p *catalog.Policy, 
 	if chargesErr != nil {
 		return undecided(chargesErr)
 	}
-	if (&plan.Claim{Charges: holds}).Covers(demand) {
+	if (&evaluator.Claim{Charges: holds}).Covers(demand) {
 		return nil
 	}
 	if earlier, earlierErr := demandOf(ctx, p, before); earlierErr == nil && earlier.Covers(demand) {
@@ -51,7 +51,7 @@ func beyondClaim(held *quotav1alpha1.ResourceClaim, err error) error {
 }
 
 // demandOf returns the charges that a policy demands for an object, without evaluating its conditions and its consumer.
-func demandOf(ctx context.Context, p *catalog.Policy, in policy.Input) (*plan.Claim, error) {
+func demandOf(ctx context.Context, p *catalog.Policy, in policy.Input) (*evaluator.Claim, error) {
 	requests, err := p.Requests(ctx, in)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func demandOf(ctx context.Context, p *catalog.Policy, in policy.Input) (*plan.Cl
 	if err != nil {
 		return nil, err
 	}
-	return &plan.Claim{Charges: charges}, nil
+	return &evaluator.Claim{Charges: charges}, nil
 }
 
 // isOfMetadata reports whether the change is only in the metadata and status of the object.

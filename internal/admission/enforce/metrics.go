@@ -9,7 +9,7 @@ import (
 
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/claims/evaluator"
 )
 
 // metrics counts reviews and times them.
@@ -60,8 +60,8 @@ const outcomeFailed = "failed"
 func (h *Handler) PolicySet(name string) { h.metrics.decisions.WithLabelValues(name, outcomeFailed) }
 
 // failed records that a policy could not be applied to the object of a request, unless that is only so right now.
-func (h *Handler) failed(request *admissionv1.AdmissionRequest, p *catalog.Policy, object plan.Object, err error, isDenied bool) {
-	if err == nil || plan.IsTransient(err) || review.IsDryRun(request) {
+func (h *Handler) failed(request *admissionv1.AdmissionRequest, p *catalog.Policy, object evaluator.Object, err error, isDenied bool) {
+	if err == nil || evaluator.IsTransient(err) || review.IsDryRun(request) {
 		return
 	}
 	h.metrics.decisions.WithLabelValues(p.Name, outcomeFailed).Inc()

@@ -11,8 +11,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/explain"
-	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/claims/message"
 )
 
 // EventReasonNotEnforced is the reason of the events on policies in the mode Audit.
@@ -45,7 +45,7 @@ func (n *notices) lack(p *catalog.Policy, l lack) { *n = append(*n, notice{polic
 
 // notApplicable says that a policy cannot be applied to an object.
 func notApplicable(policy string, err error) string {
-	if full := (*explain.FullError)(nil); errors.As(err, &full) {
+	if full := (*message.FullError)(nil); errors.As(err, &full) {
 		return full.Error()
 	}
 	return fmt.Sprintf("ClaimCreationPolicy %s cannot be applied to this object: %v; correct the object, or ask an administrator to correct the policy", policy, err)
@@ -53,7 +53,7 @@ func notApplicable(policy string, err error) string {
 
 // notify lets the object pass and says what is to be said: to the user of the request, by policies
 // that warn or enforce, and to administrators, by those that audit. Of a dry run only the user is told.
-func (h *Handler) notify(ctx context.Context, request *admissionv1.AdmissionRequest, object plan.Object, notices notices) *admissionv1.AdmissionResponse {
+func (h *Handler) notify(ctx context.Context, request *admissionv1.AdmissionRequest, object evaluator.Object, notices notices) *admissionv1.AdmissionResponse {
 	response := review.Allowed()
 	for _, n := range notices {
 		h.failed(request, n.policy, object, n.err, false)
@@ -82,7 +82,7 @@ func (h *Handler) forReadersOf(namespace string, n notice) string {
 	if n.lack == nil || isTheirs || namespace == "" {
 		return h.inFull(n)
 	}
-	return explain.Of(n.lack.consumer, n.lack.shortages).Hidden(h.Catalog)
+	return message.Of(n.lack.consumer, n.lack.shortages).Hidden(h.Catalog)
 }
 
 // toUser returns the text of a notice for the user of the request.
@@ -90,7 +90,7 @@ func (h *Handler) toUser(ctx context.Context, request *admissionv1.AdmissionRequ
 	if n.lack == nil || h.maySee(ctx, request, n.lack.consumer) {
 		return h.inFull(n)
 	}
-	return explain.Of(n.lack.consumer, n.lack.shortages).Hidden(h.Catalog)
+	return message.Of(n.lack.consumer, n.lack.shortages).Hidden(h.Catalog)
 }
 
 // inFull returns the text of a notice for those who may see the quota.
@@ -98,5 +98,5 @@ func (h *Handler) inFull(n notice) string {
 	if n.lack == nil {
 		return n.message
 	}
-	return explain.Exceeded(h.Catalog, n.lack.consumer, n.lack.shortages)
+	return message.Exceeded(h.Catalog, n.lack.consumer, n.lack.shortages)
 }

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // giveBackTimeout bounds giving back what was taken when a later consumer falls short, so that the
@@ -120,7 +120,7 @@ func (h *Handler) charge(ctx context.Context, planned []*plannedClaim, dry bool,
 		case err != nil:
 			notices.add(p.policy, fmt.Sprintf("quota could not be decided: %v; the object is charged later.", err))
 		case decisions[i].Code != ledger.Admitted:
-			notices.add(p.policy, notApplicable(p.Policy, explain.Impossible(p.Consumer, decisions[i].Code)))
+			notices.add(p.policy, notApplicable(p.Policy, message.Impossible(p.Consumer, decisions[i].Code)))
 		case len(decisions[i].Shortages) > 0:
 			notices.lack(p.policy, lackOf([]*plannedClaim{p}, decisions[i].Shortages))
 		}
@@ -193,7 +193,7 @@ func reservationOf(p *plannedClaim) ledger.Reservation {
 func (h *Handler) refusal(ctx context.Context, request *admissionv1.AdmissionRequest, planned []*plannedClaim, outcome ledgerstore.Outcome, others [][]*plannedClaim) *admissionv1.AdmissionResponse {
 	if outcome.Code != ledger.Exceeded {
 		at := planned[outcome.Fault]
-		return undecidable(at.Policy, explain.Impossible(at.Consumer, outcome.Code))
+		return undecidable(at.Policy, message.Impossible(at.Consumer, outcome.Code))
 	}
 	lacks := []lack{lackOf(planned, outcome.Shortages)}
 	for _, other := range others {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claimcache"
-	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -55,7 +55,7 @@ func (h *Handler) mayRead(ctx context.Context, request *admissionv1.AdmissionReq
 }
 
 // holders returns who uses most of a consumer's resource type, as far as the user of the request may list the claims.
-func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionRequest, consumer quotav1alpha1.ConsumerRef, resourceType string) []explain.Holder {
+func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionRequest, consumer quotav1alpha1.ConsumerRef, resourceType string) []message.Holder {
 	if h.Updates.Claims == nil || !h.Updates.Claims.HasSynced() {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionReq
 	}
 	key := fmt.Sprintf("%q %s %s", fmt.Sprint(consumer), resourceType, namespace)
 	if known, ok := h.remembered.Get(key); ok {
-		return known.([]explain.Holder)
+		return known.([]message.Holder)
 	}
 	holders := h.largest(consumer, resourceType, namespace)
 	h.remembered.Set(key, holders, holdersFor)
@@ -76,7 +76,7 @@ func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionReq
 }
 
 // largest returns the objects that use most of a resource type of a consumer, in a namespace or, without one, in all.
-func (h *Handler) largest(consumer quotav1alpha1.ConsumerRef, resourceType, namespace string) []explain.Holder {
+func (h *Handler) largest(consumer quotav1alpha1.ConsumerRef, resourceType, namespace string) []message.Holder {
 	type use struct {
 		claim  *claimcache.Claim
 		amount int64
@@ -97,9 +97,9 @@ func (h *Handler) largest(consumer quotav1alpha1.ConsumerRef, resourceType, name
 		slices.SortFunc(top, more)
 		top = top[:min(len(top), holdersMax)]
 	}
-	holders := make([]explain.Holder, 0, len(top))
+	holders := make([]message.Holder, 0, len(top))
 	for _, each := range top {
-		holders = append(holders, explain.Holder{Name: holderName(each.claim), Amount: ledger.Amount(each.amount)})
+		holders = append(holders, message.Holder{Name: holderName(each.claim), Amount: ledger.Amount(each.amount)})
 	}
 	return holders
 }

@@ -20,11 +20,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // claimsAPI is an API server with claims, by name, which it lists once listed is closed.
@@ -162,7 +162,7 @@ func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
 				claim := s.paid("acme", 6)
 				api := &claimsAPI{claims: map[string]*quotav1alpha1.ResourceClaim{claim.Name: claim}, listed: make(chan struct{})}
 				s.connect(api)
-				s.Updates.Lookup = func(_ context.Context, asked *plan.Claim) (*quotav1alpha1.ResourceClaim, error) {
+				s.Updates.Lookup = func(_ context.Context, asked *evaluator.Claim) (*quotav1alpha1.ResourceClaim, error) {
 					if asked.Charges[0].Amount != 6 {
 						s.Errorf("looked up by what is asked of an object of %d", asked.Charges[0].Amount)
 					}
@@ -201,7 +201,7 @@ func TestUpdatePassesThoughItsClaimIsNotFound(t *testing.T) {
 				s.follow(tt.mode, "int(trigger.data.n) > 0")
 				api := &claimsAPI{listed: make(chan struct{})}
 				s.connect(api)
-				s.Updates.Lookup = func(context.Context, *plan.Claim) (*quotav1alpha1.ResourceClaim, error) {
+				s.Updates.Lookup = func(context.Context, *evaluator.Claim) (*quotav1alpha1.ResourceClaim, error) {
 					return nil, errors.New("the API server does not answer")
 				}
 				answer := s.update(s, false, numbered("1", 6), numbered("1", tt.after))

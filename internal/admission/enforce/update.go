@@ -14,13 +14,13 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/naming"
-	"github.com/bursar/bursar/internal/plan"
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 // asked is how an update changes what a policy asks of an object. Either side is nil for nothing.
 type asked struct {
 	policy        *catalog.Policy
-	before, after *plan.Claim
+	before, after *evaluator.Claim
 	// isUnknown says that what the policy asks could not be found out.
 	isUnknown bool
 }
@@ -164,7 +164,7 @@ func (h *Handler) compare(ctx context.Context, request *admissionv1.AdmissionReq
 		a.after, err = h.Planner.Plan(ctx, p, c.Object, after)
 		a.before, errBefore = h.Planner.Plan(ctx, p, c.Object, before)
 		switch {
-		case plan.IsTransient(err):
+		case evaluator.IsTransient(err):
 			if refusal := h.unknown(p, err, notices); refusal != nil {
 				return nil, refusal
 			}
@@ -181,7 +181,7 @@ func (h *Handler) compare(ctx context.Context, request *admissionv1.AdmissionReq
 			}
 			notices.fail(p, err) // the claim stays as it is
 			continue
-		case errBefore != nil || !plan.Same(a.before, a.after):
+		case errBefore != nil || !evaluator.Same(a.before, a.after):
 			// A policy that could not be applied to what the object was may have charged anything for it.
 			changed = append(changed, a)
 		}
@@ -196,7 +196,7 @@ func (h *Handler) compare(ctx context.Context, request *admissionv1.AdmissionReq
 }
 
 // ledgerOf names the ledger that a claim is reserved in.
-func ledgerOf(c *plan.Claim) string {
+func ledgerOf(c *evaluator.Claim) string {
 	if c == nil {
 		return ""
 	}
@@ -272,9 +272,9 @@ func (h *Handler) prepare(ctx context.Context, request *admissionv1.AdmissionReq
 	case decision.Code == ledger.Exceeded:
 		return nil, h.deny(ctx, request, []lack{a.lack(decision)})
 	case decision.Code != ledger.Admitted && a.policy.Enforces():
-		return nil, undecidable(a.policy.Name, explain.Impossible(a.after.Consumer, decision.Code))
+		return nil, undecidable(a.policy.Name, message.Impossible(a.after.Consumer, decision.Code))
 	case decision.Code != ledger.Admitted:
-		notices.add(a.policy, notApplicable(a.policy.Name, explain.Impossible(a.after.Consumer, decision.Code)))
+		notices.add(a.policy, notApplicable(a.policy.Name, message.Impossible(a.after.Consumer, decision.Code)))
 		return nil, nil
 	case decision.Existing || review.IsDryRun(request):
 		return nil, nil

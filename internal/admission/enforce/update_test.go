@@ -20,9 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 var configMap = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
@@ -69,7 +69,7 @@ func (s *scene) followAnnotated(mode quotav1alpha1.EnforcementMode, condition st
 	close(api.listed)
 	s.connect(api)
 	s.Updates.IsMade = func(context.Context, ledgerstore.Pending) (bool, error) { return false, nil }
-	s.Updates.Lookup = func(context.Context, *plan.Claim) (*quotav1alpha1.ResourceClaim, error) { return nil, nil }
+	s.Updates.Lookup = func(context.Context, *evaluator.Claim) (*quotav1alpha1.ResourceClaim, error) { return nil, nil }
 	s.Updates.IsFreeing = func(types.UID, string, quotav1alpha1.ConsumerRef) bool { return false }
 	s.Updates.Expect = func(_ schema.GroupKind, uid types.UID, base string, _ []quotav1alpha1.ConsumerRef) {
 		s.expected = append(s.expected, changed{uid, base})

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 )
 
 // claimDeletion keeps a policy's claim for as long as the object exists that it pays for: without

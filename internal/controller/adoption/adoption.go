@@ -38,13 +38,13 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/namespaces"
-	"github.com/bursar/bursar/internal/plan"
-	"github.com/bursar/bursar/internal/protected"
-	"github.com/bursar/bursar/internal/worker"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/kube/namespaces"
+	"github.com/bursar/bursar/internal/kube/objectcache"
+	"github.com/bursar/bursar/internal/kube/worker"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 const (
@@ -76,11 +76,11 @@ type Controller struct {
 	Catalog *catalog.Catalog
 	Kinds   Kinds
 	Live    dynamic.Interface
-	Objects *protected.Objects
+	Objects *objectcache.Objects
 	Claims  *claimcache.Cache
 	Store   *ledgerstore.Store
 	// Conform sees to it that an object has the claim that a policy asks, and tells whether it was
-	// adopted for that. A [plan.TransientError] is worth another try.
+	// adopted for that. A [evaluator.TransientError] is worth another try.
 	Conform func(ctx context.Context, p *catalog.Policy, object *unstructured.Unstructured) (adopted bool, err error)
 	// Leads tells whether this replica is the one that adopts.
 	Leads func() bool
@@ -325,7 +325,7 @@ func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.N
 		if c.isReviewedElsewhere(ctx, o, p) {
 			continue
 		}
-		about := plan.Object{Kind: p.Trigger, Name: name, UID: o.uid}
+		about := evaluator.Object{Kind: p.Trigger, Name: name, UID: o.uid}
 		if p.UsesRequest() {
 			c.report(p, about, corev1.EventTypeWarning, "is not charged: "+notAdoptable)
 			continue
@@ -346,9 +346,9 @@ func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.N
 		}
 		adopted, err := c.Conform(ctx, p, live)
 		switch {
-		case plan.IsTransient(err):
+		case evaluator.IsTransient(err):
 			errs = append(errs, err)
-		case plan.IsNotAllowed(err) && !c.Catalog.Allows(p): // it is looked at once the policy is ready again, which says so
+		case evaluator.IsNotAllowed(err) && !c.Catalog.Allows(p): // it is looked at once the policy is ready again, which says so
 		case err != nil:
 			c.report(p, about, corev1.EventTypeWarning, "cannot be charged: "+err.Error())
 		case adopted:
@@ -362,7 +362,7 @@ func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.N
 const charged = "has been charged"
 
 // report records an event on a policy, about an object that was not reviewed and what becomes of it.
-func (c *Controller) report(p *catalog.Policy, object plan.Object, eventType, becomes string) {
+func (c *Controller) report(p *catalog.Policy, object evaluator.Object, eventType, becomes string) {
 	if c.Events == nil {
 		return
 	}

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/namespaces"
-	"github.com/bursar/bursar/internal/plan"
-	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/kube/namespaces"
+	"github.com/bursar/bursar/internal/kube/objectcache"
 )
 
 const (
@@ -117,7 +117,7 @@ func (c *Controller) hasAll(p *catalog.Policy) bool {
 		return false // they may hold the wrong amounts
 	}
 	kind := p.Trigger.GroupKind()
-	return c.Objects.All(kind, func(o protected.Object) bool {
+	return c.Objects.All(kind, func(o objectcache.Object) bool {
 		return namespaces.IsExempt(c.SystemNamespace, kind, o.NamespacedName) || c.hasClaim(p, o.UID)
 	})
 }
@@ -137,14 +137,14 @@ func (s *scan) adopt(ctx context.Context, items []unstructured.Unstructured) err
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if plan.IsTransient(err) || plan.IsNotAllowed(err) && !s.Catalog.Allows(s.policy) {
+			if evaluator.IsTransient(err) || evaluator.IsNotAllowed(err) && !s.Catalog.Allows(s.policy) {
 				s.again.Add(1)
 				s.Log.V(1).Info("an object could not be looked at yet", "policy", s.policy.Name, "object", object.GetName(), "error", err.Error())
 				return nil
 			}
 			s.progress.processed(adopted, err)
 			if adopted && s.progress.isRecheck {
-				s.report(s.policy, plan.ObjectOf(s.policy.Trigger, object), corev1.EventTypeNormal, charged)
+				s.report(s.policy, evaluator.ObjectOf(s.policy.Trigger, object), corev1.EventTypeNormal, charged)
 			}
 			return nil
 		})
@@ -159,7 +159,7 @@ const clocksApart = 10 * time.Minute
 // concerns tells whether an object may have to be adopted or its claim to be changed.
 func (s *scan) concerns(object *unstructured.Unstructured) bool {
 	switch {
-	case namespaces.IsExempt(s.SystemNamespace, s.policy.Trigger.GroupKind(), plan.ObjectOf(s.policy.Trigger, object).Name):
+	case namespaces.IsExempt(s.SystemNamespace, s.policy.Trigger.GroupKind(), evaluator.ObjectOf(s.policy.Trigger, object).Name):
 		return false
 	case s.policy.FollowsUpdates():
 		return true
@@ -182,7 +182,7 @@ func continueOf(err error) string {
 func (s *scan) conform(ctx context.Context, object *unstructured.Unstructured) (adopted bool, err error) {
 	const tries, pause = 5, 50 * time.Millisecond
 	for n := range tries {
-		if adopted, err = s.Conform(ctx, s.policy, object); !plan.IsTransient(err) {
+		if adopted, err = s.Conform(ctx, s.policy, object); !evaluator.IsTransient(err) {
 			return adopted, err
 		}
 		select {

@@ -27,11 +27,11 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claimcache"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
-	"github.com/bursar/bursar/internal/plan"
-	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/kube/objectcache"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
 // pages answers lists, of whatever kind.
@@ -156,7 +156,7 @@ func newBench(t *testing.T, list pages, before *quotav1alpha1.AdoptionStatus) *b
 		t.Fatal(errs)
 	}
 	b.Controller = &Controller{
-		Client: api, Catalog: known, Kinds: served{}, Live: pagesOf{list: list}, Objects: protected.New(nil, nil), Claims: claimcache.New(),
+		Client: api, Catalog: known, Kinds: served{}, Live: pagesOf{list: list}, Objects: objectcache.New(nil, nil), Claims: claimcache.New(),
 		Store: ledgerstore.New(t.Context(), storagetest.New().Connect(nil)), Conform: b.conforming.conform, Log: logr.Discard(),
 		Leases:            kubernetesfake.NewClientset().CoordinationV1().Leases("bursar-system"),
 		Reviewed:          func(uid types.UID, _ *catalog.Policy) bool { return b.reviewed[uid] },
@@ -197,7 +197,7 @@ func (b *bench) want(reason string, want quotav1alpha1.AdoptionStatus) {
 }
 
 // transient is a failure that is worth another try.
-var transient = &plan.TransientError{Err: errors.New("the API server is busy")}
+var transient = &evaluator.TransientError{Err: errors.New("the API server is busy")}
 
 func times(n int, err error) []error {
 	errs := make([]error, n)

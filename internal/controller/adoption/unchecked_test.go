@@ -13,7 +13,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/claims/evaluator"
 )
 
 // completed is a status that says that all objects had been looked at.
@@ -158,12 +158,12 @@ func TestScanWhileThePolicyIsNotAllowed(t *testing.T) {
 		Status: quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}},
 	}
 	b.Catalog.SetRegistration(registration) // no kind may claim any more
-	planner := &plan.Planner{Catalog: b.Catalog}
-	object := plan.Object{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Name: types.NamespacedName{Namespace: "n", Name: "a"}}
+	planner := &evaluator.Planner{Catalog: b.Catalog}
+	object := evaluator.Object{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Name: types.NamespacedName{Namespace: "n", Name: "a"}}
 	_, err := planner.Plan(t.Context(), b.Catalog.Policy("p"), object, planner.Input(map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "n", "name": "a"},
 	}))
-	if !plan.IsNotAllowed(err) {
+	if !evaluator.IsNotAllowed(err) {
 		t.Fatalf("got %v, want the registration not to allow it", err)
 	}
 	b.conforming.failures["a"] = times(9, err)

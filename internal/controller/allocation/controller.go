@@ -19,9 +19,9 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	books "github.com/bursar/bursar/internal/allocation"
-	"github.com/bursar/bursar/internal/allocationstore"
+	"github.com/bursar/bursar/internal/allocation/allocationstore"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/worker"
+	"github.com/bursar/bursar/internal/kube/worker"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/allocationstore"
+	"github.com/bursar/bursar/internal/allocation/allocationstore"
 	"github.com/bursar/bursar/internal/catalog"
 )
 

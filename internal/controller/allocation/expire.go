@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	books "github.com/bursar/bursar/internal/allocation"
-	"github.com/bursar/bursar/internal/allocationstore"
+	"github.com/bursar/bursar/internal/allocation/allocationstore"
 )
 
 // expire forgets the raises that were not made while they could be. How long that was is measured by what this replica

@@ -15,7 +15,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	books "github.com/bursar/bursar/internal/allocation"
-	"github.com/bursar/bursar/internal/allocationstore"
+	"github.com/bursar/bursar/internal/allocation/allocationstore"
 )
 
 const (

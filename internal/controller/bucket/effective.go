@@ -10,7 +10,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -82,10 +82,10 @@ func effectiveStatus(account ledger.Account, contributions []contribution, bucke
 	}
 	if r != nil {
 		status.Display = &quotav1alpha1.DisplayedQuota{
-			TotalLimit:     explain.Amount(account.Limit, r),
-			TotalAllocated: explain.Amount(allocated, r),
-			Available:      explain.Amount(account.Available, r),
-			Percent:        explain.Percent(allocated, account.Limit),
+			TotalLimit:     message.Amount(account.Limit, r),
+			TotalAllocated: message.Amount(allocated, r),
+			Available:      message.Amount(account.Available, r),
+			Percent:        message.Percent(allocated, account.Limit),
 		}
 	}
 	return status
@@ -98,9 +98,9 @@ func displayedBucket(status *quotav1alpha1.AllowanceBucketStatus, d ledger.Dimen
 	}
 	allocated, limit := ledger.Amount(status.Allocated), ledger.Amount(status.Limit)
 	return &quotav1alpha1.DisplayedBucket{
-		Dimensions: explain.Dimensions(d.Map()),
-		Percent:    explain.Percent(allocated, limit),
-		Used:       explain.Used(allocated, limit, r),
+		Dimensions: message.Dimensions(d.Map()),
+		Percent:    message.Percent(allocated, limit),
+		Used:       message.Used(allocated, limit, r),
 	}
 }
 

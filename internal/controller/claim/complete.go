@@ -6,7 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/bursar/bursar/internal/claimcache"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 )
 
 const (

@@ -24,10 +24,10 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/worker"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/kube/worker"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 const (

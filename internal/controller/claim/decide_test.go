@@ -20,11 +20,11 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
 // api is an API server with one claim. Unlike a real one, it lets a test act just before a status

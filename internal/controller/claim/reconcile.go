@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // reconcile does what one claim needs now.
@@ -80,8 +80,8 @@ func (c *Controller) conclude(ctx context.Context, claim *quotav1alpha1.Resource
 		c.reportWaiting(claim)
 		return nil
 	default:
-		err := explain.Impossible(claim.Spec.ConsumerRef, decision.Code)
-		if full := (*explain.FullError)(nil); errors.As(err, &full) {
+		err := message.Impossible(claim.Spec.ConsumerRef, decision.Code)
+		if full := (*message.FullError)(nil); errors.As(err, &full) {
 			claims.DenyFull(claim, full, time.Now())
 		} else {
 			claims.Reject(claim, err.Error(), time.Now())

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/worker"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/kube/worker"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 const (
@@ -114,7 +114,7 @@ func (c *Controller) isInUse(ctx context.Context, claim *quotav1alpha1.ResourceC
 }
 
 // ObjectVanished looks again at deleted claims of an object that is gone. It has the form of a
-// [protected.Handler].
+// [objectcache.Handler].
 func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
 	for _, claim := range c.Claims.ForObject(uid) {
 		if claim.Deleting && claim.Finalizer {

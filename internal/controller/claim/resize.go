@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // resize decides what a granted claim is to hold in place of what it holds. The amendment in the ledger tells, until
@@ -56,8 +56,8 @@ func (c *Controller) resize(ctx context.Context, name types.NamespacedName, cons
 	case ledger.NotHeld:
 		return fmt.Errorf("resize claim %s: %w", name, errNotHeld)
 	default:
-		err, reason := explain.Impossible(consumer, decision.Code), quotav1alpha1.ReasonValidationFailed
-		if full := (*explain.FullError)(nil); errors.As(err, &full) {
+		err, reason := message.Impossible(consumer, decision.Code), quotav1alpha1.ReasonValidationFailed
+		if full := (*message.FullError)(nil); errors.As(err, &full) {
 			reason = quotav1alpha1.ReasonQuotaExceeded
 		}
 		return c.await(ctx, asked.claim, reason, err.Error())
@@ -159,7 +159,7 @@ func (c *Controller) exceeded(ctx context.Context, asked resize, shortages []led
 		c.decisions.AddAfter(task{types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, claim.Spec.ConsumerRef}, busyRetry) // what is short is known then
 		return c.endInFlight(ctx, claim)
 	}
-	return c.await(ctx, claim, quotav1alpha1.ReasonQuotaExceeded, explain.Of(claim.Spec.ConsumerRef, shortages).Sentences(c.Catalog,
+	return c.await(ctx, claim, quotav1alpha1.ReasonQuotaExceeded, message.Of(claim.Spec.ConsumerRef, shortages).Sentences(c.Catalog,
 		"This is in addition to what the claim holds, which it keeps; it is granted by itself once there is room."))
 }
 

@@ -22,7 +22,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/permission"
+	"github.com/bursar/bursar/internal/kube/permission"
 )
 
 // Kinds tells whether kinds are served. An error means that it cannot tell.

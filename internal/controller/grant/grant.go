@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -30,7 +30,7 @@ type Registrations interface {
 	CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error
 	// CheckNew tells why one of these resource types takes no further grants.
 	CheckNew(resourceTypes ...string) error
-	explain.Registrations
+	message.Registrations
 }
 
 // Reconciler keeps limits and reports on grants.
@@ -112,7 +112,7 @@ func (r *Reconciler) report(ctx context.Context, v verdict) error {
 	}
 	apimeta.SetStatusCondition(&updated.Status.Conditions, condition)
 	updated.Status.ObservedGeneration = v.grant.Generation
-	updated.Status.Gives = explain.Allowances(r.Catalog, v.grant.Spec.Allowances)
+	updated.Status.Gives = message.Allowances(r.Catalog, v.grant.Spec.Allowances)
 	if equality.Semantic.DeepEqual(v.grant.Status, updated.Status) {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/claims/message"
 )
 
 // consumersAtOnce is how many consumers are looked at at the same time.
@@ -82,5 +82,5 @@ func (r *Reconciler) enqueueDiffering(ctx context.Context, q queue) {
 // changed why it is not active or in which unit it is displayed.
 func (r *Reconciler) differs(grant *quotav1alpha1.ResourceGrant) bool {
 	isActive := apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive)
-	return !isActive || r.Catalog.CheckGrant(&grant.Spec) != nil || grant.Status.Gives != explain.Allowances(r.Catalog, grant.Spec.Allowances)
+	return !isActive || r.Catalog.CheckGrant(&grant.Spec) != nil || grant.Status.Gives != message.Allowances(r.Catalog, grant.Spec.Allowances)
 }

@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/explain"
-	"github.com/bursar/bursar/internal/kinds"
-	"github.com/bursar/bursar/internal/planes"
-	"github.com/bursar/bursar/internal/worker"
+	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
+	"github.com/bursar/bursar/internal/kube/worker"
 )
 
 const (
@@ -39,7 +39,7 @@ const (
 // Kinds tells what may be done with the objects of a kind.
 type Kinds interface {
 	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
-	StateOf(ctx context.Context, kind schema.GroupKind) (kinds.State, schema.GroupVersionResource, error)
+	StateOf(ctx context.Context, kind schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error)
 }
 
 // Permission tells why the objects of a resource may not be followed, or returns "". An error means
@@ -53,7 +53,7 @@ type Registrations interface {
 	CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error
 	// CheckNew tells why one of these resource types takes no further policies.
 	CheckNew(resourceTypes ...string) error
-	explain.Registrations
+	message.Registrations
 }
 
 // Controller makes and keeps the grants of policies. Its fields are set once, before it is run.
@@ -93,11 +93,11 @@ type Controller struct {
 	mu        sync.Mutex
 	policies  map[types.UID]*policyState
 	followers map[schema.GroupVersionKind]*follower
-	planes    map[planes.Ref]*plane
+	planes    map[remote.Ref]*plane
 	// secrets are those that register control planes, by name.
 	secrets map[string]*controlPlaneSecret
 	// recorded are the control planes that the policies are known to have on record.
-	recorded map[types.UID]map[planes.Ref]bool
+	recorded map[types.UID]map[remote.Ref]bool
 	// tasks are what runs besides the workers, in the context running.
 	tasks   sync.WaitGroup
 	running context.Context
@@ -115,9 +115,9 @@ func (c *Controller) Start() {
 		workqueue.NewTypedItemExponentialFailureRateLimiter[key](time.Second, evaluateAgainMax))
 	c.policies = map[types.UID]*policyState{}
 	c.followers = map[schema.GroupVersionKind]*follower{}
-	c.planes = map[planes.Ref]*plane{}
+	c.planes = map[remote.Ref]*plane{}
 	c.secrets = map[string]*controlPlaneSecret{}
-	c.recorded = map[types.UID]map[planes.Ref]bool{}
+	c.recorded = map[types.UID]map[remote.Ref]bool{}
 }
 
 // Wake has every policy looked at, because kinds or registrations have changed.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/planes"
+	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
 )
 
 // pokeDelay is how long further news about a policy is waited for.
@@ -155,7 +155,7 @@ func (c *Controller) judge(ctx context.Context, s *policyState, policy *quotav1a
 			o.err, o.unresolved = err, err
 			return o
 		}
-		o.plane = planes.Ref{Group: parent.APIGroup, Kind: parent.Kind, Name: name}
+		o.plane = remote.Ref{Group: parent.APIGroup, Kind: parent.Kind, Name: name}
 	}
 	grant, err := s.compiled.Render(object.Object)
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/planes"
+	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
 )
 
 // key names what a policy makes for an object, by their UIDs.
@@ -39,7 +39,7 @@ type inventory struct {
 	byPolicy map[types.UID]map[key]struct{}
 }
 
-func newInventory(ref planes.Ref) *inventory {
+func newInventory(ref remote.Ref) *inventory {
 	return &inventory{
 		mark:     ref.Mark(),
 		byKey:    map[key]map[types.NamespacedName]*quotav1alpha1.ResourceGrant{},

@@ -8,13 +8,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/planes"
-	"github.com/bursar/bursar/internal/worker"
+	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
+	"github.com/bursar/bursar/internal/kube/worker"
 )
 
 // addLocalPlane makes the plane that is this control plane, whose grants are watched.
 func (c *Controller) addLocalPlane(ctx context.Context) error {
-	p := newPlane(c, planes.Ref{}, c.Client, nil)
+	p := newPlane(c, remote.Ref{}, c.Client, nil)
 	c.planes[p.ref] = p
 	informer, err := c.Cache.GetInformer(ctx, &quotav1alpha1.ResourceGrant{})
 	if err != nil {

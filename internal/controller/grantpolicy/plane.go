@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/planes"
-	"github.com/bursar/bursar/internal/worker"
+	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
+	"github.com/bursar/bursar/internal/kube/worker"
 )
 
 const (
@@ -36,7 +36,7 @@ const (
 
 // plane is one control plane that policies make grants in.
 type plane struct {
-	ref   planes.Ref
+	ref   remote.Ref
 	owner *Controller
 	// api reads from the API server and writes to it. It is nil if invalid is set.
 	api client.Client
@@ -70,7 +70,7 @@ type plane struct {
 	problem error
 }
 
-func newPlane(c *Controller, ref planes.Ref, api client.Client, invalid error) *plane {
+func newPlane(c *Controller, ref remote.Ref, api client.Client, invalid error) *plane {
 	return &plane{
 		ref: ref, owner: c, api: api, invalid: invalid,
 		queue: workqueue.NewTypedRateLimitingQueue(

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/planes"
+	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
 	"github.com/bursar/bursar/internal/policy"
 )
 
@@ -65,7 +65,7 @@ type outcome struct {
 	// grant is what the policy asks for, or nil if it asks for nothing or err is set.
 	grant *quotav1alpha1.ResourceGrant
 	// plane is where the grant should be. It is set if matches is and unresolved is not.
-	plane planes.Ref
+	plane remote.Ref
 	// matches tells that the conditions hold.
 	matches bool
 	// unresolved is why it cannot be told which control plane the grant should be in.
@@ -153,7 +153,7 @@ func (c *Controller) applyAllLocked(policy types.UID) {
 
 // want returns the grant that a key should have in a control plane, or nil for none; false if that
 // cannot be told now.
-func (c *Controller) want(k key, ref planes.Ref) (*quotav1alpha1.ResourceGrant, bool) {
+func (c *Controller) want(k key, ref remote.Ref) (*quotav1alpha1.ResourceGrant, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.policies[k.policy]
@@ -182,7 +182,7 @@ func (c *Controller) want(k key, ref planes.Ref) (*quotav1alpha1.ResourceGrant, 
 }
 
 // wantedIn returns the keys that should have a grant in a control plane.
-func (c *Controller) wantedIn(ref planes.Ref) []key {
+func (c *Controller) wantedIn(ref remote.Ref) []key {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var keys []key

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/kinds"
-	"github.com/bursar/bursar/internal/permission"
-	"github.com/bursar/bursar/internal/planes"
+	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
+	"github.com/bursar/bursar/internal/kube/permission"
 	"github.com/bursar/bursar/internal/policy"
 )
 
@@ -124,7 +124,7 @@ func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string,
 		if err != nil {
 			return nil, err
 		}
-		if groupState == kinds.Undefined && c.wasServed(object) {
+		if groupState == discoverycache.Undefined && c.wasServed(object) {
 			state.mode = off // there are no objects any more, and so no reason for grants
 		}
 	}
@@ -224,7 +224,7 @@ func (c *Controller) letGo(ctx context.Context, object *quotav1alpha1.GrantCreat
 			c.tellHeldUp(object, holding)
 		}
 	}
-	if ends && slices.Contains(object.Finalizers, quotav1alpha1.FinalizerGrants) && c.plane(planes.Ref{}).isClean(object.UID, time.Time{}) {
+	if ends && slices.Contains(object.Finalizers, quotav1alpha1.FinalizerGrants) && c.plane(remote.Ref{}).isClean(object.UID, time.Time{}) {
 		none, err := c.holdsNone(ctx, object)
 		if err != nil {
 			return err
@@ -245,7 +245,7 @@ func (c *Controller) letGo(ctx context.Context, object *quotav1alpha1.GrantCreat
 	return nil
 }
 
-func (c *Controller) plane(ref planes.Ref) *plane {
+func (c *Controller) plane(ref remote.Ref) *plane {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.planes[ref]

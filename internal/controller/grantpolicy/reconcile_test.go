@@ -13,8 +13,8 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/kinds"
-	"github.com/bursar/bursar/internal/planes"
+	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
 )
 
 // nothingServed is an API server without any kind.
@@ -24,8 +24,8 @@ func (nothingServed) VersionedResourceFor(context.Context, schema.GroupVersionKi
 	return schema.GroupVersionResource{}, false, nil
 }
 
-func (nothingServed) StateOf(context.Context, schema.GroupKind) (kinds.State, schema.GroupVersionResource, error) {
-	return kinds.Undefined, schema.GroupVersionResource{}, nil
+func (nothingServed) StateOf(context.Context, schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error) {
+	return discoverycache.Undefined, schema.GroupVersionResource{}, nil
 }
 
 // everythingAllowed are registrations that allow every grant.
@@ -119,9 +119,9 @@ func TestLongRecord(t *testing.T) {
 	c.Start()
 	policy := teamsPolicy("u1", 1, "true")
 	s := &policyState{object: policy, mode: active, since: time.Now(), outcomes: map[types.UID]*outcome{}}
-	c.policies["u1"], c.recorded["u1"] = s, map[planes.Ref]bool{}
-	ref := func(n int) planes.Ref { return planes.Ref{Kind: "Cluster", Name: fmt.Sprint(n)} }
-	var refs []planes.Ref
+	c.policies["u1"], c.recorded["u1"] = s, map[remote.Ref]bool{}
+	ref := func(n int) remote.Ref { return remote.Ref{Kind: "Cluster", Name: fmt.Sprint(n)} }
+	var refs []remote.Ref
 	for n := range recordedMax {
 		refs = append(refs, ref(n))
 		c.recorded["u1"][ref(n)] = true
@@ -139,7 +139,7 @@ func TestLongRecord(t *testing.T) {
 		t.Log(ref(n), name)
 	}
 	got := c.stillNeeded("u1", refs)
-	if want := []planes.Ref{ref(7), ref(8), ref(10)}; !cmp.Equal(got, want) {
+	if want := []remote.Ref{ref(7), ref(8), ref(10)}; !cmp.Equal(got, want) {
 		t.Errorf("on record stay %v, want %v", got, want)
 	}
 	if len(c.recorded["u1"]) != len(got) {

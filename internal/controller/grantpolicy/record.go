@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/planes"
+	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
 )
 
 // A policy has on record, in an annotation, which other control planes it has made grants in. The
@@ -20,8 +20,8 @@ import (
 
 // recordOf returns the control planes that a policy has on record. What somebody has spoilt is as
 // good as nothing.
-func recordOf(policy *quotav1alpha1.GrantCreationPolicy) []planes.Ref {
-	var refs []planes.Ref
+func recordOf(policy *quotav1alpha1.GrantCreationPolicy) []remote.Ref {
+	var refs []remote.Ref
 	if err := json.Unmarshal([]byte(policy.Annotations[quotav1alpha1.AnnotationControlPlanes]), &refs); err != nil {
 		return nil
 	}
@@ -33,7 +33,7 @@ func recordOf(policy *quotav1alpha1.GrantCreationPolicy) []planes.Ref {
 const recordedMax = 500
 
 // record makes sure that the policy of a key has another control plane on record.
-func (c *Controller) record(ctx context.Context, k key, ref planes.Ref) error {
+func (c *Controller) record(ctx context.Context, k key, ref remote.Ref) error {
 	if ref.IsLocal() || c.isRecorded(k, ref) {
 		return nil
 	}
@@ -74,25 +74,25 @@ func (c *Controller) record(ctx context.Context, k key, ref planes.Ref) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.recorded[k.policy] == nil {
-		c.recorded[k.policy] = map[planes.Ref]bool{}
+		c.recorded[k.policy] = map[remote.Ref]bool{}
 	}
 	c.recorded[k.policy][ref] = true
 	return nil
 }
 
 // stillNeeded returns the control planes on record that a policy may have grants in.
-func (c *Controller) stillNeeded(policy types.UID, refs []planes.Ref) []planes.Ref {
+func (c *Controller) stillNeeded(policy types.UID, refs []remote.Ref) []remote.Ref {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.policies[policy]
 	if s == nil {
 		return refs
 	}
-	wanted := map[planes.Ref]bool{}
+	wanted := map[remote.Ref]bool{}
 	for _, o := range s.outcomes {
 		wanted[o.plane] = true
 	}
-	var needed []planes.Ref
+	var needed []remote.Ref
 	for _, ref := range refs {
 		p := c.planes[ref]
 		if wanted[ref] || p != nil && !p.isClean(policy, s.since) {
@@ -104,7 +104,7 @@ func (c *Controller) stillNeeded(policy types.UID, refs []planes.Ref) []planes.R
 	return needed
 }
 
-func (c *Controller) isRecorded(k key, ref planes.Ref) bool {
+func (c *Controller) isRecorded(k key, ref remote.Ref) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.recorded[k.policy][ref] {

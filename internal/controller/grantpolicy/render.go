@@ -13,11 +13,11 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/planes"
+	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
 )
 
 // complete gives a rendered grant its name, namespace, marks and, where that works, its owner.
-func complete(grant *quotav1alpha1.ResourceGrant, policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured, systemNamespace string, ref planes.Ref) {
+func complete(grant *quotav1alpha1.ResourceGrant, policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured, systemNamespace string, ref remote.Ref) {
 	if grant.Name == "" {
 		grant.Name, grant.GenerateName = claims.GeneratedName(grant.GenerateName, policy.Name, object.GetUID()), ""
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/planes"
+	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
 )
 
 func object(namespace, name string, uid types.UID) *unstructured.Unstructured {
@@ -25,20 +25,20 @@ func object(namespace, name string, uid types.UID) *unstructured.Unstructured {
 	return o
 }
 
-func completed(grant *quotav1alpha1.ResourceGrant, policy string, o *unstructured.Unstructured, ref planes.Ref) *quotav1alpha1.ResourceGrant {
+func completed(grant *quotav1alpha1.ResourceGrant, policy string, o *unstructured.Unstructured, ref remote.Ref) *quotav1alpha1.ResourceGrant {
 	complete(grant, &quotav1alpha1.GrantCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: policy, UID: "p1"}}, o, "system", ref)
 	return grant
 }
 
 // here and west are control planes.
-var here, west = planes.Ref{}, planes.Ref{Group: "example.com", Kind: "Cluster", Name: "west"}
+var here, west = remote.Ref{}, remote.Ref{Group: "example.com", Kind: "Cluster", Name: "west"}
 
 func TestWhereAGrantIs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason        string
 		namespace     string // of the template
 		object        string // namespace of the object
-		plane         planes.Ref
+		plane         remote.Ref
 		wantNamespace string
 		wantOwned     bool
 	}{
@@ -202,9 +202,9 @@ func TestInventory(t *testing.T) {
 
 // Two registrations may reach one API server, and that may be this one. Each has its own grants.
 func TestInventoriesOfOneServer(t *testing.T) {
-	east := planes.Ref{Group: "example.com", Kind: "Cluster", Name: "east"}
+	east := remote.Ref{Group: "example.com", Kind: "Cluster", Name: "east"}
 	grant := completed(&quotav1alpha1.ResourceGrant{}, "p", object("", "a", "u1"), west)
-	for _, ref := range []planes.Ref{here, west, east} {
+	for _, ref := range []remote.Ref{here, west, east} {
 		i := newInventory(ref)
 		i.put(grant)
 		if has := len(i.byKey) > 0; has != (ref == west) {

@@ -15,12 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/planes"
+	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
 )
 
 // controlPlaneSecret is a Secret that registers a control plane.
 type controlPlaneSecret struct {
-	planes.ControlPlane
+	remote.ControlPlane
 	secret *corev1.Secret
 }
 
@@ -53,7 +53,7 @@ func (c *Controller) secretChanged(object any) {
 	if !ok {
 		return
 	}
-	if read, ok := planes.Read(secret); ok && secret.DeletionTimestamp == nil {
+	if read, ok := remote.Read(secret); ok && secret.DeletionTimestamp == nil {
 		c.setControlPlaneSecret(secret.Name, &controlPlaneSecret{read, secret})
 	} else {
 		c.setControlPlaneSecret(secret.Name, nil)
@@ -79,10 +79,10 @@ func (c *Controller) setControlPlaneSecret(name string, now *controlPlaneSecret)
 }
 
 // registerLocked makes the plane of a control plane what the oldest Secret for it says.
-func (c *Controller) registerLocked(ref planes.Ref) {
+func (c *Controller) registerLocked(ref remote.Ref) {
 	var chosen *controlPlaneSecret
 	for _, r := range c.secrets {
-		if r.Ref == ref && (chosen == nil || planes.Precedes(r.secret, chosen.secret)) {
+		if r.Ref == ref && (chosen == nil || remote.Precedes(r.secret, chosen.secret)) {
 			chosen = r
 		}
 	}
@@ -109,7 +109,7 @@ func (c *Controller) registerLocked(ref planes.Ref) {
 
 // connect makes a client for grants in the control plane of a kubeconfig. It asks nothing of it.
 func connect(kubeconfig []byte) (client.Client, error) {
-	config, err := planes.Config(kubeconfig)
+	config, err := remote.Config(kubeconfig)
 	if err != nil {
 		return nil, err
 	}

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/explain"
-	"github.com/bursar/bursar/internal/planes"
+	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
 )
 
 // namesShown is how many control planes or objects a message names.
@@ -44,7 +44,7 @@ func (c *Controller) report(ctx context.Context, object *quotav1alpha1.GrantCrea
 		apimeta.SetStatusCondition(conditions, parent)
 	}
 	updated.Status.ObservedGeneration = object.Generation
-	updated.Status.Gives = explain.Allowances(c.Catalog, object.Spec.Target.ResourceGrantTemplate.Spec.Allowances)
+	updated.Status.Gives = message.Allowances(c.Catalog, object.Spec.Target.ResourceGrantTemplate.Spec.Allowances)
 	updated.Status.Grants = t.grants
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
 		return nil
@@ -148,7 +148,7 @@ func (c *Controller) needsOf(object *quotav1alpha1.GrantCreationPolicy) needs {
 		return n
 	}
 	n.unseen = len(s.unseen)
-	refs := map[planes.Ref]bool{}
+	refs := map[remote.Ref]bool{}
 	for _, o := range s.outcomes {
 		if o.unresolved != nil && len(n.unresolved) < namesShown {
 			n.unresolved = append(n.unresolved, o.unresolved.Error())

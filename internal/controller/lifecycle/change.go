@@ -15,9 +15,9 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/plan"
-	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/kube/objectcache"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // pendingRetry is how long a change that is under way is left alone.
@@ -149,7 +149,7 @@ func (c *Controller) changedLongAgo() []object {
 	for uid, change := range c.changing {
 		switch {
 		case time.Since(change.since) <= ledgerstore.ReservationLifetime:
-		case c.Objects.Presence(change.kind, uid) != protected.Present:
+		case c.Objects.Presence(change.kind, uid) != objectcache.Present:
 			delete(c.changing, uid)
 		default:
 			objects = append(objects, object{change.kind, uid})
@@ -213,7 +213,7 @@ func (c *Controller) conformToAll(ctx context.Context, o object, change *changin
 		}
 		result, err := c.Conform(ctx, p, live)
 		isPending = isPending || result == Pending
-		var transient *plan.TransientError
+		var transient *evaluator.TransientError
 		switch {
 		case errors.As(err, &transient):
 			errs = append(errs, fmt.Errorf("apply ClaimCreationPolicy %s to %s %s: %w", p.Name, o.kind.Kind, live.GetName(), err))
@@ -283,5 +283,5 @@ func (c *Controller) read(ctx context.Context, kind schema.GroupVersionKind, o o
 	if !ok {
 		return nil, nil
 	}
-	return c.reread(ctx, kind, plan.Object{Kind: kind, Name: name, UID: o.uid})
+	return c.reread(ctx, kind, evaluator.Object{Kind: kind, Name: name, UID: o.uid})
 }

@@ -15,12 +15,12 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/explain"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/policy"
 )
 
@@ -42,7 +42,7 @@ const (
 // object without one is adopted: charged regardless of the limits. What the claim of a policy
 // holds that follows updates is made what the policy asks; of other policies it stays.
 //
-// An error that is no [plan.TransientError] says that the policy cannot be applied to the object.
+// An error that is no [evaluator.TransientError] says that the policy cannot be applied to the object.
 func (c *Controller) Conform(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
 	// Without the list of claims every object would look as if it had none.
 	if err := c.Claims.WaitForSync(ctx); err != nil {
@@ -71,7 +71,7 @@ func (c *Controller) ConformListed(ctx context.Context, p *catalog.Policy, liste
 // holdsAsked reports whether the one claim that an object has of a policy holds what the policy asks of it, and nothing
 // is about to change that. What cannot be told is left for Conform to report.
 func (c *Controller) holdsAsked(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) bool {
-	o := plan.ObjectOf(p.Trigger, listed)
+	o := evaluator.ObjectOf(p.Trigger, listed)
 	if c.isChanging(o.UID) || len(c.Store.ReservationsFor(string(o.UID))) > 0 {
 		return false
 	}
@@ -85,11 +85,11 @@ func (c *Controller) holdsAsked(ctx context.Context, p *catalog.Policy, listed *
 		return false
 	}
 	asked, err := c.ask(ctx, p, o, listed)
-	return err == nil && asked != nil && asked.Consumer == held[0].Consumer() && plan.SameCharges(charges, asked.Charges)
+	return err == nil && asked != nil && asked.Consumer == held[0].Consumer() && evaluator.SameCharges(charges, asked.Charges)
 }
 
 func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
-	o := plan.ObjectOf(p.Trigger, live)
+	o := evaluator.ObjectOf(p.Trigger, live)
 	unlock, err := c.Store.LockObject(ctx, string(o.UID))
 	if err != nil {
 		return 0, transient(err)
@@ -129,7 +129,7 @@ func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstr
 	}
 	asked, err := c.ask(ctx, p, o, live)
 	switch {
-	case plan.IsTransient(err):
+	case evaluator.IsTransient(err):
 		return 0, transient(err) // what is in flight stays until it can be told
 	case policy.TookTooLong(err):
 		return 0, err
@@ -159,7 +159,7 @@ func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstr
 }
 
 // reread reads an object in one version, and returns nil if it is gone.
-func (c *Controller) reread(ctx context.Context, kind schema.GroupVersionKind, o plan.Object) (*unstructured.Unstructured, error) {
+func (c *Controller) reread(ctx context.Context, kind schema.GroupVersionKind, o evaluator.Object) (*unstructured.Unstructured, error) {
 	resource, served, err := c.Kinds.VersionedResourceFor(ctx, kind)
 	if err != nil || !served {
 		return nil, err
@@ -178,7 +178,7 @@ func (c *Controller) reread(ctx context.Context, kind schema.GroupVersionKind, o
 }
 
 // ask finds out what a policy asks of an object.
-func (c *Controller) ask(ctx context.Context, p *catalog.Policy, o plan.Object, live *unstructured.Unstructured) (*plan.Claim, error) {
+func (c *Controller) ask(ctx context.Context, p *catalog.Policy, o evaluator.Object, live *unstructured.Unstructured) (*evaluator.Claim, error) {
 	in := c.Planner.Input(live.Object)
 	if err := c.Planner.Complete(ctx, &in, o.Name.Namespace, []*catalog.Policy{p}); err != nil {
 		return nil, err
@@ -233,7 +233,7 @@ type inFlight struct {
 
 // inFlight looks for what is reserved, and tells whether something else has to come first: an
 // update that was admitted may still be made, or the claim of the create is being made.
-func (c *Controller) inFlight(o plan.Object, policy, version string) (flight inFlight, isPending bool) {
+func (c *Controller) inFlight(o evaluator.Object, policy, version string) (flight inFlight, isPending bool) {
 	for _, reservation := range c.Store.ReservationsFor(string(o.UID)) {
 		if by, _ := ledgerstore.SplitObjectKey(reservation.Key); by != policy {
 			continue
@@ -271,7 +271,7 @@ func (c *Controller) drop(ctx context.Context, reserved []ledgerstore.Pending, k
 
 // adopt charges an object that exists and has no claim. What was reserved for it already, for a
 // change that has been made now, is used.
-func (c *Controller) adopt(ctx context.Context, o plan.Object, asked *plan.Claim) (Result, error) {
+func (c *Controller) adopt(ctx context.Context, o evaluator.Object, asked *evaluator.Claim) (Result, error) {
 	decision, err := c.Store.Adopt(ctx, asked.Consumer, func(ctx context.Context) (*ledger.Reservation, error) {
 		r := &ledger.Reservation{Key: asked.Key, ReservedAt: time.Now().Unix(), Charges: asked.Charges, Claim: asked.Outline.Encode()}
 		if isCharged, err := c.isCharged(ctx, asked.Consumer, r); isCharged || err != nil {
@@ -285,7 +285,7 @@ func (c *Controller) adopt(ctx context.Context, o plan.Object, asked *plan.Claim
 	case decision.Code == 0:
 		return Pending, nil
 	case decision.Code != ledger.Admitted:
-		return 0, explain.Impossible(asked.Consumer, decision.Code)
+		return 0, message.Impossible(asked.Consumer, decision.Code)
 	}
 	for _, reservation := range c.Store.ReservationsFor(string(o.UID)) {
 		if reservation.Key != asked.Key || reservation.Consumer != asked.Consumer {
@@ -295,7 +295,7 @@ func (c *Controller) adopt(ctx context.Context, o plan.Object, asked *plan.Claim
 		if err != nil {
 			return 0, transient(err)
 		}
-		if !isMade || !plan.SameCharges(reservation.Charges, asked.Charges) {
+		if !isMade || !evaluator.SameCharges(reservation.Charges, asked.Charges) {
 			return Pending, nil // there is a claim for something else, which is amended next
 		}
 	}
@@ -333,7 +333,7 @@ func (c *Controller) supersede(ctx context.Context, held *quotav1alpha1.Resource
 
 // amend makes a claim hold what is asked. The amendment in the ledger tells, until the last step,
 // that the books still have what the claim held before; each step may be found done already.
-func (c *Controller) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, asked *plan.Claim, amendment *ledgerstore.Pending) (Result, error) {
+func (c *Controller) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, asked *evaluator.Claim, amendment *ledgerstore.Pending) (Result, error) {
 	charges, err := claims.Charges(held.Spec.Requests)
 	if err != nil {
 		return 0, err
@@ -343,7 +343,7 @@ func (c *Controller) amend(ctx context.Context, held *quotav1alpha1.ResourceClai
 	switch {
 	case amendment != nil:
 		sequence = amendment.Sequence
-	case plan.SameCharges(charges, asked.Charges):
+	case evaluator.SameCharges(charges, asked.Charges):
 		return Conforms, nil
 	default:
 		decision, err := c.openAmendment(ctx, held, asked, key)
@@ -405,7 +405,7 @@ func (c *Controller) keep(ctx context.Context, held *quotav1alpha1.ResourceClaim
 }
 
 // openAmendment prepares to change what a claim holds, whatever the limits.
-func (c *Controller) openAmendment(ctx context.Context, held *quotav1alpha1.ResourceClaim, asked *plan.Claim, key string) (ledger.Decision, error) {
+func (c *Controller) openAmendment(ctx context.Context, held *quotav1alpha1.ResourceClaim, asked *evaluator.Claim, key string) (ledger.Decision, error) {
 	decision, err := c.Store.Amend(ctx, asked.Consumer, true, claims.LaterChange, func(ctx context.Context) (*ledger.Reservation, error) {
 		claim, err := c.Client.Reread(ctx, held)
 		if err != nil {
@@ -420,7 +420,7 @@ func (c *Controller) openAmendment(ctx context.Context, held *quotav1alpha1.Reso
 		return decision, transient(err)
 	}
 	if decision.Code != ledger.Admitted {
-		return decision, explain.Impossible(asked.Consumer, decision.Code)
+		return decision, message.Impossible(asked.Consumer, decision.Code)
 	}
 	return decision, nil
 }
@@ -430,5 +430,5 @@ func transient(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &plan.TransientError{Err: err}
+	return &evaluator.TransientError{Err: err}
 }

@@ -28,12 +28,12 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/plan"
-	"github.com/bursar/bursar/internal/protected"
-	"github.com/bursar/bursar/internal/worker"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/kube/objectcache"
+	"github.com/bursar/bursar/internal/kube/worker"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 const (
@@ -50,13 +50,13 @@ const (
 // caches run, then Run.
 type Controller struct {
 	Store           *ledgerstore.Store
-	Objects         *protected.Objects
+	Objects         *objectcache.Objects
 	Claims          *claimcache.Cache
 	Client          *claims.Client
 	Catalog         *catalog.Catalog
 	SystemNamespace string
 	// Planner, Live and Kinds are for finding out what policies ask of objects that exist.
-	Planner *plan.Planner
+	Planner *evaluator.Planner
 	Live    dynamic.Interface
 	Kinds   Kinds
 	// Keeps tells for which consumers this replica does at once what any may do.
@@ -177,7 +177,7 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 // claimChanged catches claims whose object went away before the claim was seen, and objects whose
 // claim went away before them.
 func (c *Controller) claimChanged(before, after *claimcache.Claim) {
-	if after == nil && before.FromPolicy() && c.Objects.Presence(before.Kind(), before.ObjectUID) == protected.Present {
+	if after == nil && before.FromPolicy() && c.Objects.Presence(before.Kind(), before.ObjectUID) == objectcache.Present {
 		c.restore(before.Kind(), before.ObjectUID, before.Policy())
 		return
 	}
@@ -188,7 +188,7 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	if after.Deleting {
 		return
 	}
-	isAbsent := c.Objects.Presence(after.Kind(), after.ObjectUID) == protected.Absent
+	isAbsent := c.Objects.Presence(after.Kind(), after.ObjectUID) == objectcache.Absent
 	if isAbsent {
 		c.absent.add(object{after.Kind(), after.ObjectUID})
 	}
@@ -258,6 +258,6 @@ func (c *Controller) sweep(ctx context.Context) {
 func (c *Controller) isUncharged(claim *claimcache.Claim) bool {
 	return c.Keeps.Of(claim.Consumer()) &&
 		time.Since(time.Unix(claim.Created, 0)) > ledgerstore.ReservationLifetime &&
-		c.Objects.Presence(claim.Kind(), claim.ObjectUID) == protected.Present && !c.isChanging(claim.ObjectUID) &&
+		c.Objects.Presence(claim.Kind(), claim.ObjectUID) == objectcache.Present && !c.isChanging(claim.ObjectUID) &&
 		len(c.Store.ReservationsFor(string(claim.ObjectUID))) == 0
 }

@@ -24,13 +24,13 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/kinds"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
+	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
-	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
 // server is an API server with nothing but claims.
@@ -207,12 +207,12 @@ type withheld struct{ asked atomic.Int64 }
 
 func (w *withheld) DefinitionDeleted(schema.GroupKind) bool { return false }
 
-func (w *withheld) StateOf(context.Context, schema.GroupKind) (kinds.State, schema.GroupVersionResource, error) {
+func (w *withheld) StateOf(context.Context, schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error) {
 	w.asked.Add(1)
-	return kinds.Withheld, schema.GroupVersionResource{}, nil
+	return discoverycache.Withheld, schema.GroupVersionResource{}, nil
 }
 
-func newController(t *testing.T, s *server, states protected.Kinds, memory *storagetest.Memory) *Controller {
+func newController(t *testing.T, s *server, states objectcache.Kinds, memory *storagetest.Memory) *Controller {
 	h := httptest.NewServer(s)
 	t.Cleanup(func() { h.CloseClientConnections(); h.Close() })
 	client, err := claims.NewClient(&rest.Config{Host: h.URL, QPS: -1}, h.Client())
@@ -220,7 +220,7 @@ func newController(t *testing.T, s *server, states protected.Kinds, memory *stor
 		t.Fatal(err)
 	}
 	c := &Controller{
-		Store: ledgerstore.New(t.Context(), memory.Connect(nil)), Objects: protected.New(nil, states), Claims: claimcache.New(),
+		Store: ledgerstore.New(t.Context(), memory.Connect(nil)), Objects: objectcache.New(nil, states), Claims: claimcache.New(),
 		Client: client, Catalog: catalog.New(), SystemNamespace: "sys",
 		Log: logr.Discard(),
 	}

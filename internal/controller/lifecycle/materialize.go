@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // materialize turns a reservation into a granted claim and settles it. Each step may be found
@@ -184,7 +184,7 @@ func (c *Controller) findClaim(ctx context.Context, claim *quotav1alpha1.Resourc
 
 // Lookup returns the claim that a policy made for an object of which it asks this, from whatever
 // reservation. It finds nil as well if the object had another name for its claim when that was made.
-func (c *Controller) Lookup(ctx context.Context, asked *plan.Claim) (*quotav1alpha1.ResourceClaim, error) {
+func (c *Controller) Lookup(ctx context.Context, asked *evaluator.Claim) (*quotav1alpha1.ResourceClaim, error) {
 	reservation := ledgerstore.Pending{Consumer: asked.Consumer, Reservation: ledger.Reservation{
 		Key: asked.Key, Charges: asked.Charges, Claim: asked.Outline.Encode(),
 	}}

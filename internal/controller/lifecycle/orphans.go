@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/bursar/bursar/internal/claimcache"
-	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/kube/objectcache"
 )
 
 // absent are the objects that may not exist although claims pay for them. Whoever sees an object disappear, or a claim whose
@@ -79,5 +79,5 @@ func isPaying(claim *claimcache.Claim) bool { return claim.FromPolicy() && !clai
 
 // isOrphan reports whether a claim's object is known not to be among those that exist.
 func (c *Controller) isOrphan(claim *claimcache.Claim) bool {
-	return isPaying(claim) && c.Objects.Presence(claim.Kind(), claim.ObjectUID) == protected.Absent
+	return isPaying(claim) && c.Objects.Presence(claim.Kind(), claim.ObjectUID) == objectcache.Absent
 }

@@ -9,15 +9,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/kube/objectcache"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // process brings the claims and reservations of one object in line with whether it exists.
 func (c *Controller) process(ctx context.Context, o object) error {
-	if c.Objects.Presence(o.kind, o.uid) == protected.Present {
+	if c.Objects.Presence(o.kind, o.uid) == objectcache.Present {
 		return c.bind(ctx, o)
 	}
 	// Somebody who read the object before it went may be making its claim.

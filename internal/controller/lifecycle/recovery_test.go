@@ -13,7 +13,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 func TestChangesThatStopHalfWay(t *testing.T) {

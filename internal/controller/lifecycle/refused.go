@@ -10,8 +10,8 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/plan"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 const (
@@ -74,7 +74,7 @@ func (c *Controller) reportRefusals(claim *quotav1alpha1.ResourceClaim, reservat
 	if c.Events == nil || err != nil {
 		return
 	}
-	object := plan.Object{Kind: outline.Kind, Name: outline.Object, UID: types.UID(ledgerstore.ObjectUID(reservation.Key))}
+	object := evaluator.Object{Kind: outline.Kind, Name: outline.Object, UID: types.UID(ledgerstore.ObjectUID(reservation.Key))}
 	c.Events.Eventf(object.Reference(), nil, corev1.EventTypeWarning, EventReasonClaimsRefused, "Claim",
 		"namespace %s refuses ResourceClaims, so those of its objects are in namespace %s, and charged all the same: %v", claim.Namespace, c.SystemNamespace, why)
 }

@@ -25,14 +25,14 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/kinds"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
+	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/ledgerstore/storagetest"
-	"github.com/bursar/bursar/internal/plan"
-	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
 var (
@@ -52,8 +52,8 @@ type onlyFleets struct{}
 
 func (onlyFleets) DefinitionDeleted(schema.GroupKind) bool { return false }
 
-func (onlyFleets) StateOf(context.Context, schema.GroupKind) (kinds.State, schema.GroupVersionResource, error) {
-	return kinds.Served, fleetResource, nil
+func (onlyFleets) StateOf(context.Context, schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error) {
+	return discoverycache.Served, fleetResource, nil
 }
 
 func (onlyFleets) VersionedResourceFor(context.Context, schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
@@ -104,7 +104,7 @@ type stage struct {
 	live     *dynamicfake.FakeDynamicClient
 	metadata *metadatafake.FakeMetadataClient
 	// namespaces are what it finds namespaces by, where a policy looks at them.
-	namespaces plan.Namespaces
+	namespaces evaluator.Namespaces
 }
 
 func newStage(t *testing.T) *stage {
@@ -230,8 +230,8 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 	}
 	store := ledgerstore.New(ctx, s.memory.Connect(nil))
 	c := &Controller{
-		Store: store, Objects: protected.New(s.metadata, onlyFleets{}), Claims: claimcache.New(), Client: client, Catalog: known,
-		SystemNamespace: "sys", Planner: &plan.Planner{Catalog: known, Namespaces: s.namespaces, SystemNamespace: "sys"}, Live: s.live, Kinds: onlyFleets{}, Log: logr.Discard(),
+		Store: store, Objects: objectcache.New(s.metadata, onlyFleets{}), Claims: claimcache.New(), Client: client, Catalog: known,
+		SystemNamespace: "sys", Planner: &evaluator.Planner{Catalog: known, Namespaces: s.namespaces, SystemNamespace: "sys"}, Live: s.live, Kinds: onlyFleets{}, Log: logr.Discard(),
 	}
 	// Releasing claims is another controller's part.
 	s.server.released = func(claim *quotav1alpha1.ResourceClaim) {

@@ -14,11 +14,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claimcache"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledgerstore"
-	"github.com/bursar/bursar/internal/protected"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // A process stands still before it makes the claim of a reservation. When it goes on, another process has
@@ -78,7 +78,7 @@ func (s *stage) standing(store *ledgerstore.Store) *Controller {
 	client, err := claims.NewClient(&rest.Config{Host: "http://server", QPS: -1}, &http.Client{Transport: direct{s.server}})
 	s.must(err)
 	c := &Controller{
-		Store: store, Objects: protected.New(nil, &withheld{}), Claims: claimcache.New(), Client: client,
+		Store: store, Objects: objectcache.New(nil, &withheld{}), Claims: claimcache.New(), Client: client,
 		Catalog: catalog.New(), SystemNamespace: "sys", Log: logr.Discard(),
 	}
 	c.Start()

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
-	"github.com/bursar/bursar/internal/events"
 	"github.com/bursar/bursar/internal/increase"
-	"github.com/bursar/bursar/internal/namespaces"
+	"github.com/bursar/bursar/internal/kube/events"
+	"github.com/bursar/bursar/internal/kube/namespaces"
 )
 
 const (

@@ -20,7 +20,7 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/events"
+	"github.com/bursar/bursar/internal/kube/events"
 )
 
 // world is a reconciler of one namespace, team, on an API server that is not real, so that it can fail.

@@ -1,0 +1,237 @@
+// Package resourcequota is the validating webhook on the ResourceQuotas of Kubernetes. One that is created, or gives
+// more than before, is booked in every ResourceQuotaAllocation that selects its namespace and counts it, or refused
+// if one of them has not enough room. A change that takes a capped resource out of a ResourceQuota, or deletes the
+// ResourceQuota, is denied unless the user may change the allocation. Any other change that raises nothing passes at once.
+package resourcequota
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/bursar/bursar/internal/admission/review"
+	"github.com/bursar/bursar/internal/allocation"
+	"github.com/bursar/bursar/internal/allocation/allocationstore"
+	"github.com/bursar/bursar/internal/catalog"
+)
+
+// giveBackTimeout bounds giving back what was booked when another allocation falls short, so that the answer is
+// still in time. What is not given back by then is forgotten after [allocationstore.PendingTime].
+const giveBackTimeout = 500 * time.Millisecond
+
+// Allocations are the books.
+type Allocations interface {
+	Admit(ctx context.Context, name string, request allocationstore.Request) (allocationstore.Outcome, error)
+	Cancel(ctx context.Context, name, id string) error
+}
+
+// Parts are what a handler works with.
+type Parts struct {
+	Catalog *catalog.Catalog
+	Books   Allocations
+	// Namespace returns the metadata that a namespace has right now, or nil if there is no such namespace.
+	Namespace func(ctx context.Context, namespace string) (*metav1.PartialObjectMetadata, error)
+	// MaySee tells whether somebody may see how much a project takes of an allocation, and with no project
+	// whether they may see that of all.
+	MaySee func(ctx context.Context, user authenticationv1.UserInfo, allocation, project string) (bool, error)
+	// Username is the name of Bursar's own user.
+	Username string
+	// MayEdit reports whether a user may change an allocation, and so what counts under it.
+	MayEdit func(ctx context.Context, user authenticationv1.UserInfo, allocation string) (bool, error)
+	// Ready is closed once the catalog is loaded.
+	Ready <-chan struct{}
+	// Current waits until the catalog knows of the allocations that were declared by a version, or returns an error.
+	Current func(ctx context.Context, version catalog.Digest) error
+	Log     logr.Logger
+}
+
+// Handler answers the reviews of ResourceQuotas.
+type Handler struct {
+	Parts
+	metrics metrics
+}
+
+// New returns a handler.
+func New(parts Parts) *Handler { return &Handler{Parts: parts, metrics: newMetrics()} }
+
+// ServeHTTP implements [http.Handler]. The version of the allocations that were declared when the webhook was
+// published follows the path.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	version, err := catalog.ParseDigest(r.PathValue("version"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), review.Timeout(r))
+	defer cancel()
+	review.Serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
+		began := time.Now()
+		answer := h.answer(ctx, version, request)
+		h.metrics.reviewed(answer, time.Since(began))
+		return answer
+	})
+}
+
+func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	change, err := read(request)
+	if err != nil {
+		return review.Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err)
+	}
+	raised, dropped := change.raised(), change.dropped()
+	if len(raised) == 0 && len(dropped) == 0 {
+		return review.Allowed()
+	}
+	select {
+	case <-h.Ready:
+	case <-ctx.Done():
+		return undecided(errors.New("the allocations are still being loaded"))
+	}
+	if err := h.Current(ctx, version); err != nil {
+		return undecided(err)
+	}
+	namespace, err := h.Namespace(ctx, change.to.Namespace)
+	if err != nil {
+		return undecided(err)
+	}
+	if namespace == nil {
+		return review.Allowed() // the API server refuses it
+	}
+	if refusal := h.checkDropped(ctx, request, change, dropped, namespace); refusal != nil {
+		return refusal
+	}
+	if len(raised) == 0 {
+		return review.Allowed()
+	}
+	asked := h.asked(change, raised, namespace)
+	if len(asked) == 0 {
+		return review.Allowed()
+	}
+	return h.admit(ctx, request, asked)
+}
+
+// change is what a request does to a ResourceQuota. from is empty on a create, and to on a deletion.
+type change struct{ from, to corev1.ResourceQuota }
+
+// read returns the change that is asked for, or says why the request is none.
+func read(request *admissionv1.AdmissionRequest) (change, error) {
+	var c change
+	switch request.Operation {
+	case admissionv1.Update:
+		if err := json.Unmarshal(request.OldObject.Raw, &c.from); err != nil {
+			return c, fmt.Errorf("the ResourceQuota as it was cannot be read: %w", err)
+		}
+	case admissionv1.Create:
+	case admissionv1.Delete:
+		if err := json.Unmarshal(request.OldObject.Raw, &c.from); err != nil {
+			return c, fmt.Errorf("the ResourceQuota as it was cannot be read: %w", err)
+		}
+		c.to.Namespace, c.to.Name = request.Namespace, request.Name
+		return c, nil
+	default:
+		return c, fmt.Errorf("this webhook does not know the operation %q; correct the webhook configuration", request.Operation)
+	}
+	if err := json.Unmarshal(request.Object.Raw, &c.to); err != nil {
+		return c, fmt.Errorf("the ResourceQuota cannot be read: %w", err)
+	}
+	c.to.Namespace = cmp.Or(c.to.Namespace, request.Namespace)
+	c.to.Name = cmp.Or(c.to.Name, request.Name)
+	if c.to.UID == "" {
+		return c, errors.New("the ResourceQuota has no UID; it is decided on in the validating phase of a request")
+	}
+	return c, nil
+}
+
+// raised returns what becomes more by a change. What counted under other scopes is all new under these.
+func (c *change) raised() corev1.ResourceList {
+	raised := corev1.ResourceList{}
+	before := c.from.Spec.Hard
+	if allocation.ScopesOf(&c.from.Spec) != allocation.ScopesOf(&c.to.Spec) {
+		before = nil
+	}
+	for name, amount := range c.to.Spec.Hard {
+		if amount.Cmp(before[name]) > 0 {
+			raised[name] = amount
+		}
+	}
+	return raised
+}
+
+// asked is what is asked of the allocation of that name.
+type asked struct {
+	allocation string
+	request    allocationstore.Request
+}
+
+// asked returns what a change by which that much is raised asks of each allocation, in the order of their names, in
+// which every replica books.
+func (h *Handler) asked(c change, raised corev1.ResourceList, namespace *metav1.PartialObjectMetadata) []asked {
+	scopes := allocation.ScopesOf(&c.to.Spec)
+	raise := allocation.Raise{
+		ID: rand.Text(), Namespace: c.to.Namespace, Name: c.to.Name, UID: c.to.UID,
+		ResourceVersion: c.from.ResourceVersion, NamespaceVersion: namespace.ResourceVersion, Hard: raised, AdmittedAt: metav1.Now(),
+	}
+	var all []asked
+	set := labels.Set{}
+	maps.Copy(set, namespace.Labels)
+	for _, a := range h.Catalog.AllocationsFor(set) {
+		if a.Scopes == scopes {
+			all = append(all, asked{a.Name, allocationstore.Request{Raise: raise, Labels: set, Scopes: scopes}})
+		}
+	}
+	return all
+}
+
+// admit books a change in all allocations or in none.
+func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest, asked []asked) *admissionv1.AdmissionResponse {
+	isDryRun := review.IsDryRun(request)
+	var booked []string
+	var refusals []refusal
+	for _, a := range asked {
+		// Once it is to be refused, the others are asked to tell everything that is short.
+		a.request.IsDryRun = isDryRun || len(refusals) > 0
+		outcome, err := h.Books.Admit(ctx, a.allocation, a.request)
+		if err != nil {
+			h.giveBack(append(booked, a.allocation), a.request.ID) // it may be booked all the same
+			return undecided(err)
+		}
+		if outcome.IsBooked {
+			booked = append(booked, a.allocation)
+		}
+		for i, shortage := range outcome.Shortages {
+			refusals = append(refusals, refusal{a.allocation, a.request.Namespace, shortage, outcome.Holders[i]})
+		}
+	}
+	if len(refusals) > 0 {
+		h.giveBack(booked, asked[0].request.ID)
+		return h.refuse(ctx, request, refusals)
+	}
+	return review.Allowed()
+}
+
+// giveBack forgets what was booked for a change that is not made.
+func (h *Handler) giveBack(allocations []string, id string) {
+	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
+	defer cancel()
+	for _, name := range allocations {
+		if err := h.Books.Cancel(ctx, name, id); err != nil && !errors.Is(err, allocationstore.ErrGone) {
+			h.Log.Error(err, "what was booked for a change that is refused is forgotten later", "allocation", name)
+		}
+	}
+}
+
+func undecided(err error) *admissionv1.AdmissionResponse {
+	return review.Undecided(err, errors.Is(err, allocationstore.ErrBusy))
+}

@@ -1,0 +1,121 @@
+package resourcequota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+func TestRefusalSaysWhatIsShort(t *testing.T) {
+	w := newWorld(t)
+	w.used = map[string]corev1.ResourceList{"web": list("pods=2", "services=3"), "shop": list("pods=6")}
+	w.allocation("acme", "pods=10", "services=4", "secrets=1")
+	w.allocation("small", "services=2")
+	request := create(t, "pods=7", "services=5", "secrets=1")
+	request.UserInfo.Username = "jane"
+	w.handler.MaySee = func(_ context.Context, user authenticationv1.UserInfo, _, _ string) (bool, error) {
+		return user.Username == "jane", nil
+	}
+	const (
+		pods = "exceeded ResourceQuotaAllocation: acme, requested: pods=7, allocated: pods=8, limited: pods=10 " +
+			"(namespace web holds 2 and may have up to 4); held by shop 6, web 2"
+		services = "exceeded ResourceQuotaAllocation: acme, requested: services=5, allocated: services=3, limited: services=4 " +
+			"(namespace web holds 3 and may have up to 4); held by web 3"
+		over = "exceeded ResourceQuotaAllocation: small, requested: services=5, allocated: services=3, limited: services=2 " +
+			"(namespace web holds 3 and may have up to 3); held by web 3"
+	)
+	cause := func(name, message string) metav1.StatusCause {
+		return metav1.StatusCause{Type: quotav1alpha1.CauseAllocationExceeded, Field: "spec.hard[" + name + "]", Message: message}
+	}
+	want := &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+		Message: pods + "; " + services + "; " + over + ". Ask for less, lower another ResourceQuota that counts, or ask an administrator to raise the allocation.",
+		Details: &metav1.StatusDetails{
+			Kind: "resourcequotas", Name: "default", Causes: []metav1.StatusCause{cause("pods", pods), cause("services", services), cause("services", over)},
+		},
+	}
+	if diff := cmp.Diff(want, w.review(request).Result); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What somebody may not see of other projects is one sum.
+func TestRefusalShowsWhatTheAskerMaySee(t *testing.T) {
+	few := map[string]int{"web": 1, "shop": 60, "blog": 39}
+	many := map[string]int{"a": 17, "b": 16, "c": 15, "d": 14, "e": 13, "f": 12, "web": 13}
+	nobody := func(string) (bool, error) { return false, nil }
+	for name, tt := range map[string]struct {
+		reason string
+		used   map[string]int
+		// maySee answers whether the projects may be seen, and with "" whether all of them.
+		maySee func(project string) (bool, error)
+		want   string
+	}{
+		"all":     {"who may get the allocation sees everybody", few, func(project string) (bool, error) { return project == "", nil }, "held by shop 60, blog 39, web 1"},
+		"own":     {"owners see their projects", few, func(project string) (bool, error) { return project == "web" || project == "blog", nil }, "held by blog 39, web 1, other projects 60"},
+		"none":    {"nobody is named", few, nobody, "held by other projects 100"},
+		"unknown": {"what cannot be found out is not shown", few, func(string) (bool, error) { return true, errors.New("no connection") }, "held by other projects 100"},
+		"partly": {"the rest is shown all the same", few, func(project string) (bool, error) {
+			return true, map[bool]error{true: errors.New("no")}[project != "shop"]
+		}, "held by shop 60, other projects 40"},
+		"many":         {"the five that take the most are named", many, func(project string) (bool, error) { return project == "", nil }, "held by a 17, b 16, c 15, d 14, e 13, other projects 25"},
+		"many, unseen": {"it is one sum", many, nobody, "held by other projects 100"},
+		"nobody":       {"nobody has any", nil, nobody, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			for project, amount := range tt.used {
+				w.used[project] = list(fmt.Sprintf("pods=%d", amount))
+			}
+			w.allocation("acme", "pods=100")
+			asked := map[string]int{}
+			w.handler.MaySee = func(_ context.Context, _ authenticationv1.UserInfo, allocation, project string) (bool, error) {
+				asked[allocation+"/"+project]++
+				return tt.maySee(project)
+			}
+			answer := w.review(create(t, "pods=101"))
+			w.wantStatus(answer, http.StatusForbidden)
+			if t.Failed() {
+				return
+			}
+			_, held, _ := strings.Cut(answer.Result.Details.Causes[0].Message, "; ")
+			if held != tt.want {
+				t.Errorf("%s: got %q, want %q", tt.reason, held, tt.want)
+			}
+			for project, n := range asked {
+				if n > 1 {
+					t.Errorf("whether %s may be seen is asked %d times", project, n)
+				}
+			}
+			if len(asked) > 1+holdersMax {
+				t.Errorf("the API server is asked %d times for one refusal", len(asked))
+			}
+		})
+	}
+}
+
+// What somebody may see is found out once for all that is short.
+func TestRefusalAsksOncePerProject(t *testing.T) {
+	w := newWorld(t)
+	w.used["shop"] = list("pods=1", "services=1")
+	w.allocation("acme", "pods=1", "services=1")
+	asked := 0
+	w.handler.MaySee = func(context.Context, authenticationv1.UserInfo, string, string) (bool, error) {
+		asked++
+		return false, nil
+	}
+	w.wantStatus(w.review(create(t, "pods=1", "services=1")), http.StatusForbidden, "pods=1", "services=1")
+	if asked != 2 {
+		t.Errorf("asked %d times, want once about everybody and once about shop", asked)
+	}
+}

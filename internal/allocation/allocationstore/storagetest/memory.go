@@ -1,0 +1,170 @@
+// Package storagetest stores allocations and their ledgers in memory, for tests of what is built on the store.
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger/ledgerapi"
+)
+
+// Memory keeps allocations and their ledgers, as an API server does. It is safe for concurrent use.
+type Memory struct {
+	// Fail, if set, has a say in the nth write of the ledger of an allocation: it fails before it is made or, where
+	// isLate, after.
+	Fail func(allocation string, nth int) (err error, isLate bool)
+
+	mu      sync.Mutex
+	version int
+	objects map[string]*quotav1alpha1.ResourceQuotaAllocation
+	ledgers map[string]*quotav1alpha1.AllocationLedger
+	written map[string]Writes
+}
+
+// Writes are how often the status and the ledger of an allocation were to be written.
+type Writes struct{ Status, Ledger int }
+
+// NewMemory returns storage with allocations.
+func NewMemory(objects ...*quotav1alpha1.ResourceQuotaAllocation) *Memory {
+	m := &Memory{
+		objects: map[string]*quotav1alpha1.ResourceQuotaAllocation{}, ledgers: map[string]*quotav1alpha1.AllocationLedger{},
+		written: map[string]Writes{},
+	}
+	for _, object := range objects {
+		m.Put(object)
+	}
+	return m
+}
+
+// Put stores an allocation as it is.
+func (m *Memory) Put(object *quotav1alpha1.ResourceQuotaAllocation) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	stored := object.DeepCopy()
+	stored.ResourceVersion = m.next()
+	m.objects[object.Name] = stored
+}
+
+// PutPending stores a ledger for an allocation.
+func (m *Memory) PutPending(allocation string, pending ...quotav1alpha1.PendingResourceQuota) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.objects[allocation]
+	ledger := &quotav1alpha1.AllocationLedger{Spec: quotav1alpha1.AllocationLedgerSpec{
+		AllocationName: allocation, AllocationVersion: of.ResourceVersion, Pending: pending,
+	}}
+	ledger.Name, ledger.ResourceVersion = string(of.UID), m.next()
+	m.ledgers[ledger.Name] = ledger
+}
+
+// Change changes an allocation.
+func (m *Memory) Change(allocation string, f func(*quotav1alpha1.ResourceQuotaAllocation)) {
+	changed := m.Allocation(allocation)
+	f(changed)
+	m.Put(changed)
+}
+
+// Remove removes an allocation.
+func (m *Memory) Remove(allocation string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.objects, allocation)
+}
+
+// Allocation returns an allocation as it is stored, or nil.
+func (m *Memory) Allocation(name string) *quotav1alpha1.ResourceQuotaAllocation {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.objects[name].DeepCopy()
+}
+
+// Pending returns the raises in the ledger of an allocation.
+func (m *Memory) Pending(allocation string) []quotav1alpha1.PendingResourceQuota {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if of := m.objects[allocation]; of != nil && m.ledgers[string(of.UID)] != nil {
+		return m.ledgers[string(of.UID)].Spec.Pending
+	}
+	return nil
+}
+
+// Written returns how often an allocation was to be written.
+func (m *Memory) Written(allocation string) Writes {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.written[allocation]
+}
+
+func (m *Memory) next() string {
+	m.version++
+	return strconv.Itoa(m.version)
+}
+
+// Read returns an allocation.
+func (m *Memory) Read(_ context.Context, name string) (*quotav1alpha1.ResourceQuotaAllocation, error) {
+	if object := m.Allocation(name); object != nil {
+		return object, nil
+	}
+	return nil, apierrors.NewNotFound(quotav1alpha1.Resource("resourcequotaallocations"), name)
+}
+
+// WriteStatus stores the status of an allocation that was not changed meanwhile.
+func (m *Memory) WriteStatus(_ context.Context, object *quotav1alpha1.ResourceQuotaAllocation) (*quotav1alpha1.ResourceQuotaAllocation, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	writes := m.written[object.Name]
+	writes.Status++
+	m.written[object.Name] = writes
+	before := m.objects[object.Name]
+	switch {
+	case before == nil:
+		return nil, apierrors.NewNotFound(quotav1alpha1.Resource("resourcequotaallocations"), object.Name)
+	case before.ResourceVersion != object.ResourceVersion:
+		return nil, apierrors.NewConflict(quotav1alpha1.Resource("resourcequotaallocations"), object.Name, errors.New("it was changed"))
+	}
+	stored := before.DeepCopy()
+	stored.Status, stored.ResourceVersion = *object.Status.DeepCopy(), m.next()
+	m.objects[object.Name] = stored
+	return stored.DeepCopy(), nil
+}
+
+// ReadLedger returns a ledger, or nil.
+func (m *Memory) ReadLedger(_ context.Context, name string) (*quotav1alpha1.AllocationLedger, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ledgers[name].DeepCopy(), nil
+}
+
+// WriteLedger stores a ledger that was not changed meanwhile.
+func (m *Memory) WriteLedger(_ context.Context, ledger *quotav1alpha1.AllocationLedger) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	allocation := ledger.Spec.AllocationName
+	writes := m.written[allocation]
+	writes.Ledger++
+	m.written[allocation] = writes
+	var late error
+	if m.Fail != nil {
+		err, isLate := m.Fail(allocation, writes.Ledger)
+		if err != nil && !isLate {
+			return "", err
+		}
+		late = err
+	}
+	var version string
+	if before := m.ledgers[ledger.Name]; before != nil {
+		version = before.ResourceVersion
+	}
+	if version != ledger.ResourceVersion {
+		return "", ledgerapi.ErrConflict
+	}
+	stored := ledger.DeepCopy()
+	stored.ResourceVersion = m.next()
+	m.ledgers[ledger.Name] = stored
+	return stored.ResourceVersion, late
+}

@@ -1,0 +1,177 @@
+package allocationstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/allocation"
+	"github.com/bursar/bursar/internal/ledger/ledgerapi"
+)
+
+// load makes sure that there are books in memory, of what was heard of at least, and with certainty of what there is.
+func (c *committer) load(care care) error {
+	c.store.mu.Lock()
+	heard := c.heard
+	c.store.mu.Unlock()
+	if c.books == nil || care == certain && !c.isFresh || isNewer(heard.allocation, c.books.Object().ResourceVersion) {
+		return c.loadBoth()
+	}
+	if object := c.books.Object(); heard.ledgerOf == object.UID && isNewer(heard.ledger, c.ledger) {
+		return c.loadLedger(object)
+	}
+	return nil
+}
+
+func (c *committer) loadBoth() error {
+	object, ledger, err := c.read()
+	if err != nil {
+		return err
+	}
+	c.isFresh = true
+	return c.take(object, ledger)
+}
+
+// loadLedger reads the ledger of an allocation, and the allocation only if the one at hand is too old for it.
+func (c *committer) loadLedger(object *quotav1alpha1.ResourceQuotaAllocation) error {
+	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
+	defer cancel()
+	ledger, err := c.store.storage.ReadLedger(ctx, string(object.UID))
+	switch {
+	case err != nil:
+		return err
+	case isTooOld(object, ledger):
+		return c.loadBoth()
+	}
+	return c.take(object, ledger)
+}
+
+// isTooOld tells whether a ledger goes with a later version of an allocation.
+func isTooOld(object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alpha1.AllocationLedger) bool {
+	return ledger != nil && isNewer(ledger.Spec.AllocationVersion, object.ResourceVersion)
+}
+
+// isNewer tells whether a resource version comes after another one, or that cannot be told.
+func isNewer(version, than string) bool {
+	if version == "" || version == than {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err != nil || order > 0
+}
+
+// read reads the allocation and its ledger, which is nil where there is none. What is pending is complete with the
+// status that the allocation had when the ledger was written, or has had since.
+func (c *committer) read() (*quotav1alpha1.ResourceQuotaAllocation, *quotav1alpha1.AllocationLedger, error) {
+	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
+	defer cancel()
+	for range readsMax {
+		object, err := c.store.storage.Read(ctx, c.name)
+		if apierrors.IsNotFound(err) {
+			return nil, nil, ErrGone
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("read ResourceQuotaAllocation %s: %w", c.name, err)
+		}
+		ledger, err := c.store.storage.ReadLedger(ctx, string(object.UID))
+		if err != nil {
+			return nil, nil, err
+		}
+		if !isTooOld(object, ledger) {
+			return object, ledger, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("read ResourceQuotaAllocation %s: its AllocationLedger goes with a later version each time", c.name)
+}
+
+// take makes the books those of an allocation and its ledger.
+func (c *committer) take(object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alpha1.AllocationLedger) (err error) {
+	c.ledger = versionOf(ledger)
+	c.books, err = allocation.New(object, ledger)
+	return err
+}
+
+func versionOf(ledger *quotav1alpha1.AllocationLedger) string {
+	if ledger == nil {
+		return ""
+	}
+	return ledger.ResourceVersion
+}
+
+// write stores books, which are those in memory from then on: the status, and after that the ledger.
+//
+// Before the status tells that another spec is observed, the ledger is written as it is: with that, nobody's writes
+// succeed any more who knows the former spec only.
+func (c *committer) write(books *allocation.Books, status, ledger bool) error {
+	if status && !c.books.IsObserved() && c.ledger != "" {
+		if err := c.writeLedger(c.books); err != nil {
+			return err
+		}
+	}
+	if status {
+		if err := c.writeStatus(books); err != nil {
+			return err
+		}
+	}
+	if ledger {
+		return c.writeLedger(books)
+	}
+	return nil
+}
+
+func (c *committer) writeStatus(books *allocation.Books) error {
+	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
+	defer cancel()
+	stored, err := c.store.storage.WriteStatus(ctx, books.Updated())
+	c.store.metrics.written("status", err)
+	switch {
+	case apierrors.IsNotFound(err):
+		return ErrGone
+	case err != nil:
+		return fmt.Errorf("write the status of ResourceQuotaAllocation %s: %w", c.name, err)
+	}
+	books.StatusStored(stored)
+	c.books, c.shown = books, time.Now()
+	return nil
+}
+
+func (c *committer) writeLedger(books *allocation.Books) error {
+	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
+	defer cancel()
+	object := books.Ledger()
+	object.ResourceVersion = c.ledger
+	version, err := c.store.storage.WriteLedger(ctx, object)
+	c.store.metrics.written("ledger", err)
+	if err != nil {
+		return fmt.Errorf("write the AllocationLedger of ResourceQuotaAllocation %s: %w", c.name, err)
+	}
+	books.LedgerStored()
+	c.books, c.ledger, c.untidy = books, version, time.Time{}
+	return nil
+}
+
+func isConflict(err error) bool {
+	return apierrors.IsConflict(err) || errors.Is(err, ledgerapi.ErrConflict)
+}
+
+// confirm makes sure that the books in memory were made from what is stored. If not, they are then, and it returns
+// errAgain.
+func (c *committer) confirm() error {
+	object, ledger, err := c.read()
+	if err != nil {
+		return err
+	}
+	c.isFresh = true
+	if known := c.books.Object(); object.UID == known.UID && object.ResourceVersion == known.ResourceVersion && versionOf(ledger) == c.ledger {
+		return nil
+	}
+	if err := c.take(object, ledger); err != nil {
+		return err
+	}
+	return errAgain
+}

@@ -1,0 +1,44 @@
+package quotacache
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Refresh makes sure that everything is known that there was at some time, by asking the API server for all of it
+// unless that was done since. Callers at the same time share the answer.
+func (p *Projects) Refresh(ctx context.Context, since time.Time) error {
+	select {
+	case p.refreshing <- struct{}{}:
+		defer func() { <-p.refreshing }()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for a list of namespaces and ResourceQuotas: %w", ctx.Err())
+	}
+	if !p.refreshed.Before(since) {
+		return nil
+	}
+	began := time.Now()
+	namespaces, err := p.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list the namespaces: %w", err)
+	}
+	quotas, err := p.client.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list the ResourceQuotas: %w", err)
+	}
+	var objects []metav1.Object
+	for i := range namespaces.Items {
+		objects = append(objects, &namespaces.Items[i])
+	}
+	p.replaceNamespaces(objects, namespaces.ResourceVersion)
+	objects = nil
+	for i := range quotas.Items {
+		objects = append(objects, &quotas.Items[i])
+	}
+	p.replaceQuotas(objects, quotas.ResourceVersion)
+	p.refreshed = began
+	return nil
+}

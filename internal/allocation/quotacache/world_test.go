@@ -1,0 +1,232 @@
+package quotacache
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/bursar/bursar/internal/allocation"
+)
+
+const system = "bursar-system"
+
+// world is what follows an API server that lists what a test wants it to list, and whose watches say what the test
+// has them say, in whichever order. The real one says in time of its own what it says.
+type world struct {
+	*testing.T
+	api      *api
+	projects *Projects
+	mu       sync.Mutex
+	told     []told
+}
+
+// told is one call of a handler.
+type told struct{ Before, After labels.Set }
+
+// inWorld runs a test in a bubble.
+func inWorld(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		a := &api{events: map[string]chan []byte{"namespaces": make(chan []byte), "resourcequotas": make(chan []byte)}, listed: map[string]int{}}
+		a.has("1", nil, nil)
+		client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://server", Transport: a})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{T: t, api: a, projects: New(client, system)}
+		w.projects.OnChange(func(before, after labels.Set) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.told = append(w.told, told{before, after})
+		})
+		test(w)
+	})
+}
+
+// follow follows the API server until the test ends, and returns once it watches.
+func (w *world) follow() {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.projects.Run(ctx)
+	}()
+	w.Cleanup(func() { cancel(); <-ended })
+	w.must(w.projects.WaitForSync(ctx))
+	w.sinceThen()
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// event has a watch say something, and returns once it was heard.
+func (w *world) event(kind watch.EventType, object runtime.Object) {
+	w.Helper()
+	which := "namespaces"
+	if _, isQuota := object.(*corev1.ResourceQuota); isQuota {
+		which = "resourcequotas"
+	}
+	w.api.events[which] <- encode(metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: encode(object)}})
+	synctest.Wait()
+}
+
+// sinceThen returns what handlers were told since it was called before.
+func (w *world) sinceThen() []told {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	told := w.told
+	w.told = nil
+	return told
+}
+
+// pods returns how many Pods each project takes without scopes, and at which versions.
+func (w *world) pods() (pods map[string]string, versions string) {
+	o := w.projects.Observe(labels.Everything(), "", nil)
+	pods = map[string]string{}
+	for project, used := range o.Used {
+		amount := used[corev1.ResourcePods]
+		pods[project] = amount.String()
+	}
+	return pods, o.Versions.Namespaces + "/" + o.Versions.ResourceQuotas
+}
+
+// api is an API server as a transport, so that it can be in a bubble.
+type api struct {
+	mu         sync.Mutex
+	namespaces *corev1.NamespaceList
+	quotas     *corev1.ResourceQuotaList
+	// events are what the watch of a resource says.
+	events map[string]chan []byte
+	// listed is how often a resource was listed, each time within delay, and fails which one cannot be.
+	listed map[string]int
+	delay  time.Duration
+	fails  string
+}
+
+// has makes it list these.
+func (a *api) has(version string, namespaces []*corev1.Namespace, quotas []*corev1.ResourceQuota) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	meta := metav1.ListMeta{ResourceVersion: version}
+	a.namespaces = &corev1.NamespaceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NamespaceList"}, ListMeta: meta}
+	for _, namespace := range namespaces {
+		a.namespaces.Items = append(a.namespaces.Items, *namespace)
+	}
+	a.quotas = &corev1.ResourceQuotaList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuotaList"}, ListMeta: meta}
+	for _, quota := range quotas {
+		a.quotas.Items = append(a.quotas.Items, *quota)
+	}
+}
+
+func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
+	which, query := path.Base(r.URL.Path), r.URL.Query()
+	respond := func(code int, body io.ReadCloser) (*http.Response, error) {
+		return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: r}, nil
+	}
+	switch {
+	case query.Has("sendInitialEvents"):
+		return respond(http.StatusUnprocessableEntity, http.NoBody) // as one that cannot stream a list
+	case query.Has("watch"):
+		body, say := io.Pipe()
+		go a.watch(r.Context(), a.events[which], say)
+		return respond(http.StatusOK, body)
+	}
+	list, delay, err := a.list(which)
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(delay)
+	return respond(http.StatusOK, io.NopCloser(bytes.NewReader(list)))
+}
+
+func (a *api) list(which string) (list []byte, delay time.Duration, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.listed[which]++
+	if a.fails == which {
+		return nil, 0, errors.New("no route to host")
+	}
+	if which == "namespaces" {
+		return encode(a.namespaces), a.delay, nil
+	}
+	return encode(a.quotas), a.delay, nil
+}
+
+func (a *api) watch(ctx context.Context, events <-chan []byte, say *io.PipeWriter) {
+	for {
+		select {
+		case event := <-events:
+			if _, err := say.Write(event); err != nil {
+				return
+			}
+		case <-ctx.Done():
+			_ = say.Close()
+			return
+		}
+	}
+}
+
+func encode(object any) []byte {
+	content, err := json.Marshal(object)
+	if err != nil {
+		panic(err)
+	}
+	return content
+}
+
+// namespace is one with labels such as team=acme.
+func namespace(name, version string, labels ...string) *corev1.Namespace {
+	n := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}}
+	for _, label := range labels {
+		key, value, _ := strings.Cut(label, "=")
+		metav1.SetMetaDataLabel(&n.ObjectMeta, key, value)
+	}
+	return n
+}
+
+// quotaOf is a ResourceQuota of amounts such as pods=1. Its UID is its path.
+func quotaOf(in, name, version string, hard ...string) *corev1.ResourceQuota {
+	q := &corev1.ResourceQuota{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"}}
+	q.Namespace, q.Name, q.ResourceVersion, q.Spec.Hard = in, name, version, corev1.ResourceList{}
+	for _, amount := range hard {
+		name, quantity, _ := strings.Cut(amount, "=")
+		q.Spec.Hard[corev1.ResourceName(name)] = resource.MustParse(quantity)
+	}
+	return as(q, in+"/"+name)
+}
+
+// as gives a ResourceQuota a UID and scopes.
+func as(q *corev1.ResourceQuota, uid string, scopes ...corev1.ResourceQuotaScope) *corev1.ResourceQuota {
+	q.UID, q.Spec.Scopes = types.UID(uid), scopes
+	return q
+}
+
+// raiseOf is a raise of a ResourceQuota.
+func raiseOf(q *corev1.ResourceQuota) allocation.Raise {
+	return allocation.Raise{Namespace: q.Namespace, Name: q.Name, UID: q.UID}
+}

@@ -1,0 +1,134 @@
+// Package message turns decisions into the sentences that people read: what was asked, of
+// whom, how much is used and allowed, in display units, and what to do next.
+package message
+
+import (
+	"cmp"
+	"math/big"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// fractionDigitsMax is how many digits after the decimal point a displayed amount may have.
+// More are cut and marked, so that a displayed number is never silently wrong.
+const fractionDigitsMax = 6
+
+// shortDigitsMax is how many digits an amount below one display unit may have after the decimal point, before a smaller
+// unit says it better.
+const shortDigitsMax = 3
+
+// number writes an amount in display units, exactly where it fits: 1500 millicores as "1.5".
+func number(amount ledger.Amount, factor int64) string {
+	text, _ := decimal(amount, factor)
+	return text
+}
+
+// decimal writes an amount in units of factor base units, and returns how many digits are after the point. What is cut
+// is marked.
+func decimal(amount ledger.Amount, factor int64) (text string, digits int) {
+	if factor <= 1 {
+		return big.NewInt(int64(amount)).String(), 0
+	}
+	value := big.NewRat(int64(amount), factor)
+	text = strings.TrimRight(value.FloatString(fractionDigitsMax), "0")
+	text = strings.TrimSuffix(text, ".")
+	if _, fraction, found := strings.Cut(text, "."); found {
+		digits = len(fraction)
+	}
+	if shown, ok := new(big.Rat).SetString(text); !ok || shown.Cmp(value) != 0 {
+		return "~" + text, fractionDigitsMax
+	}
+	return text, digits
+}
+
+// Amount writes an amount with a unit in which it can be read: "1 project", "2 projects", "1.5 GiB", and "2 KiB" of
+// what is displayed in GiB.
+func Amount(amount ledger.Amount, r *catalog.Registration) string {
+	name, factor := unitFor(amount, r)
+	text := number(amount, factor)
+	return text + " " + unit(text, name)
+}
+
+// unitFor returns the unit for an amount, and its number of base units: the display unit unless the amount is a small
+// part of one.
+func unitFor(amount ledger.Amount, r *catalog.Registration) (name string, factor int64) {
+	_, digits := decimal(amount, r.Factor)
+	if amount <= 0 || int64(amount) >= r.Factor || digits <= shortDigitsMax {
+		return r.DisplayUnit, r.Factor
+	}
+	base := r.BaseUnit
+	for _, family := range byteUnits {
+		if size, known := family[r.DisplayUnit]; !known || size != r.Factor {
+			continue
+		}
+		base = cmp.Or(base, "byte")
+		name, factor = largest(family, int64(amount))
+		if name != "" {
+			return name, factor
+		}
+	}
+	if base == "" {
+		return r.DisplayUnit, r.Factor
+	}
+	return base, 1
+}
+
+// largest returns the largest unit that an amount has at least one of, or nothing.
+func largest(family map[string]int64, amount int64) (name string, size int64) {
+	for each, bytes := range family {
+		if bytes <= amount && bytes > size {
+			name, size = each, bytes
+		}
+	}
+	return name, size
+}
+
+// byteUnits are the units of bytes, with their sizes.
+var byteUnits = []map[string]int64{
+	{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50, "EiB": 1 << 60},
+	{"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60},
+	{"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "PB": 1e15, "EB": 1e18},
+}
+
+// unit puts a unit into the plural where its form allows it. Units that are words in lower
+// case are; symbols such as GiB, TB or vCPU are not.
+func unit(number, name string) string {
+	isWord := len(name) > 2 && strings.IndexFunc(name, func(r rune) bool { return r != ' ' && !unicode.IsLower(r) }) < 0
+	if number == "1" || !isWord {
+		return name
+	}
+	return plural(name)
+}
+
+// Singular undoes what a plural form in an amount such as "2 projects" does to the name of a unit.
+func Singular(name string) string {
+	for _, ending := range [][2]string{{"ies", "y"}, {"es", ""}, {"s", ""}} {
+		stem, ok := strings.CutSuffix(name, ending[0])
+		if singular := stem + ending[1]; ok && stem != "" && unit("2", singular) == name {
+			return singular
+		}
+	}
+	return name
+}
+
+// sibilants are the endings that take -es.
+var sibilants = []string{"ss", "x", "z", "ch", "sh"}
+
+// plural puts an English word of at least two letters into the plural. A word with a single s at
+// its end is taken for a plural already: gpus or seats are more likely to be counted than gases.
+func plural(word string) string {
+	isEnding := func(ending string) bool { return strings.HasSuffix(word, ending) }
+	switch {
+	case slices.ContainsFunc(sibilants, isEnding):
+		return word + "es"
+	case isEnding("s"):
+		return word
+	case isEnding("y") && !strings.ContainsAny(word[len(word)-2:len(word)-1], "aeiou"):
+		return strings.TrimSuffix(word, "y") + "ies"
+	}
+	return word + "s"
+}

@@ -1,0 +1,248 @@
+package message
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+// Denial is why a consumer cannot have what is asked of it. It is written in one form for requests and for claims that
+// wait.
+type Denial struct {
+	Consumer   quotav1alpha1.ConsumerRef
+	Shortfalls []Shortfall
+	// IsMissing says that there is no such consumer.
+	IsMissing bool
+}
+
+// Shortfall is what a consumer lacks of one resource type.
+type Shortfall struct {
+	ledger.Shortage
+	// Total is what the object would use in all, where that is more than what is asked now; else 0.
+	Total ledger.Amount
+	// Holders are those who use most of the resource type.
+	Holders []Holder
+}
+
+// Holder is who uses how much of a resource type.
+type Holder struct {
+	Name   string
+	Amount ledger.Amount
+}
+
+// isOverWhole reports whether the request is more than all that the consumer could ever have by what it is granted.
+func (s *Shortfall) isOverWhole() bool {
+	return max(s.Requested, s.Total) > min(s.Limit, max(s.Matching, s.Available))
+}
+
+// IsUngranted reports whether no grant gives the consumer any of what was asked.
+func (s *Shortfall) IsUngranted() bool { return s.Limit == 0 || s.Matching == 0 && s.Available == 0 }
+
+// Of returns the denial of what falls short for a consumer.
+func Of(consumer quotav1alpha1.ConsumerRef, shortages []ledger.Shortage) *Denial {
+	d := &Denial{Consumer: consumer}
+	for _, s := range shortages {
+		d.Shortfalls = append(d.Shortfalls, Shortfall{Shortage: s})
+	}
+	return d
+}
+
+// Exceeded says that quota is used up, see [Denial.Sentences].
+func Exceeded(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, shortages []ledger.Shortage) string {
+	return Of(consumer, shortages).Sentences(c)
+}
+
+// Waits says why a claim waits, and until when.
+func Waits(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, shortages []ledger.Shortage) string {
+	d := Of(consumer, shortages)
+	until := "there is room"
+	if slices.ContainsFunc(d.Shortfalls, func(s Shortfall) bool { return s.isOverWhole() }) {
+		until = "the limit is high enough"
+	}
+	return d.Sentences(c, fmt.Sprintf("The claim waits, and is granted by itself once %s.", until))
+}
+
+// Sentences say that quota is used up, in the form that users of core ResourceQuota know, for every resource type that
+// fell short; who uses it; what to do about it, and more; and where to look.
+func (d *Denial) Sentences(c *catalog.Catalog, more ...string) string {
+	parts := make([]string, 0, len(d.Shortfalls))
+	for i := range d.Shortfalls {
+		s := &d.Shortfalls[i]
+		parts = append(parts, d.shortfall(registrationOf(c, s.ResourceType), s))
+	}
+	sentences := []string{"exceeded quota: " + strings.Join(parts, "; ") + "."}
+	if d.IsMissing {
+		return strings.Join(append(sentences, fmt.Sprintf("There is no %s: check the name.", Consumer(d.Consumer))), " ")
+	}
+	sentences = append(sentences, d.holders(c)...)
+	sentences = append(append(sentences, d.advice(c)...), more...)
+	return strings.Join(append(sentences, d.where(c)...), " ")
+}
+
+// where says where the quota of the consumer is shown.
+func (d *Denial) where(c *catalog.Catalog) []string {
+	if c.ConsumerNamespace == nil {
+		return nil
+	}
+	return []string{"To see its quota: kubectl get ergrant -n " + c.ConsumerNamespace(d.Consumer)}
+}
+
+// Hidden says that quota does not allow something to whoever may not see how much there is.
+func (d *Denial) Hidden(c *catalog.Catalog) string {
+	subjects := make([]string, 0, len(d.Shortfalls))
+	for i := range d.Shortfalls {
+		subjects = append(subjects, registrationOf(c, d.Shortfalls[i].ResourceType).Subject())
+	}
+	said := fmt.Sprintf("exceeded quota: the quota of %s does not allow it (%s). Check that %s is who is to pay, or ask an administrator.",
+		Consumer(d.Consumer), strings.Join(slices.Compact(subjects), ", "), Consumer(d.Consumer))
+	if c.ConsumerNamespace == nil {
+		return said
+	}
+	return fmt.Sprintf("%s Whoever may see its quota does so by: kubectl get ergrant -n %s", said, c.ConsumerNamespace(d.Consumer))
+}
+
+// shortfall says what was asked, and what there is. Numbers without a unit are in that of what was asked.
+func (d *Denial) shortfall(r *catalog.Registration, s *Shortfall) string {
+	amount := d.amounts(r, s)
+	text := fmt.Sprintf("%s quota of %s, requested: %s", r.Subject(), Consumer(d.Consumer), Amount(s.Requested, r))
+	if s.Total > s.Requested {
+		text += fmt.Sprintf(" (%s in total)", Amount(s.Total, r))
+	}
+	text += fmt.Sprintf(", used: %s, limited: %s", amount(s.Used), amount(s.Limit))
+	switch of := part(s.Shortage); {
+	case of != "":
+		text += fmt.Sprintf(" (%s, available: %s)", of, amount(s.Available))
+	case s.Available > 0:
+		text += fmt.Sprintf(" (available: %s)", amount(s.Available))
+	}
+	return text
+}
+
+// amounts returns how the amounts of a shortfall are written: without a unit, unless one of them needs its own.
+func (d *Denial) amounts(r *catalog.Registration, s *Shortfall) func(ledger.Amount) string {
+	for _, each := range []ledger.Amount{s.Requested, s.Used, s.Limit, s.Available} {
+		if name, _ := unitFor(each, r); name != r.DisplayUnit {
+			return func(a ledger.Amount) string { return Amount(a, r) }
+		}
+	}
+	return func(a ledger.Amount) string { return number(a, r.Factor) }
+}
+
+// holders says who uses most of what is short.
+func (d *Denial) holders(c *catalog.Catalog) []string {
+	var sentences []string
+	for i := range d.Shortfalls {
+		s := &d.Shortfalls[i]
+		if len(s.Holders) == 0 || s.isOverWhole() {
+			continue
+		}
+		r := registrationOf(c, s.ResourceType)
+		names := make([]string, 0, len(s.Holders))
+		for _, holder := range s.Holders {
+			names = append(names, fmt.Sprintf("%s (%s)", holder.Name, Amount(holder.Amount, r)))
+		}
+		what := "It"
+		if len(d.Shortfalls) > 1 {
+			what = s.ResourceType
+		}
+		sentences = append(sentences, fmt.Sprintf("%s is used most by %s.", what, strings.Join(names, ", ")))
+	}
+	return sentences
+}
+
+// advice says what to do about each shortfall, once.
+func (d *Denial) advice(c *catalog.Catalog) []string {
+	var all []string
+	for i := range d.Shortfalls {
+		finding, advice := d.adviceOn(c, &d.Shortfalls[i])
+		for _, text := range []string{finding, advice} {
+			if text != "" && !slices.Contains(all, text) {
+				all = append(all, text)
+			}
+		}
+	}
+	return all
+}
+
+// AdviceOn says what to do where a consumer falls short of one resource type.
+func AdviceOn(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, s ledger.Shortage) string {
+	d := Of(consumer, []ledger.Shortage{s})
+	_, advice := d.adviceOn(c, &d.Shortfalls[0])
+	return advice
+}
+
+// adviceOn says what is the matter, where the figures alone do not, and what to do: what the registration says, or the platform, or what can always be done. To delete something
+// helps only where that would make enough room.
+func (d *Denial) adviceOn(c *catalog.Catalog, s *Shortfall) (finding, advice string) {
+	given := strings.ReplaceAll(cmp.Or(registrationOf(c, s.ResourceType).ExceededAdvice, c.ExceededAdvice), naming.ConsumerName, d.Consumer.Name)
+	consumer := Consumer(d.Consumer)
+	switch {
+	case s.IsUngranted():
+		to := consumer
+		if s.Limit > 0 {
+			to += " " + part(s.Shortage)
+		}
+		return fmt.Sprintf("Nothing of it is granted to %s.", to), cmp.Or(given, "Ask an administrator for a grant.")
+	case s.isOverWhole():
+		return "That is more than the whole limit.", cmp.Or(given, "Ask for less, or ask an administrator to raise the limit.")
+	default:
+		return "", cmp.Or(given, fmt.Sprintf("Delete what %s no longer needs, or ask an administrator to grant it more.", consumer))
+	}
+}
+
+// registrationOf returns the registration of a resource type or, if it went away since the decision, one of base units
+// of the bare type.
+func registrationOf(c *catalog.Catalog, resourceType string) *catalog.Registration {
+	if r := c.Registration(resourceType); r != nil {
+		return r
+	}
+	return &catalog.Registration{ResourceType: resourceType, DisplayUnit: "unit", Factor: 1}
+}
+
+// part says which part of a limit a request may use, or nothing if it may use all of it and has no dimensions.
+func part(s ledger.Shortage) string {
+	switch {
+	case len(s.Dimensions.Map()) > 0:
+		return "for " + s.Dimensions.String()
+	case s.Matching < s.Limit:
+		return "without dimensions"
+	default:
+		return ""
+	}
+}
+
+// Consumer names a consumer as people do: by kind and name, and by namespace where it has one.
+func Consumer(consumer quotav1alpha1.ConsumerRef) string {
+	if consumer.Namespace == "" {
+		return consumer.Kind + " " + consumer.Name
+	}
+	return fmt.Sprintf("%s %s in namespace %s", consumer.Kind, consumer.Name, consumer.Namespace)
+}
+
+// FullError says that a ledger has no room for a claim. There may be room later.
+type FullError struct{ message string }
+
+func (e *FullError) Error() string { return e.message }
+
+// Impossible says why a ledger cannot take a reservation, other than for lack of quota. For lack of room in the
+// ledger it is a [FullError].
+func Impossible(consumer quotav1alpha1.ConsumerRef, code ledger.Code) error {
+	switch code {
+	case ledger.Overflow:
+		return fmt.Errorf("the amounts, added to what %s already uses, are too large to count", Consumer(consumer))
+	case ledger.RowsFull:
+		return &FullError{fmt.Sprintf("%s uses %d different sets of dimensions of one resource type, and cannot use more. "+
+			"Delete what it no longer needs, or use dimensions that are in use already", Consumer(consumer), ledger.RowsMax)}
+	case ledger.LedgerFull:
+		return &FullError{fmt.Sprintf("the ledger of %s is full: its grants, the sets of dimensions in use and the claims in flight take %d KiB. "+
+			"Delete what it no longer needs, use fewer different dimensions, or ask an administrator to merge its grants", Consumer(consumer), ledger.BytesMax>>10)}
+	default:
+		return fmt.Errorf("the ledger of %s cannot take its claim (%s)", Consumer(consumer), code)
+	}
+}

@@ -1,0 +1,185 @@
+package uninstall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/status"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+const (
+	// leasePrefix begins the names of all Leases of the operator.
+	leasePrefix = "bursar-"
+	// leasePoll is how often Leases are looked at.
+	leasePoll = 500 * time.Millisecond
+	// silenceMin and silenceMax bound the duration of a Lease, after which a holder that does not renew it counts as gone.
+	silenceMin, silenceMax = 7 * time.Second, time.Minute
+	// stopTimeout is how long an operator may take to end.
+	stopTimeout = 30 * time.Second
+)
+
+// permission is one that the user needs.
+type permission struct{ verb, group, resource string }
+
+func (p permission) String() string {
+	if p.group == "" {
+		return p.verb + " " + p.resource
+	}
+	return p.verb + " " + p.resource + "." + p.group
+}
+
+// permissions returns all that are needed.
+func (u *uninstaller) permissions() []permission {
+	const admissionRegistration, extensions, coordination = "admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io"
+	needed := []permission{{"list", coordination, "leases"}, {"get", extensions, "customresourcedefinitions"}, {"get", "", "namespaces"}}
+	groups := []string{quotav1alpha1.GroupName, openmcpv1alpha1.GroupName}
+	for _, group := range groups {
+		needed = append(needed, permission{"list", group, "*"})
+	}
+	for _, webhooks := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"} {
+		needed = append(needed, permission{"get", admissionRegistration, webhooks})
+		if !u.DryRun {
+			needed = append(needed, permission{"delete", admissionRegistration, webhooks})
+		}
+	}
+	if u.DryRun {
+		return needed
+	}
+	for _, group := range groups {
+		needed = append(needed, permission{"patch", group, "*"})
+		if u.Purge {
+			needed = append(needed, permission{"deletecollection", group, "*"})
+		}
+	}
+	if u.Purge {
+		needed = append(needed, permission{"delete", extensions, "customresourcedefinitions"}, permission{"delete", "", "namespaces"},
+			permission{"delete", "", "secrets"}, permission{"delete", coordination, "leases"})
+	}
+	return needed
+}
+
+// checkPermissions makes sure that no step is forbidden after others have been done.
+func (u *uninstaller) checkPermissions(ctx context.Context) error {
+	var missing []string
+	for _, needed := range u.permissions() {
+		review, err := u.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: needed.verb, Group: needed.group, Resource: needed.resource,
+			}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("ask the API server what you may do: %w", err)
+		}
+		if !review.Status.Allowed {
+			missing = append(missing, needed.String())
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("you may not %s in the whole cluster; nothing was changed, run this as an administrator of the cluster", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// checkServer rejects standalone servers, which would install Bursar again.
+func (u *uninstaller) checkServer(context.Context) error {
+	version, err := u.client.Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	if status.IsStandalone(version.GitVersion) {
+		return errors.New("this is a standalone server, of which Bursar is a part: to remove it, stop it and delete its data directory")
+	}
+	return nil
+}
+
+// checkNamespace makes sure that Bursar's namespace is the one that was named, by the Lease that the operator keeps there.
+func (u *uninstaller) checkNamespace(ctx context.Context) error {
+	leases, err := u.client.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + naming.ReviewsLease})
+	if err != nil {
+		return fmt.Errorf("list the Leases %s: %w", naming.ReviewsLease, err)
+	}
+	other := ""
+	for _, lease := range leases.Items {
+		if lease.Namespace == u.SystemNamespace {
+			return nil
+		}
+		other = lease.Namespace
+	}
+	if other != "" {
+		return fmt.Errorf("the namespace of Bursar is %s and not %s: add --system-namespace %s", other, u.SystemNamespace, other)
+	}
+	return nil
+}
+
+// checkStopped returns an error if a replica of the operator runs, since it would undo the removal. It relies on no other
+// clock: a replica that runs renews its Lease meanwhile. A replica that is stopping has time to do so.
+func (u *uninstaller) checkStopped(ctx context.Context) error {
+	held, err := u.heldLeases(ctx)
+	if err != nil || len(held) == 0 {
+		return err
+	}
+	if u.DryRun {
+		u.note("an operator may still run, and has to be stopped first: %s is held", strings.Join(slices.Sorted(maps.Keys(held)), ", "))
+		return nil
+	}
+	silence := silenceMin
+	for _, lease := range held {
+		if seconds := lease.Spec.LeaseDurationSeconds; seconds != nil {
+			silence = max(silence, min(time.Duration(*seconds)*time.Second, silenceMax))
+		}
+	}
+	u.note("making sure that no operator runs: %s is held", strings.Join(slices.Sorted(maps.Keys(held)), ", "))
+	renewed, renewedAt := "", time.Now()
+	err = wait.PollUntilContextTimeout(ctx, leasePoll, max(stopTimeout, silence+leasePoll), false, func(ctx context.Context) (bool, error) {
+		now, err := u.heldLeases(ctx)
+		if err != nil {
+			return false, err
+		}
+		for name, lease := range now {
+			if held[name].ResourceVersion != lease.ResourceVersion {
+				renewed, renewedAt = name, time.Now()
+			}
+		}
+		held = now
+		return len(held) == 0 || time.Since(renewedAt) >= silence, nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return u.stillRuns("it renews " + renewed)
+	}
+	return err
+}
+
+// heldLeases returns the Leases of replicas, and of a leader that has not stepped down, by kind and name.
+func (u *uninstaller) heldLeases(ctx context.Context) (map[string]coordinationv1.Lease, error) {
+	list, err := u.client.CoordinationV1().Leases(u.SystemNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list the Leases in namespace %s: %w", u.SystemNamespace, err)
+	}
+	held := map[string]coordinationv1.Lease{}
+	for _, lease := range list.Items {
+		if strings.HasPrefix(lease.Name, leasePrefix) && ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
+			held["Lease "+lease.Name] = lease
+		}
+	}
+	return held, nil
+}
+
+// stillRuns says that an operator has to be stopped first, and how.
+func (u *uninstaller) stillRuns(evidence string) error {
+	return fmt.Errorf("an operator of Bursar still runs (%s): stop it first, with helm uninstall bursar --namespace %s or "+
+		"kubectl scale deployment bursar --namespace %s --replicas=0", evidence, u.SystemNamespace, u.SystemNamespace)
+}

@@ -1,0 +1,124 @@
+package why
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// Print writes an explanation for people.
+func (e *Explanation) Print(w io.Writer) error {
+	p := &printer{w: w}
+	p.line("Why: %s", e.Object)
+	if e.Answer != "" {
+		p.line("%s", e.Answer)
+	}
+	p.policies(e)
+	for i := range e.Payments {
+		p.payment(&e.Payments[i])
+	}
+	if len(e.Payments) == 0 {
+		p.line("")
+		p.line("%s", e.noPayment())
+	}
+	return p.err
+}
+
+// noPayment says why nobody is named who pays.
+func (e *Explanation) noPayment() string {
+	switch {
+	case slices.ContainsFunc(e.Policies, func(p Policy) bool { return p.isFailed }):
+		return "What it needs is not known, because a policy fails on it."
+	case e.isDenied:
+		return "No policy that you may read asks quota for it; the answer of the API server says what is wrong."
+	case e.MayNotReadPolicies:
+		return "You may not read the policies, and no claim that you may see is for it: ask an administrator whether it needs quota."
+	default:
+		return "It needs no quota."
+	}
+}
+
+// printer remembers the first error.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+func (p *printer) table(rows [][]string) {
+	if p.err == nil {
+		p.err = usage.PrintTable(p.w, rows)
+	}
+}
+
+func (p *printer) policies(e *Explanation) {
+	if e.MayNotReadPolicies {
+		return // claims and denials show what the policies ask
+	}
+	if len(e.Policies) == 0 {
+		return
+	}
+	rows := [][]string{{"POLICY", "MODE", "STATE", "MATCHES"}}
+	for _, each := range e.Policies {
+		rows = append(rows, []string{each.Name, each.Mode, each.State, each.Matches})
+	}
+	p.line("")
+	p.table(rows)
+}
+
+func (p *printer) payment(pay *Payment) {
+	p.line("")
+	who := message.Consumer(pay.Consumer)
+	switch {
+	case pay.Claim != "":
+		p.line("%s pays, by %s, which is %s", who, pay.By, pay.Claim)
+	case strings.HasPrefix(pay.By, "ClaimCreationPolicy "):
+		p.line("%s is to pay, by %s", who, pay.By)
+	default:
+		p.line("%s is to pay", who)
+	}
+	if len(pay.Types) == 0 && pay.IsHidden {
+		p.line("%s", askWhoSees(pay))
+		return
+	}
+	if len(pay.Types) == 0 {
+		p.line("No quota of %s is shown: nothing is granted to it, or it does not exist.", who)
+		return
+	}
+	if pay.IsVague {
+		p.line("The error names no resource type, so all that %s has quota of follow:", who)
+	}
+	rows := [][]string{{"RESOURCE TYPE", "ASKED", "USED", "LIMIT", "AVAILABLE", "FITS"}}
+	for _, t := range pay.Types {
+		rows = append(rows, []string{t.ResourceType, t.Asked, t.Used, t.Limit, t.Available, t.Fits})
+	}
+	p.table(rows)
+	for _, t := range pay.Types {
+		p.list("Limit of "+t.ResourceType, t.Grants)
+		p.list("Use of "+t.ResourceType, t.Holders)
+	}
+	var advice []string
+	for _, t := range pay.Types {
+		if t.Advice != "" && !slices.Contains(advice, t.Advice) {
+			advice = append(advice, t.Advice)
+		}
+	}
+	if len(advice) > 0 {
+		p.line("What to do: %s", strings.Join(advice, " "))
+	}
+}
+
+func (p *printer) list(title string, lines []string) {
+	if len(lines) > 0 {
+		p.line("%s: %s", title, strings.Join(lines, "; "))
+	}
+}

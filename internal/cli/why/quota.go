@@ -1,0 +1,231 @@
+package why
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// holdersMax is how many holders of a resource type are named.
+const holdersMax = 3
+
+// denial finds who is to pay in a denial: it says "TYPE quota of KIND NAME in namespace NAMESPACE".
+var denial = regexp.MustCompile(`(\S+ )?quota of ([A-Z][A-Za-z0-9]*) ([a-z0-9][-a-z0-9.]*[a-z0-9]|[a-z0-9])(?: in namespace ([a-z0-9][-a-z0-9]*))?[, ]`)
+
+// parse finds out whose quota an error is about. The resource types are found later, among those of the consumer.
+func parse(text string) (Payment, bool) {
+	text = strings.Join(strings.Fields(text), " ") + " "
+	match := denial.FindStringSubmatch(text)
+	if match == nil {
+		return Payment{}, false
+	}
+	return Payment{Consumer: quotav1alpha1.ConsumerRef{Kind: match[2], Name: match[3], Namespace: match[4]}, By: text}, true
+}
+
+// complete adds to each payment what the consumer has.
+func (r *Reader) complete(ctx context.Context, e *Explanation) error {
+	for i := range e.Payments {
+		if err := r.completeOne(ctx, &e.Payments[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
+	named := client.MatchingFields{"spec.consumerRef.kind": p.Consumer.Kind, "spec.consumerRef.name": p.Consumer.Name}
+	var effective quotav1alpha1.EffectiveResourceGrantList
+	isWhole, err := r.list(ctx, &effective, named)
+	if err != nil {
+		return fmt.Errorf("list the effective grants: %w", err)
+	}
+	shown := shownFor(p, effective.Items)
+	p.IsHidden = !isWhole && len(shown) == 0 // all of a consumer is shown in one place
+	if p.Requests == nil {
+		r.findRequests(p, shown)
+	}
+	var claims quotav1alpha1.ResourceClaimList
+	if _, err := r.list(ctx, &claims, named); err != nil {
+		return fmt.Errorf("list the claims: %w", err)
+	}
+	for _, request := range p.Requests {
+		p.Types = append(p.Types, r.typeOf(p, request, shown[request.ResourceType], claims.Items))
+	}
+	return nil
+}
+
+// shownFor returns what is shown of the consumer of a payment, by resource type. It completes the reference to the consumer,
+// since an error does not tell the group.
+func shownFor(p *Payment, effective []quotav1alpha1.EffectiveResourceGrant) map[string]*quotav1alpha1.EffectiveResourceGrant {
+	shown := map[string]*quotav1alpha1.EffectiveResourceGrant{}
+	for i := range effective {
+		each := &effective[i]
+		if isOf := each.Spec.ConsumerRef; isOf == p.Consumer || p.Consumer.APIGroup == "" && isOf.Namespace == p.Consumer.Namespace {
+			shown[each.Spec.ResourceType] = each
+		}
+	}
+	for _, each := range shown {
+		p.Consumer = each.Spec.ConsumerRef
+	}
+	return shown
+}
+
+// findRequests sets what an error is about: the shown resource types that it names or, if it names none, all of them.
+func (r *Reader) findRequests(p *Payment, shown map[string]*quotav1alpha1.EffectiveResourceGrant) {
+	all := slices.Sorted(maps.Keys(shown))
+	named := slices.DeleteFunc(slices.Clone(all), func(resourceType string) bool { return !r.isNamed(p.By, resourceType) })
+	if p.IsVague = len(named) == 0; p.IsVague {
+		named = all
+	}
+	for _, resourceType := range named {
+		p.Requests = append(p.Requests, quotav1alpha1.ResourceRequest{ResourceType: resourceType})
+	}
+}
+
+// hidden finds what a denial without figures is about.
+var hidden = regexp.MustCompile(`does not allow it \(([^)]*)\)`)
+
+// isNamed reports whether an error is about a resource type: it says the type or, where that counts objects of one kind,
+// the kind.
+func (r *Reader) isNamed(text, resourceType string) bool {
+	if strings.Contains(text, resourceType) {
+		return true
+	}
+	registration := r.registrations.Registration(resourceType)
+	if registration == nil {
+		return false
+	}
+	if match := hidden.FindStringSubmatch(text); match != nil && slices.Contains(strings.Split(match[1], ", "), registration.Subject()) {
+		return true
+	}
+	return strings.Contains(text, registration.Subject()+" quota of")
+}
+
+// typeOf returns what a consumer has of one resource type.
+func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown *quotav1alpha1.EffectiveResourceGrant, claims []quotav1alpha1.ResourceClaim) Type {
+	item := usage.Item{ConsumerRef: p.Consumer, ResourceType: request.ResourceType}
+	t := Type{ResourceType: request.ResourceType}
+	if shown != nil {
+		status := &shown.Status
+		item.Used, item.Limit, item.Available, item.Display = status.TotalAllocated, status.TotalLimit, status.Available, status.Display
+		for _, grant := range status.GrantRefs {
+			t.Grants = append(t.Grants, fmt.Sprintf("%s/%s gives %s", grant.Namespace, grant.Name, r.unit(item).Amount(grant.Amount)))
+		}
+	}
+	unit := r.unit(item)
+	t.Used, t.Limit, t.Available = unit.Amount(item.Used), unit.Amount(item.Limit), unit.Amount(item.Available)
+	if shown == nil && p.IsHidden {
+		t.Used, t.Limit, t.Available = "-", "-", "-"
+	}
+	if t.Asked = "-"; request.Amount > 0 {
+		t.Asked = unit.Amount(request.Amount)
+		if len(request.Dimensions) > 0 {
+			t.Asked += fmt.Sprintf(" for %v", request.Dimensions)
+		}
+	}
+	t.Holders = r.holders(p.Consumer, request.ResourceType, unit, claims)
+	switch {
+	case shown != nil || !p.IsHidden:
+		t.Fits, t.Advice = r.assess(p, request, item, unit)
+	case p.Claim == stateGranted:
+		t.Fits = stateGranted
+	default:
+		t.Fits, t.Advice = "not shown to you", askWhoSees(p)
+	}
+	return t
+}
+
+// askWhoSees says what to do where the user may not see the quota of a consumer.
+func askWhoSees(p *Payment) string {
+	return fmt.Sprintf("The quota of %s is not shown where you may look: ask an administrator.", message.Consumer(p.Consumer))
+}
+
+// unit returns the unit of a resource type: that of its registration or, for users who may not read it, that of the
+// displayed amounts.
+func (r *Reader) unit(item usage.Item) usage.Unit {
+	if registration := r.registrations.Registration(item.ResourceType); registration != nil {
+		return usage.Unit{Name: registration.DisplayUnit, Factor: registration.Factor, Base: registration.BaseUnit}
+	}
+	unit, _ := usage.UnitOf(item)
+	return unit
+}
+
+// assess returns whether a request fits, and what to do if not. Of an error it is not known how much was asked, but that it was
+// more than is left.
+func (r *Reader) assess(p *Payment, request quotav1alpha1.ResourceRequest, item usage.Item, unit usage.Unit) (fits, advice string) {
+	switch {
+	case p.Claim == stateGranted:
+		return stateGranted, ""
+	case request.Amount > 0 && request.Amount <= item.Available:
+		return "yes", ""
+	}
+	shortage := ledger.Shortage{
+		ResourceType: request.ResourceType, Requested: ledger.Amount(cmp.Or(request.Amount, max(item.Available, 0)+1)),
+		Used: ledger.Amount(item.Used), Limit: ledger.Amount(item.Limit), Matching: ledger.Amount(item.Limit), Available: ledger.Amount(item.Available),
+	}
+	advice = message.AdviceOn(r.registrations, p.Consumer, shortage)
+	switch {
+	case item.Limit == 0:
+		return "no, nothing is granted", advice
+	case request.Amount > item.Limit:
+		return "no, it is more than the whole limit", advice
+	case request.Amount > 0:
+		return fmt.Sprintf("no, %s short", unit.Amount(request.Amount-item.Available)), advice
+	case item.Available <= 0:
+		return "no, nothing is left", advice
+	default:
+		return fmt.Sprintf("up to %s", unit.Amount(item.Available)), advice
+	}
+}
+
+// holders names those who hold most of a resource type, and how many wait for it.
+func (r *Reader) holders(consumer quotav1alpha1.ConsumerRef, resourceType string, unit usage.Unit, claims []quotav1alpha1.ResourceClaim) []string {
+	type holder struct {
+		name   string
+		amount int64
+	}
+	var all []holder
+	waiting := 0
+	for i := range claims {
+		claim := &claims[i]
+		if claim.Spec.ConsumerRef != consumer {
+			continue
+		}
+		for _, request := range claim.Spec.Requests {
+			switch {
+			case request.ResourceType != resourceType:
+			case stateOf(claim) == stateGranted:
+				name := claim.Spec.ResourceRef.Kind + " " + claim.Spec.ResourceRef.Name
+				if namespace := claim.Spec.ResourceRef.Namespace; namespace != "" {
+					name += " in namespace " + namespace
+				}
+				all = append(all, holder{name, request.Amount})
+			default:
+				waiting++
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b holder) int { return cmp.Or(cmp.Compare(b.amount, a.amount), cmp.Compare(a.name, b.name)) })
+	var named []string
+	for _, h := range all[:min(len(all), holdersMax)] {
+		named = append(named, fmt.Sprintf("%s holds %s", h.name, unit.Amount(h.amount)))
+	}
+	if more := len(all) - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("%d more hold the rest", more))
+	}
+	if waiting > 0 {
+		named = append(named, fmt.Sprintf("%d claims wait", waiting))
+	}
+	return named
+}

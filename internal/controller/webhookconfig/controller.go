@@ -1,0 +1,179 @@
+package webhookconfig
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/bursar/bursar/internal/catalog"
+)
+
+const (
+	// configurationName is the name of both webhook configurations.
+	configurationName = "bursar"
+	// retryTime is how long after a failure it is tried again.
+	retryTime = time.Second
+	// catchUpTimeout bounds the wait for what a leader before this one knew of.
+	catchUpTimeout = 10 * time.Second
+	// checkInterval is how long an edit of the configurations by others may last.
+	checkInterval = 15 * time.Second
+)
+
+// Kinds resolves versioned kinds to resources. An error means that it cannot tell.
+type Kinds interface {
+	DefinedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
+}
+
+// Policies tells which kinds they guard.
+type Policies interface {
+	Guarded() catalog.Guarded
+}
+
+// Controller keeps the webhook configurations. Its fields are set once, before use.
+type Controller struct {
+	Client  kubernetes.Interface
+	Catalog Policies
+	Kinds   Kinds
+	// Static and Mutating return the webhooks on Bursar's own kinds.
+	Static   func() []admissionregistrationv1.ValidatingWebhook
+	Mutating func() []admissionregistrationv1.MutatingWebhook
+	// ClientConfig tells the API server how to reach a path of the webhook server.
+	ClientConfig    func(path string) admissionregistrationv1.WebhookClientConfig
+	Username        string
+	SystemNamespace string
+	// Others are all API servers that share what is stored, each with a [Witness]. Default: the one of
+	// Client is the only one, or nothing is known of others.
+	Others Others
+	// Current and CurrentAllocations wait until the catalog knows of what was declared by a version, or return
+	// an error.
+	Current            func(ctx context.Context, version catalog.Version) error
+	CurrentAllocations func(ctx context.Context, version catalog.Digest) error
+	// OnSync is called after other kinds or policies came into effect.
+	OnSync func()
+	Log    logr.Logger
+
+	wake chan struct{}
+	once sync.Once
+
+	mu       sync.Mutex
+	observed *validating
+}
+
+// Wake asks for the configurations to be brought in step soon.
+func (c *Controller) Wake() {
+	select {
+	case c.wakeup() <- struct{}{}:
+	default:
+	}
+}
+
+func (c *Controller) wakeup() chan struct{} {
+	c.once.Do(func() { c.wake = make(chan struct{}, 1) })
+	return c.wake
+}
+
+// InEffect tells whether the API server asks about a kind as a policy needs it that was entered with a
+// revision of the catalog, and asks no replica that has not heard of that policy.
+func (c *Controller) InEffect(kind schema.GroupVersionKind, entered int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.observed != nil && c.observed.kinds.Has(kind) && entered <= c.observed.revision
+}
+
+// AllocationInEffect tells whether the API server asks about ResourceQuotas, and asks no replica that has not heard
+// of an allocation that was entered with a revision of the catalog.
+func (c *Controller) AllocationInEffect(entered int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.observed != nil && entered <= c.observed.revision
+}
+
+// Synced tells whether the API server has observed what the policies required at some time.
+func (c *Controller) Synced() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.observed != nil
+}
+
+// Run keeps the configurations in step until ctx ends. One that is deleted is put back at
+// once; one that is edited, within checkInterval: faster, two operators that want different
+// things would have no rest.
+func (c *Controller) Run(ctx context.Context) error {
+	if err := c.followDeletions(ctx); err != nil {
+		return err
+	}
+	for {
+		wait := checkInterval
+		if err := c.Sync(ctx); err != nil && ctx.Err() == nil {
+			c.Log.Error(err, "will try again")
+			wait = retryTime
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-c.wakeup():
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// followDeletions wakes the controller whenever one of the configurations is deleted.
+func (c *Controller) followDeletions(ctx context.Context) error {
+	_, _, err := follow(ctx, c.Client, cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { c.Wake() }})
+	return err
+}
+
+// follow calls a handler with what becomes of the two configurations, and returns where they are kept.
+func follow(ctx context.Context, client kubernetes.Interface, handler cache.ResourceEventHandler) (validating, mutating cache.Store, err error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, configurationName).String()
+	}))
+	api := factory.Admissionregistration().V1()
+	all := []cache.SharedIndexInformer{api.ValidatingWebhookConfigurations().Informer(), api.MutatingWebhookConfigurations().Informer()}
+	for _, informer := range all {
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			return nil, nil, fmt.Errorf("follow the webhook configurations: %w", err)
+		}
+	}
+	factory.StartWithContext(ctx)
+	return all[0].GetStore(), all[1].GetStore(), nil
+}
+
+// Sync brings the configurations in step and returns once the API server works with them. It reads what is stored
+// before it tells what is wanted, and replaces nothing else: one that stands still in between, while another leader
+// stores what is newer, does not put back what is older.
+func (c *Controller) Sync(ctx context.Context) error {
+	stored, err := read(ctx, c.Client)
+	if err != nil {
+		return err
+	}
+	if err := c.catchUp(ctx, stored); err != nil {
+		return err
+	}
+	wanted := c.desired(ctx)
+	if err := c.apply(ctx, stored, wanted); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	before := c.observed
+	c.observed = &wanted
+	c.mu.Unlock()
+	isNews := before == nil || before.revision != wanted.revision || !before.kinds.Equal(wanted.kinds)
+	if isNews && c.OnSync != nil {
+		c.OnSync()
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package webhookconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// witnessRetryTime is how long after an API server did not answer as it should it is asked again.
+const witnessRetryTime = 20 * time.Millisecond
+
+// Others are several API servers that share what is stored. Each has an operator with a [Witness].
+type Others interface {
+	// Report tells all which contents the API server of this operator works with, in place of those that
+	// it told of before.
+	Report(ctx context.Context, contents []string) error
+	// Behind returns how many API servers that may answer have not reported a content.
+	Behind(ctx context.Context, content string) (int, error)
+}
+
+// contentOf names what is stored in a configuration. The version tells it from an earlier time at which
+// the same was wanted.
+func contentOf(hash, resourceVersion string) string { return hash + "@" + resourceVersion }
+
+// waitReported waits until all API servers work with a content.
+func (c *Controller) waitReported(ctx context.Context, content string) error {
+	if c.Others == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	behind, problem := 0, error(nil)
+	err := wait.ExponentialBackoffWithContext(ctx, probeBackoff(), func(ctx context.Context) (bool, error) {
+		behind, problem = c.Others.Behind(ctx, content)
+		return problem == nil && behind == 0, nil
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("wait for all API servers to observe the webhooks, which %d have not: %w", behind, err), problem)
+	}
+	return nil
+}
+
+// Witness proves, for whichever configurations are stored, that the API server of this operator works
+// with them, and tells all. Its fields are set once, before use.
+type Witness struct {
+	Client          kubernetes.Interface
+	SystemNamespace string
+	Others          Others
+	Log             logr.Logger
+
+	reported atomic.Bool
+}
+
+// Synced tells whether the API server has observed what was stored at some time.
+func (w *Witness) Synced() bool { return w.reported.Load() }
+
+// Run follows the configurations until ctx ends.
+func (w *Witness) Run(ctx context.Context) error {
+	changed := make(chan struct{}, 1)
+	wake := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	validating, mutating, err := follow(ctx, w.Client, cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { wake() }, UpdateFunc: func(_, _ any) { wake() }, DeleteFunc: func(any) { wake() },
+	})
+	if err != nil {
+		return err
+	}
+	var reported []string
+	for ctx.Err() == nil {
+		stored := append(probesOf(mutating), probesOf(validating)...)
+		var again <-chan time.Time
+		if len(stored) == 2 {
+			if contents := contentsOf(stored); !slices.Equal(contents, reported) {
+				if err := w.testify(ctx, stored, contents); err != nil {
+					again = time.After(witnessRetryTime)
+					w.Log.V(1).Info("the API server has not observed the webhooks yet", "err", err.Error())
+				} else {
+					reported = contents
+					w.reported.Store(true)
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-again:
+		}
+	}
+	return nil
+}
+
+// testify reports the contents if the API server works with them.
+func (w *Witness) testify(ctx context.Context, stored []stored, contents []string) error {
+	for _, s := range stored {
+		observed, err := isObserved(ctx, w.Client, w.SystemNamespace, s.hash)
+		if err != nil {
+			return err
+		}
+		if !observed {
+			return errors.New("it works with an earlier content")
+		}
+	}
+	return w.Others.Report(ctx, contents)
+}
+
+// stored is what a stored configuration has for content.
+type stored struct{ hash, resourceVersion string }
+
+func contentsOf(all []stored) []string {
+	contents := make([]string, 0, len(all))
+	for _, s := range all {
+		contents = append(contents, contentOf(s.hash, s.resourceVersion))
+	}
+	return contents
+}
+
+// probesOf returns the content of the configuration in a store, or none if it is not there or somebody has
+// taken its probe out.
+func probesOf(store cache.Store) []stored {
+	for _, object := range store.List() {
+		switch c := object.(type) {
+		case *admissionregistrationv1.ValidatingWebhookConfiguration:
+			for _, w := range c.Webhooks {
+				if w.Name == probeName {
+					return storedOf(c, w.ObjectSelector)
+				}
+			}
+		case *admissionregistrationv1.MutatingWebhookConfiguration:
+			for _, w := range c.Webhooks {
+				if w.Name == probeName {
+					return storedOf(c, w.ObjectSelector)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func storedOf(object metav1.Object, probes *metav1.LabelSelector) []stored {
+	if probes == nil || probes.MatchLabels[probeLabel] == "" {
+		return nil
+	}
+	return []stored{{probes.MatchLabels[probeLabel], object.GetResourceVersion()}}
+}

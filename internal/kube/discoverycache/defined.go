@@ -1,0 +1,64 @@
+package discoverycache
+
+import (
+	"context"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// State is what may be done with objects of a kind.
+type State int
+
+const (
+	// Served: they can be read and written.
+	Served State = iota + 1
+	// Withheld: the kind is defined but not served now, so they are out of reach, and may be
+	// there all the same.
+	Withheld
+	// Undefined: there is no such kind, and so there are no objects.
+	Undefined
+)
+
+// StateOf returns the state of a kind and, if it is served or withheld, the resource of its
+// objects. An error means that this cannot be told now.
+func (k *Kinds) StateOf(ctx context.Context, kind schema.GroupKind) (State, schema.GroupVersionResource, error) {
+	resource, served, err := k.ResourceFor(ctx, kind)
+	if err != nil {
+		return 0, resource, err
+	}
+	if served {
+		return Served, resource, nil
+	}
+	list, err := k.definitions.ApiextensionsV1().CustomResourceDefinitions().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, resource, fmt.Errorf("look up the definition of kind %s: %w", kind, err)
+	}
+	for i := range list.Items {
+		if definition := &list.Items[i]; defines(definition, kind) {
+			return Withheld, schema.GroupVersionResource{Group: kind.Group, Resource: definition.Spec.Names.Plural}, nil
+		}
+	}
+	return Undefined, resource, nil
+}
+
+func defines(definition *apiextensionsv1.CustomResourceDefinition, kind schema.GroupKind) bool {
+	return definition.Spec.Group == kind.Group && definition.Spec.Names.Kind == kind.Kind
+}
+
+// DefinedResourceFor returns the resource of a kind at one version, also while it is not served
+// at that version, and false if there is no such kind. An error means that this cannot be told
+// now.
+func (k *Kinds) DefinedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
+	resource, served, err := k.VersionedResourceFor(ctx, kind)
+	if err != nil || served {
+		return resource, served, err
+	}
+	state, resource, err := k.StateOf(ctx, kind.GroupKind())
+	if err != nil || state == Undefined {
+		return schema.GroupVersionResource{}, false, err
+	}
+	return kind.GroupVersion().WithResource(resource.Resource), true, nil
+}

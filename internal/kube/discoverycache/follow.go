@@ -1,0 +1,150 @@
+package discoverycache
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// settleTime is how long further changes are waited for before discovery is asked.
+	settleTime = 100 * time.Millisecond
+	// recheckTime is when discovery is asked once more after a change: a new kind can be
+	// established a moment before discovery lists it. Each further look waits twice as long.
+	recheckTime = 250 * time.Millisecond
+	// refreshInterval is the longest time between two looks. Kinds of aggregated API servers
+	// come and go without a CustomResourceDefinition, and are noticed within it.
+	refreshInterval = 30 * time.Second
+)
+
+// Run follows what is served until ctx ends, and calls the handlers when it changed.
+func (k *Kinds) Run(ctx context.Context) error {
+	if err := k.followDefinitions(ctx); err != nil {
+		return err
+	}
+	var told *served
+	wait := refreshInterval
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+			wait = min(2*wait, refreshInterval)
+		case <-k.changed:
+			if !settle(ctx) {
+				return nil
+			}
+			wait = recheckTime
+		}
+		told = k.refresh(told)
+		timer.Reset(wait)
+	}
+}
+
+// refresh asks discovery, calls the handlers unless they were told the same before, and returns
+// what they know now. Where discovery does not answer, they meet its error by themselves when
+// they ask, and the next look is not far.
+func (k *Kinds) refresh(told *served) *served {
+	k.forget()
+	s, err := k.look()
+	if err != nil || s.equal(told) {
+		return told
+	}
+	k.tell()
+	return s
+}
+
+// followDefinitions notes every change of a CustomResourceDefinition that bears on what is served.
+func (k *Kinds) followDefinitions(ctx context.Context) error {
+	factory := apiextensionsinformers.NewSharedInformerFactory(k.definitions, 0)
+	informer := factory.Apiextensions().V1().CustomResourceDefinitions().Informer()
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { k.noteDefinition(obj, false) },
+		DeleteFunc: func(obj any) { k.noteDefinition(obj, true) },
+		UpdateFunc: func(before, after any) {
+			a, aOK := before.(*apiextensionsv1.CustomResourceDefinition)
+			b, bOK := after.(*apiextensionsv1.CustomResourceDefinition)
+			if !aOK || !bOK || bears(a, b) {
+				k.note()
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("follow the definitions of kinds: %w", err)
+	}
+	factory.StartWithContext(ctx)
+	return nil
+}
+
+// noteDefinition notes a definition that was made or deleted.
+func (k *Kinds) noteDefinition(obj any, isDeleted bool) {
+	if final, is := obj.(cache.DeletedFinalStateUnknown); is {
+		obj = final.Obj
+	}
+	if definition, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok {
+		kind := schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}
+		k.mu.Lock()
+		if k.deleted == nil {
+			k.deleted = map[schema.GroupKind]struct{}{}
+		}
+		if isDeleted {
+			k.deleted[kind] = struct{}{}
+		} else {
+			delete(k.deleted, kind)
+		}
+		k.mu.Unlock()
+	}
+	k.note()
+}
+
+// DefinitionDeleted reports whether the CustomResourceDefinition of a kind was seen to be deleted, and none was made since.
+func (k *Kinds) DefinitionDeleted(kind schema.GroupKind) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, is := k.deleted[kind]
+	return is
+}
+
+// bears tells whether the change of a definition can change what is served.
+func bears(before, after *apiextensionsv1.CustomResourceDefinition) bool {
+	return before.Generation != after.Generation ||
+		isEstablished(before) != isEstablished(after) ||
+		!equality.Semantic.DeepEqual(before.Status.AcceptedNames, after.Status.AcceptedNames)
+}
+
+func isEstablished(definition *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, condition := range definition.Status.Conditions {
+		if condition.Type == apiextensionsv1.Established {
+			return condition.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// note asks for a look soon.
+func (k *Kinds) note() {
+	select {
+	case k.changed <- struct{}{}:
+	default:
+	}
+}
+
+// settle lets further changes arrive, and reports whether ctx goes on.
+func settle(ctx context.Context) bool {
+	timer := time.NewTimer(settleTime)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,118 @@
+package objectcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bursar/bursar/internal/kube/discoverycache"
+)
+
+// Kinds tells what may be done with the objects of a kind.
+type Kinds interface {
+	StateOf(ctx context.Context, kind schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error)
+	// DefinitionDeleted reports whether the CustomResourceDefinition of a kind was seen to be deleted, with its objects.
+	DefinitionDeleted(kind schema.GroupKind) bool
+}
+
+// AwayMax is for how long objects count as there whose kind no API server serves any more and no CustomResourceDefinition
+// defines, as long as a policy names the kind: an aggregated API server may be taken away and made again by an upgrade.
+const AwayMax = 6 * time.Hour
+
+// stateOf returns the state of a kind, and fails while a kind that is away may come back.
+func (o *Objects) stateOf(ctx context.Context, groupKind schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error) {
+	state, resource, err := o.states.StateOf(ctx, groupKind)
+	if err != nil || state != discoverycache.Undefined || o.isExpected == nil || !o.isExpected(groupKind) || o.states.DefinitionDeleted(groupKind) {
+		return state, resource, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	since, isKnown := o.away[groupKind]
+	if !isKnown {
+		since = time.Now()
+		o.away[groupKind] = since
+	}
+	if time.Since(since) > AwayMax {
+		return state, resource, nil
+	}
+	return 0, resource, fmt.Errorf("cannot tell whether objects of kind %s exist, which is not served: they count until %s, or until no policy names the kind",
+		groupKind, since.Add(AwayMax).UTC().Format(time.RFC3339))
+}
+
+// Lives asks the API server whether the object of that kind and name exists with that UID. It
+// fails where that cannot be found out, as while the kind is not served.
+func (o *Objects) Lives(ctx context.Context, groupKind schema.GroupKind, name types.NamespacedName, uid types.UID) (bool, error) {
+	state, resource, err := o.stateOf(ctx, groupKind)
+	switch {
+	case err != nil:
+		return false, err
+	case state == discoverycache.Undefined:
+		return false, nil
+	case state == discoverycache.Withheld:
+		return false, fmt.Errorf("cannot tell whether %s %s exists: the kind is defined, but not served now", groupKind, name)
+	default:
+		return o.Exists(ctx, resource, name, uid)
+	}
+}
+
+// IsUndefined tells whether there is no such kind, and so there are no objects. It is false where
+// that cannot be found out, and while the kind may come back.
+func (o *Objects) IsUndefined(ctx context.Context, groupKind schema.GroupKind) bool {
+	state, _, err := o.stateOf(ctx, groupKind)
+	return err == nil && state == discoverycache.Undefined
+}
+
+// Exists asks the API server whether the object of that name exists with that UID. An empty
+// uid stands for any.
+func (o *Objects) Exists(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName, uid types.UID) (bool, error) {
+	object, err := o.client.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	if isObjectNotFound(err, name.Name) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look up %s %s: %w", resource.Resource, name, err)
+	}
+	return uid == "" || object.UID == uid, nil
+}
+
+// Find reads the metadata of the object of that kind and name from the API server. It returns nil if there is no such
+// object or kind, and fails where that cannot be found out.
+func (o *Objects) Find(ctx context.Context, groupKind schema.GroupKind, name types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
+	state, resource, err := o.stateOf(ctx, groupKind)
+	switch {
+	case err != nil:
+		return nil, err
+	case state == discoverycache.Undefined:
+		return nil, nil
+	case state == discoverycache.Withheld:
+		return nil, fmt.Errorf("cannot tell whether %s %s exists: the kind is defined, but not served now", groupKind, name)
+	}
+	object, err := o.client.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return object, nil
+	case isObjectNotFound(err, name.Name) || apierrors.IsNotFound(err) && o.isServed(ctx, resource):
+		return nil, nil // a name without a namespace, or with one, may name nothing of this kind
+	default:
+		return nil, fmt.Errorf("look up %s %s: %w", resource.Resource, name, err)
+	}
+}
+
+// isServed asks the API server whether it serves a resource.
+func (o *Objects) isServed(ctx context.Context, resource schema.GroupVersionResource) bool {
+	_, err := o.client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+	return err == nil
+}
+
+// isObjectNotFound tells whether it is the object that was not found, and not its kind.
+func isObjectNotFound(err error, name string) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) &&
+		status.Status().Details != nil && status.Status().Details.Name == name
+}

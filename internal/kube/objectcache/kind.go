@@ -1,0 +1,235 @@
+package objectcache
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// kind follows the objects of one kind. It is the store that its reflector writes to.
+type kind struct {
+	owner     *Objects
+	groupKind schema.GroupKind
+	resource  schema.GroupVersionResource
+	list      int64 // its number
+	stop      context.CancelFunc
+	synced    chan struct{}
+	syncOnce  sync.Once
+
+	// telling is held while something is noted and told, so that what is known of a name by uidOf
+	// has been told. Handlers may ask for anything but that.
+	telling sync.RWMutex
+
+	mu     sync.RWMutex
+	byName map[types.NamespacedName]types.UID
+	uids   map[types.UID]types.NamespacedName
+}
+
+var _ cache.TransformingStore = (*kind)(nil)
+
+// identity is all that is kept of an object.
+type identity struct {
+	types.NamespacedName
+	uid types.UID
+}
+
+func (o *Objects) start(ctx context.Context, groupKind schema.GroupKind, resource schema.GroupVersionResource) *kind {
+	ctx, cancel := context.WithCancel(ctx)
+	k := &kind{
+		owner:     o,
+		groupKind: groupKind,
+		resource:  resource,
+		list:      o.lists,
+		stop:      cancel,
+		synced:    make(chan struct{}),
+		byName:    map[types.NamespacedName]types.UID{},
+		uids:      map[types.UID]types.NamespacedName{},
+	}
+	client := o.client.Resource(resource)
+	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return client.Watch(ctx, options)
+		},
+	}, o.client)
+	reflector := cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, k, cache.ReflectorOptions{
+		Name: "protected " + resource.String(),
+	})
+	go reflector.RunWithContext(ctx)
+	return k
+}
+
+func (k *kind) uidOf(name types.NamespacedName) (types.UID, bool) {
+	k.telling.RLock()
+	defer k.telling.RUnlock()
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	uid, ok := k.byName[name]
+	return uid, ok
+}
+
+func (k *kind) isListed() bool {
+	select {
+	case <-k.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+func (k *kind) all(holds func(Object) bool) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for uid, name := range k.uids {
+		if !holds(Object{name, uid}) {
+			return false
+		}
+	}
+	return true
+}
+
+func (k *kind) nameOf(uid types.UID) (types.NamespacedName, bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	name, ok := k.uids[uid]
+	return name, ok
+}
+
+func (k *kind) presence(uid types.UID) Presence {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if _, ok := k.uids[uid]; ok {
+		return Present
+	}
+	if k.isListed() {
+		return Absent
+	}
+	return Unknown
+}
+
+// Transformer implements [cache.TransformingStore].
+func (k *kind) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) { return identify(obj) }
+}
+
+func identify(obj any) (*identity, error) {
+	switch object := obj.(type) {
+	case *identity:
+		return object, nil
+	case *metav1.PartialObjectMetadata:
+		return &identity{types.NamespacedName{Namespace: object.Namespace, Name: object.Name}, object.UID}, nil
+	default:
+		return nil, fmt.Errorf("protected objects: unexpected object of type %T", obj)
+	}
+}
+
+func (k *kind) Add(obj any) error    { return k.put(obj) }
+func (k *kind) Update(obj any) error { return k.put(obj) }
+func (k *kind) Resync() error        { return nil }
+
+func (k *kind) put(obj any) error {
+	object, err := identify(obj)
+	if err != nil {
+		return err
+	}
+	k.telling.Lock()
+	defer k.telling.Unlock()
+	before := k.swap(object.NamespacedName, object.uid)
+	if before == object.uid {
+		tell(k.owner.modified, k.groupKind, object.uid)
+		return nil
+	}
+	if before != "" {
+		tell(k.owner.vanished, k.groupKind, before)
+	}
+	tell(k.owner.appeared, k.groupKind, object.uid)
+	return nil
+}
+
+func (k *kind) Delete(obj any) error {
+	object, err := identify(obj)
+	if err != nil {
+		return err
+	}
+	k.telling.Lock()
+	defer k.telling.Unlock()
+	if before := k.swap(object.NamespacedName, ""); before != "" {
+		tell(k.owner.vanished, k.groupKind, before)
+	}
+	return nil
+}
+
+// Replace makes the objects those of a full list.
+func (k *kind) Replace(list []any, _ string) error {
+	listed := make(map[types.NamespacedName]struct{}, len(list))
+	for _, obj := range list {
+		object, err := identify(obj)
+		if err != nil {
+			return err
+		}
+		listed[object.NamespacedName] = struct{}{}
+		if err := k.put(object); err != nil {
+			return err
+		}
+	}
+	for _, object := range k.missing(listed) {
+		if err := k.Delete(object); err != nil {
+			return err
+		}
+	}
+	k.syncOnce.Do(func() { close(k.synced) })
+	return nil
+}
+
+// missing returns the known objects that are not in listed.
+func (k *kind) missing(listed map[types.NamespacedName]struct{}) []*identity {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	var missing []*identity
+	for name, uid := range k.byName {
+		if _, ok := listed[name]; !ok {
+			missing = append(missing, &identity{name, uid})
+		}
+	}
+	return missing
+}
+
+// swap puts a UID, or nothing, under a name and returns what was there.
+func (k *kind) swap(name types.NamespacedName, uid types.UID) (before types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before = k.byName[name]
+	delete(k.uids, before)
+	delete(k.byName, name)
+	if uid != "" {
+		k.byName[name] = uid
+		k.uids[uid] = name
+	}
+	return before
+}
+
+func tell(handlers []Handler, groupKind schema.GroupKind, uid types.UID) {
+	for _, handler := range handlers {
+		handler(groupKind, uid)
+	}
+}
+
+// reportGone removes the object of that name if it has that UID.
+func (k *kind) reportGone(name types.NamespacedName, uid types.UID) {
+	k.telling.Lock()
+	defer k.telling.Unlock()
+	if known, _ := k.nameOf(uid); known != name {
+		return
+	}
+	k.swap(name, "")
+	tell(k.owner.vanished, k.groupKind, uid)
+}

@@ -1,0 +1,88 @@
+package ledgerstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerapi"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+// APIStorage is [Storage] in ConsumerLedger objects of a Kubernetes API server.
+type APIStorage struct {
+	ledgers *ledgerapi.Client
+}
+
+var _ Storage = (*APIStorage)(nil)
+
+// NewAPIStorage returns storage on the API server of config.
+func NewAPIStorage(config *rest.Config, httpClient *http.Client) (*APIStorage, error) {
+	ledgers, err := ledgerapi.New(config, httpClient, "consumerledgers")
+	if err != nil {
+		return nil, err
+	}
+	return &APIStorage{ledgers: ledgers}, nil
+}
+
+// Read implements [Storage] with a read through to etcd.
+func (s *APIStorage) Read(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (ledger.Books, Version, error) {
+	var object quotav1alpha1.ConsumerLedger
+	err := s.ledgers.Read(ctx, naming.Ledger(consumer), &object)
+	if apierrors.IsNotFound(err) {
+		return ledger.Books{}, "", nil
+	}
+	if err != nil {
+		return ledger.Books{}, "", err
+	}
+	if object.Spec.ConsumerRef != consumer {
+		return ledger.Books{}, "", fmt.Errorf("ConsumerLedger %s is of another consumer, %s", object.Name, describe(object.Spec.ConsumerRef))
+	}
+	books, err := BooksOf(&object.Spec)
+	if err != nil {
+		return ledger.Books{}, "", fmt.Errorf("decode ConsumerLedger %s: %w", object.Name, err)
+	}
+	return books, Version(object.ResourceVersion), nil
+}
+
+// Write implements [Storage].
+func (s *APIStorage) Write(ctx context.Context, consumer quotav1alpha1.ConsumerRef, books ledger.Books, expected Version) (Version, error) {
+	version, err := s.ledgers.Write(ctx, &quotav1alpha1.ConsumerLedger{
+		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ConsumerLedger"},
+		ObjectMeta: metav1.ObjectMeta{Name: naming.Ledger(consumer), ResourceVersion: string(expected)},
+		Spec:       specOf(consumer, books),
+	})
+	return Version(version), classify(err)
+}
+
+// CurrentVersion implements [Storage].
+func (s *APIStorage) CurrentVersion(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (Version, error) {
+	version, err := s.ledgers.Version(ctx, naming.Ledger(consumer))
+	return Version(version), err
+}
+
+// classify sorts the errors of a write: a request that the API server calls invalid, too large or forbidden has not
+// been carried out and will not be. etcd's own word on size comes as an error of the server without a reason.
+func classify(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ledgerapi.ErrConflict):
+		return ErrConflict
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err),
+		strings.Contains(err.Error(), "request is too large"):
+		return &RejectedError{Err: err, ForContent: true}
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return &RejectedError{Err: err}
+	default:
+		return err
+	}
+}

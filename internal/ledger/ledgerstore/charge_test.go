@@ -1,0 +1,125 @@
+package ledgerstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
+)
+
+// What is held beyond the limits says so at once, whatever is about to be released.
+func TestBeyondTheLimits(t *testing.T) {
+	amendment := ledger.Reservation{Key: "amending", Charges: charges(9), Replaces: charges(4)}
+	always := func(context.Context) (*ledger.Reservation, error) { return &amendment, nil }
+	short := func(requested, used ledger.Amount) ledger.Shortage {
+		return ledger.Shortage{ResourceType: gpu, Requested: requested, Used: used, Limit: 10, Matching: 10, Available: 10 - used}
+	}
+	tests := map[string]struct {
+		reason string
+		decide func(*testing.T, *process) ([]ledger.Decision, error)
+		want   []ledger.Decision
+		// reserved is what is in flight afterwards.
+		reserved ledger.Amount
+	}{
+		"charge": {
+			"what fits and what does not is held, each by itself",
+			func(t *testing.T, p *process) ([]ledger.Decision, error) {
+				return p.Charge(t.Context(), acme, false, []ledger.Reservation{reservation("a", 4), reservation("b", 5), reservation("c", 2)})
+			},
+			[]ledger.Decision{
+				{Code: ledger.Admitted},
+				{Code: ledger.Admitted, Shortages: []ledger.Shortage{short(5, 8)}},
+				{Code: ledger.Admitted, Shortages: []ledger.Shortage{{ResourceType: gpu, Requested: 2, Used: 13, Limit: 10, Matching: 10}}},
+			}, 11,
+		},
+		"charge, dry": {
+			"nothing changes",
+			func(t *testing.T, p *process) ([]ledger.Decision, error) {
+				return p.Charge(t.Context(), acme, true, []ledger.Reservation{reservation("a", 7)})
+			},
+			[]ledger.Decision{{Code: ledger.Admitted, Shortages: []ledger.Shortage{short(7, 4)}}}, 0,
+		},
+		"charge, impossible": {
+			"there is nothing to hold",
+			func(t *testing.T, p *process) ([]ledger.Decision, error) {
+				return p.Charge(t.Context(), acme, false, []ledger.Reservation{reservation("a", 0)})
+			},
+			[]ledger.Decision{{Code: ledger.AmountNotPositive}}, 0,
+		},
+		"amend": {
+			"by as much as the claim grows",
+			func(t *testing.T, p *process) ([]ledger.Decision, error) {
+				p.use(t, "more", 4)
+				decision, err := p.Amend(t.Context(), acme, true, func(_, after string) string { return after }, always)
+				return []ledger.Decision{decision}, err
+			},
+			[]ledger.Decision{{Code: ledger.Admitted, Shortages: []ledger.Shortage{short(5, 8)}}}, 5,
+		},
+		"amend, dry": {
+			"nothing changes",
+			func(t *testing.T, p *process) ([]ledger.Decision, error) {
+				p.use(t, "more", 4)
+				decision, err := p.CheckAmendment(t.Context(), acme, true, amendment)
+				return []ledger.Decision{decision}, err
+			},
+			[]ledger.Decision{{Code: ledger.Admitted, Shortages: []ledger.Shortage{short(5, 8)}}}, 0,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				memory := storagetest.New()
+				p := start(t, memory, nil)
+				p.limit(t, 10)
+				p.use(t, "k", 4)
+				p.ExpectRelease(acme, "c")
+				began := time.Now()
+				got, err := tt.decide(t, p)
+				if err != nil {
+					t.Fatalf("%s: %v", tt.reason, err)
+				}
+				if took := time.Since(began); took != 0 {
+					t.Errorf("it took %s, want that nothing is waited for", took)
+				}
+				if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreFields(ledger.Decision{}, "Sequence"), cmpopts.EquateComparable(ledger.Dimensions{})); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
+				}
+				if got := stored(t, memory).Reserved; got != tt.reserved {
+					t.Errorf("%s: %d is reserved, want %d", tt.reason, got, tt.reserved)
+				}
+			})
+		})
+	}
+}
+
+// Room for what is in flight is waited for all the same.
+func TestChargeWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, storagetest.New(), nil)
+		fill(t, p)
+		charge := func() error {
+			_, err := p.Charge(t.Context(), acme, false, []ledger.Reservation{reservation("new", 1)})
+			return err
+		}
+		if err := charge(); !errors.Is(err, ledgerstore.ErrBusy) {
+			t.Errorf("got %v, want that there is no room", err)
+		}
+		canceled := make(chan struct{})
+		time.AfterFunc(time.Second, func() {
+			defer close(canceled)
+			cancel(t, p, "full/000")
+		})
+		if err := charge(); err != nil {
+			t.Errorf("there is room: %v", err)
+		}
+		<-canceled
+	})
+}

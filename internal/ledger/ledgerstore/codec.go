@@ -1,0 +1,136 @@
+package ledgerstore
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerapi"
+)
+
+// specOf writes books in the form in which they are stored.
+func specOf(consumer quotav1alpha1.ConsumerRef, books ledger.Books) quotav1alpha1.ConsumerLedgerSpec {
+	spec := quotav1alpha1.ConsumerLedgerSpec{
+		ConsumerRef:  consumer,
+		Format:       quotav1alpha1.ConsumerLedgerFormat,
+		Sequence:     books.Sequence,
+		Grants:       make([]quotav1alpha1.LedgerGrant, 0, len(books.Grants)),
+		Used:         make([]quotav1alpha1.LedgerUsage, 0, len(books.Used)),
+		Reservations: make([]quotav1alpha1.LedgerReservation, 0, len(books.Reservations)),
+		Released:     books.Released,
+	}
+	for _, g := range books.Grants {
+		stored := quotav1alpha1.LedgerGrant{UID: g.UID, Namespace: g.Namespace, Name: g.Name, Generation: g.Generation}
+		for _, a := range g.Allowances {
+			stored.Allowances = append(stored.Allowances, quotav1alpha1.LedgerAllowance{
+				ResourceType: a.ResourceType, Amount: int64(a.Amount), DimensionSelector: labelSelectorOf(a.Selector),
+			})
+		}
+		spec.Grants = append(spec.Grants, stored)
+	}
+	for _, u := range books.Used {
+		spec.Used = append(spec.Used, quotav1alpha1.LedgerUsage{
+			ResourceType: u.ResourceType, Dimensions: u.Dimensions.Map(), Amount: int64(u.Amount), Claims: u.Claims,
+		})
+	}
+	for _, r := range books.Reservations {
+		spec.Reservations = append(spec.Reservations, quotav1alpha1.LedgerReservation{
+			Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt,
+			Charges: storedCharges(r.Charges), Replaces: storedCharges(r.Replaces), Claim: r.Claim,
+		})
+	}
+	return spec
+}
+
+// BooksOf reads stored books.
+func BooksOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Books, error) {
+	if spec.Format > quotav1alpha1.ConsumerLedgerFormat {
+		return ledger.Books{}, &ledgerapi.FormatError{Format: spec.Format}
+	}
+	books := ledger.Books{Sequence: spec.Sequence, Released: spec.Released}
+	for _, g := range spec.Grants {
+		grant := ledger.Grant{UID: g.UID, Namespace: g.Namespace, Name: g.Name, Generation: g.Generation}
+		for _, a := range g.Allowances {
+			selector, err := SelectorOf(a.DimensionSelector)
+			if err != nil {
+				return books, fmt.Errorf("grant %s/%s, allowance of %s: %w", g.Namespace, g.Name, a.ResourceType, err)
+			}
+			grant.Allowances = append(grant.Allowances, ledger.Allowance{
+				ResourceType: a.ResourceType, Selector: selector, Amount: ledger.Amount(a.Amount),
+			})
+		}
+		books.Grants = append(books.Grants, grant)
+	}
+	for _, u := range spec.Used {
+		dimensions, err := ledger.NewDimensions(u.Dimensions)
+		if err != nil {
+			return books, fmt.Errorf("usage of %s: %w", u.ResourceType, err)
+		}
+		books.Used = append(books.Used, ledger.Usage{
+			ResourceType: u.ResourceType, Dimensions: dimensions, Amount: ledger.Amount(u.Amount), Claims: u.Claims,
+		})
+	}
+	for _, r := range spec.Reservations {
+		reservation := ledger.Reservation{Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt, Claim: r.Claim}
+		var err error
+		if reservation.Charges, err = chargesOf(r.Charges); err != nil {
+			return books, fmt.Errorf("reservation %s: %w", r.Key, err)
+		}
+		if reservation.Replaces, err = chargesOf(r.Replaces); err != nil {
+			return books, fmt.Errorf("reservation %s: %w", r.Key, err)
+		}
+		books.Reservations = append(books.Reservations, reservation)
+	}
+	return books, nil
+}
+
+func storedCharges(charges []ledger.Charge) []quotav1alpha1.LedgerCharge {
+	var stored []quotav1alpha1.LedgerCharge
+	for _, c := range charges {
+		stored = append(stored, quotav1alpha1.LedgerCharge{ResourceType: c.ResourceType, Dimensions: c.Dimensions.Map(), Amount: int64(c.Amount)})
+	}
+	return stored
+}
+
+func chargesOf(stored []quotav1alpha1.LedgerCharge) ([]ledger.Charge, error) {
+	var charges []ledger.Charge
+	for _, s := range stored {
+		dimensions, err := ledger.NewDimensions(s.Dimensions)
+		if err != nil {
+			return nil, fmt.Errorf("charge of %s: %w", s.ResourceType, err)
+		}
+		charges = append(charges, ledger.Charge{ResourceType: s.ResourceType, Dimensions: dimensions, Amount: ledger.Amount(s.Amount)})
+	}
+	return charges, nil
+}
+
+// SelectorOf reads a label selector over dimensions. None at all selects everything, as does
+// an empty one: an allowance without a selector is for any request.
+func SelectorOf(selector *metav1.LabelSelector) (ledger.Selector, error) {
+	if selector == nil {
+		return ledger.Selector{}, nil
+	}
+	var requirements []ledger.Requirement
+	for key, value := range selector.MatchLabels {
+		requirements = append(requirements, ledger.Requirement{Key: key, Operator: ledger.In, Values: []string{value}})
+	}
+	for _, e := range selector.MatchExpressions {
+		requirements = append(requirements, ledger.Requirement{Key: e.Key, Operator: ledger.Operator(e.Operator), Values: e.Values})
+	}
+	return ledger.NewSelector(requirements...)
+}
+
+func labelSelectorOf(selector ledger.Selector) *metav1.LabelSelector {
+	if selector.MatchesEverything() {
+		return nil
+	}
+	stored := &metav1.LabelSelector{}
+	for _, r := range selector.Requirements() {
+		stored.MatchExpressions = append(stored.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: r.Key, Operator: metav1.LabelSelectorOperator(r.Operator), Values: r.Values,
+		})
+	}
+	return stored
+}

@@ -1,0 +1,250 @@
+package ledgerstore_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
+)
+
+const (
+	crashes     = 12
+	crashLimit  = 40
+	crashWorker = 8
+)
+
+// host runs one process after the other on one storage. Each is killed at a random moment.
+type host struct {
+	memory *storagetest.Memory
+
+	mu      sync.Mutex
+	random  *rand.Rand
+	current *process
+	// acknowledged are reservations that callers were told of and have not ended yet.
+	acknowledged map[string]int64
+	granted      map[string]ledger.Amount
+	gone         map[string]bool
+}
+
+func TestCrashes(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { crash(t, seed) })
+		})
+	}
+}
+
+func crash(t *testing.T, seed uint64) {
+	h := &host{
+		memory: storagetest.New(), random: rand.New(rand.NewPCG(seed, 0)),
+		acknowledged: map[string]int64{}, granted: map[string]ledger.Amount{}, gone: map[string]bool{},
+	}
+	start(t, h.memory, nil).limit(t, crashLimit)
+	h.restart(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	for worker := range crashWorker {
+		workers.Go(func() {
+			for life := 0; ctx.Err() == nil; life++ {
+				h.live(ctx, t, fmt.Sprintf("p/%d-%d", worker, life))
+			}
+		})
+	}
+	for range crashes {
+		<-time.After(time.Duration(h.roll(100)) * time.Millisecond)
+		h.kill(t)
+		h.restart(t)
+	}
+	stop()
+	workers.Wait()
+	h.settleUp(t)
+}
+
+func (h *host) roll(n int) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.random.IntN(n)
+}
+
+// fault gives every call a random duration, and some of them a fault.
+func (h *host) fault(ctx context.Context, _ storagetest.Call) storagetest.Fault {
+	select {
+	case <-time.After(time.Duration(h.roll(3000)) * time.Microsecond):
+	case <-ctx.Done():
+	}
+	if h.roll(10) > 0 {
+		return storagetest.None
+	}
+	return []storagetest.Fault{storagetest.Lost, storagetest.Unanswered, storagetest.Late}[h.roll(3)]
+}
+
+// restart starts a process that takes up what the one before left unfinished.
+func (h *host) restart(t *testing.T) {
+	p := start(t, h.memory, h.fault)
+	for p.Warm(t.Context(), unfinished(h.memory)) != nil { // until storage can be reached
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.current = p
+	for _, r := range p.Reservations() {
+		if h.granted[r.Key] > 0 {
+			p.Settle(acme, r.Key, r.Sequence)
+		}
+	}
+	for _, claim := range p.ReleasedLongAgo(-1)[acme] {
+		if h.gone[claim] {
+			p.Forget(acme, claim)
+		}
+	}
+}
+
+func unfinished(memory *storagetest.Memory) []quotav1alpha1.ConsumerLedger {
+	books := memory.Books(acme)
+	return []quotav1alpha1.ConsumerLedger{{Spec: quotav1alpha1.ConsumerLedgerSpec{
+		ConsumerRef:  acme,
+		Reservations: make([]quotav1alpha1.LedgerReservation, len(books.Reservations)),
+		Released:     books.Released,
+	}}}
+}
+
+// kill ends the process in the middle of everything and looks for what it had acknowledged.
+func (h *host) kill(t *testing.T) {
+	t.Helper()
+	h.mu.Lock()
+	dead := h.current
+	dead.Close()
+	dead.stop()
+	sequences := map[string]int64{}
+	for _, r := range h.memory.Books(acme).Reservations {
+		sequences[r.Key] = r.Sequence
+	}
+	for key, sequence := range h.acknowledged {
+		if sequences[key] != sequence {
+			t.Errorf("reservation %s with sequence %d was acknowledged; stored is %d", key, sequence, sequences[key])
+		}
+	}
+	h.mu.Unlock()
+	if h.roll(2) == 0 {
+		dead.Deliver()
+	} else {
+		time.AfterFunc(10*time.Millisecond, dead.Deliver)
+	}
+}
+
+func (h *host) process() *process {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.current
+}
+
+// live takes a claim through its life, or as far as ctx lets it.
+func (h *host) live(ctx context.Context, t *testing.T, key string) {
+	amount := ledger.Amount(1 + h.roll(3))
+	sequence, admitted := h.reserve(ctx, key, amount)
+	if !admitted {
+		return
+	}
+	fate := h.roll(4)
+	h.mu.Lock()
+	delete(h.acknowledged, key)
+	if fate > 0 {
+		h.granted[key] = amount
+		h.current.Settle(acme, key, sequence)
+	}
+	h.mu.Unlock()
+	if fate < 3 { // the others stay
+		h.release(ctx, t, key, sequence, amount)
+	}
+}
+
+// reserve asks until there is an answer.
+func (h *host) reserve(ctx context.Context, key string, amount ledger.Amount) (sequence int64, admitted bool) {
+	for ctx.Err() == nil {
+		decision, err := h.process().Reserve(ctx, acme, reservation(key, amount))
+		if err != nil {
+			<-time.After(time.Millisecond)
+			continue
+		}
+		if decision.Code != ledger.Admitted {
+			return 0, false
+		}
+		h.mu.Lock()
+		h.acknowledged[key] = decision.Sequence
+		h.mu.Unlock()
+		<-time.After(time.Duration(h.roll(10)) * time.Millisecond)
+		return decision.Sequence, true
+	}
+	return 0, false
+}
+
+// release gives a claim back and lets it go, however many processes that takes.
+func (h *host) release(ctx context.Context, t *testing.T, key string, sequence int64, amount ledger.Amount) {
+	for ctx.Err() == nil {
+		p := h.process()
+		drifted, err := p.Release(ctx, acme, key, func(context.Context) (*ledgerstore.Holding, error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			granted := h.granted[key] > 0
+			return &ledgerstore.Holding{ClaimUID: key, Key: key, Sequence: sequence, Granted: granted, Charges: charges(amount)}, nil
+		})
+		if drifted {
+			t.Errorf("the charge of %s is not in the books", key)
+		}
+		if err != nil {
+			<-time.After(time.Millisecond)
+			continue
+		}
+		h.mu.Lock()
+		h.gone[key] = true
+		delete(h.granted, key)
+		h.mu.Unlock()
+		p.Forget(acme, key)
+		return
+	}
+}
+
+// settleUp finishes what is left over and compares the books with the claims that stay.
+func (h *host) settleUp(t *testing.T) {
+	t.Helper()
+	h.kill(t)
+	h.restart(t)
+	h.process().Close()
+	time.Sleep(time.Second) // of the test's own clock: no late write is left
+	p := start(t, h.memory, nil)
+	if err := p.Warm(t.Context(), unfinished(h.memory)); err != nil {
+		t.Fatal(err)
+	}
+	released := map[string]bool{}
+	for _, claim := range p.ReleasedLongAgo(-1)[acme] {
+		released[claim] = true
+		p.Forget(acme, claim)
+	}
+	for _, r := range p.Reservations() {
+		if h.granted[r.Key] > 0 {
+			p.Settle(acme, r.Key, r.Sequence)
+		} else {
+			cancel(t, p, r.Key)
+		}
+	}
+	p.flush(t)
+	want := summary{Limit: crashLimit}
+	for key, amount := range h.granted {
+		if !released[key] { // the answer to its release may have been lost with the last process
+			want.Used, want.Claims = want.Used+amount, want.Claims+1
+		}
+	}
+	expect(t, "every claim that stays is charged once", h.memory, want)
+	for _, revision := range h.memory.Revisions(acme) {
+		if s := summarize(t, revision.Books); s.Used+s.Reserved > s.Limit {
+			t.Errorf("revision %s: %d used and %d reserved of %d", revision.Version, s.Used, s.Reserved, s.Limit)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package ledgerstore_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger/ledgerapi"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// stub is an API server with one ledger, in any form.
+type stub struct {
+	mu     sync.Mutex
+	stored string
+	writes int
+}
+
+func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method != http.MethodGet {
+		s.writes++
+		body, _ := io.ReadAll(r.Body)
+		s.stored = string(body)
+	}
+	_, _ = io.WriteString(w, s.stored)
+}
+
+// A ledger that a newer version has written is neither read nor written by this one, and whoever asks is told why. One
+// without a number was written by an earlier version.
+func TestLedgerFormat(t *testing.T) {
+	const spec = `"consumerRef":{"apiGroup":"platform","kind":"Organization","name":"acme"},"sequence":3`
+	tests := map[string]struct {
+		reason, spec string
+		wantFormat   int64 // of the error
+	}{
+		"none":                   {"what earlier versions have written is read", spec, 0},
+		"this":                   {"what this version has written is read", spec + `,"format":1`, 0},
+		"a later one":            {"what is unknown would be lost", spec + `,"format":2,"holds":["new"]`, 2},
+		"a later one, all other": {"the number counts, also where nothing else can be read", spec + `,"format":3,"reservations":{"compressed":"x"}`, 3},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			api := &stub{stored: `{"metadata":{"name":"l","resourceVersion":"7"},"spec":{` + tt.spec + `}}`}
+			server := httptest.NewServer(api)
+			t.Cleanup(server.Close)
+			storage, err := ledgerstore.NewAPIStorage(&rest.Config{Host: server.URL, QPS: -1}, server.Client())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = ledgerstore.New(t.Context(), storage).Charge(t.Context(), acme, false, nil)
+			if err == nil {
+				_, err = ledgerstore.New(t.Context(), storage).ReserveTogether(t.Context(), acme, nil)
+			}
+			var unknown *ledgerapi.FormatError
+			if errors.As(err, &unknown) != (tt.wantFormat > 0) || unknown != nil && unknown.Format != tt.wantFormat {
+				t.Errorf("%s: got %v", tt.reason, err)
+			}
+			if unknown != nil && (api.writes > 0 || !strings.Contains(err.Error(), "a newer version of Bursar has written")) {
+				t.Errorf("%s: written %d times, and told %v", tt.reason, api.writes, err)
+			}
+		})
+	}
+}
+
+// What is stored has the number of its format.
+func TestLedgerIsStoredWithItsFormat(t *testing.T) {
+	api := &stub{stored: `{"metadata":{"name":"l","resourceVersion":"7"},"spec":{"consumerRef":{"apiGroup":"platform","kind":"Organization","name":"acme"}}}`}
+	server := httptest.NewServer(api)
+	t.Cleanup(server.Close)
+	storage, err := ledgerstore.NewAPIStorage(&rest.Config{Host: server.URL, QPS: -1}, server.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{Store: ledgerstore.New(t.Context(), storage)}
+	p.limit(t, 10)
+	var stored quotav1alpha1.ConsumerLedger
+	if err := json.Unmarshal([]byte(api.stored), &stored); err != nil || stored.Spec.Format != quotav1alpha1.ConsumerLedgerFormat || len(stored.Spec.Grants) != 1 {
+		t.Errorf("stored is %s: %v", api.stored, err)
+	}
+}

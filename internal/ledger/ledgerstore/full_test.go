@@ -1,0 +1,167 @@
+package ledgerstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
+)
+
+// What storage does not take fails alone, whatever it shares a write with.
+func TestRejectedForContent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const used = 20
+		memory, shut := storagetest.New(), make(gate)
+		memory.Accepts = func(b ledger.Books) bool {
+			for _, r := range b.Reservations {
+				if strings.Contains(r.Claim, "large") {
+					return false
+				}
+			}
+			return true
+		}
+		start(t, memory, nil).limit(t, 100)
+		first := start(t, memory, nil)
+		for i := range used {
+			first.use(t, fmt.Sprint("p/", i), 1)
+		}
+		p := start(t, memory, shut.faults)
+		errs := make(chan error, 2*used)
+		go func() { _, err := p.Reserve(t.Context(), acme, reservation("p/first", 1)); errs <- err }()
+		synctest.Wait() // the write of the first is under way, and all others share the next
+		for i := range used {
+			go func() {
+				held := &ledgerstore.Holding{ClaimUID: fmt.Sprint("c", i), Granted: true, Charges: charges(1)}
+				_, err := p.Release(t.Context(), acme, held.ClaimUID, func(context.Context) (*ledgerstore.Holding, error) { return held, nil })
+				errs <- err
+			}()
+		}
+		bad := make(chan error, 2)
+		for i := range 2 {
+			r := reservation(fmt.Sprint("p/large", i), 1)
+			r.Claim = "large"
+			go func() { _, err := p.Reserve(t.Context(), acme, r); bad <- err }()
+		}
+		synctest.Wait()
+		close(shut)
+		for range used + 1 {
+			if err := <-errs; err != nil {
+				t.Errorf("failed with what storage did not take: %v", err)
+			}
+		}
+		for range 2 {
+			if err, rejected := <-bad, (*ledgerstore.RejectedError)(nil); !errors.As(err, &rejected) {
+				t.Errorf("what storage does not take ended with %v", err)
+			}
+		}
+		if got := stored(t, memory); got.Used != 0 || len(got.Released) != used || len(got.Keys) != 1 {
+			t.Errorf("stored is %+v", got)
+		}
+	})
+}
+
+// Who is told that a ledger is full would not fit either when nothing is in flight any more.
+func TestLedgerFullOrBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, storagetest.New(), nil)
+		p.limit(t, 1000)
+		large := func(key string, charges []ledger.Charge) ledger.Reservation {
+			return ledger.Reservation{Key: key, Charges: charges, Claim: strings.Repeat("x", ledger.ClaimBytesMax)}
+		}
+		for i := range 7 {
+			if d, err := p.Reserve(t.Context(), acme, large(fmt.Sprint("p/", i), charges(1))); err != nil || d.Code != ledger.Admitted {
+				t.Fatal(d.Code, err)
+			}
+		}
+		if _, err := p.Reserve(t.Context(), acme, large("p/more", charges(1))); !errors.Is(err, ledgerstore.ErrBusy) {
+			t.Errorf("while much is in flight: %v, want %v", err, ledgerstore.ErrBusy)
+		}
+		quotes := reservation("p/quotes", 1)
+		quotes.Claim = strings.Repeat("<", ledger.ClaimBytesMax)
+		for i := range 7 {
+			p.Settle(acme, fmt.Sprint("p/", i), 0)
+		}
+		p.fillRows(t, ledger.BytesMax-ledger.ClaimBytesMax)
+		if d, err := p.Reserve(t.Context(), acme, quotes); err != nil || d.Code != ledger.LedgerFull {
+			t.Errorf("at rest: %s, %v, want %s", d.Code, err, ledger.LedgerFull)
+		}
+		if d := p.reserve(t, "p/small", 1); d.Code != ledger.Admitted {
+			t.Errorf("a small one: %s", d.Code)
+		}
+	})
+}
+
+// fillRows settles usage of other resource types until the ledger has some size.
+func (p *process) fillRows(t *testing.T, size int) {
+	t.Helper()
+	for i := 0; ; i++ {
+		var have int
+		if err := p.View(t.Context(), acme, func(books *ledger.Ledger) { have = books.Bytes() }); err != nil {
+			t.Fatal(err)
+		}
+		if have >= size {
+			return
+		}
+		var many []ledger.Reservation
+		for j := range 50 {
+			d, err := ledger.NewDimensions(map[string]string{"volume": fmt.Sprintf("%0*d", ledger.DimensionValueBytesMax, 50*i+j)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			many = append(many, ledger.Reservation{Key: fmt.Sprintf("rows/%d-%d", i, j), Charges: []ledger.Charge{{ResourceType: fmt.Sprint("t", i), Dimensions: d, Amount: 1}}})
+		}
+		if _, err := p.Charge(t.Context(), acme, false, many); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range many {
+			p.Settle(acme, r.Key, 0)
+		}
+		p.flush(t)
+	}
+}
+
+// The largest ledgers have series of their own, and only those.
+func TestLedgerSizes(t *testing.T) {
+	memory := storagetest.New()
+	p := start(t, memory, nil)
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(p.Collectors()...)
+	for i := range 12 {
+		consumer := acme
+		consumer.Name = fmt.Sprint("full-", i)
+		memory.Fill(consumer)
+		if err := p.View(t.Context(), consumer, func(*ledger.Ledger) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.limit(t, 1)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := map[string]int{}
+	for _, family := range families {
+		series[family.GetName()] = len(family.GetMetric())
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "consumer_name" && label.GetValue() == acme.Name {
+					t.Error("a small ledger has a series of its own")
+				}
+			}
+			if strings.HasPrefix(family.GetName(), "bursar_ledger_bytes") && metric.GetGauge().GetValue() < ledger.BytesMax {
+				t.Errorf("%s of a full ledger is %v", family.GetName(), metric.GetGauge().GetValue())
+			}
+		}
+	}
+	if series["bursar_ledger_bytes"] != 10 || series["bursar_ledger_bytes_max"] != 1 {
+		t.Errorf("the series are %v", series)
+	}
+}

@@ -1,0 +1,86 @@
+package ledgerstore_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
+)
+
+// gauge returns a metric without labels.
+func (p *process) gauge(t *testing.T, name string) float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(p.Collectors()...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}
+
+// Ledgers that nobody asks for are dropped, and those of names that never existed; not while something is in flight.
+func TestIdleLedgersAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := storagetest.New()
+		p := start(t, memory, nil)
+		p.limit(t, 10)
+		p.reserve(t, "policy/object", 1)
+		madeUp := acme
+		madeUp.Name = "nobody"
+		if _, err := p.Check(t.Context(), madeUp, []ledger.Reservation{reservation("k", 1)}); err != nil {
+			t.Fatal(err)
+		}
+		p.ReleaseDone(quotav1alpha1.ConsumerRef{Name: "never-heard-of"}, "id")
+		if held := p.gauge(t, "bursar_ledgers_in_memory"); held != 2 {
+			t.Errorf("%v ledgers are held, want 2", held)
+		}
+		time.Sleep(10 * time.Minute)
+		if held := p.gauge(t, "bursar_ledgers_in_memory"); held != 1 {
+			t.Errorf("%v ledgers are held, want the one with a reservation", held)
+		}
+		p.Settle(acme, "policy/object", 0)
+		time.Sleep(10 * time.Minute)
+		if held := p.gauge(t, "bursar_ledgers_in_memory"); held != 0 {
+			t.Errorf("%v ledgers are held, want none", held)
+		}
+		other := start(t, memory, nil)
+		other.reserve(t, "policy/another", 9)
+		if d := p.reserve(t, "policy/third", 1); d.Code != ledger.Exceeded {
+			t.Errorf("decided %s although another process has taken the rest meanwhile", d.Code)
+		}
+		if got := p.ReservationsFor("another"); len(got) != 1 {
+			t.Errorf("the reservation of the other process is not known: %v", got)
+		}
+	})
+}
+
+// Facts that were verified by a ledger that was dropped since are verified again.
+func TestVerifiedBeforeALedgerIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, storagetest.New(), nil)
+		p.limit(t, 10)
+		asked := 0
+		decision, err := p.ReserveVerified(t.Context(), acme, func(context.Context) (*ledger.Reservation, error) {
+			if asked++; asked == 1 {
+				time.Sleep(10 * time.Minute)
+			}
+			return new(reservation("k", 1)), nil
+		})
+		if err != nil || decision.Code != ledger.Admitted || asked != 2 {
+			t.Errorf("%s, %v, after it was verified %d times, want twice", decision.Code, err, asked)
+		}
+	})
+}

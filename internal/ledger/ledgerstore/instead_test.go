@@ -1,0 +1,94 @@
+package ledgerstore_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
+)
+
+// What is reserved instead of something else takes its place if it holds the same, and otherwise stands beside it.
+func TestReserveInstead(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		asked  ledger.Reservation
+		code   ledger.Code
+		taken  []string
+		keys   []string
+	}{
+		"the same":       {"nothing more is held, also at the limit", reservation("b", 6), ledger.Admitted, []string{"a"}, []string{"other", "b"}},
+		"something else": {"both are held", reservation("b", 1), ledger.Admitted, nil, []string{"a", "other", "b"}},
+		"too much":       {"nothing changes", reservation("b", 7), ledger.Exceeded, nil, []string{"a", "other"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			memory := storagetest.New()
+			store := start(t, memory, nil)
+			store.limit(t, 10)
+			for _, r := range []ledger.Reservation{reservation("a", 6), reservation("other", 3)} {
+				if d, err := store.Reserve(t.Context(), acme, r); err != nil || d.Code != ledger.Admitted {
+					t.Fatal(d, err)
+				}
+			}
+			outcome, taken, err := store.ReserveInstead(t.Context(), acme, []ledger.Reservation{tt.asked}, map[string]string{"b": "a"})
+			if err != nil || outcome.Code != tt.code || !cmp.Equal(taken, tt.taken) {
+				t.Fatalf("%s: got %s, taken %v, %v", tt.reason, outcome.Code, taken, err)
+			}
+			var keys []string
+			for _, r := range memory.Books(acme).Reservations {
+				keys = append(keys, r.Key)
+			}
+			if diff := cmp.Diff(tt.keys, keys); diff != "" {
+				t.Errorf("%s: reservations (-want +got):\n%s", tt.reason, diff)
+			}
+			// What it has in memory is what is stored.
+			if d, err := store.Reserve(t.Context(), acme, reservation("a", 6)); tt.taken == nil && (err != nil || !d.Existing) {
+				t.Errorf("%s: %+v, %v", tt.reason, d, err)
+			}
+		})
+	}
+}
+
+// One process grants the claim of object 1 from its reservation, while another one takes that over for object 2. The end of
+// claim 1 gives nothing back: what it was made from is charged to object 2.
+func TestTakenOverWhileGranted(t *testing.T) {
+	memory := storagetest.New()
+	granting, taking := start(t, memory, nil), start(t, memory, nil)
+	taking.limit(t, 10)
+	first, err := taking.Reserve(t.Context(), acme, reservation("p/1", 6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := func(*ledger.Ledger) {}
+	if err := granting.View(t.Context(), acme, see); err != nil {
+		t.Fatal(err)
+	}
+	outcome, _, err := taking.ReserveInstead(t.Context(), acme, []ledger.Reservation{reservation("p/2", 6)}, map[string]string{"p/2": "p/1"})
+	if err != nil || outcome.Code != ledger.Admitted {
+		t.Fatal(outcome.Code, err)
+	}
+	if !taking.IsWithdrawn(acme, "1", first.Sequence) {
+		t.Error("a claim of the reservation that was taken over is to be known as charged nowhere")
+	}
+	granting.Settle(acme, "p/1", first.Sequence)
+	taking.Settle(acme, "p/2", outcome.Decisions[0].Sequence)
+	for _, view := range []func(context.Context, quotav1alpha1.ConsumerRef, func(*ledger.Ledger)) error{granting.View, taking.View} {
+		if err := view(t.Context(), acme, see); err != nil { // commits what was settled
+			t.Fatal(err)
+		}
+	}
+	_, err = granting.Release(t.Context(), acme, "claim-1", func(context.Context) (*ledgerstore.Holding, error) {
+		return &ledgerstore.Holding{ClaimUID: "claim-1", Key: "p/1", Sequence: first.Sequence, Granted: true, Charges: reservation("p/1", 6).Charges}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := taking.Reserve(t.Context(), acme, reservation("p/3", 6)); err != nil || d.Code != ledger.Exceeded {
+		t.Errorf("object 2 holds 6 of 10, and 6 more are %s, %v; want %s", d.Code, err, ledger.Exceeded)
+	}
+}

@@ -1,0 +1,154 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// Call names what a process asks of storage.
+type Call string
+
+// The calls, one for each method of [ledgerstore.Storage].
+const (
+	Read           Call = "read"
+	Write          Call = "write"
+	CurrentVersion Call = "current version"
+)
+
+// Fault is what goes wrong with a call.
+type Fault int
+
+// What can go wrong. Apart from Lost, a fault other than None makes a difference to writes only.
+const (
+	None Fault = iota
+	// Lost: the call fails before it reaches storage.
+	Lost
+	// Overtaken: another process stores the same books just before this write.
+	Overtaken
+	// Unanswered: the write takes effect, but its answer is lost.
+	Unanswered
+	// Late: the call fails, and the write reaches storage only with [Connection.Deliver].
+	Late
+	// Rejected: the write is refused for good.
+	Rejected
+)
+
+// ErrFault is what a faulty call fails with when its outcome is unknown to the caller.
+var ErrFault = errors.New("the connection to storage broke")
+
+// Connection is one process's way to a [Memory]. It is safe for concurrent use.
+type Connection struct {
+	memory *Memory
+	before func(context.Context, Call) Fault
+	closed atomic.Bool
+
+	mu    sync.Mutex
+	calls map[Call]int
+	late  []func()
+}
+
+var _ ledgerstore.Storage = (*Connection)(nil)
+
+// Connect returns a connection. If before is not nil, it is called at the start of each call
+// and says what goes wrong with it; it may block, which delays the call.
+func (m *Memory) Connect(before func(context.Context, Call) Fault) *Connection {
+	return &Connection{memory: m, before: before, calls: map[Call]int{}}
+}
+
+// Calls is how often something was asked for.
+func (c *Connection) Calls(call Call) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls[call]
+}
+
+// Close breaks the connection: every call fails from now on. Those under way fail too, but
+// they may have taken effect.
+func (c *Connection) Close() { c.closed.Store(true) }
+
+// Deliver lets all late writes reach storage now, the oldest first.
+func (c *Connection) Deliver() {
+	c.mu.Lock()
+	late := c.late
+	c.late = nil
+	c.mu.Unlock()
+	for _, write := range late {
+		write()
+	}
+}
+
+// Read implements [ledgerstore.Storage].
+func (c *Connection) Read(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (ledger.Books, ledgerstore.Version, error) {
+	if fault, err := c.begin(ctx, Read); err != nil || fault == Lost {
+		return ledger.Books{}, "", errors.Join(ErrFault, err)
+	}
+	stored := c.memory.read(consumer)
+	return stored.Books, stored.Version, c.end()
+}
+
+// CurrentVersion implements [ledgerstore.Storage].
+func (c *Connection) CurrentVersion(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (ledgerstore.Version, error) {
+	if fault, err := c.begin(ctx, CurrentVersion); err != nil || fault == Lost {
+		return "", errors.Join(ErrFault, err)
+	}
+	return c.memory.read(consumer).Version, c.end()
+}
+
+// Write implements [ledgerstore.Storage].
+func (c *Connection) Write(ctx context.Context, consumer quotav1alpha1.ConsumerRef, books ledger.Books, expected ledgerstore.Version) (ledgerstore.Version, error) {
+	fault, err := c.begin(ctx, Write)
+	switch {
+	case err != nil || fault == Lost:
+		return "", errors.Join(ErrFault, err)
+	case fault == Rejected:
+		return "", &ledgerstore.RejectedError{Err: errors.New("storage does not take it")}
+	case c.memory.Accepts != nil && !c.memory.Accepts(books):
+		return "", &ledgerstore.RejectedError{Err: errors.New("etcdserver: request is too large"), ForContent: true}
+	case fault == Late:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.late = append(c.late, func() { c.memory.write(consumer, books, expected) })
+		return "", ErrFault
+	case fault == Overtaken:
+		c.memory.Touch(consumer)
+	}
+	version, ok := c.memory.write(consumer, books, expected)
+	switch {
+	case c.end() != nil || fault == Unanswered:
+		return "", ErrFault
+	case !ok:
+		return "", ledgerstore.ErrConflict
+	default:
+		return version, nil
+	}
+}
+
+// begin counts a call and finds out what is wrong with it.
+func (c *Connection) begin(ctx context.Context, call Call) (Fault, error) {
+	c.mu.Lock()
+	c.calls[call]++
+	c.mu.Unlock()
+	fault := None
+	if c.before != nil {
+		fault = c.before(ctx, call)
+	}
+	if c.closed.Load() {
+		return Lost, nil
+	}
+	return fault, ctx.Err()
+}
+
+// end returns the answer of a call that was carried out, which does not arrive if the
+// connection was closed meanwhile.
+func (c *Connection) end() error {
+	if c.closed.Load() {
+		return ErrFault
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+// Package storagetest keeps ledgers in memory for tests, behind connections on which anything
+// can go wrong that goes wrong between a process and a real API server.
+package storagetest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// Memory is linearizable storage that never fails. Processes reach it through connections. It
+// remembers every state that was ever stored.
+type Memory struct {
+	// Accepts, if set, reports whether storage takes some books, as by their size. It must be set before first use.
+	Accepts func(ledger.Books) bool
+
+	mu        sync.Mutex
+	version   uint64 // of the latest write, whichever consumer it was for
+	revisions map[quotav1alpha1.ConsumerRef][]Revision
+}
+
+// Revision is one stored state of a consumer's books.
+type Revision struct {
+	Version ledgerstore.Version
+	Books   ledger.Books
+}
+
+// New returns empty storage.
+func New() *Memory {
+	return &Memory{revisions: map[quotav1alpha1.ConsumerRef][]Revision{}}
+}
+
+// Revisions returns every state stored for a consumer, the oldest first.
+func (m *Memory) Revisions(consumer quotav1alpha1.ConsumerRef) []Revision {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.revisions[consumer])
+}
+
+// Books returns what is stored for a consumer now.
+func (m *Memory) Books(consumer quotav1alpha1.ConsumerRef) ledger.Books {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.latest(consumer).Books
+}
+
+// Touch stores the same books again, as another process does that changes something else.
+func (m *Memory) Touch(consumer quotav1alpha1.ConsumerRef) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.store(consumer, m.latest(consumer).Books)
+}
+
+// Fill stores usage that leaves no room in the ledger of a consumer.
+func (m *Memory) Fill(consumer quotav1alpha1.ConsumerRef) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	books := m.latest(consumer).Books
+	books.Used = slices.Clone(books.Used)
+	for size := 0; size < ledger.BytesMax; size += 2 * ledger.ResourceTypeBytesMax {
+		books.Used = append(books.Used, ledger.Usage{ResourceType: fmt.Sprintf("%0*d", ledger.ResourceTypeBytesMax, size), Amount: 1, Claims: 1})
+	}
+	for size := 0; size < ledger.BytesMax/2; size += 40 {
+		books.Released = append(books.Released, fmt.Sprintf("%036d", size))
+	}
+	m.store(consumer, books)
+}
+
+// write stores books if the version is as expected, and tells whether it was.
+func (m *Memory) write(consumer quotav1alpha1.ConsumerRef, books ledger.Books, expected ledgerstore.Version) (ledgerstore.Version, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.latest(consumer).Version != expected {
+		return "", false
+	}
+	return m.store(consumer, books), true
+}
+
+func (m *Memory) read(consumer quotav1alpha1.ConsumerRef) Revision {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.latest(consumer)
+}
+
+// latest and store are called with m.mu held.
+func (m *Memory) latest(consumer quotav1alpha1.ConsumerRef) Revision {
+	if stored := m.revisions[consumer]; len(stored) > 0 {
+		return stored[len(stored)-1]
+	}
+	return Revision{}
+}
+
+func (m *Memory) store(consumer quotav1alpha1.ConsumerRef, books ledger.Books) ledgerstore.Version {
+	m.version++
+	version := ledgerstore.Version(strconv.FormatUint(m.version, 10))
+	m.revisions[consumer] = append(m.revisions[consumer], Revision{Version: version, Books: books})
+	return version
+}

@@ -1,0 +1,266 @@
+// Package routing knows the replicas of the operator that are alive, and says for every consumer which of
+// them keeps its ledger: takes the reviews that charge it, and does at once what any of them may do. So
+// writes to one ledger come from one process, and do not get in each other's way.
+//
+// Nothing depends on replicas agreeing on that. Two that take themselves for the keeper, or none, cost
+// conflicts or a moment; what is right, the versions of the ledgers decide.
+package routing
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+const (
+	// leasePrefix begins the name of every replica's Lease, and replicaLabel is on it.
+	leasePrefix  = "bursar-replica-"
+	replicaLabel = quotav1alpha1.GroupName + "/replica"
+	// addressAnnotation on a Lease says where the replica answers reviews, as host:port.
+	addressAnnotation = quotav1alpha1.GroupName + "/address"
+	// renewInterval is how often a replica renews its Lease, and aliveFor how long one without renewal
+	// counts as alive: others than the replica itself measure both by their own clocks.
+	renewInterval = 2 * time.Second
+	aliveFor      = 3 * renewInterval
+	// forgottenAfter is when the Lease of a replica that is gone is deleted.
+	forgottenAfter = time.Minute
+	// suspectMin and suspectMax bound for how long a replica that did not answer is not asked again: twice as
+	// long every time.
+	suspectMin = 3 * time.Second
+	suspectMax = time.Minute
+)
+
+// Peers are the replicas that are alive. Its fields are set once, before use.
+type Peers struct {
+	Client    kubernetes.Interface
+	Namespace string
+	// Address is where this replica answers reviews, as host:port.
+	Address string
+	// ServerName is in the certificate of every replica, and Roots returns the authorities that it is
+	// checked by, in PEM.
+	ServerName string
+	Roots      func() []byte
+	// Path is where a path of a replica is reached by who proves to be another one. Default: that path.
+	Path func(path string) string
+	Log  logr.Logger
+
+	once   sync.Once
+	sender *sender
+	name   string
+
+	mu     sync.Mutex
+	active bool
+	others map[string]*peer // by name of the Lease
+}
+
+// peer is another replica.
+type peer struct {
+	address string
+	// renewed is when it was seen that its Lease was renewed, to renewTime.
+	renewed   time.Time
+	renewTime metav1.MicroTime
+	// version is that of the Lease as it was seen last.
+	version string
+	// suspectUntil is until when it is not asked, and suspectFor how long that is in all.
+	suspectUntil time.Time
+	suspectFor   time.Duration
+}
+
+func (p *Peers) init() {
+	p.once.Do(func() {
+		p.name, p.others = leasePrefix+rand.String(10), map[string]*peer{}
+		p.sender = newSender(p.ServerName, p.Roots, p.Path)
+	})
+}
+
+// Follow follows the other replicas until ctx ends. It returns once those are known that there are.
+func (p *Peers) Follow(ctx context.Context) error {
+	p.init()
+	factory := informers.NewSharedInformerFactoryWithOptions(p.Client, 0, informers.WithNamespace(p.Namespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = replicaLabel }))
+	handle, err := factory.Coordination().V1().Leases().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    p.see,
+		UpdateFunc: func(_, object any) { p.see(object) },
+		DeleteFunc: p.forget,
+	})
+	if err != nil {
+		return fmt.Errorf("follow the Leases of the replicas: %w", err)
+	}
+	factory.StartWithContext(ctx)
+	cache.WaitForCacheSync(ctx.Done(), handle.HasSynced)
+	return nil
+}
+
+// Show has the others know of this replica, until ctx or working ends.
+func (p *Peers) Show(ctx, working context.Context) {
+	p.init()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(working, cancel)()
+	ticker := time.NewTicker(renewInterval)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		if err := p.renew(working); err != nil && ctx.Err() == nil {
+			p.Log.Error(err, "the other replicas take this one for dead; will try again")
+		}
+		p.deleteForgotten(working)
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+	p.mu.Lock()
+	p.active = false
+	p.mu.Unlock()
+	err := p.Client.CoordinationV1().Leases(p.Namespace).Delete(working, p.name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) && working.Err() == nil {
+		p.Log.Error(err, "the other replicas may ask this one for a moment longer")
+	}
+}
+
+// alive returns the other replicas that are alive, also where they did not answer.
+func (p *Peers) alive() []*peer {
+	if p == nil {
+		return nil
+	}
+	p.init()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var alive []*peer
+	for _, other := range p.others {
+		if time.Since(other.renewed) <= aliveFor {
+			alive = append(alive, other)
+		}
+	}
+	return alive
+}
+
+// renew says that this replica is alive.
+func (p *Peers) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, aliveFor-renewInterval)
+	defer cancel()
+	api, now := p.Client.CoordinationV1().Leases(p.Namespace), metav1.NowMicro()
+	lease, err := api.Get(ctx, p.name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		lease.Spec.RenewTime = &now
+		_, err = api.Update(ctx, lease, metav1.UpdateOptions{})
+	case apierrors.IsNotFound(err):
+		lease = &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: p.name, Labels: map[string]string{replicaLabel: ""}, Annotations: map[string]string{addressAnnotation: p.Address},
+			},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: &p.name, LeaseDurationSeconds: new(int32(aliveFor.Seconds())), RenewTime: &now},
+		}
+		_, err = api.Create(ctx, lease, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("renew Lease %s/%s: %w", p.Namespace, p.name, err)
+	}
+	p.mu.Lock()
+	p.active = true
+	p.mu.Unlock()
+	return nil
+}
+
+func (p *Peers) see(object any) {
+	lease, ok := object.(*coordinationv1.Lease)
+	if !ok || lease.Name == p.name || lease.Spec.RenewTime == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	other := p.others[lease.Name]
+	if other == nil {
+		other = &peer{address: lease.Annotations[addressAnnotation]}
+		p.others[lease.Name] = other
+	}
+	other.version = lease.ResourceVersion
+	if !other.renewTime.Equal(lease.Spec.RenewTime) {
+		other.renewTime, other.renewed = *lease.Spec.RenewTime, time.Now()
+	}
+}
+
+func (p *Peers) forget(object any) {
+	name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+	if err != nil {
+		return
+	}
+	_, name, _ = cache.SplitMetaNamespaceKey(name) // the key is one of the cache's own
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.others, name)
+}
+
+// deleteForgotten deletes the Leases of replicas that ended without doing so.
+func (p *Peers) deleteForgotten(ctx context.Context) {
+	gone := map[string]string{}
+	p.mu.Lock()
+	for name, other := range p.others {
+		if time.Since(other.renewed) > forgottenAfter {
+			gone[name] = other.version
+		}
+	}
+	p.mu.Unlock()
+	for name, version := range gone {
+		// One that was renewed since, and not seen because this process stood still, stays. Whoever is not
+		// deleted now, is in a moment.
+		unchanged := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}}
+		_ = p.Client.CoordinationV1().Leases(p.Namespace).Delete(ctx, name, unchanged)
+	}
+}
+
+// Keeps tells whether this replica keeps the ledger of a consumer. Without peers it does.
+func (p *Peers) Keeps(consumer quotav1alpha1.ConsumerRef) bool {
+	return p == nil || p.keeper(consumer) == nil
+}
+
+// keeper returns the replica that keeps the ledger of a consumer, or nil if that is this one. All who know
+// of the same replicas come to the same result, and when one of them goes, the ledgers of the others stay
+// where they are.
+func (p *Peers) keeper(consumer quotav1alpha1.ConsumerRef) *peer {
+	p.init()
+	ledger, now := naming.Ledger(consumer), time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var keeper *peer
+	var most uint64
+	if p.active {
+		most = xxhash.Sum64String(p.name + "/" + ledger)
+	}
+	for name, other := range p.others {
+		if now.Sub(other.renewed) > aliveFor || now.Before(other.suspectUntil) {
+			continue
+		}
+		if weight := xxhash.Sum64String(name + "/" + ledger); weight > most {
+			keeper, most = other, weight
+		}
+	}
+	return keeper
+}
+
+// answered notes whether a replica answered.
+func (p *Peers) answered(other *peer, did bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if did {
+		other.suspectFor = 0
+		return
+	}
+	other.suspectFor = min(max(2*other.suspectFor, suspectMin), suspectMax)
+	other.suspectUntil = time.Now().Add(other.suspectFor)
+}

@@ -1,0 +1,222 @@
+package routing
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/fake"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+func consumer(n int) quotav1alpha1.ConsumerRef {
+	return quotav1alpha1.ConsumerRef{Kind: "Organization", Name: fmt.Sprint("c", n)}
+}
+
+// know makes replicas of the names that know of each other.
+func know(names ...string) []*Peers {
+	var all []*Peers
+	for _, name := range names {
+		p := &Peers{Log: logr.Discard()}
+		p.init()
+		p.name, p.active = leasePrefix+name, true
+		for _, other := range names {
+			p.see(leaseOf(other, "", time.Now()))
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+func leaseOf(name, address string, renewed time.Time) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: leasePrefix + name, Namespace: "system", Annotations: map[string]string{addressAnnotation: address}},
+		Spec:       coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(renewed))},
+	}
+}
+
+// keepers returns which of the replicas keep the ledger of each consumer.
+func keepers(all []*Peers, consumers int) []string {
+	kept := make([]string, consumers)
+	for n := range kept {
+		for _, p := range all {
+			if p.Keeps(consumer(n)) {
+				kept[n] += strings.TrimPrefix(p.name, leasePrefix)
+			}
+		}
+	}
+	return kept
+}
+
+func TestEveryLedgerHasOneKeeper(t *testing.T) {
+	const consumers = 300
+	before, count := keepers(know("a", "b", "c"), consumers), map[string]int{}
+	for _, keeper := range before {
+		count[keeper]++
+	}
+	if len(count) != 3 || count["a"] < consumers/5 || count["b"] < consumers/5 || count["c"] < consumers/5 {
+		t.Errorf("of %d ledgers the replicas keep %v, want each of a, b and c to keep about a third", consumers, count)
+	}
+	for n, keeper := range keepers(know("a", "b"), consumers) {
+		if keeper != before[n] && before[n] != "c" {
+			t.Errorf("when c goes, a ledger goes from %s to %s", before[n], keeper)
+		}
+	}
+	var nobody *Peers
+	if !nobody.Keeps(consumer(0)) {
+		t.Error("who has no peers keeps all")
+	}
+}
+
+// TestWhoIsAlive has one other replica, which keeps most ledgers as long as it is alive.
+func TestWhoIsAlive(t *testing.T) {
+	for name, tt := range map[string]struct {
+		reason string
+		happen func(p *Peers)
+		want   bool // whether the other keeps anything
+	}{
+		"renewed": {"it goes on", func(p *Peers) {
+			time.Sleep(aliveFor)
+			p.see(leaseOf("b", "", time.Now()))
+			time.Sleep(aliveFor)
+		}, true},
+		"seen again": {"its Lease was not renewed", func(p *Peers) {
+			since := p.others[leasePrefix+"b"].renewTime
+			time.Sleep(aliveFor)
+			p.see(leaseOf("b", "", since.Time))
+			time.Sleep(time.Nanosecond)
+		}, false},
+		"silent":  {"it is gone", func(*Peers) { time.Sleep(aliveFor + 1) }, false},
+		"deleted": {"it said so", func(p *Peers) { p.forget(leaseOf("b", "", time.Now())) }, false},
+		"suspect": {"it did not answer", func(p *Peers) { p.answered(p.others[leasePrefix+"b"], false) }, false},
+		"trusted again": {"that is a while ago", func(p *Peers) {
+			p.answered(p.others[leasePrefix+"b"], false)
+			time.Sleep(suspectMin)
+		}, true},
+		"suspect for longer": {"it does so again and again", func(p *Peers) {
+			p.answered(p.others[leasePrefix+"b"], false)
+			p.answered(p.others[leasePrefix+"b"], false)
+			time.Sleep(suspectMin)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := know("a", "b")[0]
+				tt.happen(p)
+				if alive := len(p.alive()) > 0; alive != (tt.want || strings.HasPrefix(name, "suspect")) {
+					t.Errorf("%s: others are there: %t", tt.reason, alive)
+				}
+				if got := strings.Contains(strings.Join(keepers([]*Peers{p}, 50), "."), ".."); got != tt.want {
+					t.Errorf("%s: the other keeps some ledgers: %t, want %t", tt.reason, got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// TestFollowAndShow has a replica come to know of one that was there before, and both end.
+func TestFollowAndShow(t *testing.T) {
+	client := fake.NewClientset()
+	run := func() (p *Peers, end func()) {
+		p = &Peers{Client: client, Namespace: "system", Address: "host:1", Log: logr.Discard()}
+		p.init()
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := p.Follow(ctx); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			p.Show(ctx, t.Context())
+		}()
+		return p, func() {
+			cancel()
+			<-done
+		}
+	}
+	leases := client.CoordinationV1().Leases("system")
+	b, endB := run()
+	eventually(t, "a replica shows that it is there", func() bool {
+		_, err := leases.Get(t.Context(), b.name, metav1.GetOptions{})
+		return err == nil
+	})
+	a, endA := run()
+	a.mu.Lock()
+	if other := a.others[b.name]; other == nil || other.address != "host:1" {
+		t.Errorf("of the first the next one knows %+v", other)
+	}
+	a.mu.Unlock()
+	if len(a.alive()) == 0 || len(b.alive()) > 0 {
+		t.Errorf("others are there for the next one: %t, were for the first: %t", len(a.alive()) > 0, len(b.alive()) > 0)
+	}
+	endB()
+	endA()
+	if left, err := leases.List(t.Context(), metav1.ListOptions{}); err != nil || len(left.Items) != 0 {
+		t.Errorf("replicas that ended leave the Leases %v, %v", left.Items, err)
+	}
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return is(), nil })
+	if err != nil {
+		t.Fatalf("not within a minute: %s", what)
+	}
+}
+
+func TestForward(t *testing.T) {
+	var asked atomic.Int32
+	still := func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or it is not seen that the client has gone
+		if r.URL.Path == AlivePath {
+			asked.Add(1)
+		}
+		<-r.Context().Done()
+	}
+	for name, tt := range map[string]struct {
+		reason string
+		answer http.HandlerFunc
+		want   string
+	}{
+		"answers": {"the keeper decides", func(w http.ResponseWriter, r *http.Request) {
+			_, _ = fmt.Fprint(w, IsForwarded(r), r.URL.Path, r.URL.Query().Get("timeout") != "")
+		}, "true/enforcetrue"},
+		"fails":        {"what is no answer does not count", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, ""},
+		"stands still": {"nobody waits for it until the end", still, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewTLSServer(tt.answer)
+			defer server.Close()
+			p := &Peers{Log: logr.Discard(), ServerName: "example.com", Roots: func() []byte {
+				return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+			}}
+			p.init()
+			p.see(leaseOf("b", server.Listener.Addr().String(), time.Now()))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			got, ok := p.Forward(ctx, consumer(0), "/enforce", []byte("{}"))
+			if string(got) != tt.want || ok != (tt.want != "") {
+				t.Errorf("%s: got %q, %t, want %q", tt.reason, got, ok, tt.want)
+			}
+			if p.Keeps(consumer(0)) == ok {
+				t.Errorf("%s: it is asked again at once: %t, want %t", tt.reason, !p.Keeps(consumer(0)), ok)
+			}
+		})
+	}
+	if asked.Load() == 0 {
+		t.Error("who stands still was not asked whether it is alive")
+	}
+}

@@ -1,0 +1,182 @@
+package routing
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+const (
+	// AlivePath is where every replica says that it is not standing still.
+	AlivePath = "/alive"
+	// forwardedHeader marks a review that was sent on, so that nobody sends it further.
+	forwardedHeader = "Bursar-Forwarded"
+	// ownTime is kept back from the time for a review: if the keeper does not answer, it has to be
+	// decided here.
+	ownTime = 1200 * time.Millisecond
+	// patience is for how long no answer comes before the keeper is asked whether it is alive, and
+	// how long that may take.
+	patience = 400 * time.Millisecond
+	// answerMax bounds what is read of an answer, in bytes.
+	answerMax = 1 << 20
+)
+
+// sender is the HTTP client of the replicas.
+type sender struct {
+	client *http.Client
+	path   func(string) string
+}
+
+func newSender(serverName string, roots func() []byte, path func(string) string) *sender {
+	if path == nil {
+		path = func(path string) string { return path }
+	}
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(roots())
+		dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: patience}, Config: &tls.Config{
+			RootCAs: pool, ServerName: serverName, MinVersion: tls.VersionTLS12,
+		}}
+		return dialer.DialContext(ctx, network, address)
+	}
+	return &sender{&http.Client{Transport: &http.Transport{
+		DialTLSContext: dial, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute,
+	}}, path}
+}
+
+// IsForwarded tells whether another replica has sent a request.
+func IsForwarded(r *http.Request) bool { return r.Header.Get(forwardedHeader) != "" }
+
+// Alive answers whoever asks whether this replica stands still.
+func Alive() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+}
+
+// Forward sends a review to the replica that keeps the ledger of a consumer, and returns its answer. It
+// returns false if this one has to decide: it is the keeper, or the keeper does not answer.
+func (p *Peers) Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, review []byte) ([]byte, bool) {
+	if p == nil {
+		return nil, false
+	}
+	keeper := p.keeper(consumer)
+	if keeper == nil {
+		return nil, false
+	}
+	timeout := patience
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = time.Until(deadline) - ownTime
+	}
+	if timeout <= 0 {
+		return nil, false
+	}
+	asking, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	answer, err := p.sender.sendWatched(asking, keeper.address, path, timeout, review)
+	if ctx.Err() != nil {
+		return nil, false // whoever asked has gone
+	}
+	p.answered(keeper, err == nil)
+	if err != nil {
+		p.Log.V(1).Info("another replica did not answer, and is not asked for a while", "address", keeper.address, "err", err.Error())
+		return nil, false
+	}
+	return answer, true
+}
+
+// sendWatched sends a review, and gives up as soon as the receiver stands still.
+func (s *sender) sendWatched(ctx context.Context, address, path string, timeout time.Duration, review []byte) ([]byte, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		ticker := time.NewTicker(patience)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+			}
+			if err := s.ask(ctx, address, AlivePath); err != nil {
+				cancel(errors.Join(errors.New("it stands still"), err))
+				return
+			}
+		}
+	}()
+	answer, err := s.send(ctx, address, path, timeout, review)
+	if err != nil && context.Cause(ctx) != nil {
+		err = context.Cause(ctx)
+	}
+	return answer, err
+}
+
+func (s *sender) send(ctx context.Context, address, path string, timeout time.Duration, review []byte) ([]byte, error) {
+	at := url.URL{Scheme: "https", Host: address, Path: s.path(path), RawQuery: url.Values{"timeout": {timeout.String()}}.Encode()}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), bytes.NewReader(review))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(forwardedHeader, "true")
+	request.Header["X-Idempotency-Key"] = nil // it may be sent again where a connection has just been closed
+	return s.do(request, http.StatusOK)
+}
+
+// AskAll sends a question to the other replicas that are alive, one after the other, and returns what they answer. Those
+// that do not are left out.
+func (p *Peers) AskAll(ctx context.Context, path string, question []byte) (answers [][]byte) {
+	for _, other := range p.alive() {
+		asking, cancel := context.WithTimeout(ctx, patience)
+		answer, err := p.sender.send(asking, other.address, path, patience, question)
+		cancel()
+		if err != nil {
+			p.Log.V(1).Info("another replica did not answer a question", "address", other.address, "err", err.Error())
+			continue
+		}
+		answers = append(answers, answer)
+	}
+	return answers
+}
+
+func (s *sender) ask(ctx context.Context, address, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	at := url.URL{Scheme: "https", Host: address, Path: s.path(path)}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return err
+	}
+	_, err = s.do(request, http.StatusNoContent)
+	return err
+}
+
+// do returns what a request is answered with.
+func (s *sender) do(request *http.Request, want int) ([]byte, error) {
+	response, err := s.client.Do(request)
+	if failed := (*url.Error)(nil); errors.As(err, &failed) {
+		err = failed.Err // the path is a credential and does not belong in a log
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close() //nolint:errcheck // all was read
+	answer, err := io.ReadAll(io.LimitReader(response.Body, answerMax))
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != want {
+		return nil, fmt.Errorf("it answers %s", response.Status)
+	}
+	return answer, nil
+}

@@ -1,0 +1,25 @@
+// Package apiservertest starts control planes for tests.
+package apiservertest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/bursar/bursar/internal/standalone/apiserver"
+)
+
+// Start starts a control plane of a test's own, without an operator. It ends with the test.
+func Start(t *testing.T) *apiserver.ControlPlane {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	plane, err := apiserver.Start(ctx, apiserver.Options{DataDir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = plane.Wait() // how it ends is not what is tested
+	})
+	return plane
+}

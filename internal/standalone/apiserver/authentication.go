@@ -1,0 +1,115 @@
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// Authentication says which users the API server knows besides those with its own client certificates and its
+// ServiceAccounts.
+type Authentication struct {
+	// ConfigFile is a file with an AuthenticationConfiguration of Kubernetes. It is read at the start.
+	ConfigFile string
+	// OIDC is one issuer of tokens, by the flags of kube-apiserver.
+	OIDC OIDC
+}
+
+// OIDC describes an OpenID Connect provider, see the flags --oidc-* of kube-apiserver.
+type OIDC struct {
+	IssuerURL, ClientID, CAFile   string
+	UsernameClaim, UsernamePrefix string
+	GroupsClaim, GroupsPrefix     string
+	RequiredClaims                map[string]string
+}
+
+// DefaultUsernameClaim is the claim that names the user unless another is given.
+const DefaultUsernameClaim = "sub"
+
+func (a *Authentication) validate() error {
+	o := a.OIDC
+	isSet := o.IssuerURL != "" || o.ClientID != ""
+	switch {
+	case isSet && a.ConfigFile != "":
+		return errors.New("--authentication-config and --oidc-issuer-url exclude each other: describe the issuer in the file")
+	case isSet && (o.IssuerURL == "" || o.ClientID == ""):
+		return errors.New("--oidc-issuer-url and --oidc-client-id need each other")
+	case !isSet && (o.CAFile != "" || o.GroupsClaim != "" || o.GroupsPrefix != "" || o.UsernamePrefix != "" || len(o.RequiredClaims) > 0 ||
+		o.UsernameClaim != "" && o.UsernameClaim != DefaultUsernameClaim):
+		return errors.New("the flags --oidc-... need --oidc-issuer-url and --oidc-client-id")
+	default:
+		return nil
+	}
+}
+
+// configuration returns the AuthenticationConfiguration of the API server. What it says of requests without credentials is
+// Bursar's unless the user's file says something.
+func (a *Authentication) configuration() ([]byte, error) {
+	configuration := map[string]any{}
+	if err := yaml.Unmarshal([]byte(authenticationConfig), &configuration); err != nil {
+		return nil, fmt.Errorf("read Bursar's own configuration of authentication: %w", err)
+	}
+	switch {
+	case a.ConfigFile != "":
+		content, err := os.ReadFile(a.ConfigFile)
+		if err != nil {
+			return nil, fmt.Errorf("--authentication-config: %s cannot be read: %w", a.ConfigFile, reason(err))
+		}
+		users := map[string]any{}
+		if err := yaml.Unmarshal(content, &users); err != nil {
+			return nil, fmt.Errorf("--authentication-config: %s is not YAML: %w", a.ConfigFile, err)
+		}
+		if users["kind"] != configuration["kind"] {
+			return nil, fmt.Errorf("--authentication-config: %s holds no %s of %s", a.ConfigFile, configuration["kind"], configuration["apiVersion"])
+		}
+		maps.Copy(configuration, users)
+	case a.OIDC.IssuerURL != "":
+		issuer, err := a.OIDC.authenticator()
+		if err != nil {
+			return nil, err
+		}
+		configuration["jwt"] = []any{issuer}
+	}
+	content, err := yaml.Marshal(configuration)
+	if err != nil {
+		return nil, fmt.Errorf("encode the configuration of authentication: %w", err)
+	}
+	return content, nil
+}
+
+// authenticator does what kube-apiserver does with its flags, which it does not take beside a configuration.
+func (o OIDC) authenticator() (*apiserverv1.JWTAuthenticator, error) {
+	claim, prefix := o.UsernameClaim, o.UsernamePrefix
+	if claim == "" {
+		claim = DefaultUsernameClaim
+	}
+	switch {
+	case prefix == "-":
+		prefix = ""
+	case prefix == "" && claim != "email":
+		prefix = o.IssuerURL + "#"
+	}
+	issuer := &apiserverv1.JWTAuthenticator{
+		Issuer:        apiserverv1.Issuer{URL: o.IssuerURL, Audiences: []string{o.ClientID}},
+		ClaimMappings: apiserverv1.ClaimMappings{Username: apiserverv1.PrefixedClaimOrExpression{Claim: claim, Prefix: &prefix}},
+	}
+	if o.GroupsClaim != "" {
+		issuer.ClaimMappings.Groups = apiserverv1.PrefixedClaimOrExpression{Claim: o.GroupsClaim, Prefix: &o.GroupsPrefix}
+	}
+	if o.CAFile != "" {
+		content, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("--oidc-ca-file: %s cannot be read: %w", o.CAFile, reason(err))
+		}
+		issuer.Issuer.CertificateAuthority = string(content)
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.RequiredClaims)) {
+		issuer.ClaimValidationRules = append(issuer.ClaimValidationRules, apiserverv1.ClaimValidationRule{Claim: name, RequiredValue: o.RequiredClaims[name]})
+	}
+	return issuer, nil
+}

@@ -1,0 +1,238 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// endPatience is how long the API server may take to end when it has lost its etcd.
+const endPatience = 5 * time.Second
+
+// ControlPlane is a running control plane.
+type ControlPlane struct {
+	options  Options
+	dir      *directory
+	pki      *pki
+	etcd     *etcdServer
+	hold     *EtcdHold // of an external etcd
+	operator *rest.Config
+
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+}
+
+// Start starts a control plane and returns once its API server serves. Whether it is ready
+// also depends on the options' ReadyChecks. It runs until ctx ends; see Wait.
+func Start(ctx context.Context, o Options) (*ControlPlane, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	dir, err := openDirectory(o.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	c := &ControlPlane{options: o, dir: dir, done: make(chan struct{})}
+	if err := c.start(ctx); err != nil {
+		c.release()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *ControlPlane) start(ctx context.Context) error {
+	listener, err := net.Listen("tcp", c.options.Listen)
+	if err != nil {
+		return listenError(c.options.Listen, err)
+	}
+	for _, sub := range []string{"pki", "etcd", "logs"} {
+		if err := os.MkdirAll(c.dir.join(sub), 0o700); err != nil {
+			return fmt.Errorf("data directory %s cannot be used: %s is in the way: %w", c.dir.path, c.dir.join(sub), reason(err))
+		}
+	}
+	if c.pki, err = openPKI(c.dir.join("pki")); err != nil {
+		return err
+	}
+	etcd := c.options.Etcd
+	if len(etcd.Servers) == 0 {
+		c.options.Say("starting etcd in %s", c.dir.join("etcd"))
+		if err := checkEtcd(c.dir.join("etcd", etcdMember)); err != nil {
+			return damage(c.dir.path, err)
+		}
+		if c.etcd, err = startEtcd(ctx, c.dir.join("etcd"), c.dir.join("logs", "etcd.log"), c.pki); err != nil {
+			return err
+		}
+		etcd.Servers = []string{c.etcd.endpoint}
+	} else {
+		c.options.Say("connecting to etcd at %s", strings.Join(etcd.Servers, ", "))
+		if err := etcd.check(ctx); err != nil {
+			return err
+		}
+		if c.hold, err = etcd.hold(ctx, c.options.Settings, c.options.Say); err != nil {
+			return err
+		}
+		if c.pki, err = c.hold.sharePKI(ctx, c.pki); err != nil {
+			return err
+		}
+	}
+	return c.serve(ctx, listener, etcd)
+}
+
+// serve starts the API server and the controllers.
+func (c *ControlPlane) serve(ctx context.Context, listener net.Listener, etcd ExternalEtcd) error {
+	c.options.Say("starting the API server on https://%s", listener.Addr())
+	serverURL := "https://" + loopbackAddress(listener.Addr().(*net.TCPAddr))
+	admin, err := c.pki.signUser(serverURL, "admin", "system:masters")
+	if err != nil {
+		return err
+	}
+	if err := writeKubeconfig(c.AdminKubeconfigPath(), admin); err != nil {
+		return err
+	}
+	operator, err := newOperatorUser(c.dir.join("pki", "operator-token.csv"))
+	if err != nil {
+		return err
+	}
+	c.operator = operator.config(serverURL, c.pki)
+
+	// The server outlives ctx: whoever uses it goes first.
+	serverCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.cancel = cancel
+	server, err := c.newAPIServer(serverCtx, operator, listener, etcd)
+	if err != nil {
+		cancel()
+		return err
+	}
+	client, err := kubernetes.NewForConfig(c.operator)
+	if err != nil {
+		cancel()
+		return fmt.Errorf("make a client for the API server: %w", err)
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- run(serverCtx, server) }()
+	if err = c.waitServing(ctx, client, failed); err == nil {
+		err = allowAnonymousDiscovery(ctx, client)
+	}
+	if err != nil {
+		cancel()
+		<-failed
+		return err
+	}
+	stopped, err := c.startControllers(ctx)
+	if err != nil {
+		cancel()
+		<-failed
+		return err
+	}
+	go c.finish(ctx, failed, stopped)
+	return nil
+}
+
+func run(ctx context.Context, server *aggregator.APIAggregator) error {
+	prepared, err := server.PrepareRun()
+	if err != nil {
+		return fmt.Errorf("prepare the API server: %w", err)
+	}
+	return prepared.Run(ctx)
+}
+
+// waitServing waits until the API server answers requests and has made its own namespaces.
+func (c *ControlPlane) waitServing(ctx context.Context, client kubernetes.Interface, failed chan error) error {
+	const poll, patience = 10 * time.Millisecond, 2 * time.Minute
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, poll, patience, true, func(ctx context.Context) (bool, error) {
+		select {
+		case err := <-failed:
+			failed <- err
+			return false, fmt.Errorf("the API server ended: %w", err)
+		default:
+		}
+		_, last = client.Discovery().RESTClient().Get().AbsPath("/livez").DoRaw(ctx)
+		return last == nil, nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return fmt.Errorf("the API server did not come up within %s: %w", patience, last)
+	}
+	return err
+}
+
+// finish takes everything down, in the order opposite to that of the start.
+func (c *ControlPlane) finish(ctx context.Context, failed chan error, stopped func()) {
+	defer close(c.done)
+	select {
+	case <-ctx.Done():
+		stopped()
+		c.cancel()
+		c.err = <-failed
+	case c.err = <-failed:
+		if c.err == nil {
+			c.err = errors.New("the API server ended")
+		}
+	case <-c.hold.lost():
+		c.err = c.hold.lostError()
+		c.cancel()
+		// Ending in good order takes an etcd that answers.
+		select {
+		case <-failed:
+		case <-time.After(endPatience):
+		}
+	}
+	c.cancel()
+	c.release()
+}
+
+func (c *ControlPlane) release() {
+	c.hold.release()
+	if c.etcd != nil {
+		c.etcd.stop()
+	}
+	c.dir.close()
+}
+
+// Ended is closed once the control plane has ended; Wait then says why.
+func (c *ControlPlane) Ended() <-chan struct{} { return c.done }
+
+// Wait returns once the control plane has ended, after its context ended or because it failed.
+func (c *ControlPlane) Wait() error {
+	<-c.done
+	return c.err
+}
+
+// Config reaches the API server as the operator's own user, without client-side throttling.
+func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.operator) }
+
+// Hold is this server's place among those that use an external etcd. With an embedded one it is nil.
+func (c *ControlPlane) Hold() *EtcdHold { return c.hold }
+
+// AdminKubeconfigPath is the file with which kubectl acts as the administrator.
+func (c *ControlPlane) AdminKubeconfigPath() string {
+	return filepath.Join(c.dir.path, "admin.kubeconfig")
+}
+
+// loopbackAddress is where a local client reaches a listener.
+func loopbackAddress(address *net.TCPAddr) string {
+	return net.JoinHostPort(advertised(address.IP).String(), fmt.Sprint(address.Port))
+}
+
+// listenError says in one sentence why an address cannot be listened on.
+func listenError(address string, err error) error {
+	if opErr := (*net.OpError)(nil); errors.As(err, &opErr) {
+		err = opErr.Err
+	}
+	if syscallErr := (*os.SyscallError)(nil); errors.As(err, &syscallErr) {
+		err = syscallErr.Err
+	}
+	return fmt.Errorf("cannot listen on %s: %w; choose another --listen", address, err)
+}

@@ -1,0 +1,192 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// formatVersion is the version of the layout of a data directory.
+const formatVersion = 1
+
+const (
+	markerFile = "bursar.json"
+	lockFile   = "lock"
+
+	lockInterval = 50 * time.Millisecond
+	lockPatience = 2 * time.Second
+)
+
+// marker is the content of the file that tells a data directory of Bursar from any other.
+type marker struct {
+	FormatVersion int `json:"formatVersion"`
+}
+
+// directory is a data directory that this process holds.
+type directory struct {
+	path string
+	lock *os.File
+}
+
+// openDirectory creates or recognises a data directory and takes hold of it. The hold ends with
+// close, or with the process, however that ends.
+func openDirectory(path string) (*directory, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", path, err)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory %s cannot be created: %w", path, reason(err))
+	}
+	if err := checkMarker(path); err != nil {
+		return nil, err
+	}
+	d := &directory{path: path}
+	if d.lock, err = lock(filepath.Join(path, lockFile)); err != nil {
+		return nil, fmt.Errorf("data directory %s %w", path, err)
+	}
+	if err := writeMarker(path); err != nil {
+		_ = d.lock.Close()
+		return nil, fmt.Errorf("data directory %s cannot be written: %w", path, reason(err))
+	}
+	return d, nil
+}
+
+// checkMarker refuses directories that belong to something else or to a later version.
+func checkMarker(path string) error {
+	content, err := os.ReadFile(filepath.Join(path, markerFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return checkEmpty(path)
+	}
+	if err != nil {
+		return fmt.Errorf("data directory %s cannot be read: %w", path, reason(err))
+	}
+	var m marker
+	if err := json.Unmarshal(content, &m); err != nil {
+		return fmt.Errorf("data directory %s is damaged: %s is not valid JSON", path, markerFile)
+	}
+	if m.FormatVersion != formatVersion {
+		return fmt.Errorf("data directory %s has format version %d, this bursar knows version %d; use the bursar that wrote it", path, m.FormatVersion, formatVersion)
+	}
+	return nil
+}
+
+// checkEmpty makes sure that nothing is in a directory without a marker, apart from a lock file
+// that was made just before a crash.
+func checkEmpty(path string) error {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return fmt.Errorf("data directory %s cannot be read: %w", path, reason(err))
+	}
+	for _, entry := range entries {
+		if entry.Name() != lockFile {
+			return fmt.Errorf("data directory %s is not empty and is not one of bursar's (it holds %q); choose another --data-dir", path, entry.Name())
+		}
+	}
+	return nil
+}
+
+func writeMarker(path string) error {
+	content, err := json.Marshal(marker{FormatVersion: formatVersion})
+	if err != nil {
+		return err
+	}
+	return WriteFile(filepath.Join(path, markerFile), append(content, '\n'))
+}
+
+// lock takes the lock of a data directory and notes who holds it. It waits a little for a process
+// that was killed and has not quite ended.
+func lock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be locked: %w", reason(err))
+	}
+	err = wait.PollUntilContextTimeout(context.Background(), lockInterval, lockPatience, true, func(context.Context) (bool, error) {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return false, nil
+		}
+		return true, err
+	})
+	if err != nil {
+		holder, _ := os.ReadFile(path)
+		_ = file.Close()
+		if wait.Interrupted(err) {
+			return nil, fmt.Errorf("is in use by another bursar%s; stop it or choose another --data-dir", describeHolder(holder))
+		}
+		return nil, fmt.Errorf("cannot be locked: %w", err)
+	}
+	if err = file.Truncate(0); err == nil {
+		_, err = file.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("cannot be written: %w", reason(err))
+	}
+	return file, nil
+}
+
+// IsHeld reports whether a server runs on a data directory.
+func IsHeld(path string) bool {
+	file, err := os.Open(filepath.Join(path, lockFile))
+	if err != nil {
+		return false
+	}
+	defer file.Close() //nolint:errcheck // it was only asked about
+	return errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+// IsDataDirectory reports whether a directory is one of Bursar's.
+func IsDataDirectory(path string) bool {
+	_, err := os.Stat(filepath.Join(path, markerFile))
+	return err == nil
+}
+
+func describeHolder(content []byte) string {
+	if pid := strings.TrimSpace(string(content)); pid != "" {
+		return " (process " + pid + ")"
+	}
+	return ""
+}
+
+func (d *directory) close() { _ = d.lock.Close() }
+
+func (d *directory) join(elements ...string) string {
+	return filepath.Join(append([]string{d.path}, elements...)...)
+}
+
+// WriteFile replaces a file in one step, readable by its owner only.
+func WriteFile(path string, content []byte) error {
+	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary.Name()) //nolint:errcheck // it is gone if all went well
+	if _, err = temporary.Write(content); err == nil {
+		err = temporary.Sync()
+	}
+	if closeErr := temporary.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), path)
+}
+
+// reason strips the path from a file system error whose sentence already names it.
+func reason(err error) error {
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
+}

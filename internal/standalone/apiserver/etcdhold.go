@@ -1,0 +1,177 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// etcdHoldPrefix is where every standalone server has a key in an etcd cluster that it uses, with the
+	// settings that all of them have to have in common. The API server's own keys begin otherwise.
+	etcdHoldPrefix = "/bursar/standalone/"
+	// etcdReportPrefix is where every server says which webhook configurations its API server works with.
+	etcdReportPrefix = "/bursar/observed/"
+	// etcdHoldSeconds is how long a hold outlives a server that was killed.
+	etcdHoldSeconds = 15
+	// etcdHoldMargin is how much longer to wait for one that may be of a killed server.
+	etcdHoldMargin = 2 * time.Second
+)
+
+// EtcdHold is the place of this server among those that use an etcd cluster. It keeps off servers with
+// settings that would fight with these, and tells which servers there are. A server that loses it ends.
+type EtcdHold struct {
+	client  *clientv3.Client
+	session *concurrency.Session
+	servers string
+}
+
+// hold joins the servers that use the etcd cluster, or says that they have other settings. It waits for
+// as long as a server that was killed may still seem to be there.
+func (e *ExternalEtcd) hold(ctx context.Context, settings string, say func(format string, args ...any)) (*EtcdHold, error) {
+	servers := strings.Join(e.Servers, ", ")
+	config, err := e.clientConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to etcd at %s: %w", servers, err)
+	}
+	// It outlives ctx: whatever uses etcd goes first.
+	session, err := concurrency.NewSession(client, concurrency.WithTTL(etcdHoldSeconds))
+	if err != nil {
+		closeQuietly(client)
+		return nil, fmt.Errorf("take hold of etcd at %s: %w", servers, err)
+	}
+	h := &EtcdHold{client: client, session: session, servers: servers}
+	if err := h.take(ctx, settings, say); err != nil {
+		h.release()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *EtcdHold) take(ctx context.Context, settings string, say func(format string, args ...any)) error {
+	const poll, patience = 200 * time.Millisecond, etcdHoldSeconds*time.Second + etcdHoldMargin
+	var other string
+	hasSaid := false
+	err := wait.PollUntilContextTimeout(ctx, poll, patience, true, func(ctx context.Context) (bool, error) {
+		joined, has, err := h.join(ctx, settings)
+		if ctx.Err() != nil {
+			return false, ctx.Err() // which is said in other words where it comes from etcd
+		}
+		if joined || err != nil {
+			return joined, err
+		}
+		if other = has; !hasSaid {
+			hasSaid = true
+			say("another bursar standalone with %s uses this etcd, or did until it was killed: waiting up to %d s for it to go", other, etcdHoldSeconds)
+		}
+		return false, nil
+	})
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("etcd at %s is in use by another bursar standalone with %s, and this one has %s; give all servers of one etcd the same, or name another etcd with --etcd-servers",
+			h.servers, other, settings)
+	}
+	if err != nil {
+		return fmt.Errorf("take hold of etcd at %s: %w", h.servers, err)
+	}
+	return nil
+}
+
+// join takes a place if there is no server with other settings, whose settings are returned if there is.
+func (h *EtcdHold) join(ctx context.Context, settings string) (joined bool, other string, err error) {
+	all := clientv3.WithPrefix()
+	take := clientv3.OpPut(h.key(etcdHoldPrefix), settings, clientv3.WithLease(h.session.Lease()))
+	same := clientv3.Compare(clientv3.Value(etcdHoldPrefix), "=", settings).WithPrefix()
+	nobody := clientv3.Compare(clientv3.CreateRevision(etcdHoldPrefix), "=", 0).WithPrefix()
+	answer, err := h.client.Txn(ctx).If(nobody).Then(take).
+		Else(clientv3.OpTxn([]clientv3.Cmp{same}, []clientv3.Op{take}, []clientv3.Op{clientv3.OpGet(etcdHoldPrefix, all)})).Commit()
+	if err != nil {
+		return false, "", err
+	}
+	if answer.Succeeded {
+		return true, "", nil
+	}
+	inner := answer.Responses[0].GetResponseTxn()
+	if inner.Succeeded {
+		return true, "", nil
+	}
+	for _, server := range inner.Responses[0].GetResponseRange().Kvs {
+		switch its := string(server.Value); its {
+		case settings:
+		case "":
+			return false, "no place for others", nil // of a version that wants an etcd for itself
+		default:
+			return false, its, nil
+		}
+	}
+	return false, "other settings", nil
+}
+
+func (h *EtcdHold) key(prefix string) string { return fmt.Sprintf("%s%x", prefix, h.session.Lease()) }
+
+// Report tells all servers which webhook configurations the API server of this one works with.
+func (h *EtcdHold) Report(ctx context.Context, contents []string) error {
+	_, err := h.client.Put(ctx, h.key(etcdReportPrefix), strings.Join(contents, " "), clientv3.WithLease(h.session.Lease()))
+	if err != nil {
+		return fmt.Errorf("tell etcd at %s which webhooks are observed: %w", h.servers, err)
+	}
+	return nil
+}
+
+// Behind returns how many servers have not reported a webhook configuration.
+func (h *EtcdHold) Behind(ctx context.Context, content string) (int, error) {
+	answer, err := h.client.Txn(ctx).Then(
+		clientv3.OpGet(etcdHoldPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly()),
+		clientv3.OpGet(etcdReportPrefix, clientv3.WithPrefix()),
+	).Commit()
+	if err != nil {
+		return 0, fmt.Errorf("ask etcd at %s which webhooks are observed: %w", h.servers, err)
+	}
+	behind := map[string]bool{}
+	for _, server := range answer.Responses[0].GetResponseRange().Kvs {
+		behind[strings.TrimPrefix(string(server.Key), etcdHoldPrefix)] = true
+	}
+	for _, report := range answer.Responses[1].GetResponseRange().Kvs {
+		for has := range strings.FieldsSeq(string(report.Value)) {
+			if has == content {
+				delete(behind, strings.TrimPrefix(string(report.Key), etcdReportPrefix))
+			}
+		}
+	}
+	return len(behind), nil
+}
+
+// lost is closed once the hold cannot be kept up, and others take this server for gone. Without a hold
+// there is none to lose.
+func (h *EtcdHold) lost() <-chan struct{} {
+	if h == nil {
+		return nil
+	}
+	return h.session.Done()
+}
+
+func (h *EtcdHold) lostError() error {
+	return fmt.Errorf("the hold on etcd at %s was lost because etcd did not answer for %d s or ended it; the other servers take this one for gone", h.servers, etcdHoldSeconds)
+}
+
+// release lets go at once, if etcd answers.
+func (h *EtcdHold) release() {
+	if h == nil {
+		return
+	}
+	select {
+	case <-h.session.Done(): // it is gone, and etcd perhaps too
+	default:
+		_ = h.session.Close() // it ends by itself otherwise
+	}
+	closeQuietly(h.client)
+}

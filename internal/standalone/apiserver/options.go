@@ -1,0 +1,57 @@
+// Package apiserver runs a Kubernetes control plane inside this process: etcd, the generic
+// Kubernetes API server (namespaces, RBAC, secrets, config maps, custom resources, webhooks; no
+// pods), the garbage collector and the namespace controller. All state lives in one data
+// directory.
+package apiserver
+
+import (
+	"fmt"
+	"net"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/server/healthz"
+)
+
+// Options say how the control plane runs.
+type Options struct {
+	// DataDir holds everything that is kept. It is created if it does not exist.
+	DataDir string
+	// Listen is the host:port that the API server listens on. Port 0 takes a free one.
+	Listen string
+	// Etcd, if it names servers, is used instead of an embedded etcd.
+	Etcd ExternalEtcd
+	// Authentication says which users the API server knows besides its own.
+	Authentication Authentication
+	// Settings are those that all servers on one external etcd have to have in common, as a user gives
+	// them. It is not empty.
+	Settings string
+	// LocalServices are addresses, as host:port, where the API server finds Services that lead to this
+	// process, for webhooks. Others are looked up in DNS.
+	LocalServices map[types.NamespacedName]string
+	// ReadyChecks are added to those behind the API server's /readyz.
+	ReadyChecks []healthz.HealthChecker
+	// Say reports progress to the user, in plain lines. May be nil.
+	Say func(format string, args ...any)
+}
+
+// ExternalEtcd says how to reach an etcd cluster that somebody else runs.
+type ExternalEtcd struct {
+	Servers                   []string
+	CAFile, CertFile, KeyFile string
+}
+
+func (o *Options) complete() error {
+	if o.Say == nil {
+		o.Say = func(string, ...any) {}
+	}
+	if o.DataDir == "" {
+		return fmt.Errorf("no data directory is given")
+	}
+	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
+		return fmt.Errorf("listen address %q is not of the form host:port", o.Listen)
+	}
+	if err := o.Authentication.validate(); err != nil {
+		return err
+	}
+	return o.Etcd.validate()
+}

@@ -1,0 +1,68 @@
+package apiserver
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/util/webhook"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	kubecontrolplane "k8s.io/kubernetes/pkg/controlplane"
+	"k8s.io/kubernetes/pkg/controlplane/apiserver"
+	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
+	generic "k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic/server"
+	"k8s.io/kubernetes/pkg/generated/openapi"
+)
+
+// localServices are addresses, as host:port, of Services that lead to this process, whatever the API
+// server is that was asked. All others lead to where their DNS name does.
+type localServices map[types.NamespacedName]string
+
+// ResolveEndpoint implements [webhook.ServiceResolver].
+func (l localServices) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
+	if address, ok := l[types.NamespacedName{Namespace: namespace, Name: name}]; ok {
+		return &url.URL{Scheme: "https", Host: address}, nil
+	}
+	return webhook.NewDefaultServiceResolver().ResolveEndpoint(namespace, name, port)
+}
+
+// newServerConfig does what [generic.NewConfig] does, but for where webhooks and aggregated APIs find
+// Services, and that there may be other API servers, maybe on the same machine: the id tells them apart.
+func newServerConfig(o options.CompletedOptions, services webhook.ServiceResolver, apiServers int, id string) (*generic.Config, error) {
+	genericConfig, informers, storage, err := apiserver.BuildGenericConfig(o,
+		[]*runtime.Scheme{legacyscheme.Scheme, apiextensions.Scheme, aggregatorscheme.Scheme},
+		kubecontrolplane.DefaultGenericAPIResourceConfigSource(), openapi.GetOpenAPIDefinitions)
+	if err != nil {
+		return nil, err
+	}
+	genericConfig.APIServerID = id
+	plane, initializers, err := apiserver.CreateConfig(o, genericConfig, informers, storage, services, nil)
+	if err != nil {
+		return nil, err
+	}
+	resolver := webhook.NewDefaultAuthenticationInfoResolverWrapper(plane.ProxyTransport, plane.Generic.EgressSelector,
+		plane.Generic.LoopbackClientConfig, plane.Generic.TracerProvider)
+	extensions, err := apiserver.CreateAPIExtensionsConfig(*plane.Generic, plane.VersionedInformers, initializers, o, apiServers, services, resolver)
+	if err != nil {
+		return nil, err
+	}
+	aggregator, err := apiserver.CreateAggregatorConfig(*plane.Generic, o, plane.VersionedInformers, services, plane.ProxyTransport, plane.Extra.PeerProxy, initializers)
+	if err != nil {
+		return nil, err
+	}
+	aggregator.ExtraConfig.DisableRemoteAvailableConditionController = true
+	return &generic.Config{Options: o, ControlPlane: plane, APIExtensions: extensions, Aggregator: aggregator}, nil
+}
+
+// LocalAddress is where this machine reaches a listener.
+func LocalAddress(listener net.Listener) (string, error) {
+	address, ok := listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return "", fmt.Errorf("%s is no address of TCP", listener.Addr())
+	}
+	return loopbackAddress(address), nil
+}

@@ -1,0 +1,59 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// etcdPKIKey is where the servers of an etcd cluster keep the authority and the service account key that
+// they share. Who can read it can read all Secrets as well.
+const etcdPKIKey = "/bursar/pki"
+
+// sharedPKI are those files of a [pki] that the servers of an etcd cluster have in common, by name.
+type sharedPKI map[string][]byte
+
+func (p *pki) sharedFiles() map[string]string {
+	return map[string]string{"ca.crt": p.caFile(), "ca.key": p.caKeyFile(), "service-accounts.key": p.serviceAccountKeyFile()}
+}
+
+// sharePKI has all servers of the etcd cluster know each other's users and service account tokens: the
+// first one stores its authority and key, and the others take them in place of their own.
+func (h *EtcdHold) sharePKI(ctx context.Context, own *pki) (*pki, error) {
+	files := sharedPKI{}
+	for name, path := range own.sharedFiles() {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, reason(err))
+		}
+		files[name] = content
+	}
+	encoded, err := json.Marshal(files)
+	if err != nil {
+		return nil, fmt.Errorf("encode the certificate authority: %w", err)
+	}
+	answer, err := h.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(etcdPKIKey), "=", 0)).
+		Then(clientv3.OpPut(etcdPKIKey, string(encoded))).Else(clientv3.OpGet(etcdPKIKey)).Commit()
+	if err != nil {
+		return nil, fmt.Errorf("share the certificate authority in etcd at %s: %w", h.servers, err)
+	}
+	if answer.Succeeded {
+		return own, nil
+	}
+	var stored sharedPKI
+	if err := json.Unmarshal(answer.Responses[0].GetResponseRange().Kvs[0].Value, &stored); err != nil {
+		return nil, fmt.Errorf("read the certificate authority %s in etcd at %s: %w", etcdPKIKey, h.servers, err)
+	}
+	for name, path := range own.sharedFiles() {
+		if len(stored[name]) == 0 {
+			return nil, fmt.Errorf("%s in etcd at %s holds no %s; delete it to have the next server that starts store its own", etcdPKIKey, h.servers, name)
+		}
+		if err := WriteFile(path, stored[name]); err != nil {
+			return nil, fmt.Errorf("write %s: %w", path, reason(err))
+		}
+	}
+	return openPKI(own.dir)
+}
