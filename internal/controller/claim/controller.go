@@ -28,6 +28,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/kube/worker"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/routing"
 )
 
 const (
@@ -55,7 +56,7 @@ type Controller struct {
 	// InUse asks the API server whether a claim still pays for an object.
 	InUse func(context.Context, *quotav1alpha1.ResourceClaim) (bool, error)
 	// Keeps tells for which consumers this replica decides and releases claims at once.
-	Keeps worker.Keeps
+	Keeps routing.Keeps
 	// Events receives, if set, which claims have to wait.
 	Events events.EventRecorder
 	Log    logr.Logger
@@ -130,9 +131,9 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 		c.Store.ReleaseDone(before.Consumer(), string(before.UID))
 	case after.Deleting && after.Finalizer:
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		worker.Share(c.releases, c.Keeps.For(after.Consumer()), taskOf(after))
+		routing.Share(c.releases, c.Keeps.For(after.Consumer()), taskOf(after))
 	case !after.Deleting && !after.FromPolicy() && (after.Resizing && (before == nil || !after.AsksSame(before)) || c.isDecidable(after)):
-		worker.Share(c.decisions, c.Keeps.For(after.Consumer()), taskOf(after))
+		routing.Share(c.decisions, c.Keeps.For(after.Consumer()), taskOf(after))
 	}
 }
 
@@ -169,7 +170,7 @@ func (c *Controller) track(before, after *claimcache.Claim) {
 		c.waiting[consumer][after.NamespacedName] = struct{}{}
 		if !isWaiting(before) {
 			// Capacity may have appeared between the denial and the moment it was seen here.
-			worker.Share(c.retries, c.Keeps.For(consumer), consumer)
+			routing.Share(c.retries, c.Keeps.For(consumer), consumer)
 		}
 	}
 }
@@ -185,7 +186,7 @@ func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change le
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting[consumer]) > 0 || len(c.postponed[consumer]) > 0 {
-		worker.Share(c.retries, c.Keeps.For(consumer), consumer)
+		routing.Share(c.retries, c.Keeps.For(consumer), consumer)
 	}
 }
 
@@ -194,7 +195,7 @@ func (c *Controller) RegistrationsChanged() {
 	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
 		return (claim.State == claimcache.Invalid || claim.Resizing) && !claim.Deleting && !claim.FromPolicy()
 	}) {
-		worker.Share(c.decisions, c.Keeps.For(claim.Consumer()), taskOf(claim))
+		routing.Share(c.decisions, c.Keeps.For(claim.Consumer()), taskOf(claim))
 	}
 }
 
@@ -204,7 +205,7 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 		return
 	}
 	for _, consumer := range c.consumersWaiting() {
-		worker.Share(c.retries, c.Keeps.For(consumer), consumer)
+		routing.Share(c.retries, c.Keeps.For(consumer), consumer)
 	}
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()

@@ -12,8 +12,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
-	"github.com/bursar/bursar/internal/kube/worker"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/routing"
 )
 
 const (
@@ -119,7 +119,7 @@ func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
 	for _, claim := range c.Claims.ForObject(uid) {
 		if claim.Deleting && claim.Finalizer {
 			c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
-			worker.Share(c.releases, c.Keeps.For(claim.Consumer()), taskOf(claim))
+			routing.Share(c.releases, c.Keeps.For(claim.Consumer()), taskOf(claim))
 		}
 	}
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/kube/worker"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/routing"
 )
 
 const (
@@ -60,7 +61,7 @@ type Controller struct {
 	Live    dynamic.Interface
 	Kinds   Kinds
 	// Keeps tells for which consumers this replica does at once what any may do.
-	Keeps worker.Keeps
+	Keeps routing.Keeps
 	// Events records what people should notice of objects. It may be nil.
 	Events EventRecorder
 	Log    logr.Logger
@@ -126,7 +127,7 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	reservations := c.Store.ReservationsFor(string(uid))
 	if len(reservations) > 0 {
-		worker.Share(c.queue, func() bool { return slices.ContainsFunc(reservations, c.isOurs) }, object{kind, uid})
+		routing.Share(c.queue, func() bool { return slices.ContainsFunc(reservations, c.isOurs) }, object{kind, uid})
 	}
 }
 
@@ -170,7 +171,7 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 		isOurs := func() bool {
 			return !isListed || slices.ContainsFunc(owned, keeps) || slices.ContainsFunc(reservations, c.isOurs)
 		}
-		worker.Share(c.queue, isOurs, object{kind, uid})
+		routing.Share(c.queue, isOurs, object{kind, uid})
 	}
 }
 
@@ -194,9 +195,9 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	}
 	if c.IsGone(after.ObjectUID) {
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		worker.Share(c.queue, c.Keeps.For(after.Consumer()), object{after.Kind(), after.ObjectUID})
+		routing.Share(c.queue, c.Keeps.For(after.Consumer()), object{after.Kind(), after.ObjectUID})
 	} else if isAbsent {
-		worker.Share(c.queue, c.Keeps.For(after.Consumer()), object{after.Kind(), after.ObjectUID})
+		routing.Share(c.queue, c.Keeps.For(after.Consumer()), object{after.Kind(), after.ObjectUID})
 	}
 }
 
@@ -227,7 +228,7 @@ func (c *Controller) sweep(ctx context.Context) {
 		// A young reservation of ours is being worked on.
 		age := sweepInterval
 		if !c.isOurs(reservation) {
-			age = worker.StandIn
+			age = routing.StandIn
 		}
 		if time.Since(reservation.KnownSince) < age {
 			continue
