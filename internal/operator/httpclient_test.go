@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bursar/bursar/internal/kube/apiclient"
 	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 	"github.com/bursar/bursar/test/await"
 )
@@ -109,20 +110,20 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	brief := timeouts{read: 2 * time.Second, write: time.Second, unacknowledged: time.Second, pingAfter: time.Second, ping: time.Second}
+	brief := apiclient.Timeouts{Read: 2 * time.Second, Write: time.Second, Unacknowledged: time.Second, PingAfter: time.Second, Ping: time.Second}
 	// So that a deadline is what ends a write, and not a sign of life that lacks.
 	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "5")
 	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
 	clients := map[string]func(*rest.Config) (kubernetes.Interface, error){
 		"for writes with each create": func(config *rest.Config) (kubernetes.Interface, error) {
-			client, err := newHTTPClient(config, brief, &serverClock{})
+			client, err := apiclient.NewHTTPClient(config, brief, &apiclient.Clock{})
 			if err != nil {
 				return nil, err
 			}
 			return kubernetes.NewForConfigAndClient(config, client)
 		},
 		"of controllers": func(config *rest.Config) (kubernetes.Interface, error) {
-			return kubernetes.NewForConfig(withTimeouts(config, brief))
+			return kubernetes.NewForConfig(apiclient.WithTimeouts(config, brief))
 		},
 	}
 	for name, newClient := range clients {
@@ -157,7 +158,7 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 			began := time.Now()
 			err = create(client, "silent")
 			if took := time.Since(began); err == nil || took > 4*time.Second {
-				t.Errorf("a write on a silent connection took %s and ended with %v, want an error within its deadline, %s", took, err, brief.write)
+				t.Errorf("a write on a silent connection took %s and ended with %v, want an error within its deadline, %s", took, err, brief.Write)
 			}
 			if err := create(direct, "after"); err != nil {
 				t.Fatal(err)

@@ -30,6 +30,8 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/kube/apiclient"
+	"github.com/bursar/bursar/internal/kube/crdinstall"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/events"
 	"github.com/bursar/bursar/internal/kube/namespaces"
@@ -54,7 +56,7 @@ type Operator struct {
 	// stopping ends when the operator is asked to stop.
 	stopping context.Context
 	// clock is that of the API server.
-	clock serverClock
+	clock apiclient.Clock
 }
 
 // New returns an operator. It does nothing until it is run.
@@ -66,7 +68,7 @@ func New(options Options) (*Operator, error) {
 		return nil, fmt.Errorf("register the API types: %w", err)
 	}
 	var err error
-	if o.httpClient, err = newHTTPClient(options.Config, defaultTimeouts, &o.clock); err != nil {
+	if o.httpClient, err = apiclient.NewHTTPClient(options.Config, apiclient.DefaultTimeouts, &o.clock); err != nil {
 		return nil, fmt.Errorf("make an HTTP client: %w", err)
 	}
 	if o.client, err = kubernetes.NewForConfigAndClient(options.Config, o.httpClient); err != nil {
@@ -102,11 +104,11 @@ func (o *Operator) notReady(problem string) {
 func (o *Operator) Run(ctx context.Context) error {
 	if o.options.InstallCRDs {
 		o.notReady("Bursar's kinds are being installed")
-		if err := installCRDs(ctx, o.extensions, o.client.Discovery(), o.options.Log.WithName("crds")); err != nil {
+		if err := crdinstall.Install(ctx, o.extensions, o.client.Discovery(), o.options.Log.WithName("crds")); err != nil {
 			return stopped(ctx, err)
 		}
 	}
-	if err := ensureNamespace(ctx, o.client, o.options.SystemNamespace); err != nil {
+	if err := namespaces.Ensure(ctx, o.client, o.options.SystemNamespace); err != nil {
 		return stopped(ctx, err)
 	}
 	if err := o.findUsername(ctx); err != nil {
@@ -217,7 +219,7 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		Logger:  o.options.Log,
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		// One of several API servers may serve Bursar's kinds later than the others.
-		MapperProvider: newMapper,
+		MapperProvider: apiclient.NewMapper,
 		// Who manages which field is a third of most objects, and nobody asks for it.
 		Cache: ctrlcache.Options{DefaultTransform: ctrlcache.TransformStripManagedFields()},
 		Controller: config.Controller{
@@ -232,7 +234,7 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		options.LeaderElectionReleaseOnCancel = true
 		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &election.LeaseDuration, &election.RenewDeadline, &election.RetryPeriod
 	}
-	manager, err := ctrl.NewManager(withTimeouts(o.options.Config, defaultTimeouts), options)
+	manager, err := ctrl.NewManager(apiclient.WithTimeouts(o.options.Config, apiclient.DefaultTimeouts), options)
 	if err != nil {
 		return nil, fmt.Errorf("make the controller manager: %w", err)
 	}

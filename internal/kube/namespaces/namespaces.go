@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -79,4 +80,20 @@ func (n *Namespaces) get(ctx context.Context, name string) (*metav1.PartialObjec
 		return nil, fmt.Errorf("look up namespace %s: %w", name, err)
 	}
 	return namespace, nil
+}
+
+// Ensure creates a namespace unless it exists. It looks first, because Bursar need
+// not be permitted to create namespaces where somebody else has made this one.
+func Ensure(ctx context.Context, client kubernetes.Interface, name string) error {
+	_, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make sure that namespace %s exists: %w", name, err)
+	}
+	return nil
 }

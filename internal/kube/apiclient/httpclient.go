@@ -1,4 +1,6 @@
-package operator
+// Package apiclient reaches an API server that may be slow, gone or several: with timeouts for every request, signs of life on
+// watches, and the clock of the other side.
+package apiclient
 
 import (
 	"context"
@@ -15,40 +17,40 @@ import (
 // workers that write at a time.
 const connectionsMax = 128
 
-// timeouts bound how long the operator waits for an API server that does not answer.
-type timeouts struct {
-	// read and write are for one request with its answer. An API server ends reads after 60 s and writes after 34 s,
+// Timeouts bound how long a client waits for an API server that does not answer.
+type Timeouts struct {
+	// Read and Write are for one request with its answer. An API server ends reads after 60 s and writes after 34 s,
 	// unless it is configured otherwise. Watches have no such bound.
-	read, write time.Duration
-	// unacknowledged is how long the other side of a connection may acknowledge nothing.
-	unacknowledged time.Duration
-	// A watch on which nothing has come for pingAfter asks the API server for a sign of life, and ends without one
-	// after ping.
-	pingAfter, ping time.Duration
+	Read, Write time.Duration
+	// Unacknowledged is how long the other side of a connection may acknowledge nothing.
+	Unacknowledged time.Duration
+	// A watch on which nothing has come for PingAfter asks the API server for a sign of life, and ends without one
+	// after Ping.
+	PingAfter, Ping time.Duration
 }
 
-// defaultTimeouts are those of production.
-var defaultTimeouts = timeouts{
-	read: 70 * time.Second, write: 40 * time.Second, unacknowledged: 30 * time.Second, pingAfter: 30 * time.Second, ping: 15 * time.Second,
+// DefaultTimeouts are those of production.
+var DefaultTimeouts = Timeouts{
+	Read: 70 * time.Second, Write: 40 * time.Second, Unacknowledged: 30 * time.Second, PingAfter: 30 * time.Second, Ping: 15 * time.Second,
 }
 
 // dial returns the dialer of a configuration, or one whose connections end soon after the other side has vanished.
-func (t timeouts) dial(config *rest.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+func (t Timeouts) dial(config *rest.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
 	if config.Dial != nil {
 		return config.Dial
 	}
 	dialer := &net.Dialer{
 		Timeout:         30 * time.Second,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: t.unacknowledged / 2, Interval: t.unacknowledged / 6, Count: 3},
-		Control:         boundUnacknowledged(t.unacknowledged),
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: t.Unacknowledged / 2, Interval: t.Unacknowledged / 6, Count: 3},
+		Control:         boundUnacknowledged(t.Unacknowledged),
 	}
 	return dialer.DialContext
 }
 
-// newHTTPClient returns the HTTP client for what is written with every create. It speaks HTTP/1.1, in which many
+// NewHTTPClient returns the HTTP client for what is written with every create. It speaks HTTP/1.1, in which many
 // small requests cost both sides less than as streams of one connection. Watches go over HTTP/2 if the API server
 // speaks it: only there can a client ask for a sign of life. The clock learns from the answers.
-func newHTTPClient(config *rest.Config, t timeouts, clock *serverClock) (*http.Client, error) {
+func NewHTTPClient(config *rest.Config, t Timeouts, clock *Clock) (*http.Client, error) {
 	requests, err := newTransport(config, t, "http/1.1")
 	if err != nil {
 		return nil, err
@@ -58,8 +60,8 @@ func newHTTPClient(config *rest.Config, t timeouts, clock *serverClock) (*http.C
 		return nil, err
 	}
 	watches.ForceAttemptHTTP2 = true
-	watches.HTTP2 = &http.HTTP2Config{SendPingTimeout: t.pingAfter, PingTimeout: t.ping}
-	transport, err := rest.HTTPWrappersForConfig(config, &transport{timeouts: t, requests: requests, watches: watches, clock: clock})
+	watches.HTTP2 = &http.HTTP2Config{SendPingTimeout: t.PingAfter, PingTimeout: t.Ping}
+	transport, err := rest.HTTPWrappersForConfig(config, &transport{Timeouts: t, requests: requests, watches: watches, clock: clock})
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +69,7 @@ func newHTTPClient(config *rest.Config, t timeouts, clock *serverClock) (*http.C
 }
 
 // newTransport returns a transport that speaks the protocols.
-func newTransport(config *rest.Config, t timeouts, protocols ...string) (*http.Transport, error) {
+func newTransport(config *rest.Config, t Timeouts, protocols ...string) (*http.Transport, error) {
 	tls, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("read the TLS configuration: %w", err)
@@ -90,22 +92,22 @@ func newTransport(config *rest.Config, t timeouts, protocols ...string) (*http.T
 	}, nil
 }
 
-// withTimeouts returns a configuration whose clients give up on an API server that does not answer. client-go makes
+// WithTimeouts returns a configuration whose clients give up on an API server that does not answer. client-go makes
 // them speak HTTP/2, with signs of life.
-func withTimeouts(config *rest.Config, t timeouts) *rest.Config {
+func WithTimeouts(config *rest.Config, t Timeouts) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Dial = t.dial(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &transport{timeouts: t, requests: next, watches: next, clock: &serverClock{}}
+		return &transport{Timeouts: t, requests: next, watches: next, clock: &Clock{}}
 	})
 	return config
 }
 
 // transport gives each request but watches a deadline.
 type transport struct {
-	timeouts
+	Timeouts
 	requests, watches http.RoundTripper
-	clock             *serverClock
+	clock             *Clock
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -113,9 +115,9 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if isWatch(request) {
 		return t.watches.RoundTrip(request)
 	}
-	timeout := t.write
+	timeout := t.Write
 	if request.Method == http.MethodGet {
-		timeout = t.read
+		timeout = t.Read
 	}
 	ctx, cancel := context.WithTimeoutCause(request.Context(), timeout, timeoutError{timeout})
 	sent := time.Now()

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package operator
+package apiclient
 
 import (
 	"syscall"

@@ -1,4 +1,4 @@
-package operator
+package apiclient
 
 import (
 	"net/http"
@@ -14,18 +14,18 @@ const (
 	clockPrecision = time.Second
 )
 
-// serverClock tells the time by the clock of the API server, which also says when objects were created. Where several API servers
+// Clock tells the time by the clock of the API server, which also says when objects were created. Where several API servers
 // answer, it is that of the latest. The zero value goes by this machine's clock until an answer was observed.
-type serverClock struct {
+type Clock struct {
 	ahead    atomic.Int64 // of this machine's clock, in nanoseconds
 	observed atomic.Pointer[time.Time]
 }
 
 // Now returns the time.
-func (c *serverClock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
 // observe reads the clock from the answer to a request that was sent at that time.
-func (c *serverClock) observe(sent time.Time, answer *http.Response) {
+func (c *Clock) observe(sent time.Time, answer *http.Response) {
 	received := time.Now()
 	if last := c.observed.Load(); received.Sub(sent) > clockPrecision || last != nil && received.Sub(*last) < clockInterval {
 		return

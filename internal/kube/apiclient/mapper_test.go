@@ -1,4 +1,4 @@
-package operator
+package apiclient
 
 import (
 	"net/http"
@@ -18,7 +18,7 @@ import (
 func TestMapperKnowsItsOwnKinds(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	mapper, err := newMapper(&rest.Config{Host: server.URL}, server.Client())
+	mapper, err := NewMapper(&rest.Config{Host: server.URL}, server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package operator
+package apiclient
 
 import (
 	"net/http"
@@ -21,7 +21,7 @@ func TestServerClock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var clock serverClock
+				var clock Clock
 				sent := time.Now()
 				time.Sleep(tc.took)
 				answer := &http.Response{Header: http.Header{"Date": {time.Now().Add(tc.ahead).UTC().Format(http.TimeFormat)}}}

@@ -1,4 +1,5 @@
-package operator
+// Package crdinstall keeps the CRDs on an API server up to date.
+package crdinstall
 
 import (
 	"context"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/bursar/bursar/deploy/crds"
@@ -31,9 +30,9 @@ const establishPoll = 10 * time.Millisecond
 // servedPoll is how often it is checked which kinds an API server tells of.
 const servedPoll = 50 * time.Millisecond
 
-// installCRDs creates Bursar's kinds, or brings them up to date, and waits until they are served by the API
+// Install creates Bursar's kinds, or brings them up to date, and waits until they are served by the API
 // server that is asked.
-func installCRDs(ctx context.Context, client apiextensionsclient.Interface, served discovery.ServerResourcesInterface, log logr.Logger) error {
+func Install(ctx context.Context, client apiextensionsclient.Interface, served discovery.ServerResourcesInterface, log logr.Logger) error {
 	definitions, err := crds.All()
 	if err != nil {
 		return fmt.Errorf("read the CRDs: %w", err)
@@ -181,20 +180,4 @@ func waitEstablished(ctx context.Context, client apiextensionsclient.Interface, 
 		}
 		return apiextensionshelpers.IsCRDConditionTrue(definition, apiextensionsv1.Established), nil
 	})
-}
-
-// ensureNamespace creates a namespace unless it exists. It looks first, because the operator need
-// not be permitted to create namespaces where somebody else has made this one.
-func ensureNamespace(ctx context.Context, client kubernetes.Interface, name string) error {
-	_, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			return nil
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("make sure that namespace %s exists: %w", name, err)
-	}
-	return nil
 }

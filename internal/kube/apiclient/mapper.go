@@ -1,4 +1,4 @@
-package operator
+package apiclient
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 	"github.com/bursar/bursar/deploy/crds"
 )
 
-// newMapper returns a mapper that knows Bursar's own kinds, and asks the API server for all others. Where there are
+// NewMapper returns a mapper that knows Bursar's own kinds, and asks the API server for all others. Where there are
 // several API servers, one may tell of a kind that another does not serve yet.
-func newMapper(config *rest.Config, httpClient *http.Client) (meta.RESTMapper, error) {
+func NewMapper(config *rest.Config, httpClient *http.Client) (meta.RESTMapper, error) {
 	others, err := apiutil.NewDynamicRESTMapper(config, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("make a mapper of kinds: %w", err)
