@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bursar/bursar/internal/admission/access"
+	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/operator"
 )
@@ -133,7 +134,7 @@ func optionsOf(c *config.Operator, api *rest.Config, listener net.Listener, logg
 	options := operator.Options{
 		Config: api, InstallCRDs: c.InstallCRDs, SystemNamespace: c.SystemNamespace, ConsumerNamespaces: c.Namespaces(),
 		ExceededAdvice: c.ExceededAdvice, MaxObjectBytes: c.MaxObjectBytes,
-		Webhooks: operator.Webhooks{
+		Webhooks: server.Options{
 			Listener: listener, PeerAddress: peerAddress(listener.Addr()), URL: c.Webhooks.URL, SecretName: c.Webhooks.Certificate.SecretName,
 			KeepSecret: c.Webhooks.Certificate.Source == config.SourceBursar, ShutdownDelay: c.Webhooks.ShutdownDelay.Duration,
 		},
@@ -145,7 +146,7 @@ func optionsOf(c *config.Operator, api *rest.Config, listener net.Listener, logg
 		ConsumersMax: c.Metrics.ConsumersMax, AlertThresholdPercent: c.Metrics.AlertThresholdPercent, Metrics: metrics.Registry, Log: logger,
 	}
 	if s := c.Webhooks.Service; s != nil {
-		options.Webhooks.Service = &operator.Service{Name: s.Name, Port: s.Port}
+		options.Webhooks.Service = &server.Service{Name: s.Name, Port: s.Port}
 	}
 	return options
 }

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -24,7 +25,7 @@ func (p *parts) serveMetrics(o *Operator) (stop func(), err error) {
 			registry.Unregister(collector)
 		}
 	}
-	for _, source := range []interface{ Collectors() []prometheus.Collector }{p.store, p.enforcer, p.auditor, p.grants, p.allocations, p.allocation, p.increases, p.quotas, p.adoption, p.usage(o), health{o, p.server.certificates}} {
+	for _, source := range []interface{ Collectors() []prometheus.Collector }{p.store, p.enforcer, p.auditor, p.grants, p.allocations, p.allocation, p.increases, p.quotas, p.adoption, p.usage(o), health{o, p.server.Certificates}} {
 		for _, collector := range source.Collectors() {
 			if err := registry.Register(collector); err != nil {
 				stop()
@@ -39,7 +40,7 @@ func (p *parts) serveMetrics(o *Operator) (stop func(), err error) {
 // health tells whether this replica enforces quota, and until when it can.
 type health struct {
 	*Operator
-	certificates certificates
+	certificates server.Certificates
 }
 
 // Collectors returns what tells of it, for registration.

@@ -134,9 +134,9 @@ func (o *Operator) Run(ctx context.Context) error {
 	})()
 	group.Go(func() error {
 		defer stop() // what is answered needs the other parts
-		return parts.server.run(ctx, working)
+		return parts.server.Serve(ctx, working)
 	})
-	group.Go(func() error { return parts.server.certificates.Run(working) })
+	group.Go(func() error { return parts.server.Certificates.Run(working) })
 	group.Go(func() error { return parts.manager.Start(working) })
 	group.Go(func() error { return parts.kinds.Run(working) })
 	group.Go(func() error { return parts.evaluations.Run(working) })

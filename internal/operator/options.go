@@ -3,7 +3,6 @@
 package operator
 
 import (
-	"net"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -11,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/bursar/bursar/internal/admission/access"
+	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
 )
 
@@ -38,7 +37,7 @@ type Options struct {
 	// MaxObjectBytes is the size of the largest object that the API server's etcd stores. Default: etcd's own.
 	MaxObjectBytes int
 	// Webhooks say how the API server reaches the webhooks.
-	Webhooks Webhooks
+	Webhooks server.Options
 	// Others are all API servers that share what is stored, each with an operator of its own that serves
 	// the webhooks for it. Default: the one that Config reaches, or nothing is known of others.
 	Others webhookconfig.Others
@@ -61,39 +60,6 @@ type Options struct {
 	AlertThresholdPercent int
 	// Log receives what goes wrong. Default: nothing is logged.
 	Log logr.Logger
-}
-
-// Webhooks say how the API server reaches the webhooks. The zero value is for an API server on the same
-// machine.
-type Webhooks struct {
-	// Listener takes the calls. Default: a free port on the loopback interface.
-	Listener net.Listener
-	// Service is the Service in the system namespace by which the API server calls. Default: URL.
-	Service *Service
-	// URL is where the API server calls, if there is no service: https://host:port. Default: the
-	// listener's address.
-	URL string
-	// PeerAddress is where other replicas reach the listener, as host:port. Default: they do not, and each
-	// decides all that it is asked.
-	PeerAddress string
-	// SecretName is the Secret in the system namespace that holds the certificate, which replicas share. The one of
-	// that name with "-callers" behind it holds the key by which they know who may call.
-	// Default: a certificate that is made anew at each start, for the listener's address.
-	SecretName string
-	// KeepSecret has the operator make the certificate in the Secret and renew it. Otherwise somebody
-	// else does.
-	KeepSecret bool
-	// ClientCertificates are what the API server shows, so that the published paths need no segment that proves who
-	// calls. Default: none.
-	ClientCertificates access.ClientCertificates
-	// ShutdownDelay is for how long calls are still answered once the operator is to stop.
-	ShutdownDelay time.Duration
-}
-
-// Service names a Service.
-type Service struct {
-	Name string
-	Port int32
 }
 
 // LeaderElection says how replicas agree on a leader, see [k8s.io/client-go/tools/leaderelection].

@@ -19,6 +19,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/enforce"
 	"github.com/bursar/bursar/internal/admission/resourcequota"
+	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/admission/validate"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/claimcache"
@@ -44,7 +45,7 @@ import (
 // parts is everything that runs, wired together.
 type parts struct {
 	*models
-	server *webhookServer
+	server *server.Server
 	// peers are the other replicas, or nil if there are none or they cannot be asked.
 	peers    *routing.Peers
 	enforcer *enforce.Handler
@@ -170,13 +171,18 @@ func (p *parts) addAllocations(o *Operator, allocations *currency[catalog.Digest
 
 // addServer adds the server that the API server asks, and the way to the other replicas.
 func (p *parts) addServer(ctx context.Context, o *Operator) (err error) {
-	if p.server, err = o.newWebhookServer(ctx, p.routes(o), func() { p.webhooks.Wake() }); err != nil {
+	p.server, err = server.New(ctx, o.options.Webhooks, server.Dependencies{
+		Client: o.client, Namespace: o.options.SystemNamespace,
+		Authorities: func(ctx context.Context) ([][]byte, error) { return webhookconfig.Authorities(ctx, o.client) },
+		OnPublish:   func() { p.webhooks.Wake() }, Log: o.options.Log,
+	}, p.routes(o))
+	if err != nil {
 		return err
 	}
 	if webhooks := o.options.Webhooks; o.options.LeaderElection != nil && webhooks.PeerAddress != "" {
 		p.peers = &routing.Peers{
-			Client: o.client, Namespace: o.options.SystemNamespace, Address: webhooks.PeerAddress, ServerName: p.server.host,
-			Roots: p.server.certificates.Bundle, Path: p.server.gate.PeerPath, Log: o.options.Log.WithName("peers"),
+			Client: o.client, Namespace: o.options.SystemNamespace, Address: webhooks.PeerAddress, ServerName: p.server.Host,
+			Roots: p.server.Certificates.Bundle, Path: p.server.Gate.PeerPath, Log: o.options.Log.WithName("peers"),
 		}
 	}
 	return nil
@@ -187,12 +193,12 @@ func (p *parts) addWebhooks(o *Operator, policies *currency[catalog.Version], al
 	m, log, system := p.models, o.options.Log, o.options.SystemNamespace
 	p.webhooks = &webhookconfig.Controller{
 		Client: o.client, Catalog: m.catalog, Kinds: m.kinds, Current: policies.wait, CurrentAllocations: allocations.wait,
-		ClientConfig: p.server.clientConfig,
+		ClientConfig: p.server.ClientConfig,
 		Static: func() []admissionregistrationv1.ValidatingWebhook {
-			return validate.ValidatingWebhooks(p.server.clientConfig, o.options.Username, system)
+			return validate.ValidatingWebhooks(p.server.ClientConfig, o.options.Username, system)
 		},
 		Mutating: func() []admissionregistrationv1.MutatingWebhook {
-			return validate.MutatingWebhooks(p.server.clientConfig, o.options.Username)
+			return validate.MutatingWebhooks(p.server.ClientConfig, o.options.Username)
 		},
 		Username: o.options.Username, SystemNamespace: system, Others: o.options.Others,
 		OnSync: p.webhooksChanged, Log: log.WithName("webhooks"),

@@ -27,7 +27,7 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	if err := p.warm(ctx); err != nil {
 		return err
 	}
-	if err := webhookconfig.FollowPaths(ctx, o.client, p.server.gate.Observe); err != nil {
+	if err := webhookconfig.FollowPaths(ctx, o.client, p.server.Gate.Observe); err != nil {
 		return err
 	}
 	group.Go(func() error { return p.lifecycle.Run(ctx) })
@@ -48,7 +48,6 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 		group.Go(func() error { return p.witness.Run(ctx) })
 	}
 	o.notReady("the certificate of the webhooks is awaited")
-	isPublished := p.published(o)
 	const poll = 5 * time.Millisecond
 	return wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 		if o.isStopping.Load() {
@@ -56,10 +55,10 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 		}
 		// Where several replicas are for one API server it asks those that are ready, so that they cannot wait
 		// for it. With an API server for each, each waits for its own.
-		switch err := p.server.certificates.Ready(); {
+		switch err := p.server.Certificates.Ready(); {
 		case err != nil:
 			o.notReady(err.Error())
-		case o.options.LeaderElection != nil && !isPublished(ctx):
+		case o.options.LeaderElection != nil && !p.server.IsPublished(ctx):
 			o.notReady("the authority of the certificate is not published yet, which the leader does")
 		case o.options.LeaderElection == nil && !p.webhooks.Synced(), p.witness != nil && !p.witness.Synced():
 			o.notReady("the API server has not observed the webhooks yet")
@@ -95,7 +94,7 @@ func (p *parts) lead(ctx context.Context, group *errgroup.Group) error {
 	p.log.Info("this replica leads")
 	group.Go(func() error { return p.takeUp(ctx, group) })
 	const poll = 5 * time.Millisecond
-	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) { return p.server.certificates.Ready() == nil, nil })
+	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) { return p.server.Certificates.Ready() == nil, nil })
 	if err != nil {
 		return nil // ctx has ended
 	}

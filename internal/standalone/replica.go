@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
@@ -68,8 +69,8 @@ func (r *replica) complete(o *operator.Options) {
 	o.LeaderElection = &operator.LeaderElection{
 		LeaseDuration: apiserver.LeaseDuration, RenewDeadline: apiserver.RenewDeadline, RetryPeriod: apiserver.RetryPeriod,
 	}
-	o.Webhooks = operator.Webhooks{
-		Listener: r.listener, Service: &operator.Service{Name: webhookService, Port: webhookServicePort}, PeerAddress: r.peers,
+	o.Webhooks = server.Options{
+		Listener: r.listener, Service: &server.Service{Name: webhookService, Port: webhookServicePort}, PeerAddress: r.peers,
 		SecretName: naming.CertificateSecret, KeepSecret: true,
 	}
 }

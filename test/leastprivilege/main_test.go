@@ -27,6 +27,7 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/deploy/rbac"
+	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 	"github.com/bursar/bursar/test/await"
@@ -147,7 +148,7 @@ func (s *scene) run(asked *requests, options operator.Options) (stop func()) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	options.Webhooks = operator.Webhooks{
+	options.Webhooks = server.Options{
 		Listener: listener, URL: fmt.Sprintf("https://localhost:%d", listener.Addr().(*net.TCPAddr).Port),
 		PeerAddress: listener.Addr().String(), SecretName: "bursar-webhooks-tls", KeepSecret: true,
 	}

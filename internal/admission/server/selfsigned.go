@@ -1,0 +1,48 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+
+	certutil "k8s.io/client-go/util/cert"
+)
+
+// selfSigned is a certificate of the process, which is made anew at each start. The API server learns
+// it from the webhook configuration.
+type selfSigned struct {
+	pair   tls.Certificate
+	bundle []byte
+}
+
+func newSelfSigned(host string) (*selfSigned, error) {
+	var addresses []net.IP
+	if ip := net.ParseIP(host); ip != nil {
+		addresses = []net.IP{ip}
+	}
+	cert, key, err := certutil.GenerateSelfSignedCertKey(host, addresses, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate for the webhooks: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("load the certificate of the webhooks: %w", err)
+	}
+	return &selfSigned{pair, cert}, nil
+}
+
+func (s *selfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return &s.pair, nil
+}
+
+func (s *selfSigned) Bundle() []byte { return s.bundle }
+
+func (s *selfSigned) IsCheckedBy(authorities []byte) bool {
+	return bytes.Contains(authorities, s.bundle)
+}
+
+func (s *selfSigned) Ready() error { return nil }
+
+func (s *selfSigned) Run(context.Context) error { return nil }
