@@ -31,6 +31,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/claimpolicy"
 	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
 	"github.com/bursar/bursar/internal/controller/departed"
+	"github.com/bursar/bursar/internal/controller/follow"
 	"github.com/bursar/bursar/internal/controller/grant"
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/lifecycle"
@@ -38,6 +39,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/registration"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
 	"github.com/bursar/bursar/internal/kube/events"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/routing"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -71,8 +73,8 @@ type parts struct {
 	increases *quotaincrease.Reconciler
 	// notifier tells consumers that they come close to their limits.
 	notifier *usage.Notifier
-	follower *follower
-	observer *ledgerObserver
+	follower *follow.Controller
+	observer *ledgerstore.Observer
 	// liveClaims reads the claims of a consumer from the API server.
 	liveClaims func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
 	// loaded is closed once registrations and policies are in the catalog.
@@ -97,7 +99,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		return nil, err
 	}
 	p := o.newParts(m)
-	policies, allocations := policiesCurrency(m.catalog, m.manager.GetAPIReader()), allocationsCurrency(m.catalog, m.manager.GetAPIReader())
+	policies, allocations := catalog.PoliciesGate(m.catalog, m.manager.GetAPIReader()), catalog.AllocationsGate(m.catalog, m.manager.GetAPIReader())
 	p.addEnforcement(o, policies)
 	p.addAllocations(o, allocations)
 	if err := p.addServer(ctx, o); err != nil {
@@ -133,7 +135,7 @@ func (o *Operator) newParts(m *models) *parts {
 }
 
 // addEnforcement adds what decides on requests by policies, and what becomes of the objects and the claims afterwards.
-func (p *parts) addEnforcement(o *Operator, policies *currency[catalog.Version]) {
+func (p *parts) addEnforcement(o *Operator, policies *catalog.Gate[catalog.Version]) {
 	m, log := p.models, o.options.Log
 	p.lifecycle = &lifecycle.Controller{
 		Store: m.store, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
@@ -143,7 +145,7 @@ func (p *parts) addEnforcement(o *Operator, policies *currency[catalog.Version])
 	p.denials = &events.Latest{Events: o.client.CoreV1(), Log: log.WithName("denials")}
 	p.enforcer = enforce.New(enforce.Parts{
 		Catalog: m.catalog, Planner: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
-		Current: policies.wait, Forward: p.forward,
+		Current: policies.Wait, Forward: p.forward,
 		Events: m.events, Evaluations: p.evaluations, Denied: p.recordDenial, May: o.may, ConsumerExists: p.consumerExists,
 		Restore: p.lifecycle.Restore, MaxObjectBytes: o.options.MaxObjectBytes, Log: log.WithName("enforce"),
 		Updates: enforce.Updates{
@@ -156,11 +158,11 @@ func (p *parts) addEnforcement(o *Operator, policies *currency[catalog.Version])
 }
 
 // addAllocations adds what decides on ResourceQuotas, and what keeps them in line with the cluster.
-func (p *parts) addAllocations(o *Operator, allocations *currency[catalog.Digest]) {
+func (p *parts) addAllocations(o *Operator, allocations *catalog.Gate[catalog.Digest]) {
 	m, log := p.models, o.options.Log
 	p.quotas = resourcequota.New(resourcequota.Parts{
 		Catalog: m.catalog, Books: m.allocations, Namespace: o.namespaceOf, MaySee: o.maySee, MayEdit: o.mayEditAllocation, Username: o.options.Username,
-		Ready: p.loaded, Current: allocations.wait, Log: log.WithName("resourcequotas"),
+		Ready: p.loaded, Current: allocations.Wait, Log: log.WithName("resourcequotas"),
 	})
 	p.allocation = &allocation.Controller{
 		Catalog: m.catalog, Books: m.allocations, Projects: m.projects, Client: m.manager.GetClient(), Live: m.manager.GetAPIReader(),
@@ -189,10 +191,10 @@ func (p *parts) addServer(ctx context.Context, o *Operator) (err error) {
 }
 
 // addWebhooks adds what has the API server ask, and what bears witness to what it asks by.
-func (p *parts) addWebhooks(o *Operator, policies *currency[catalog.Version], allocations *currency[catalog.Digest]) {
+func (p *parts) addWebhooks(o *Operator, policies *catalog.Gate[catalog.Version], allocations *catalog.Gate[catalog.Digest]) {
 	m, log, system := p.models, o.options.Log, o.options.SystemNamespace
 	p.webhooks = &webhookconfig.Controller{
-		Client: o.client, Catalog: m.catalog, Kinds: m.kinds, Current: policies.wait, CurrentAllocations: allocations.wait,
+		Client: o.client, Catalog: m.catalog, Kinds: m.kinds, Current: policies.Wait, CurrentAllocations: allocations.Wait,
 		ClientConfig: p.server.ClientConfig,
 		Static: func() []admissionregistrationv1.ValidatingWebhook {
 			return validate.ValidatingWebhooks(p.server.ClientConfig, o.options.Username, system)
@@ -222,10 +224,7 @@ func (p *parts) addClaims(o *Operator) {
 	p.claim = &claim.Controller{
 		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Keeps: p.keeps, Events: m.events, Log: log.WithName("claim"),
 	}
-	p.follower = &follower{
-		catalog: m.catalog, claims: m.claims, objects: m.objects, kinds: m.kinds,
-		log: log.WithName("follower"), wake: make(chan struct{}, 1),
-	}
+	p.follower = follow.New(m.catalog, m.claims, m.objects, m.kinds, log.WithName("follower"))
 }
 
 // addViews adds what shows consumers their quota, and tells them that they come close to a limit.
@@ -253,7 +252,7 @@ func (p *parts) addAudits(o *Operator) {
 		Client: m.manager.GetClient(), Live: m.manager.GetAPIReader(), Shown: p.bucket, Claims: m.claims, LiveClaims: p.liveClaims,
 		Find: finder.Find, Interval: o.options.DepartedInterval, Log: log.WithName("departed"),
 	}
-	p.observer = &ledgerObserver{metadata: o.metadata, live: m.manager.GetAPIReader(), store: m.store, log: log.WithName("ledgers")}
+	p.observer = &ledgerstore.Observer{Metadata: o.metadata, Live: m.manager.GetAPIReader(), Store: m.store, Log: log.WithName("ledgers")}
 }
 
 // connect tells every part who listens to it.
@@ -267,7 +266,6 @@ func (p *parts) connect() {
 	p.allocation.Start()
 	p.objects.OnVanish(p.claim.ObjectVanished)
 	p.objects.Expect(func(kind schema.GroupKind) bool { return len(p.catalog.PoliciesOf(kind)) > 0 })
-	p.claims.OnChange(p.follower.claimChanged)
 	p.claims.OnChange(p.showWaiting)
 	p.kinds.OnChange(func() {
 		p.kindsChanged.notify()

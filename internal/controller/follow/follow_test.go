@@ -1,4 +1,4 @@
-package operator
+package follow
 
 import (
 	"errors"
@@ -50,8 +50,7 @@ func TestFollowBesideABrokenGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	objects := objectcache.New(metadatafake.NewSimpleMetadataClient(scheme), served)
-	f := &follower{catalog: c, claims: claimcache.New(), objects: objects, kinds: served, log: logr.Discard(), wake: make(chan struct{}, 1)}
-	f.check(t.Context())
+	New(c, claimcache.New(), objects, served, logr.Discard()).check(t.Context())
 	if err := objects.WaitForSync(t.Context(), schema.GroupKind{Kind: "ConfigMap"}); err != nil {
 		t.Error(err)
 	}

@@ -1,4 +1,4 @@
-package operator
+package ledgerstore
 
 import (
 	"context"
@@ -14,23 +14,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// ledgerObserver tells the store of every version of a ledger that is stored, so that it learns
+// Observer tells the store of every version of a ledger that is stored, so that it learns
 // what other processes reserve and release, and finishes what one of them leaves behind when it
-// dies. Ledgers that are as they were at the start are the business of [parts.warm].
-type ledgerObserver struct {
-	metadata metadata.Interface
-	live     client.Reader
-	store    *ledgerstore.Store
-	log      logr.Logger
+// dies. Ledgers that are as they were at the start are the business of [Store.Warm].
+type Observer struct {
+	Metadata metadata.Interface
+	// Live reads ledgers from the API server.
+	Live  client.Reader
+	Store *Store
+	Log   logr.Logger
 }
 
-// run follows the ledgers until ctx ends.
-func (o *ledgerObserver) run(ctx context.Context) error {
+// Run follows the ledgers until ctx ends.
+func (o *Observer) Run(ctx context.Context) error {
 	resource := quotav1alpha1.GroupVersion.WithResource("consumerledgers")
-	informer := metadatainformer.NewFilteredMetadataInformer(o.metadata, resource, "", 0, nil, nil).Informer()
+	informer := metadatainformer.NewFilteredMetadataInformer(o.Metadata, resource, "", 0, nil, nil).Informer()
 	if err := informer.SetTransform(nameAndVersion); err != nil {
 		return fmt.Errorf("follow the ledgers: %w", err)
 	}
@@ -61,27 +61,27 @@ func nameAndVersion(object any) (any, error) {
 }
 
 // wasListed reports whether a ledger is as it was at the start.
-func (o *ledgerObserver) wasListed(object any) bool {
+func (o *Observer) wasListed(object any) bool {
 	ledger, ok := object.(*metav1.PartialObjectMetadata)
-	return ok && o.store.WasListed(ledger.Name, ledgerstore.Version(ledger.ResourceVersion))
+	return ok && o.Store.WasListed(ledger.Name, Version(ledger.ResourceVersion))
 }
 
 // observeAgain is after how long a ledger is looked at again that could not be read.
 const observeAgain = 5 * time.Second
 
-func (o *ledgerObserver) observe(ctx context.Context, object any) {
+func (o *Observer) observe(ctx context.Context, object any) {
 	ledger, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok || o.store.Observe(ledger.Name, ledgerstore.Version(ledger.ResourceVersion)) {
+	if !ok || o.Store.Observe(ledger.Name, Version(ledger.ResourceVersion)) {
 		return
 	}
 	// Another process has begun to keep this ledger.
 	full := &quotav1alpha1.ConsumerLedger{}
-	err := o.live.Get(ctx, client.ObjectKey{Name: ledger.Name}, full)
+	err := o.Live.Get(ctx, client.ObjectKey{Name: ledger.Name}, full)
 	switch {
 	case err == nil:
-		o.store.ObserveOf(full.Spec.ConsumerRef, ledgerstore.Version(full.ResourceVersion))
+		o.Store.ObserveOf(full.Spec.ConsumerRef, Version(full.ResourceVersion))
 	case ctx.Err() == nil && !apierrors.IsNotFound(err):
-		o.log.Error(err, "cannot tell whose ledger another process has written, will try again", "ledger", ledger.Name)
+		o.Log.Error(err, "cannot tell whose ledger another process has written, will try again", "ledger", ledger.Name)
 		time.AfterFunc(observeAgain, func() {
 			if ctx.Err() == nil {
 				o.observe(ctx, object)

@@ -1,4 +1,4 @@
-package operator
+package catalog_test
 
 import (
 	"context"
@@ -29,8 +29,8 @@ func versionOf(policies ...*quotav1alpha1.ClaimCreationPolicy) catalog.Version {
 	return catalog.VersionOf(items, nil)
 }
 
-// TestCurrency has a catalog that was told of less, or more, than what somebody comes with.
-func TestCurrency(t *testing.T) {
+// TestGate has a catalog that was told of less, or more, than what somebody comes with.
+func TestGate(t *testing.T) {
 	a, b := stored("a"), stored("b")
 	tests := map[string]struct {
 		reason  string
@@ -52,13 +52,13 @@ func TestCurrency(t *testing.T) {
 				t.Fatal(err)
 			}
 			known := catalog.New()
-			c := policiesCurrency(known, fake.NewClientBuilder().WithScheme(scheme).WithObjects(tt.stored...).Build())
+			g := catalog.PoliciesGate(known, fake.NewClientBuilder().WithScheme(scheme).WithObjects(tt.stored...).Build())
 			for _, p := range tt.told {
 				known.SetPolicy(p)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			err := c.wait(ctx, tt.version)
+			err := g.Wait(ctx, tt.version)
 			if (err == nil) != tt.current {
 				t.Errorf("%s: got %v, want current: %t", tt.reason, err, tt.current)
 			}

@@ -1,0 +1,90 @@
+// Package follow keeps the objects in memory that matter: those of the kinds under policy, and of the kinds that claims pay for.
+package follow
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
+	"github.com/bursar/bursar/internal/kube/objectcache"
+)
+
+// followInterval is how often the followed kinds are checked without a cause.
+const followInterval = 10 * time.Second
+
+// Controller keeps the kinds whose objects are followed in step with the policies that protect
+// them and the claims that pay for them: a policy may go while its claims stay.
+type Controller struct {
+	catalog *catalog.Catalog
+	claims  *claimcache.Cache
+	objects *objectcache.Objects
+	kinds   *discoverycache.Kinds
+	log     logr.Logger
+	wake    chan struct{}
+}
+
+// New returns a controller that has objects follow kinds once it runs.
+func New(policies *catalog.Catalog, claims *claimcache.Cache, objects *objectcache.Objects, kinds *discoverycache.Kinds, log logr.Logger) *Controller {
+	c := &Controller{catalog: policies, claims: claims, objects: objects, kinds: kinds, log: log, wake: make(chan struct{}, 1)}
+	claims.OnChange(c.claimChanged)
+	return c
+}
+
+// Wake asks for a check soon. Many requests may become one check.
+func (c *Controller) Wake() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// claimChanged asks for a check where a claim is the first of its kind.
+func (c *Controller) claimChanged(_, after *claimcache.Claim) {
+	if after != nil && after.FromPolicy() && c.objects.Presence(after.Kind(), after.ObjectUID) == objectcache.Unknown {
+		c.Wake()
+	}
+}
+
+// Run checks until ctx ends.
+func (c *Controller) Run(ctx context.Context) error {
+	ticker := time.NewTicker(followInterval)
+	defer ticker.Stop()
+	for {
+		c.check(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.wake:
+		case <-ticker.C:
+		}
+	}
+}
+
+func (c *Controller) check(ctx context.Context) {
+	wanted := map[schema.GroupKind]schema.GroupVersionResource{}
+	for _, kind := range c.catalog.Guarded().Triggers {
+		wanted[kind.GroupKind()] = schema.GroupVersionResource{}
+	}
+	for _, kind := range c.claims.Kinds() {
+		wanted[kind] = schema.GroupVersionResource{}
+	}
+	for kind := range wanted {
+		resource, served, err := c.kinds.ResourceFor(ctx, kind)
+		if err != nil {
+			// What is followed stays so; the other kinds are no worse off.
+			c.log.Error(err, "cannot tell whether to follow a kind, will try again", "kind", kind.String())
+			resource, served = c.objects.ResourceOf(kind)
+		}
+		if served {
+			wanted[kind] = resource
+		} else {
+			delete(wanted, kind)
+		}
+	}
+	c.objects.Follow(ctx, wanted)
+}
