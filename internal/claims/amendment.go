@@ -2,11 +2,11 @@ package claims
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/claimcache"
@@ -40,15 +40,10 @@ func LaterChange(before, after string) string {
 }
 
 // MayChange tells whether a change that is made to version base of an object may still come to an
-// object of the given version, which is where the object is not past base. Versions of one object
-// can be compared as numbers (KEP-5504).
+// object of the given version, which is where the object is not past base.
 func MayChange(version, base string) bool {
-	now, err := strconv.ParseUint(version, 10, 64)
-	from, err2 := strconv.ParseUint(base, 10, 64)
-	if err != nil || err2 != nil {
-		return version == base
-	}
-	return now <= from
+	order, err := resourceversion.CompareResourceVersion(version, base)
+	return err == nil && order <= 0 || version == base
 }
 
 // OfObject reads the claim that a policy made for an object, known being those that the cache has

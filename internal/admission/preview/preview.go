@@ -21,6 +21,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/namespaces"
 	"github.com/bursar/bursar/internal/policy"
 )
@@ -36,11 +37,6 @@ const (
 	reasonsMax, mismatchesMax = 3, 5
 )
 
-// Kinds resolves versioned kinds to resources. An error means that it cannot tell.
-type Kinds interface {
-	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
-}
-
 // Schemas knows the schemas of kinds, with all references resolved.
 type Schemas interface {
 	ResolveSchema(kind schema.GroupVersionKind) (*spec.Schema, error)
@@ -49,7 +45,7 @@ type Schemas interface {
 // Previewer previews policies. It is safe for concurrent use.
 type Previewer struct {
 	Planner *evaluator.Planner
-	Kinds   Kinds
+	Kinds   discoverycache.Resolver
 	Schemas Schemas
 	// Live reads objects from the API server.
 	Live dynamic.Interface

@@ -41,6 +41,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/namespaces"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/kube/worker"
@@ -65,16 +66,11 @@ const notAdoptable = "what the policy asks depends on user or requestInfo, which
 // EventReasonAdopted is the reason of the events on policies about objects that were not reviewed.
 const EventReasonAdopted = "Adopted"
 
-// Kinds resolves versioned kinds to resources. An error means that it cannot tell.
-type Kinds interface {
-	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
-}
-
 // Controller adopts. Its fields are set once; call Start, then SetupWithManager, then Run.
 type Controller struct {
 	Client  client.Client
 	Catalog *catalog.Catalog
-	Kinds   Kinds
+	Kinds   discoverycache.Resolver
 	Live    dynamic.Interface
 	Objects *objectcache.Objects
 	Claims  *claimcache.Cache

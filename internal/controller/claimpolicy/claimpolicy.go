@@ -22,13 +22,9 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/permission"
 )
-
-// Kinds tells whether kinds are served. An error means that it cannot tell.
-type Kinds interface {
-	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
-}
 
 // Permission tells why the objects of a resource may not be followed, or returns "". An error means
 // that it cannot tell.
@@ -40,7 +36,7 @@ type Permission interface {
 type Reconciler struct {
 	Client  client.Client
 	Catalog *catalog.Catalog
-	Kinds   Kinds
+	Kinds   discoverycache.Resolver
 	// Permission is Bursar's own.
 	Permission Permission
 	// Withheld is called after a policy came to be used no more, or again, because of what is permitted.

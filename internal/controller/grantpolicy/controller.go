@@ -38,7 +38,7 @@ const (
 
 // Kinds tells what may be done with the objects of a kind.
 type Kinds interface {
-	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
+	discoverycache.Resolver
 	StateOf(ctx context.Context, kind schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error)
 }
 

@@ -31,6 +31,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/kube/worker"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -59,7 +60,7 @@ type Controller struct {
 	// Planner, Live and Kinds are for finding out what policies ask of objects that exist.
 	Planner *evaluator.Planner
 	Live    dynamic.Interface
-	Kinds   Kinds
+	Kinds   discoverycache.Resolver
 	// Keeps tells for which consumers this replica does at once what any may do.
 	Keeps routing.Keeps
 	// Events records what people should notice of objects. It may be nil.
@@ -83,11 +84,6 @@ type Controller struct {
 // EventRecorder records events on objects.
 type EventRecorder interface {
 	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
-}
-
-// Kinds resolves versioned kinds to resources. An error means that it cannot tell.
-type Kinds interface {
-	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
 }
 
 // object is what one item of work is about.

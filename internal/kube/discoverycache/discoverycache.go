@@ -23,6 +23,13 @@ type Discovery interface {
 	ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
 }
 
+// Resolver finds the resource of a kind at one version.
+type Resolver interface {
+	// VersionedResourceFor returns false if the kind is not served at that version. An error means that this cannot be
+	// told now.
+	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
+}
+
 // Kinds resolves kinds to resources. It is safe for concurrent use.
 type Kinds struct {
 	discovery   Discovery

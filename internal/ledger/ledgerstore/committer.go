@@ -25,7 +25,7 @@ type committer struct {
 	// has changed them unnoticed.
 	epoch atomic.Uint64
 	// latest is the version of the books in memory, or of those that were there last.
-	latest atomic.Uint64
+	latest atomic.Pointer[Version]
 	// bytes is what those books take in storage at most.
 	bytes atomic.Int64
 

@@ -1,8 +1,9 @@
 package ledgerstore
 
 import (
-	"strconv"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
@@ -91,16 +92,19 @@ func (c *committer) takeNote(version Version) bool {
 }
 
 // newer tells whether version is later than the latest one that this process has read or
-// written. Versions of one object can be compared as numbers (KEP-5504).
+// written. No ledger has one that cannot be compared.
 func (c *committer) newer(version Version) bool {
-	observed, err := strconv.ParseUint(string(version), 10, 64)
-	return err != nil || observed > c.latest.Load()
+	latest := c.latest.Load()
+	if latest == nil {
+		return true
+	}
+	order, err := resourceversion.CompareResourceVersion(string(version), string(*latest))
+	return err != nil || order > 0
 }
 
 // saw notes the version of the books in memory.
 func (c *committer) saw(version Version) {
 	c.version = version
-	number, _ := strconv.ParseUint(string(version), 10, 64) // no ledger is version 0
-	c.latest.Store(number)
+	c.latest.Store(&version)
 	c.bytes.Store(int64(c.books.Bytes()))
 }
