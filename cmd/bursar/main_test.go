@@ -77,6 +77,7 @@ func TestRefusals(t *testing.T) {
 		"bad template":              {"names the template", onFreePort(t.TempDir(), "--consumer-namespace", "Organization.example.com=org_{{name}}"), "Organization.example.com=org_{{name}} does not make the name of a namespace"},
 		"two templates":             {"only one can count", onFreePort(t.TempDir(), "--consumer-namespace", "A.b=c", "--consumer-namespace", "A.b=d"), "A.b is given twice"},
 		"long advice":               {"says how long", onFreePort(t.TempDir(), "--exceeded-advice", strings.Repeat("a", 501)), "--exceeded-advice has 501 bytes: it may have 500"},
+		"long requests":             {"a reservation would be kept too long", onFreePort(t.TempDir(), "--request-timeout", "3m"), "--request-timeout is 3m0s: it must be from 1s to 2m0s"},
 		"no etcd":                   {"the etcd that was named does not answer", []string{"standalone", "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--etcd-servers", "http://127.0.0.1:1"}, "etcd at http://127.0.0.1:1 does not answer"},
 	}
 	for name, tt := range tests {

@@ -77,6 +77,7 @@ func newStandaloneCommand() *cobra.Command {
 	flags.StringVar(&o.SystemNamespace, "system-namespace", operator.DefaultSystemNamespace, "namespace of buckets, and of the claims of cluster-scoped objects, that have no other")
 	flags.StringVar(&o.ExceededAdvice, "exceeded-advice", "", "what people are told to do where quota is exceeded, with {{name}} for the consumer's name (default: to delete something, or to ask an administrator)")
 	flags.StringArrayVar(&consumerNamespaces, "consumer-namespace", nil, "KIND.GROUP=TEMPLATE: namespace of the buckets of consumers of a kind, with {{name}} for the consumer's name; may be repeated")
+	flags.DurationVar(&o.RequestTimeout, "request-timeout", time.Minute, "how long a request may take; a create that fails after admission holds its quota 10s longer")
 	flags.StringVar(&o.Authentication.ConfigFile, "authentication-config", "", "file with a Kubernetes AuthenticationConfiguration, which says who issues the tokens of users")
 	oidc := &o.Authentication.OIDC
 	flags.StringVar(&oidc.IssuerURL, "oidc-issuer-url", "", "URL of an OpenID Connect provider whose tokens the API server accepts")

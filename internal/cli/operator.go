@@ -133,7 +133,7 @@ func refuseStandalone(ctx context.Context, api *rest.Config) error {
 func optionsOf(c *config.Operator, api *rest.Config, listener net.Listener, logger logr.Logger) operator.Options {
 	options := operator.Options{
 		Config: api, InstallCRDs: c.InstallCRDs, SystemNamespace: c.SystemNamespace, ConsumerNamespaces: c.Namespaces(),
-		ExceededAdvice: c.ExceededAdvice, MaxObjectBytes: c.MaxObjectBytes,
+		ExceededAdvice: c.ExceededAdvice, MaxObjectBytes: c.MaxObjectBytes, RequestTimeout: c.RequestTimeout.Duration,
 		Webhooks: server.Options{
 			Listener: listener, PeerAddress: peerAddress(listener.Addr()), URL: c.Webhooks.URL, SecretName: c.Webhooks.Certificate.SecretName,
 			KeepSecret: c.Webhooks.Certificate.Source == config.SourceBursar, ShutdownDelay: c.Webhooks.ShutdownDelay.Duration,

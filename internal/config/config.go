@@ -25,6 +25,9 @@ const (
 // leastMaxObjectBytes is what etcd stores unless it is told otherwise.
 const leastMaxObjectBytes = 3 << 19
 
+// requestTimeoutMax is that of [operator.Options].
+const requestTimeoutMax = 2 * time.Minute
+
 // Operator is the configuration of the operator. What is not given has the default that stands with
 // each field.
 type Operator struct {
@@ -47,6 +50,11 @@ type Operator struct {
 	// MaxObjectBytes is the size of the largest object that the etcd of the API server stores, its --max-request-bytes: at
 	// least 1572864. A larger custom object is denied before it takes quota. Default: 1572864, as etcd's.
 	MaxObjectBytes int `json:"maxObjectBytes,omitempty"`
+
+	// RequestTimeout is how long the API server gives a request, its --request-timeout, from 1s to 2m: quota for a create
+	// that fails after admission is held 10s longer than that. One that is less than the API server's lets a
+	// slow create exceed a limit. Default: 1m, as the API server's.
+	RequestTimeout Duration `json:"requestTimeout,omitempty"`
 
 	// LeaderElection is about which replica runs the controllers. Webhooks are served by all.
 	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
@@ -238,6 +246,7 @@ func (c *Operator) Namespaces() map[schema.GroupKind]string {
 func (c *Operator) complete() {
 	setDefault(&c.SystemNamespace, "bursar-system")
 	setDefault(&c.MaxObjectBytes, leastMaxObjectBytes)
+	setDefault(&c.RequestTimeout.Duration, time.Minute)
 	setDefault(&c.LeaderElection.LeaseDuration.Duration, 15*time.Second)
 	setDefault(&c.LeaderElection.RenewDeadline.Duration, 10*time.Second)
 	setDefault(&c.LeaderElection.RetryPeriod.Duration, 2*time.Second)

@@ -90,6 +90,8 @@ func TestRefused(t *testing.T) {
 		"threshold":            {"", head + "metrics: {alertThresholdPercent: 101}", "metrics.alertThresholdPercent"},
 		"advice":               {"", head + "exceededAdvice: " + strings.Repeat("a", 501), "exceededAdvice: Too long"},
 		"object size":          {"", head + "maxObjectBytes: 1024", "maxObjectBytes: Invalid value: 1024: must be at least 1572864"},
+		"request timeout":      {"", head + "requestTimeout: 0.5s", "requestTimeout: Invalid value: \"500ms\": must be at least 1s"},
+		"long requests":        {"a raise would be forgotten while it is pending", head + "requestTimeout: 3m", "requestTimeout: Invalid value: \"3m0s\": must be at most 2m0s"},
 		"interval":             {"", head + "auditInterval: 1ms", "auditInterval"},
 		"duration":             {"", head + "auditInterval: soon", `auditInterval: Invalid value: "soon": must be a duration with a unit`},
 		"number":               {"a number has no unit", head + "leaderElection: {leaseDuration: 15}", "leaderElection.leaseDuration: Invalid value: 15: must be a duration with a unit"},

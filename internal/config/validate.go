@@ -30,6 +30,10 @@ func (c *Operator) validate() field.ErrorList {
 	if c.MaxObjectBytes < leastMaxObjectBytes {
 		errs = append(errs, field.Invalid(field.NewPath("maxObjectBytes"), c.MaxObjectBytes, fmt.Sprintf("must be at least %d, which etcd stores by default", leastMaxObjectBytes)))
 	}
+	errs = append(errs, c.RequestTimeout.check(field.NewPath("requestTimeout"), time.Second)...)
+	if c.RequestTimeout.Duration > requestTimeoutMax {
+		errs = append(errs, field.Invalid(field.NewPath("requestTimeout"), c.RequestTimeout.String(), "must be at most "+requestTimeoutMax.String()))
+	}
 	errs = append(errs, c.LeaderElection.check(field.NewPath("leaderElection"))...)
 	errs = append(errs, c.Webhooks.check(field.NewPath("webhooks"))...)
 	errs = append(errs, c.Endpoints.check(field.NewPath("endpoints"))...)

@@ -254,8 +254,10 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		return nil, err
 	}
 	known := &namespaces.Namespaces{Cached: manager.GetClient(), Live: manager.GetAPIReader()}
+	store := ledgerstore.New(ctx, storage)
+	store.ReservationLifetime = o.options.RequestTimeout + ledgerstore.ReservationMargin
 	return &models{
-		store:       ledgerstore.New(ctx, storage),
+		store:       store,
 		allocations: allocationstore.New(ctx, caps, inhabited),
 		projects:    inhabited,
 		catalog:     declared,

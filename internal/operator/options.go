@@ -14,6 +14,9 @@ import (
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
 )
 
+// RequestTimeoutMax bounds [Options.RequestTimeout].
+const RequestTimeoutMax = 2 * time.Minute
+
 // DefaultSystemNamespace is where Bursar keeps what belongs to no other namespace.
 const DefaultSystemNamespace = "bursar-system"
 
@@ -36,6 +39,9 @@ type Options struct {
 	ExceededAdvice string
 	// MaxObjectBytes is the size of the largest object that the API server's etcd stores. Default: etcd's own.
 	MaxObjectBytes int
+	// RequestTimeout is how long the API server gives a request, its --request-timeout: at most [RequestTimeoutMax]. Quota for
+	// a create that fails after admission is held that long, and a little longer. Default: a minute, as the API server's.
+	RequestTimeout time.Duration
 	// Webhooks say how the API server reaches the webhooks.
 	Webhooks server.Options
 	// Others are all API servers that share what is stored, each with an operator of its own that serves
@@ -70,5 +76,8 @@ type LeaderElection struct {
 func (o *Options) complete() {
 	if o.SystemNamespace == "" {
 		o.SystemNamespace = DefaultSystemNamespace
+	}
+	if o.RequestTimeout == 0 {
+		o.RequestTimeout = time.Minute
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/bursar/bursar/internal/admission/resourcequota"
 	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/allocation/allocationstore"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/controller/adoption"
@@ -166,8 +167,8 @@ func (p *parts) addAllocations(o *Operator, allocations *catalog.Gate[catalog.Di
 	})
 	p.allocation = &allocation.Controller{
 		Catalog: m.catalog, Books: m.allocations, Projects: m.projects, Client: m.manager.GetClient(), Live: m.manager.GetAPIReader(),
-		InEffect: func(entered int64) (bool, bool) { return p.webhooks.AllocationInEffect(entered), p.webhooks.Synced() },
-		Events:   m.events, Log: log.WithName("allocation"),
+		InEffect:    func(entered int64) (bool, bool) { return p.webhooks.AllocationInEffect(entered), p.webhooks.Synced() },
+		PendingTime: o.options.RequestTimeout + allocationstore.PendingMargin, Events: m.events, Log: log.WithName("allocation"),
 	}
 }
 

@@ -88,6 +88,10 @@ func settings(o Options) string {
 		all = append(all, fmt.Sprintf("--consumer-namespace %s=%s", kind, template))
 	}
 	slices.Sort(all)
+	if o.RequestTimeout != defaultRequestTimeout {
+		// One that gives up reservations earlier would give up those of others.
+		all = append(all, fmt.Sprintf("--request-timeout %s", o.RequestTimeout))
+	}
 	return strings.Join(append([]string{"--system-namespace " + systemNamespace(o)}, all...), " ")
 }
 

@@ -3,6 +3,7 @@
 package standalone
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,9 @@ type Options struct {
 	// ExceededAdvice is what people are told to do where quota is exceeded and the registration says nothing, with
 	// {{name}} standing for the consumer's name. Default: to delete something, or to ask an administrator.
 	ExceededAdvice string
+	// RequestTimeout is how long the API server gives a request: from a second to [operator.RequestTimeoutMax]. Quota for a
+	// create that fails after admission is held 10 s longer than that. Default: a minute.
+	RequestTimeout time.Duration
 	// OnServing, if set, is called with the path of the admin kubeconfig once the API server
 	// serves, which is before quota is enforced.
 	OnServing func(kubeconfig string)
@@ -66,6 +70,9 @@ type Server struct {
 	stop         context.CancelFunc
 }
 
+// defaultRequestTimeout is that of an API server.
+const defaultRequestTimeout = time.Minute
+
 // pace lets the heap grow by much: an API server allocates much and keeps little. With Go's default, a small
 // server collects several times a second and spends a fifth of its processor time on it. Where the heap is so large
 // that it may grow by more than the headroom, its objects are small and full of pointers, so that a collection costs
@@ -83,6 +90,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := validateNamespaces(o.SystemNamespace, o.ConsumerNamespaces); err != nil {
 		return nil, err
 	}
+	if o.RequestTimeout = cmp.Or(o.RequestTimeout, defaultRequestTimeout); o.RequestTimeout < time.Second || o.RequestTimeout > operator.RequestTimeoutMax {
+		return nil, fmt.Errorf("--request-timeout is %s: it must be from 1s to %s", o.RequestTimeout, operator.RequestTimeoutMax)
+	}
 	pace.Keep()
 	replica, err := newReplica(o)
 	if err != nil {
@@ -94,7 +104,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	starting := context.AfterFunc(ctx, stop)
 	ready := &readiness{}
 	plane, err := apiserver.Start(serving, apiserver.Options{
-		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), LocalServices: replica.services(o), Say: say,
+		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), RequestTimeout: o.RequestTimeout, LocalServices: replica.services(o), Say: say,
 		ReadyChecks: []healthz.HealthChecker{ready},
 	})
 	if err != nil {
@@ -151,7 +161,7 @@ func newOperator(plane *apiserver.ControlPlane, replica *replica, o Options) (*o
 	}
 	options := operator.Options{
 		Config: plane.Config(), Username: apiserver.OperatorUser, InstallCRDs: true,
-		SystemNamespace: o.SystemNamespace, ConsumerNamespaces: o.ConsumerNamespaces, ExceededAdvice: o.ExceededAdvice,
+		SystemNamespace: o.SystemNamespace, ConsumerNamespaces: o.ConsumerNamespaces, ExceededAdvice: o.ExceededAdvice, RequestTimeout: o.RequestTimeout,
 		AuditInterval: o.AuditInterval, DepartedInterval: o.DepartedInterval, ControlPlaneInterval: o.ControlPlaneInterval, Metrics: o.Metrics, Log: o.Log,
 	}
 	if replica != nil {

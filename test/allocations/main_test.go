@@ -5,6 +5,7 @@ package allocations
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +23,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	server.Main(m, standalone.Options{Metrics: metrics}, func(_ context.Context, s *server.Server) error {
+	server.Main(m, standalone.Options{Metrics: metrics, RequestTimeout: 20 * time.Second}, func(_ context.Context, s *server.Server) error {
 		started, admin = s, s.Admin
 		return nil
 	}, nil)

@@ -39,7 +39,7 @@ func start(t *testing.T, etcd, dir string) *server {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
 	}
-	s := &server{Server: process.Start(t, dir, "--etcd-servers", etcd), dir: dir}
+	s := &server{Server: process.Start(t, dir, "--etcd-servers", etcd, "--request-timeout", "15s"), dir: dir}
 	types := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(types), apiextensionsv1.AddToScheme(types), quotav1alpha1.AddToScheme(types)); err != nil {
 		t.Fatal(err)

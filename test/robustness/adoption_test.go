@@ -28,7 +28,7 @@ func TestKillWhileAdopting(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
-	server := process.Start(t, dir)
+	server := process.Start(t, dir, briefRequests...)
 	api := connect(t, server)
 	setUpFleets(t, api)
 	createFleets(t, api)
@@ -38,7 +38,7 @@ func TestKillWhileAdopting(t *testing.T) {
 		enough := int64(adoptedMax*kill/(adoptionKills+1) + 1 + random.IntN(adoptedMax/(adoptionKills+1)))
 		waitAdoption(t, api, func(a *quotav1alpha1.AdoptionStatus) bool { return a.Processed >= enough })
 		server.Kill()
-		server = process.Start(t, dir)
+		server = process.Start(t, dir, briefRequests...)
 		api = connect(t, server)
 	}
 	adoption := waitAdoption(t, api, func(a *quotav1alpha1.AdoptionStatus) bool { return a.State == quotav1alpha1.AdoptionComplete })
@@ -51,7 +51,7 @@ func TestKillWhileAdopting(t *testing.T) {
 	if code := server.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d after SIGTERM:\n%s", code, server.Output())
 	}
-	server = process.Start(t, dir)
+	server = process.Start(t, dir, briefRequests...)
 	checkDrift(t, server, len(payers))
 }
 

@@ -35,7 +35,7 @@ func TestKillUnderChanges(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	dir := t.TempDir()
-	server := process.Start(t, dir)
+	server := process.Start(t, dir, briefRequests...)
 	api := connect(t, server)
 	setUpFleets(t, api)
 	policy := fleetPolicy()
@@ -48,14 +48,14 @@ func TestKillUnderChanges(t *testing.T) {
 		server.Kill()
 		changes.stop()
 		t.Logf("round %d: %v", round, changes.made)
-		server = process.Start(t, dir)
+		server = process.Start(t, dir, briefRequests...)
 	}
 	fleets := checkFleets(t, connect(t, server))
 	t.Logf("in the end %v", totals(fleets))
 	if code := server.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d after SIGTERM:\n%s", code, server.Output())
 	}
-	server = process.Start(t, dir)
+	server = process.Start(t, dir, briefRequests...)
 	checkDrift(t, server, len(payers))
 }
 

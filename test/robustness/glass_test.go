@@ -21,7 +21,7 @@ func TestKillBeforeUnreviewedAreCharged(t *testing.T) {
 	}
 	const objects, claimsOfEach, charged = 400, 2, 200
 	dir := t.TempDir()
-	server := process.Start(t, dir)
+	server := process.Start(t, dir, briefRequests...)
 	api := connect(t, server)
 	setUp(t, api)
 	eventually(t, func() error {
@@ -69,7 +69,7 @@ func TestKillBeforeUnreviewedAreCharged(t *testing.T) {
 	}
 	wait(charged)
 	server.Kill()
-	server = process.Start(t, dir)
+	server = process.Start(t, dir, briefRequests...)
 	api = connect(t, server)
 	wait(claimsOfEach * objects)
 }

@@ -34,7 +34,7 @@ func TestEnforcedFromFirstRequest(t *testing.T) {
 		t.Skip("it builds and starts servers")
 	}
 	dir := t.TempDir()
-	server := process.Start(t, dir)
+	server := process.Start(t, dir, briefRequests...)
 	address := strings.TrimPrefix(server.Config().Host, "https://")
 	setUp(t, connect(t, server))
 	waitGranted(t, connect(t, server))
@@ -48,7 +48,7 @@ func TestEnforcedFromFirstRequest(t *testing.T) {
 		checkBooks(t, api)
 		server.Kill()
 		knocks := startKnocking(t, server, round)
-		server = process.Start(t, dir, "--listen", address)
+		server = process.Start(t, dir, append(briefRequests, "--listen", address)...)
 		knocks.waitRefused(t)
 		admitted := knocks.stop()
 		t.Logf("unanswered %d, not ready %d, exceeded %d, admitted %d", knocks.unanswered, knocks.unready, knocks.exceeded, len(admitted))

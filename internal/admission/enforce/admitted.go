@@ -7,12 +7,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// admittedFor is how long an admitted object may take to appear before it is forgotten here.
-const admittedFor = 90 * time.Second
+// admittedMargin is for how much longer than its reservation an admitted object is remembered that does not appear.
+const admittedMargin = 20 * time.Second
 
 // objectName is the name of an object of some kind.
 type objectName struct {
@@ -23,6 +21,9 @@ type objectName struct {
 // admitted remembers the names of objects that were admitted and have not been seen yet. With
 // what the watches have seen, it tells which names may be taken.
 type admitted struct {
+	// lifetime is that of a reservation.
+	lifetime time.Duration
+
 	mu     sync.Mutex
 	byName map[objectName]types.UID
 	byUID  map[types.UID]admission
@@ -48,7 +49,7 @@ func (a *admitted) add(c *create) {
 	a.byName[name] = uid
 	a.byUID[uid] = admission{
 		name: name, owner: c.owner, since: time.Now(),
-		expiry: time.AfterFunc(admittedFor, func() { a.remove(uid) }), seen: make(chan struct{}),
+		expiry: time.AfterFunc(a.lifetime+admittedMargin, func() { a.remove(uid) }), seen: make(chan struct{}),
 	}
 }
 
@@ -58,7 +59,7 @@ func (a *admitted) lateOf(owner string) map[types.UID]schema.GroupKind {
 	defer a.mu.Unlock()
 	late := map[types.UID]schema.GroupKind{}
 	for uid, object := range a.byUID {
-		if age := time.Since(object.since); object.owner == owner && appearsWithin <= age && age < ledgerstore.ReservationLifetime {
+		if age := time.Since(object.since); object.owner == owner && appearsWithin <= age && age < a.lifetime {
 			late[uid] = object.name.kind
 		}
 	}

@@ -101,7 +101,11 @@ type Handler struct {
 // New returns a handler.
 func New(parts Parts) *Handler {
 	parts.MaxObjectBytes = cmp.Or(parts.MaxObjectBytes, defaultMaxObjectBytes)
-	return &Handler{Parts: parts, remembered: cache.NewExpiring(), metrics: newMetrics()}
+	lifetime := parts.Store.ReservationLifetime
+	return &Handler{
+		Parts: parts, remembered: cache.NewExpiring(), metrics: newMetrics(),
+		admitted: admitted{lifetime: lifetime}, replaced: replaced{lifetime: lifetime + admittedMargin}, reviewed: recent{least: lifetime + admittedMargin},
+	}
 }
 
 // ServeHTTP implements [http.Handler]. A version of what was declared may follow the path.

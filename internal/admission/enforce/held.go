@@ -26,7 +26,7 @@ const (
 	// appearsWithin is how soon after its review an object appears, unless its create failed or is very slow.
 	appearsWithin = 2 * time.Second
 	// lateMax is how many creates of one owner may be in flight for longer than appearsWithin. Nobody else can use the
-	// quota that they hold until [ledgerstore.ReservationLifetime] has passed.
+	// quota that they hold until the lifetime of a reservation has passed.
 	lateMax = 16
 	// defaultMaxObjectBytes is the size of the largest object that etcd stores unless it is told otherwise.
 	defaultMaxObjectBytes = 3 << 19

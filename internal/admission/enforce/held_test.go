@@ -139,7 +139,7 @@ func TestFailedCreatesOfOneOwnerAreBounded(t *testing.T) {
 		time.Sleep(appearsWithin)
 		s.wantRefused(s.review("late"), http.StatusTooManyRequests, "held by creates in flight")
 		s.wantReservations(lateMax+1, lateMax+1)
-		time.Sleep(ledgerstore.ReservationLifetime)
+		time.Sleep(s.Store.ReservationLifetime)
 		if answer := s.review("later"); !answer.Allowed {
 			t.Errorf("denied for what holds nothing any more: %s", answer.Result.Message)
 		}

@@ -68,9 +68,11 @@ func (h *Handler) restoreReplaced(kind schema.GroupKind, uid types.UID) {
 	}
 }
 
-// replaced are the objects whose reservations another create has taken over, with the policies that reserved for them. The
-// zero value is ready to use.
+// replaced are the objects whose reservations another create has taken over, with the policies that reserved for them.
 type replaced struct {
+	// lifetime is how long an object is remembered.
+	lifetime time.Duration
+
 	mu       sync.Mutex
 	policies map[types.UID][]string
 }
@@ -83,7 +85,7 @@ func (r *replaced) add(uid types.UID, policies []string) {
 		r.policies = map[types.UID][]string{}
 	}
 	if _, known := r.policies[uid]; !known {
-		time.AfterFunc(admittedFor, func() { r.take(uid) })
+		time.AfterFunc(r.lifetime, func() { r.take(uid) })
 	}
 	r.policies[uid] = policies
 }

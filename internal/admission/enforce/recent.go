@@ -12,12 +12,12 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// recentFor is the least time for which a reviewed object is remembered.
-const recentFor = admittedFor
-
 // recent remembers objects for a while, each with the revision of the catalog that it was reviewed
-// by. The zero value is ready to use.
+// by.
 type recent struct {
+	// least is the least time for which an object is remembered.
+	least time.Duration
+
 	mu              sync.Mutex
 	since           time.Time // of current
 	current, before map[types.UID]int64
@@ -49,9 +49,9 @@ func (r *recent) revisionOf(uid types.UID) int64 {
 // turnLocked begins another set when the current one is full of time.
 func (r *recent) turnLocked() {
 	switch age := time.Since(r.since); {
-	case r.current == nil || age > 2*recentFor:
+	case r.current == nil || age > 2*r.least:
 		r.before, r.current, r.since = nil, map[types.UID]int64{}, time.Now()
-	case age > recentFor:
+	case age > r.least:
 		r.before, r.current, r.since = r.current, map[types.UID]int64{}, time.Now()
 	}
 }

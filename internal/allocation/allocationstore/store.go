@@ -42,9 +42,10 @@ const (
 	showsPerSecond = 20
 	// tidyDelay is how long a ledger keeps what need not be in it any more, at least, unless it is written anyway.
 	tidyDelay = 10 * time.Second
-	// PendingTime is how long a raise may be made after it was admitted: the minute that the API server gives a
-	// request unless it is told otherwise (--request-timeout), and something for clocks of replicas that differ.
-	PendingTime = 75 * time.Second
+	// PendingMargin is by how much longer than the request a raise counts as pending that is not made, for clocks of replicas
+	// that differ, and PendingMax how long it does at most.
+	PendingMargin = 15 * time.Second
+	PendingMax    = 150 * time.Second
 )
 
 var (

@@ -107,8 +107,8 @@ func TestBookmarks(t *testing.T) {
 
 // A raise of a ResourceQuota that came and went before anybody looked is not to wait for it.
 func TestDeletionsAreRemembered(t *testing.T) {
-	if goneTime < 2*allocationstore.PendingTime {
-		t.Errorf("a deletion is remembered for %s, and a raise may be pending for %s", goneTime, allocationstore.PendingTime)
+	if goneTime < 2*allocationstore.PendingMax {
+		t.Errorf("a deletion is remembered for %s, and a raise may be pending for %s", goneTime, allocationstore.PendingMax)
 	}
 	inWorld(t, func(w *world) {
 		first, second := as(quotaOf("web", "default", "11", "pods=3"), "first"), as(quotaOf("web", "default", "13", "pods=4"), "second")

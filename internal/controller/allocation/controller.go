@@ -59,8 +59,11 @@ type Controller struct {
 	// InEffect tells whether the API server asks about ResourceQuotas as an allocation needs it that was entered
 	// with a revision of the catalog, and isKnown whether that is known yet.
 	InEffect func(entered int64) (isInEffect, isKnown bool)
-	Events   events.EventRecorder
-	Log      logr.Logger
+	// PendingTime is how long a raise may be made after it was admitted: the API server's bound for a request
+	// (--request-timeout), and [allocationstore.PendingMargin]. It is not more than [allocationstore.PendingMax].
+	PendingTime time.Duration
+	Events      events.EventRecorder
+	Log         logr.Logger
 
 	// queue has the allocations to settle, and showing those to show in their projects.
 	queue, showing workqueue.TypedRateLimitingInterface[string]

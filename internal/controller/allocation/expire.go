@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	books "github.com/bursar/bursar/internal/allocation"
-	"github.com/bursar/bursar/internal/allocation/allocationstore"
 )
 
 // expire forgets the raises that were not made while they could be. How long that was is measured by what this replica
@@ -41,7 +40,7 @@ func (c *Controller) longPending(name string, pending []books.Raise) []books.Rai
 			first = now
 		}
 		since[raise.ID] = first
-		if now.Sub(first) >= allocationstore.PendingTime {
+		if now.Sub(first) >= c.PendingTime {
 			long = append(long, raise)
 		}
 	}

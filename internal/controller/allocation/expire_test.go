@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	books "github.com/bursar/bursar/internal/allocation"
-	"github.com/bursar/bursar/internal/allocation/allocationstore"
 )
 
 // canceling notes the raises that are forgotten. Those of fails cannot be.
@@ -55,6 +54,9 @@ func hear(t *testing.T, c *Controller, pending []books.Raise, ago time.Duration)
 	time.Sleep(ago) // by the clock of the test's bubble
 }
 
+// pendingTime is how long a raise may be made.
+const pendingTime = 75 * time.Second
+
 // What was made, or something else in its place, is about to be seen; until then it counts.
 func TestExpire(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -65,12 +67,12 @@ func TestExpire(t *testing.T) {
 		ago      time.Duration
 		want     bool
 	}{
-		"not created":           {"the request came to nothing", nil, "u", "", allocationstore.PendingTime, true},
-		"not created yet":       {"the request may still be on its way", nil, "u", "", allocationstore.PendingTime - 1, false},
+		"not created":           {"the request came to nothing", nil, "u", "", pendingTime, true},
+		"not created yet":       {"the request may still be on its way", nil, "u", "", pendingTime - 1, false},
 		"created":               {"it was made meanwhile", quotaAt("u", "6"), "u", "", time.Hour, false},
 		"created by another":    {"the name was taken, and there is no way to make it", quotaAt("v", "6"), "u", "", time.Hour, true},
-		"not changed":           {"the request came to nothing", quotaAt("u", "5"), "u", "5", allocationstore.PendingTime, true},
-		"not changed yet":       {"the request may still be on its way", quotaAt("u", "5"), "u", "5", allocationstore.PendingTime - 1, false},
+		"not changed":           {"the request came to nothing", quotaAt("u", "5"), "u", "5", pendingTime, true},
+		"not changed yet":       {"the request may still be on its way", quotaAt("u", "5"), "u", "5", pendingTime - 1, false},
 		"changed":               {"it was made meanwhile, or something else was", quotaAt("u", "6"), "u", "5", time.Hour, false},
 		"deleted":               {"it may have been made before", nil, "u", "5", time.Hour, false},
 		"deleted and made anew": {"it may have been made before", quotaAt("v", "7"), "u", "5", time.Hour, false},
@@ -82,7 +84,7 @@ func TestExpire(t *testing.T) {
 					live = live.WithObjects(tt.there)
 				}
 				canceled := &canceling{}
-				c := &Controller{Books: canceled, Live: live.Build()}
+				c := &Controller{PendingTime: pendingTime, Books: canceled, Live: live.Build()}
 				pending := []books.Raise{raiseOf(tt.uid, tt.replaces)}
 				hear(t, c, pending, tt.ago)
 				if err := c.expire(t.Context(), "acme", pending); err != nil {
@@ -108,7 +110,7 @@ func TestExpireFails(t *testing.T) {
 func testExpireFails(t *testing.T) {
 	refused, lost := errors.New("connection refused"), "lost"
 	canceled := &canceling{fails: lost}
-	c := &Controller{Books: canceled, Live: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+	c := &Controller{PendingTime: pendingTime, Books: canceled, Live: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, under client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 			if key.Name == "unreadable" {
 				return refused

@@ -148,7 +148,7 @@ func (c *Controller) changedLongAgo() []object {
 	var objects []object
 	for uid, change := range c.changing {
 		switch {
-		case time.Since(change.since) <= ledgerstore.ReservationLifetime:
+		case time.Since(change.since) <= c.Store.ReservationLifetime:
 		case c.Objects.Presence(change.kind, uid) != objectcache.Present:
 			delete(c.changing, uid)
 		default:
@@ -208,7 +208,7 @@ func (c *Controller) conformToAll(ctx context.Context, o object, change *changin
 		if live == nil {
 			continue // it is gone, and what it holds goes with it
 		}
-		if change.base != "" && claims.MayChange(live.GetResourceVersion(), change.base) && time.Since(change.since) < ledgerstore.ReservationLifetime {
+		if change.base != "" && claims.MayChange(live.GetResourceVersion(), change.base) && time.Since(change.since) < c.Store.ReservationLifetime {
 			return true, nil
 		}
 		result, err := c.Conform(ctx, p, live)
@@ -234,7 +234,7 @@ func (c *Controller) abandon(ctx context.Context, reservation ledgerstore.Pendin
 			return nil
 		}
 	}
-	if time.Since(reservation.KnownSince) < ledgerstore.ReservationLifetime {
+	if time.Since(reservation.KnownSince) < c.Store.ReservationLifetime {
 		return nil
 	}
 	if !ledgerstore.IsAmendment(reservation.Key) {

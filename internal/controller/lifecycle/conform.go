@@ -239,7 +239,7 @@ func (c *Controller) inFlight(o evaluator.Object, policy, version string) (fligh
 			continue
 		}
 		outline, err := claims.OutlineOf(reservation.Claim)
-		mayCome := err == nil && outline.Base != "" && claims.MayChange(version, outline.Base) && time.Since(reservation.KnownSince) < ledgerstore.ReservationLifetime
+		mayCome := err == nil && outline.Base != "" && claims.MayChange(version, outline.Base) && time.Since(reservation.KnownSince) < c.Store.ReservationLifetime
 		switch {
 		case ledgerstore.IsAmendment(reservation.Key):
 			flight.amendment = &reservation

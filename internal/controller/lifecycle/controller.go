@@ -44,8 +44,6 @@ const (
 	workers = 24
 	// sweepInterval is how often reservations are checked for their age.
 	sweepInterval = 5 * time.Second
-	// goneFor is how long it is remembered that an object was seen to vanish.
-	goneFor = 2 * ledgerstore.ReservationLifetime
 )
 
 // Controller is the lifecycle controller. Its fields are set once; call Start before the
@@ -244,7 +242,7 @@ func (c *Controller) sweep(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for uid, since := range c.gone {
-		if time.Since(since) > goneFor {
+		if time.Since(since) > 2*c.Store.ReservationLifetime {
 			delete(c.gone, uid)
 		}
 	}
@@ -254,7 +252,7 @@ func (c *Controller) sweep(ctx context.Context) {
 // reserved that it could be granted by.
 func (c *Controller) isUncharged(claim *claimcache.Claim) bool {
 	return c.Keeps.Of(claim.Consumer()) &&
-		time.Since(time.Unix(claim.Created, 0)) > ledgerstore.ReservationLifetime &&
+		time.Since(time.Unix(claim.Created, 0)) > c.Store.ReservationLifetime &&
 		c.Objects.Presence(claim.Kind(), claim.ObjectUID) == objectcache.Present && !c.isChanging(claim.ObjectUID) &&
 		len(c.Store.ReservationsFor(string(claim.ObjectUID))) == 0
 }

@@ -70,7 +70,7 @@ func (c *Controller) bind(ctx context.Context, o object) error {
 func (c *Controller) processUnseen(ctx context.Context, o object, reservation ledgerstore.Pending) error {
 	if !c.IsGone(o.uid) {
 		// By a clock that nobody sets; it may have been reserved long before that.
-		if time.Since(reservation.KnownSince) < ledgerstore.ReservationLifetime {
+		if time.Since(reservation.KnownSince) < c.Store.ReservationLifetime {
 			return nil
 		}
 		outline, err := claims.OutlineOf(reservation.Claim)

@@ -12,9 +12,12 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// ReservationLifetime is how long the object of a reservation may take to appear, and so how long a failed create holds its quota.
-// The API server gives up on a request after 60 s; the rest is for a write that etcd already has.
-const ReservationLifetime = 70 * time.Second
+// ReservationMargin is by how much a reservation outlives the request that it is for: a write that etcd already has may
+// still take effect when the API server gives up.
+const ReservationMargin = 10 * time.Second
+
+// defaultReservationLifetime goes with an API server that gives a request a minute, as it does unless it is told otherwise.
+const defaultReservationLifetime = time.Minute + ReservationMargin
 
 // ObjectKey is the key of the reservation that a policy makes for an object: one for each pair,
 // so that deciding the same object twice charges it once.

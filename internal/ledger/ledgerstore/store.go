@@ -63,6 +63,11 @@ type Store struct {
 	// writes of others to the books of other consumers are taken note of a moment later, all at once.
 	Keeps func(consumer quotav1alpha1.ConsumerRef) bool
 
+	// ReservationLifetime is how long the object of a reservation may take to appear, and so how long a failed create holds
+	// its quota. It is set before first use, and is not less than the API server's bound for a request
+	// (--request-timeout) with [ReservationMargin]: otherwise a slow create could exceed a limit. Default: 70 s.
+	ReservationLifetime time.Duration
+
 	ctx       context.Context
 	storage   Storage
 	metrics   *metrics
@@ -86,6 +91,9 @@ func New(ctx context.Context, storage Storage) *Store {
 		metrics:  newMetrics(),
 		inflight: newInflight(),
 		released: newReleased(),
+
+		ReservationLifetime: defaultReservationLifetime,
+
 		byRef:    map[quotav1alpha1.ConsumerRef]*committer{},
 		byName:   map[string]*committer{},
 		listed:   map[string]Version{},

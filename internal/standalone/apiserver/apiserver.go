@@ -24,6 +24,9 @@ func (c *ControlPlane) newAPIServer(ctx context.Context, operator *operatorUser,
 	if err != nil {
 		return nil, err
 	}
+	if timeout := c.options.RequestTimeout; timeout != 0 {
+		o.GenericServerRunOptions.RequestTimeout = timeout
+	}
 	completed, err := o.Complete(ctx, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("complete the API server's options: %w", err)

@@ -7,6 +7,7 @@ package apiserver
 import (
 	"fmt"
 	"net"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -25,6 +26,8 @@ type Options struct {
 	// Settings are those that all servers on one external etcd have to have in common, as a user gives
 	// them. It is not empty.
 	Settings string
+	// RequestTimeout is how long the API server gives a request. Default: a minute.
+	RequestTimeout time.Duration
 	// LocalServices are addresses, as host:port, where the API server finds Services that lead to this
 	// process, for webhooks. Others are looked up in DNS.
 	LocalServices map[types.NamespacedName]string
