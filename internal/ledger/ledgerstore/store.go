@@ -94,9 +94,9 @@ func New(ctx context.Context, storage Storage) *Store {
 
 		ReservationLifetime: defaultReservationLifetime,
 
-		byRef:    map[quotav1alpha1.ConsumerRef]*committer{},
-		byName:   map[string]*committer{},
-		listed:   map[string]Version{},
+		byRef:  map[quotav1alpha1.ConsumerRef]*committer{},
+		byName: map[string]*committer{},
+		listed: map[string]Version{},
 	}
 }
 
