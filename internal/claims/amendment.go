@@ -15,7 +15,7 @@ import (
 
 // Amendment is the reservation under key that changes what a granted claim holds to charges. base
 // is the version of the object that the change goes with, if it is yet to be made.
-func Amendment(claim *quotav1alpha1.ResourceClaim, key string, charges []ledger.Charge, outline Outline, base string) (*ledger.Reservation, error) {
+func Amendment(claim *quotav1alpha1.ResourceClaim, key string, charges []ledger.Charge, outline Intent, base string) (*ledger.Reservation, error) {
 	held, err := Charges(claim.Spec.Requests)
 	if err != nil {
 		return nil, err
@@ -31,8 +31,8 @@ func Amendment(claim *quotav1alpha1.ResourceClaim, key string, charges []ledger.
 // LaterChange returns that of two outlines whose change is made to the later version of the object:
 // once there is such a version, a change to an earlier one cannot be made any more.
 func LaterChange(before, after string) string {
-	a, errA := OutlineOf(before)
-	b, errB := OutlineOf(after)
+	a, errA := IntentOf(before)
+	b, errB := IntentOf(after)
 	if errA == nil && errB == nil && a.Base != b.Base && (b.Base == "" || MayChange(b.Base, a.Base)) {
 		return before
 	}

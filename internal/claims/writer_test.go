@@ -37,7 +37,7 @@ func TestRecordedAs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	withdrawn := ledgerstore.Holding{Key: ledgerstore.ObjectKey("policy", "object"), Sequence: 7}
+	withdrawn := ledgerstore.ClaimCharges{Key: ledgerstore.ObjectKey("policy", "object"), Sequence: 7}
 	for _, id := range []string{"made", "direct", ledgerstore.WithdrawnID(ledgerstore.ObjectUID(withdrawn.Key), withdrawn.Sequence)} {
 		if !ids[id] {
 			t.Errorf("%s is not among %v", id, ids)

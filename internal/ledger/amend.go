@@ -7,7 +7,7 @@ import (
 
 // Amend prepares a change of what a settled claim holds: from r.Replaces, which the books must
 // have, to r.Charges, which may be none. By how much the latter exceed the former is decided like
-// a reservation, whole or not at all, and held in addition until [Ledger.Exchange] makes the
+// a reservation, whole or not at all, and held in addition until [Ledger.SettleAmendment] makes the
 // change, or [Ledger.Cancel] drops it. What becomes less stays held until then.
 //
 // If the key is in the books already, that amendment goes on with what it replaces: it comes to
@@ -15,8 +15,8 @@ import (
 // sequence. Where nothing is replaced, Amend does the same for a reservation.
 func (l *Ledger) Amend(r Reservation) Decision { return l.amend(r, l.try) }
 
-// AdoptAmendment is Amend regardless of the limits. It never decides Exceeded.
-func (l *Ledger) AdoptAmendment(r Reservation) Decision { return l.amend(r, l.tryAdopting) }
+// AmendOverdraft is Amend regardless of the limits. It never decides Exceeded.
+func (l *Ledger) AmendOverdraft(r Reservation) Decision { return l.amend(r, l.tryAdopting) }
 
 // CheckAmendment returns the decision that Amend would come to, and changes nothing. Its sequence
 // is 0.
@@ -94,12 +94,12 @@ func (l *Ledger) screenAmendment(r *Reservation, before Reservation, known bool)
 	return Admitted
 }
 
-// Exchange ends an amendment: what it replaces and what it holds are taken out, and after, which
+// SettleAmendment ends an amendment: what it replaces and what it holds are taken out, and after, which
 // may be none, becomes what the claim holds settled, regardless of the limits. Sequence 0 stands
 // for any. It reports whether it did. It did not, and the books are unchanged, if there is no such
 // amendment, if after is invalid or too much to count, or if the books do not have any more what
 // is to be replaced.
-func (l *Ledger) Exchange(key string, sequence int64, after []Charge) bool {
+func (l *Ledger) SettleAmendment(key string, sequence int64, after []Charge) bool {
 	r, ok := l.held(key, sequence)
 	if !ok || !r.amends() || flawUnlessEmpty(after) != 0 || !l.holds(r.Replaces) {
 		return false

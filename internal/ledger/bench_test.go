@@ -144,14 +144,14 @@ func BenchmarkBooks(b *testing.B) {
 	b.Run("Books", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			l.Books()
+			l.Snapshot()
 		}
 	})
-	b.Run("FromBooks", func(b *testing.B) {
-		books := l.Books()
+	b.Run("Restore", func(b *testing.B) {
+		books := l.Snapshot()
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := ledger.FromBooks(books); err != nil {
+			if _, err := ledger.Restore(books); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -36,7 +36,7 @@ const (
 	RowsFull
 	// LedgerFull: the ledger would take more than [BytesMax] bytes.
 	LedgerFull
-	// NotHeld: what an amendment replaces is not in the books. Only Amend and AdoptAmendment decide
+	// NotHeld: what an amendment replaces is not in the books. Only Amend and AmendOverdraft decide
 	// this, and before Exceeded.
 	NotHeld
 )

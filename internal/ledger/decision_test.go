@@ -75,12 +75,12 @@ func TestCodePrecedence(t *testing.T) {
 	}
 	reached := map[ledger.Code]bool{}
 	for _, step := range steps {
-		before := string(encode(t, l.Books()))
+		before := string(encode(t, l.Snapshot()))
 		d := l.Reserve(step.r)
 		if d.Code != step.code {
 			t.Errorf("%s comes before its turn, which is of %s", d.Code, step.code)
 		}
-		if d.Code != ledger.Admitted && before != string(encode(t, l.Books())) {
+		if d.Code != ledger.Admitted && before != string(encode(t, l.Snapshot())) {
 			t.Errorf("%s changed the books", d.Code)
 		}
 		if (d.Code == ledger.Exceeded) != (len(d.Shortages) > 0) || (d.Code == ledger.Admitted) != (d.Sequence > 0) {

@@ -1,7 +1,7 @@
 // Package ledger decides, for one consumer, whether it may have more of something. It is the
 // pure core of Bursar: no clock, no goroutines, no input or output, and nothing but the standard
 // library. Whoever persists a [Ledger] owns it; a Ledger is not safe for concurrent use, not
-// even by readers alone. Operations are deterministic: the same operations on the same [Books]
+// even by readers alone. Operations are deterministic: the same operations on the same [Snapshot]
 // give the same answers and the same books.
 //
 // # The books

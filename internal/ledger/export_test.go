@@ -19,7 +19,7 @@ func (l *Ledger) CheckFlows() error {
 	return nil
 }
 
-func (f *flow) check(rows map[Dimensions]*row) error {
+func (f *flow) check(rows map[Dimensions]*balance) error {
 	drawn := make([]Amount, len(f.supplies))
 	var unpaid Amount
 	for position, n := range f.demands {

@@ -45,20 +45,20 @@ func FuzzFromBooks(f *testing.F) {
 	f.Add([]byte("\x00\x03\x01\x00\x03\x00\x01\x00\x02\x03\x01\x00\x02\x03")) // usage of nothing beside usage
 	f.Fuzz(func(t *testing.T, input []byte) {
 		books := pickBooks(&script{rest: input})
-		l, err := ledger.FromBooks(books)
+		l, err := ledger.Restore(books)
 		if sound := soundBooks(books); sound != (err == nil) {
-			t.Fatalf("sound is %t, but FromBooks says %v:\n%s", sound, err, encode(t, books))
+			t.Fatalf("sound is %t, but Restore says %v:\n%s", sound, err, encode(t, books))
 		}
 		if err != nil {
 			return
 		}
-		again, err := ledger.FromBooks(l.Books())
+		again, err := ledger.Restore(l.Snapshot())
 		if err != nil {
-			t.Fatalf("FromBooks of its own books: %v", err)
+			t.Fatalf("Restore of its own books: %v", err)
 		}
 		p := &pair{t: t, ledger: l}
-		p.same("Books", again.Books(), l.Books())
-		p.same("counts", []int{l.ReservationCount(), len(l.Books().Grants), len(l.Books().Released)},
+		p.same("Books", again.Snapshot(), l.Snapshot())
+		p.same("counts", []int{l.ReservationCount(), len(l.Snapshot().Grants), len(l.Snapshot().Released)},
 			[]int{len(books.Reservations), len(books.Grants), len(books.Released)})
 		for _, resourceType := range l.ResourceTypes() {
 			for _, d := range someDimensions {
@@ -71,11 +71,11 @@ func FuzzFromBooks(f *testing.F) {
 	})
 }
 
-func pickBooks(s *script) ledger.Books {
+func pickBooks(s *script) ledger.Snapshot {
 	types := append([]string{""}, someTypes...)
 	amounts := []ledger.Amount{1, 2, 0, 5, -1, math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 / 2, math.MinInt64}
 	counts := []int64{1, 2, 3, 0, 4, -1, 1 << 61, ledger.CountMax, ledger.CountMax + 1, math.MinInt64}
-	var b ledger.Books
+	var b ledger.Snapshot
 	for range s.choose("grants", 4) {
 		g := ledger.Grant{UID: pick(s, "uid", []string{"a", "b", "c", ""})}
 		for range s.choose("allowances", 4) {
@@ -131,7 +131,7 @@ func (s *soundness) sum(name, resourceType string, least, amount int64) {
 }
 
 // soundBooks states what books a ledger can have written.
-func soundBooks(b ledger.Books) bool {
+func soundBooks(b ledger.Snapshot) bool {
 	s := &soundness{seen: map[any]bool{}, sums: map[string]*big.Int{}}
 	for _, g := range b.Grants {
 		s.require(g.UID != "")

@@ -2,10 +2,10 @@ package ledger
 
 import "slices"
 
-// Ledger is the books of one consumer in memory. It must be made by [New] or [FromBooks].
+// Ledger is the books of one consumer in memory. It must be made by [New] or [Restore].
 type Ledger struct {
 	sequence     int64 // of the latest reservation
-	pages        map[string]*page
+	pages        map[string]*account
 	grants       map[string]Grant // by UID
 	reservations map[string]Reservation
 	released     map[string]struct{} // claim UIDs
@@ -15,7 +15,7 @@ type Ledger struct {
 // New returns empty books: nothing is granted, so nothing would be admitted.
 func New() *Ledger {
 	return &Ledger{
-		pages:        map[string]*page{},
+		pages:        map[string]*account{},
 		grants:       map[string]Grant{},
 		reservations: map[string]Reservation{},
 		released:     map[string]struct{}{},
@@ -57,9 +57,9 @@ func (l *Ledger) Check(charges []Charge) Decision {
 	return d
 }
 
-// Adopt enters a reservation regardless of the limits, as for an object that exists already.
+// ReserveOverdraft enters a reservation regardless of the limits, as for an object that exists already.
 // Otherwise it is like Reserve; it never decides Exceeded.
-func (l *Ledger) Adopt(r Reservation) Decision { return l.adopt(r, BytesMax) }
+func (l *Ledger) ReserveOverdraft(r Reservation) Decision { return l.adopt(r, BytesMax) }
 
 // adopt is Adopt with another budget.
 func (l *Ledger) adopt(r Reservation, bytesMax int) Decision {
@@ -145,7 +145,7 @@ func (l *Ledger) Reinstate(before Reservation, key, id string) {
 
 // Settle turns a reservation into usage and counts its claim once in every row it charges.
 // Sequence 0 stands for any. It reports whether there was such a reservation; amendments end by
-// [Ledger.Exchange].
+// [Ledger.SettleAmendment].
 func (l *Ledger) Settle(key string, sequence int64) bool {
 	r, ok := l.held(key, sequence)
 	if !ok || r.amends() {
@@ -216,10 +216,10 @@ func (l *Ledger) held(key string, sequence int64) (Reservation, bool) {
 }
 
 // pageOf returns the page of a resource type, which may be new.
-func (l *Ledger) pageOf(resourceType string) *page {
+func (l *Ledger) pageOf(resourceType string) *account {
 	p := l.pages[resourceType]
 	if p == nil {
-		p = newPage(resourceType, &l.bytes.rows)
+		p = newAccount(resourceType, &l.bytes.rows)
 		l.pages[resourceType] = p
 	}
 	return p

@@ -126,12 +126,12 @@ var operations = []struct {
 	{"Amend", func(p *pair, s source, huge bool) bool {
 		return p.amend("Amend", p.ledger.Amend, p.model.Amend, p.pickAmendment(s, huge))
 	}},
-	{"AdoptAmendment", func(p *pair, s source, huge bool) bool {
-		return p.amend("AdoptAmendment", p.ledger.AdoptAmendment, p.model.AdoptAmendment, p.pickAmendment(s, huge))
+	{"AmendOverdraft", func(p *pair, s source, huge bool) bool {
+		return p.amend("AmendOverdraft", p.ledger.AmendOverdraft, p.model.AmendOverdraft, p.pickAmendment(s, huge))
 	}},
 	{"Exchange", func(p *pair, s source, huge bool) bool {
 		key, sequence, after := pick(s, "key", someKeys), p.pickSequence(s), pickCharges(s, huge)
-		return p.same("Exchange", p.ledger.Exchange(key, sequence, after), p.model.Exchange(key, sequence, after))
+		return p.same("Exchange", p.ledger.SettleAmendment(key, sequence, after), p.model.SettleAmendment(key, sequence, after))
 	}},
 	{"Check", func(p *pair, s source, huge bool) bool { return p.check(pickCharges(s, huge)) }},
 	{"Cancel", func(p *pair, s source, _ bool) bool {
@@ -200,8 +200,8 @@ func (p *pair) reserve(r ledger.Reservation) bool {
 
 func (p *pair) adopt(r ledger.Reservation) bool {
 	p.t.Helper()
-	d := p.ledger.Adopt(r)
-	p.same("Adopt", d, p.model.Adopt(r))
+	d := p.ledger.ReserveOverdraft(r)
+	p.same("Adopt", d, p.model.ReserveOverdraft(r))
 	p.replayed(r, d)
 	return d.Code == ledger.Admitted && !d.Existing
 }
@@ -242,7 +242,7 @@ func (p *pair) replayed(r ledger.Reservation, d ledger.Decision) {
 	before := p.encodedBooks()
 	want := ledger.Decision{Code: ledger.Admitted, Sequence: d.Sequence, Existing: true}
 	p.same("Reserve again", p.ledger.Reserve(r), want)
-	p.same("Adopt again", p.ledger.Adopt(r), want)
+	p.same("Adopt again", p.ledger.ReserveOverdraft(r), want)
 	p.same("books after reserving again", string(p.encodedBooks()), string(before))
 }
 
@@ -304,9 +304,9 @@ func (p *pair) setUsed(u ledger.Usage) bool {
 // reload goes on with a ledger made from the books.
 func (p *pair) reload() {
 	p.t.Helper()
-	reloaded, err := ledger.FromBooks(p.ledger.Books())
+	reloaded, err := ledger.Restore(p.ledger.Snapshot())
 	if err != nil {
-		p.t.Fatalf("FromBooks of its own books: %v", err)
+		p.t.Fatalf("Restore of its own books: %v", err)
 	}
 	p.ledger = reloaded
 }
@@ -318,7 +318,7 @@ func (p *pair) pickSequence(s source) int64 {
 
 // pickHeld returns charges of which one is likely to be settled.
 func (p *pair) pickHeld(s source, huge bool) []ledger.Charge {
-	used := p.ledger.Books().Used
+	used := p.ledger.Snapshot().Used
 	if len(used) == 0 || s.choose("held", 4) == 0 {
 		return pickCharges(s, huge)
 	}
@@ -329,8 +329,8 @@ func (p *pair) pickHeld(s source, huge bool) []ledger.Charge {
 // compare checks that everything which can be seen of both is the same.
 func (p *pair) compare() {
 	p.t.Helper()
-	books := p.ledger.Books()
-	p.same("Books", books, p.model.Books())
+	books := p.ledger.Snapshot()
+	p.same("Books", books, p.model.Snapshot())
 	p.same("ResourceTypes", p.ledger.ResourceTypes(), p.model.ResourceTypes())
 	for _, resourceType := range someTypes {
 		p.same("Account of "+resourceType, p.ledger.Account(resourceType), p.model.Account(resourceType))
@@ -342,12 +342,12 @@ func (p *pair) compare() {
 	if err := p.ledger.CheckFlows(); err != nil {
 		p.t.Fatalf("the flows are wrong: %v", err)
 	}
-	reloaded, err := ledger.FromBooks(books)
+	reloaded, err := ledger.Restore(books)
 	if err != nil {
-		p.t.Fatalf("FromBooks of its own books: %v", err)
+		p.t.Fatalf("Restore of its own books: %v", err)
 	}
 	p.same("Bytes", p.ledger.Bytes(), reloaded.Bytes())
-	p.same("Books of FromBooks", reloaded.Books(), books)
+	p.same("Snapshot of Restore", reloaded.Snapshot(), books)
 }
 
 // same fails unless both are equal, and reports whether they are true.
@@ -361,9 +361,9 @@ func (p *pair) same(what string, got, want any) bool {
 
 var comparable = []cmp.Option{cmpopts.EquateEmpty(), cmpopts.EquateComparable(ledger.Dimensions{}, ledger.Selector{})}
 
-func (p *pair) encodedBooks() []byte { return encode(p.t, p.ledger.Books()) }
+func (p *pair) encodedBooks() []byte { return encode(p.t, p.ledger.Snapshot()) }
 
-func encode(t reporter, books ledger.Books) []byte {
+func encode(t reporter, books ledger.Snapshot) []byte {
 	t.Helper()
 	encoded, err := json.Marshal(books)
 	if err != nil {

@@ -176,8 +176,8 @@ func (p *pair) perform(words []string) string {
 		return describeDecision(d)
 	case "adopt":
 		r := ledger.Reservation{Key: subject, Charges: parseCharges(arguments)}
-		d := p.ledger.Adopt(r)
-		p.same("Adopt", d, p.model.Adopt(r))
+		d := p.ledger.ReserveOverdraft(r)
+		p.same("Adopt", d, p.model.ReserveOverdraft(r))
 		return describeDecision(d)
 	case "cancel":
 		return fmt.Sprint(p.same("Cancel", p.ledger.Cancel(subject, 0), p.model.Cancel(subject, 0)))

@@ -32,7 +32,7 @@ func (l *Ledger) Needs(r *Reservation) int {
 		case p == nil:
 			size += usageBytes + jsonLen(c.ResourceType) + jsonLen(c.Dimensions.canonical)
 		case p.rows[c.Dimensions] == nil:
-			size += p.sizeOfRow(c.Dimensions)
+			size += p.sizeOfBalance(c.Dimensions)
 		}
 	}
 	return size
@@ -43,7 +43,7 @@ func (l *Ledger) Needs(r *Reservation) int {
 func (l *Ledger) roomFor(t *trial, size, bytesMax int) Code {
 	for i, p := range t.pages[:len(t.charges)] {
 		if d := t.charges[i].Dimensions; p.rows[d] == nil {
-			size += p.sizeOfRow(d)
+			size += p.sizeOfBalance(d)
 		}
 	}
 	if size > 0 && l.Bytes()+size > bytesMax {

@@ -44,17 +44,17 @@ func TestFullLedger(t *testing.T) {
 			return l.Reserve(ledger.Reservation{Key: "k", Charges: gpu, Claim: large}).Code
 		}, ledger.LedgerFull},
 		"reserve in a new row": {"the row that a claim will need once it is settled counts", func(l *ledger.Ledger) any {
-			return l.Adopt(ledger.Reservation{Key: "k", Charges: []ledger.Charge{{ResourceType: "new", Dimensions: dimensionOf(0), Amount: 1}}}).Code
+			return l.ReserveOverdraft(ledger.Reservation{Key: "k", Charges: []ledger.Charge{{ResourceType: "new", Dimensions: dimensionOf(0), Amount: 1}}}).Code
 		}, ledger.LedgerFull},
 		"adopt": {"objects that exist are no exception", func(l *ledger.Ledger) any {
-			return l.Adopt(ledger.Reservation{Key: "k", Charges: gpu, Claim: large}).Code
+			return l.ReserveOverdraft(ledger.Reservation{Key: "k", Charges: gpu, Claim: large}).Code
 		}, ledger.LedgerFull},
 		"raise": {"a claim that is to hold more needs room", func(l *ledger.Ledger) any {
-			return l.AdoptAmendment(ledger.Reservation{Key: "k", Charges: charge(0, 3), Replaces: charge(0, 2), Claim: large}).Code
+			return l.AmendOverdraft(ledger.Reservation{Key: "k", Charges: charge(0, 3), Replaces: charge(0, 2), Claim: large}).Code
 		}, ledger.LedgerFull},
 		"reduce": {"an amendment that ends with less is made", func(l *ledger.Ledger) any {
 			code := l.Amend(ledger.Reservation{Key: "k", Charges: charge(0, 1), Replaces: charge(0, 2), Claim: large}).Code
-			return fmt.Sprint(code, l.Exchange("k", 0, charge(0, 1)))
+			return fmt.Sprint(code, l.SettleAmendment("k", 0, charge(0, 1)))
 		}, "Admitted true"},
 		"release": {"a record is shorter than a ledger's rest", func(l *ledger.Ledger) any {
 			return l.Release("claim", charge(1, 2))
@@ -72,12 +72,12 @@ func TestFullLedger(t *testing.T) {
 			return fmt.Sprint(changed, err)
 		}, "true <nil>"},
 		"read": {"what is stored is read, whatever its size", func(l *ledger.Ledger) any {
-			b := l.Books()
+			b := l.Snapshot()
 			for i := range 100 {
 				b.Used = append(b.Used, ledger.Usage{ResourceType: "more", Dimensions: dimensionOf(i), Amount: 1, Claims: 1})
 				b.Grants = append(b.Grants, ledger.Grant{UID: fmt.Sprint(i), Name: strings.Repeat("n", ledger.GrantBytesMax/50)})
 			}
-			read, err := ledger.FromBooks(b)
+			read, err := ledger.Restore(b)
 			return err == nil && read.Bytes() > ledger.BytesMax
 		}, true},
 	}

@@ -4,7 +4,7 @@ package ledger
 // that its charges are judged together, until it is entered or reverted.
 type trial struct {
 	charges  []Charge
-	pages    [ChargesMax]*page // nil where there is none of the resource type
+	pages    [ChargesMax]*account // nil where there is none of the resource type
 	admitted [ChargesMax]Amount
 }
 
@@ -43,7 +43,7 @@ func (t *trial) fits() Code {
 		}
 	}
 	for i, p := range t.pages[:len(t.charges)] {
-		if !p.needRow(t.charges[i].Dimensions) {
+		if !p.needBalance(t.charges[i].Dimensions) {
 			return RowsFull
 		}
 	}

@@ -41,8 +41,8 @@ func (l *Ledger) Available(resourceType string, d Dimensions) Amount {
 	return p.available(d)
 }
 
-// Row is the state of one dimension set of a resource type, for display.
-type Row struct {
+// Balance is the state of one dimension set of a resource type, for display.
+type Balance struct {
 	Dimensions Dimensions
 	// Used is what settled claims use.
 	Used Amount
@@ -52,17 +52,17 @@ type Row struct {
 	Claims int64
 }
 
-// Rows returns the dimension sets of a resource type that have usage or reservations, in the order
+// Balances returns the dimension sets of a resource type that have usage or reservations, in the order
 // of [Dimensions.Compare].
-func (l *Ledger) Rows(resourceType string) []Row {
+func (l *Ledger) Balances(resourceType string) []Balance {
 	p := l.pages[resourceType]
 	if p == nil {
 		return nil
 	}
-	rows := make([]Row, 0, len(p.rows))
+	rows := make([]Balance, 0, len(p.rows))
 	for _, d := range p.dimensionSets() {
 		r := p.rows[d]
-		rows = append(rows, Row{Dimensions: d, Used: r.used, Reserved: r.reserved, Claims: r.claims})
+		rows = append(rows, Balance{Dimensions: d, Used: r.used, Reserved: r.reserved, Claims: r.claims})
 	}
 	return rows
 }

@@ -15,22 +15,22 @@ func TestRowsAndMatchingAreSums(t *testing.T) {
 		p, s := newPair(t), drawn{t}
 		for range 20 {
 			p.step(s, false)
-			books := p.ledger.Books()
+			books := p.ledger.Snapshot()
 			for _, resourceType := range someTypes {
-				p.same("Rows of "+resourceType, p.ledger.Rows(resourceType), rowsOf(books, resourceType))
+				p.same("Rows of "+resourceType, p.ledger.Balances(resourceType), rowsOf(books, resourceType))
 				for _, d := range someDimensions {
 					p.same("Matching of "+resourceType+" "+d.String(), p.ledger.Matching(resourceType, d), matchingOf(books, resourceType, d))
 				}
 			}
-			if after := p.ledger.Books(); !slices.EqualFunc(books.Used, after.Used, func(a, b ledger.Usage) bool { return a == b }) {
+			if after := p.ledger.Snapshot(); !slices.EqualFunc(books.Used, after.Used, func(a, b ledger.Usage) bool { return a == b }) {
 				t.Fatalf("looking at the books changed them from %v to %v", books.Used, after.Used)
 			}
 		}
 	})
 }
 
-func rowsOf(books ledger.Books, resourceType string) []ledger.Row {
-	sums := map[ledger.Dimensions]ledger.Row{}
+func rowsOf(books ledger.Snapshot, resourceType string) []ledger.Balance {
+	sums := map[ledger.Dimensions]ledger.Balance{}
 	for _, u := range books.Used {
 		if u.ResourceType == resourceType {
 			row := sums[u.Dimensions]
@@ -48,15 +48,15 @@ func rowsOf(books ledger.Books, resourceType string) []ledger.Row {
 			}
 		}
 	}
-	var rows []ledger.Row
+	var rows []ledger.Balance
 	for _, row := range sums {
 		rows = append(rows, row)
 	}
-	slices.SortFunc(rows, func(a, b ledger.Row) int { return a.Dimensions.Compare(b.Dimensions) })
+	slices.SortFunc(rows, func(a, b ledger.Balance) int { return a.Dimensions.Compare(b.Dimensions) })
 	return rows
 }
 
-func matchingOf(books ledger.Books, resourceType string, d ledger.Dimensions) ledger.Amount {
+func matchingOf(books ledger.Snapshot, resourceType string, d ledger.Dimensions) ledger.Amount {
 	var sum ledger.Amount
 	for _, g := range books.Grants {
 		for _, a := range g.Allowances {

@@ -50,7 +50,7 @@ func (o *Operator) mayMarkGrants(ctx context.Context, user authenticationv1.User
 
 // mayRead asks the API server whether a user may get the objects of a kind, in all namespaces. A kind that is not
 // defined yet is asked about by the name that its resource has by convention.
-func (o *Operator) mayRead(ctx context.Context, served *discoverycache.Kinds, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error) {
+func (o *Operator) mayRead(ctx context.Context, served *discoverycache.Cache, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error) {
 	resource, defined, err := served.DefinedResourceFor(ctx, kind)
 	if err != nil {
 		return false, err

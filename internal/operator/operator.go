@@ -175,14 +175,14 @@ type models struct {
 	store *ledgerstore.Store
 	// allocations are the books of caps on ResourceQuotas, and projects whose they are.
 	allocations *allocationstore.Store
-	projects    *quotacache.Projects
+	projects    *quotacache.Cache
 	catalog     *catalog.Catalog
 	claims      *claimcache.Cache
 	client      *claims.Client
-	objects     *objectcache.Objects
-	kinds       *discoverycache.Kinds
+	objects     *objectcache.Cache
+	kinds       *discoverycache.Cache
 	namespaces  *namespaces.Namespaces
-	planner     *evaluator.Planner
+	planner     *evaluator.Evaluator
 	permission  *permission.Checker
 	quotaSpecs  quotavalidation.Checker
 	dynamic     dynamic.Interface
@@ -266,7 +266,7 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		objects:     objectcache.New(o.metadata, served),
 		kinds:       served,
 		namespaces:  known,
-		planner:     &evaluator.Planner{Catalog: declared, Namespaces: known, SystemNamespace: o.options.SystemNamespace},
+		planner:     &evaluator.Evaluator{Catalog: declared, Namespaces: known, SystemNamespace: o.options.SystemNamespace},
 		permission:  permission.New(o.client.AuthorizationV1().SelfSubjectAccessReviews()),
 		quotaSpecs:  quotavalidation.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)},
 		dynamic:     objects,

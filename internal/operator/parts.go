@@ -58,7 +58,7 @@ type parts struct {
 	quotas   *resourcequota.Handler
 	webhooks *webhookconfig.Controller
 	// witness is there if there may be other API servers.
-	witness   *webhookconfig.Witness
+	witness   *webhookconfig.Observer
 	lifecycle *lifecycle.Controller
 	adoption  *adoption.Controller
 	claim     *claim.Controller
@@ -140,12 +140,12 @@ func (p *parts) addEnforcement(o *Operator, policies *catalog.Gate[catalog.Versi
 	m, log := p.models, o.options.Log
 	p.lifecycle = &lifecycle.Controller{
 		Store: m.store, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
-		SystemNamespace: o.options.SystemNamespace, Planner: m.planner, Live: m.dynamic, Kinds: m.kinds, Keeps: p.keeps, Events: m.events, Log: log.WithName("lifecycle"),
+		SystemNamespace: o.options.SystemNamespace, Evaluator: m.planner, Live: m.dynamic, Kinds: m.kinds, Preferred: p.keeps, Events: m.events, Log: log.WithName("lifecycle"),
 	}
 	p.evaluations = &evaluation.Reporter{Client: m.manager.GetClient(), Allows: m.catalog.Allows, Events: m.events, Log: log.WithName("evaluation")}
 	p.denials = &events.Latest{Events: o.client.CoreV1(), Log: log.WithName("denials")}
-	p.enforcer = enforce.New(enforce.Parts{
-		Catalog: m.catalog, Planner: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
+	p.enforcer = enforce.New(enforce.Dependencies{
+		Catalog: m.catalog, Evaluator: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
 		Current: policies.Wait, Forward: p.forward,
 		Events: m.events, Evaluations: p.evaluations, Denied: p.recordDenial, May: o.may, ConsumerExists: p.consumerExists,
 		Restore: p.lifecycle.Restore, MaxObjectBytes: o.options.MaxObjectBytes, Log: log.WithName("enforce"),
@@ -154,14 +154,14 @@ func (p *parts) addEnforcement(o *Operator, policies *catalog.Gate[catalog.Versi
 			Expect: p.lifecycle.Expect, IsFreeing: p.lifecycle.IsFreeing, IsMade: p.lifecycle.IsMade, Lookup: p.lifecycle.Lookup,
 		},
 	})
-	m.store.Keeps = p.keeps
+	m.store.IsPreferred = p.keeps
 	m.objects.OnAppear(p.enforcer.Appeared)
 }
 
 // addAllocations adds what decides on ResourceQuotas, and what keeps them in line with the cluster.
 func (p *parts) addAllocations(o *Operator, allocations *catalog.Gate[catalog.Digest]) {
 	m, log := p.models, o.options.Log
-	p.quotas = resourcequota.New(resourcequota.Parts{
+	p.quotas = resourcequota.New(resourcequota.Dependencies{
 		Catalog: m.catalog, Books: m.allocations, Namespace: o.namespaceOf, MaySee: o.maySee, MayEdit: o.mayEditAllocation, Username: o.options.Username,
 		Ready: p.loaded, Current: allocations.Wait, Log: log.WithName("resourcequotas"),
 	})
@@ -207,7 +207,7 @@ func (p *parts) addWebhooks(o *Operator, policies *catalog.Gate[catalog.Version]
 		OnSync: p.webhooksChanged, Log: log.WithName("webhooks"),
 	}
 	if o.options.Others != nil {
-		p.witness = &webhookconfig.Witness{Client: o.client, SystemNamespace: system, Others: o.options.Others, Log: log.WithName("witness")}
+		p.witness = &webhookconfig.Observer{Client: o.client, SystemNamespace: system, Others: o.options.Others, Log: log.WithName("witness")}
 	}
 }
 
@@ -223,7 +223,7 @@ func (p *parts) addClaims(o *Operator) {
 		Leads: m.leads, Leases: o.client.CoordinationV1().Leases(system), Reviewed: p.enforcer.Reviewed, ReviewedElsewhere: p.reviewedElsewhere, SystemNamespace: system, Now: o.clock.Now, Events: m.events, Log: log.WithName("adoption"),
 	}
 	p.claim = &claim.Controller{
-		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Keeps: p.keeps, Events: m.events, Log: log.WithName("claim"),
+		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Preferred: p.keeps, Events: m.events, Log: log.WithName("claim"),
 	}
 	p.follower = follow.New(m.catalog, m.claims, m.objects, m.kinds, log.WithName("follower"))
 }
@@ -399,7 +399,7 @@ func (p *parts) addReconcilers() error {
 }
 
 // keeps tells whether this replica keeps the ledger of a consumer.
-func (p *parts) keeps(consumer quotav1alpha1.ConsumerRef) bool { return p.peers.Keeps(consumer) }
+func (p *parts) keeps(consumer quotav1alpha1.ConsumerRef) bool { return p.peers.IsPreferred(consumer) }
 
 // forward sends a review to the replica that keeps the ledger of a consumer.
 func (p *parts) forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, review []byte) ([]byte, bool) {

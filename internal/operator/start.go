@@ -116,7 +116,7 @@ func (p *parts) takeUp(ctx context.Context, group *errgroup.Group) error {
 	err := p.eachPage(ctx, func(ledgers []quotav1alpha1.ConsumerLedger) error {
 		for i := range ledgers {
 			consumer := ledgers[i].Spec.ConsumerRef
-			if books, err := ledgerstore.BooksOf(&ledgers[i].Spec); err != nil {
+			if books, err := ledgerstore.SnapshotOf(&ledgers[i].Spec); err != nil {
 				p.bucket.Show(consumer) // which reports it
 			} else {
 				p.bucket.Compare(ctx, consumer, books)
@@ -143,7 +143,7 @@ func (p *parts) takeUp(ctx context.Context, group *errgroup.Group) error {
 func (p *parts) warm(ctx context.Context) error {
 	return p.eachPage(ctx, func(ledgers []quotav1alpha1.ConsumerLedger) error {
 		// A ledger that cannot be read keeps its consumer from creating, and nobody else.
-		if err := p.store.Warm(ctx, ledgers); err != nil {
+		if err := p.store.Preload(ctx, ledgers); err != nil {
 			p.log.Error(err, "some ledgers cannot be read")
 		}
 		return nil

@@ -224,8 +224,8 @@ func (p *Peers) deleteForgotten(ctx context.Context) {
 	}
 }
 
-// Keeps tells whether this replica keeps the ledger of a consumer. Without peers it does.
-func (p *Peers) Keeps(consumer quotav1alpha1.ConsumerRef) bool {
+// IsPreferred tells whether this replica keeps the ledger of a consumer. Without peers it does.
+func (p *Peers) IsPreferred(consumer quotav1alpha1.ConsumerRef) bool {
 	return p == nil || p.keeper(consumer) == nil
 }
 

@@ -53,7 +53,7 @@ func keepers(all []*Peers, consumers int) []string {
 	kept := make([]string, consumers)
 	for n := range kept {
 		for _, p := range all {
-			if p.Keeps(consumer(n)) {
+			if p.IsPreferred(consumer(n)) {
 				kept[n] += strings.TrimPrefix(p.name, leasePrefix)
 			}
 		}
@@ -76,7 +76,7 @@ func TestEveryLedgerHasOneKeeper(t *testing.T) {
 		}
 	}
 	var nobody *Peers
-	if !nobody.Keeps(consumer(0)) {
+	if !nobody.IsPreferred(consumer(0)) {
 		t.Error("who has no peers keeps all")
 	}
 }
@@ -211,8 +211,8 @@ func TestForward(t *testing.T) {
 			if string(got) != tt.want || ok != (tt.want != "") {
 				t.Errorf("%s: got %q, %t, want %q", tt.reason, got, ok, tt.want)
 			}
-			if p.Keeps(consumer(0)) == ok {
-				t.Errorf("%s: it is asked again at once: %t, want %t", tt.reason, !p.Keeps(consumer(0)), ok)
+			if p.IsPreferred(consumer(0)) == ok {
+				t.Errorf("%s: it is asked again at once: %t, want %t", tt.reason, !p.IsPreferred(consumer(0)), ok)
 			}
 		})
 	}

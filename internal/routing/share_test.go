@@ -21,13 +21,13 @@ func TestShare(t *testing.T) {
 		"alone":  {"there is nobody else", true, 0, 0},
 		"keeper": {"the others wait for it", false, 0, 0},
 		"next":   {"the keeper does not answer any more", false, 1500 * time.Millisecond, 2 * time.Second},
-		"other":  {"the keeper has had its time", false, never, StandIn},
+		"other":  {"the keeper has had its time", false, never, TakeoverDelay},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				queue := workqueue.NewTypedDelayingQueue[string]()
 				began := time.Now()
-				keeps := Keeps(func(quotav1alpha1.ConsumerRef) bool { return time.Since(began) >= tc.keepsFrom })
+				keeps := Preferred(func(quotav1alpha1.ConsumerRef) bool { return time.Since(began) >= tc.keepsFrom })
 				if tc.isAlone {
 					keeps = nil
 				}

@@ -66,7 +66,7 @@ func (f *faults) rotateAndUpgrade() {
 func (f *faults) otherCertificate(key client.ObjectKey) map[string][]byte {
 	f.Helper()
 	elsewhere := fake.NewClientset()
-	keeper := &certs.Keeper{Client: elsewhere, Namespace: key.Namespace, Name: key.Name, DNSNames: []string{"localhost"}, Log: logr.Discard()}
+	keeper := &certs.Manager{Client: elsewhere, Namespace: key.Namespace, Name: key.Name, DNSNames: []string{"localhost"}, Log: logr.Discard()}
 	if err := keeper.Renew(f.Context()); err != nil {
 		f.Fatal(err)
 	}

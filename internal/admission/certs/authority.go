@@ -59,9 +59,9 @@ func (p *pair) isValid(at time.Time) bool {
 	return !at.Before(leaf.NotBefore) && !at.After(leaf.NotAfter)
 }
 
-// isCheckedBy tells whether the certificate, served with those between it and an authority, can be checked by
+// verifiedBy tells whether the certificate, served with those between it and an authority, can be checked by
 // the authorities of a bundle.
-func (p *pair) isCheckedBy(bundle []byte, at time.Time) bool {
+func (p *pair) verifiedBy(bundle []byte, at time.Time) bool {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
 	for _, content := range p.certificate.Certificate[1:] {
@@ -98,7 +98,7 @@ func union(first, second []byte, at time.Time) []byte {
 }
 
 // renewed returns what a Secret of Bursar's own should hold at a time, or nil if that is what it holds.
-func (k *Keeper) renewed(data map[string][]byte, at time.Time) (map[string][]byte, error) {
+func (k *Manager) renewed(data map[string][]byte, at time.Time) (map[string][]byte, error) {
 	issuer := k.issuer()
 	soon := at.Add(renewBefore)
 	bundle, key := data[corev1.ServiceAccountRootCAKey], data[authorityKey]
@@ -123,7 +123,7 @@ func (k *Keeper) renewed(data map[string][]byte, at time.Time) (map[string][]byt
 	}, nil
 }
 
-func (k *Keeper) issuer() *rotator.CertRotator {
+func (k *Manager) issuer() *rotator.CertRotator {
 	return &rotator.CertRotator{
 		CAName: "bursar-webhooks", CAOrganization: "bursar", DNSName: k.DNSNames[0], ExtraDNSNames: k.DNSNames[1:],
 		ExtKeyUsages: &[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},

@@ -23,7 +23,7 @@ func TestIntermediate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	issuer := (&Keeper{DNSNames: []string{service}}).issuer()
+	issuer := (&Manager{DNSNames: []string{service}}).issuer()
 	leaf, key, err := issuer.CreateCertPEM(intermediate, now.Add(-skew), now.Add(certificateLifetime))
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestIntermediate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := (&Keeper{served: p}).IsCheckedBy(tt.bundle); got != tt.want {
+			if got := (&Manager{served: p}).VerifiedBy(tt.bundle); got != tt.want {
 				t.Errorf("%s: got %t, want %t", tt.reason, got, tt.want)
 			}
 		})

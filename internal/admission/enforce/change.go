@@ -44,7 +44,7 @@ type Updates struct {
 	IsFreeing func(uid types.UID, version string, consumer quotav1alpha1.ConsumerRef) bool
 	// IsMade tells whether the claim of a reservation was made, also where Claims does not have it
 	// yet. It is asked while the object is locked, so that none is made meanwhile.
-	IsMade func(ctx context.Context, reservation ledgerstore.Pending) (bool, error)
+	IsMade func(ctx context.Context, reservation ledgerstore.InFlight) (bool, error)
 	// Lookup returns the claim that a policy made for an object of which it asks this, as the API server has
 	// it, or nil if there is none under the name that it would have.
 	Lookup func(ctx context.Context, asked *evaluator.Claim) (*quotav1alpha1.ResourceClaim, error)

@@ -120,7 +120,7 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 		owner:    ownerOf(object, request.UserInfo.Username),
 	}
 	input := inputOf(request, c.Name.Namespace, content)
-	if err := h.Planner.Complete(ctx, &input, c.Name.Namespace, policies); err != nil {
+	if err := h.Evaluator.Complete(ctx, &input, c.Name.Namespace, policies); err != nil {
 		return nil, undecided(err)
 	}
 	if c.UID == "" {
@@ -128,7 +128,7 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 	}
 	decided := true
 	for _, p := range policies {
-		planned, err := h.Planner.Plan(ctx, p, c.Object, input)
+		planned, err := h.Evaluator.Plan(ctx, p, c.Object, input)
 		if err == nil && planned != nil && p.Enforces() {
 			err = h.Catalog.CheckNew(p.ResourceTypes...)
 		}

@@ -33,8 +33,8 @@ func TestUpdateWaitsForWhatItsObjectFrees(t *testing.T) {
 				return
 			}
 			defer unlock()
-			_, err = s.Store.Release(t.Context(), acme, string(claim.UID), func(context.Context) (*ledgerstore.Holding, error) {
-				return &ledgerstore.Holding{ClaimUID: string(claim.UID), Granted: true, Charges: []ledger.Charge{{ResourceType: "maps", Amount: 8}}}, nil
+			_, err = s.Store.Release(t.Context(), acme, string(claim.UID), func(context.Context) (*ledgerstore.ClaimCharges, error) {
+				return &ledgerstore.ClaimCharges{ClaimUID: string(claim.UID), Granted: true, Charges: []ledger.Charge{{ResourceType: "maps", Amount: 8}}}, nil
 			})
 			if err != nil {
 				t.Error(err)

@@ -45,12 +45,12 @@ const (
 	recreatePatience = time.Second
 )
 
-// Parts are what a handler works with.
-type Parts struct {
-	Catalog *catalog.Catalog
-	Planner *evaluator.Planner
-	Store   *ledgerstore.Store
-	Objects *objectcache.Objects
+// Dependencies are what a handler works with.
+type Dependencies struct {
+	Catalog   *catalog.Catalog
+	Evaluator *evaluator.Evaluator
+	Store     *ledgerstore.Store
+	Objects   *objectcache.Cache
 	// Updates is what reviews of updates need in addition.
 	Updates Updates
 	// Events receives what policies in the mode Audit have to say. Default: no events.
@@ -89,7 +89,7 @@ type Evaluations interface {
 // Handler answers the reviews of creates of protected objects, and of updates where a policy follows
 // them.
 type Handler struct {
-	Parts
+	Dependencies
 	admitted   admitted
 	deciding   deciding
 	replaced   replaced
@@ -99,11 +99,11 @@ type Handler struct {
 }
 
 // New returns a handler.
-func New(parts Parts) *Handler {
+func New(parts Dependencies) *Handler {
 	parts.MaxObjectBytes = cmp.Or(parts.MaxObjectBytes, defaultMaxObjectBytes)
 	lifetime := parts.Store.ReservationLifetime
 	return &Handler{
-		Parts: parts, remembered: cache.NewExpiring(), metrics: newMetrics(),
+		Dependencies: parts, remembered: cache.NewExpiring(), metrics: newMetrics(),
 		admitted: admitted{lifetime: lifetime}, replaced: replaced{lifetime: lifetime + admittedMargin}, reviewed: recent{least: lifetime + admittedMargin},
 	}
 }

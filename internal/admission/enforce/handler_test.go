@@ -64,8 +64,8 @@ func newScene(t *testing.T, limit ledger.Amount) *scene {
 	ready := make(chan struct{})
 	close(ready)
 	declared := catalog.New()
-	s.Handler = New(Parts{
-		Catalog: declared, Planner: &evaluator.Planner{Catalog: declared, Namespaces: everywhere{}, SystemNamespace: "system"},
+	s.Handler = New(Dependencies{
+		Catalog: declared, Evaluator: &evaluator.Evaluator{Catalog: declared, Namespaces: everywhere{}, SystemNamespace: "system"},
 		Store: store, Objects: objectcache.New(nil, nil), Ready: ready,
 		Current: func(context.Context, catalog.Version) error { return nil },
 		Forward: func(context.Context, quotav1alpha1.ConsumerRef, string, []byte) ([]byte, bool) { return nil, false },
@@ -301,13 +301,13 @@ func (nowhere) Object(context.Context, string) (map[string]any, error) {
 // The namespace is looked up for policies that speak of it, and for no others.
 func TestNamespaceIsLookedUpWhereItIsUsed(t *testing.T) {
 	s := newScene(t, 1)
-	s.Planner.Namespaces = nowhere{}
+	s.Evaluator.Namespaces = nowhere{}
 	if answer := s.review("1"); !answer.Allowed {
 		t.Errorf("no policy speaks of the namespace: %s", answer.Result.Message)
 	}
 	s.policy("acme", "namespaceObject.metadata.name == 'elsewhere'")
 	s.wantRefused(s.review("2"), http.StatusServiceUnavailable, "the API server does not answer")
-	s.Planner.Namespaces = everywhere{}
+	s.Evaluator.Namespaces = everywhere{}
 	s.policy("globex", "false")
 	if answer := s.review("3"); !answer.Allowed {
 		t.Errorf("the policies leave the object out: %s", answer.Result.Message)

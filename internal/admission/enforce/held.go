@@ -34,26 +34,26 @@ const (
 
 // heldOf returns what creates hold of a consumer's quota whose objects should have appeared by now, or that are being decided
 // for another consumer as well.
-func (h *Handler) heldOf(consumer quotav1alpha1.ConsumerRef) []ledgerstore.Pending {
-	return slices.DeleteFunc(h.Store.ReservationsOf(consumer), func(pending ledgerstore.Pending) bool {
+func (h *Handler) heldOf(consumer quotav1alpha1.ConsumerRef) []ledgerstore.InFlight {
+	return slices.DeleteFunc(h.Store.ReservationsOf(consumer), func(pending ledgerstore.InFlight) bool {
 		return !h.isLate(pending) && !h.deciding.has(types.UID(ledgerstore.ObjectUID(pending.Key)))
 	})
 }
 
 // fitsWithout reports whether a consumer would have all that it lacks if these reservations came to nothing. An error means that
 // the ledger could not be read.
-func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.Pending) (bool, error) {
+func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.InFlight) (bool, error) {
 	amounts := amountsOf(held)
 	for _, s := range l.shortages {
 		if amounts[s.ResourceType] < s.Requested-s.Available {
 			return false, nil // the ledger need not be asked
 		}
 	}
-	var copied ledger.Books
-	if err := h.Store.View(ctx, l.consumer, func(books *ledger.Ledger) { copied = books.Books() }); err != nil {
+	var copied ledger.Snapshot
+	if err := h.Store.View(ctx, l.consumer, func(books *ledger.Ledger) { copied = books.Snapshot() }); err != nil {
 		return false, err
 	}
-	rest, err := ledger.FromBooks(copied)
+	rest, err := ledger.Restore(copied)
 	if err != nil {
 		return false, err
 	}
@@ -68,7 +68,7 @@ func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.Pe
 }
 
 // amountsOf adds up what reservations hold of each resource type.
-func amountsOf(held []ledgerstore.Pending) map[string]ledger.Amount {
+func amountsOf(held []ledgerstore.InFlight) map[string]ledger.Amount {
 	amounts := map[string]ledger.Amount{}
 	for _, pending := range held {
 		for _, charge := range pending.Charges {
@@ -81,12 +81,12 @@ func amountsOf(held []ledgerstore.Pending) map[string]ledger.Amount {
 }
 
 // isLate reports whether the object of a reservation should have appeared by now.
-func (h *Handler) isLate(pending ledgerstore.Pending) bool {
+func (h *Handler) isLate(pending ledgerstore.InFlight) bool {
 	uid := types.UID(ledgerstore.ObjectUID(pending.Key))
 	if uid == "" || ledgerstore.IsAmendment(pending.Key) || time.Since(pending.KnownSince) < appearsWithin {
 		return false
 	}
-	outline, err := claims.OutlineOf(pending.Claim)
+	outline, err := claims.IntentOf(pending.Claim)
 	if err != nil || outline.Base != "" {
 		return false // it exists
 	}

@@ -82,7 +82,7 @@ func TestHeldInOtherDimensions(t *testing.T) {
 		charged := func(region string) []ledger.Charge {
 			return []ledger.Charge{{ResourceType: "maps", Dimensions: in(region), Amount: 2}}
 		}
-		outline := claims.Outline{Kind: configMap, Object: types.NamespacedName{Namespace: "n", Name: "late"}}
+		outline := claims.Intent{Kind: configMap, Object: types.NamespacedName{Namespace: "n", Name: "late"}}
 		if _, err := s.Store.Reserve(t.Context(), acme, ledger.Reservation{Key: ledgerstore.ObjectKey("acme", "late"), Charges: charged("east"), Claim: outline.Encode()}); err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, planned []*plannedC
 	earlier := h.admitted.uidOf(objectName{kind, c.Name})
 	reservations := reservationsOf(planned)
 	if earlier == "" || earlier == c.UID || !isOnly || h.Restore == nil || !areAdoptable(planned) {
-		return h.Store.ReserveTogether(ctx, planned[0].Consumer, reservations)
+		return h.Store.ReserveAll(ctx, planned[0].Consumer, reservations)
 	}
 	unlock, err := h.Store.LockObject(ctx, string(earlier)) // its claim may be in the making
 	if err != nil {
@@ -32,7 +32,7 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, planned []*plannedC
 	}
 	defer unlock()
 	if h.admitted.uidOf(objectName{kind, c.Name}) != earlier || h.Objects.Presence(kind, earlier) == objectcache.Present {
-		return h.Store.ReserveTogether(ctx, planned[0].Consumer, reservations)
+		return h.Store.ReserveAll(ctx, planned[0].Consumer, reservations)
 	}
 	keys, policies := map[string]string{}, []string{}
 	for _, p := range planned {

@@ -48,7 +48,7 @@ func TestCreatesOfOneNameHoldQuotaOnce(t *testing.T) {
 }
 
 // absent is an API server that has no objects.
-func absent() *objectcache.Objects {
+func absent() *objectcache.Cache {
 	scheme := runtime.NewScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		panic(err)
@@ -57,7 +57,7 @@ func absent() *objectcache.Objects {
 }
 
 // listed follows ConfigMaps, of which there are none until the function that it returns stores one.
-func listed(t *testing.T) (objects *objectcache.Objects, store func(types.UID)) {
+func listed(t *testing.T) (objects *objectcache.Cache, store func(types.UID)) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {

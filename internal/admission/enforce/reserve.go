@@ -185,7 +185,7 @@ func reservationsOf(planned []*plannedClaim) []ledger.Reservation {
 }
 
 func reservationOf(p *plannedClaim) ledger.Reservation {
-	return ledger.Reservation{Key: p.Key, ReservedAt: time.Now().Unix(), Charges: p.Charges, Claim: p.Outline.Encode()}
+	return ledger.Reservation{Key: p.Key, ReservedAt: time.Now().Unix(), Charges: p.Charges, Claim: p.Intent.Encode()}
 }
 
 // refusal explains why claims on one consumer are not admitted. If that is for lack of quota, it

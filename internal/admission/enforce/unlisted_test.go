@@ -95,7 +95,7 @@ func (s *scene) connect(api *claimsAPI) {
 func (s *scene) paid(policy string, amount ledger.Amount) *quotav1alpha1.ResourceClaim {
 	s.Helper()
 	consumer := organization("acme")
-	outline := claims.Outline{
+	outline := claims.Intent{
 		Claim: types.NamespacedName{Namespace: "claims", Name: "claim-" + policy},
 		Kind:  configMap, Object: types.NamespacedName{Namespace: "n", Name: "a"},
 	}
@@ -107,7 +107,7 @@ func (s *scene) paid(policy string, amount ledger.Amount) *quotav1alpha1.Resourc
 		s.Fatalf("reserve: %s, %v", decision.Code, err)
 	}
 	reservation.Sequence = decision.Sequence
-	claim, err := claims.FromReservation(ledgerstore.Pending{Consumer: consumer, Reservation: reservation})
+	claim, err := claims.FromReservation(ledgerstore.InFlight{Consumer: consumer, Reservation: reservation})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -153,16 +153,16 @@ func (h *Handler) areSettled(ctx context.Context, c *change, changed []asked) bo
 // compare finds the policies that ask something else of the object after the change, or may.
 func (h *Handler) compare(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, notices *notices) ([]asked, *admissionv1.AdmissionResponse) {
 	policies := slices.DeleteFunc(slices.Clone(h.Catalog.Policies(c.Kind)), func(p *catalog.Policy) bool { return !p.FollowsUpdates() })
-	before, after := h.Planner.Input(c.old), h.Planner.Input(c.new)
-	if err := errors.Join(h.Planner.Complete(ctx, &before, c.Name.Namespace, policies), h.Planner.Complete(ctx, &after, c.Name.Namespace, policies)); err != nil {
+	before, after := h.Evaluator.Input(c.old), h.Evaluator.Input(c.new)
+	if err := errors.Join(h.Evaluator.Complete(ctx, &before, c.Name.Namespace, policies), h.Evaluator.Complete(ctx, &after, c.Name.Namespace, policies)); err != nil {
 		return nil, undecided(err)
 	}
 	var changed []asked
 	for _, p := range policies {
 		a := asked{policy: p}
 		var err, errBefore error
-		a.after, err = h.Planner.Plan(ctx, p, c.Object, after)
-		a.before, errBefore = h.Planner.Plan(ctx, p, c.Object, before)
+		a.after, err = h.Evaluator.Plan(ctx, p, c.Object, after)
+		a.before, errBefore = h.Evaluator.Plan(ctx, p, c.Object, before)
 		switch {
 		case evaluator.IsTransient(err):
 			if refusal := h.unknown(p, err, notices); refusal != nil {
@@ -345,7 +345,7 @@ func (h *Handler) held(ctx context.Context, c *change, a asked) (*quotav1alpha1.
 // anew is a reservation of all that a policy asks.
 func (h *Handler) anew(c *change, a asked) func(context.Context) (*ledger.Reservation, error) {
 	return func(context.Context) (*ledger.Reservation, error) {
-		outline := a.after.Outline
+		outline := a.after.Intent
 		outline.Base = c.base
 		return &ledger.Reservation{Key: a.after.Key, ReservedAt: time.Now().Unix(), Charges: a.after.Charges, Claim: outline.Encode()}, nil
 	}
@@ -361,7 +361,7 @@ func (h *Handler) inAddition(c *change, a asked, key string, held *quotav1alpha1
 		if claim == nil {
 			return nil, fmt.Errorf("claim %s/%s went away: %w", held.Namespace, held.Name, errUnsettled)
 		}
-		return claims.Amendment(claim, key, a.charges(), claims.Outline{Kind: c.Kind, Object: c.Name}, c.base)
+		return claims.Amendment(claim, key, a.charges(), claims.Intent{Kind: c.Kind, Object: c.Name}, c.base)
 	}
 }
 
@@ -388,7 +388,7 @@ func (h *Handler) isSettled(ctx context.Context, c *change, a asked) (bool, erro
 			continue
 		}
 		// What was reserved for another try of a change is extended, unless a claim was made from it.
-		outline, err := claims.OutlineOf(pending.Claim)
+		outline, err := claims.IntentOf(pending.Claim)
 		if err != nil || outline.Base == "" || held != nil && held.Consumer() == pending.Consumer {
 			return false, nil
 		}

@@ -68,7 +68,7 @@ func (s *scene) followAnnotated(mode quotav1alpha1.EnforcementMode, condition st
 	api := &claimsAPI{listed: make(chan struct{})}
 	close(api.listed)
 	s.connect(api)
-	s.Updates.IsMade = func(context.Context, ledgerstore.Pending) (bool, error) { return false, nil }
+	s.Updates.IsMade = func(context.Context, ledgerstore.InFlight) (bool, error) { return false, nil }
 	s.Updates.Lookup = func(context.Context, *evaluator.Claim) (*quotav1alpha1.ResourceClaim, error) { return nil, nil }
 	s.Updates.IsFreeing = func(types.UID, string, quotav1alpha1.ConsumerRef) bool { return false }
 	s.Updates.Expect = func(_ schema.GroupKind, uid types.UID, base string, _ []quotav1alpha1.ConsumerRef) {
@@ -172,7 +172,7 @@ func TestReservationOfAMadeClaimIsNotExtended(t *testing.T) {
 		}
 		before := s.memory.Books(organization("acme")).Reservations
 		asked := ""
-		s.Updates.IsMade = func(_ context.Context, reservation ledgerstore.Pending) (bool, error) {
+		s.Updates.IsMade = func(_ context.Context, reservation ledgerstore.InFlight) (bool, error) {
 			asked = reservation.Key
 			return true, nil
 		}
@@ -180,7 +180,7 @@ func TestReservationOfAMadeClaimIsNotExtended(t *testing.T) {
 		if diff := cmp.Diff(before, s.memory.Books(organization("acme")).Reservations, cmpopts.EquateComparable(ledger.Dimensions{})); diff != "" || asked == "" {
 			t.Errorf("asked for the claim of %q; the reservation changed (-before +after):\n%s", asked, diff)
 		}
-		s.Updates.IsMade = func(context.Context, ledgerstore.Pending) (bool, error) { return false, nil }
+		s.Updates.IsMade = func(context.Context, ledgerstore.InFlight) (bool, error) { return false, nil }
 		if answer := s.update(s, false, numbered("2", 5), numbered("2", 7)); !answer.Allowed {
 			t.Fatalf("refused: %s", answer.Result.Message)
 		}
@@ -205,15 +205,15 @@ func TestUndecidedUpdatesAreFollowed(t *testing.T) {
 	}{
 		"namespace unknown": {
 			"the policy cannot be asked", speaksOfNamespace, (*scene).advise, false,
-			func(s *scene) { s.Planner.Namespaces = nowhere{} }, followed,
+			func(s *scene) { s.Evaluator.Namespaces = nowhere{} }, followed,
 		},
 		"namespace unknown, dry run": {
 			"nothing will change", speaksOfNamespace, (*scene).advise, true,
-			func(s *scene) { s.Planner.Namespaces = nowhere{} }, nil,
+			func(s *scene) { s.Evaluator.Namespaces = nowhere{} }, nil,
 		},
 		"namespace of the claim unknown": {
 			"the policy cannot be applied now", "true", (*scene).advise, false,
-			func(s *scene) { s.Planner.Namespaces = withoutState{} }, followed,
+			func(s *scene) { s.Evaluator.Namespaces = withoutState{} }, followed,
 		},
 		"still loading": {
 			"the policies are not known", "true", (*scene).advise, false,
@@ -277,7 +277,7 @@ func TestUpdateIsEnforcedWhateverTheClaimSays(t *testing.T) {
 func TestUndecidedUpdatesAreRefused(t *testing.T) {
 	s := newScene(t, 10)
 	s.follow(quotav1alpha1.EnforcementModeEnforce, "true")
-	s.Planner.Namespaces = withoutState{}
+	s.Evaluator.Namespaces = withoutState{}
 	s.wantRefused(s.update(s, false, numbered("7", 1), numbered("7", 4)), http.StatusServiceUnavailable, "the API server does not answer", "try again")
 }
 

@@ -44,9 +44,9 @@ type Schemas interface {
 
 // Previewer previews policies. It is safe for concurrent use.
 type Previewer struct {
-	Planner *evaluator.Planner
-	Kinds   discoverycache.Resolver
-	Schemas Schemas
+	Evaluator *evaluator.Evaluator
+	Kinds     discoverycache.Resolver
+	Schemas   Schemas
 	// Live reads objects from the API server.
 	Live dynamic.Interface
 }
@@ -128,7 +128,7 @@ func (p *Previewer) try(ctx context.Context, resource schema.GroupVersionResourc
 	for i := range list.Items {
 		item := &list.Items[i]
 		object := evaluator.ObjectOf(each.Trigger, item)
-		if namespaces.IsExempt(p.Planner.SystemNamespace, each.Trigger.GroupKind(), object.Name) {
+		if namespaces.IsExempt(p.Evaluator.SystemNamespace, each.Trigger.GroupKind(), object.Name) {
 			continue
 		}
 		err := p.evaluate(ctx, each, object, item)
@@ -146,11 +146,11 @@ func (p *Previewer) try(ctx context.Context, resource schema.GroupVersionResourc
 // evaluate returns why a policy cannot be applied to an object. What the registrations do not allow is not for this package
 // to report.
 func (p *Previewer) evaluate(ctx context.Context, each *catalog.Policy, object evaluator.Object, item *unstructured.Unstructured) error {
-	in := p.Planner.Input(item.Object)
-	if err := p.Planner.Complete(ctx, &in, object.Name.Namespace, []*catalog.Policy{each}); err != nil {
+	in := p.Evaluator.Input(item.Object)
+	if err := p.Evaluator.Complete(ctx, &in, object.Name.Namespace, []*catalog.Policy{each}); err != nil {
 		return err
 	}
-	_, err := p.Planner.Plan(ctx, each, object, in)
+	_, err := p.Evaluator.Plan(ctx, each, object, in)
 	if evaluator.IsNotAllowed(err) {
 		return nil
 	}

@@ -38,8 +38,8 @@ type Allocations interface {
 	Cancel(ctx context.Context, name, id string) error
 }
 
-// Parts are what a handler works with.
-type Parts struct {
+// Dependencies are what a handler works with.
+type Dependencies struct {
 	Catalog *catalog.Catalog
 	Books   Allocations
 	// Namespace returns the metadata that a namespace has right now, or nil if there is no such namespace.
@@ -60,12 +60,12 @@ type Parts struct {
 
 // Handler answers the reviews of ResourceQuotas.
 type Handler struct {
-	Parts
+	Dependencies
 	metrics metrics
 }
 
 // New returns a handler.
-func New(parts Parts) *Handler { return &Handler{Parts: parts, metrics: newMetrics()} }
+func New(parts Dependencies) *Handler { return &Handler{Dependencies: parts, metrics: newMetrics()} }
 
 // ServeHTTP implements [http.Handler]. The version of the allocations that were declared when the webhook was
 // published follows the path.

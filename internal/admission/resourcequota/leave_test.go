@@ -89,8 +89,8 @@ func TestLeavingTheCap(t *testing.T) {
 func TestNamespaceThatIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.allocation("acme", "pods=10")
-	live := w.handler.Parts.Namespace
-	w.handler.Parts.Namespace = func(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+	live := w.handler.Dependencies.Namespace
+	w.handler.Dependencies.Namespace = func(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 		namespace, err := live(ctx, name)
 		now := metav1.Now()
 		namespace.DeletionTimestamp = &now

@@ -46,7 +46,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, stored: storagetest.NewMemory(), used: map[string]corev1.ResourceList{}}
 	ready := make(chan struct{})
 	close(ready)
-	w.handler = New(Parts{
+	w.handler = New(Dependencies{
 		Catalog: catalog.New(),
 		Books:   noting{allocationstore.New(t.Context(), w.stored, w), w},
 		Namespace: func(context.Context, string) (*metav1.PartialObjectMetadata, error) {

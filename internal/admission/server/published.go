@@ -33,7 +33,7 @@ func (s *Server) IsPublished(ctx context.Context) bool {
 		return false
 	}
 	for _, bundle := range bundles {
-		if !s.Certificates.IsCheckedBy(bundle) {
+		if !s.Certificates.VerifiedBy(bundle) {
 			return false
 		}
 	}

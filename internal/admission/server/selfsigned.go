@@ -39,7 +39,7 @@ func (s *selfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, err
 
 func (s *selfSigned) Bundle() []byte { return s.bundle }
 
-func (s *selfSigned) IsCheckedBy(authorities []byte) bool {
+func (s *selfSigned) VerifiedBy(authorities []byte) bool {
 	return bytes.Contains(authorities, s.bundle)
 }
 

@@ -29,8 +29,8 @@ type Certificates interface {
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Bundle returns the authorities that the API server is to check it by, in PEM.
 	Bundle() []byte
-	// IsCheckedBy tells whether one of some authorities, in PEM, is that of the certificate that is served.
-	IsCheckedBy(authorities []byte) bool
+	// VerifiedBy tells whether one of some authorities, in PEM, is that of the certificate that is served.
+	VerifiedBy(authorities []byte) bool
 	// Ready tells why there is nothing to serve by, or returns nil.
 	Ready() error
 	// Run keeps the certificate until ctx ends.
@@ -85,7 +85,7 @@ func New(ctx context.Context, options Options, dependencies Dependencies, handle
 		if key, err = access.SharedKey(ctx, dependencies.Client.CoreV1().Secrets(dependencies.Namespace), options.SecretName+naming.CallersSuffix); err != nil {
 			return nil, err
 		}
-		s.Certificates = &certs.Keeper{
+		s.Certificates = &certs.Manager{
 			Client: dependencies.Client, Namespace: dependencies.Namespace, Name: options.SecretName, DNSNames: []string{s.Host}, Renews: options.KeepSecret,
 			Published: dependencies.Authorities, OnPublish: dependencies.OnPublish, Log: dependencies.Log.WithName("certificate"),
 		}

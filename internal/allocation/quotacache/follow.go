@@ -18,7 +18,7 @@ import (
 )
 
 // Run follows the API server until ctx ends.
-func (p *Projects) Run(ctx context.Context) {
+func (p *Cache) Run(ctx context.Context) {
 	var group, unsynced sync.WaitGroup
 	defer group.Wait()
 	follow := func(resource string, example any, store store) {
@@ -86,9 +86,9 @@ func with(object any, f func(metav1.Object)) error {
 	return nil
 }
 
-func (p *Projects) isExempt(namespace string) bool { return slices.Contains(p.exempt, namespace) }
+func (p *Cache) isExempt(namespace string) bool { return slices.Contains(p.exempt, namespace) }
 
-func (p *Projects) putNamespace(o metav1.Object) {
+func (p *Cache) putNamespace(o metav1.Object) {
 	p.changeNamespaces(o.GetResourceVersion(), func() {
 		if !p.isExempt(o.GetName()) {
 			p.labels[o.GetName()] = labelsOf(o)
@@ -96,11 +96,11 @@ func (p *Projects) putNamespace(o metav1.Object) {
 	}, o.GetName())
 }
 
-func (p *Projects) removeNamespace(o metav1.Object) {
+func (p *Cache) removeNamespace(o metav1.Object) {
 	p.changeNamespaces(o.GetResourceVersion(), func() { delete(p.labels, o.GetName()) }, o.GetName())
 }
 
-func (p *Projects) replaceNamespaces(objects []metav1.Object, version string) {
+func (p *Cache) replaceNamespaces(objects []metav1.Object, version string) {
 	p.mu.RLock()
 	names := slices.Collect(maps.Keys(p.labels))
 	p.mu.RUnlock()
@@ -127,7 +127,7 @@ func labelsOf(o metav1.Object) labels.Set {
 
 // changeNamespaces makes a change after which everything is as at a version, and tells which of the namespaces
 // that are named are different. What is known already, from a list of later, it leaves out.
-func (p *Projects) changeNamespaces(version string, change func(), names ...string) {
+func (p *Cache) changeNamespaces(version string, change func(), names ...string) {
 	p.mu.Lock()
 	if isKnown(version, p.versions.Namespaces) {
 		p.mu.Unlock()
@@ -157,17 +157,17 @@ func isKnown(version, by string) bool {
 	return err == nil && order < 0
 }
 
-func (p *Projects) tell(before, after labels.Set) {
+func (p *Cache) tell(before, after labels.Set) {
 	for _, handler := range p.handlers {
 		handler(before, after)
 	}
 }
 
-func (p *Projects) putQuota(o metav1.Object) {
+func (p *Cache) putQuota(o metav1.Object) {
 	p.changeQuotas(o.GetResourceVersion(), func() { p.setQuotaLocked(o) }, o.GetNamespace())
 }
 
-func (p *Projects) removeQuota(o metav1.Object) {
+func (p *Cache) removeQuota(o metav1.Object) {
 	p.gone.Set(o.GetUID(), nil, goneTime)
 	p.changeQuotas(o.GetResourceVersion(), func() {
 		delete(p.quotas[o.GetNamespace()], o.GetName())
@@ -177,7 +177,7 @@ func (p *Projects) removeQuota(o metav1.Object) {
 	}, o.GetNamespace())
 }
 
-func (p *Projects) replaceQuotas(objects []metav1.Object, version string) {
+func (p *Cache) replaceQuotas(objects []metav1.Object, version string) {
 	p.mu.RLock()
 	namespaces := slices.Collect(maps.Keys(p.quotas))
 	p.mu.RUnlock()
@@ -193,7 +193,7 @@ func (p *Projects) replaceQuotas(objects []metav1.Object, version string) {
 	}, slices.Compact(namespaces)...)
 }
 
-func (p *Projects) setQuotaLocked(o metav1.Object) {
+func (p *Cache) setQuotaLocked(o metav1.Object) {
 	object, ok := o.(*corev1.ResourceQuota)
 	if !ok || p.isExempt(o.GetNamespace()) {
 		return
@@ -210,7 +210,7 @@ func (p *Projects) setQuotaLocked(o metav1.Object) {
 }
 
 // changeQuotas is changeNamespaces for what the ResourceQuotas give of the namespaces that are named.
-func (p *Projects) changeQuotas(version string, change func(), namespaces ...string) {
+func (p *Cache) changeQuotas(version string, change func(), namespaces ...string) {
 	p.mu.Lock()
 	if isKnown(version, p.versions.ResourceQuotas) {
 		p.mu.Unlock()

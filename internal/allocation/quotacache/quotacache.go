@@ -26,8 +26,8 @@ import (
 // was created and deleted before anybody looked.
 const goneTime = 5 * time.Minute
 
-// Projects is safe for concurrent use.
-type Projects struct {
+// Cache is safe for concurrent use.
+type Cache struct {
 	client   kubernetes.Interface
 	exempt   []string
 	handlers []func(before, after labels.Set)
@@ -60,8 +60,8 @@ func (q *resourceQuota) isSame(other *resourceQuota) bool {
 }
 
 // New returns a cache that leaves out the namespaces of the system. Register handlers, then call Run.
-func New(client kubernetes.Interface, systemNamespace string) *Projects {
-	return &Projects{
+func New(client kubernetes.Interface, systemNamespace string) *Cache {
+	return &Cache{
 		client: client,
 		exempt: namespaces.Exempt(systemNamespace),
 		synced: make(chan struct{}),
@@ -75,10 +75,10 @@ func New(client kubernetes.Interface, systemNamespace string) *Projects {
 
 // OnChange registers f to be called after a namespace was changed, or what a ResourceQuota in it gives, with the
 // labels that the namespace had before and has now; those of one that is not there are nil. It must return quickly.
-func (p *Projects) OnChange(f func(before, after labels.Set)) { p.handlers = append(p.handlers, f) }
+func (p *Cache) OnChange(f func(before, after labels.Set)) { p.handlers = append(p.handlers, f) }
 
 // WaitForSync waits until everything is known that there was when Run was called.
-func (p *Projects) WaitForSync(ctx context.Context) error {
+func (p *Cache) WaitForSync(ctx context.Context) error {
 	select {
 	case <-p.synced:
 		return nil
@@ -89,7 +89,7 @@ func (p *Projects) WaitForSync(ctx context.Context) error {
 
 // Observe returns the projects that a selector selects, with what those of their ResourceQuotas give that have
 // these scopes, and the ResourceQuotas that raises are of; all as they are at one time.
-func (p *Projects) Observe(selector labels.Selector, scopes allocation.Scopes, raises []allocation.Raise) allocation.Observation {
+func (p *Cache) Observe(selector labels.Selector, scopes allocation.Scopes, raises []allocation.Raise) allocation.Observation {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	o := allocation.Observation{Versions: p.versions, Used: map[string]corev1.ResourceList{},
@@ -122,7 +122,7 @@ func largest(quotas map[string]*resourceQuota, scopes allocation.Scopes) corev1.
 }
 
 // Selected returns the names of the namespaces that a selector selects, in order.
-func (p *Projects) Selected(selector labels.Selector) []string {
+func (p *Cache) Selected(selector labels.Selector) []string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	var names []string

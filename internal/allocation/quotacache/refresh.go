@@ -10,7 +10,7 @@ import (
 
 // Refresh makes sure that everything is known that there was at some time, by asking the API server for all of it
 // unless that was done since. Callers at the same time share the answer.
-func (p *Projects) Refresh(ctx context.Context, since time.Time) error {
+func (p *Cache) Refresh(ctx context.Context, since time.Time) error {
 	select {
 	case p.refreshing <- struct{}{}:
 		defer func() { <-p.refreshing }()

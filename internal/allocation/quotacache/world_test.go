@@ -34,7 +34,7 @@ const system = "bursar-system"
 type world struct {
 	*testing.T
 	api      *api
-	projects *Projects
+	projects *Cache
 	mu       sync.Mutex
 	told     []told
 }

@@ -32,8 +32,8 @@ type Namespaces interface {
 	Object(ctx context.Context, name string) (map[string]any, error)
 }
 
-// Planner plans claims. It is safe for concurrent use.
-type Planner struct {
+// Evaluator plans claims. It is safe for concurrent use.
+type Evaluator struct {
 	Catalog    *catalog.Catalog
 	Namespaces Namespaces
 	// SystemNamespace is where claims for cluster-scoped objects go unless their template says otherwise.
@@ -73,8 +73,8 @@ type Claim struct {
 	// Consumer is charged, with Charges.
 	Consumer quotav1alpha1.ConsumerRef
 	Charges  []ledger.Charge
-	// Outline is what the claim is made from.
-	Outline claims.Outline
+	// Intent is what the claim is made from.
+	Intent claims.Intent
 }
 
 // TransientError says that something could not be found out now. It is the fault neither of the
@@ -90,7 +90,7 @@ func (e *TransientError) Unwrap() error { return e.Err }
 // notAllowedError says that the registrations do not allow the claim that a policy makes.
 type notAllowedError struct{ error }
 
-// IsNotAllowed tells whether an error of [Planner.Plan] is that the registrations do not allow the claim,
+// IsNotAllowed tells whether an error of [Evaluator.Plan] is that the registrations do not allow the claim,
 // so that it may be another once these have changed.
 func IsNotAllowed(err error) bool {
 	var notAllowed *notAllowedError
@@ -105,13 +105,13 @@ func IsTransient(err error) bool {
 }
 
 // Input is what policies see of an object that was not, or not just now, the subject of a request.
-func (p *Planner) Input(content map[string]any) policy.Input {
+func (p *Evaluator) Input(content map[string]any) policy.Input {
 	return policy.Input{Object: content, WithoutRequest: true}
 }
 
 // Complete adds to an input what policies may look at besides the request: the namespace, if one
 // of them does, and the base units.
-func (p *Planner) Complete(ctx context.Context, in *policy.Input, namespace string, policies []*catalog.Policy) error {
+func (p *Evaluator) Complete(ctx context.Context, in *policy.Input, namespace string, policies []*catalog.Policy) error {
 	in.BaseUnit = p.baseUnit
 	if namespace == "" {
 		return nil
@@ -129,7 +129,7 @@ func (p *Planner) Complete(ctx context.Context, in *policy.Input, namespace stri
 	return nil
 }
 
-func (p *Planner) baseUnit(resourceType string) string {
+func (p *Evaluator) baseUnit(resourceType string) string {
 	if r := p.Catalog.Registration(resourceType); r != nil {
 		return r.BaseUnit
 	}
@@ -139,7 +139,7 @@ func (p *Planner) baseUnit(resourceType string) string {
 // Plan applies one policy. It returns nil if the policy asks nothing: its conditions leave the
 // object out, or all amounts come to 0. A [TransientError] says that this cannot be told now; any
 // other error, that the policy cannot be applied to the object.
-func (p *Planner) Plan(ctx context.Context, each *catalog.Policy, object Object, in policy.Input) (*Claim, error) {
+func (p *Evaluator) Plan(ctx context.Context, each *catalog.Policy, object Object, in policy.Input) (*Claim, error) {
 	if matches, err := each.Matches(ctx, in); err != nil || !matches {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (p *Planner) Plan(ctx context.Context, each *catalog.Policy, object Object,
 		Key:      ledgerstore.ObjectKey(claims.LabelValue(each.Name), string(object.UID)),
 		Consumer: claim.Spec.ConsumerRef,
 		Charges:  charges,
-		Outline: claims.Outline{
+		Intent: claims.Intent{
 			Claim: name, Kind: object.Kind, Object: object.Name, Labels: claim.Labels, Annotations: claim.Annotations,
 		},
 	}, nil
@@ -177,7 +177,7 @@ func (p *Planner) Plan(ctx context.Context, each *catalog.Policy, object Object,
 //
 // The claim of a Namespace may not be in that Namespace: a claim goes after its object, and a Namespace
 // after what is in it, so neither would ever go.
-func (p *Planner) checkPlace(ctx context.Context, namespace string, object Object) error {
+func (p *Evaluator) checkPlace(ctx context.Context, namespace string, object Object) error {
 	if namespace == object.Name.Namespace {
 		return nil
 	}

@@ -49,7 +49,7 @@ func planned(t *testing.T, namespace string, object *unstructured.Unstructured) 
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
-	p := &Planner{Catalog: known, Namespaces: everywhere{}, SystemNamespace: "sys"}
+	p := &Evaluator{Catalog: known, Namespaces: everywhere{}, SystemNamespace: "sys"}
 	return p.Plan(t.Context(), known.Policy("p"), ObjectOf(kind, object), p.Input(object.Object))
 }
 
@@ -88,7 +88,7 @@ func TestWhereAClaimIs(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || claim.Outline.Claim.Namespace != tc.want {
+			if err != nil || claim.Intent.Claim.Namespace != tc.want {
 				t.Errorf("%s: got %+v, %v, want a claim in %s", tc.reason, claim, err, tc.want)
 			}
 		})

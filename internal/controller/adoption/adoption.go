@@ -72,7 +72,7 @@ type Controller struct {
 	Catalog *catalog.Catalog
 	Kinds   discoverycache.Resolver
 	Live    dynamic.Interface
-	Objects *objectcache.Objects
+	Objects *objectcache.Cache
 	Claims  *claimcache.Cache
 	Store   *ledgerstore.Store
 	// Conform sees to it that an object has the claim that a policy asks, and tells whether it was
@@ -296,7 +296,7 @@ func (c *Controller) hasClaim(p *catalog.Policy, uid types.UID) bool {
 		}
 	}
 	key := ledgerstore.ObjectKey(policy, string(uid))
-	return slices.ContainsFunc(c.Store.ReservationsFor(string(uid)), func(r ledgerstore.Pending) bool { return r.Key == key })
+	return slices.ContainsFunc(c.Store.ReservationsFor(string(uid)), func(r ledgerstore.InFlight) bool { return r.Key == key })
 }
 
 // look adopts one object that was not reviewed.

@@ -158,7 +158,7 @@ func TestScanWhileThePolicyIsNotAllowed(t *testing.T) {
 		Status: quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}},
 	}
 	b.Catalog.SetRegistration(registration) // no kind may claim any more
-	planner := &evaluator.Planner{Catalog: b.Catalog}
+	planner := &evaluator.Evaluator{Catalog: b.Catalog}
 	object := evaluator.Object{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Name: types.NamespacedName{Namespace: "n", Name: "a"}}
 	_, err := planner.Plan(t.Context(), b.Catalog.Policy("p"), object, planner.Input(map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "n", "name": "a"},

@@ -84,7 +84,7 @@ func (s *scene) charge(amount, claims int64) {
 
 func (s *scene) used() (used []ledger.Usage) {
 	s.Helper()
-	err := s.store.View(s.Context(), acme, func(books *ledger.Ledger) { used = books.Books().Used })
+	err := s.store.View(s.Context(), acme, func(books *ledger.Ledger) { used = books.Snapshot().Used })
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -216,8 +216,8 @@ func TestAudit(t *testing.T) {
 			reason: "what is recorded was given back, or never taken",
 			setup: func(s *scene) {
 				s.charge(5, 2)
-				if _, err := s.store.Release(s.Context(), acme, "2", func(context.Context) (*ledgerstore.Holding, error) {
-					return &ledgerstore.Holding{ClaimUID: "2", Granted: true, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 3}}}, nil
+				if _, err := s.store.Release(s.Context(), acme, "2", func(context.Context) (*ledgerstore.ClaimCharges, error) {
+					return &ledgerstore.ClaimCharges{ClaimUID: "2", Granted: true, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 3}}}, nil
 				}); err != nil {
 					s.Fatal(err)
 				}

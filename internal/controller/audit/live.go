@@ -37,13 +37,13 @@ func ListLedgers(live client.Reader) func(context.Context) ([]Ledger, error) {
 // listed returns a ledger as it was listed. One that cannot be read has to be looked at.
 func listed(object *quotav1alpha1.ConsumerLedger) Ledger {
 	l := Ledger{Consumer: object.Spec.ConsumerRef, UID: object.UID}
-	if books, err := ledgerstore.BooksOf(&object.Spec); err == nil {
+	if books, err := ledgerstore.SnapshotOf(&object.Spec); err == nil {
 		l.see(books)
 	}
 	return l
 }
 
-func (l *Ledger) see(books ledger.Books) {
+func (l *Ledger) see(books ledger.Snapshot) {
 	l.Quiet, l.Used = len(books.Reservations) == 0 && len(books.Released) == 0, books.Used
 }
 

@@ -42,7 +42,7 @@ func (a *Auditor) look(ctx context.Context, consumer quotav1alpha1.ConsumerRef) 
 func (a *Auditor) view(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (state, error) {
 	var s state
 	err := a.Ledgers.View(ctx, consumer, func(books *ledger.Ledger) {
-		s = state{quiet: ledgerstore.Quiet(books), sequence: books.Sequence(), flight: flightOf(books), used: slices.Collect(books.Used())}
+		s = state{quiet: ledgerstore.Quiescent(books), sequence: books.Sequence(), flight: flightOf(books), used: slices.Collect(books.Used())}
 	})
 	if err != nil {
 		return state{}, fmt.Errorf("read the books: %w", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Usage adds up what claims of one consumer hold, in the order and form of [ledger.Books]. Claims
+// Usage adds up what claims of one consumer hold, in the order and form of [ledger.Snapshot]. Claims
 // that hold nothing are left out. It fails if the sums cannot be counted.
 func Usage(held []*claimcache.Claim) ([]ledger.Usage, error) {
 	var sums sums

@@ -53,11 +53,11 @@ func (c *Controller) TakeUp(ctx context.Context) error {
 
 // Compare queues a consumer unless its buckets and effective grants say what its listed ledger says. It writes nothing:
 // the ledger may have changed since it was listed, and Changed is called for that.
-func (c *Controller) Compare(ctx context.Context, consumer quotav1alpha1.ConsumerRef, stored ledger.Books) {
+func (c *Controller) Compare(ctx context.Context, consumer quotav1alpha1.ConsumerRef, stored ledger.Snapshot) {
 	c.begin(consumer)
 	comparing := *c
 	comparing.Client = readOnly{c.Client}
-	books, err := ledger.FromBooks(stored)
+	books, err := ledger.Restore(stored)
 	if err == nil {
 		err = comparing.showLedger(ctx, consumer, books, c.known.of(consumer), false)
 	}

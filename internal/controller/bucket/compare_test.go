@@ -72,7 +72,7 @@ func TestCompare(t *testing.T) {
 			before := versions(t, api)
 			c := start()
 			must(t, c.TakeUp(t.Context()))
-			c.Compare(t.Context(), acme, tt.books.Books())
+			c.Compare(t.Context(), acme, tt.books.Snapshot())
 			c.ShowOthers()
 			if got := c.queue.Len(); got != tt.want {
 				t.Errorf("%s: %d consumers are to be shown, want %d", tt.reason, got, tt.want)

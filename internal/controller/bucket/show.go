@@ -60,11 +60,11 @@ func (c *Controller) showLedger(ctx context.Context, consumer quotav1alpha1.Cons
 
 // snapshot copies the ledger of a consumer: decisions wait while it is copied, and not while it is read.
 func (c *Controller) snapshot(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (*ledger.Ledger, error) {
-	var stored ledger.Books
-	if err := c.Ledgers.View(ctx, consumer, func(l *ledger.Ledger) { stored = l.Books() }); err != nil {
+	var stored ledger.Snapshot
+	if err := c.Ledgers.View(ctx, consumer, func(l *ledger.Ledger) { stored = l.Snapshot() }); err != nil {
 		return nil, err
 	}
-	return ledger.FromBooks(stored)
+	return ledger.Restore(stored)
 }
 
 // begin notes that a consumer is being shown, and tells whether it was before. The first time

@@ -13,7 +13,7 @@ type committing struct{ books *ledger.Ledger }
 
 func (c *committing) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
 	f(c.books)
-	c.books.Adopt(ledger.Reservation{Key: "next", Charges: []ledger.Charge{{ResourceType: "cpu", Dimensions: at("DFW"), Amount: 1}}})
+	c.books.ReserveOverdraft(ledger.Reservation{Key: "next", Charges: []ledger.Charge{{ResourceType: "cpu", Dimensions: at("DFW"), Amount: 1}}})
 	return nil
 }
 

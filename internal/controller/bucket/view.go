@@ -25,7 +25,7 @@ type quota struct {
 
 // share is what a dimension set has of a resource type.
 type share struct {
-	ledger.Row
+	ledger.Balance
 	limit, available ledger.Amount
 }
 
@@ -43,22 +43,22 @@ func read(books *ledger.Ledger, before map[string]remembered) reading {
 	for _, resourceType := range books.ResourceTypes() {
 		q := quota{wanted: true, account: books.Account(resourceType)}
 		shown := map[ledger.Dimensions]struct{}{}
-		add := func(row ledger.Row) {
+		add := func(row ledger.Balance) {
 			if _, repeated := shown[row.Dimensions]; repeated || row.Dimensions.IsZero() {
 				return
 			}
 			shown[row.Dimensions] = struct{}{}
 			q.shares = append(q.shares, share{
-				Row:       row,
+				Balance:   row,
 				limit:     books.Matching(resourceType, row.Dimensions),
 				available: books.Available(resourceType, row.Dimensions),
 			})
 		}
-		for _, row := range books.Rows(resourceType) {
+		for _, row := range books.Balances(resourceType) {
 			add(row)
 		}
 		for _, d := range before[resourceType].sets {
-			add(ledger.Row{Dimensions: d})
+			add(ledger.Balance{Dimensions: d})
 		}
 		q.sort()
 		r.quotas[resourceType] = q
@@ -75,7 +75,7 @@ func byName(a, b ledger.Grant) int {
 func nothingOf(before remembered) quota {
 	q := quota{wanted: before.needed}
 	for _, d := range before.sets {
-		q.shares = append(q.shares, share{Row: ledger.Row{Dimensions: d}})
+		q.shares = append(q.shares, share{Balance: ledger.Balance{Dimensions: d}})
 	}
 	q.sort()
 	return q

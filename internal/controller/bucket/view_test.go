@@ -31,7 +31,7 @@ func booksOf(t *testing.T, granted map[string]ledger.Amount, settled, reserved i
 	}
 	for n := range settled + reserved {
 		key := string(rune('a' + n))
-		d := books.Adopt(ledger.Reservation{Key: key, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 1}}})
+		d := books.ReserveOverdraft(ledger.Reservation{Key: key, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 1}}})
 		if d.Code != ledger.Admitted || n < settled && !books.Settle(key, d.Sequence) {
 			t.Fatalf("cannot enter claim %s: %s", key, d.Code)
 		}
@@ -134,7 +134,7 @@ func TestSharesOfDimensions(t *testing.T) {
 
 func TestExcessOfShares(t *testing.T) {
 	inUse := func(n int) share {
-		return share{Row: ledger.Row{Dimensions: at(strconv.Itoa(n)), Reserved: 1}}
+		return share{Balance: ledger.Balance{Dimensions: at(strconv.Itoa(n)), Reserved: 1}}
 	}
 	var q quota
 	for n := range ledger.RowsMax {
@@ -144,10 +144,10 @@ func TestExcessOfShares(t *testing.T) {
 		t.Errorf("%d shares are in excess of those that the books can hold, want none", len(excess))
 	}
 	for n := range 3 {
-		unused := share{Row: ledger.Row{Dimensions: at("unused-" + strconv.Itoa(n))}}
+		unused := share{Balance: ledger.Balance{Dimensions: at("unused-" + strconv.Itoa(n))}}
 		q.shares = append([]share{unused}, q.shares...)
 	}
-	q.shares[5] = share{Row: ledger.Row{Dimensions: at("unused")}}
+	q.shares[5] = share{Balance: ledger.Balance{Dimensions: at("unused")}}
 	if got := len(q.excess()); got != 3 || len(q.shares) != ledger.RowsMax {
 		t.Errorf("%d shares went and %d are left, want 3 and %d", got, len(q.shares), ledger.RowsMax)
 	}

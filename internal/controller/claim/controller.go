@@ -55,8 +55,8 @@ type Controller struct {
 	Catalog *catalog.Catalog
 	// InUse asks the API server whether a claim still pays for an object.
 	InUse func(context.Context, *quotav1alpha1.ResourceClaim) (bool, error)
-	// Keeps tells for which consumers this replica decides and releases claims at once.
-	Keeps routing.Keeps
+	// Preferred tells for which consumers this replica decides and releases claims at once.
+	Preferred routing.Preferred
 	// Events receives, if set, which claims have to wait.
 	Events events.EventRecorder
 	Log    logr.Logger
@@ -125,15 +125,15 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 	switch {
 	case after == nil:
 		// The others would write the same, all at once. Should the keeper miss it, it sweeps.
-		if c.Keeps.Of(before.Consumer()) {
+		if c.Preferred.Here(before.Consumer()) {
 			c.Store.Forget(before.Consumer(), string(before.UID))
 		}
 		c.Store.ReleaseDone(before.Consumer(), string(before.UID))
 	case after.Deleting && after.Finalizer:
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		routing.Share(c.releases, c.Keeps.For(after.Consumer()), taskOf(after))
+		routing.Share(c.releases, c.Preferred.For(after.Consumer()), taskOf(after))
 	case !after.Deleting && !after.FromPolicy() && (after.Resizing && (before == nil || !after.AsksSame(before)) || c.isDecidable(after)):
-		routing.Share(c.decisions, c.Keeps.For(after.Consumer()), taskOf(after))
+		routing.Share(c.decisions, c.Preferred.For(after.Consumer()), taskOf(after))
 	}
 }
 
@@ -170,7 +170,7 @@ func (c *Controller) track(before, after *claimcache.Claim) {
 		c.waiting[consumer][after.NamespacedName] = struct{}{}
 		if !isWaiting(before) {
 			// Capacity may have appeared between the denial and the moment it was seen here.
-			routing.Share(c.retries, c.Keeps.For(consumer), consumer)
+			routing.Share(c.retries, c.Preferred.For(consumer), consumer)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change le
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting[consumer]) > 0 || len(c.postponed[consumer]) > 0 {
-		routing.Share(c.retries, c.Keeps.For(consumer), consumer)
+		routing.Share(c.retries, c.Preferred.For(consumer), consumer)
 	}
 }
 
@@ -195,7 +195,7 @@ func (c *Controller) RegistrationsChanged() {
 	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
 		return (claim.State == claimcache.Invalid || claim.Resizing) && !claim.Deleting && !claim.FromPolicy()
 	}) {
-		routing.Share(c.decisions, c.Keeps.For(claim.Consumer()), taskOf(claim))
+		routing.Share(c.decisions, c.Preferred.For(claim.Consumer()), taskOf(claim))
 	}
 }
 
@@ -205,7 +205,7 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 		return
 	}
 	for _, consumer := range c.consumersWaiting() {
-		routing.Share(c.retries, c.Keeps.For(consumer), consumer)
+		routing.Share(c.retries, c.Preferred.For(consumer), consumer)
 	}
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()

@@ -45,8 +45,8 @@ func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error
 	}
 	var live *quotav1alpha1.ResourceClaim
 	var lives bool
-	var holding *ledgerstore.Holding
-	drifted, err := c.Store.Release(ctx, known.Consumer(), string(known.UID), func(ctx context.Context) (*ledgerstore.Holding, error) {
+	var holding *ledgerstore.ClaimCharges
+	drifted, err := c.Store.Release(ctx, known.Consumer(), string(known.UID), func(ctx context.Context) (*ledgerstore.ClaimCharges, error) {
 		var err error
 		if live, err = c.Client.Get(ctx, known.NamespacedName); apierrors.IsNotFound(err) {
 			return nil, nil
@@ -119,19 +119,19 @@ func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
 	for _, claim := range c.Claims.ForObject(uid) {
 		if claim.Deleting && claim.Finalizer {
 			c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
-			routing.Share(c.releases, c.Keeps.For(claim.Consumer()), taskOf(claim))
+			routing.Share(c.releases, c.Preferred.For(claim.Consumer()), taskOf(claim))
 		}
 	}
 }
 
 // holdingOf tells what a claim may hold in the books.
-func holdingOf(claim *quotav1alpha1.ResourceClaim) (*ledgerstore.Holding, error) {
+func holdingOf(claim *quotav1alpha1.ResourceClaim) (*ledgerstore.ClaimCharges, error) {
 	charges, err := claims.Charges(claim.Spec.Requests)
 	if err != nil {
 		return nil, err
 	}
 	key, sequence := keyOf(claim)
-	holding := &ledgerstore.Holding{
+	holding := &ledgerstore.ClaimCharges{
 		ClaimUID:  string(claim.UID),
 		Key:       key,
 		Sequence:  sequence,

@@ -180,7 +180,7 @@ func (c *Controller) endInFlight(ctx context.Context, claim *quotav1alpha1.Resou
 // what the claim held before, which is for the auditor to put right, and does nothing if it goes on under another
 // sequence.
 func (c *Controller) exchange(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64, after []ledger.Charge) error {
-	done, err := c.Store.Exchange(ctx, consumer, key, sequence, after)
+	done, err := c.Store.SettleAmendment(ctx, consumer, key, sequence, after)
 	if done || err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ const (
 // sweep looks for reservations of claims created directly that were not concluded.
 func (c *Controller) sweep(ctx context.Context) {
 	for _, reservation := range c.Store.Reservations() {
-		if !c.Keeps.Of(reservation.Consumer) || ledgerstore.ObjectUID(reservation.Key) != "" || time.Since(time.Unix(reservation.ReservedAt, 0)) < sweepAge {
+		if !c.Preferred.Here(reservation.Consumer) || ledgerstore.ObjectUID(reservation.Key) != "" || time.Since(time.Unix(reservation.ReservedAt, 0)) < sweepAge {
 			continue
 		}
 		if err := c.finish(ctx, reservation); err != nil && ctx.Err() == nil {
@@ -69,7 +69,7 @@ func (c *Controller) sweepReleased(ctx context.Context, age time.Duration) {
 func (c *Controller) withoutClaims(ctx context.Context, age time.Duration) map[quotav1alpha1.ConsumerRef][]string {
 	missing := map[quotav1alpha1.ConsumerRef][]string{}
 	for consumer, ids := range c.Store.ReleasedLongAgo(age) {
-		if !c.Keeps.Of(consumer) {
+		if !c.Preferred.Here(consumer) {
 			continue
 		}
 		for _, id := range ids {
@@ -152,14 +152,14 @@ func (c *Controller) sweepFailed(ctx context.Context, err error) {
 }
 
 // isOf tells whether a reservation is one of a claim's.
-func isOf(reservation ledgerstore.Pending, claim *quotav1alpha1.ResourceClaim) bool {
+func isOf(reservation ledgerstore.InFlight, claim *quotav1alpha1.ResourceClaim) bool {
 	uid := string(claim.UID)
 	return reservation.Key == ledgerstore.ClaimKey(uid) || reservation.Key == ledgerstore.ResizeKey(uid)
 }
 
 // finish brings one reservation to its end: settled if its claim is granted, decided again if
 // the claim does not know yet, cancelled if the claim is gone.
-func (c *Controller) finish(ctx context.Context, reservation ledgerstore.Pending) error {
+func (c *Controller) finish(ctx context.Context, reservation ledgerstore.InFlight) error {
 	name, err := claims.ReferenceOf(reservation.Claim)
 	if err != nil {
 		return err

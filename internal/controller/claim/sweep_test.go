@@ -63,8 +63,8 @@ func sweeping(t *testing.T) (*Controller, *api, *counting, *storagetest.Memory) 
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Store.Release(t.Context(), consumer, id, func(context.Context) (*ledgerstore.Holding, error) {
-			return &ledgerstore.Holding{ClaimUID: id, Key: ledgerstore.ClaimKey(id)}, nil
+		if _, err := c.Store.Release(t.Context(), consumer, id, func(context.Context) (*ledgerstore.ClaimCharges, error) {
+			return &ledgerstore.ClaimCharges{ClaimUID: id, Key: ledgerstore.ClaimKey(id)}, nil
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -22,14 +22,14 @@ const followInterval = 10 * time.Second
 type Controller struct {
 	catalog *catalog.Catalog
 	claims  *claimcache.Cache
-	objects *objectcache.Objects
-	kinds   *discoverycache.Kinds
+	objects *objectcache.Cache
+	kinds   *discoverycache.Cache
 	log     logr.Logger
 	wake    chan struct{}
 }
 
 // New returns a controller that has objects follow kinds once it runs.
-func New(policies *catalog.Catalog, claims *claimcache.Cache, objects *objectcache.Objects, kinds *discoverycache.Kinds, log logr.Logger) *Controller {
+func New(policies *catalog.Catalog, claims *claimcache.Cache, objects *objectcache.Cache, kinds *discoverycache.Cache, log logr.Logger) *Controller {
 	c := &Controller{catalog: policies, claims: claims, objects: objects, kinds: kinds, log: log, wake: make(chan struct{}, 1)}
 	claims.OnChange(c.claimChanged)
 	return c

@@ -132,11 +132,11 @@ func (c *Controller) hasChangeInFlight(uid types.UID) bool {
 }
 
 // isForChange tells whether a reservation was made because its object was about to change.
-func isForChange(reservation ledgerstore.Pending) bool {
+func isForChange(reservation ledgerstore.InFlight) bool {
 	if ledgerstore.IsAmendment(reservation.Key) {
 		return true
 	}
-	outline, err := claims.OutlineOf(reservation.Claim)
+	outline, err := claims.IntentOf(reservation.Claim)
 	return err == nil && outline.Base != ""
 }
 
@@ -227,7 +227,7 @@ func (c *Controller) conformToAll(ctx context.Context, o object, change *changin
 
 // abandon ends what is reserved for a change of which the policy is gone: the claim tells whether
 // the change was made.
-func (c *Controller) abandon(ctx context.Context, reservation ledgerstore.Pending) error {
+func (c *Controller) abandon(ctx context.Context, reservation ledgerstore.InFlight) error {
 	policy, _ := ledgerstore.SplitObjectKey(reservation.Key)
 	for _, p := range c.Catalog.PoliciesOf(kindOf(reservation)) {
 		if claims.LabelValue(p.Name) == policy && p.FollowsUpdates() {
@@ -253,8 +253,8 @@ func (c *Controller) abandon(ctx context.Context, reservation ledgerstore.Pendin
 
 // amended returns the claim that an amendment is to change, or nil if it is gone. The cache cannot tell, because it
 // may not show the claim yet: an amendment that ends before its claim leaves what that holds to be guessed.
-func (c *Controller) amended(ctx context.Context, amendment ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
-	outline, err := claims.OutlineOf(amendment.Claim)
+func (c *Controller) amended(ctx context.Context, amendment ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
+	outline, err := claims.IntentOf(amendment.Claim)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +272,7 @@ func (c *Controller) amended(ctx context.Context, amendment ledgerstore.Pending)
 	return claim, nil
 }
 
-func kindOf(reservation ledgerstore.Pending) schema.GroupKind {
+func kindOf(reservation ledgerstore.InFlight) schema.GroupKind {
 	o, _ := objectOf(reservation)
 	return o.kind
 }

@@ -137,7 +137,7 @@ func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstr
 		_, errDrop := c.drop(ctx, flight.reserved, nil)
 		return 0, errors.Join(err, c.keep(ctx, held, flight.amendment), errDrop)
 	}
-	isMade, err := c.drop(ctx, flight.reserved, func(r ledgerstore.Pending) bool {
+	isMade, err := c.drop(ctx, flight.reserved, func(r ledgerstore.InFlight) bool {
 		isTaken := held == nil || asked != nil && asked.Consumer != held.Spec.ConsumerRef
 		return isTaken && asked != nil && r.Consumer == asked.Consumer
 	})
@@ -179,11 +179,11 @@ func (c *Controller) reread(ctx context.Context, kind schema.GroupVersionKind, o
 
 // ask finds out what a policy asks of an object.
 func (c *Controller) ask(ctx context.Context, p *catalog.Policy, o evaluator.Object, live *unstructured.Unstructured) (*evaluator.Claim, error) {
-	in := c.Planner.Input(live.Object)
-	if err := c.Planner.Complete(ctx, &in, o.Name.Namespace, []*catalog.Policy{p}); err != nil {
+	in := c.Evaluator.Input(live.Object)
+	if err := c.Evaluator.Complete(ctx, &in, o.Name.Namespace, []*catalog.Policy{p}); err != nil {
 		return nil, err
 	}
-	return c.Planner.Plan(ctx, p, o, in)
+	return c.Evaluator.Plan(ctx, p, o, in)
 }
 
 // goOn finishes what was begun with a claim. It reports true if there is nothing else to be done
@@ -214,7 +214,7 @@ func (c *Controller) goOn(ctx context.Context, p *catalog.Policy, held *quotav1a
 // endUncharged takes a claim away that was not granted if the books do not have what it was made from: whoever made
 // it has died, or could not take it away.
 func (c *Controller) endUncharged(ctx context.Context, held *quotav1alpha1.ResourceClaim) error {
-	isReserved, err := c.isReserved(ctx, ledgerstore.Pending{Consumer: held.Spec.ConsumerRef, Reservation: ledger.Reservation{
+	isReserved, err := c.isReserved(ctx, ledgerstore.InFlight{Consumer: held.Spec.ConsumerRef, Reservation: ledger.Reservation{
 		Key:      ledgerstore.ObjectKey(claims.PolicyOf(held), held.Annotations[quotav1alpha1.AnnotationResourceUID]),
 		Sequence: claims.SequenceOf(held),
 	}})
@@ -227,8 +227,8 @@ func (c *Controller) endUncharged(ctx context.Context, held *quotav1alpha1.Resou
 // inFlight is what is reserved for a policy and an object, because the object was about to change.
 type inFlight struct {
 	// amendment is that of its claim, and reserved what a claim is to be made from.
-	amendment *ledgerstore.Pending
-	reserved  []ledgerstore.Pending
+	amendment *ledgerstore.InFlight
+	reserved  []ledgerstore.InFlight
 }
 
 // inFlight looks for what is reserved, and tells whether something else has to come first: an
@@ -238,7 +238,7 @@ func (c *Controller) inFlight(o evaluator.Object, policy, version string) (fligh
 		if by, _ := ledgerstore.SplitObjectKey(reservation.Key); by != policy {
 			continue
 		}
-		outline, err := claims.OutlineOf(reservation.Claim)
+		outline, err := claims.IntentOf(reservation.Claim)
 		mayCome := err == nil && outline.Base != "" && claims.MayChange(version, outline.Base) && time.Since(reservation.KnownSince) < c.Store.ReservationLifetime
 		switch {
 		case ledgerstore.IsAmendment(reservation.Key):
@@ -255,7 +255,7 @@ func (c *Controller) inFlight(o evaluator.Object, policy, version string) (fligh
 
 // drop cancels what was reserved for changes that were not made, but for what is to be kept. It
 // reports true if there turned out to be a claim of it, which stays.
-func (c *Controller) drop(ctx context.Context, reserved []ledgerstore.Pending, keep func(ledgerstore.Pending) bool) (isMade bool, err error) {
+func (c *Controller) drop(ctx context.Context, reserved []ledgerstore.InFlight, keep func(ledgerstore.InFlight) bool) (isMade bool, err error) {
 	for _, r := range reserved {
 		if keep != nil && keep(r) {
 			continue
@@ -273,7 +273,7 @@ func (c *Controller) drop(ctx context.Context, reserved []ledgerstore.Pending, k
 // change that has been made now, is used.
 func (c *Controller) adopt(ctx context.Context, o evaluator.Object, asked *evaluator.Claim) (Result, error) {
 	decision, err := c.Store.Adopt(ctx, asked.Consumer, func(ctx context.Context) (*ledger.Reservation, error) {
-		r := &ledger.Reservation{Key: asked.Key, ReservedAt: time.Now().Unix(), Charges: asked.Charges, Claim: asked.Outline.Encode()}
+		r := &ledger.Reservation{Key: asked.Key, ReservedAt: time.Now().Unix(), Charges: asked.Charges, Claim: asked.Intent.Encode()}
 		if isCharged, err := c.isCharged(ctx, asked.Consumer, r); isCharged || err != nil {
 			return nil, err
 		}
@@ -306,7 +306,7 @@ func (c *Controller) adopt(ctx context.Context, o evaluator.Object, asked *evalu
 // process may have made and the cache not show yet. One that had to be given its other name is found out
 // when the claim of r is to be made, see endSecond.
 func (c *Controller) isCharged(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r *ledger.Reservation) (bool, error) {
-	claim, err := claims.FromReservation(ledgerstore.Pending{Consumer: consumer, Reservation: *r})
+	claim, err := claims.FromReservation(ledgerstore.InFlight{Consumer: consumer, Reservation: *r})
 	if err != nil {
 		return false, err
 	}
@@ -333,7 +333,7 @@ func (c *Controller) supersede(ctx context.Context, held *quotav1alpha1.Resource
 
 // amend makes a claim hold what is asked. The amendment in the ledger tells, until the last step,
 // that the books still have what the claim held before; each step may be found done already.
-func (c *Controller) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, asked *evaluator.Claim, amendment *ledgerstore.Pending) (Result, error) {
+func (c *Controller) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, asked *evaluator.Claim, amendment *ledgerstore.InFlight) (Result, error) {
 	charges, err := claims.Charges(held.Spec.Requests)
 	if err != nil {
 		return 0, err
@@ -375,7 +375,7 @@ func (c *Controller) amend(ctx context.Context, held *quotav1alpha1.ResourceClai
 // books do not have what the claim held before, which is for the auditor to put right. It reports
 // false if there is no amendment with that sequence any more.
 func (c *Controller) exchange(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64, after []ledger.Charge) (bool, error) {
-	done, err := c.Store.Exchange(ctx, consumer, key, sequence, after)
+	done, err := c.Store.SettleAmendment(ctx, consumer, key, sequence, after)
 	if done || err != nil || !c.isInFlight(key, sequence) {
 		return done, err
 	}
@@ -385,14 +385,14 @@ func (c *Controller) exchange(ctx context.Context, consumer quotav1alpha1.Consum
 
 // isInFlight tells whether there is a reservation with that key and sequence.
 func (c *Controller) isInFlight(key string, sequence int64) bool {
-	return slices.ContainsFunc(c.Store.ReservationsFor(ledgerstore.ObjectUID(key)), func(r ledgerstore.Pending) bool {
+	return slices.ContainsFunc(c.Store.ReservationsFor(ledgerstore.ObjectUID(key)), func(r ledgerstore.InFlight) bool {
 		return r.Key == key && r.Sequence == sequence
 	})
 }
 
 // keep ends an amendment of a claim that goes on holding what it holds, because what it ought to
 // hold cannot be told.
-func (c *Controller) keep(ctx context.Context, held *quotav1alpha1.ResourceClaim, amendment *ledgerstore.Pending) error {
+func (c *Controller) keep(ctx context.Context, held *quotav1alpha1.ResourceClaim, amendment *ledgerstore.InFlight) error {
 	if held == nil || amendment == nil {
 		return nil
 	}
@@ -414,7 +414,7 @@ func (c *Controller) openAmendment(ctx context.Context, held *quotav1alpha1.Reso
 		if claim == nil {
 			return nil, apierrors.NewConflict(quotav1alpha1.Resource("resourceclaims"), held.Name, errors.New("it went away"))
 		}
-		return claims.Amendment(claim, key, asked.Charges, asked.Outline, "")
+		return claims.Amendment(claim, key, asked.Charges, asked.Intent, "")
 	})
 	if err != nil {
 		return decision, transient(err)

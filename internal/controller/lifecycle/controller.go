@@ -50,17 +50,17 @@ const (
 // caches run, then Run.
 type Controller struct {
 	Store           *ledgerstore.Store
-	Objects         *objectcache.Objects
+	Objects         *objectcache.Cache
 	Claims          *claimcache.Cache
 	Client          *claims.Client
 	Catalog         *catalog.Catalog
 	SystemNamespace string
-	// Planner, Live and Kinds are for finding out what policies ask of objects that exist.
-	Planner *evaluator.Planner
-	Live    dynamic.Interface
-	Kinds   discoverycache.Resolver
-	// Keeps tells for which consumers this replica does at once what any may do.
-	Keeps routing.Keeps
+	// Evaluator, Live and Kinds are for finding out what policies ask of objects that exist.
+	Evaluator *evaluator.Evaluator
+	Live      dynamic.Interface
+	Kinds     discoverycache.Resolver
+	// Preferred tells for which consumers this replica does at once what any may do.
+	Preferred routing.Preferred
 	// Events records what people should notice of objects. It may be nil.
 	Events EventRecorder
 	Log    logr.Logger
@@ -70,7 +70,7 @@ type Controller struct {
 	gone     map[types.UID]time.Time
 	changing map[types.UID]*changing
 	// granted are the reservations, by claim, that wait for the cache to show their claims.
-	granted map[types.UID]ledgerstore.Pending
+	granted map[types.UID]ledgerstore.InFlight
 	// absent are the objects that the sweep has to look at, and matched the lists of objects that it has held all claims
 	// against. Nobody else uses matched.
 	absent  absent
@@ -92,7 +92,7 @@ type object struct {
 
 // Start registers the controller with what it follows.
 func (c *Controller) Start() {
-	c.gone, c.changing, c.granted = map[types.UID]time.Time{}, map[types.UID]*changing{}, map[types.UID]ledgerstore.Pending{}
+	c.gone, c.changing, c.granted = map[types.UID]time.Time{}, map[types.UID]*changing{}, map[types.UID]ledgerstore.InFlight{}
 	c.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[object](5*time.Millisecond, 5*time.Second))
 	c.Objects.OnAppear(c.appeared)
@@ -126,8 +126,8 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 }
 
 // isOurs tells whether what is reserved is first of all for this replica to conclude.
-func (c *Controller) isOurs(reservation ledgerstore.Pending) bool {
-	return reservation.IsOwn || c.Keeps.Of(reservation.Consumer)
+func (c *Controller) isOurs(reservation ledgerstore.InFlight) bool {
+	return reservation.IsOwn || c.Preferred.Here(reservation.Consumer)
 }
 
 // vanished announces what is about to be released before anything else happens, so that no
@@ -161,7 +161,7 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 		}
 	}
 	if isCharged {
-		keeps := func(claim *claimcache.Claim) bool { return c.Keeps.Of(claim.Consumer()) }
+		keeps := func(claim *claimcache.Claim) bool { return c.Preferred.Here(claim.Consumer()) }
 		isOurs := func() bool {
 			return !isListed || slices.ContainsFunc(owned, keeps) || slices.ContainsFunc(reservations, c.isOurs)
 		}
@@ -189,9 +189,9 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	}
 	if c.IsGone(after.ObjectUID) {
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		routing.Share(c.queue, c.Keeps.For(after.Consumer()), object{after.Kind(), after.ObjectUID})
+		routing.Share(c.queue, c.Preferred.For(after.Consumer()), object{after.Kind(), after.ObjectUID})
 	} else if isAbsent {
-		routing.Share(c.queue, c.Keeps.For(after.Consumer()), object{after.Kind(), after.ObjectUID})
+		routing.Share(c.queue, c.Preferred.For(after.Consumer()), object{after.Kind(), after.ObjectUID})
 	}
 }
 
@@ -222,7 +222,7 @@ func (c *Controller) sweep(ctx context.Context) {
 		// A young reservation of ours is being worked on.
 		age := sweepInterval
 		if !c.isOurs(reservation) {
-			age = routing.StandIn
+			age = routing.TakeoverDelay
 		}
 		if time.Since(reservation.KnownSince) < age {
 			continue
@@ -251,7 +251,7 @@ func (c *Controller) sweep(ctx context.Context) {
 // isUncharged tells whether a claim of an object that exists should have been granted long ago, and nothing is
 // reserved that it could be granted by.
 func (c *Controller) isUncharged(claim *claimcache.Claim) bool {
-	return c.Keeps.Of(claim.Consumer()) &&
+	return c.Preferred.Here(claim.Consumer()) &&
 		time.Since(time.Unix(claim.Created, 0)) > c.Store.ReservationLifetime &&
 		c.Objects.Presence(claim.Kind(), claim.ObjectUID) == objectcache.Present && !c.isChanging(claim.ObjectUID) &&
 		len(c.Store.ReservationsFor(string(claim.ObjectUID))) == 0

@@ -21,7 +21,7 @@ import (
 // materialize turns a reservation into a granted claim and settles it. Each step may be found
 // done already, by an attempt that ended early. It reports false if the reservation turned out to
 // be a second one for a claim that is charged, and was cancelled.
-func (c *Controller) materialize(ctx context.Context, reservation ledgerstore.Pending) (isMade bool, err error) {
+func (c *Controller) materialize(ctx context.Context, reservation ledgerstore.InFlight) (isMade bool, err error) {
 	claim, err := claims.FromReservation(reservation)
 	if err != nil {
 		return false, err
@@ -51,7 +51,7 @@ func (c *Controller) materialize(ctx context.Context, reservation ledgerstore.Pe
 // What is confirmed stays true until the claim is granted, or the claim will give nothing back: whoever
 // settles or releases it first changes the claim, and then its status cannot be written here any more, and
 // whoever withdraws the reservation takes the claim away.
-func (c *Controller) confirm(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) (isCurrent, isMade bool, err error) {
+func (c *Controller) confirm(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (isCurrent, isMade bool, err error) {
 	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 	isCurrent, err = c.isReserved(ctx, reservation)
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Controller) confirm(ctx context.Context, claim *quotav1alpha1.ResourceC
 }
 
 // isReserved tells whether a reservation is in the books as they are now.
-func (c *Controller) isReserved(ctx context.Context, reservation ledgerstore.Pending) (is bool, err error) {
+func (c *Controller) isReserved(ctx context.Context, reservation ledgerstore.InFlight) (is bool, err error) {
 	err = c.Store.View(ctx, reservation.Consumer, func(books *ledger.Ledger) {
 		held, ok := books.Reservation(reservation.Key)
 		is = ok && held.Sequence == reservation.Sequence
@@ -89,7 +89,7 @@ var errEarlierClaim = errors.New("an earlier claim of that name is still there")
 // returns nil if the reservation turns out to be a second one for a claim that is charged.
 //
 // A name that is taken by the claim of something else is no obstacle: there is a second one.
-func (c *Controller) ensureClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
+func (c *Controller) ensureClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
 	for _, name := range []string{claim.Name, otherName(claim, reservation)} {
 		named := claim.DeepCopy()
 		named.Name = name
@@ -118,7 +118,7 @@ func (c *Controller) ensureClaim(ctx context.Context, claim *quotav1alpha1.Resou
 // endSecond ends one of two: a reservation, and the claim that its object has already of another one. If
 // the claim is granted, the create was reviewed twice, and the reservation goes. If not, whichever is not
 // in the books is out of date.
-func (c *Controller) endSecond(ctx context.Context, stored *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) error {
+func (c *Controller) endSecond(ctx context.Context, stored *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) error {
 	if claimcache.StateOf(stored) == claimcache.Granted {
 		made, err := c.withdraw(ctx, reservation)
 		if made == nil || err != nil {
@@ -137,7 +137,7 @@ func (c *Controller) endSecond(ctx context.Context, stored *quotav1alpha1.Resour
 
 // create creates a claim, in the system namespace if its own went away since the create of the
 // object was admitted, or refuses claims: the charge has to live somewhere. The claim says where it is.
-func (c *Controller) create(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
+func (c *Controller) create(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
 	created, err := c.Client.Create(ctx, claim)
 	moves := isNamespaceUnusable(err)
 	switch {
@@ -171,12 +171,12 @@ func isOfEarlierObject(stored, claim *quotav1alpha1.ResourceClaim) bool {
 }
 
 // otherName is what the claim of a reservation is called when its own name is taken.
-func otherName(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) string {
+func otherName(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) string {
 	return claims.GeneratedName(claim.Name+"-", reservation.Key, types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID]))
 }
 
 // findClaim returns the claim that was made from a reservation, or nil.
-func (c *Controller) findClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
+func (c *Controller) findClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
 	return c.find(ctx, claim, reservation, func(stored *quotav1alpha1.ResourceClaim) bool {
 		return sameOrigin(stored, claim) && sameReservation(stored, claim)
 	})
@@ -185,8 +185,8 @@ func (c *Controller) findClaim(ctx context.Context, claim *quotav1alpha1.Resourc
 // Lookup returns the claim that a policy made for an object of which it asks this, from whatever
 // reservation. It finds nil as well if the object had another name for its claim when that was made.
 func (c *Controller) Lookup(ctx context.Context, asked *evaluator.Claim) (*quotav1alpha1.ResourceClaim, error) {
-	reservation := ledgerstore.Pending{Consumer: asked.Consumer, Reservation: ledger.Reservation{
-		Key: asked.Key, Charges: asked.Charges, Claim: asked.Outline.Encode(),
+	reservation := ledgerstore.InFlight{Consumer: asked.Consumer, Reservation: ledger.Reservation{
+		Key: asked.Key, Charges: asked.Charges, Claim: asked.Intent.Encode(),
 	}}
 	claim, err := claims.FromReservation(reservation)
 	if err != nil {
@@ -196,7 +196,7 @@ func (c *Controller) Lookup(ctx context.Context, asked *evaluator.Claim) (*quota
 }
 
 // find reads a claim from the API server, wherever materialize may have put it.
-func (c *Controller) find(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending, is func(stored *quotav1alpha1.ResourceClaim) bool) (*quotav1alpha1.ResourceClaim, error) {
+func (c *Controller) find(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, is func(stored *quotav1alpha1.ResourceClaim) bool) (*quotav1alpha1.ResourceClaim, error) {
 	for _, name := range []types.NamespacedName{
 		{Namespace: claim.Namespace, Name: claim.Name},
 		{Namespace: claim.Namespace, Name: otherName(claim, reservation)},
@@ -219,7 +219,7 @@ func (c *Controller) find(ctx context.Context, claim *quotav1alpha1.ResourceClai
 
 // IsMade tells whether the claim of a reservation was made, be it granted and in the cache already
 // or not. While the caller holds the lock of the object, none is made.
-func (c *Controller) IsMade(ctx context.Context, reservation ledgerstore.Pending) (bool, error) {
+func (c *Controller) IsMade(ctx context.Context, reservation ledgerstore.InFlight) (bool, error) {
 	claim, err := claims.FromReservation(reservation)
 	if err != nil {
 		return false, err
@@ -230,7 +230,7 @@ func (c *Controller) IsMade(ctx context.Context, reservation ledgerstore.Pending
 
 // cancelUnmade cancels a reservation, unless its claim was made: then it finishes that, and reports
 // true. The cache cannot tell, because it may not show the claim yet.
-func (c *Controller) cancelUnmade(ctx context.Context, reservation ledgerstore.Pending) (isMade bool, err error) {
+func (c *Controller) cancelUnmade(ctx context.Context, reservation ledgerstore.InFlight) (isMade bool, err error) {
 	if isMade, err = c.IsMade(ctx, reservation); err != nil {
 		return false, err
 	}
@@ -248,7 +248,7 @@ func (c *Controller) cancelUnmade(ctx context.Context, reservation ledgerstore.P
 // withdraw ends a reservation. It returns the claim that was made from it nevertheless, maybe by another
 // process at this moment, or nil. That claim is charged to nobody from now on, and the caller has to take
 // it away.
-func (c *Controller) withdraw(ctx context.Context, reservation ledgerstore.Pending) (made *quotav1alpha1.ResourceClaim, err error) {
+func (c *Controller) withdraw(ctx context.Context, reservation ledgerstore.InFlight) (made *quotav1alpha1.ResourceClaim, err error) {
 	claim, err := claims.FromReservation(reservation)
 	if err != nil {
 		return nil, err
@@ -278,12 +278,12 @@ func sameReservation(a, b *quotav1alpha1.ResourceClaim) bool {
 }
 
 // objectOf returns the object that a reservation is for; claims created directly have none.
-func objectOf(reservation ledgerstore.Pending) (object, bool) {
+func objectOf(reservation ledgerstore.InFlight) (object, bool) {
 	uid := ledgerstore.ObjectUID(reservation.Key)
 	if uid == "" {
 		return object{}, false
 	}
-	outline, err := claims.OutlineOf(reservation.Claim)
+	outline, err := claims.IntentOf(reservation.Claim)
 	if err != nil {
 		return object{}, false
 	}

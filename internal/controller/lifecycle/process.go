@@ -67,13 +67,13 @@ func (c *Controller) bind(ctx context.Context, o object) error {
 }
 
 // processUnseen handles a reservation whose object is not there: gone, or yet to come.
-func (c *Controller) processUnseen(ctx context.Context, o object, reservation ledgerstore.Pending) error {
+func (c *Controller) processUnseen(ctx context.Context, o object, reservation ledgerstore.InFlight) error {
 	if !c.IsGone(o.uid) {
 		// By a clock that nobody sets; it may have been reserved long before that.
 		if time.Since(reservation.KnownSince) < c.Store.ReservationLifetime {
 			return nil
 		}
-		outline, err := claims.OutlineOf(reservation.Claim)
+		outline, err := claims.IntentOf(reservation.Claim)
 		if err != nil {
 			return err
 		}
@@ -91,9 +91,9 @@ func (c *Controller) processUnseen(ctx context.Context, o object, reservation le
 
 // endAmendment ends an amendment of which both the object and the claim are gone. It ends with its
 // claim otherwise.
-func (c *Controller) endAmendment(ctx context.Context, o object, amendment ledgerstore.Pending) error {
+func (c *Controller) endAmendment(ctx context.Context, o object, amendment ledgerstore.InFlight) error {
 	if !c.IsGone(o.uid) {
-		outline, err := claims.OutlineOf(amendment.Claim)
+		outline, err := claims.IntentOf(amendment.Claim)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (c *Controller) endAmendment(ctx context.Context, o object, amendment ledge
 
 // giveUp ends a reservation whose object is gone or never came, and takes its claim away if one was
 // made.
-func (c *Controller) giveUp(ctx context.Context, reservation ledgerstore.Pending) error {
+func (c *Controller) giveUp(ctx context.Context, reservation ledgerstore.InFlight) error {
 	made, err := c.withdraw(ctx, reservation)
 	if err != nil {
 		return err

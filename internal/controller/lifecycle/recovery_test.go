@@ -140,8 +140,8 @@ func TestAmendmentsEndThoughTheBooksDrifted(t *testing.T) {
 // lose takes what is used out of the books, as nothing should.
 func (s *stage) lose(consumer quotav1alpha1.ConsumerRef, amount int64) {
 	s.Helper()
-	_, err := s.store.Release(s.Context(), consumer, "lost", func(context.Context) (*ledgerstore.Holding, error) {
-		return &ledgerstore.Holding{ClaimUID: "lost", Granted: true, Charges: charges(amount)}, nil
+	_, err := s.store.Release(s.Context(), consumer, "lost", func(context.Context) (*ledgerstore.ClaimCharges, error) {
+		return &ledgerstore.ClaimCharges{ClaimUID: "lost", Granted: true, Charges: charges(amount)}, nil
 	})
 	s.must(err)
 	s.store.Forget(consumer, "lost")

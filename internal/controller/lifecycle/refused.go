@@ -55,7 +55,7 @@ func isRefusal(err error) bool {
 
 // refused decides what becomes of a claim that its namespace refuses. It returns the claim if it was made before, true
 // if the claim is to be made in the system namespace, and otherwise neither: then it is tried again.
-func (c *Controller) refused(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending, why error) (made *quotav1alpha1.ResourceClaim, moves bool, err error) {
+func (c *Controller) refused(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) (made *quotav1alpha1.ResourceClaim, moves bool, err error) {
 	// A refusal comes before the API server finds out that the claim exists.
 	if made, err = c.findClaim(ctx, claim, reservation); made != nil || err != nil {
 		return made, false, err
@@ -68,9 +68,9 @@ func (c *Controller) refused(ctx context.Context, claim *quotav1alpha1.ResourceC
 }
 
 // reportRefusals records that the claims of a namespace are made in the system namespace.
-func (c *Controller) reportRefusals(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending, why error) {
+func (c *Controller) reportRefusals(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) {
 	c.Log.Info("a namespace refuses claims, which are made in the system namespace", "namespace", claim.Namespace, "err", why.Error())
-	outline, err := claims.OutlineOf(reservation.Claim)
+	outline, err := claims.IntentOf(reservation.Claim)
 	if c.Events == nil || err != nil {
 		return
 	}

@@ -137,15 +137,15 @@ func charges(amount int64) []ledger.Charge {
 
 // outline is that of the claim for the fleet. base is the version that the fleet had when it was
 // about to change, if it was.
-func outline(base string) claims.Outline {
-	return claims.Outline{
+func outline(base string) claims.Intent {
+	return claims.Intent{
 		Claim: types.NamespacedName{Namespace: "ns", Name: "claim-a"}, Kind: fleetKind,
 		Object: types.NamespacedName{Namespace: "ns", Name: "a"}, Base: base,
 	}
 }
 
 // reserve reserves for the fleet, as a review does.
-func (s *stage) reserve(consumer quotav1alpha1.ConsumerRef, amount int64, base string) ledgerstore.Pending {
+func (s *stage) reserve(consumer quotav1alpha1.ConsumerRef, amount int64, base string) ledgerstore.InFlight {
 	s.Helper()
 	decision, err := s.store.Reserve(s.Context(), consumer, ledger.Reservation{
 		Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(amount), Claim: outline(base).Encode(),
@@ -157,11 +157,11 @@ func (s *stage) reserve(consumer quotav1alpha1.ConsumerRef, amount int64, base s
 		}
 	}
 	s.Fatalf("the reservation is not in flight: %+v", decision)
-	return ledgerstore.Pending{}
+	return ledgerstore.InFlight{}
 }
 
 // claim stores the claim of a reservation, granted or not.
-func (s *stage) claim(reservation ledgerstore.Pending, granted bool) *quotav1alpha1.ResourceClaim {
+func (s *stage) claim(reservation ledgerstore.InFlight, granted bool) *quotav1alpha1.ResourceClaim {
 	s.Helper()
 	claim, err := claims.FromReservation(reservation)
 	s.must(err)
@@ -231,13 +231,13 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 	store := ledgerstore.New(ctx, s.memory.Connect(nil))
 	c := &Controller{
 		Store: store, Objects: objectcache.New(s.metadata, onlyFleets{}), Claims: claimcache.New(), Client: client, Catalog: known,
-		SystemNamespace: "sys", Planner: &evaluator.Planner{Catalog: known, Namespaces: s.namespaces, SystemNamespace: "sys"}, Live: s.live, Kinds: onlyFleets{}, Log: logr.Discard(),
+		SystemNamespace: "sys", Evaluator: &evaluator.Evaluator{Catalog: known, Namespaces: s.namespaces, SystemNamespace: "sys"}, Live: s.live, Kinds: onlyFleets{}, Log: logr.Discard(),
 	}
 	// Releasing claims is another controller's part.
 	s.server.released = func(claim *quotav1alpha1.ResourceClaim) {
 		charges, _ := claims.Charges(claim.Spec.Requests)
-		_, err := store.Release(ctx, claim.Spec.ConsumerRef, string(claim.UID), func(context.Context) (*ledgerstore.Holding, error) {
-			return &ledgerstore.Holding{
+		_, err := store.Release(ctx, claim.Spec.ConsumerRef, string(claim.UID), func(context.Context) (*ledgerstore.ClaimCharges, error) {
+			return &ledgerstore.ClaimCharges{
 				ClaimUID: string(claim.UID), Key: ledgerstore.ObjectKey("p", string(fleetUID)), Sequence: claims.SequenceOf(claim),
 				Amendment: ledgerstore.AmendmentKey("p", string(fleetUID)), Granted: isGrantedClaim(claim), Charges: charges,
 			}, nil

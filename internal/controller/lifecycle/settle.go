@@ -10,7 +10,7 @@ import (
 // settle settles the reservation of a granted claim once the claim is in the cache. So at any time one of both tells
 // what an object holds, and a create that comes right after the deletion of the object waits for it. Before the first
 // list of claims, nothing but this process puts its claims into the cache.
-func (c *Controller) settle(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.Pending) {
+func (c *Controller) settle(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) {
 	c.mu.Lock()
 	c.granted[claim.UID] = reservation
 	c.mu.Unlock()

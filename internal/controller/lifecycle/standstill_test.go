@@ -27,23 +27,23 @@ import (
 func TestProcessThatStoodStill(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reason    string
-		meanwhile func(s *stage, other *ledgerstore.Store, reservation ledgerstore.Pending)
+		meanwhile func(s *stage, other *ledgerstore.Store, reservation ledgerstore.InFlight)
 		isMade    bool
 		want      []string
 	}{
 		"nothing happened": {
-			"the claim is made, granted and settled", func(*stage, *ledgerstore.Store, ledgerstore.Pending) {},
+			"the claim is made, granted and settled", func(*stage, *ledgerstore.Store, ledgerstore.InFlight) {},
 			true, []string{"acme uses 15, 0 in flight", "claim of acme for 5"},
 		},
 		"settled": {
-			"the claim is found made", func(s *stage, other *ledgerstore.Store, r ledgerstore.Pending) {
+			"the claim is found made", func(s *stage, other *ledgerstore.Store, r ledgerstore.InFlight) {
 				s.claim(r, true)
 				other.Settle(acme, r.Key, r.Sequence)
 			},
 			true, []string{"acme uses 15, 0 in flight", "claim of acme for 5"},
 		},
 		"released": {
-			"no second claim is granted, whose release would free what others use", func(s *stage, other *ledgerstore.Store, r ledgerstore.Pending) {
+			"no second claim is granted, whose release would free what others use", func(s *stage, other *ledgerstore.Store, r ledgerstore.InFlight) {
 				s.must(other.Cancel(s.Context(), acme, r.Key, r.Sequence)) // which leaves the books as settling and releasing does
 			},
 			false, []string{"acme uses 10, 0 in flight"},

@@ -51,7 +51,7 @@ type Controller struct {
 	ClientConfig    func(path string) admissionregistrationv1.WebhookClientConfig
 	Username        string
 	SystemNamespace string
-	// Others are all API servers that share what is stored, each with a [Witness]. Default: the one of
+	// Others are all API servers that share what is stored, each with a [Observer]. Default: the one of
 	// Client is the only one, or nothing is known of others.
 	Others Others
 	// Current and CurrentAllocations wait until the catalog knows of what was declared by a version, or return

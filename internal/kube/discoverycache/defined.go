@@ -24,7 +24,7 @@ const (
 
 // StateOf returns the state of a kind and, if it is served or withheld, the resource of its
 // objects. An error means that this cannot be told now.
-func (k *Kinds) StateOf(ctx context.Context, kind schema.GroupKind) (State, schema.GroupVersionResource, error) {
+func (k *Cache) StateOf(ctx context.Context, kind schema.GroupKind) (State, schema.GroupVersionResource, error) {
 	resource, served, err := k.ResourceFor(ctx, kind)
 	if err != nil {
 		return 0, resource, err
@@ -51,7 +51,7 @@ func defines(definition *apiextensionsv1.CustomResourceDefinition, kind schema.G
 // DefinedResourceFor returns the resource of a kind at one version, also while it is not served
 // at that version, and false if there is no such kind. An error means that this cannot be told
 // now.
-func (k *Kinds) DefinedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
+func (k *Cache) DefinedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
 	resource, served, err := k.VersionedResourceFor(ctx, kind)
 	if err != nil || served {
 		return resource, served, err

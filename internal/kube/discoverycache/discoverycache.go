@@ -30,8 +30,8 @@ type Resolver interface {
 	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
 }
 
-// Kinds resolves kinds to resources. It is safe for concurrent use.
-type Kinds struct {
+// Cache resolves kinds to resources. It is safe for concurrent use.
+type Cache struct {
 	discovery   Discovery
 	definitions apiextensionsclient.Interface
 	changed     chan struct{}
@@ -48,8 +48,8 @@ type Kinds struct {
 }
 
 // New returns Kinds of the API server that the clients talk to. Run keeps them up to date.
-func New(discovery Discovery, definitions apiextensionsclient.Interface) *Kinds {
-	return &Kinds{
+func New(discovery Discovery, definitions apiextensionsclient.Interface) *Cache {
+	return &Cache{
 		discovery:   discovery,
 		definitions: definitions,
 		changed:     make(chan struct{}, 1),
@@ -57,7 +57,7 @@ func New(discovery Discovery, definitions apiextensionsclient.Interface) *Kinds 
 }
 
 // OnChange registers f to be called after the set of served kinds changed.
-func (k *Kinds) OnChange(f func()) {
+func (k *Cache) OnChange(f func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.handlers = append(k.handlers, f)
@@ -66,17 +66,17 @@ func (k *Kinds) OnChange(f func()) {
 // ResourceFor returns the resource by which objects of a kind are watched, at the version that
 // the API server prefers, and false if the kind is not served. An error means that this cannot
 // be told now.
-func (k *Kinds) ResourceFor(_ context.Context, kind schema.GroupKind) (schema.GroupVersionResource, bool, error) {
+func (k *Cache) ResourceFor(_ context.Context, kind schema.GroupKind) (schema.GroupVersionResource, bool, error) {
 	return k.resolve(kind, "")
 }
 
 // VersionedResourceFor returns the resource of a kind at one version, and false if it is not
 // served. An error means that this cannot be told now.
-func (k *Kinds) VersionedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
+func (k *Cache) VersionedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
 	return k.resolve(kind.GroupKind(), kind.Version)
 }
 
-func (k *Kinds) resolve(kind schema.GroupKind, version string) (schema.GroupVersionResource, bool, error) {
+func (k *Cache) resolve(kind schema.GroupKind, version string) (schema.GroupVersionResource, bool, error) {
 	s, err := k.look()
 	if err != nil {
 		return schema.GroupVersionResource{}, false, fmt.Errorf("look up kind %s: %w", kind, err)
@@ -85,7 +85,7 @@ func (k *Kinds) resolve(kind schema.GroupKind, version string) (schema.GroupVers
 }
 
 // look returns what is served, from memory unless that is stale.
-func (k *Kinds) look() (*served, error) {
+func (k *Cache) look() (*served, error) {
 	k.lookMu.Lock()
 	defer k.lookMu.Unlock()
 	if k.served != nil && !k.stale {
@@ -100,13 +100,13 @@ func (k *Kinds) look() (*served, error) {
 }
 
 // forget makes the next look ask discovery.
-func (k *Kinds) forget() {
+func (k *Cache) forget() {
 	k.lookMu.Lock()
 	defer k.lookMu.Unlock()
 	k.stale = true
 }
 
-func (k *Kinds) tell() {
+func (k *Cache) tell() {
 	k.mu.Lock()
 	handlers := k.handlers
 	k.mu.Unlock()

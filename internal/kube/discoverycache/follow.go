@@ -24,7 +24,7 @@ const (
 )
 
 // Run follows what is served until ctx ends, and calls the handlers when it changed.
-func (k *Kinds) Run(ctx context.Context) error {
+func (k *Cache) Run(ctx context.Context) error {
 	if err := k.followDefinitions(ctx); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (k *Kinds) Run(ctx context.Context) error {
 // refresh asks discovery, calls the handlers unless they were told the same before, and returns
 // what they know now. Where discovery does not answer, they meet its error by themselves when
 // they ask, and the next look is not far.
-func (k *Kinds) refresh(told *served) *served {
+func (k *Cache) refresh(told *served) *served {
 	k.forget()
 	s, err := k.look()
 	if err != nil || s.equal(told) {
@@ -63,7 +63,7 @@ func (k *Kinds) refresh(told *served) *served {
 }
 
 // followDefinitions notes every change of a CustomResourceDefinition that bears on what is served.
-func (k *Kinds) followDefinitions(ctx context.Context) error {
+func (k *Cache) followDefinitions(ctx context.Context) error {
 	factory := apiextensionsinformers.NewSharedInformerFactory(k.definitions, 0)
 	informer := factory.Apiextensions().V1().CustomResourceDefinitions().Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -85,7 +85,7 @@ func (k *Kinds) followDefinitions(ctx context.Context) error {
 }
 
 // noteDefinition notes a definition that was made or deleted.
-func (k *Kinds) noteDefinition(obj any, isDeleted bool) {
+func (k *Cache) noteDefinition(obj any, isDeleted bool) {
 	if final, is := obj.(cache.DeletedFinalStateUnknown); is {
 		obj = final.Obj
 	}
@@ -106,7 +106,7 @@ func (k *Kinds) noteDefinition(obj any, isDeleted bool) {
 }
 
 // DefinitionDeleted reports whether the CustomResourceDefinition of a kind was seen to be deleted, and none was made since.
-func (k *Kinds) DefinitionDeleted(kind schema.GroupKind) bool {
+func (k *Cache) DefinitionDeleted(kind schema.GroupKind) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, is := k.deleted[kind]
@@ -130,7 +130,7 @@ func isEstablished(definition *apiextensionsv1.CustomResourceDefinition) bool {
 }
 
 // note asks for a look soon.
-func (k *Kinds) note() {
+func (k *Cache) note() {
 	select {
 	case k.changed <- struct{}{}:
 	default:

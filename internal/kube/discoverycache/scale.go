@@ -12,7 +12,7 @@ import (
 
 // KindOf returns the kind of the objects of a resource, and false if it is not served. An error
 // means that this cannot be told now.
-func (k *Kinds) KindOf(_ context.Context, resource schema.GroupVersionResource) (schema.GroupVersionKind, bool, error) {
+func (k *Cache) KindOf(_ context.Context, resource schema.GroupVersionResource) (schema.GroupVersionKind, bool, error) {
 	s, err := k.look()
 	if err != nil {
 		return schema.GroupVersionKind{}, false, fmt.Errorf("look up resource %s: %w", resource, err)
@@ -35,7 +35,7 @@ func (k *Kinds) KindOf(_ context.Context, resource schema.GroupVersionResource) 
 var replicasPath = []string{"spec", "replicas"}
 
 // ReplicasPath returns the field of a resource's objects that its scale subresource sets.
-func (k *Kinds) ReplicasPath(ctx context.Context, resource schema.GroupVersionResource) ([]string, error) {
+func (k *Cache) ReplicasPath(ctx context.Context, resource schema.GroupVersionResource) ([]string, error) {
 	definition, err := k.definitions.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, resource.GroupResource().String(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return replicasPath, nil

@@ -26,7 +26,7 @@ type Kinds interface {
 const AwayMax = 6 * time.Hour
 
 // stateOf returns the state of a kind, and fails while a kind that is away may come back.
-func (o *Objects) stateOf(ctx context.Context, groupKind schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error) {
+func (o *Cache) stateOf(ctx context.Context, groupKind schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error) {
 	state, resource, err := o.states.StateOf(ctx, groupKind)
 	if err != nil || state != discoverycache.Undefined || o.isExpected == nil || !o.isExpected(groupKind) || o.states.DefinitionDeleted(groupKind) {
 		return state, resource, err
@@ -47,7 +47,7 @@ func (o *Objects) stateOf(ctx context.Context, groupKind schema.GroupKind) (disc
 
 // Lives asks the API server whether the object of that kind and name exists with that UID. It
 // fails where that cannot be found out, as while the kind is not served.
-func (o *Objects) Lives(ctx context.Context, groupKind schema.GroupKind, name types.NamespacedName, uid types.UID) (bool, error) {
+func (o *Cache) Lives(ctx context.Context, groupKind schema.GroupKind, name types.NamespacedName, uid types.UID) (bool, error) {
 	state, resource, err := o.stateOf(ctx, groupKind)
 	switch {
 	case err != nil:
@@ -63,14 +63,14 @@ func (o *Objects) Lives(ctx context.Context, groupKind schema.GroupKind, name ty
 
 // IsUndefined tells whether there is no such kind, and so there are no objects. It is false where
 // that cannot be found out, and while the kind may come back.
-func (o *Objects) IsUndefined(ctx context.Context, groupKind schema.GroupKind) bool {
+func (o *Cache) IsUndefined(ctx context.Context, groupKind schema.GroupKind) bool {
 	state, _, err := o.stateOf(ctx, groupKind)
 	return err == nil && state == discoverycache.Undefined
 }
 
 // Exists asks the API server whether the object of that name exists with that UID. An empty
 // uid stands for any.
-func (o *Objects) Exists(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName, uid types.UID) (bool, error) {
+func (o *Cache) Exists(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName, uid types.UID) (bool, error) {
 	object, err := o.client.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if isObjectNotFound(err, name.Name) {
 		return false, nil
@@ -83,7 +83,7 @@ func (o *Objects) Exists(ctx context.Context, resource schema.GroupVersionResour
 
 // Find reads the metadata of the object of that kind and name from the API server. It returns nil if there is no such
 // object or kind, and fails where that cannot be found out.
-func (o *Objects) Find(ctx context.Context, groupKind schema.GroupKind, name types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
+func (o *Cache) Find(ctx context.Context, groupKind schema.GroupKind, name types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
 	state, resource, err := o.stateOf(ctx, groupKind)
 	switch {
 	case err != nil:
@@ -105,7 +105,7 @@ func (o *Objects) Find(ctx context.Context, groupKind schema.GroupKind, name typ
 }
 
 // isServed asks the API server whether it serves a resource.
-func (o *Objects) isServed(ctx context.Context, resource schema.GroupVersionResource) bool {
+func (o *Cache) isServed(ctx context.Context, resource schema.GroupVersionResource) bool {
 	_, err := o.client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
 	return err == nil
 }

@@ -15,7 +15,7 @@ import (
 
 // kind follows the objects of one kind. It is the store that its reflector writes to.
 type kind struct {
-	owner     *Objects
+	owner     *Cache
 	groupKind schema.GroupKind
 	resource  schema.GroupVersionResource
 	list      int64 // its number
@@ -40,7 +40,7 @@ type identity struct {
 	uid types.UID
 }
 
-func (o *Objects) start(ctx context.Context, groupKind schema.GroupKind, resource schema.GroupVersionResource) *kind {
+func (o *Cache) start(ctx context.Context, groupKind schema.GroupKind, resource schema.GroupVersionResource) *kind {
 	ctx, cancel := context.WithCancel(ctx)
 	k := &kind{
 		owner:     o,

@@ -1,6 +1,6 @@
 // Package objectcache knows which objects of the kinds that policies protect exist right now:
 // their names and UIDs, nothing else. It follows the API server with metadata-only watches, one
-// a kind, so it may lag by milliseconds; [Objects.Exists] and [Objects.Lives] ask the API server itself.
+// a kind, so it may lag by milliseconds; [Cache.Exists] and [Cache.Lives] ask the API server itself.
 package objectcache
 
 import (
@@ -15,11 +15,11 @@ import (
 )
 
 // Handler is told of objects that appear, change and vanish. It must return quickly, and not call
-// [Objects.UIDOf] or [Objects.ReportGone].
+// [Cache.UIDOf] or [Cache.ReportGone].
 type Handler func(kind schema.GroupKind, uid types.UID)
 
-// Objects follows the objects of any number of kinds. It is safe for concurrent use.
-type Objects struct {
+// Cache follows the objects of any number of kinds. It is safe for concurrent use.
+type Cache struct {
 	client   metadata.Interface
 	states   Kinds
 	appeared []Handler
@@ -38,27 +38,27 @@ type Objects struct {
 }
 
 // New returns an Objects that follows no kind yet.
-func New(client metadata.Interface, states Kinds) *Objects {
-	return &Objects{client: client, states: states, kinds: map[schema.GroupKind]*kind{}, away: map[schema.GroupKind]time.Time{}}
+func New(client metadata.Interface, states Kinds) *Cache {
+	return &Cache{client: client, states: states, kinds: map[schema.GroupKind]*kind{}, away: map[schema.GroupKind]time.Time{}}
 }
 
 // Expect registers f to tell which kinds are expected back when an aggregated API server that served them is away: their
 // objects count as there for [AwayMax]. Call it before use.
-func (o *Objects) Expect(f func(schema.GroupKind) bool) { o.isExpected = f }
+func (o *Cache) Expect(f func(schema.GroupKind) bool) { o.isExpected = f }
 
 // OnAppear registers f for objects that exist when their kind is first listed or are created
 // later. Register before the first call of Follow.
-func (o *Objects) OnAppear(f Handler) { o.appeared = append(o.appeared, f) }
+func (o *Cache) OnAppear(f Handler) { o.appeared = append(o.appeared, f) }
 
 // OnModify registers f for objects that changed.
-func (o *Objects) OnModify(f Handler) { o.modified = append(o.modified, f) }
+func (o *Cache) OnModify(f Handler) { o.modified = append(o.modified, f) }
 
 // OnVanish registers f for objects that were seen and are gone. A UID never comes back.
-func (o *Objects) OnVanish(f Handler) { o.vanished = append(o.vanished, f) }
+func (o *Cache) OnVanish(f Handler) { o.vanished = append(o.vanished, f) }
 
 // Follow makes the kinds that are followed those given, each with the resource to watch it by.
 // Following ends with ctx.
-func (o *Objects) Follow(ctx context.Context, wanted map[schema.GroupKind]schema.GroupVersionResource) {
+func (o *Cache) Follow(ctx context.Context, wanted map[schema.GroupKind]schema.GroupVersionResource) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for groupKind, k := range o.kinds {
@@ -78,7 +78,7 @@ func (o *Objects) Follow(ctx context.Context, wanted map[schema.GroupKind]schema
 
 // Lists numbers the lists of the followed kinds that are complete. A kind that was not followed meanwhile, so that the end
 // of objects went unnoticed, gets another number.
-func (o *Objects) Lists() map[schema.GroupKind]int64 {
+func (o *Cache) Lists() map[schema.GroupKind]int64 {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	lists := make(map[schema.GroupKind]int64, len(o.kinds))
@@ -91,7 +91,7 @@ func (o *Objects) Lists() map[schema.GroupKind]int64 {
 }
 
 // ResourceOf returns the resource by which a kind is followed, and false if it is not.
-func (o *Objects) ResourceOf(groupKind schema.GroupKind) (schema.GroupVersionResource, bool) {
+func (o *Cache) ResourceOf(groupKind schema.GroupKind) (schema.GroupVersionResource, bool) {
 	if k := o.kind(groupKind); k != nil {
 		return k.resource, true
 	}
@@ -99,7 +99,7 @@ func (o *Objects) ResourceOf(groupKind schema.GroupKind) (schema.GroupVersionRes
 }
 
 // WaitForSync waits until the objects of a followed kind have been listed once.
-func (o *Objects) WaitForSync(ctx context.Context, groupKind schema.GroupKind) error {
+func (o *Cache) WaitForSync(ctx context.Context, groupKind schema.GroupKind) error {
 	k := o.kind(groupKind)
 	if k == nil {
 		return fmt.Errorf("objects of kind %s are not followed", groupKind)
@@ -114,7 +114,7 @@ func (o *Objects) WaitForSync(ctx context.Context, groupKind schema.GroupKind) e
 
 // UIDOf returns the UID of the object of that name, if one was seen. Handlers have been told of it,
 // or of its end, when UIDOf returns.
-func (o *Objects) UIDOf(groupKind schema.GroupKind, name types.NamespacedName) (types.UID, bool) {
+func (o *Cache) UIDOf(groupKind schema.GroupKind, name types.NamespacedName) (types.UID, bool) {
 	k := o.kind(groupKind)
 	if k == nil {
 		return "", false
@@ -129,19 +129,19 @@ type Object struct {
 }
 
 // IsListed tells whether the objects of a kind have been listed once.
-func (o *Objects) IsListed(groupKind schema.GroupKind) bool {
+func (o *Cache) IsListed(groupKind schema.GroupKind) bool {
 	k := o.kind(groupKind)
 	return k != nil && k.isListed()
 }
 
 // All tells whether the kind is listed and holds true for each of its objects.
-func (o *Objects) All(groupKind schema.GroupKind, holds func(Object) bool) bool {
+func (o *Cache) All(groupKind schema.GroupKind, holds func(Object) bool) bool {
 	k := o.kind(groupKind)
 	return k != nil && k.isListed() && k.all(holds)
 }
 
 // Name returns the name of an object that exists.
-func (o *Objects) Name(groupKind schema.GroupKind, uid types.UID) (types.NamespacedName, bool) {
+func (o *Cache) Name(groupKind schema.GroupKind, uid types.UID) (types.NamespacedName, bool) {
 	k := o.kind(groupKind)
 	if k == nil {
 		return types.NamespacedName{}, false
@@ -162,7 +162,7 @@ const (
 )
 
 // Presence tells whether the object with that UID exists, as far as is known.
-func (o *Objects) Presence(groupKind schema.GroupKind, uid types.UID) Presence {
+func (o *Cache) Presence(groupKind schema.GroupKind, uid types.UID) Presence {
 	k := o.kind(groupKind)
 	if k == nil {
 		return Unknown
@@ -170,7 +170,7 @@ func (o *Objects) Presence(groupKind schema.GroupKind, uid types.UID) Presence {
 	return k.presence(uid)
 }
 
-func (o *Objects) kind(groupKind schema.GroupKind) *kind {
+func (o *Cache) kind(groupKind schema.GroupKind) *kind {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.kinds[groupKind]
@@ -178,7 +178,7 @@ func (o *Objects) kind(groupKind schema.GroupKind) *kind {
 
 // ReportGone tells that the object of that name and UID was found not to exist any more, for
 // when the watch is behind.
-func (o *Objects) ReportGone(groupKind schema.GroupKind, name types.NamespacedName, uid types.UID) {
+func (o *Cache) ReportGone(groupKind schema.GroupKind, name types.NamespacedName, uid types.UID) {
 	if k := o.kind(groupKind); k != nil {
 		k.reportGone(name, uid)
 	}

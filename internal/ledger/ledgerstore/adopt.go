@@ -31,7 +31,7 @@ func (s *Store) Adopt(ctx context.Context, consumer quotav1alpha1.ConsumerRef, w
 				if full = len(fresh) > 0 && books.ReservationCount() >= adoptionsMax || isFull(books, fresh); full {
 					return postponed
 				}
-				if decision = books.Adopt(*r); decision.Code == ledger.Admitted && !decision.Existing {
+				if decision = books.ReserveOverdraft(*r); decision.Code == ledger.Admitted && !decision.Existing {
 					return changed
 				}
 				return unconfirmed

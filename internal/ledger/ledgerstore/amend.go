@@ -85,7 +85,7 @@ func isUnsettled(books *ledger.Ledger, key string) bool {
 
 func amend(books *ledger.Ledger, r ledger.Reservation, forced bool) ledger.Decision {
 	if forced {
-		return regardless(r, books.Amend, books.AdoptAmendment)
+		return regardless(r, books.Amend, books.AmendOverdraft)
 	}
 	return books.Amend(r)
 }
@@ -111,16 +111,16 @@ func (s *Store) CheckAmendment(ctx context.Context, consumer quotav1alpha1.Consu
 	return decision, nil
 }
 
-// Exchange ends an amendment once the claim says what it holds from now on, see
-// [ledger.Ledger.Exchange]. Sequence 0 stands for any. It reports whether it did: if not, the
+// SettleAmendment ends an amendment once the claim says what it holds from now on, see
+// [ledger.Ledger.SettleAmendment]. Sequence 0 stands for any. It reports whether it did: if not, the
 // amendment is not there any more under that sequence, or the books do not have what it replaces,
 // which is for the auditor to put right.
-func (s *Store) Exchange(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64, after []ledger.Charge) (bool, error) {
+func (s *Store) SettleAmendment(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64, after []ledger.Charge) (bool, error) {
 	var done bool
 	err := s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: true,
 		apply: func(books *ledger.Ledger, _ bool) effect {
-			if done = books.Exchange(key, sequence, after); done {
+			if done = books.SettleAmendment(key, sequence, after); done {
 				return changed
 			}
 			return unconfirmed

@@ -34,27 +34,27 @@ func NewAPIStorage(config *rest.Config, httpClient *http.Client) (*APIStorage, e
 }
 
 // Read implements [Storage] with a read through to etcd.
-func (s *APIStorage) Read(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (ledger.Books, Version, error) {
+func (s *APIStorage) Read(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (ledger.Snapshot, Version, error) {
 	var object quotav1alpha1.ConsumerLedger
 	err := s.ledgers.Read(ctx, naming.Ledger(consumer), &object)
 	if apierrors.IsNotFound(err) {
-		return ledger.Books{}, "", nil
+		return ledger.Snapshot{}, "", nil
 	}
 	if err != nil {
-		return ledger.Books{}, "", err
+		return ledger.Snapshot{}, "", err
 	}
 	if object.Spec.ConsumerRef != consumer {
-		return ledger.Books{}, "", fmt.Errorf("ConsumerLedger %s is of another consumer, %s", object.Name, describe(object.Spec.ConsumerRef))
+		return ledger.Snapshot{}, "", fmt.Errorf("ConsumerLedger %s is of another consumer, %s", object.Name, describe(object.Spec.ConsumerRef))
 	}
-	books, err := BooksOf(&object.Spec)
+	books, err := SnapshotOf(&object.Spec)
 	if err != nil {
-		return ledger.Books{}, "", fmt.Errorf("decode ConsumerLedger %s: %w", object.Name, err)
+		return ledger.Snapshot{}, "", fmt.Errorf("decode ConsumerLedger %s: %w", object.Name, err)
 	}
 	return books, Version(object.ResourceVersion), nil
 }
 
 // Write implements [Storage].
-func (s *APIStorage) Write(ctx context.Context, consumer quotav1alpha1.ConsumerRef, books ledger.Books, expected Version) (Version, error) {
+func (s *APIStorage) Write(ctx context.Context, consumer quotav1alpha1.ConsumerRef, books ledger.Snapshot, expected Version) (Version, error) {
 	version, err := s.ledgers.Write(ctx, &quotav1alpha1.ConsumerLedger{
 		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ConsumerLedger"},
 		ObjectMeta: metav1.ObjectMeta{Name: naming.Ledger(consumer), ResourceVersion: string(expected)},

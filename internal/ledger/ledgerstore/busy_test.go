@@ -19,7 +19,7 @@ func fill(t *testing.T, p *process) {
 	for _, key := range keys("full", ledgerstore.ReservationsMax) {
 		all = append(all, reservation(key, 1))
 	}
-	outcome, err := p.ReserveTogether(t.Context(), acme, all)
+	outcome, err := p.ReserveAll(t.Context(), acme, all)
 	if err != nil || outcome.Code != ledger.Admitted {
 		t.Fatalf("fill: %s, %v", outcome.Code, err)
 	}
@@ -49,7 +49,7 @@ func TestTooManyInFlight(t *testing.T) {
 		"one is released": {
 			reason: "releasing makes room at once",
 			makeRoom: func(t *testing.T, p *process) {
-				p.release(t, ledgerstore.Holding{ClaimUID: "c", Key: "full/000", Charges: charges(1)})
+				p.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "full/000", Charges: charges(1)})
 			},
 		},
 	}

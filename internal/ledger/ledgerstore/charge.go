@@ -25,7 +25,7 @@ func (s *Store) Charge(ctx context.Context, consumer quotav1alpha1.ConsumerRef, 
 			}
 			result := unconfirmed
 			for _, r := range reservations {
-				decision := regardless(r, books.Reserve, books.Adopt)
+				decision := regardless(r, books.Reserve, books.ReserveOverdraft)
 				if decision.Code == ledger.Admitted && !decision.Existing {
 					result = changed
 				}

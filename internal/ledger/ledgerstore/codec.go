@@ -11,7 +11,7 @@ import (
 )
 
 // specOf writes books in the form in which they are stored.
-func specOf(consumer quotav1alpha1.ConsumerRef, books ledger.Books) quotav1alpha1.ConsumerLedgerSpec {
+func specOf(consumer quotav1alpha1.ConsumerRef, books ledger.Snapshot) quotav1alpha1.ConsumerLedgerSpec {
 	spec := quotav1alpha1.ConsumerLedgerSpec{
 		ConsumerRef:  consumer,
 		Format:       quotav1alpha1.ConsumerLedgerFormat,
@@ -44,12 +44,12 @@ func specOf(consumer quotav1alpha1.ConsumerRef, books ledger.Books) quotav1alpha
 	return spec
 }
 
-// BooksOf reads stored books.
-func BooksOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Books, error) {
+// SnapshotOf reads stored books.
+func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error) {
 	if spec.Format > quotav1alpha1.ConsumerLedgerFormat {
-		return ledger.Books{}, &ledgerapi.FormatError{Format: spec.Format}
+		return ledger.Snapshot{}, &ledgerapi.FormatError{Format: spec.Format}
 	}
-	books := ledger.Books{Sequence: spec.Sequence, Released: spec.Released}
+	books := ledger.Snapshot{Sequence: spec.Sequence, Released: spec.Released}
 	for _, g := range spec.Grants {
 		grant := ledger.Grant{UID: g.UID, Namespace: g.Namespace, Name: g.Name, Generation: g.Generation}
 		for _, a := range g.Allowances {

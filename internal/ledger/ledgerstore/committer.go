@@ -228,7 +228,7 @@ func (c *committer) load() error {
 			return fmt.Errorf("recover the usage from claims: %w", err)
 		}
 	}
-	books, err := ledger.FromBooks(stored)
+	books, err := ledger.Restore(stored)
 	if err != nil {
 		return fmt.Errorf("the stored ledger is damaged: %w", err)
 	}
@@ -275,7 +275,7 @@ func (c *committer) write() (ok bool, err error) {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
 	began := time.Now()
-	version, err := c.store.storage.Write(ctx, c.consumer, c.books.Books(), c.version)
+	version, err := c.store.storage.Write(ctx, c.consumer, c.books.Snapshot(), c.version)
 	c.store.metrics.observeCommit(err, time.Since(began))
 	if err == nil {
 		c.fresh, c.unknown = true, 0

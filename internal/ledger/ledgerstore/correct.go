@@ -8,9 +8,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Quiet tells whether the books hold settled usage alone: no reservation is in flight and no
+// Quiescent tells whether the books hold settled usage alone: no reservation is in flight and no
 // released claim is still there. Only then must they equal what the granted claims say.
-func Quiet(books *ledger.Ledger) bool {
+func Quiescent(books *ledger.Ledger) bool {
 	for range books.Released() {
 		return false
 	}
@@ -23,7 +23,7 @@ func Quiet(books *ledger.Ledger) bool {
 // drift and pays no heed to limits. If the sums would not fit, nothing changes and the error
 // says so.
 func (s *Store) Correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error) {
-	return s.correct(ctx, consumer, observed, corrected, Quiet)
+	return s.correct(ctx, consumer, observed, corrected, Quiescent)
 }
 
 // CorrectBusy is Correct for books that may not be quiet. Whoever calls it has left out of corrected what is in flight,

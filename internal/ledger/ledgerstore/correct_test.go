@@ -39,7 +39,7 @@ func TestCorrect(t *testing.T) {
 			reason: "a claim that was released may still be there",
 			before: func(t *testing.T, _, other *process) {
 				other.use(t, "new", 1)
-				other.release(t, ledgerstore.Holding{ClaimUID: "c", Key: "new", Granted: true, Charges: charges(1)})
+				other.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "new", Granted: true, Charges: charges(1)})
 			},
 			observed: usage(4, 1), corrected: usage(6, 2), wantUsed: 4, wantClaims: 1,
 		},

@@ -89,7 +89,7 @@ func (h *host) fault(ctx context.Context, _ storagetest.Call) storagetest.Fault 
 // restart starts a process that takes up what the one before left unfinished.
 func (h *host) restart(t *testing.T) {
 	p := start(t, h.memory, h.fault)
-	for p.Warm(t.Context(), unfinished(h.memory)) != nil { // until storage can be reached
+	for p.Preload(t.Context(), unfinished(h.memory)) != nil { // until storage can be reached
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,11 +189,11 @@ func (h *host) reserve(ctx context.Context, key string, amount ledger.Amount) (s
 func (h *host) release(ctx context.Context, t *testing.T, key string, sequence int64, amount ledger.Amount) {
 	for ctx.Err() == nil {
 		p := h.process()
-		drifted, err := p.Release(ctx, acme, key, func(context.Context) (*ledgerstore.Holding, error) {
+		drifted, err := p.Release(ctx, acme, key, func(context.Context) (*ledgerstore.ClaimCharges, error) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			granted := h.granted[key] > 0
-			return &ledgerstore.Holding{ClaimUID: key, Key: key, Sequence: sequence, Granted: granted, Charges: charges(amount)}, nil
+			return &ledgerstore.ClaimCharges{ClaimUID: key, Key: key, Sequence: sequence, Granted: granted, Charges: charges(amount)}, nil
 		})
 		if drifted {
 			t.Errorf("the charge of %s is not in the books", key)
@@ -219,7 +219,7 @@ func (h *host) settleUp(t *testing.T) {
 	h.process().Close()
 	time.Sleep(time.Second) // of the test's own clock: no late write is left
 	p := start(t, h.memory, nil)
-	if err := p.Warm(t.Context(), unfinished(h.memory)); err != nil {
+	if err := p.Preload(t.Context(), unfinished(h.memory)); err != nil {
 		t.Fatal(err)
 	}
 	released := map[string]bool{}

@@ -60,7 +60,7 @@ func TestLedgerFormat(t *testing.T) {
 			}
 			_, err = ledgerstore.New(t.Context(), storage).Charge(t.Context(), acme, false, nil)
 			if err == nil {
-				_, err = ledgerstore.New(t.Context(), storage).ReserveTogether(t.Context(), acme, nil)
+				_, err = ledgerstore.New(t.Context(), storage).ReserveAll(t.Context(), acme, nil)
 			}
 			var unknown *ledgerapi.FormatError
 			if errors.As(err, &unknown) != (tt.wantFormat > 0) || unknown != nil && unknown.Format != tt.wantFormat {

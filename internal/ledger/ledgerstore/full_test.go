@@ -20,7 +20,7 @@ func TestRejectedForContent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const used = 20
 		memory, shut := storagetest.New(), make(gate)
-		memory.Accepts = func(b ledger.Books) bool {
+		memory.Accepts = func(b ledger.Snapshot) bool {
 			for _, r := range b.Reservations {
 				if strings.Contains(r.Claim, "large") {
 					return false
@@ -39,8 +39,8 @@ func TestRejectedForContent(t *testing.T) {
 		synctest.Wait() // the write of the first is under way, and all others share the next
 		for i := range used {
 			go func() {
-				held := &ledgerstore.Holding{ClaimUID: fmt.Sprint("c", i), Granted: true, Charges: charges(1)}
-				_, err := p.Release(t.Context(), acme, held.ClaimUID, func(context.Context) (*ledgerstore.Holding, error) { return held, nil })
+				held := &ledgerstore.ClaimCharges{ClaimUID: fmt.Sprint("c", i), Granted: true, Charges: charges(1)}
+				_, err := p.Release(t.Context(), acme, held.ClaimUID, func(context.Context) (*ledgerstore.ClaimCharges, error) { return held, nil })
 				errs <- err
 			}()
 		}

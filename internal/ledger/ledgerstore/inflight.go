@@ -69,8 +69,8 @@ func ObjectUID(key string) string {
 	return uid
 }
 
-// Pending is a reservation in flight, with whose it is.
-type Pending struct {
+// InFlight is a reservation in flight, with whose it is.
+type InFlight struct {
 	Consumer quotav1alpha1.ConsumerRef
 	ledger.Reservation
 	// KnownSince is when this process first knew of it, on a clock that nobody sets.
@@ -82,27 +82,27 @@ type Pending struct {
 // inflight finds the reservations that this process knows of by the object they are for.
 type inflight struct {
 	mu         sync.RWMutex
-	byObject   map[string][]Pending
-	byConsumer map[quotav1alpha1.ConsumerRef]map[string]Pending
+	byObject   map[string][]InFlight
+	byConsumer map[quotav1alpha1.ConsumerRef]map[string]InFlight
 }
 
 func newInflight() *inflight {
 	return &inflight{
-		byObject:   map[string][]Pending{},
-		byConsumer: map[quotav1alpha1.ConsumerRef]map[string]Pending{},
+		byObject:   map[string][]InFlight{},
+		byConsumer: map[quotav1alpha1.ConsumerRef]map[string]InFlight{},
 	}
 }
 
 func (i *inflight) add(consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.addLocked(Pending{Consumer: consumer, Reservation: r, KnownSince: time.Now(), IsOwn: true})
+	i.addLocked(InFlight{Consumer: consumer, Reservation: r, KnownSince: time.Now(), IsOwn: true})
 }
 
-func (i *inflight) addLocked(p Pending) {
+func (i *inflight) addLocked(p InFlight) {
 	keys := i.byConsumer[p.Consumer]
 	if keys == nil {
-		keys = map[string]Pending{}
+		keys = map[string]InFlight{}
 		i.byConsumer[p.Consumer] = keys
 	}
 	if before, known := keys[p.Key]; known {
@@ -111,7 +111,7 @@ func (i *inflight) addLocked(p Pending) {
 		}
 		i.removeLocked(before) // an amendment goes on under another sequence
 		if keys = i.byConsumer[p.Consumer]; keys == nil {
-			keys = map[string]Pending{}
+			keys = map[string]InFlight{}
 			i.byConsumer[p.Consumer] = keys
 		}
 	}
@@ -131,14 +131,14 @@ func (i *inflight) remove(consumer quotav1alpha1.ConsumerRef, key string, sequen
 	}
 }
 
-func (i *inflight) removeLocked(p Pending) {
+func (i *inflight) removeLocked(p InFlight) {
 	keys := i.byConsumer[p.Consumer]
 	delete(keys, p.Key)
 	if len(keys) == 0 {
 		delete(i.byConsumer, p.Consumer)
 	}
 	uid := ObjectUID(p.Key)
-	rest := slices.DeleteFunc(i.byObject[uid], func(q Pending) bool {
+	rest := slices.DeleteFunc(i.byObject[uid], func(q InFlight) bool {
 		return q.Consumer == p.Consumer && q.Key == p.Key
 	})
 	if len(rest) == 0 {
@@ -165,7 +165,7 @@ func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, books *ledger.Led
 		i.removeLocked(p)
 	}
 	for r := range books.Reservations() {
-		p := Pending{Consumer: consumer, Reservation: r, KnownSince: time.Now()}
+		p := InFlight{Consumer: consumer, Reservation: r, KnownSince: time.Now()}
 		if known, ok := before[r.Key]; ok && known.Sequence == r.Sequence {
 			p.KnownSince, p.IsOwn = known.KnownSince, known.IsOwn
 		}
@@ -180,14 +180,14 @@ func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, books *ledger.Led
 }
 
 // ReservationsFor returns the reservations in flight for an object.
-func (s *Store) ReservationsFor(objectUID string) []Pending {
+func (s *Store) ReservationsFor(objectUID string) []InFlight {
 	s.inflight.mu.RLock()
 	defer s.inflight.mu.RUnlock()
 	return slices.Clone(s.inflight.byObject[objectUID])
 }
 
 // ReservationOf returns the reservation of a consumer with that key, if this process knows of it.
-func (s *Store) ReservationOf(consumer quotav1alpha1.ConsumerRef, key string) (Pending, bool) {
+func (s *Store) ReservationOf(consumer quotav1alpha1.ConsumerRef, key string) (InFlight, bool) {
 	s.inflight.mu.RLock()
 	defer s.inflight.mu.RUnlock()
 	p, known := s.inflight.byConsumer[consumer][key]
@@ -195,17 +195,17 @@ func (s *Store) ReservationOf(consumer quotav1alpha1.ConsumerRef, key string) (P
 }
 
 // ReservationsOf returns the reservations in flight of a consumer that this process knows of.
-func (s *Store) ReservationsOf(consumer quotav1alpha1.ConsumerRef) []Pending {
+func (s *Store) ReservationsOf(consumer quotav1alpha1.ConsumerRef) []InFlight {
 	s.inflight.mu.RLock()
 	defer s.inflight.mu.RUnlock()
 	return slices.Collect(maps.Values(s.inflight.byConsumer[consumer]))
 }
 
 // Reservations returns all reservations in flight that this process knows of.
-func (s *Store) Reservations() []Pending {
+func (s *Store) Reservations() []InFlight {
 	s.inflight.mu.RLock()
 	defer s.inflight.mu.RUnlock()
-	var all []Pending
+	var all []InFlight
 	for _, keys := range s.inflight.byConsumer {
 		for _, p := range keys {
 			all = append(all, p)

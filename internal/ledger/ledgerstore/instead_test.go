@@ -82,8 +82,8 @@ func TestTakenOverWhileGranted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err = granting.Release(t.Context(), acme, "claim-1", func(context.Context) (*ledgerstore.Holding, error) {
-		return &ledgerstore.Holding{ClaimUID: "claim-1", Key: "p/1", Sequence: first.Sequence, Granted: true, Charges: reservation("p/1", 6).Charges}, nil
+	_, err = granting.Release(t.Context(), acme, "claim-1", func(context.Context) (*ledgerstore.ClaimCharges, error) {
+		return &ledgerstore.ClaimCharges{ClaimUID: "claim-1", Key: "p/1", Sequence: first.Sequence, Granted: true, Charges: reservation("p/1", 6).Charges}, nil
 	})
 	if err != nil {
 		t.Fatal(err)

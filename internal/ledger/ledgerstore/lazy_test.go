@@ -68,7 +68,7 @@ func TestHousekeepingSurvivesAnOutage(t *testing.T) {
 		})
 		p.limit(t, 10)
 		p.use(t, "old", 2)
-		p.release(t, ledgerstore.Holding{ClaimUID: "c", Key: "old", Granted: true, Charges: charges(2)})
+		p.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "old", Granted: true, Charges: charges(2)})
 		p.reserve(t, "k", 1)
 		outage.Store(true)
 		p.Settle(acme, "k", 0)
@@ -96,7 +96,7 @@ func TestNewProcessKnowsWhatIsInFlight(t *testing.T) {
 	old.reserve(t, ledgerstore.ObjectKey("policy", "object"), 1)
 	old.reserve(t, ledgerstore.ClaimKey("claim"), 2)
 	old.use(t, "gone", 3)
-	old.release(t, ledgerstore.Holding{ClaimUID: "released", Key: "gone", Granted: true, Charges: charges(3)})
+	old.release(t, ledgerstore.ClaimCharges{ClaimUID: "released", Key: "gone", Granted: true, Charges: charges(3)})
 	old.stop()
 
 	p := start(t, memory, nil)
@@ -104,7 +104,7 @@ func TestNewProcessKnowsWhatIsInFlight(t *testing.T) {
 		{Spec: quotav1alpha1.ConsumerLedgerSpec{ConsumerRef: acme, Reservations: make([]quotav1alpha1.LedgerReservation, 2)}},
 		{Spec: quotav1alpha1.ConsumerLedgerSpec{ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Organization", Name: "quiet"}}},
 	}
-	if err := p.Warm(t.Context(), ledgers); err != nil {
+	if err := p.Preload(t.Context(), ledgers); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.Calls(storagetest.Read); got != 1 {
@@ -175,7 +175,7 @@ func TestSubscribersHearOfCapacity(t *testing.T) {
 		"cancel":   {func(t *testing.T, p *process) { cancel(t, p, "k") }, []ledgerstore.Change{{CapacityGrew: true}}},
 		"settle":   {func(t *testing.T, p *process) { p.Settle(acme, "k", 0); p.flush(t) }, []ledgerstore.Change{{}}},
 		"refusal":  {func(t *testing.T, p *process) { p.reserve(t, "new", 99) }, nil},
-		"released": {func(t *testing.T, p *process) { p.release(t, ledgerstore.Holding{ClaimUID: "c", Key: "k"}) }, []ledgerstore.Change{{CapacityGrew: true}}},
+		"released": {func(t *testing.T, p *process) { p.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "k"}) }, []ledgerstore.Change{{CapacityGrew: true}}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

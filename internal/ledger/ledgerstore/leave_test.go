@@ -41,7 +41,7 @@ func TestLeavingWhileItIsDecided(t *testing.T) {
 			return len(fits) == 1 && fits[0], err
 		},
 		"Exchange": func(ctx context.Context, p *process) (bool, error) {
-			return p.Exchange(ctx, acme, amendment.Key, 0, charges(3))
+			return p.SettleAmendment(ctx, acme, amendment.Key, 0, charges(3))
 		},
 		"Cancel": func(ctx context.Context, p *process) (bool, error) {
 			return false, p.Cancel(ctx, acme, amendment.Key, 0)

@@ -25,7 +25,7 @@ func (s *Store) ObserveOf(consumer quotav1alpha1.ConsumerRef, version Version) {
 	s.with(consumer, func(c *committer) bool { return c.observe(version) })
 }
 
-// WasListed reports whether [Store.Warm] was given the ledger of that name with that version, and has read what there
+// WasListed reports whether [Store.Preload] was given the ledger of that name with that version, and has read what there
 // was to read. It answers once.
 func (s *Store) WasListed(name string, version Version) bool {
 	s.mu.Lock()
@@ -40,7 +40,7 @@ func (c *committer) observe(version Version) bool {
 	if !c.newer(version) {
 		return true
 	}
-	if keeps := c.store.Keeps; keeps != nil && !keeps(c.consumer) {
+	if keeps := c.store.IsPreferred; keeps != nil && !keeps(c.consumer) {
 		return c.observeLater(version)
 	}
 	return c.takeNote(version)

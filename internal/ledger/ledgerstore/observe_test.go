@@ -25,7 +25,7 @@ func TestObservedAlthoughReadsFail(t *testing.T) {
 					}
 					return storagetest.None
 				})
-				p.Keeps = func(quotav1alpha1.ConsumerRef) bool { return keeps }
+				p.IsPreferred = func(quotav1alpha1.ConsumerRef) bool { return keeps }
 				p.limit(t, 10)
 				start(t, memory, nil).reserve(t, ledgerstore.ObjectKey("policy", "object"), 1)
 				revisions := memory.Revisions(acme)
@@ -48,7 +48,7 @@ func TestWasListed(t *testing.T) {
 	var ledgers [1]quotav1alpha1.ConsumerLedger
 	ledgers[0].Name, ledgers[0].ResourceVersion = "quiet", "7"
 	for version, want := range map[ledgerstore.Version]bool{"7": true, "8": false} {
-		if err := p.Warm(t.Context(), ledgers[:]); err != nil {
+		if err := p.Preload(t.Context(), ledgers[:]); err != nil {
 			t.Fatal(err)
 		}
 		if p.WasListed("new", version) || p.WasListed("quiet", version) != want {

@@ -18,7 +18,7 @@ import (
 
 // Observer tells the store of every version of a ledger that is stored, so that it learns
 // what other processes reserve and release, and finishes what one of them leaves behind when it
-// dies. Ledgers that are as they were at the start are the business of [Store.Warm].
+// dies. Ledgers that are as they were at the start are the business of [Store.Preload].
 type Observer struct {
 	Metadata metadata.Interface
 	// Live reads ledgers from the API server.

@@ -108,9 +108,9 @@ func (p *process) flush(t testing.TB) {
 }
 
 // release releases a claim that exists, and returns how often the store asked whether it does.
-func (p *process) release(t testing.TB, h ledgerstore.Holding) (drifted bool, asked int) {
+func (p *process) release(t testing.TB, h ledgerstore.ClaimCharges) (drifted bool, asked int) {
 	t.Helper()
-	drifted, err := p.Release(t.Context(), acme, h.ClaimUID, func(context.Context) (*ledgerstore.Holding, error) {
+	drifted, err := p.Release(t.Context(), acme, h.ClaimUID, func(context.Context) (*ledgerstore.ClaimCharges, error) {
 		asked++
 		return &h, nil
 	})
@@ -132,9 +132,9 @@ func stored(t testing.TB, memory *storagetest.Memory) summary {
 	return summarize(t, memory.Books(acme))
 }
 
-func summarize(t testing.TB, stored ledger.Books) summary {
+func summarize(t testing.TB, stored ledger.Snapshot) summary {
 	t.Helper()
-	books, err := ledger.FromBooks(stored)
+	books, err := ledger.Restore(stored)
 	if err != nil {
 		t.Fatalf("stored books: %v", err)
 	}

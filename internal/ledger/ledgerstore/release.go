@@ -7,8 +7,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Holding is what a claim that is being deleted may hold in the books.
-type Holding struct {
+// ClaimCharges is what a claim that is being deleted may hold in the books.
+type ClaimCharges struct {
 	// ClaimUID is the UID of the claim.
 	ClaimUID string
 	// Key and Sequence name the reservation that the claim was made from.
@@ -35,7 +35,7 @@ type Holding struct {
 //
 // A claim whose charges are not in the books is drift: Release reports it as drifted, leaves
 // the books to the auditor and lets the claim go.
-func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef, claimUID string, holding func(context.Context) (*Holding, error)) (drifted bool, err error) {
+func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef, claimUID string, holding func(context.Context) (*ClaimCharges, error)) (drifted bool, err error) {
 	var adrift bool
 	isForgotten, end := s.released.begin(claimUID)
 	defer end()
@@ -73,7 +73,7 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 }
 
 // release applies the holding to the books.
-func (h *Holding) release(books *ledger.Ledger) (e effect, drifted bool) {
+func (h *ClaimCharges) release(books *ledger.Ledger) (e effect, drifted bool) {
 	if books.IsReleased(h.ClaimUID) || books.IsReleased(WithdrawnID(ObjectUID(h.Key), h.Sequence)) {
 		return unconfirmed, false
 	}

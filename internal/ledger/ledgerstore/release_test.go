@@ -15,7 +15,7 @@ import (
 )
 
 func TestRelease(t *testing.T) {
-	granted := ledgerstore.Holding{ClaimUID: "c", Key: "k", Granted: true, Charges: charges(4)}
+	granted := ledgerstore.ClaimCharges{ClaimUID: "c", Key: "k", Granted: true, Charges: charges(4)}
 	pending := granted
 	pending.Granted = false
 	large := granted
@@ -23,7 +23,7 @@ func TestRelease(t *testing.T) {
 	tests := map[string]struct {
 		reason      string
 		settled     bool
-		holding     ledgerstore.Holding
+		holding     ledgerstore.ClaimCharges
 		wantDrifted bool
 		want        summary
 	}{
@@ -41,7 +41,7 @@ func TestRelease(t *testing.T) {
 		},
 		"settled under another claim": {
 			reason:  "a claim that was never granted holds nothing",
-			settled: true, holding: ledgerstore.Holding{ClaimUID: "d", Key: "other", Charges: charges(4)},
+			settled: true, holding: ledgerstore.ClaimCharges{ClaimUID: "d", Key: "other", Charges: charges(4)},
 			want: summary{Limit: 10, Used: 4, Claims: 1},
 		},
 		"more than is used": {
@@ -78,7 +78,7 @@ func TestReplayedStepsChangeNothing(t *testing.T) {
 	sequence := a.reserve(t, "k", 4).Sequence
 	settle := func(p *process) { p.Settle(acme, "k", sequence); p.flush(t) }
 	release := func(p *process) {
-		p.release(t, ledgerstore.Holding{ClaimUID: "c", Key: "k", Sequence: sequence, Granted: true, Charges: charges(4)})
+		p.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "k", Sequence: sequence, Granted: true, Charges: charges(4)})
 	}
 	forget := func(p *process) { p.Forget(acme, "c"); p.flush(t) }
 	steps := []struct {
@@ -109,9 +109,9 @@ func TestReleaseIsVerifiedAgain(t *testing.T) {
 	a.use(t, "standing", 4)
 	a.use(t, "k", 4)
 	b.flush(t) // both have the books in memory
-	holding := &ledgerstore.Holding{ClaimUID: "c", Key: "k", Granted: true, Charges: charges(4)}
+	holding := &ledgerstore.ClaimCharges{ClaimUID: "c", Key: "k", Granted: true, Charges: charges(4)}
 	exists, asked := true, 0
-	drifted, err := b.Release(t.Context(), acme, "c", func(context.Context) (*ledgerstore.Holding, error) {
+	drifted, err := b.Release(t.Context(), acme, "c", func(context.Context) (*ledgerstore.ClaimCharges, error) {
 		asked++
 		if !exists {
 			return nil, nil
@@ -139,10 +139,10 @@ func TestReleaseOfAClaimThatIsForgotten(t *testing.T) {
 	a.limit(t, 10)
 	a.use(t, "standing", 4)
 	a.use(t, "k", 4)
-	holding := &ledgerstore.Holding{ClaimUID: "c", Key: "k", Granted: true, Charges: charges(4)}
+	holding := &ledgerstore.ClaimCharges{ClaimUID: "c", Key: "k", Granted: true, Charges: charges(4)}
 	a.release(t, *holding)
 	b.flush(t) // it has the books in memory, with the record
-	drifted, err := b.Release(t.Context(), acme, "c", func(context.Context) (*ledgerstore.Holding, error) {
+	drifted, err := b.Release(t.Context(), acme, "c", func(context.Context) (*ledgerstore.ClaimCharges, error) {
 		b.Forget(acme, "c")
 		return holding, nil
 	})
@@ -165,7 +165,7 @@ func TestReleaseWithAnUnknownOutcome(t *testing.T) {
 			other.use(t, "k", 4)
 			p := start(t, memory, script(fault))
 			p.flush(t)
-			drifted, asked := p.release(t, ledgerstore.Holding{ClaimUID: "c", Key: "k", Granted: true, Charges: charges(4)})
+			drifted, asked := p.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "k", Granted: true, Charges: charges(4)})
 			p.Deliver()
 			if drifted || asked != 2 {
 				t.Errorf("drifted %t, verified %d times, want twice", drifted, asked)
@@ -181,7 +181,7 @@ func TestReleaseStopsWhenTheClaimCannotBeRead(t *testing.T) {
 	p.limit(t, 10)
 	p.use(t, "k", 4)
 	broken := errors.New("the API server is away")
-	_, err := p.Release(t.Context(), acme, "c", func(context.Context) (*ledgerstore.Holding, error) { return nil, broken })
+	_, err := p.Release(t.Context(), acme, "c", func(context.Context) (*ledgerstore.ClaimCharges, error) { return nil, broken })
 	if !errors.Is(err, broken) {
 		t.Errorf("got error %v", err)
 	}
@@ -248,7 +248,7 @@ func TestLimitsThatOverflow(t *testing.T) {
 func TestRefusalsWaitForReleases(t *testing.T) {
 	released := func(t *testing.T, p *process) {
 		time.Sleep(300 * time.Millisecond)
-		p.release(t, ledgerstore.Holding{ClaimUID: "c", Key: "k", Granted: true, Charges: charges(4)})
+		p.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "k", Granted: true, Charges: charges(4)})
 		p.ReleaseDone(acme, "c")
 	}
 	tests := map[string]struct {
@@ -313,7 +313,7 @@ func TestRefusalsWaitForReleases(t *testing.T) {
 				asked := []ledger.Reservation{reservation("new", tt.amount)}
 				for _, decide := range []func() (ledgerstore.Outcome, error){
 					func() (ledgerstore.Outcome, error) { return p.Check(ctx, acme, asked) },
-					func() (ledgerstore.Outcome, error) { return p.ReserveTogether(ctx, acme, asked) },
+					func() (ledgerstore.Outcome, error) { return p.ReserveAll(ctx, acme, asked) },
 				} {
 					go func() {
 						decision, err := decide()

@@ -127,7 +127,7 @@ func TestNothingIsWrittenFor(t *testing.T) {
 		"the same limits":      func(t *testing.T, p *process) { p.limit(t, 10) },
 		"looking at the books": func(t *testing.T, p *process) { p.flush(t) },
 		"a claim without charges": func(t *testing.T, p *process) {
-			p.release(t, ledgerstore.Holding{ClaimUID: "c", Key: "unknown", Charges: charges(1)})
+			p.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "unknown", Charges: charges(1)})
 		},
 	}
 	for name, ask := range tests {

@@ -19,7 +19,7 @@ func TestStoredSizeIsBounded(t *testing.T) {
 	for name, text := range texts {
 		t.Run(name, func(t *testing.T) {
 			books := fullOf(t, text)
-			body, err := json.Marshal(&quotav1alpha1.ConsumerLedger{Spec: specOf(quotav1alpha1.ConsumerRef{Kind: "O", Name: strings.Repeat("n", 253)}, books.Books())})
+			body, err := json.Marshal(&quotav1alpha1.ConsumerLedger{Spec: specOf(quotav1alpha1.ConsumerRef{Kind: "O", Name: strings.Repeat("n", 253)}, books.Snapshot())})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +56,7 @@ func fullOf(t *testing.T, text string) *ledger.Ledger {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored := ledger.Books{Sequence: 1 << 60}
+	stored := ledger.Snapshot{Sequence: 1 << 60}
 	for i := range 40 {
 		resourceType, charge := long(i, 100), ledger.Charge{ResourceType: long(i, 100), Dimensions: dimensions(i), Amount: ledger.AmountMax / 4}
 		stored.Grants = append(stored.Grants, ledger.Grant{UID: long(i, 36), Namespace: long(i, 60), Name: long(i, 60), Generation: 1 << 60,
@@ -67,7 +67,7 @@ func fullOf(t *testing.T, text string) *ledger.Ledger {
 			ledger.Reservation{Key: "a" + long(i, 200), Sequence: int64(1<<50 + 2*i), ReservedAt: 1 << 60, Charges: []ledger.Charge{charge}, Claim: string(claim)},
 			ledger.Reservation{Key: "b" + long(i, 200), Sequence: int64(1<<50 + 2*i + 1), ReservedAt: 1 << 60, Charges: []ledger.Charge{charge}, Replaces: []ledger.Charge{charge}})
 	}
-	books, err := ledger.FromBooks(stored)
+	books, err := ledger.Restore(stored)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestAllReservationsFit(t *testing.T) {
 		if isFull(books, []ledger.Reservation{r}) {
 			t.Fatalf("full after %d reservations, at %d bytes", i, books.Bytes())
 		}
-		if d := books.Adopt(r); d.Code != ledger.Admitted {
+		if d := books.ReserveOverdraft(r); d.Code != ledger.Admitted {
 			t.Fatalf("%s after %d reservations, at %d bytes", d.Code, i, books.Bytes())
 		}
 	}

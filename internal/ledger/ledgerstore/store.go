@@ -59,9 +59,9 @@ type Store struct {
 	// its granted claims. It protects the books against a ledger that was deleted.
 	Recover func(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]ledger.Usage, error)
 
-	// Keeps, if set, tells whether most writes to the books of a consumer come from this process. The
+	// IsPreferred, if set, tells whether most writes to the books of a consumer come from this process. The
 	// writes of others to the books of other consumers are taken note of a moment later, all at once.
-	Keeps func(consumer quotav1alpha1.ConsumerRef) bool
+	IsPreferred func(consumer quotav1alpha1.ConsumerRef) bool
 
 	// ReservationLifetime is how long the object of a reservation may take to appear, and so how long a failed create holds
 	// its quota. It is set before first use, and is not less than the API server's bound for a request

@@ -15,7 +15,7 @@ func TestReservationIsTakenOver(t *testing.T) {
 	slow, other := start(t, memory, nil), start(t, memory, nil)
 	slow.limit(t, 10)
 	first := slow.reserve(t, "policy/object", 4)
-	outcome, err := other.ReserveTogether(t.Context(), acme, []ledger.Reservation{reservation("policy/object", 4)})
+	outcome, err := other.ReserveAll(t.Context(), acme, []ledger.Reservation{reservation("policy/object", 4)})
 	if err != nil || outcome.Code != ledger.Admitted {
 		t.Fatalf("decided %+v, %v", outcome, err)
 	}

@@ -29,7 +29,7 @@ func TestWithdraw(t *testing.T) {
 			}
 			p.Deliver()
 			expect(t, "it is recorded", memory, summary{Limit: 10, Used: 4, Claims: 1, Released: []string{id}})
-			drifted, _ := p.release(t, ledgerstore.Holding{ClaimUID: "c", Key: "policy/u", Sequence: sequence, Granted: true, Charges: charges(4)})
+			drifted, _ := p.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "policy/u", Sequence: sequence, Granted: true, Charges: charges(4)})
 			if drifted {
 				t.Error("the claim is taken for one whose charge was lost")
 			}

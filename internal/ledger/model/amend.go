@@ -13,8 +13,8 @@ import (
 // be paid.
 func (m *Model) Amend(r ledger.Reservation) ledger.Decision { return m.amend(r, m.decide) }
 
-// AdoptAmendment makes it hold that whether or not it can be paid.
-func (m *Model) AdoptAmendment(r ledger.Reservation) ledger.Decision {
+// AmendOverdraft makes it hold that whether or not it can be paid.
+func (m *Model) AmendOverdraft(r ledger.Reservation) ledger.Decision {
 	return m.amend(r, func(charges []ledger.Charge) ledger.Decision {
 		if m.overflows(charges) {
 			return ledger.Decision{Code: ledger.Overflow}
@@ -82,8 +82,8 @@ func amounts(lists ...[]ledger.Charge) map[kind]*big.Int {
 	return sums
 }
 
-// Exchange replaces what an amendment replaces by other charges.
-func (m *Model) Exchange(key string, sequence int64, after []ledger.Charge) bool {
+// SettleAmendment replaces what an amendment replaces by other charges.
+func (m *Model) SettleAmendment(key string, sequence int64, after []ledger.Charge) bool {
 	r, ok := m.reservations[key]
 	if !ok || sequence != 0 && sequence != r.Sequence || len(r.Replaces) == 0 || len(after) > 0 && flaw(after) != 0 {
 		return false

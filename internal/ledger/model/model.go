@@ -72,8 +72,8 @@ func (m *Model) Check(charges []ledger.Charge) ledger.Decision {
 	return m.decide(charges)
 }
 
-// Adopt enters a reservation whether or not it can be paid.
-func (m *Model) Adopt(r ledger.Reservation) ledger.Decision {
+// ReserveOverdraft enters a reservation whether or not it can be paid.
+func (m *Model) ReserveOverdraft(r ledger.Reservation) ledger.Decision {
 	d := m.screen(r)
 	switch {
 	case d.Code != 0:

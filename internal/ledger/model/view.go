@@ -63,9 +63,9 @@ func (m *Model) ResourceTypes() []string {
 	return slices.Sorted(maps.Keys(types))
 }
 
-// Books lists everything in the fixed order of [ledger.Books].
-func (m *Model) Books() ledger.Books {
-	b := ledger.Books{Sequence: m.sequence, Released: slices.Sorted(maps.Keys(m.released))}
+// Snapshot lists everything in the fixed order of [ledger.Snapshot].
+func (m *Model) Snapshot() ledger.Snapshot {
+	b := ledger.Snapshot{Sequence: m.sequence, Released: slices.Sorted(maps.Keys(m.released))}
 	for _, uid := range slices.Sorted(maps.Keys(m.grants)) {
 		b.Grants = append(b.Grants, m.grants[uid])
 	}

@@ -150,7 +150,7 @@ func checkRevisions(t *testing.T, p *platform) {
 	t.Helper()
 	var before totals
 	for _, revision := range p.memory.Revisions(acme) {
-		books, err := ledger.FromBooks(revision.Books)
+		books, err := ledger.Restore(revision.Books)
 		if err != nil {
 			t.Fatalf("revision %s: %v", revision.Version, err)
 		}

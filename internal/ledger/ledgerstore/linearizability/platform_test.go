@@ -95,14 +95,14 @@ func (p *platform) update(uid string, change func(*claim)) {
 }
 
 // holding reads a claim as the release of it does.
-func (p *platform) holding(in input) *ledgerstore.Holding {
+func (p *platform) holding(in input) *ledgerstore.ClaimCharges {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.claims[in.key]
 	if c.gone {
 		return nil
 	}
-	return &ledgerstore.Holding{
+	return &ledgerstore.ClaimCharges{
 		ClaimUID: in.key, Key: in.key, Sequence: in.sequence, Granted: c.granted, Charges: chargesOf(in.amount),
 	}
 }
@@ -122,7 +122,7 @@ func (p *platform) perform(ctx context.Context, client int, store *ledgerstore.S
 			store.Settle(acme, in.key, in.sequence)
 			return store.View(ctx, acme, func(*ledger.Ledger) {})
 		case release:
-			drifted, err := store.Release(ctx, acme, in.key, func(context.Context) (*ledgerstore.Holding, error) { return p.holding(in), nil })
+			drifted, err := store.Release(ctx, acme, in.key, func(context.Context) (*ledgerstore.ClaimCharges, error) { return p.holding(in), nil })
 			if drifted {
 				return errors.Join(err, errors.New("drifted"))
 			}

@@ -84,9 +84,9 @@ func (c *Connection) Deliver() {
 }
 
 // Read implements [ledgerstore.Storage].
-func (c *Connection) Read(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (ledger.Books, ledgerstore.Version, error) {
+func (c *Connection) Read(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (ledger.Snapshot, ledgerstore.Version, error) {
 	if fault, err := c.begin(ctx, Read); err != nil || fault == Lost {
-		return ledger.Books{}, "", errors.Join(ErrFault, err)
+		return ledger.Snapshot{}, "", errors.Join(ErrFault, err)
 	}
 	stored := c.memory.read(consumer)
 	return stored.Books, stored.Version, c.end()
@@ -101,7 +101,7 @@ func (c *Connection) CurrentVersion(ctx context.Context, consumer quotav1alpha1.
 }
 
 // Write implements [ledgerstore.Storage].
-func (c *Connection) Write(ctx context.Context, consumer quotav1alpha1.ConsumerRef, books ledger.Books, expected ledgerstore.Version) (ledgerstore.Version, error) {
+func (c *Connection) Write(ctx context.Context, consumer quotav1alpha1.ConsumerRef, books ledger.Snapshot, expected ledgerstore.Version) (ledgerstore.Version, error) {
 	fault, err := c.begin(ctx, Write)
 	switch {
 	case err != nil || fault == Lost:

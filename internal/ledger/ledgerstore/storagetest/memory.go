@@ -17,7 +17,7 @@ import (
 // remembers every state that was ever stored.
 type Memory struct {
 	// Accepts, if set, reports whether storage takes some books, as by their size. It must be set before first use.
-	Accepts func(ledger.Books) bool
+	Accepts func(ledger.Snapshot) bool
 
 	mu        sync.Mutex
 	version   uint64 // of the latest write, whichever consumer it was for
@@ -27,7 +27,7 @@ type Memory struct {
 // Revision is one stored state of a consumer's books.
 type Revision struct {
 	Version ledgerstore.Version
-	Books   ledger.Books
+	Books   ledger.Snapshot
 }
 
 // New returns empty storage.
@@ -43,7 +43,7 @@ func (m *Memory) Revisions(consumer quotav1alpha1.ConsumerRef) []Revision {
 }
 
 // Books returns what is stored for a consumer now.
-func (m *Memory) Books(consumer quotav1alpha1.ConsumerRef) ledger.Books {
+func (m *Memory) Books(consumer quotav1alpha1.ConsumerRef) ledger.Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.latest(consumer).Books
@@ -72,7 +72,7 @@ func (m *Memory) Fill(consumer quotav1alpha1.ConsumerRef) {
 }
 
 // write stores books if the version is as expected, and tells whether it was.
-func (m *Memory) write(consumer quotav1alpha1.ConsumerRef, books ledger.Books, expected ledgerstore.Version) (ledgerstore.Version, bool) {
+func (m *Memory) write(consumer quotav1alpha1.ConsumerRef, books ledger.Snapshot, expected ledgerstore.Version) (ledgerstore.Version, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.latest(consumer).Version != expected {
@@ -95,7 +95,7 @@ func (m *Memory) latest(consumer quotav1alpha1.ConsumerRef) Revision {
 	return Revision{}
 }
 
-func (m *Memory) store(consumer quotav1alpha1.ConsumerRef, books ledger.Books) ledgerstore.Version {
+func (m *Memory) store(consumer quotav1alpha1.ConsumerRef, books ledger.Snapshot) ledgerstore.Version {
 	m.version++
 	version := ledgerstore.Version(strconv.FormatUint(m.version, 10))
 	m.revisions[consumer] = append(m.revisions[consumer], Revision{Version: version, Books: books})

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// page is the part of the books on one resource type. The limit fits an Amount, and so do used
-// and reserved together. A page without rows and mentions is not kept.
-type page struct {
+// account is the part of the books on one resource type. The limit fits an Amount, and so do used
+// and reserved together. A account without rows and mentions is not kept.
+type account struct {
 	// allowances are the sums of the amounts by selector, without zeros.
 	allowances map[Selector]Amount
 	// mentions counts the allowances of all grants, including those of amount 0.
@@ -18,7 +18,7 @@ type page struct {
 	selective bool
 	flow      *flow
 
-	rows           map[Dimensions]*row
+	rows           map[Dimensions]*balance
 	rowBytes       int  // what a row takes in storage apart from its dimensions
 	bytes          *int // what the rows of all pages of the ledger take
 	used, reserved Amount
@@ -29,28 +29,28 @@ type page struct {
 	pendingRows int
 }
 
-// row is the demand of one dimension set. Rows of zeros are not kept.
-type row struct {
+// balance is the demand of one dimension set. Rows of zeros are not kept.
+type balance struct {
 	used, reserved Amount
 	claims         int64 // the settled ones
 }
 
-func newPage(resourceType string, bytes *int) *page {
-	return &page{
-		allowances: map[Selector]Amount{}, rows: map[Dimensions]*row{},
+func newAccount(resourceType string, bytes *int) *account {
+	return &account{
+		allowances: map[Selector]Amount{}, rows: map[Dimensions]*balance{},
 		rowBytes: usageBytes + jsonLen(resourceType), bytes: bytes,
 	}
 }
 
 // total returns what is used and reserved.
-func (p *page) total() Amount { return p.used + p.reserved }
+func (p *account) total() Amount { return p.used + p.reserved }
 
 // headroom returns by how much the limit exceeds what is used and reserved.
-func (p *page) headroom() Amount { return max(0, p.limit-p.total()) }
+func (p *account) headroom() Amount { return max(0, p.limit-p.total()) }
 
 // admit returns how much of a charge can be paid in addition to everything that is paid,
 // including the charges admitted before in this trial, and counts it as taken.
-func (p *page) admit(d Dimensions, amount Amount) Amount {
+func (p *account) admit(d Dimensions, amount Amount) Amount {
 	var admitted Amount
 	if p.selective {
 		admitted = p.network().admit(d, amount)
@@ -62,7 +62,7 @@ func (p *page) admit(d Dimensions, amount Amount) Amount {
 }
 
 // revert undoes an admit and ends the trial for this page.
-func (p *page) revert(d Dimensions, admitted Amount) {
+func (p *account) revert(d Dimensions, admitted Amount) {
 	if p.selective {
 		p.flow.withdraw(d, admitted)
 	}
@@ -70,19 +70,19 @@ func (p *page) revert(d Dimensions, admitted Amount) {
 }
 
 // reserve enters a charge of which admit admitted a part, and ends the trial for this page.
-func (p *page) reserve(d Dimensions, amount, admitted Amount) {
+func (p *account) reserve(d Dimensions, amount, admitted Amount) {
 	if p.selective {
 		p.flow.owe(d, amount-admitted)
 	}
-	p.rowOf(d).reserved += amount
+	p.balanceOf(d).reserved += amount
 	p.reserved += amount
 	p.endTrial()
 }
 
-func (p *page) endTrial() { p.pending, p.pendingRows = 0, 0 }
+func (p *account) endTrial() { p.pending, p.pendingRows = 0, 0 }
 
-// needRow counts the row of a charge of this trial. It reports false if there are too many.
-func (p *page) needRow(d Dimensions) bool {
+// needBalance counts the row of a charge of this trial. It reports false if there are too many.
+func (p *account) needBalance(d Dimensions) bool {
 	if p.rows[d] == nil {
 		p.pendingRows++
 	}
@@ -90,14 +90,14 @@ func (p *page) needRow(d Dimensions) bool {
 }
 
 // unreserve gives the charge of a reservation back.
-func (p *page) unreserve(d Dimensions, amount Amount) {
+func (p *account) unreserve(d Dimensions, amount Amount) {
 	p.rows[d].reserved -= amount
 	p.reserved -= amount
 	p.gaveBack(d, amount)
 }
 
 // settle turns the charge of a reservation into usage. Demand stays the same.
-func (p *page) settle(d Dimensions, amount Amount) {
+func (p *account) settle(d Dimensions, amount Amount) {
 	r := p.rows[d]
 	r.reserved -= amount
 	r.used += amount
@@ -108,13 +108,13 @@ func (p *page) settle(d Dimensions, amount Amount) {
 }
 
 // holds reports whether a settled claim may have this charge.
-func (p *page) holds(d Dimensions, amount Amount) bool {
+func (p *account) holds(d Dimensions, amount Amount) bool {
 	r := p.rows[d]
 	return r != nil && r.used >= amount && r.claims > 0
 }
 
 // release gives the charge of a settled claim back.
-func (p *page) release(d Dimensions, amount Amount) {
+func (p *account) release(d Dimensions, amount Amount) {
 	r := p.rows[d]
 	r.used -= amount
 	r.claims--
@@ -124,18 +124,18 @@ func (p *page) release(d Dimensions, amount Amount) {
 }
 
 // gaveBack follows a demand that became smaller.
-func (p *page) gaveBack(d Dimensions, amount Amount) {
+func (p *account) gaveBack(d Dimensions, amount Amount) {
 	if p.flow != nil {
 		p.flow.release(d, amount)
 	}
-	if *p.rows[d] == (row{}) {
-		p.dropRow(d)
+	if *p.rows[d] == (balance{}) {
+		p.dropBalance(d)
 	}
 }
 
 // setUsed replaces what is used of a dimension set. It reports false if the sums would not fit.
-func (p *page) setUsed(d Dimensions, amount Amount, claims int64) bool {
-	var before row
+func (p *account) setUsed(d Dimensions, amount Amount, claims int64) bool {
+	var before balance
 	if r := p.rows[d]; r != nil {
 		before = *r
 	}
@@ -147,18 +147,18 @@ func (p *page) setUsed(d Dimensions, amount Amount, claims int64) bool {
 		return false
 	}
 	p.used, p.claims = used, p.claims-before.claims+claims
-	after := row{used: amount, reserved: before.reserved, claims: claims}
-	if after == (row{}) {
-		p.dropRow(d)
+	after := balance{used: amount, reserved: before.reserved, claims: claims}
+	if after == (balance{}) {
+		p.dropBalance(d)
 	} else {
-		*p.rowOf(d) = after
+		*p.balanceOf(d) = after
 	}
 	p.flow = nil
 	return true
 }
 
 // grant adds the amount of an allowance. It reports false if the limit would not fit.
-func (p *page) grant(s Selector, amount Amount) bool {
+func (p *account) grant(s Selector, amount Amount) bool {
 	limit, ok := p.limit.Add(amount)
 	if !ok {
 		return false
@@ -169,12 +169,12 @@ func (p *page) grant(s Selector, amount Amount) bool {
 }
 
 // revoke takes the amount of an allowance away that grant added.
-func (p *page) revoke(s Selector, amount Amount) {
+func (p *account) revoke(s Selector, amount Amount) {
 	p.mentions--
 	p.allow(s, p.allowances[s]-amount, p.limit-amount)
 }
 
-func (p *page) allow(s Selector, amount, limit Amount) {
+func (p *account) allow(s Selector, amount, limit Amount) {
 	if amount == 0 {
 		delete(p.allowances, s)
 	} else {
@@ -186,7 +186,7 @@ func (p *page) allow(s Selector, amount, limit Amount) {
 }
 
 // available returns the largest amount that admit would admit whole.
-func (p *page) available(d Dimensions) Amount {
+func (p *account) available(d Dimensions) Amount {
 	if p.selective {
 		return p.network().available(d)
 	}
@@ -194,7 +194,7 @@ func (p *page) available(d Dimensions) Amount {
 }
 
 // matching returns the sum of the allowances that match the dimensions.
-func (p *page) matching(d Dimensions) Amount {
+func (p *account) matching(d Dimensions) Amount {
 	if p.selective {
 		return p.network().matching(d)
 	}
@@ -202,7 +202,7 @@ func (p *page) matching(d Dimensions) Amount {
 }
 
 // network returns the flow of a selective page.
-func (p *page) network() *flow {
+func (p *account) network() *flow {
 	if p.flow == nil {
 		p.flow = newFlow(p.allowances)
 		for _, d := range p.dimensionSets() {
@@ -214,27 +214,27 @@ func (p *page) network() *flow {
 }
 
 // dimensionSets returns the keys of the rows in a fixed order.
-func (p *page) dimensionSets() []Dimensions {
+func (p *account) dimensionSets() []Dimensions {
 	return slices.SortedFunc(maps.Keys(p.rows), Dimensions.Compare)
 }
 
-// rowOf returns the row of a dimension set, which may be new.
-func (p *page) rowOf(d Dimensions) *row {
+// balanceOf returns the row of a dimension set, which may be new.
+func (p *account) balanceOf(d Dimensions) *balance {
 	r := p.rows[d]
 	if r == nil {
-		r = &row{}
+		r = &balance{}
 		p.rows[d] = r
-		*p.bytes += p.sizeOfRow(d)
+		*p.bytes += p.sizeOfBalance(d)
 	}
 	return r
 }
 
-func (p *page) dropRow(d Dimensions) {
+func (p *account) dropBalance(d Dimensions) {
 	if p.rows[d] != nil {
 		delete(p.rows, d)
-		*p.bytes -= p.sizeOfRow(d)
+		*p.bytes -= p.sizeOfBalance(d)
 	}
 }
 
-// sizeOfRow bounds from above what the row of a dimension set takes in storage.
-func (p *page) sizeOfRow(d Dimensions) int { return p.rowBytes + jsonLen(d.canonical) }
+// sizeOfBalance bounds from above what the row of a dimension set takes in storage.
+func (p *account) sizeOfBalance(d Dimensions) int { return p.rowBytes + jsonLen(d.canonical) }

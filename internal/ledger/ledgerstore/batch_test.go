@@ -24,7 +24,7 @@ func ofTypes(key string, first, count int) ledger.Reservation {
 	return r
 }
 
-func TestReserveTogether(t *testing.T) {
+func TestReserveAll(t *testing.T) {
 	short := func(requested, used ledger.Amount) []ledger.Shortage {
 		return []ledger.Shortage{{ResourceType: gpu, Requested: requested, Used: used, Limit: 10, Matching: 10, Available: 10 - used}}
 	}
@@ -65,7 +65,7 @@ func TestReserveTogether(t *testing.T) {
 			p.reserve(t, "there", 4)
 			for _, decide := range []func(context.Context) (ledgerstore.Outcome, error){
 				func(ctx context.Context) (ledgerstore.Outcome, error) { return p.Check(ctx, acme, tt.asked) },
-				func(ctx context.Context) (ledgerstore.Outcome, error) { return p.ReserveTogether(ctx, acme, tt.asked) },
+				func(ctx context.Context) (ledgerstore.Outcome, error) { return p.ReserveAll(ctx, acme, tt.asked) },
 			} {
 				got, err := decide(t.Context())
 				if err != nil {
@@ -86,7 +86,7 @@ func TestReserveTogether(t *testing.T) {
 }
 
 // More types than one reservation may have, over several, are no obstacle.
-func TestReserveTogetherManyTypes(t *testing.T) {
+func TestReserveAllManyTypes(t *testing.T) {
 	p := start(t, storagetest.New(), nil)
 	asked := []ledger.Reservation{ofTypes("a", 0, ledger.ChargesMax), ofTypes("b", ledger.ChargesMax, ledger.ChargesMax)}
 	outcome, err := p.Check(t.Context(), acme, asked)

@@ -39,8 +39,8 @@ const (
 	retryTime     = 5 * time.Second
 )
 
-// Keeper keeps a certificate. Its fields are set once; then Run it.
-type Keeper struct {
+// Manager keeps a certificate. Its fields are set once; then Run it.
+type Manager struct {
 	Client kubernetes.Interface
 	// Namespace and Name are those of the Secret.
 	Namespace, Name string
@@ -64,7 +64,7 @@ type Keeper struct {
 }
 
 // GetCertificate has the form that [tls.Config] wants.
-func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (k *Manager) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	if k.served == nil {
@@ -74,21 +74,21 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 }
 
 // Bundle returns the authorities that are to be published, in PEM, or nil if none is known yet.
-func (k *Keeper) Bundle() []byte {
+func (k *Manager) Bundle() []byte {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.bundle
 }
 
-// IsCheckedBy tells whether one of some authorities, in PEM, is that of the certificate that is served.
-func (k *Keeper) IsCheckedBy(authorities []byte) bool {
+// VerifiedBy reports whether one of some authorities, in PEM, is that of the certificate that is served.
+func (k *Manager) VerifiedBy(authorities []byte) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.served != nil && k.served.isCheckedBy(authorities, time.Now())
+	return k.served != nil && k.served.verifiedBy(authorities, time.Now())
 }
 
 // Ready tells why there is nothing to serve, or returns nil.
-func (k *Keeper) Ready() error {
+func (k *Manager) Ready() error {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	switch {
@@ -103,7 +103,7 @@ func (k *Keeper) Ready() error {
 }
 
 // Run follows the Secret, and renews it if it is Bursar's own, until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error {
+func (k *Manager) Run(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(k.Client, 0, informers.WithNamespace(k.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, k.Name).String()
@@ -147,7 +147,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 }
 
 // learn takes up the authorities that are published now, or returns an error once ctx has ended.
-func (k *Keeper) learn(ctx context.Context) error {
+func (k *Manager) learn(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, retryTime, true, func(ctx context.Context) (bool, error) {
 		bundles, err := k.Published(ctx)
 		if err != nil {
@@ -165,7 +165,7 @@ func (k *Keeper) learn(ctx context.Context) error {
 
 // Renew creates the Secret, or renews it if its time has come. Replicas may do so at once: one of them
 // succeeds, and the others see what it stored.
-func (k *Keeper) Renew(ctx context.Context) error {
+func (k *Manager) Renew(ctx context.Context) error {
 	api := k.Client.CoreV1().Secrets(k.Namespace)
 	secret, err := api.Get(ctx, k.Name, metav1.GetOptions{})
 	isNew := apierrors.IsNotFound(err)
@@ -197,7 +197,7 @@ func (k *Keeper) Renew(ctx context.Context) error {
 }
 
 // see takes up what the Secret holds.
-func (k *Keeper) see(ctx context.Context, object any) {
+func (k *Manager) see(ctx context.Context, object any) {
 	secret, ok := object.(*corev1.Secret)
 	if !ok {
 		return
@@ -214,7 +214,7 @@ func (k *Keeper) see(ctx context.Context, object any) {
 	isNews := string(before) != string(k.bundle)
 	if k.latest == nil || !k.latest.equal(seen) { // a Secret that is listed anew is not news
 		k.latest = seen
-		if k.served == nil || !k.served.isValid(now) || seen.isCheckedBy(before, now) {
+		if k.served == nil || !k.served.isValid(now) || seen.verifiedBy(before, now) {
 			k.served = seen
 		} else {
 			k.after(ctx, publishTime, seen, func() { k.served = seen })
@@ -229,7 +229,7 @@ func (k *Keeper) see(ctx context.Context, object any) {
 
 // after does something later, unless the Secret holds something else by then, and tells if what is to be published
 // has changed by it.
-func (k *Keeper) after(ctx context.Context, delay time.Duration, seen *pair, do func()) {
+func (k *Manager) after(ctx context.Context, delay time.Duration, seen *pair, do func()) {
 	time.AfterFunc(delay, func() {
 		if ctx.Err() != nil {
 			return

@@ -16,9 +16,9 @@ type Usage struct {
 	Claims int64
 }
 
-// Books is a ledger in plain form, for storing. [Ledger.Books] gives every list in a fixed order,
-// so that equal ledgers have equal books; [FromBooks] accepts any order.
-type Books struct {
+// Snapshot is a ledger in plain form, for storing. [Ledger.Snapshot] gives every list in a fixed order,
+// so that equal ledgers have equal books; [Restore] accepts any order.
+type Snapshot struct {
 	// Sequence is that of the latest reservation, also if it is gone.
 	Sequence int64
 	// Grants are sorted by UID.
@@ -31,10 +31,10 @@ type Books struct {
 	Released []string
 }
 
-// Books returns the plain form of the ledger. It stays as it is when the ledger changes, but
+// Snapshot returns the plain form of the ledger. It stays as it is when the ledger changes, but
 // shares the lists of allowances and charges with it: those must not be modified.
-func (l *Ledger) Books() Books {
-	return Books{
+func (l *Ledger) Snapshot() Snapshot {
+	return Snapshot{
 		Sequence:     l.sequence,
 		Grants:       slices.Collect(l.Grants()),
 		Used:         slices.Collect(l.Used()),
@@ -43,11 +43,11 @@ func (l *Ledger) Books() Books {
 	}
 }
 
-// FromBooks returns the ledger with these books. It refuses what no ledger can have written:
+// Restore returns the ledger with these books. It refuses what no ledger can have written:
 // invalid or repeated entries, sequences out of range, sums that do not fit, and anything beyond
 // the bounds of this package but for its budgets of bytes. Usage beyond the limits is accepted, and
 // usage of nothing by no claims is skipped.
-func FromBooks(b Books) (*Ledger, error) {
+func Restore(b Snapshot) (*Ledger, error) {
 	l := New()
 	if _, err := l.replaceGrants(b.Grants, math.MaxInt); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (l *Ledger) setUsed(u Usage, bytesMax int) (changed bool, err error) {
 	if err := u.check(); err != nil {
 		return false, fmt.Errorf("%s: %w", u.describe(), err)
 	}
-	var before row
+	var before balance
 	if p := l.pages[u.ResourceType]; p != nil {
 		if r := p.rows[u.Dimensions]; r != nil {
 			before = *r
@@ -132,7 +132,7 @@ func (l *Ledger) setUsed(u Usage, bytesMax int) (changed bool, err error) {
 	}
 	p := l.pageOf(u.ResourceType)
 	defer l.prunePage(u.ResourceType)
-	if p.rows[u.Dimensions] == nil && l.Bytes()+p.sizeOfRow(u.Dimensions) > bytesMax {
+	if p.rows[u.Dimensions] == nil && l.Bytes()+p.sizeOfBalance(u.Dimensions) > bytesMax {
 		return false, fmt.Errorf("%s: the ledger takes %d bytes already, at most %d are allowed", u.describe(), l.Bytes(), bytesMax)
 	}
 	ok := p.setUsed(u.Dimensions, u.Amount, u.Claims)

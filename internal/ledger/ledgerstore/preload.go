@@ -8,10 +8,10 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Warm reads the books of the given stored ledgers that have unfinished business, reservations
+// Preload reads the books of the given stored ledgers that have unfinished business, reservations
 // or releases, so that [Store.Reservations] knows of it after a restart. All others are read when
 // they are first needed.
-func (s *Store) Warm(ctx context.Context, ledgers []quotav1alpha1.ConsumerLedger) error {
+func (s *Store) Preload(ctx context.Context, ledgers []quotav1alpha1.ConsumerLedger) error {
 	var errs []error
 	for i := range ledgers {
 		spec := &ledgers[i].Spec

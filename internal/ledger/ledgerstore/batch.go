@@ -22,10 +22,10 @@ type Outcome struct {
 	Decisions []ledger.Decision
 }
 
-// ReserveTogether decides reservations of one consumer, all of them or none, in one commit. One that exists already
+// ReserveAll decides reservations of one consumer, all of them or none, in one commit. One that exists already
 // goes on under a new sequence: whoever made it may be about to cancel it, and no longer can. It is otherwise like
 // [Store.Reserve].
-func (s *Store) ReserveTogether(ctx context.Context, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation) (Outcome, error) {
+func (s *Store) ReserveAll(ctx context.Context, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation) (Outcome, error) {
 	return s.decide(ctx, consumer, func(op *operation, outcome *Outcome, full *bool) {
 		s.reserving(op, consumer, reservations, outcome, full)
 		reserve := op.apply
@@ -39,7 +39,7 @@ func (s *Store) ReserveTogether(ctx context.Context, consumer quotav1alpha1.Cons
 	})
 }
 
-// ReserveInstead is [Store.ReserveTogether] of reservations that take over what others hold for the same name: earlier has
+// ReserveInstead is [Store.ReserveAll] of reservations that take over what others hold for the same name: earlier has
 // their keys, by that of the new reservation. What is not there, or holds something else, is not taken over. It returns
 // the keys that were. Another process may be making a claim from what is taken over, or have granted it: as by
 // [Store.Withdraw], it is recorded in the same write that this claim is charged nowhere, see [Store.IsWithdrawn].
@@ -146,7 +146,7 @@ func (s *Store) reserving(op *operation, consumer quotav1alpha1.ConsumerRef, res
 	}
 }
 
-// Check answers what ReserveTogether would, and changes nothing.
+// Check answers what ReserveAll would, and changes nothing.
 func (s *Store) Check(ctx context.Context, consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation) (Outcome, error) {
 	return s.check(ctx, consumer, reservations, unconfirmed)
 }

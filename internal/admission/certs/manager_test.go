@@ -21,16 +21,16 @@ import (
 const service = "bursar-webhook.bursar-system.svc"
 
 // keeper returns one that runs until the test ends.
-func keeper(t *testing.T, ctx context.Context, client kubernetes.Interface, renews bool, onPublish func(*Keeper)) *Keeper {
+func keeper(t *testing.T, ctx context.Context, client kubernetes.Interface, renews bool, onPublish func(*Manager)) *Manager {
 	t.Helper()
-	k := &Keeper{Client: client, Namespace: "bursar-system", Name: "tls", DNSNames: []string{service, "localhost"}, Renews: renews, Log: logr.Discard()}
+	k := &Manager{Client: client, Namespace: "bursar-system", Name: "tls", DNSNames: []string{service, "localhost"}, Renews: renews, Log: logr.Discard()}
 	k.Published = func(context.Context) ([][]byte, error) { return nil, nil }
 	k.OnPublish = func() { onPublish(k) }
 	run(t, ctx, k)
 	return k
 }
 
-func run(t *testing.T, ctx context.Context, k *Keeper) {
+func run(t *testing.T, ctx context.Context, k *Manager) {
 	t.Helper()
 	go func() {
 		if err := k.Run(ctx); err != nil {
@@ -40,7 +40,7 @@ func run(t *testing.T, ctx context.Context, k *Keeper) {
 }
 
 // served returns the certificate that is served, which has to be checked by a bundle.
-func served(t *testing.T, k *Keeper, bundle []byte) *x509.Certificate {
+func served(t *testing.T, k *Manager, bundle []byte) *x509.Certificate {
 	t.Helper()
 	certificate, err := k.GetCertificate(nil)
 	if err != nil {
@@ -70,8 +70,8 @@ func TestReplicasShareOneCertificate(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context) {
 		client := fake.NewClientset()
 		var published atomic.Int32
-		first := keeper(t, ctx, client, true, func(*Keeper) { published.Add(1) })
-		second := keeper(t, ctx, client, true, func(*Keeper) {})
+		first := keeper(t, ctx, client, true, func(*Manager) { published.Add(1) })
+		second := keeper(t, ctx, client, true, func(*Manager) {})
 		if first.Ready() == nil || first.Bundle() != nil {
 			t.Error("it is ready before there is a certificate")
 		}
@@ -92,13 +92,13 @@ func TestReplicasShareOneCertificate(t *testing.T) {
 func TestDeletedSecret(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context) {
 		client := fake.NewClientset()
-		first := keeper(t, ctx, client, true, func(*Keeper) {})
+		first := keeper(t, ctx, client, true, func(*Manager) {})
 		synctest.Wait()
 		if err := client.CoreV1().Secrets("bursar-system").Delete(ctx, "tls", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		second := keeper(t, ctx, client, true, func(*Keeper) {})
+		second := keeper(t, ctx, client, true, func(*Manager) {})
 		synctest.Wait()
 		if served(t, first, second.Bundle()).Equal(served(t, second, first.Bundle())) {
 			t.Error("the certificate is not replaced")
@@ -112,13 +112,13 @@ func TestRotation(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context) {
 		var mu sync.Mutex
 		var known []byte
-		check := func(k *Keeper) *x509.Certificate {
+		check := func(k *Manager) *x509.Certificate {
 			mu.Lock()
 			defer mu.Unlock()
 			return served(t, k, known)
 		}
 		publications, certificates := 0, map[string]bool{}
-		k := keeper(t, ctx, fake.NewClientset(), true, func(k *Keeper) {
+		k := keeper(t, ctx, fake.NewClientset(), true, func(k *Manager) {
 			publications++
 			go func() {
 				const steps = 12
@@ -158,7 +158,7 @@ func TestRotation(t *testing.T) {
 func issued(t *testing.T) *corev1.Secret {
 	t.Helper()
 	theirs := fake.NewClientset()
-	other := &Keeper{Client: theirs, Namespace: "bursar-system", Name: "tls", DNSNames: []string{service}}
+	other := &Manager{Client: theirs, Namespace: "bursar-system", Name: "tls", DNSNames: []string{service}}
 	if err := other.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -186,13 +186,13 @@ func TestReplacedSecret(t *testing.T) {
 		if _, err := secrets.Create(ctx, issued(t), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		first := keeper(t, ctx, client, false, func(*Keeper) {})
+		first := keeper(t, ctx, client, false, func(*Manager) {})
 		synctest.Wait()
 		before := served(t, first, first.Bundle())
 		replaced := issued(t)
 		replace(replaced)
 
-		second := &Keeper{Client: client, Namespace: "bursar-system", Name: "tls", OnPublish: func() {}, Log: logr.Discard()}
+		second := &Manager{Client: client, Namespace: "bursar-system", Name: "tls", OnPublish: func() {}, Log: logr.Discard()}
 		failures := 2
 		second.Published = func(context.Context) ([][]byte, error) {
 			if failures--; failures >= 0 {
@@ -214,7 +214,7 @@ func TestReplacedSecret(t *testing.T) {
 		}
 		time.Sleep(retireTime)
 		synctest.Wait()
-		for _, k := range []*Keeper{first, second} {
+		for _, k := range []*Manager{first, second} {
 			served(t, k, replaced.Data[corev1.ServiceAccountRootCAKey])
 			if string(k.Bundle()) != string(replaced.Data[corev1.ServiceAccountRootCAKey]) {
 				t.Error("the authority that nobody serves by is still published")
@@ -228,7 +228,7 @@ func TestSecretOfSomebodyElse(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context) {
 		client := fake.NewClientset()
 		var published atomic.Int32
-		k := keeper(t, ctx, client, false, func(*Keeper) { published.Add(1) })
+		k := keeper(t, ctx, client, false, func(*Manager) { published.Add(1) })
 		time.Sleep(2 * checkInterval)
 		if k.Ready() == nil || len(client.Actions()) > 2 { // a list and a watch
 			t.Errorf("without a Secret it is ready: %v, and asked %v", k.Ready() == nil, client.Actions())

@@ -17,10 +17,10 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Outline is what a policy's reservation keeps of the claim that is made from it once the object
+// Intent is what a policy's reservation keeps of the claim that is made from it once the object
 // has appeared. The rest is in the reservation itself, and a ledger is rewritten with every
 // batch of decisions, so this is short.
-type Outline struct {
+type Intent struct {
 	// Claim is the name of the claim.
 	Claim types.NamespacedName
 	// Kind and Object say what the claim pays for.
@@ -45,7 +45,7 @@ type storedOutline struct {
 }
 
 // Encode writes the outline as JSON.
-func (o Outline) Encode() string {
+func (o Intent) Encode() string {
 	encoded, err := json.Marshal(storedOutline{
 		Claim: o.Claim.String(), APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Object: o.Object.String(),
 		Labels: o.Labels, Annotations: o.Annotations, Base: o.Base,
@@ -56,17 +56,17 @@ func (o Outline) Encode() string {
 	return string(encoded)
 }
 
-// OutlineOf reads what Encode wrote.
-func OutlineOf(encoded string) (Outline, error) {
+// IntentOf reads what Encode wrote.
+func IntentOf(encoded string) (Intent, error) {
 	var stored storedOutline
 	if err := json.Unmarshal([]byte(encoded), &stored); err != nil {
-		return Outline{}, fmt.Errorf("decode the outline of a claim: %w", err)
+		return Intent{}, fmt.Errorf("decode the outline of a claim: %w", err)
 	}
 	version, err := schema.ParseGroupVersion(stored.APIVersion)
 	if err != nil {
-		return Outline{}, fmt.Errorf("decode the outline of a claim: %w", err)
+		return Intent{}, fmt.Errorf("decode the outline of a claim: %w", err)
 	}
-	return Outline{
+	return Intent{
 		Claim: nameOf(stored.Claim), Kind: version.WithKind(stored.Kind), Object: nameOf(stored.Object),
 		Labels: stored.Labels, Annotations: stored.Annotations, Base: stored.Base,
 	}, nil
@@ -89,8 +89,8 @@ func SequenceOf(claim metav1.Object) int64 {
 
 // FromReservation makes the claim of a policy's reservation, with the standard marks and, where
 // the namespaces allow it, owned by the object.
-func FromReservation(reservation ledgerstore.Pending) (*quotav1alpha1.ResourceClaim, error) {
-	outline, err := OutlineOf(reservation.Claim)
+func FromReservation(reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
+	outline, err := IntentOf(reservation.Claim)
 	if err != nil {
 		return nil, fmt.Errorf("reservation %s: %w", reservation.Key, err)
 	}

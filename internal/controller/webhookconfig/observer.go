@@ -19,7 +19,7 @@ import (
 // witnessRetryTime is how long after an API server did not answer as it should it is asked again.
 const witnessRetryTime = 20 * time.Millisecond
 
-// Others are several API servers that share what is stored. Each has an operator with a [Witness].
+// Others are several API servers that share what is stored. Each has an operator with a [Observer].
 type Others interface {
 	// Report tells all which contents the API server of this operator works with, in place of those that
 	// it told of before.
@@ -50,9 +50,9 @@ func (c *Controller) waitReported(ctx context.Context, content string) error {
 	return nil
 }
 
-// Witness proves, for whichever configurations are stored, that the API server of this operator works
+// Observer proves, for whichever configurations are stored, that the API server of this operator works
 // with them, and tells all. Its fields are set once, before use.
-type Witness struct {
+type Observer struct {
 	Client          kubernetes.Interface
 	SystemNamespace string
 	Others          Others
@@ -62,10 +62,10 @@ type Witness struct {
 }
 
 // Synced tells whether the API server has observed what was stored at some time.
-func (w *Witness) Synced() bool { return w.reported.Load() }
+func (w *Observer) Synced() bool { return w.reported.Load() }
 
 // Run follows the configurations until ctx ends.
-func (w *Witness) Run(ctx context.Context) error {
+func (w *Observer) Run(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	wake := func() {
 		select {
@@ -85,7 +85,7 @@ func (w *Witness) Run(ctx context.Context) error {
 		var again <-chan time.Time
 		if len(stored) == 2 {
 			if contents := contentsOf(stored); !slices.Equal(contents, reported) {
-				if err := w.testify(ctx, stored, contents); err != nil {
+				if err := w.report(ctx, stored, contents); err != nil {
 					again = time.After(witnessRetryTime)
 					w.Log.V(1).Info("the API server has not observed the webhooks yet", "err", err.Error())
 				} else {
@@ -103,8 +103,8 @@ func (w *Witness) Run(ctx context.Context) error {
 	return nil
 }
 
-// testify reports the contents if the API server works with them.
-func (w *Witness) testify(ctx context.Context, stored []stored, contents []string) error {
+// report reports the contents if the API server works with them.
+func (w *Observer) report(ctx context.Context, stored []stored, contents []string) error {
 	for _, s := range stored {
 		observed, err := isObserved(ctx, w.Client, w.SystemNamespace, s.hash)
 		if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-func someBooks() ledger.Books {
+func someBooks() ledger.Snapshot {
 	eu := dimensionsOf("region", "eu")
-	return ledger.Books{
+	return ledger.Snapshot{
 		Sequence: 9,
 		Grants: []ledger.Grant{
 			{UID: "g1", Namespace: "acme", Name: "base", Generation: 2, Allowances: []ledger.Allowance{{ResourceType: "gpu", Amount: 8}}},
@@ -34,9 +34,9 @@ func someBooks() ledger.Books {
 	}
 }
 
-func mustRead(t *testing.T, b ledger.Books) *ledger.Ledger {
+func mustRead(t *testing.T, b ledger.Snapshot) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.FromBooks(b)
+	l, err := ledger.Restore(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestBooksAreOrdered(t *testing.T) {
 	slices.Reverse(shuffled.Reservations)
 	slices.Reverse(shuffled.Released)
 	l := mustRead(t, shuffled)
-	if difference := cmp.Diff(someBooks(), l.Books(), comparable...); difference != "" {
+	if difference := cmp.Diff(someBooks(), l.Snapshot(), comparable...); difference != "" {
 		t.Errorf("the books depend on the order in which they were read (-want +got):\n%s", difference)
 	}
 	if d := l.Reserve(ledger.Reservation{Key: "c", Charges: []ledger.Charge{{ResourceType: "gpu", Amount: 1}}}); d.Sequence != 10 {
@@ -60,7 +60,7 @@ func TestBooksAreOrdered(t *testing.T) {
 
 func TestBooksSurviveJSON(t *testing.T) {
 	encoded := encode(t, someBooks())
-	var decoded ledger.Books
+	var decoded ledger.Snapshot
 	if err := json.Unmarshal(encoded, &decoded); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestLedgerSharesNothingThatChanges(t *testing.T) {
 	}
 	charges := []ledger.Charge{{ResourceType: "gpu", Amount: 2}}
 	l.Reserve(ledger.Reservation{Key: "a", Charges: charges})
-	books := l.Books()
+	books := l.Snapshot()
 	before := string(encode(t, books))
 	allowances[0].Amount, charges[0].Amount = 77, 77
 	l.Settle("a", 0)
@@ -112,35 +112,35 @@ func TestIterationMayStopAndChange(t *testing.T) {
 func TestFromBooksRefuses(t *testing.T) {
 	const largest = ledger.Amount(math.MaxInt64)
 	for name, c := range map[string]struct {
-		damage func(*ledger.Books)
+		damage func(*ledger.Snapshot)
 		want   string
 	}{
-		"grant twice":             {func(b *ledger.Books) { b.Grants[1].UID = "g1" }, "its UID is that of another grant"},
-		"grant without UID":       {func(b *ledger.Books) { b.Grants[0].UID = "" }, "grant acme/base (UID ): its UID is empty"},
-		"negative allowance":      {func(b *ledger.Books) { b.Grants[0].Allowances[0].Amount = -1 }, "negative"},
-		"limit overflows":         {func(b *ledger.Books) { b.Grants[0].Allowances[0].Amount = largest }, "add up to more than 2^63-1"},
-		"negative usage":          {func(b *ledger.Books) { b.Used[0].Amount = -1 }, "-1 by 1 claims is out of range"},
-		"negative claims":         {func(b *ledger.Books) { b.Used[0].Claims = -1 }, "4 by -1 claims is out of range"},
-		"claims out of range":     {func(b *ledger.Books) { b.Used[0].Claims = ledger.CountMax + 1 }, "out of range"},
-		"claims overflow":         {func(b *ledger.Books) { b.Used[1].Claims = ledger.CountMax }, "the sums of gpu would not fit"},
-		"usage of nothing":        {func(b *ledger.Books) { b.Used[0].ResourceType = "" }, "must have 1 to 253 bytes"},
-		"usage twice":             {func(b *ledger.Books) { b.Used[2].Dimensions = ledger.Dimensions{} }, `usage of "gpu" is repeated`},
-		"usage overflows":         {func(b *ledger.Books) { b.Used[1].Amount = largest }, "the sums of gpu would not fit"},
-		"reservation twice":       {func(b *ledger.Books) { b.Reservations[1].Key = "b" }, `reservation "b" is repeated`},
-		"reservation invalid":     {func(b *ledger.Books) { b.Reservations[0].Charges = nil }, `reservation "b": ChargesMissing`},
-		"reservation overflows":   {func(b *ledger.Books) { b.Reservations[0].Charges[0].Amount = largest }, `reservation "b": Overflow`},
-		"sequence twice":          {func(b *ledger.Books) { b.Reservations[0].Sequence = 7 }, "sequence 7 is repeated or out of range"},
-		"sequence zero":           {func(b *ledger.Books) { b.Reservations[0].Sequence = 0 }, "sequence 0 is repeated or out of range"},
-		"sequence negative":       {func(b *ledger.Books) { b.Sequence, b.Reservations = -1, nil }, "sequence -1 is not between"},
-		"sequence behind":         {func(b *ledger.Books) { b.Sequence = 6 }, "sequence 6 is not between that of the latest reservation, 7,"},
-		"sequence out of range":   {func(b *ledger.Books) { b.Sequence = math.MaxInt64 }, "is not between"},
-		"released twice":          {func(b *ledger.Books) { b.Released[1] = "c1" }, `released claim "c1"`},
-		"released without a name": {func(b *ledger.Books) { b.Released[1] = "" }, `released claim ""`},
+		"grant twice":             {func(b *ledger.Snapshot) { b.Grants[1].UID = "g1" }, "its UID is that of another grant"},
+		"grant without UID":       {func(b *ledger.Snapshot) { b.Grants[0].UID = "" }, "grant acme/base (UID ): its UID is empty"},
+		"negative allowance":      {func(b *ledger.Snapshot) { b.Grants[0].Allowances[0].Amount = -1 }, "negative"},
+		"limit overflows":         {func(b *ledger.Snapshot) { b.Grants[0].Allowances[0].Amount = largest }, "add up to more than 2^63-1"},
+		"negative usage":          {func(b *ledger.Snapshot) { b.Used[0].Amount = -1 }, "-1 by 1 claims is out of range"},
+		"negative claims":         {func(b *ledger.Snapshot) { b.Used[0].Claims = -1 }, "4 by -1 claims is out of range"},
+		"claims out of range":     {func(b *ledger.Snapshot) { b.Used[0].Claims = ledger.CountMax + 1 }, "out of range"},
+		"claims overflow":         {func(b *ledger.Snapshot) { b.Used[1].Claims = ledger.CountMax }, "the sums of gpu would not fit"},
+		"usage of nothing":        {func(b *ledger.Snapshot) { b.Used[0].ResourceType = "" }, "must have 1 to 253 bytes"},
+		"usage twice":             {func(b *ledger.Snapshot) { b.Used[2].Dimensions = ledger.Dimensions{} }, `usage of "gpu" is repeated`},
+		"usage overflows":         {func(b *ledger.Snapshot) { b.Used[1].Amount = largest }, "the sums of gpu would not fit"},
+		"reservation twice":       {func(b *ledger.Snapshot) { b.Reservations[1].Key = "b" }, `reservation "b" is repeated`},
+		"reservation invalid":     {func(b *ledger.Snapshot) { b.Reservations[0].Charges = nil }, `reservation "b": ChargesMissing`},
+		"reservation overflows":   {func(b *ledger.Snapshot) { b.Reservations[0].Charges[0].Amount = largest }, `reservation "b": Overflow`},
+		"sequence twice":          {func(b *ledger.Snapshot) { b.Reservations[0].Sequence = 7 }, "sequence 7 is repeated or out of range"},
+		"sequence zero":           {func(b *ledger.Snapshot) { b.Reservations[0].Sequence = 0 }, "sequence 0 is repeated or out of range"},
+		"sequence negative":       {func(b *ledger.Snapshot) { b.Sequence, b.Reservations = -1, nil }, "sequence -1 is not between"},
+		"sequence behind":         {func(b *ledger.Snapshot) { b.Sequence = 6 }, "sequence 6 is not between that of the latest reservation, 7,"},
+		"sequence out of range":   {func(b *ledger.Snapshot) { b.Sequence = math.MaxInt64 }, "is not between"},
+		"released twice":          {func(b *ledger.Snapshot) { b.Released[1] = "c1" }, `released claim "c1"`},
+		"released without a name": {func(b *ledger.Snapshot) { b.Released[1] = "" }, `released claim ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := someBooks()
 			c.damage(&b)
-			if _, err := ledger.FromBooks(b); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := ledger.Restore(b); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v; want an error with %q", err, c.want)
 			}
 		})
@@ -217,11 +217,11 @@ func TestBoundsOnGrantsAndRows(t *testing.T) {
 			if err := c.fits(l); err != nil {
 				t.Fatalf("as many as allowed: %v", err)
 			}
-			before := string(encode(t, l.Books()))
+			before := string(encode(t, l.Snapshot()))
 			if err := c.tooMany(l); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v; want an error with %q", err, c.want)
 			}
-			if after := string(encode(t, l.Books())); after != before {
+			if after := string(encode(t, l.Snapshot())); after != before {
 				t.Error("the books changed with an error")
 			}
 			if slices.Contains(l.ResourceTypes(), "new") {
