@@ -140,7 +140,7 @@ func (p *parts) addEnforcement(o *Operator, policies *catalog.Gate[catalog.Versi
 	m, log := p.models, o.options.Log
 	p.lifecycle = &lifecycle.Controller{
 		Store: m.store, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
-		SystemNamespace: o.options.SystemNamespace, Evaluator: m.planner, Live: m.dynamic, Kinds: m.kinds, Preferred: p.keeps, Events: m.events, Log: log.WithName("lifecycle"),
+		SystemNamespace: o.options.SystemNamespace, Evaluator: m.planner, Live: m.dynamic, Kinds: m.kinds, Preferred: p.isPreferred, Events: m.events, Log: log.WithName("lifecycle"),
 	}
 	p.evaluations = &evaluation.Reporter{Client: m.manager.GetClient(), Allows: m.catalog.Allows, Events: m.events, Log: log.WithName("evaluation")}
 	p.denials = &events.Latest{Events: o.client.CoreV1(), Log: log.WithName("denials")}
@@ -154,7 +154,7 @@ func (p *parts) addEnforcement(o *Operator, policies *catalog.Gate[catalog.Versi
 			Expect: p.lifecycle.Expect, IsFreeing: p.lifecycle.IsFreeing, IsMade: p.lifecycle.IsMade, Lookup: p.lifecycle.Lookup,
 		},
 	})
-	m.store.IsPreferred = p.keeps
+	m.store.IsPreferred = p.isPreferred
 	m.objects.OnAppear(p.enforcer.Appeared)
 }
 
@@ -223,7 +223,7 @@ func (p *parts) addClaims(o *Operator) {
 		Leads: m.leads, Leases: o.client.CoordinationV1().Leases(system), Reviewed: p.enforcer.Reviewed, ReviewedElsewhere: p.reviewedElsewhere, SystemNamespace: system, Now: o.clock.Now, Events: m.events, Log: log.WithName("adoption"),
 	}
 	p.claim = &claim.Controller{
-		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Preferred: p.keeps, Events: m.events, Log: log.WithName("claim"),
+		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Preferred: p.isPreferred, Events: m.events, Log: log.WithName("claim"),
 	}
 	p.follower = follow.New(m.catalog, m.claims, m.objects, m.kinds, log.WithName("follower"))
 }
@@ -398,10 +398,12 @@ func (p *parts) addReconcilers() error {
 	return nil
 }
 
-// keeps tells whether this replica keeps the ledger of a consumer.
-func (p *parts) keeps(consumer quotav1alpha1.ConsumerRef) bool { return p.peers.IsPreferred(consumer) }
+// isPreferred reports whether this replica is the preferred one of a consumer.
+func (p *parts) isPreferred(consumer quotav1alpha1.ConsumerRef) bool {
+	return p.peers.IsPreferred(consumer)
+}
 
-// forward sends a review to the replica that keeps the ledger of a consumer.
+// forward sends a review to the preferred replica of a consumer.
 func (p *parts) forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, review []byte) ([]byte, bool) {
 	return p.peers.Forward(ctx, consumer, path, review)
 }

@@ -1,9 +1,9 @@
-// Package routing knows the replicas of the operator that are alive, and says for every consumer which of
-// them keeps its ledger: takes the reviews that charge it, and does at once what any of them may do. So
-// writes to one ledger come from one process, and do not get in each other's way.
+// Package routing finds the preferred replica of each consumer among the replicas that are alive. The preferred replica
+// decides the reviews that charge the consumer, and at once does the work that any replica may do. So one process writes
+// a ledger, and writes do not conflict.
 //
-// Nothing depends on replicas agreeing on that. Two that take themselves for the keeper, or none, cost
-// conflicts or a moment; what is right, the versions of the ledgers decide.
+// The preference only saves time. If two replicas take themselves for the preferred one, or none does, that costs conflicts
+// or a delay; the versions of the ledgers keep decisions exact.
 package routing
 
 import (
@@ -224,20 +224,20 @@ func (p *Peers) deleteForgotten(ctx context.Context) {
 	}
 }
 
-// IsPreferred tells whether this replica keeps the ledger of a consumer. Without peers it does.
+// IsPreferred reports whether this replica is the preferred one of a consumer. Without peers it is.
 func (p *Peers) IsPreferred(consumer quotav1alpha1.ConsumerRef) bool {
-	return p == nil || p.keeper(consumer) == nil
+	return p == nil || p.preferred(consumer) == nil
 }
 
-// keeper returns the replica that keeps the ledger of a consumer, or nil if that is this one. All who know
+// preferred returns the preferred replica of a consumer, or nil if that is this one. All who know
 // of the same replicas come to the same result, and when one of them goes, the ledgers of the others stay
 // where they are.
-func (p *Peers) keeper(consumer quotav1alpha1.ConsumerRef) *peer {
+func (p *Peers) preferred(consumer quotav1alpha1.ConsumerRef) *peer {
 	p.init()
 	ledger, now := naming.Ledger(consumer), time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var keeper *peer
+	var preferred *peer
 	var most uint64
 	if p.active {
 		most = xxhash.Sum64String(p.name + "/" + ledger)
@@ -247,10 +247,10 @@ func (p *Peers) keeper(consumer quotav1alpha1.ConsumerRef) *peer {
 			continue
 		}
 		if weight := xxhash.Sum64String(name + "/" + ledger); weight > most {
-			keeper, most = other, weight
+			preferred, most = other, weight
 		}
 	}
-	return keeper
+	return preferred
 }
 
 // answered notes whether a replica answered.

@@ -48,8 +48,8 @@ func leaseOf(name, address string, renewed time.Time) *coordinationv1.Lease {
 	}
 }
 
-// keepers returns which of the replicas keep the ledger of each consumer.
-func keepers(all []*Peers, consumers int) []string {
+// preferredOf returns which of the replicas keep the ledger of each consumer.
+func preferredOf(all []*Peers, consumers int) []string {
 	kept := make([]string, consumers)
 	for n := range kept {
 		for _, p := range all {
@@ -63,16 +63,16 @@ func keepers(all []*Peers, consumers int) []string {
 
 func TestEveryLedgerHasOneKeeper(t *testing.T) {
 	const consumers = 300
-	before, count := keepers(know("a", "b", "c"), consumers), map[string]int{}
-	for _, keeper := range before {
-		count[keeper]++
+	before, count := preferredOf(know("a", "b", "c"), consumers), map[string]int{}
+	for _, preferred := range before {
+		count[preferred]++
 	}
 	if len(count) != 3 || count["a"] < consumers/5 || count["b"] < consumers/5 || count["c"] < consumers/5 {
 		t.Errorf("of %d ledgers the replicas keep %v, want each of a, b and c to keep about a third", consumers, count)
 	}
-	for n, keeper := range keepers(know("a", "b"), consumers) {
-		if keeper != before[n] && before[n] != "c" {
-			t.Errorf("when c goes, a ledger goes from %s to %s", before[n], keeper)
+	for n, preferred := range preferredOf(know("a", "b"), consumers) {
+		if preferred != before[n] && before[n] != "c" {
+			t.Errorf("when c goes, a ledger goes from %s to %s", before[n], preferred)
 		}
 	}
 	var nobody *Peers
@@ -119,7 +119,7 @@ func TestWhoIsAlive(t *testing.T) {
 				if alive := len(p.alive()) > 0; alive != (tt.want || strings.HasPrefix(name, "suspect")) {
 					t.Errorf("%s: others are there: %t", tt.reason, alive)
 				}
-				if got := strings.Contains(strings.Join(keepers([]*Peers{p}, 50), "."), ".."); got != tt.want {
+				if got := strings.Contains(strings.Join(preferredOf([]*Peers{p}, 50), "."), ".."); got != tt.want {
 					t.Errorf("%s: the other keeps some ledgers: %t, want %t", tt.reason, got, tt.want)
 				}
 			})
@@ -191,7 +191,7 @@ func TestForward(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"answers": {"the keeper decides", func(w http.ResponseWriter, r *http.Request) {
+		"answers": {"the preferred replica decides", func(w http.ResponseWriter, r *http.Request) {
 			_, _ = fmt.Fprint(w, IsForwarded(r), r.URL.Path, r.URL.Query().Get("timeout") != "")
 		}, "true/enforcetrue"},
 		"fails":        {"what is no answer does not count", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, ""},

@@ -21,10 +21,10 @@ const (
 	AlivePath = "/alive"
 	// forwardedHeader marks a review that was sent on, so that nobody sends it further.
 	forwardedHeader = "Bursar-Forwarded"
-	// ownTime is kept back from the time for a review: if the keeper does not answer, it has to be
+	// ownTime is kept back from the time for a review: if the preferred replica does not answer, it has to be
 	// decided here.
 	ownTime = 1200 * time.Millisecond
-	// patience is for how long no answer comes before the keeper is asked whether it is alive, and
+	// patience is for how long no answer comes before the preferred replica is asked whether it is alive, and
 	// how long that may take.
 	patience = 400 * time.Millisecond
 	// answerMax bounds what is read of an answer, in bytes.
@@ -63,13 +63,13 @@ func Alive() http.Handler {
 }
 
 // Forward sends a review to the replica that keeps the ledger of a consumer, and returns its answer. It
-// returns false if this one has to decide: it is the keeper, or the keeper does not answer.
+// returns false if this one has to decide: it is the preferred replica, or that does not answer.
 func (p *Peers) Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, review []byte) ([]byte, bool) {
 	if p == nil {
 		return nil, false
 	}
-	keeper := p.keeper(consumer)
-	if keeper == nil {
+	preferred := p.preferred(consumer)
+	if preferred == nil {
 		return nil, false
 	}
 	timeout := patience
@@ -81,13 +81,13 @@ func (p *Peers) Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 	}
 	asking, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	answer, err := p.sender.sendWatched(asking, keeper.address, path, timeout, review)
+	answer, err := p.sender.sendWatched(asking, preferred.address, path, timeout, review)
 	if ctx.Err() != nil {
 		return nil, false // whoever asked has gone
 	}
-	p.answered(keeper, err == nil)
+	p.answered(preferred, err == nil)
 	if err != nil {
-		p.Log.V(1).Info("another replica did not answer, and is not asked for a while", "address", keeper.address, "err", err.Error())
+		p.Log.V(1).Info("another replica did not answer, and is not asked for a while", "address", preferred.address, "err", err.Error())
 		return nil, false
 	}
 	return answer, true

@@ -9,42 +9,42 @@ import (
 )
 
 const (
-	// lookInterval is how often a replica looks whether it has come to keep a consumer's ledger.
+	// lookInterval is how often a replica looks whether it has become the preferred one of a consumer.
 	lookInterval = time.Second
-	// TakeoverDelay is how long a replica leaves to another that keeps a consumer's ledger what any of them may
-	// do. It is longer than a busy keeper takes: who stands in for one that is merely slow makes it slower.
+	// TakeoverDelay is how long a replica leaves the work that any may do to the preferred replica. A busy replica takes
+	// less: taking over from one that is merely slow makes it slower.
 	TakeoverDelay = 5 * time.Second
 )
 
-// Preferred tells whether this replica keeps the ledger of a consumer, and so does at once what any of them may
-// do for it. One that is nil keeps all.
+// Preferred reports whether this replica is the preferred one of a consumer, and does at once the work that any may do
+// for it. With nil it is that of all consumers.
 type Preferred func(consumer quotav1alpha1.ConsumerRef) bool
 
-// Here tells whether this replica keeps the ledger of a consumer right now.
-func (k Preferred) Here(consumer quotav1alpha1.ConsumerRef) bool { return k == nil || k(consumer) }
+// Here reports whether this replica is the preferred one of a consumer right now.
+func (p Preferred) Here(consumer quotav1alpha1.ConsumerRef) bool { return p == nil || p(consumer) }
 
-// For is Of for a consumer, to be asked later.
-func (k Preferred) For(consumer quotav1alpha1.ConsumerRef) func() bool {
-	return func() bool { return k.Here(consumer) }
+// For returns a function that calls Here for a consumer.
+func (p Preferred) For(consumer quotav1alpha1.ConsumerRef) func() bool {
+	return func() bool { return p.Here(consumer) }
 }
 
-// Share adds an item that any replica may process: at once if it keeps the ledger, as soon as it comes to
-// keep it, because the former keeper does not answer, and after [TakeoverDelay] in any case.
-func Share[T comparable](queue workqueue.TypedInterface[T], keeps func() bool, item T) {
-	if keeps() {
+// Share adds an item that any replica may process: at once on the preferred replica, as soon as this one becomes that, and
+// after [TakeoverDelay] in any case.
+func Share[T comparable](queue workqueue.TypedInterface[T], isPreferred func() bool, item T) {
+	if isPreferred() {
 		queue.Add(item)
 	} else {
-		lookAgain(queue, keeps, item, TakeoverDelay)
+		lookAgain(queue, isPreferred, item, TakeoverDelay)
 	}
 }
 
-// lookAgain adds an item once this replica keeps the ledger, within the time that is left.
-func lookAgain[T comparable](queue workqueue.TypedInterface[T], keeps func() bool, item T, left time.Duration) {
+// lookAgain adds an item once this replica is the preferred one, within the time that is left.
+func lookAgain[T comparable](queue workqueue.TypedInterface[T], isPreferred func() bool, item T, left time.Duration) {
 	time.AfterFunc(lookInterval, func() {
-		if left -= lookInterval; left <= 0 || keeps() {
+		if left -= lookInterval; left <= 0 || isPreferred() {
 			queue.Add(item)
 		} else {
-			lookAgain(queue, keeps, item, left)
+			lookAgain(queue, isPreferred, item, left)
 		}
 	})
 }

@@ -13,25 +13,25 @@ import (
 func TestShare(t *testing.T) {
 	never := 24 * time.Hour
 	for name, tc := range map[string]struct {
-		reason    string
-		isAlone   bool
-		keepsFrom time.Duration // from when it is shared
-		want      time.Duration
+		reason        string
+		isAlone       bool
+		preferredFrom time.Duration // from when it is shared
+		want          time.Duration
 	}{
-		"alone":  {"there is nobody else", true, 0, 0},
-		"keeper": {"the others wait for it", false, 0, 0},
-		"next":   {"the keeper does not answer any more", false, 1500 * time.Millisecond, 2 * time.Second},
-		"other":  {"the keeper has had its time", false, never, TakeoverDelay},
+		"alone":     {"there is nobody else", true, 0, 0},
+		"preferred": {"the others wait for it", false, 0, 0},
+		"next":      {"the preferred replica no longer answers", false, 1500 * time.Millisecond, 2 * time.Second},
+		"other":     {"the preferred replica has had its time", false, never, TakeoverDelay},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				queue := workqueue.NewTypedDelayingQueue[string]()
 				began := time.Now()
-				keeps := Preferred(func(quotav1alpha1.ConsumerRef) bool { return time.Since(began) >= tc.keepsFrom })
+				preferred := Preferred(func(quotav1alpha1.ConsumerRef) bool { return time.Since(began) >= tc.preferredFrom })
 				if tc.isAlone {
-					keeps = nil
+					preferred = nil
 				}
-				Share(queue, keeps.For(quotav1alpha1.ConsumerRef{}), "item")
+				Share(queue, preferred.For(quotav1alpha1.ConsumerRef{}), "item")
 				if item, _ := queue.Get(); item != "item" || time.Since(began) != tc.want {
 					t.Errorf("%s: got %q after %s, want it after %s", tc.reason, item, time.Since(began), tc.want)
 				}

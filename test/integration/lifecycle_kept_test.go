@@ -58,7 +58,7 @@ func TestClaimKeptByAPersonStays(t *testing.T) {
 	w.wantBucket(10, 4, 6, 4)
 	w.wantKept(kept)
 
-	// Its keeper may let it go at any time.
+	// Its preferred replica may release it at any time.
 	for _, claim := range kept {
 		mustNot(t, admin.Delete(w.ctx, claim))
 	}

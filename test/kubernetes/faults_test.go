@@ -198,18 +198,18 @@ func (f *faults) killLeader() {
 
 // killKeeper kills a replica that does not lead, and keeps the hot ledger.
 func (f *faults) killKeeper() {
-	var keeper *operator.Replica
-	for keeper = f.keeper(); keeper == f.leader(); keeper = f.keeper() {
-		keeper.Signal(syscall.SIGTERM) // and the next keeper is another
-		f.replace(keeper)
+	var preferred *operator.Replica
+	for preferred = f.preferred(); preferred == f.leader(); preferred = f.preferred() {
+		preferred.Signal(syscall.SIGTERM) // and the next preferred is another
+		f.replace(preferred)
 	}
-	f.disturb("the keeper of the hot ledger is killed", keeper.Kill)
+	f.disturb("the preferred replica of the hot ledger is killed", preferred.Kill)
 }
 
-// keeper returns the replica that keeps the hot ledger: that whose Lease weighs most.
-func (f *faults) keeper() *operator.Replica {
+// preferred returns the preferred replica of the hot ledger: that whose Lease weighs most.
+func (f *faults) preferred() *operator.Replica {
 	f.Helper()
-	var keeper *operator.Replica
+	var preferred *operator.Replica
 	f.eventually(func() error {
 		var leases coordinationv1.LeaseList
 		if err := f.List(f.Context(), &leases, client.InNamespace(system), client.HasLabels{quotav1alpha1.GroupName + "/replica"}); err != nil {
@@ -224,7 +224,7 @@ func (f *faults) keeper() *operator.Replica {
 				}
 				known++
 				if weight := xxhash.Sum64String(lease.Name + "/" + naming.Ledger(platform.Consumer(f.name))); weight > most {
-					keeper, most = r, weight
+					preferred, most = r, weight
 				}
 			}
 		}
@@ -233,7 +233,7 @@ func (f *faults) keeper() *operator.Replica {
 		}
 		return nil
 	})
-	return keeper
+	return preferred
 }
 
 // stopLeader has the leader stand still until another leads, and go on then.

@@ -124,7 +124,7 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 	c.track(before, after)
 	switch {
 	case after == nil:
-		// The others would write the same, all at once. Should the keeper miss it, it sweeps.
+		// The others would write the same, all at once. Should the preferred replica miss it, it sweeps.
 		if c.Preferred.Here(before.Consumer()) {
 			c.Store.Forget(before.Consumer(), string(before.UID))
 		}

@@ -59,7 +59,7 @@ type Store struct {
 	// its granted claims. It protects the books against a ledger that was deleted.
 	Recover func(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]ledger.Usage, error)
 
-	// IsPreferred, if set, tells whether most writes to the books of a consumer come from this process. The
+	// IsPreferred, if set, reports whether most writes to the books of a consumer come from this process. The
 	// writes of others to the books of other consumers are taken note of a moment later, all at once.
 	IsPreferred func(consumer quotav1alpha1.ConsumerRef) bool
 
