@@ -2,6 +2,7 @@
 
 GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 
 # Stamped into `bursar version`.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -55,6 +56,10 @@ lint: ## Check formatting, vet and lint.
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+
+.PHONY: rules
+rules: ## Check imports, sizes and comments, as .golangci.yml says.
+	$(GO) run $(GOLANGCI_LINT) run ./...
 
 # What is generated, as git pathspecs. New files count as well as changed ones.
 GENERATED = ':(glob)**/zz_generated.*.go' 'deploy/crds/*.yaml' 'examples/compute/config/crds/*.yaml' docs/reference

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// APIVersion and Kind are what a configuration file says of itself.
 const (
-	// APIVersion and Kind are what a configuration file says of itself.
 	APIVersion = "config.quota.miloapis.com/v1alpha1"
 	Kind       = "OperatorConfiguration"
 )

@@ -4,13 +4,13 @@ package usage
 type Level int
 
 const (
-	// Below: it uses less than the threshold.
+	// Below means that it uses less than the threshold.
 	Below Level = iota
-	// Near: it uses as much as the threshold, or more.
+	// Near means that it uses as much as the threshold, or more.
 	Near
-	// Reached: it uses all that it is granted.
+	// Reached means that it uses all that it is granted.
 	Reached
-	// Exceeded: it uses more than it is granted now.
+	// Exceeded means that it uses more than it is granted now.
 	Exceeded
 )
 

@@ -12,13 +12,13 @@ import (
 type State int
 
 const (
-	// Pending: it is not decided yet.
+	// Pending means that it is not decided yet.
 	Pending State = iota
-	// Granted: the object may be provisioned.
+	// Granted means that the object may be provisioned.
 	Granted
-	// Exceeded: there is not enough quota. It is granted by itself once there is.
+	// Exceeded means that there is not enough quota. It is granted by itself once there is.
 	Exceeded
-	// Invalid: it cannot be decided as it is, which is for the platform to put right.
+	// Invalid means that it cannot be decided as it is, which is for the platform to put right.
 	Invalid
 )
 

@@ -283,10 +283,10 @@ const (
 type AdoptionState string
 
 const (
-	// AdoptionRunning: objects are still being looked at.
+	// AdoptionRunning means that objects are still being looked at.
 	AdoptionRunning AdoptionState = "Running"
 
-	// AdoptionComplete: every object that existed has been looked at.
+	// AdoptionComplete means that every object that existed has been looked at.
 	AdoptionComplete AdoptionState = "Complete"
 )
 

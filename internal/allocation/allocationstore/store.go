@@ -42,10 +42,10 @@ const (
 	showsPerSecond = 20
 	// tidyDelay is how long a ledger keeps what need not be in it any more, at least, unless it is written anyway.
 	tidyDelay = 10 * time.Second
-	// PendingMargin is by how much longer than the request a raise counts as pending that is not made, for clocks of replicas
-	// that differ, and PendingMax how long it does at most.
+	// PendingMargin is by how much longer than its request a raise counts as pending, for clocks of replicas that differ.
 	PendingMargin = 15 * time.Second
-	PendingMax    = 150 * time.Second
+	// PendingMax is how long a raise counts as pending at most.
+	PendingMax = 150 * time.Second
 )
 
 var (

@@ -28,13 +28,13 @@ import (
 type Result int
 
 const (
-	// Conforms: the object has the claim that the policy asks, or needs none.
+	// Conforms means that the object has the claim that the policy asks, or needs none.
 	Conforms Result = iota
-	// Adopted: the object had no claim, and its charge is reserved now.
+	// Adopted means that the object had no claim, and its charge is reserved now.
 	Adopted
-	// Amended: what its claim holds was changed.
+	// Amended means that what its claim holds was changed.
 	Amended
-	// Pending: a change of the object is under way, after which it is looked at again.
+	// Pending means that a change of the object is under way, after which it is looked at again.
 	Pending
 )
 

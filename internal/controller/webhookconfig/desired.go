@@ -23,16 +23,17 @@ import (
 	"github.com/bursar/bursar/internal/kube/namespaces"
 )
 
+// EnforcePath and the others are where the handlers are served. The first three are followed by the version of what was
+// declared when they were published: of policies and registrations, and of allocations.
 const (
-	// EnforcePath, AdvisePath, QuotaPath, BreakGlassPath and ProbePath are where the handlers are served. The first
-	// three are followed by the version of what was declared when they were published: of policies and
-	// registrations, and of allocations.
 	EnforcePath    = "/enforce"
 	AdvisePath     = "/advise"
 	QuotaPath      = "/resourcequotas"
 	BreakGlassPath = "/break-glass"
 	ProbePath      = "/probe"
+)
 
+const (
 	timeoutSeconds = 5
 	// recordingTimeoutSeconds is short, since nothing depends on the answer.
 	recordingTimeoutSeconds = 1

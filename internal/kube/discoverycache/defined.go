@@ -13,12 +13,12 @@ import (
 type State int
 
 const (
-	// Served: they can be read and written.
+	// Served means that they can be read and written.
 	Served State = iota + 1
-	// Withheld: the kind is defined but not served now, so they are out of reach, and may be
+	// Withheld means that the kind is defined but not served now, so they are out of reach, and may be
 	// there all the same.
 	Withheld
-	// Undefined: there is no such kind, and so there are no objects.
+	// Undefined means that there is no such kind, and so there are no objects.
 	Undefined
 )
 

@@ -153,11 +153,11 @@ func (o *Cache) Name(groupKind schema.GroupKind, uid types.UID) (types.Namespace
 type Presence int
 
 const (
-	// Unknown: the kind is not followed, or has not been listed yet.
+	// Unknown means that the kind is not followed, or has not been listed yet.
 	Unknown Presence = iota
-	// Present: the object exists.
+	// Present means that the object exists.
 	Present
-	// Absent: the object is not among those seen. It may be too new to be.
+	// Absent means that the object is not among those seen. It may be too new to be.
 	Absent
 )
 
