@@ -29,6 +29,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/kube/apiclient"
 	"github.com/bursar/bursar/internal/kube/crdinstall"
@@ -172,7 +173,8 @@ const StandaloneCheck = "quota-enforcement"
 
 // models are the read models that controllers and webhooks share.
 type models struct {
-	store *ledgerstore.Store
+	store  *ledgerstore.Store
+	engine *engine.Engine
 	// allocations are the books of caps on ResourceQuotas, and projects whose they are.
 	allocations *allocationstore.Store
 	projects    *quotacache.Cache
@@ -258,6 +260,7 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 	store.ReservationLifetime = o.options.RequestTimeout + ledgerstore.ReservationMargin
 	return &models{
 		store:       store,
+		engine:      &engine.Engine{Store: store, Log: o.options.Log.WithName("engine")},
 		allocations: allocationstore.New(ctx, caps, inhabited),
 		projects:    inhabited,
 		catalog:     declared,

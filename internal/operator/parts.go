@@ -139,7 +139,7 @@ func (o *Operator) newParts(m *models) *parts {
 func (p *parts) addEnforcement(o *Operator, policies *catalog.Gate[catalog.Version]) {
 	m, log := p.models, o.options.Log
 	p.lifecycle = &lifecycle.Controller{
-		Store: m.store, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
+		Store: m.store, Engine: m.engine, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
 		SystemNamespace: o.options.SystemNamespace, Evaluator: m.planner, Live: m.dynamic, Kinds: m.kinds, Preferred: p.isPreferred, Events: m.events, Log: log.WithName("lifecycle"),
 	}
 	p.evaluations = &evaluation.Reporter{Client: m.manager.GetClient(), Allows: m.catalog.Allows, Events: m.events, Log: log.WithName("evaluation")}
@@ -223,7 +223,7 @@ func (p *parts) addClaims(o *Operator) {
 		Leads: m.leads, Leases: o.client.CoordinationV1().Leases(system), Reviewed: p.enforcer.Reviewed, ReviewedElsewhere: p.reviewedElsewhere, SystemNamespace: system, Now: o.clock.Now, Events: m.events, Log: log.WithName("adoption"),
 	}
 	p.claim = &claim.Controller{
-		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Preferred: p.isPreferred, Events: m.events, Log: log.WithName("claim"),
+		Store: m.store, Engine: m.engine, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Preferred: p.isPreferred, Events: m.events, Log: log.WithName("claim"),
 	}
 	p.follower = follow.New(m.catalog, m.claims, m.objects, m.kinds, log.WithName("follower"))
 }

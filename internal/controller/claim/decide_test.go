@@ -22,6 +22,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
@@ -166,8 +167,9 @@ func (a *api) waitGranted(t *testing.T) {
 
 // process is a controller with its own store and cache.
 func process(t *testing.T, client *claims.Client, registrations *catalog.Catalog, storage ledgerstore.Storage) *Controller {
+	store := ledgerstore.New(t.Context(), storage)
 	c := &Controller{
-		Store: ledgerstore.New(t.Context(), storage), Claims: claimcache.New(), Client: client, Catalog: registrations, Log: logr.Discard(),
+		Store: store, Engine: &engine.Engine{Store: store, Log: logr.Discard()}, Claims: claimcache.New(), Client: client, Catalog: registrations, Log: logr.Discard(),
 		InUse: func(context.Context, *quotav1alpha1.ResourceClaim) (bool, error) { return false, nil },
 	}
 	c.Start()

@@ -127,7 +127,8 @@ func (c *Controller) amend(ctx context.Context, asked resize, sequence int64) er
 	if err := c.say(ctx, asked.claim, asked.requests); err != nil {
 		return err
 	}
-	return c.exchange(ctx, asked.claim.Spec.ConsumerRef, asked.amendment.Key, sequence, asked.amendment.Charges)
+	_, err := c.Engine.SettleAmendment(ctx, asked.claim.Spec.ConsumerRef, asked.amendment.Key, sequence, asked.amendment.Charges)
+	return err
 }
 
 // say has a claim say that it holds some requests. What it says already is not written again.
@@ -171,23 +172,9 @@ func (c *Controller) endInFlight(ctx context.Context, claim *quotav1alpha1.Resou
 	}
 	consumer, key := claim.Spec.ConsumerRef, ledgerstore.ResizeKey(string(claim.UID))
 	if amendment, known := c.Store.ReservationOf(consumer, key); known {
-		return c.exchange(ctx, consumer, key, amendment.Sequence, held)
+		_, err = c.Engine.SettleAmendment(ctx, consumer, key, amendment.Sequence, held)
 	}
-	return nil
-}
-
-// exchange ends an amendment whose claim says what it holds from now on. It does so as well if the books do not have
-// what the claim held before, which is for the auditor to put right, and does nothing if it goes on under another
-// sequence.
-func (c *Controller) exchange(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64, after []ledger.Charge) error {
-	done, err := c.Store.SettleAmendment(ctx, consumer, key, sequence, after)
-	if done || err != nil {
-		return err
-	}
-	if left, known := c.Store.ReservationOf(consumer, key); known && left.Sequence == sequence {
-		c.Log.Info("what a claim held before it was resized was not in the books", "amendment", key, "consumer", consumer.Name)
-	}
-	return c.Store.Cancel(ctx, consumer, key, sequence)
+	return err
 }
 
 // await records why a claim does not hold yet what it is to hold.

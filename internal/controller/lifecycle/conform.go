@@ -101,44 +101,49 @@ func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstr
 			return Conforms, transient(err)
 		}
 	}
-	label := claims.LabelValue(p.Name)
-	flight, isPending := c.inFlight(o, label, live.GetResourceVersion())
-	if isPending {
-		return Pending, nil
+	f, err := c.gather(ctx, p, o, live.GetResourceVersion())
+	if err != nil || f.isPending {
+		return Pending, transient(err)
 	}
-	held, err := c.Client.OfObject(ctx, c.Claims.ForObject(o.UID), label)
-	if err != nil {
-		return 0, transient(fmt.Errorf("read the claim of %s %s: %w", o.Kind.Kind, o.Name, err))
-	}
-	if held == nil && flight.amendment != nil {
-		claim, err := c.amended(ctx, *flight.amendment)
-		if claim != nil || err != nil {
+	next := decideByClaim(f.claimState(c.Store), p.FollowsUpdates(), p.UsesRequest())
+	if next == doFindLost {
+		isFound, err := c.findLost(ctx, *f.amendment)
+		if isFound || err != nil {
 			return Pending, transient(err)
 		}
-		if err := c.Store.Cancel(ctx, flight.amendment.Consumer, flight.amendment.Key, flight.amendment.Sequence); err != nil {
-			return 0, transient(err)
-		}
+		next = decideByClaim(claimMissing, p.FollowsUpdates(), p.UsesRequest())
 	}
-	if held != nil {
-		if result, isDone, err := c.goOn(ctx, p, held, flight); isDone || err != nil {
-			return result, transient(err)
-		}
+	switch next {
+	case doEvaluate:
+		return c.conformToDemand(ctx, p, o, live, f)
+	case doFinish:
+		_, err := c.materialize(ctx, *f.madeFrom())
+		return Pending, transient(err)
+	case doSupersede:
+		return Pending, transient(c.supersede(ctx, f.held))
+	case doCheckCharge:
+		return Pending, transient(c.endUncharged(ctx, f.held))
+	default:
+		return Conforms, nil
 	}
-	if held == nil && p.UsesRequest() {
-		return Conforms, nil // nobody can tell any more what the object was to cost
-	}
+}
+
+// conformToDemand brings an object in line with what the policy asks of it now.
+func (c *Controller) conformToDemand(ctx context.Context, p *catalog.Policy, o evaluator.Object, live *unstructured.Unstructured, f facts) (Result, error) {
 	asked, err := c.ask(ctx, p, o, live)
 	switch {
 	case evaluator.IsTransient(err):
 		return 0, transient(err) // what is in flight stays until it can be told
 	case policy.TookTooLong(err):
 		return 0, err
-	case err != nil:
-		_, errDrop := c.drop(ctx, flight.reserved, nil)
-		return 0, errors.Join(err, c.keep(ctx, held, flight.amendment), errDrop)
 	}
-	isMade, err := c.drop(ctx, flight.reserved, func(r ledgerstore.InFlight) bool {
-		isTaken := held == nil || asked != nil && asked.Consumer != held.Spec.ConsumerRef
+	next := decideByDemand(f.held != nil, f.demandOf(asked, err))
+	if next == doRetain {
+		_, errDrop := c.drop(ctx, f.reserved, nil)
+		return 0, errors.Join(err, c.keep(ctx, f.held, f.amendment), errDrop)
+	}
+	isMade, err := c.drop(ctx, f.reserved, func(r ledgerstore.InFlight) bool {
+		isTaken := f.held == nil || asked != nil && asked.Consumer != f.held.Spec.ConsumerRef
 		return isTaken && asked != nil && r.Consumer == asked.Consumer
 	})
 	if err != nil {
@@ -147,15 +152,26 @@ func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstr
 	if isMade {
 		return Pending, nil // what becomes of that claim is decided once it is seen
 	}
-	switch {
-	case held == nil && asked == nil:
-		return Conforms, nil
-	case held == nil:
+	switch next {
+	case doAdopt:
 		return c.adopt(ctx, o, asked)
-	case asked == nil, asked.Consumer != held.Spec.ConsumerRef:
-		return Pending, transient(c.supersede(ctx, held))
+	case doSupersede:
+		return Pending, transient(c.supersede(ctx, f.held))
+	case doAmend:
+		return c.amend(ctx, f.held, asked, f.amendment)
+	default:
+		return Conforms, nil
 	}
-	return c.amend(ctx, held, asked, flight.amendment)
+}
+
+// findLost reports whether the claim of an amendment exists, which the cache does not show. If it does not, the amendment
+// ends.
+func (c *Controller) findLost(ctx context.Context, amendment ledgerstore.InFlight) (bool, error) {
+	claim, err := c.amended(ctx, amendment)
+	if claim != nil || err != nil {
+		return true, err
+	}
+	return false, c.Store.Cancel(ctx, amendment.Consumer, amendment.Key, amendment.Sequence)
 }
 
 // reread reads an object in one version, and returns nil if it is gone.
@@ -186,31 +202,6 @@ func (c *Controller) ask(ctx context.Context, p *catalog.Policy, o evaluator.Obj
 	return c.Evaluator.Plan(ctx, p, o, in)
 }
 
-// goOn finishes what was begun with a claim. It reports true if there is nothing else to be done
-// about the claim now.
-func (c *Controller) goOn(ctx context.Context, p *catalog.Policy, held *quotav1alpha1.ResourceClaim, flight inFlight) (result Result, isDone bool, err error) {
-	for _, reservation := range flight.reserved {
-		if reservation.Consumer == held.Spec.ConsumerRef && claims.SequenceOf(held) == reservation.Sequence {
-			_, err := c.materialize(ctx, reservation)
-			return Pending, true, err // the claim was made from it
-		}
-	}
-	switch {
-	case claims.IsSuperseded(held) && held.DeletionTimestamp == nil:
-		return Pending, true, c.supersede(ctx, held)
-	case held.DeletionTimestamp != nil:
-		return Conforms, true, nil // it is looked at again once the claim is gone
-	case !claims.Stays(held):
-		return Pending, true, c.endUncharged(ctx, held)
-	case c.Store.IsWithdrawn(held.Spec.ConsumerRef, held.Annotations[quotav1alpha1.AnnotationResourceUID], claims.SequenceOf(held)):
-		return Pending, true, c.supersede(ctx, held) // it was granted while another create took over what it was made from
-	case !p.FollowsUpdates():
-		return Conforms, true, nil
-	default:
-		return 0, false, nil
-	}
-}
-
 // endUncharged takes a claim away that was not granted if the books do not have what it was made from: whoever made
 // it has died, or could not take it away.
 func (c *Controller) endUncharged(ctx context.Context, held *quotav1alpha1.ResourceClaim) error {
@@ -222,35 +213,6 @@ func (c *Controller) endUncharged(ctx context.Context, held *quotav1alpha1.Resou
 		return err
 	}
 	return c.supersede(ctx, held)
-}
-
-// inFlight is what is reserved for a policy and an object, because the object was about to change.
-type inFlight struct {
-	// amendment is that of its claim, and reserved what a claim is to be made from.
-	amendment *ledgerstore.InFlight
-	reserved  []ledgerstore.InFlight
-}
-
-// inFlight looks for what is reserved, and tells whether something else has to come first: an
-// update that was admitted may still be made, or the claim of the create is being made.
-func (c *Controller) inFlight(o evaluator.Object, policy, version string) (flight inFlight, isPending bool) {
-	for _, reservation := range c.Store.ReservationsFor(string(o.UID)) {
-		if by, _ := ledgerstore.SplitObjectKey(reservation.Key); by != policy {
-			continue
-		}
-		outline, err := claims.IntentOf(reservation.Claim)
-		mayCome := err == nil && outline.Base != "" && claims.MayChange(version, outline.Base) && time.Since(reservation.KnownSince) < c.Store.ReservationLifetime
-		switch {
-		case ledgerstore.IsAmendment(reservation.Key):
-			flight.amendment = &reservation
-		case outline.Base == "":
-			return flight, true
-		default:
-			flight.reserved = append(flight.reserved, reservation)
-		}
-		isPending = isPending || mayCome
-	}
-	return flight, isPending
 }
 
 // drop cancels what was reserved for changes that were not made, but for what is to be kept. It
@@ -360,7 +322,7 @@ func (c *Controller) amend(ctx context.Context, held *quotav1alpha1.ResourceClai
 	}); err != nil {
 		return 0, transient(fmt.Errorf("change what claim %s/%s holds: %w", held.Namespace, held.Name, err))
 	}
-	isEnded, err := c.exchange(ctx, asked.Consumer, key, sequence, asked.Charges)
+	isEnded, err := c.Engine.SettleAmendment(ctx, asked.Consumer, key, sequence, asked.Charges)
 	switch {
 	case err != nil:
 		return 0, transient(err)
@@ -369,25 +331,6 @@ func (c *Controller) amend(ctx context.Context, held *quotav1alpha1.ResourceClai
 	default:
 		return Pending, nil // it goes on under another sequence
 	}
-}
-
-// exchange ends an amendment whose claim says what it holds from now on. It does so as well if the
-// books do not have what the claim held before, which is for the auditor to put right. It reports
-// false if there is no amendment with that sequence any more.
-func (c *Controller) exchange(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64, after []ledger.Charge) (bool, error) {
-	done, err := c.Store.SettleAmendment(ctx, consumer, key, sequence, after)
-	if done || err != nil || !c.isInFlight(key, sequence) {
-		return done, err
-	}
-	c.Log.Info("what a claim held before it was changed was not in the books", "amendment", key, "consumer", consumer.Name)
-	return true, c.Store.Cancel(ctx, consumer, key, sequence)
-}
-
-// isInFlight tells whether there is a reservation with that key and sequence.
-func (c *Controller) isInFlight(key string, sequence int64) bool {
-	return slices.ContainsFunc(c.Store.ReservationsFor(ledgerstore.ObjectUID(key)), func(r ledgerstore.InFlight) bool {
-		return r.Key == key && r.Sequence == sequence
-	})
 }
 
 // keep ends an amendment of a claim that goes on holding what it holds, because what it ought to
@@ -400,7 +343,7 @@ func (c *Controller) keep(ctx context.Context, held *quotav1alpha1.ResourceClaim
 	if err != nil {
 		return err
 	}
-	_, err = c.exchange(ctx, amendment.Consumer, amendment.Key, amendment.Sequence, charges)
+	_, err = c.Engine.SettleAmendment(ctx, amendment.Consumer, amendment.Key, amendment.Sequence, charges)
 	return transient(err)
 }
 

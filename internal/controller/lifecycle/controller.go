@@ -30,6 +30,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
@@ -50,6 +51,7 @@ const (
 // caches run, then Run.
 type Controller struct {
 	Store           *ledgerstore.Store
+	Engine          *engine.Engine
 	Objects         *objectcache.Cache
 	Claims          *claimcache.Cache
 	Client          *claims.Client

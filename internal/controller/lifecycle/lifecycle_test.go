@@ -26,6 +26,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
@@ -219,8 +220,9 @@ func newController(t *testing.T, s *server, states objectcache.Kinds, memory *st
 	if err != nil {
 		t.Fatal(err)
 	}
+	store := ledgerstore.New(t.Context(), memory.Connect(nil))
 	c := &Controller{
-		Store: ledgerstore.New(t.Context(), memory.Connect(nil)), Objects: objectcache.New(nil, states), Claims: claimcache.New(),
+		Store: store, Engine: &engine.Engine{Store: store, Log: logr.Discard()}, Objects: objectcache.New(nil, states), Claims: claimcache.New(),
 		Client: client, Catalog: catalog.New(), SystemNamespace: "sys",
 		Log: logr.Discard(),
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
@@ -230,7 +231,7 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 	}
 	store := ledgerstore.New(ctx, s.memory.Connect(nil))
 	c := &Controller{
-		Store: store, Objects: objectcache.New(s.metadata, onlyFleets{}), Claims: claimcache.New(), Client: client, Catalog: known,
+		Store: store, Engine: &engine.Engine{Store: store, Log: logr.Discard()}, Objects: objectcache.New(s.metadata, onlyFleets{}), Claims: claimcache.New(), Client: client, Catalog: known,
 		SystemNamespace: "sys", Evaluator: &evaluator.Evaluator{Catalog: known, Namespaces: s.namespaces, SystemNamespace: "sys"}, Live: s.live, Kinds: onlyFleets{}, Log: logr.Discard(),
 	}
 	// Releasing claims is another controller's part.

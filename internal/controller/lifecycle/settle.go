@@ -38,7 +38,7 @@ func (c *Controller) forgetEnded() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for claim, reservation := range c.granted {
-		if !c.isInFlight(reservation.Key, reservation.Sequence) {
+		if !c.Engine.IsInFlight(reservation) {
 			delete(c.granted, claim)
 		}
 	}

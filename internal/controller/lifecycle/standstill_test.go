@@ -16,6 +16,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -78,7 +79,7 @@ func (s *stage) standing(store *ledgerstore.Store) *Controller {
 	client, err := claims.NewClient(&rest.Config{Host: "http://server", QPS: -1}, &http.Client{Transport: direct{s.server}})
 	s.must(err)
 	c := &Controller{
-		Store: store, Objects: objectcache.New(nil, &withheld{}), Claims: claimcache.New(), Client: client,
+		Store: store, Engine: &engine.Engine{Store: store, Log: logr.Discard()}, Objects: objectcache.New(nil, &withheld{}), Claims: claimcache.New(), Client: client,
 		Catalog: catalog.New(), SystemNamespace: "sys", Log: logr.Discard(),
 	}
 	c.Start()

@@ -1,0 +1,109 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// facts are what is known of a policy and an object.
+type facts struct {
+	// isPending: an update that was admitted may still be made, or the claim of the create is being made. Nothing else is
+	// known then.
+	isPending bool
+	// held is the claim of the object, or nil.
+	held *quotav1alpha1.ResourceClaim
+	// amendment is that of its claim, and reserved what a claim is to be made from.
+	amendment *ledgerstore.InFlight
+	reserved  []ledgerstore.InFlight
+}
+
+// gather finds the facts about an object at a version.
+func (c *Controller) gather(ctx context.Context, p *catalog.Policy, o evaluator.Object, version string) (facts, error) {
+	label := claims.LabelValue(p.Name)
+	f := c.inFlight(o, label, version)
+	if f.isPending {
+		return f, nil
+	}
+	var err error
+	if f.held, err = c.Client.OfObject(ctx, c.Claims.ForObject(o.UID), label); err != nil {
+		return f, fmt.Errorf("read the claim of %s %s: %w", o.Kind.Kind, o.Name, err)
+	}
+	return f, nil
+}
+
+// inFlight finds what is reserved for a policy and an object, because the object was about to change.
+func (c *Controller) inFlight(o evaluator.Object, policy, version string) (f facts) {
+	for _, reservation := range c.Store.ReservationsFor(string(o.UID)) {
+		if by, _ := ledgerstore.SplitObjectKey(reservation.Key); by != policy {
+			continue
+		}
+		intent, err := claims.IntentOf(reservation.Claim)
+		mayCome := err == nil && intent.Base != "" && claims.MayChange(version, intent.Base) && time.Since(reservation.KnownSince) < c.Store.ReservationLifetime
+		switch {
+		case ledgerstore.IsAmendment(reservation.Key):
+			f.amendment = &reservation
+		case intent.Base == "":
+			f.isPending = true
+			return f
+		default:
+			f.reserved = append(f.reserved, reservation)
+		}
+		f.isPending = f.isPending || mayCome
+	}
+	return f
+}
+
+// claimState returns what matters of the claim.
+func (f *facts) claimState(store *ledgerstore.Store) claimState {
+	held := f.held
+	switch {
+	case held == nil && f.amendment != nil:
+		return claimLost
+	case held == nil:
+		return claimMissing
+	case f.madeFrom() != nil:
+		return claimUnfinished
+	case claims.IsSuperseded(held) && held.DeletionTimestamp == nil:
+		return claimSuperseded
+	case held.DeletionTimestamp != nil:
+		return claimDeleting
+	case !claims.Stays(held):
+		return claimUncharged
+	case store.IsWithdrawn(held.Spec.ConsumerRef, held.Annotations[quotav1alpha1.AnnotationResourceUID], claims.SequenceOf(held)):
+		return claimWithdrawn
+	default:
+		return claimSettled
+	}
+}
+
+// madeFrom returns the reservation in flight that the claim was made from, or nil.
+func (f *facts) madeFrom() *ledgerstore.InFlight {
+	for i := range f.reserved {
+		r := &f.reserved[i]
+		if r.Consumer == f.held.Spec.ConsumerRef && r.Sequence == claims.SequenceOf(f.held) {
+			return r
+		}
+	}
+	return nil
+}
+
+// demandOf returns what the policy asks, or that the evaluation failed.
+func (f *facts) demandOf(asked *evaluator.Claim, err error) demand {
+	switch {
+	case err != nil:
+		return demandUnknown
+	case asked == nil:
+		return demandNone
+	case f.held != nil && asked.Consumer != f.held.Spec.ConsumerRef:
+		return demandElsewhere
+	default:
+		return demandHere
+	}
+}
