@@ -216,8 +216,8 @@ func (p *parts) addClaims(o *Operator) {
 	m, log, system := p.models, o.options.Log, o.options.SystemNamespace
 	p.adoption = &adoption.Controller{
 		Client: m.manager.GetClient(), Catalog: m.catalog, Kinds: m.kinds, Live: m.dynamic, Objects: m.objects, Claims: m.claims, Store: m.store,
-		Conform: func(ctx context.Context, policy *catalog.Policy, object *unstructured.Unstructured) (bool, error) {
-			result, err := p.lifecycle.ConformListed(ctx, policy, object)
+		Adopt: func(ctx context.Context, policy *catalog.Policy, object *unstructured.Unstructured) (bool, error) {
+			result, err := p.lifecycle.ReconcileListed(ctx, policy, object)
 			return result == lifecycle.Adopted, err
 		},
 		Leads: m.leads, Leases: o.client.CoordinationV1().Leases(system), Reviewed: p.enforcer.Reviewed, ReviewedElsewhere: p.reviewedElsewhere, SystemNamespace: system, Now: o.clock.Now, Events: m.events, Log: log.WithName("adoption"),

@@ -75,9 +75,9 @@ type Controller struct {
 	Objects *objectcache.Cache
 	Claims  *claimcache.Cache
 	Store   *ledgerstore.Store
-	// Conform sees to it that an object has the claim that a policy asks, and tells whether it was
-	// adopted for that. A [evaluator.TransientError] is worth another try.
-	Conform func(ctx context.Context, p *catalog.Policy, object *unstructured.Unstructured) (adopted bool, err error)
+	// Adopt makes sure that an object has the claim that a policy asks, and reports whether it had none before. An
+	// [evaluator.TransientError] is worth another try.
+	Adopt func(ctx context.Context, p *catalog.Policy, object *unstructured.Unstructured) (adopted bool, err error)
 	// Leads tells whether this replica is the one that adopts.
 	Leads func() bool
 	// Leases are those in the system namespace.
@@ -340,7 +340,7 @@ func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.N
 			errs = append(errs, client.IgnoreNotFound(err))
 			continue
 		}
-		adopted, err := c.Conform(ctx, p, live)
+		adopted, err := c.Adopt(ctx, p, live)
 		switch {
 		case evaluator.IsTransient(err):
 			errs = append(errs, err)

@@ -133,7 +133,7 @@ func (s *scan) adopt(ctx context.Context, items []unstructured.Unstructured) err
 			continue
 		}
 		group.Go(func() error {
-			adopted, err := s.conform(ctx, object)
+			adopted, err := s.adoptOne(ctx, object)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -178,11 +178,11 @@ func continueOf(err error) string {
 	return ""
 }
 
-// conform tries for a while.
-func (s *scan) conform(ctx context.Context, object *unstructured.Unstructured) (adopted bool, err error) {
+// adoptOne tries for a while.
+func (s *scan) adoptOne(ctx context.Context, object *unstructured.Unstructured) (adopted bool, err error) {
 	const tries, pause = 5, 50 * time.Millisecond
 	for n := range tries {
-		if adopted, err = s.Conform(ctx, s.policy, object); !evaluator.IsTransient(err) {
+		if adopted, err = s.Adopt(ctx, s.policy, object); !evaluator.IsTransient(err) {
 			return adopted, err
 		}
 		select {

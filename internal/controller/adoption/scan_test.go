@@ -79,8 +79,8 @@ func (served) VersionedResourceFor(_ context.Context, kind schema.GroupVersionKi
 	return kind.GroupVersion().WithResource("configmaps"), true, nil
 }
 
-// conforming adopts each object once, after it has failed as often as is said.
-type conforming struct {
+// adopter adopts each object once, after it has failed as often as is said.
+type adopter struct {
 	mu       sync.Mutex
 	failures map[string][]error
 	adopted  map[string]bool
@@ -88,7 +88,7 @@ type conforming struct {
 	calls map[string]int
 }
 
-func (c *conforming) conform(_ context.Context, _ *catalog.Policy, object *unstructured.Unstructured) (bool, error) {
+func (c *adopter) adopt(_ context.Context, _ *catalog.Policy, object *unstructured.Unstructured) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name := object.GetName()
@@ -106,7 +106,7 @@ func (c *conforming) conform(_ context.Context, _ *catalog.Policy, object *unstr
 type bench struct {
 	*testing.T
 	*Controller
-	conforming *conforming
+	conforming *adopter
 	reviewed   map[types.UID]bool
 	// refused is why the status cannot be written, if it cannot.
 	refused error
@@ -133,7 +133,7 @@ func newBench(t *testing.T, list pages, before *quotav1alpha1.AdoptionStatus) *b
 		},
 		Status: quotav1alpha1.ClaimCreationPolicyStatus{Adoption: before},
 	}
-	b := &bench{T: t, conforming: &conforming{failures: map[string][]error{}, adopted: map[string]bool{}, calls: map[string]int{}}}
+	b := &bench{T: t, conforming: &adopter{failures: map[string][]error{}, adopted: map[string]bool{}, calls: map[string]int{}}}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(policy).WithStatusSubresource(policy).WithInterceptorFuncs(interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
 			if b.refused != nil {
@@ -157,7 +157,7 @@ func newBench(t *testing.T, list pages, before *quotav1alpha1.AdoptionStatus) *b
 	}
 	b.Controller = &Controller{
 		Client: api, Catalog: known, Kinds: served{}, Live: pagesOf{list: list}, Objects: objectcache.New(nil, nil), Claims: claimcache.New(),
-		Store: ledgerstore.New(t.Context(), storagetest.New().Connect(nil)), Conform: b.conforming.conform, Log: logr.Discard(),
+		Store: ledgerstore.New(t.Context(), storagetest.New().Connect(nil)), Adopt: b.conforming.adopt, Log: logr.Discard(),
 		Leases:            kubernetesfake.NewClientset().CoordinationV1().Leases("bursar-system"),
 		Reviewed:          func(uid types.UID, _ *catalog.Policy) bool { return b.reviewed[uid] },
 		ReviewedElsewhere: func(context.Context, []types.UID, *catalog.Policy) []types.UID { return nil },

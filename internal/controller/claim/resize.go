@@ -44,7 +44,7 @@ func (c *Controller) resize(ctx context.Context, name types.NamespacedName, cons
 	case asked.claim == nil:
 		return nil
 	case asked.requests == nil:
-		return c.conform(ctx, asked.claim)
+		return c.finishResize(ctx, asked.claim)
 	case asked.flaw != nil:
 		return c.await(ctx, asked.claim, quotav1alpha1.ReasonValidationFailed, asked.flaw.Error())
 	}
@@ -142,9 +142,9 @@ func (c *Controller) say(ctx context.Context, claim *quotav1alpha1.ResourceClaim
 	return nil
 }
 
-// conform finishes what is left of a resize: the claim requests what it holds, and its status and the books may not
+// finishResize finishes what is left of a resize: the claim requests what it holds, and its status and the books may not
 // say so yet.
-func (c *Controller) conform(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
+func (c *Controller) finishResize(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
 	if err := c.say(ctx, claim, claim.Spec.Requests); err != nil {
 		return err
 	}

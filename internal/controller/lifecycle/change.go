@@ -164,7 +164,7 @@ func (c *Controller) follow(ctx context.Context, o object) error {
 	c.mu.Lock()
 	change := cmp.Or(c.changing[o.uid], &changing{})
 	c.mu.Unlock()
-	isPending, err := c.conformToAll(ctx, o, change)
+	isPending, err := c.reconcileAll(ctx, o, change)
 	if !isPending && err == nil || time.Since(change.since) >= pendingRetry {
 		for _, consumer := range change.freed {
 			c.Store.ReleaseDone(consumer, releaseOf(o.uid))
@@ -185,10 +185,10 @@ func (c *Controller) follow(ctx context.Context, o object) error {
 	return nil
 }
 
-// conformToAll has an object conform to the policies that a change is for. Of others, that an object
+// reconcileAll reconciles an object with the policies that a change is for. Of others, that an object
 // has no claim does not tell that it should: it may have come to meet their conditions since it was
 // created.
-func (c *Controller) conformToAll(ctx context.Context, o object, change *changing) (isPending bool, err error) {
+func (c *Controller) reconcileAll(ctx context.Context, o object, change *changing) (isPending bool, err error) {
 	if !c.Claims.HasSynced() {
 		return true, nil // nobody else should have to wait for the list
 	}
@@ -211,7 +211,7 @@ func (c *Controller) conformToAll(ctx context.Context, o object, change *changin
 		if change.base != "" && claims.MayChange(live.GetResourceVersion(), change.base) && time.Since(change.since) < c.Store.ReservationLifetime {
 			return true, nil
 		}
-		result, err := c.Conform(ctx, p, live)
+		result, err := c.Reconcile(ctx, p, live)
 		isPending = isPending || result == Pending
 		var transient *evaluator.TransientError
 		switch {
@@ -248,7 +248,7 @@ func (c *Controller) abandon(ctx context.Context, reservation ledgerstore.InFlig
 	if held == nil {
 		return c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
 	}
-	return c.keep(ctx, held, &reservation)
+	return c.retain(ctx, held, &reservation)
 }
 
 // amended returns the claim that an amendment is to change, or nil if it is gone. The cache cannot tell, because it

@@ -71,7 +71,7 @@ func TestObjectGoesWhileItIsAdopted(t *testing.T) {
 			}
 			return false
 		}
-		_, err := c.Conform(t.Context(), c.Catalog.Policy("p"), fleet("1", "acme", 5))
+		_, err := c.Reconcile(t.Context(), c.Catalog.Policy("p"), fleet("1", "acme", 5))
 		s.must(err)
 		if !isDeleted {
 			t.Fatal("the object was not adopted")

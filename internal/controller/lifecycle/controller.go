@@ -6,7 +6,7 @@
 // API server can no longer be working on the create.
 //
 // When an object changes that a policy follows, its claim comes to hold what the policy now asks
-// (change.go, conform.go).
+// (change.go, reconcile.go).
 //
 // All work on one object is done by one worker at a time, so a claim is never made for an
 // object while it is being cleaned up after.

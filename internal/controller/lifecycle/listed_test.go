@@ -24,8 +24,8 @@ func TestListedObjectIsNotReadAgain(t *testing.T) {
 			"consumer": {"it may have to be replaced", fleet("5", zeta.Name, 3), true},
 		} {
 			s.live.ClearActions()
-			result, err := c.ConformListed(t.Context(), c.Catalog.Policy("p"), tt.listed)
-			if result != Conforms || err != nil {
+			result, err := c.ReconcileListed(t.Context(), c.Catalog.Policy("p"), tt.listed)
+			if result != Unchanged || err != nil {
 				t.Errorf("%s: got %d, %v, want what is stored to conform", name, result, err)
 			}
 			if reads := len(s.live.Actions()) > 0; reads != tt.reads {

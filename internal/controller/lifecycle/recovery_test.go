@@ -153,7 +153,7 @@ func TestConformToAnEarlierVersion(t *testing.T) {
 		s := newStage(t)
 		s.paid(acme, 5)
 		c := s.run(fleets(), fleet("2", "acme", 5))
-		_, err := c.Conform(t.Context(), c.Catalog.Policy("p"), fleet("1", "acme", 2))
+		_, err := c.Reconcile(t.Context(), c.Catalog.Policy("p"), fleet("1", "acme", 2))
 		s.must(err)
 		time.Sleep(settledAfter)
 		synctest.Wait()
@@ -172,7 +172,7 @@ func TestConformBeforeTheClaimIsSeen(t *testing.T) {
 		time.Sleep(time.Second) // settling is lazy
 		c := s.run(fleets(), fleet("2", "acme", 4))
 		s.claim(reservation, true)
-		result, err := c.Conform(t.Context(), c.Catalog.Policy("p"), fleet("2", "acme", 4))
+		result, err := c.Reconcile(t.Context(), c.Catalog.Policy("p"), fleet("2", "acme", 4))
 		s.must(err)
 		if result != Pending {
 			t.Errorf("got %d, want Pending", result)

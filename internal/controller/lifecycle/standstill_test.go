@@ -158,7 +158,7 @@ func TestAdoptWhatIsCharged(t *testing.T) {
 		other.Settle(acme, reservation.Key, reservation.Sequence)
 		synctest.Wait()
 		time.Sleep(time.Second) // settling is lazy
-		result, err := c.Conform(t.Context(), c.Catalog.Policy("p"), fleet("1", "acme", 5))
+		result, err := c.Reconcile(t.Context(), c.Catalog.Policy("p"), fleet("1", "acme", 5))
 		s.must(err)
 		if sequence := s.memory.Books(acme).Sequence; result != Pending || sequence != reservation.Sequence {
 			t.Errorf("got %d, and reservation %d is the last one, want Pending, and %d", result, sequence, reservation.Sequence)

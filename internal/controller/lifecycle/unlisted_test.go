@@ -21,7 +21,7 @@ func TestConformBeforeTheClaimsAreListed(t *testing.T) {
 		before := len(s.memory.Revisions(acme))
 		failed := make(chan error, 1)
 		go func() {
-			_, err := c.Conform(t.Context(), c.Catalog.Policy("p"), fleet("2", "acme", 4))
+			_, err := c.Reconcile(t.Context(), c.Catalog.Policy("p"), fleet("2", "acme", 4))
 			failed <- err
 		}()
 		synctest.Wait()

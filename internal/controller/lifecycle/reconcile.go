@@ -24,12 +24,12 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// Result is what became of an object that was to conform to a policy.
+// Result is what [Controller.Reconcile] did about an object and a policy.
 type Result int
 
 const (
-	// Conforms means that the object has the claim that the policy asks, or needs none.
-	Conforms Result = iota
+	// Unchanged means that the object has the claim that the policy asks, or needs none.
+	Unchanged Result = iota
 	// Adopted means that the object had no claim, and its charge is reserved now.
 	Adopted
 	// Amended means that what its claim holds was changed.
@@ -38,38 +38,38 @@ const (
 	Pending
 )
 
-// Conform sees to it that an object, as it was just read, has the claim that a policy asks. An
-// object without one is adopted: charged regardless of the limits. What the claim of a policy
-// holds that follows updates is made what the policy asks; of other policies it stays.
+// Reconcile makes sure that an object, as it was just read, has the claim that a policy asks. It adopts an object without
+// one: it charges the object regardless of the limits. If the policy follows updates, Reconcile amends the claim to what the
+// policy asks now; the claims of other policies stay as they are.
 //
 // An error that is no [evaluator.TransientError] says that the policy cannot be applied to the object.
-func (c *Controller) Conform(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
+func (c *Controller) Reconcile(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
 	// Without the list of claims every object would look as if it had none.
 	if err := c.Claims.WaitForSync(ctx); err != nil {
 		return 0, transient(err)
 	}
-	result, err := c.conform(ctx, p, live)
+	result, err := c.reconcile(ctx, p, live)
 	if result == Pending && err == nil && p.FollowsUpdates() {
 		c.lookAgain(object{p.Trigger.GroupKind(), live.GetUID()})
 	}
 	return result, err
 }
 
-// ConformListed is [Controller.Conform] for an object as it was listed, a moment ago. An object whose claim holds what the
+// ReconcileListed is [Controller.Reconcile] for an object as it was listed, a moment ago. An object whose claim holds what the
 // policy asks of it, as far as the cache of claims shows, is not read again: for very many objects that would be a storm
 // of requests. Changes at this moment reach their own handlers.
-func (c *Controller) ConformListed(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) (Result, error) {
+func (c *Controller) ReconcileListed(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) (Result, error) {
 	if err := c.Claims.WaitForSync(ctx); err != nil {
 		return 0, transient(err)
 	}
 	if p.FollowsUpdates() && c.holdsAsked(ctx, p, listed) {
-		return Conforms, nil
+		return Unchanged, nil
 	}
-	return c.Conform(ctx, p, listed)
+	return c.Reconcile(ctx, p, listed)
 }
 
 // holdsAsked reports whether the one claim that an object has of a policy holds what the policy asks of it, and nothing
-// is about to change that. What cannot be told is left for Conform to report.
+// is about to change that. What cannot be told is left for Reconcile to report.
 func (c *Controller) holdsAsked(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) bool {
 	o := evaluator.ObjectOf(p.Trigger, listed)
 	if c.isChanging(o.UID) || len(c.Store.ReservationsFor(string(o.UID))) > 0 {
@@ -88,7 +88,7 @@ func (c *Controller) holdsAsked(ctx context.Context, p *catalog.Policy, listed *
 	return err == nil && asked != nil && asked.Consumer == held[0].Consumer() && evaluator.SameCharges(charges, asked.Charges)
 }
 
-func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
+func (c *Controller) reconcile(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
 	o := evaluator.ObjectOf(p.Trigger, live)
 	unlock, err := c.Store.LockObject(ctx, string(o.UID))
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstr
 	if p.FollowsUpdates() {
 		// What was read before may have changed since, and its claim with it.
 		if live, err = c.reread(ctx, p.Trigger, o); live == nil || err != nil {
-			return Conforms, transient(err)
+			return Unchanged, transient(err)
 		}
 	}
 	f, err := c.gather(ctx, p, o, live.GetResourceVersion())
@@ -115,7 +115,7 @@ func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstr
 	}
 	switch next {
 	case doEvaluate:
-		return c.conformToDemand(ctx, p, o, live, f)
+		return c.reconcileDemand(ctx, p, o, live, f)
 	case doFinish:
 		_, err := c.materialize(ctx, *f.madeFrom())
 		return Pending, transient(err)
@@ -124,12 +124,12 @@ func (c *Controller) conform(ctx context.Context, p *catalog.Policy, live *unstr
 	case doCheckCharge:
 		return Pending, transient(c.endUncharged(ctx, f.held))
 	default:
-		return Conforms, nil
+		return Unchanged, nil
 	}
 }
 
-// conformToDemand brings an object in line with what the policy asks of it now.
-func (c *Controller) conformToDemand(ctx context.Context, p *catalog.Policy, o evaluator.Object, live *unstructured.Unstructured, f facts) (Result, error) {
+// reconcileDemand brings an object in line with what the policy asks of it now.
+func (c *Controller) reconcileDemand(ctx context.Context, p *catalog.Policy, o evaluator.Object, live *unstructured.Unstructured, f facts) (Result, error) {
 	asked, err := c.ask(ctx, p, o, live)
 	switch {
 	case evaluator.IsTransient(err):
@@ -139,10 +139,10 @@ func (c *Controller) conformToDemand(ctx context.Context, p *catalog.Policy, o e
 	}
 	next := decideByDemand(f.held != nil, f.demandOf(asked, err))
 	if next == doRetain {
-		_, errDrop := c.drop(ctx, f.reserved, nil)
-		return 0, errors.Join(err, c.keep(ctx, f.held, f.amendment), errDrop)
+		_, errDrop := c.cancelReserved(ctx, f.reserved, nil)
+		return 0, errors.Join(err, c.retain(ctx, f.held, f.amendment), errDrop)
 	}
-	isMade, err := c.drop(ctx, f.reserved, func(r ledgerstore.InFlight) bool {
+	isMade, err := c.cancelReserved(ctx, f.reserved, func(r ledgerstore.InFlight) bool {
 		isTaken := f.held == nil || asked != nil && asked.Consumer != f.held.Spec.ConsumerRef
 		return isTaken && asked != nil && r.Consumer == asked.Consumer
 	})
@@ -160,7 +160,7 @@ func (c *Controller) conformToDemand(ctx context.Context, p *catalog.Policy, o e
 	case doAmend:
 		return c.amend(ctx, f.held, asked, f.amendment)
 	default:
-		return Conforms, nil
+		return Unchanged, nil
 	}
 }
 
@@ -215,9 +215,9 @@ func (c *Controller) endUncharged(ctx context.Context, held *quotav1alpha1.Resou
 	return c.supersede(ctx, held)
 }
 
-// drop cancels what was reserved for changes that were not made, but for what is to be kept. It
+// cancelReserved cancels what was reserved for changes that were not made, but for what is to be kept. It
 // reports true if there turned out to be a claim of it, which stays.
-func (c *Controller) drop(ctx context.Context, reserved []ledgerstore.InFlight, keep func(ledgerstore.InFlight) bool) (isMade bool, err error) {
+func (c *Controller) cancelReserved(ctx context.Context, reserved []ledgerstore.InFlight, keep func(ledgerstore.InFlight) bool) (isMade bool, err error) {
 	for _, r := range reserved {
 		if keep != nil && keep(r) {
 			continue
@@ -306,7 +306,7 @@ func (c *Controller) amend(ctx context.Context, held *quotav1alpha1.ResourceClai
 	case amendment != nil:
 		sequence = amendment.Sequence
 	case evaluator.SameCharges(charges, asked.Charges):
-		return Conforms, nil
+		return Unchanged, nil
 	default:
 		decision, err := c.openAmendment(ctx, held, asked, key)
 		if err != nil {
@@ -333,9 +333,9 @@ func (c *Controller) amend(ctx context.Context, held *quotav1alpha1.ResourceClai
 	}
 }
 
-// keep ends an amendment of a claim that goes on holding what it holds, because what it ought to
+// retain ends an amendment of a claim that goes on holding what it holds, because what it ought to
 // hold cannot be told.
-func (c *Controller) keep(ctx context.Context, held *quotav1alpha1.ResourceClaim, amendment *ledgerstore.InFlight) error {
+func (c *Controller) retain(ctx context.Context, held *quotav1alpha1.ResourceClaim, amendment *ledgerstore.InFlight) error {
 	if held == nil || amendment == nil {
 		return nil
 	}
