@@ -43,50 +43,64 @@ func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error
 		}
 		defer unlock()
 	}
-	var live *quotav1alpha1.ResourceClaim
-	var lives bool
-	var holding *ledgerstore.ClaimCharges
-	drifted, err := c.Store.Release(ctx, known.Consumer(), string(known.UID), func(ctx context.Context) (*ledgerstore.ClaimCharges, error) {
-		var err error
-		if live, err = c.Client.Get(ctx, known.NamespacedName); apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read claim %s: %w", known.NamespacedName, err)
-		}
-		if live.UID != known.UID || !claimcache.HasFinalizer(live) {
-			live = nil
-			return nil, nil
-		}
-		if lives, err = c.isInUse(ctx, live); lives || err != nil {
-			return nil, err
-		}
-		holding, err = holdingOf(live)
-		return holding, err
+	var r releasing
+	drifted, err := c.Store.Release(ctx, known.Consumer(), string(known.UID), func(ctx context.Context) (_ *ledgerstore.ClaimCharges, err error) {
+		r, err = c.readReleasing(ctx, known)
+		return r.charges, err
 	})
 	// Whatever came of it, nobody need wait for it any longer.
 	c.Store.ReleaseDone(known.Consumer(), string(known.UID))
 	if err != nil {
 		return fmt.Errorf("release claim %s: %w", known.NamespacedName, err)
 	}
-	if holding != nil {
-		c.Store.ReleaseDone(known.Consumer(), holding.Key)
-		c.Store.ReleaseDone(known.Consumer(), holding.Amendment)
+	if r.charges != nil {
+		c.Store.ReleaseDone(known.Consumer(), r.charges.Key)
+		c.Store.ReleaseDone(known.Consumer(), r.charges.Amendment)
 	}
 	if drifted {
 		c.Log.Info("the charge of a claim was not in the books", "claim", known.NamespacedName.String())
 	}
-	if lives {
-		c.releases.AddAfter(taskOf(known), inUseRetryOf(live))
-	}
-	if live == nil || lives {
+	switch {
+	case r.isGone():
+		return nil
+	case r.isInUse():
+		c.releases.AddAfter(taskOf(known), inUseRetryOf(r.claim))
 		return nil
 	}
-	err = c.Client.RemoveFinalizer(ctx, live)
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err := c.Client.RemoveFinalizer(ctx, r.claim); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("let claim %s go: %w", known.NamespacedName, err)
 	}
 	return nil
+}
+
+// releasing is a claim that is to be released, as the API server has it.
+type releasing struct {
+	// claim is nil if it is gone, or released already.
+	claim *quotav1alpha1.ResourceClaim
+	// charges are what it gives back, or nil if its object is still there.
+	charges *ledgerstore.ClaimCharges
+}
+
+func (r *releasing) isGone() bool  { return r.claim == nil }
+func (r *releasing) isInUse() bool { return r.claim != nil && r.charges == nil }
+
+// readReleasing reads a claim that is to be released.
+func (c *Controller) readReleasing(ctx context.Context, known *claimcache.Claim) (releasing, error) {
+	live, err := c.Client.Get(ctx, known.NamespacedName)
+	switch {
+	case apierrors.IsNotFound(err):
+		return releasing{}, nil
+	case err != nil:
+		return releasing{}, fmt.Errorf("read claim %s: %w", known.NamespacedName, err)
+	case live.UID != known.UID, !claimcache.HasFinalizer(live):
+		return releasing{}, nil
+	}
+	inUse, err := c.isInUse(ctx, live)
+	if inUse || err != nil {
+		return releasing{claim: live}, err
+	}
+	charges, err := claimChargesOf(live)
+	return releasing{claim: live, charges: charges}, err
 }
 
 // inUseRetryOf returns when to look again at a deleted claim whose object still exists: the later, the longer ago the claim
@@ -124,8 +138,8 @@ func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
 	}
 }
 
-// holdingOf tells what a claim may hold in the books.
-func holdingOf(claim *quotav1alpha1.ResourceClaim) (*ledgerstore.ClaimCharges, error) {
+// claimChargesOf tells what a claim may hold in the books.
+func claimChargesOf(claim *quotav1alpha1.ResourceClaim) (*ledgerstore.ClaimCharges, error) {
 	charges, err := claims.Charges(claim.Spec.Requests)
 	if err != nil {
 		return nil, err
