@@ -126,33 +126,40 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 	if c.UID == "" {
 		return nil, review.Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object has no UID; quota is decided in the validating phase of a create")
 	}
-	decided := true
+	c.decided, c.revision = true, revision
 	for _, p := range policies {
-		planned, err := h.Evaluator.Plan(ctx, p, c.Object, input)
-		if err == nil && planned != nil && p.Enforces() {
-			err = h.Catalog.CheckNew(p.ResourceTypes...)
+		if denial := h.evaluate(ctx, request, p, c, input); denial != nil {
+			return nil, denial
 		}
-		switch {
-		case err != nil && p.Enforces():
-			h.failed(request, p, c.Object, err, true)
-			return nil, undecidable(p.Name, err)
-		case err != nil:
-			decided = decided && !evaluator.IsTransient(err) && !evaluator.IsNotAllowed(err)
-			c.notices.fail(p, err)
-			continue
-		case planned != nil:
-			c.claims = append(c.claims, &plannedClaim{planned, p})
-		}
-		h.succeeded(p)
 	}
-	if len(c.claims) == 0 && decided && !review.IsDryRun(request) {
+	if len(c.claims) == 0 && c.decided && !review.IsDryRun(request) {
 		h.reviewed.add(c.UID, revision)
 	}
-	c.decided, c.revision = decided, revision
 	if len(c.claims) == 0 && len(c.notices) == 0 {
 		return nil, nil
 	}
 	return c, nil
+}
+
+// evaluate adds what a policy asks of the object, or says that the policy cannot be applied: by a denial if it enforces.
+func (h *Handler) evaluate(ctx context.Context, request *admissionv1.AdmissionRequest, p *catalog.Policy, c *create, input policy.Input) *admissionv1.AdmissionResponse {
+	planned, err := h.Evaluator.Plan(ctx, p, c.Object, input)
+	if err == nil && planned != nil && p.Enforces() {
+		err = h.Catalog.CheckNew(p.ResourceTypes...)
+	}
+	switch {
+	case err != nil && p.Enforces():
+		h.failed(request, p, c.Object, err, true)
+		return undecidable(p.Name, err)
+	case err != nil:
+		c.decided = c.decided && !evaluator.IsTransient(err) && !evaluator.IsNotAllowed(err)
+		c.notices.fail(p, err)
+		return nil
+	case planned != nil:
+		c.claims = append(c.claims, &plannedClaim{planned, p})
+	}
+	h.succeeded(p)
+	return nil
 }
 
 // inputOf is what policies see of a request to create an object in a namespace. The request itself has

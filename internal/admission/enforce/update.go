@@ -257,30 +257,22 @@ func (h *Handler) prepare(ctx context.Context, request *admissionv1.AdmissionReq
 		defer cancel()
 	}
 	decision, took, err := h.take(ctx, c, a, review.IsDryRun(request), !a.policy.Enforces())
-	if !asksMore && (err != nil || decision.Code != ledger.Admitted) {
-		// It costs no more than before. What it frees is found out without what would be noted here.
-		return nil, nil
-	}
-	if asksMore && decision.Code == ledger.Admitted && len(decision.Shortages) > 0 {
+	if asksMore && err == nil && decision.Code == ledger.Admitted && len(decision.Shortages) > 0 {
 		notices.lack(a.policy, a.lack(decision))
 	}
-	switch {
-	case err == nil && decision.Code == ledger.NotHeld:
-		return nil, h.unknown(a.policy, errUnsettled, notices)
-	case err != nil:
-		return nil, h.unknown(a.policy, err, notices)
-	case decision.Code == ledger.Exceeded:
-		return nil, h.deny(ctx, request, []lack{a.lack(decision)})
-	case decision.Code != ledger.Admitted && a.policy.Enforces():
-		return nil, undecidable(a.policy.Name, message.Impossible(a.after.Consumer, decision.Code))
-	case decision.Code != ledger.Admitted:
-		notices.add(a.policy, notApplicable(a.policy.Name, message.Impossible(a.after.Consumer, decision.Code)))
-		return nil, nil
-	case decision.Existing || review.IsDryRun(request):
-		return nil, nil
-	default:
+	switch updateOutcomeOf(decision, err, asksMore, a.policy.Enforces(), review.IsDryRun(request)) {
+	case outcomeTaken:
 		return []taken{took}, nil
+	case outcomeUnknown:
+		return nil, h.unknown(a.policy, cmp.Or(err, errUnsettled), notices)
+	case outcomeExceeded:
+		return nil, h.deny(ctx, request, []lack{a.lack(decision)})
+	case outcomeImpossible:
+		return nil, undecidable(a.policy.Name, message.Impossible(a.after.Consumer, decision.Code))
+	case outcomeNotApplicable:
+		notices.add(a.policy, notApplicable(a.policy.Name, message.Impossible(a.after.Consumer, decision.Code)))
 	}
+	return nil, nil
 }
 
 // unknown refuses because something could not be found out, or lets pass what is not enforced.
