@@ -15,16 +15,16 @@ import (
 
 // Amendment is the reservation under key that changes what a granted claim holds to charges. base
 // is the version of the object that the change goes with, if it is yet to be made.
-func Amendment(claim *quotav1alpha1.ResourceClaim, key string, charges []ledger.Charge, outline Intent, base string) (*ledger.Reservation, error) {
+func Amendment(claim *quotav1alpha1.ResourceClaim, key string, charges []ledger.Charge, intent Intent, base string) (*ledger.Reservation, error) {
 	held, err := Charges(claim.Spec.Requests)
 	if err != nil {
 		return nil, err
 	}
 	// The claim exists already, with the labels and annotations that it has.
-	outline.Claim = types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
-	outline.Labels, outline.Annotations, outline.Base = nil, nil, base
+	intent.Claim = types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+	intent.Labels, intent.Annotations, intent.Base = nil, nil, base
 	return &ledger.Reservation{
-		Key: key, ReservedAt: time.Now().Unix(), Charges: charges, Replaces: held, Claim: outline.Encode(),
+		Key: key, ReservedAt: time.Now().Unix(), Charges: charges, Replaces: held, Claim: intent.Encode(),
 	}, nil
 }
 

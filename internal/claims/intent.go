@@ -33,8 +33,8 @@ type Intent struct {
 	Base string
 }
 
-// storedOutline is an outline as JSON. Names are written as namespace/name.
-type storedOutline struct {
+// storedIntent is an intent as JSON. Names are written as namespace/name.
+type storedIntent struct {
 	Claim       string            `json:"claim"`
 	APIVersion  string            `json:"apiVersion"`
 	Kind        string            `json:"kind"`
@@ -44,9 +44,9 @@ type storedOutline struct {
 	Base        string            `json:"base,omitempty"`
 }
 
-// Encode writes the outline as JSON.
+// Encode writes the intent as JSON.
 func (o Intent) Encode() string {
-	encoded, err := json.Marshal(storedOutline{
+	encoded, err := json.Marshal(storedIntent{
 		Claim: o.Claim.String(), APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Object: o.Object.String(),
 		Labels: o.Labels, Annotations: o.Annotations, Base: o.Base,
 	})
@@ -58,13 +58,13 @@ func (o Intent) Encode() string {
 
 // IntentOf reads what Encode wrote.
 func IntentOf(encoded string) (Intent, error) {
-	var stored storedOutline
+	var stored storedIntent
 	if err := json.Unmarshal([]byte(encoded), &stored); err != nil {
-		return Intent{}, fmt.Errorf("decode the outline of a claim: %w", err)
+		return Intent{}, fmt.Errorf("decode the intent of a claim: %w", err)
 	}
 	version, err := schema.ParseGroupVersion(stored.APIVersion)
 	if err != nil {
-		return Intent{}, fmt.Errorf("decode the outline of a claim: %w", err)
+		return Intent{}, fmt.Errorf("decode the intent of a claim: %w", err)
 	}
 	return Intent{
 		Claim: nameOf(stored.Claim), Kind: version.WithKind(stored.Kind), Object: nameOf(stored.Object),
@@ -90,7 +90,7 @@ func SequenceOf(claim metav1.Object) int64 {
 // FromReservation makes the claim of a policy's reservation, with the standard marks and, where
 // the namespaces allow it, owned by the object.
 func FromReservation(reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
-	outline, err := IntentOf(reservation.Claim)
+	intent, err := IntentOf(reservation.Claim)
 	if err != nil {
 		return nil, fmt.Errorf("reservation %s: %w", reservation.Key, err)
 	}
@@ -98,25 +98,25 @@ func FromReservation(reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceC
 	claim := &quotav1alpha1.ResourceClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: outline.Claim.Namespace, Name: outline.Claim.Name,
-			Labels: maps.Clone(outline.Labels), Annotations: maps.Clone(outline.Annotations),
+			Namespace: intent.Claim.Namespace, Name: intent.Claim.Name,
+			Labels: maps.Clone(intent.Labels), Annotations: maps.Clone(intent.Annotations),
 		},
 		Spec: quotav1alpha1.ResourceClaimSpec{
 			ConsumerRef: reservation.Consumer,
 			ResourceRef: quotav1alpha1.UnversionedObjectReference{
-				APIGroup: outline.Kind.Group, Kind: outline.Kind.Kind, Name: outline.Object.Name, Namespace: outline.Object.Namespace,
+				APIGroup: intent.Kind.Group, Kind: intent.Kind.Kind, Name: intent.Object.Name, Namespace: intent.Object.Namespace,
 			},
 			Requests: RequestsOf(reservation.Charges),
 		},
 	}
 	mark(claim, origin{
-		policy: policy, kind: outline.Kind, object: outline.Object, uid: types.UID(uid), at: time.Unix(reservation.ReservedAt, 0),
+		policy: policy, kind: intent.Kind, object: intent.Object, uid: types.UID(uid), at: time.Unix(reservation.ReservedAt, 0),
 	})
 	label(claim)
 	claim.Annotations[quotav1alpha1.AnnotationReservation] = strconv.FormatInt(reservation.Sequence, 10)
-	if outline.Object.Namespace == "" || outline.Object.Namespace == outline.Claim.Namespace {
+	if intent.Object.Namespace == "" || intent.Object.Namespace == intent.Claim.Namespace {
 		claim.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: outline.Kind.GroupVersion().String(), Kind: outline.Kind.Kind, Name: outline.Object.Name, UID: types.UID(uid),
+			APIVersion: intent.Kind.GroupVersion().String(), Kind: intent.Kind.Kind, Name: intent.Object.Name, UID: types.UID(uid),
 			Controller: new(false), BlockOwnerDeletion: new(false),
 		}}
 	}

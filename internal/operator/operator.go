@@ -184,7 +184,7 @@ type models struct {
 	objects     *objectcache.Cache
 	kinds       *discoverycache.Cache
 	namespaces  *namespaces.Namespaces
-	planner     *evaluator.Evaluator
+	evaluator   *evaluator.Evaluator
 	permission  *permission.Checker
 	quotaSpecs  quotavalidation.Checker
 	dynamic     dynamic.Interface
@@ -269,7 +269,7 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		objects:     objectcache.New(o.metadata, served),
 		kinds:       served,
 		namespaces:  known,
-		planner:     &evaluator.Evaluator{Catalog: declared, Namespaces: known, SystemNamespace: o.options.SystemNamespace},
+		evaluator:   &evaluator.Evaluator{Catalog: declared, Namespaces: known, SystemNamespace: o.options.SystemNamespace},
 		permission:  permission.New(o.client.AuthorizationV1().SelfSubjectAccessReviews()),
 		quotaSpecs:  quotavalidation.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)},
 		dynamic:     objects,

@@ -57,15 +57,15 @@ type parts struct {
 	// quotas answers the reviews of ResourceQuotas.
 	quotas   *resourcequota.Handler
 	webhooks *webhookconfig.Controller
-	// witness is there if there may be other API servers.
-	witness   *webhookconfig.Observer
-	lifecycle *lifecycle.Controller
-	adoption  *adoption.Controller
-	claim     *claim.Controller
-	bucket    *bucket.Controller
-	auditor   *audit.Auditor
-	departed  *departed.Controller
-	grants    *grantpolicy.Controller
+	// probeObserver is there if there may be other API servers.
+	probeObserver *webhookconfig.Observer
+	lifecycle     *lifecycle.Controller
+	adoption      *adoption.Controller
+	claim         *claim.Controller
+	bucket        *bucket.Controller
+	auditor       *audit.Auditor
+	departed      *departed.Controller
+	grants        *grantpolicy.Controller
 	// allocation keeps the caps on ResourceQuotas in line with the cluster.
 	allocation *allocation.Controller
 	// evaluations reports policies that cannot be applied.
@@ -140,12 +140,12 @@ func (p *parts) addEnforcement(o *Operator, policies *catalog.Gate[catalog.Versi
 	m, log := p.models, o.options.Log
 	p.lifecycle = &lifecycle.Controller{
 		Store: m.store, Engine: m.engine, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
-		SystemNamespace: o.options.SystemNamespace, Evaluator: m.planner, Live: m.dynamic, Kinds: m.kinds, Preferred: p.isPreferred, Events: m.events, Log: log.WithName("lifecycle"),
+		SystemNamespace: o.options.SystemNamespace, Evaluator: m.evaluator, Live: m.dynamic, Kinds: m.kinds, Preferred: p.isPreferred, Events: m.events, Log: log.WithName("lifecycle"),
 	}
 	p.evaluations = &evaluation.Reporter{Client: m.manager.GetClient(), Allows: m.catalog.Allows, Events: m.events, Log: log.WithName("evaluation")}
 	p.denials = &events.Latest{Events: o.client.CoreV1(), Log: log.WithName("denials")}
 	p.enforcer = enforce.New(enforce.Dependencies{
-		Catalog: m.catalog, Evaluator: m.planner, Store: m.store, Objects: m.objects, Ready: p.loaded,
+		Catalog: m.catalog, Evaluator: m.evaluator, Store: m.store, Objects: m.objects, Ready: p.loaded,
 		Current: policies.Wait, Forward: p.forward,
 		Events: m.events, Evaluations: p.evaluations, Denied: p.recordDenial, May: o.may, ConsumerExists: p.consumerExists,
 		Restore: p.lifecycle.Restore, MaxObjectBytes: o.options.MaxObjectBytes, Log: log.WithName("enforce"),
@@ -191,7 +191,7 @@ func (p *parts) addServer(ctx context.Context, o *Operator) (err error) {
 	return nil
 }
 
-// addWebhooks adds what has the API server ask, and what bears witness to what it asks by.
+// addWebhooks adds what has the API server ask, and what reports what it asks by.
 func (p *parts) addWebhooks(o *Operator, policies *catalog.Gate[catalog.Version], allocations *catalog.Gate[catalog.Digest]) {
 	m, log, system := p.models, o.options.Log, o.options.SystemNamespace
 	p.webhooks = &webhookconfig.Controller{
@@ -207,7 +207,7 @@ func (p *parts) addWebhooks(o *Operator, policies *catalog.Gate[catalog.Version]
 		OnSync: p.webhooksChanged, Log: log.WithName("webhooks"),
 	}
 	if o.options.Others != nil {
-		p.witness = &webhookconfig.Observer{Client: o.client, SystemNamespace: system, Others: o.options.Others, Log: log.WithName("witness")}
+		p.probeObserver = &webhookconfig.Observer{Client: o.client, SystemNamespace: system, Others: o.options.Others, Log: log.WithName("observer")}
 	}
 }
 
@@ -379,7 +379,7 @@ func (p *parts) policyChanged() {
 func (p *parts) addReconcilers() error {
 	api, live := p.manager.GetClient(), p.manager.GetAPIReader()
 	p.increases = &quotaincrease.Reconciler{
-		Client: api, Live: live, Definitions: &quotaincrease.Definitions{Client: api, Check: p.quotaSpecs.Check}, SystemNamespace: p.planner.SystemNamespace, Events: p.events,
+		Client: api, Live: live, Definitions: &quotaincrease.Definitions{Client: api, Check: p.quotaSpecs.Check}, SystemNamespace: p.evaluator.SystemNamespace, Events: p.events,
 	}
 	for _, reconciler := range []interface {
 		SetupWithManager(ctrl.Manager) error

@@ -26,7 +26,7 @@ import (
 // routes is where each webhook is served.
 func (p *parts) routes(o *Operator) http.Handler {
 	previewer := &preview.Previewer{
-		Evaluator: p.planner, Kinds: p.kinds, Live: p.dynamic,
+		Evaluator: p.evaluator, Kinds: p.kinds, Live: p.dynamic,
 		Schemas: preview.Remember(&resolver.ClientDiscoveryResolver{Discovery: o.client.Discovery()}),
 	}
 	own := &validate.Webhooks{

@@ -44,8 +44,8 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 		}
 		group.Go(func() error { return p.join(ctx, o) })
 	}
-	if p.witness != nil {
-		group.Go(func() error { return p.witness.Run(ctx) })
+	if p.probeObserver != nil {
+		group.Go(func() error { return p.probeObserver.Run(ctx) })
 	}
 	o.notReady("the certificate of the webhooks is awaited")
 	const poll = 5 * time.Millisecond
@@ -60,7 +60,7 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 			o.notReady(err.Error())
 		case o.options.LeaderElection != nil && !p.server.IsPublished(ctx):
 			o.notReady("the authority of the certificate is not published yet, which the leader does")
-		case o.options.LeaderElection == nil && !p.webhooks.Synced(), p.witness != nil && !p.witness.Synced():
+		case o.options.LeaderElection == nil && !p.webhooks.Synced(), p.probeObserver != nil && !p.probeObserver.Synced():
 			o.notReady("the API server has not observed the webhooks yet")
 		default:
 			o.problem.Store(nil)

@@ -337,9 +337,9 @@ func (h *Handler) held(ctx context.Context, c *change, a asked) (*quotav1alpha1.
 // anew is a reservation of all that a policy asks.
 func (h *Handler) anew(c *change, a asked) func(context.Context) (*ledger.Reservation, error) {
 	return func(context.Context) (*ledger.Reservation, error) {
-		outline := a.after.Intent
-		outline.Base = c.base
-		return &ledger.Reservation{Key: a.after.Key, ReservedAt: time.Now().Unix(), Charges: a.after.Charges, Claim: outline.Encode()}, nil
+		intent := a.after.Intent
+		intent.Base = c.base
+		return &ledger.Reservation{Key: a.after.Key, ReservedAt: time.Now().Unix(), Charges: a.after.Charges, Claim: intent.Encode()}, nil
 	}
 }
 
@@ -380,8 +380,8 @@ func (h *Handler) isSettled(ctx context.Context, c *change, a asked) (bool, erro
 			continue
 		}
 		// What was reserved for another try of a change is extended, unless a claim was made from it.
-		outline, err := claims.IntentOf(pending.Claim)
-		if err != nil || outline.Base == "" || held != nil && held.Consumer() == pending.Consumer {
+		intent, err := claims.IntentOf(pending.Claim)
+		if err != nil || intent.Base == "" || held != nil && held.Consumer() == pending.Consumer {
 			return false, nil
 		}
 		if isMade, err := h.Updates.IsMade(ctx, pending); isMade || err != nil {

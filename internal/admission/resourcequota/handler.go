@@ -29,7 +29,7 @@ import (
 )
 
 // giveBackTimeout bounds giving back what was booked when another allocation falls short, so that the answer is
-// still in time. What is not given back by then is forgotten after [allocationstore.PendingTime].
+// still in time. What is not given back by then is forgotten once the raise is no longer pending, see [allocationstore.PendingMargin].
 const giveBackTimeout = 500 * time.Millisecond
 
 // Allocations are the books.

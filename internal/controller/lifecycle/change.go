@@ -136,8 +136,8 @@ func isForChange(reservation ledgerstore.InFlight) bool {
 	if ledgerstore.IsAmendment(reservation.Key) {
 		return true
 	}
-	outline, err := claims.IntentOf(reservation.Claim)
-	return err == nil && outline.Base != ""
+	intent, err := claims.IntentOf(reservation.Claim)
+	return err == nil && intent.Base != ""
 }
 
 // changedLongAgo returns the objects whose update must have been made by now, or never will be, and
@@ -254,16 +254,16 @@ func (c *Controller) abandon(ctx context.Context, reservation ledgerstore.InFlig
 // amended returns the claim that an amendment is to change, or nil if it is gone. The cache cannot tell, because it
 // may not show the claim yet: an amendment that ends before its claim leaves what that holds to be guessed.
 func (c *Controller) amended(ctx context.Context, amendment ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
-	outline, err := claims.IntentOf(amendment.Claim)
+	intent, err := claims.IntentOf(amendment.Claim)
 	if err != nil {
 		return nil, err
 	}
-	claim, err := c.Client.Get(ctx, outline.Claim)
+	claim, err := c.Client.Get(ctx, intent.Claim)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read claim %s, which is to change: %w", outline.Claim, err)
+		return nil, fmt.Errorf("read claim %s, which is to change: %w", intent.Claim, err)
 	}
 	policy, uid := ledgerstore.SplitObjectKey(amendment.Key)
 	if claims.PolicyOf(claim) != policy || claim.Annotations[quotav1alpha1.AnnotationResourceUID] != uid {

@@ -283,11 +283,11 @@ func objectOf(reservation ledgerstore.InFlight) (object, bool) {
 	if uid == "" {
 		return object{}, false
 	}
-	outline, err := claims.IntentOf(reservation.Claim)
+	intent, err := claims.IntentOf(reservation.Claim)
 	if err != nil {
 		return object{}, false
 	}
-	return object{outline.Kind.GroupKind(), types.UID(uid)}, true
+	return object{intent.Kind.GroupKind(), types.UID(uid)}, true
 }
 
 // isNamespaceUnusable tells whether a claim could not be created because of its namespace.

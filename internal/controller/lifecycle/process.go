@@ -73,11 +73,11 @@ func (c *Controller) processUnseen(ctx context.Context, o object, reservation le
 		if time.Since(reservation.KnownSince) < c.Store.ReservationLifetime {
 			return nil
 		}
-		outline, err := claims.IntentOf(reservation.Claim)
+		intent, err := claims.IntentOf(reservation.Claim)
 		if err != nil {
 			return err
 		}
-		exists, err := c.Objects.Lives(ctx, o.kind, outline.Object, o.uid)
+		exists, err := c.Objects.Lives(ctx, o.kind, intent.Object, o.uid)
 		if err != nil {
 			return err
 		}
@@ -93,11 +93,11 @@ func (c *Controller) processUnseen(ctx context.Context, o object, reservation le
 // claim otherwise.
 func (c *Controller) endAmendment(ctx context.Context, o object, amendment ledgerstore.InFlight) error {
 	if !c.IsGone(o.uid) {
-		outline, err := claims.IntentOf(amendment.Claim)
+		intent, err := claims.IntentOf(amendment.Claim)
 		if err != nil {
 			return err
 		}
-		if exists, err := c.Objects.Lives(ctx, o.kind, outline.Object, o.uid); exists || err != nil {
+		if exists, err := c.Objects.Lives(ctx, o.kind, intent.Object, o.uid); exists || err != nil {
 			return err
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// witnessRetryTime is how long after an API server did not answer as it should it is asked again.
-const witnessRetryTime = 20 * time.Millisecond
+// observeRetryTime is how long after an API server did not answer as it should it is asked again.
+const observeRetryTime = 20 * time.Millisecond
 
 // Others are several API servers that share what is stored. Each has an operator with a [Observer].
 type Others interface {
@@ -86,7 +86,7 @@ func (w *Observer) Run(ctx context.Context) error {
 		if len(stored) == 2 {
 			if contents := contentsOf(stored); !slices.Equal(contents, reported) {
 				if err := w.report(ctx, stored, contents); err != nil {
-					again = time.After(witnessRetryTime)
+					again = time.After(observeRetryTime)
 					w.Log.V(1).Info("the API server has not observed the webhooks yet", "err", err.Error())
 				} else {
 					reported = contents
