@@ -12,13 +12,13 @@ import (
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -31,6 +31,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/claims/reviewed"
 	"github.com/bursar/bursar/internal/kube/apiclient"
 	"github.com/bursar/bursar/internal/kube/crdinstall"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
@@ -175,6 +176,8 @@ const StandaloneCheck = "quota-enforcement"
 type models struct {
 	store  *ledgerstore.Store
 	engine *engine.Engine
+	// reviewed are the objects that the webhook has decided.
+	reviewed *reviewed.Objects
 	// allocations are the books of caps on ResourceQuotas, and projects whose they are.
 	allocations *allocationstore.Store
 	projects    *quotacache.Cache
@@ -212,7 +215,7 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := claims.NewClient(o.options.Config, o.httpClient)
+	claimClient, err := claims.NewClient(o.options.Config, o.httpClient)
 	if err != nil {
 		return nil, err
 	}
@@ -258,14 +261,13 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 	known := &namespaces.Namespaces{Cached: manager.GetClient(), Live: manager.GetAPIReader()}
 	store := ledgerstore.New(ctx, storage)
 	store.ReservationLifetime = o.options.RequestTimeout + ledgerstore.ReservationMargin
-	return &models{
+	m := &models{
 		store:       store,
-		engine:      &engine.Engine{Store: store, Log: o.options.Log.WithName("engine")},
 		allocations: allocationstore.New(ctx, caps, inhabited),
 		projects:    inhabited,
 		catalog:     declared,
 		claims:      claimcache.New(),
-		client:      client,
+		client:      claimClient,
 		objects:     objectcache.New(o.metadata, served),
 		kinds:       served,
 		namespaces:  known,
@@ -276,5 +278,11 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 		manager:     manager,
 		events:      events.NewRecorder(manager.GetEventRecorder("bursar")).Placed(manager.GetScheme(), o.options.SystemNamespace),
 		isAlone:     o.options.LeaderElection == nil,
-	}, nil
+	}
+	m.engine = engine.New(engine.Dependencies{
+		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, Objects: m.objects, Evaluator: m.evaluator, Live: m.dynamic,
+		Kinds: m.kinds, Policies: []client.Reader{manager.GetClient(), manager.GetAPIReader()},
+		SystemNamespace: o.options.SystemNamespace, Events: m.events, Log: o.options.Log.WithName("engine"),
+	})
+	return m, nil
 }

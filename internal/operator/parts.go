@@ -2,15 +2,12 @@ package operator
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +21,7 @@ import (
 	"github.com/bursar/bursar/internal/allocation/allocationstore"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/reviewed"
 	"github.com/bursar/bursar/internal/controller/adoption"
 	"github.com/bursar/bursar/internal/controller/allocation"
 	"github.com/bursar/bursar/internal/controller/audit"
@@ -86,8 +84,6 @@ type parts struct {
 	policiesChanged      changes
 	registrationsChanged changes
 	consumers            chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef]
-	// named are the objects that deleted claims wait for.
-	named *namedObjects
 	// storedGrants are those that the ledgers held when this replica began to lead.
 	storedGrants *grant.Stored
 	synced       []cache.InformerSynced
@@ -131,7 +127,6 @@ func (o *Operator) newParts(m *models) *parts {
 		registrationsChanged: newChanges(),
 		consumers:            make(chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef]),
 		storedGrants:         grant.NewStored(),
-		named:                newNamedObjects(),
 	}
 }
 
@@ -139,20 +134,17 @@ func (o *Operator) newParts(m *models) *parts {
 func (p *parts) addEnforcement(o *Operator, policies *catalog.Gate[catalog.Version]) {
 	m, log := p.models, o.options.Log
 	p.lifecycle = &lifecycle.Controller{
-		Store: m.store, Engine: m.engine, Objects: m.objects, Claims: m.claims, Client: m.client, Catalog: m.catalog,
-		SystemNamespace: o.options.SystemNamespace, Evaluator: m.evaluator, Live: m.dynamic, Kinds: m.kinds, Preferred: p.isPreferred, Events: m.events, Log: log.WithName("lifecycle"),
+		Store: m.store, Engine: m.engine, Objects: m.objects, Claims: m.claims, Preferred: p.isPreferred, Log: log.WithName("lifecycle"),
 	}
 	p.evaluations = &evaluation.Reporter{Client: m.manager.GetClient(), Allows: m.catalog.Allows, Events: m.events, Log: log.WithName("evaluation")}
 	p.denials = &events.Latest{Events: o.client.CoreV1(), Log: log.WithName("denials")}
+	m.reviewed = reviewed.New(m.catalog, enforce.RememberFor(m.store.ReservationLifetime), log.WithName("reviewed"))
+	surroundings := surroundings{p, o}
 	p.enforcer = enforce.New(enforce.Dependencies{
-		Catalog: m.catalog, Evaluator: m.evaluator, Store: m.store, Objects: m.objects, Ready: p.loaded,
-		Current: policies.Wait, Forward: p.forward,
-		Events: m.events, Evaluations: p.evaluations, Denied: p.recordDenial, May: o.may, ConsumerExists: p.consumerExists,
-		Restore: p.lifecycle.Restore, MaxObjectBytes: o.options.MaxObjectBytes, Log: log.WithName("enforce"),
-		Updates: enforce.Updates{
-			Claims: m.claims, Client: m.client, Kinds: m.kinds, Live: m.dynamic,
-			Expect: p.lifecycle.Expect, IsFreeing: p.lifecycle.IsFreeing, IsMade: p.lifecycle.IsMade, Lookup: p.lifecycle.Lookup,
-		},
+		Catalog: m.catalog, Evaluator: m.evaluator, Store: m.store, Objects: m.objects, Claims: m.claims, Engine: m.engine, Reviewed: m.reviewed,
+		Kinds: m.kinds, Live: m.dynamic, Events: m.events, Evaluations: p.evaluations, Denials: surroundings, Permissions: surroundings,
+		Consumers: surroundings, MaxObjectBytes: o.options.MaxObjectBytes, Ready: p.loaded, Replicas: surroundings, Policies: policies,
+		Log: log.WithName("enforce"),
 	})
 	m.store.IsPreferred = p.isPreferred
 	m.objects.OnAppear(p.enforcer.Appeared)
@@ -216,14 +208,11 @@ func (p *parts) addClaims(o *Operator) {
 	m, log, system := p.models, o.options.Log, o.options.SystemNamespace
 	p.adoption = &adoption.Controller{
 		Client: m.manager.GetClient(), Catalog: m.catalog, Kinds: m.kinds, Live: m.dynamic, Objects: m.objects, Claims: m.claims, Store: m.store,
-		Adopt: func(ctx context.Context, policy *catalog.Policy, object *unstructured.Unstructured) (bool, error) {
-			result, err := p.lifecycle.ReconcileListed(ctx, policy, object)
-			return result == lifecycle.Adopted, err
-		},
-		Leads: m.leads, Leases: o.client.CoordinationV1().Leases(system), Reviewed: p.enforcer.Reviewed, ReviewedElsewhere: p.reviewedElsewhere, SystemNamespace: system, Now: o.clock.Now, Events: m.events, Log: log.WithName("adoption"),
+		Engine: m.engine, Leadership: surroundings{p, o}, Leases: o.client.CoordinationV1().Leases(system), Reviews: surroundings{p, o},
+		SystemNamespace: system, Clock: &o.clock, Events: m.events, Log: log.WithName("adoption"),
 	}
 	p.claim = &claim.Controller{
-		Store: m.store, Engine: m.engine, Claims: m.claims, Client: m.client, Catalog: m.catalog, InUse: p.isInUse, Preferred: p.isPreferred, Events: m.events, Log: log.WithName("claim"),
+		Store: m.store, Engine: m.engine, Claims: m.claims, Client: m.client, Catalog: m.catalog, Preferred: p.isPreferred, Log: log.WithName("claim"),
 	}
 	p.follower = follow.New(m.catalog, m.claims, m.objects, m.kinds, log.WithName("follower"))
 }
@@ -401,27 +390,4 @@ func (p *parts) addReconcilers() error {
 // isPreferred reports whether this replica is the preferred one of a consumer.
 func (p *parts) isPreferred(consumer quotav1alpha1.ConsumerRef) bool {
 	return p.peers.IsPreferred(consumer)
-}
-
-// forward sends a review to the preferred replica of a consumer.
-func (p *parts) forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, review []byte) ([]byte, bool) {
-	return p.peers.Forward(ctx, consumer, path, review)
-}
-
-// reviewedElsewhere asks the other replicas of which objects one of them has decided what they cost by a policy.
-func (p *parts) reviewedElsewhere(ctx context.Context, objects []types.UID, policy *catalog.Policy) []types.UID {
-	question, err := json.Marshal(enforce.ReviewedObjects{UIDs: objects})
-	if err != nil {
-		return nil
-	}
-	var reviewed []types.UID
-	for _, raw := range p.peers.AskAll(ctx, enforce.ReviewedPath(policy), question) {
-		var answer enforce.ReviewedObjects
-		if err := json.Unmarshal(raw, &answer); err != nil {
-			p.log.Error(err, "read which objects another replica has reviewed")
-			continue
-		}
-		reviewed = append(reviewed, answer.UIDs...)
-	}
-	return reviewed
 }

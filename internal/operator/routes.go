@@ -3,11 +3,9 @@ package operator
 import (
 	"context"
 	"net/http"
-	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,7 +58,7 @@ func (p *parts) routes(o *Operator) http.Handler {
 		},
 		CheckQuotaSpec:  p.quotaSpecs.Check,
 		Projects:        p.projects.Selected,
-		ObjectExists:    p.isInUse,
+		ObjectExists:    p.engine.InUse,
 		NamespaceActive: p.namespaces.Active,
 	}
 	mux := http.NewServeMux()
@@ -68,7 +66,7 @@ func (p *parts) routes(o *Operator) http.Handler {
 	mux.Handle(webhookconfig.AdvisePath+"/{version}", p.enforcer.Advise())
 	mux.Handle(webhookconfig.QuotaPath+"/{version}", p.quotas)
 	mux.Handle(webhookconfig.BreakGlassPath, p.enforcer.BreakGlass())
-	mux.Handle(p.enforcer.ServeReviewed())
+	mux.Handle(p.reviewed.Handler())
 	mux.Handle(routing.AlivePath, routing.Alive())
 	mux.Handle(webhookconfig.ProbePath, webhookconfig.Probe())
 	mux.Handle(validate.ValidationPath, own.Validation())
@@ -116,40 +114,4 @@ func (p *parts) grantsOf(ctx context.Context, policy *quotav1alpha1.GrantCreatio
 	var list quotav1alpha1.ResourceGrantList
 	err := p.manager.GetClient().List(ctx, &list, client.MatchingLabels{quotav1alpha1.LabelPolicyUID: string(policy.UID)}, client.UnsafeDisableDeepCopy)
 	return len(list.Items), err
-}
-
-// isInUse asks the API server whether the object that a claim pays for exists and, for a policy's claim, the
-// policy itself: nothing keeps the claims of a policy that was deleted.
-func (p *parts) isInUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
-	if !claimcache.IsFromPolicy(claim) {
-		return p.namedObjectLives(ctx, claim)
-	}
-	lives, err := p.objectLives(ctx, claim)
-	if !lives || err != nil {
-		return false, err
-	}
-	made := func(policy quotav1alpha1.ClaimCreationPolicy) bool {
-		return claims.LabelValue(policy.Name) == claims.PolicyOf(claim)
-	}
-	// A policy that is seen is there; one that is not may be too new.
-	for _, reader := range []client.Reader{p.manager.GetClient(), p.manager.GetAPIReader()} {
-		var list quotav1alpha1.ClaimCreationPolicyList
-		if err := reader.List(ctx, &list); err != nil {
-			return false, err
-		}
-		if slices.ContainsFunc(list.Items, made) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// objectLives asks the API server whether the object that a policy's claim pays for exists.
-func (p *parts) objectLives(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
-	ref, uid := claim.Spec.ResourceRef, types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
-	if p.lifecycle.IsGone(uid) {
-		return false, nil
-	}
-	kind, name := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
-	return p.objects.Lives(ctx, kind, name, uid)
 }

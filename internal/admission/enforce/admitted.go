@@ -12,6 +12,9 @@ import (
 // admittedMargin is for how much longer than its reservation an admitted object is remembered that does not appear.
 const admittedMargin = 20 * time.Second
 
+// RememberFor returns for how long the handler has to know which objects it has decided, where reservations have a lifetime.
+func RememberFor(lifetime time.Duration) time.Duration { return lifetime + admittedMargin }
+
 // objectName is the name of an object of some kind.
 type objectName struct {
 	kind schema.GroupKind

@@ -16,39 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/client-go/dynamic"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
-	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
-	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // subresourceScale is the subresource that sets the number of an object's replicas.
 const subresourceScale = "scale"
-
-// Updates is what reviews of updates work with.
-type Updates struct {
-	Claims *claimcache.Cache
-	Client *claims.Client
-	Kinds  Kinds
-	// Live reads objects from the API server.
-	Live dynamic.Interface
-	// Expect is told of an object that is about to change, of the version that the change is made to,
-	// and of the consumers of whom it will cost less by that.
-	Expect func(kind schema.GroupKind, uid types.UID, base string, freed []quotav1alpha1.ConsumerRef)
-	// IsFreeing tells whether a consumer will have more once the claims of an object of that version
-	// follow an earlier change of it.
-	IsFreeing func(uid types.UID, version string, consumer quotav1alpha1.ConsumerRef) bool
-	// IsMade tells whether the claim of a reservation was made, also where Claims does not have it
-	// yet. It is asked while the object is locked, so that none is made meanwhile.
-	IsMade func(ctx context.Context, reservation ledgerstore.InFlight) (bool, error)
-	// Lookup returns the claim that a policy made for an object of which it asks this, as the API server has
-	// it, or nil if there is none under the name that it would have.
-	Lookup func(ctx context.Context, asked *evaluator.Claim) (*quotav1alpha1.ResourceClaim, error)
-}
 
 // Kinds tells about the kinds that the API server serves. An error means that it cannot tell.
 type Kinds interface {
@@ -64,6 +39,11 @@ type change struct {
 	// was made, or will not be.
 	base    string
 	created time.Time
+}
+
+// updateFor returns what the change means for the claim of a policy.
+func (c *change) updateFor(a asked) engine.Update {
+	return engine.Update{Object: c.Object, Created: c.created, Base: c.base, Policy: a.policy, Before: a.before, After: a.after}
 }
 
 // changeIn reads the change that a request makes.
@@ -106,7 +86,7 @@ func contentOf(raw runtime.RawExtension) (content map[string]any, err error) {
 // carried out, the API server asks again.
 func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequest, scale map[string]any) (kind schema.GroupVersionKind, before, after map[string]any, err error) {
 	resource := schema.GroupVersionResource(request.Resource)
-	kind, served, err := h.Updates.Kinds.KindOf(ctx, resource)
+	kind, served, err := h.Kinds.KindOf(ctx, resource)
 	if err == nil && !served {
 		err = fmt.Errorf("%s is not served", resource)
 	}
@@ -117,12 +97,12 @@ func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequ
 	if err != nil {
 		return kind, nil, nil, fmt.Errorf("read the number of replicas: %w", err)
 	}
-	path, err := h.Updates.Kinds.ReplicasPath(ctx, resource)
+	path, err := h.Kinds.ReplicasPath(ctx, resource)
 	if err != nil {
 		return kind, nil, nil, err
 	}
 	name := types.NamespacedName{Namespace: request.Namespace, Name: request.Name}
-	object, err := h.Updates.Live.Resource(resource).Namespace(request.Namespace).Get(ctx, request.Name, metav1.GetOptions{})
+	object, err := h.Live.Resource(resource).Namespace(request.Namespace).Get(ctx, request.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return kind, nil, nil, nil
 	}
@@ -149,7 +129,7 @@ func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object evalu
 	if err == nil && request.SubResource == subresourceScale { // it has the UID and version of what it scales
 		ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 		defer cancel()
-		kind, _, err = h.Updates.Kinds.KindOf(ctx, schema.GroupVersionResource(request.Resource))
+		kind, _, err = h.Kinds.KindOf(ctx, schema.GroupVersionResource(request.Resource))
 	}
 	object = evaluator.ObjectOf(kind, &meta)
 	object.Name.Name = cmp.Or(object.Name.Name, request.Name)
@@ -166,5 +146,5 @@ func (h *Handler) expectUndecided(request *admissionv1.AdmissionRequest) {
 		h.Log.Error(err, "what an object costs may not follow its update, which passed undecided", "object", object.String())
 		return
 	}
-	h.Updates.Expect(object.Kind.GroupKind(), object.UID, base, nil)
+	h.Engine.Expect(engine.Object{Kind: object.Kind.GroupKind(), UID: object.UID}, base, nil)
 }

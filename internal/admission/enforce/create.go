@@ -133,7 +133,7 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 		}
 	}
 	if len(c.claims) == 0 && c.decided && !review.IsDryRun(request) {
-		h.reviewed.add(c.UID, revision)
+		h.Reviewed.Add(c.UID, revision)
 	}
 	if len(c.claims) == 0 && len(c.notices) == 0 {
 		return nil, nil

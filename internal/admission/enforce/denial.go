@@ -90,27 +90,27 @@ const EventReasonDenied = "QuotaDenied"
 
 // recordDenial records a denial for those who may read the quota of the consumer. A consumer that does not exist has none.
 func (h *Handler) recordDenial(ctx context.Context, request *admissionv1.AdmissionRequest, d *message.Denial) {
-	if h.Denied == nil || review.IsDryRun(request) || d.IsMissing {
+	if h.Denials == nil || review.IsDryRun(request) || d.IsMissing {
 		return
 	}
 	name := cmp.Or(request.Name, "with a generated name")
 	if request.Namespace != "" {
 		name = request.Namespace + "/" + name
 	}
-	h.Denied(ctx, d.Consumer, d.Shortfalls[0].ResourceType,
+	h.Denials.RecordDenial(ctx, d.Consumer, d.Shortfalls[0].ResourceType,
 		fmt.Sprintf("%s of %s %s by %s was denied: %s", request.Operation, request.Kind.Kind, name, request.UserInfo.Username, d.Sentences(h.Catalog)))
 }
 
 // isMissing reports whether it is known that there is no such consumer.
 func (h *Handler) isMissing(ctx context.Context, consumer quotav1alpha1.ConsumerRef) bool {
-	if h.ConsumerExists == nil {
+	if h.Consumers == nil {
 		return false
 	}
 	key := fmt.Sprintf("exists %q", fmt.Sprint(consumer))
 	if known, ok := h.remembered.Get(key); ok {
 		return known.(bool)
 	}
-	exists, err := h.ConsumerExists(ctx, consumer)
+	exists, err := h.Consumers.ConsumerExists(ctx, consumer)
 	if err != nil {
 		return false
 	}

@@ -19,7 +19,7 @@ func decideHere(quotav1alpha1.ConsumerRef) *admissionv1.AdmissionResponse { retu
 // forward sends a review to the replica that keeps the ledger of a consumer. What that one cannot read or
 // answer is decided here.
 func (h *Handler) forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, body []byte) *admissionv1.AdmissionResponse {
-	answer, ok := h.Forward(ctx, consumer, path, body)
+	answer, ok := h.Replicas.Forward(ctx, consumer, path, body)
 	if !ok {
 		return nil
 	}

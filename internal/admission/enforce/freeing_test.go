@@ -2,17 +2,18 @@ package enforce
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
+
+// numberedMap is the object of [numbered].
+var numberedMap = engine.Object{Kind: configMap.GroupKind(), UID: "u"}
 
 // An update can have what an earlier update of the same object frees, which takes the lock of the object.
 func TestUpdateWaitsForWhatItsObjectFrees(t *testing.T) {
@@ -21,11 +22,7 @@ func TestUpdateWaitsForWhatItsObjectFrees(t *testing.T) {
 		s.follow(quotav1alpha1.EnforcementModeEnforce, "trigger.data.n != '0'")
 		claim := s.paid("web", 8)
 		acme := organization("acme")
-		s.Store.ExpectRelease(acme, "change:u")
-		var isFreed atomic.Bool
-		s.Updates.IsFreeing = func(uid types.UID, version string, consumer quotav1alpha1.ConsumerRef) bool {
-			return uid == "u" && version == "2" && consumer == acme && !isFreed.Load()
-		}
+		s.Engine.Expect(numberedMap, "1", []quotav1alpha1.ConsumerRef{acme})
 		time.AfterFunc(50*time.Millisecond, func() {
 			unlock, err := s.Store.LockObject(t.Context(), "u")
 			if err != nil {
@@ -39,8 +36,7 @@ func TestUpdateWaitsForWhatItsObjectFrees(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			s.Store.ReleaseDone(acme, "change:u")
-			isFreed.Store(true)
+			s.Engine.Vanished("u", false) // as if the change were followed
 		})
 		if answer := s.update(s, false, numbered("2", 0), numbered("2", 5)); !answer.Allowed {
 			t.Errorf("refused: %s", answer.Result.Message)
@@ -57,15 +53,13 @@ func TestUpdateWaitsForNothingThatItDoesNotNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 10)
 		s.follow(quotav1alpha1.EnforcementModeEnforce, "true")
-		s.Updates.IsFreeing = func(_ types.UID, _ string, consumer quotav1alpha1.ConsumerRef) bool {
-			return consumer == organization("globex")
-		}
+		s.Engine.Expect(numberedMap, "0", []quotav1alpha1.ConsumerRef{organization("globex")})
 		began := time.Now()
 		for _, after := range []int{7, 3} {
 			if answer := s.update(s, false, numbered("1", 5), numbered("1", after)); !answer.Allowed {
 				t.Errorf("from 5 to %d: refused: %s", after, answer.Result.Message)
 			}
-			s.Updates.IsFreeing = func(types.UID, string, quotav1alpha1.ConsumerRef) bool { return true }
+			s.Engine.Expect(numberedMap, "0", []quotav1alpha1.ConsumerRef{organization("acme")})
 		}
 		if took := time.Since(began); took != 0 {
 			t.Errorf("took %s, want that nothing is waited for", took)

@@ -24,15 +24,17 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/events"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/claims/reviewed"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/routing"
@@ -51,33 +53,63 @@ type Dependencies struct {
 	Evaluator *evaluator.Evaluator
 	Store     *ledgerstore.Store
 	Objects   *objectcache.Cache
-	// Updates is what reviews of updates need in addition.
-	Updates Updates
+	// Claims name who holds most in denials. Default: denials name nobody.
+	Claims *claimcache.Cache
+	// Engine reserves what updates need, and has the claims follow.
+	Engine *engine.Engine
+	// Reviewed remembers what was decided.
+	Reviewed *reviewed.Objects
+	// Kinds and Live are for reading the objects that requests on the scale subresource change.
+	Kinds Kinds
+	Live  dynamic.Interface
 	// Events receives what policies in the mode Audit have to say. Default: no events.
 	Events events.EventRecorder
 	// Evaluations, if set, records whether policies could be applied to objects.
 	Evaluations Evaluations
-	// Denied, if set, records a denial for lack of a resource type in the namespace that shows the quota of the consumer.
-	Denied func(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType, note string)
-	// May, if set, asks the API server what a user may do: denials say no more than their reader may read. Otherwise
-	// everybody may read everything.
-	May func(context.Context, authenticationv1.UserInfo, authorizationv1.ResourceAttributes) (bool, error)
-	// ConsumerExists, if set, asks the API server whether there is such a consumer.
-	ConsumerExists func(context.Context, quotav1alpha1.ConsumerRef) (bool, error)
-	// Restore, if set, makes sure that an existing object has its claim of the policy with that label. It must return
-	// quickly.
-	Restore func(kind schema.GroupKind, uid types.UID, policy string)
+	// Denials, if set, records denials.
+	Denials Denials
+	// Permissions, if set, limits what denials say to what their reader may read. Otherwise everybody may read everything.
+	Permissions Permissions
+	// Consumers, if set, finds out which consumers exist.
+	Consumers Consumers
 	// MaxObjectBytes is the size of the largest object that the API server's etcd stores. Default: etcd's own.
 	MaxObjectBytes int
 	// Log receives who broke the glass. Default: nothing is logged.
 	Log logr.Logger
 	// Ready is closed once everything that decisions depend on is loaded.
 	Ready <-chan struct{}
+	// Replicas decide reviews whose ledgers they keep.
+	Replicas Replicas
+	// Policies is the gate to the policies of a version.
+	Policies Gate
+}
+
+// Denials records denials where those read them whose quota is short.
+type Denials interface {
+	// RecordDenial records a denial for lack of a resource type in the namespace that shows the quota of the consumer.
+	RecordDenial(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType, note string)
+}
+
+// Permissions asks the API server what users may do.
+type Permissions interface {
+	May(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error)
+}
+
+// Consumers asks the API server about consumers.
+type Consumers interface {
+	ConsumerExists(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (bool, error)
+}
+
+// Replicas are the other replicas.
+type Replicas interface {
 	// Forward sends a review, as it came to a path, to the replica that keeps the ledger of a consumer, and returns
 	// its answer, or false if it has to be decided here.
-	Forward func(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, review []byte) ([]byte, bool)
-	// Current waits until the catalog knows of what was declared by a version, or returns an error.
-	Current func(context.Context, catalog.Version) error
+	Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, review []byte) ([]byte, bool)
+}
+
+// Gate waits until the catalog has what was declared by a version, or returns an error.
+type Gate interface {
+	Wait(ctx context.Context, version catalog.Version) error
 }
 
 // Evaluations records whether policies can be applied to the objects of requests.
@@ -93,7 +125,6 @@ type Handler struct {
 	admitted   admitted
 	deciding   deciding
 	replaced   replaced
-	reviewed   recent
 	remembered *cache.Expiring // permissions of users, holders, and missing consumers
 	metrics    metrics
 }
@@ -104,7 +135,7 @@ func New(parts Dependencies) *Handler {
 	lifetime := parts.Store.ReservationLifetime
 	return &Handler{
 		Dependencies: parts, remembered: cache.NewExpiring(), metrics: newMetrics(),
-		admitted: admitted{lifetime: lifetime}, replaced: replaced{lifetime: lifetime + admittedMargin}, reviewed: recent{least: lifetime + admittedMargin},
+		admitted: admitted{lifetime: lifetime}, replaced: replaced{lifetime: RememberFor(lifetime)},
 	}
 }
 
@@ -163,7 +194,7 @@ func (h *Handler) serveForwarded(ctx context.Context, w http.ResponseWriter, r *
 	defer cancel()
 	err := h.waitReady(soon)
 	if err == nil {
-		err = h.Current(soon, version)
+		err = h.Policies.Wait(soon, version)
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -179,7 +210,7 @@ func (h *Handler) answer(ctx context.Context, version catalog.Version, request *
 	if err := h.waitReady(ctx); err != nil {
 		return undecided(err)
 	}
-	if err := h.Current(ctx, version); err != nil {
+	if err := h.Policies.Wait(ctx, version); err != nil {
 		return undecided(err)
 	}
 	switch request.Operation {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -20,7 +21,9 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/claims/reviewed"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -37,8 +40,8 @@ type scene struct {
 	policies int64
 	// fault is what goes wrong with calls to storage from now on.
 	fault func(storagetest.Call) storagetest.Fault
-	// expected are the objects of which the handler said that they are about to change.
-	expected []changed
+	// api has the claims, once the scene follows updates.
+	api *claimsAPI
 }
 
 var organizations = []string{"acme", "globex"}
@@ -58,17 +61,33 @@ func (everywhere) Object(_ context.Context, name string) (map[string]any, error)
 	return map[string]any{"metadata": map[string]any{"name": name}}, nil
 }
 
+// alone is a replica without others.
+type alone struct{}
+
+func (alone) Forward(context.Context, quotav1alpha1.ConsumerRef, string, []byte) ([]byte, bool) {
+	return nil, false
+}
+
+// open is a gate that makes nobody wait.
+type open struct{}
+
+func (open) Wait(context.Context, catalog.Version) error { return nil }
+
 func newScene(t *testing.T, limit ledger.Amount) *scene {
 	s := &scene{T: t, memory: storagetest.New(), fault: func(storagetest.Call) storagetest.Fault { return storagetest.None }}
 	store := ledgerstore.New(t.Context(), s.memory.Connect(func(_ context.Context, call storagetest.Call) storagetest.Fault { return s.fault(call) }))
 	ready := make(chan struct{})
 	close(ready)
 	declared := catalog.New()
+	evaluates := &evaluator.Evaluator{Catalog: declared, Namespaces: everywhere{}, SystemNamespace: "system"}
+	objects := objectcache.New(nil, nil)
+	transitions := engine.New(engine.Dependencies{
+		Store: store, Catalog: declared, Objects: objects, Evaluator: evaluates, SystemNamespace: "system", Log: logr.Discard(),
+	})
+	t.Cleanup(transitions.Queue().ShutDown)
 	s.Handler = New(Dependencies{
-		Catalog: declared, Evaluator: &evaluator.Evaluator{Catalog: declared, Namespaces: everywhere{}, SystemNamespace: "system"},
-		Store: store, Objects: objectcache.New(nil, nil), Ready: ready,
-		Current: func(context.Context, catalog.Version) error { return nil },
-		Forward: func(context.Context, quotav1alpha1.ConsumerRef, string, []byte) ([]byte, bool) { return nil, false },
+		Catalog: declared, Evaluator: evaluates, Store: store, Objects: objects, Engine: transitions, Ready: ready,
+		Reviewed: reviewed.New(declared, RememberFor(store.ReservationLifetime), logr.Discard()), Replicas: alone{}, Policies: open{},
 	})
 	registration := &quotav1alpha1.ResourceRegistration{
 		ObjectMeta: metav1.ObjectMeta{Name: "maps"},

@@ -283,12 +283,12 @@ func TestFiguresAreForReaders(t *testing.T) {
 			s := newScene(t, 1)
 			s.Catalog.ConsumerNamespace = func(consumer quotav1alpha1.ConsumerRef) string { return "org-" + consumer.Name }
 			asked := 0
-			s.May = func(_ context.Context, _ authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
+			s.Permissions = permissions(func(what authorizationv1.ResourceAttributes) (bool, error) {
 				if asked++; what.Resource != "effectiveresourcegrants" || what.Namespace != "org-globex" {
 					t.Errorf("asked about %+v", what)
 				}
 				return tt.may()
-			}
+			})
 			s.hold(s.Store, "globex")
 			for range 3 {
 				answer := s.review("1")
@@ -307,16 +307,26 @@ func TestFiguresAreForReaders(t *testing.T) {
 	}
 }
 
+// permissions answers what any user may do.
+type permissions func(authorizationv1.ResourceAttributes) (bool, error)
+
+func (p permissions) May(_ context.Context, _ authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
+	return p(what)
+}
+
+// denials are the notes on what was denied.
+type denials []string
+
+func (d *denials) RecordDenial(_ context.Context, consumer quotav1alpha1.ConsumerRef, resourceType, note string) {
+	*d = append(*d, consumer.Name+" "+resourceType+": "+note)
+}
+
 // What is denied is told where the quota of the consumer is, also to those of whom its denial hid the figures.
 func TestDenialsAreRecorded(t *testing.T) {
 	s := newScene(t, 1)
-	s.May = func(context.Context, authenticationv1.UserInfo, authorizationv1.ResourceAttributes) (bool, error) {
-		return false, nil
-	}
-	var notes []string
-	s.Denied = func(_ context.Context, consumer quotav1alpha1.ConsumerRef, resourceType, note string) {
-		notes = append(notes, consumer.Name+" "+resourceType+": "+note)
-	}
+	s.Permissions = permissions(func(authorizationv1.ResourceAttributes) (bool, error) { return false, nil })
+	var notes denials
+	s.Denials = &notes
 	s.hold(s.Store, "globex")
 	s.wantRefused(s.review("1"), http.StatusForbidden)
 	if want := "globex maps: CREATE of ConfigMap n/map-1 by "; len(notes) != 1 || !strings.HasPrefix(notes[0], want) || !strings.Contains(notes[0], "used: 1, limited: 1") {

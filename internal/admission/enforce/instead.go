@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -23,7 +24,7 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, planned []*plannedC
 	kind := c.Kind.GroupKind()
 	earlier := h.admitted.uidOf(objectName{kind, c.Name})
 	reservations := reservationsOf(planned)
-	if earlier == "" || earlier == c.UID || !isOnly || h.Restore == nil || !areAdoptable(planned) {
+	if earlier == "" || earlier == c.UID || !isOnly || !areAdoptable(planned) {
 		return h.Store.ReserveAll(ctx, planned[0].Consumer, reservations)
 	}
 	unlock, err := h.Store.LockObject(ctx, string(earlier)) // its claim may be in the making
@@ -42,7 +43,7 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, planned []*plannedC
 	}
 	// Before it is uncharged: it may appear at any moment.
 	h.replaced.add(earlier, policies)
-	h.reviewed.drop(earlier)
+	h.Reviewed.Drop(earlier)
 	outcome, taken, err := h.Store.ReserveInstead(ctx, planned[0].Consumer, reservations, keys)
 	if err == nil && outcome.Code == ledger.Admitted && len(taken) == len(planned) {
 		h.admitted.remove(earlier) // it holds nothing any more
@@ -64,7 +65,7 @@ func areAdoptable(planned []*plannedClaim) bool {
 // it.
 func (h *Handler) restoreReplaced(kind schema.GroupKind, uid types.UID) {
 	for _, policy := range h.replaced.take(uid) {
-		h.Restore(kind, uid, policy)
+		h.Engine.Restore(engine.Object{Kind: kind, UID: uid}, policy)
 	}
 }
 

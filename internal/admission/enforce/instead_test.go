@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -19,13 +20,6 @@ func TestCreatesOfOneNameHoldQuotaOnce(t *testing.T) {
 	s := newScene(t, 1)
 	s.policy("globex", "false")
 	s.Objects = absent()
-	var restored []types.UID
-	s.Restore = func(_ schema.GroupKind, uid types.UID, policy string) {
-		if policy != "acme" {
-			t.Errorf("restored for policy %s", policy)
-		}
-		restored = append(restored, uid)
-	}
 	for _, uid := range []types.UID{"1", "2", "3"} {
 		if answer := s.reviewNamed("map", uid); !answer.Allowed {
 			t.Fatalf("attempt %s is denied what the one before holds: %s", uid, answer.Result.Message)
@@ -36,14 +30,17 @@ func TestCreatesOfOneNameHoldQuotaOnce(t *testing.T) {
 		}
 	}
 	s.wantRefused(s.review("4"), http.StatusForbidden, "used: 1, limited: 1")
-	if s.reviewed.revisionOf("1") != 0 || s.reviewed.revisionOf("3") == 0 {
+	if p := s.Catalog.Policy("acme"); s.Reviewed.Has("1", p) || !s.Reviewed.Has("3", p) {
 		t.Error("what holds nothing any more counts as reviewed, or what does hold it does not")
 	}
 	kind := schema.GroupKind{Kind: "ConfigMap"}
 	s.Appeared(kind, "3")
 	s.Appeared(kind, "2")
-	if len(restored) != 1 || restored[0] != "2" {
-		t.Errorf("restored %v, want the one attempt that came to something after all", restored)
+	if s.Engine.IsChanging("3") {
+		t.Error("the object that holds quota is to be charged again")
+	}
+	if change, is := s.Engine.ChangeOf("2"); !is || !slices.Equal(change.Restored, []string{"acme"}) {
+		t.Errorf("the attempt that came to something after all is restored for the policies %q", change.Restored)
 	}
 }
 

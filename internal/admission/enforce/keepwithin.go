@@ -19,7 +19,7 @@ import (
 // for an update that may pass: of an object without a claim, of metadata alone, or one by which the object does not come to ask more than its
 // claim holds. Otherwise nothing would limit an object while its policy fails.
 func (h *Handler) keepWithin(ctx context.Context, c *change, p *catalog.Policy, before, after policy.Input, err error) *admissionv1.AdmissionResponse {
-	held, heldErr := h.held(ctx, c, asked{policy: p})
+	held, heldErr := h.Engine.Held(ctx, c.updateFor(asked{policy: p}))
 	switch {
 	case heldErr != nil:
 		return undecided(heldErr)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -21,11 +22,7 @@ import (
 const giveBackTimeout = 500 * time.Millisecond
 
 // taken is what a consumer's ledger holds newly for an object.
-type taken struct {
-	consumer quotav1alpha1.ConsumerRef
-	key      string
-	sequence int64
-}
+type taken = engine.Reserved
 
 // reserve takes what every claim of a policy that enforces needs, or nothing: consumer by consumer
 // in a fixed order, all claims on one consumer together. Then it charges what the others ask.
@@ -56,7 +53,7 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 	}
 	h.admitted.add(c)
 	if charged {
-		h.reviewed.add(c.UID, c.revision)
+		h.Reviewed.Add(c.UID, c.revision)
 	}
 	return h.notify(ctx, request, c.Object, notices)
 }
@@ -135,7 +132,7 @@ func newIn(planned []*plannedClaim, decisions []ledger.Decision) []taken {
 	var made []taken
 	for i, decision := range decisions {
 		if !decision.Existing {
-			made = append(made, taken{planned[i].Consumer, planned[i].Key, decision.Sequence})
+			made = append(made, taken{Consumer: planned[i].Consumer, Key: planned[i].Key, Sequence: decision.Sequence})
 		}
 	}
 	return made
@@ -152,7 +149,7 @@ func (h *Handler) giveBack(ctx context.Context, all []taken) {
 	defer cancel()
 	for _, t := range all {
 		// An error leaves the reservation to expire.
-		_ = h.Store.Cancel(ctx, t.consumer, t.key, t.sequence)
+		_ = h.Store.Cancel(ctx, t.Consumer, t.Key, t.Sequence)
 	}
 }
 

@@ -36,14 +36,14 @@ func (h *Handler) maySee(ctx context.Context, request *admissionv1.AdmissionRequ
 }
 
 func (h *Handler) mayRead(ctx context.Context, request *admissionv1.AdmissionRequest, verb, resource, namespace string) bool {
-	if h.May == nil {
+	if h.Permissions == nil {
 		return true
 	}
 	key := fmt.Sprintf("%q %s %s %s", fmt.Sprint(request.UserInfo), verb, resource, namespace)
 	if known, ok := h.remembered.Get(key); ok {
 		return known.(bool)
 	}
-	may, err := h.May(ctx, request.UserInfo, authorizationv1.ResourceAttributes{
+	may, err := h.Permissions.May(ctx, request.UserInfo, authorizationv1.ResourceAttributes{
 		Namespace: namespace, Verb: verb, Group: quotav1alpha1.GroupName, Resource: resource,
 	})
 	if err != nil {
@@ -56,7 +56,7 @@ func (h *Handler) mayRead(ctx context.Context, request *admissionv1.AdmissionReq
 
 // holders returns who uses most of a consumer's resource type, as far as the user of the request may list the claims.
 func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionRequest, consumer quotav1alpha1.ConsumerRef, resourceType string) []message.Holder {
-	if h.Updates.Claims == nil || !h.Updates.Claims.HasSynced() {
+	if h.Claims == nil || !h.Claims.HasSynced() {
 		return nil
 	}
 	namespace := ""
@@ -86,7 +86,7 @@ func (h *Handler) largest(consumer quotav1alpha1.ConsumerRef, resourceType, name
 	}
 	var top []use
 	amountOf := claimcache.AmountOf(resourceType)
-	for _, claim := range h.Updates.Claims.ForConsumer(consumer, func(c *claimcache.Claim) bool {
+	for _, claim := range h.Claims.ForConsumer(consumer, func(c *claimcache.Claim) bool {
 		return c.State == claimcache.Granted && (namespace == "" || c.Namespace == namespace)
 	}) {
 		next := use{claim, amountOf(claim)}

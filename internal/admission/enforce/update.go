@@ -9,17 +9,14 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/naming"
 )
 
@@ -27,8 +24,6 @@ const (
 	// claimPatience is how long an update waits for the claim of an object that was just created.
 	claimPatience = 2 * time.Second
 	claimPoll     = 10 * time.Millisecond
-	// youngFor is how long an object without a claim may be one whose claim was not seen yet.
-	youngFor = 30 * time.Second
 )
 
 // asked is how an update changes what a policy asks of an object. Either side is nil for nothing.
@@ -107,7 +102,7 @@ func (h *Handler) decideChange(ctx context.Context, request *admissionv1.Admissi
 		all = append(all, took...)
 	}
 	if !review.IsDryRun(request) {
-		h.Updates.Expect(c.Kind.GroupKind(), c.UID, c.base, freedBy(changed))
+		h.Engine.Expect(engine.Object{Kind: c.Kind.GroupKind(), UID: c.UID}, c.base, freedBy(changed))
 	}
 	return h.notify(ctx, request, c.Object, notices)
 }
@@ -140,10 +135,10 @@ func (h *Handler) areSettled(ctx context.Context, c *change, changed []asked) bo
 		if a.isUnknown {
 			continue
 		}
-		if !a.before.Covers(a.after) && h.Updates.IsFreeing(c.UID, c.base, a.after.Consumer) {
+		if !a.before.Covers(a.after) && h.Engine.IsFreeing(c.UID, c.base, a.after.Consumer) {
 			return false
 		}
-		if settled, err := h.isSettled(ctx, c, a); !settled || err != nil {
+		if settled, err := h.Engine.IsSettled(ctx, c.updateFor(a)); !settled || err != nil {
 			return false
 		}
 	}
@@ -256,7 +251,7 @@ func (h *Handler) prepare(ctx context.Context, request *admissionv1.AdmissionReq
 		ctx, cancel = context.WithTimeout(ctx, claimPatience)
 		defer cancel()
 	}
-	decision, took, err := h.take(ctx, c, a, review.IsDryRun(request), !a.policy.Enforces())
+	decision, took, err := h.Engine.PrepareUpdate(ctx, c.updateFor(a), review.IsDryRun(request), !a.policy.Enforces())
 	if asksMore && err == nil && decision.Code == ledger.Admitted && len(decision.Shortages) > 0 {
 		notices.lack(a.policy, a.lack(decision))
 	}
@@ -264,7 +259,7 @@ func (h *Handler) prepare(ctx context.Context, request *admissionv1.AdmissionReq
 	case outcomeTaken:
 		return []taken{took}, nil
 	case outcomeUnknown:
-		return nil, h.unknown(a.policy, cmp.Or(err, errUnsettled), notices)
+		return nil, h.unknown(a.policy, cmp.Or(err, engine.ErrUnsettled), notices)
 	case outcomeExceeded:
 		return nil, h.deny(ctx, request, []lack{a.lack(decision)})
 	case outcomeImpossible:
@@ -282,133 +277,4 @@ func (h *Handler) unknown(p *catalog.Policy, err error, notices *notices) *admis
 	}
 	notices.add(p, fmt.Sprintf("quota could not be decided: %v; the object is charged later.", err))
 	return nil
-}
-
-// take takes from the ledger of the consumer what the update needs: by how much the object's claim
-// is to grow, which is nothing if it is to shrink or to go, or all of it if there is no such claim. With dry it
-// finds out whether it could, with forced it takes regardless of the limits. The decision has no code if there is nothing to take.
-func (h *Handler) take(ctx context.Context, c *change, a asked, dry, forced bool) (ledger.Decision, taken, error) {
-	held, err := h.held(ctx, c, a)
-	if err != nil || held == nil && a.after == nil {
-		return ledger.Decision{}, taken{}, err
-	}
-	var took taken
-	var wanted func(context.Context) (*ledger.Reservation, error)
-	if held != nil && (a.after == nil || a.after.Consumer == held.Spec.ConsumerRef) {
-		took = taken{consumer: held.Spec.ConsumerRef, key: ledgerstore.AmendmentKey(claims.LabelValue(a.policy.Name), string(c.UID))}
-		wanted = h.inAddition(c, a, took.key, held)
-	} else {
-		took = taken{consumer: a.after.Consumer, key: a.after.Key}
-		wanted = h.anew(c, a)
-	}
-	if !dry {
-		decision, err := h.Store.Amend(ctx, took.consumer, forced, claims.LaterChange, wanted)
-		took.sequence = decision.Sequence
-		return decision, took, err
-	}
-	r, err := wanted(ctx)
-	if err != nil {
-		return ledger.Decision{}, taken{}, err
-	}
-	decision, err := h.Store.CheckAmendment(ctx, took.consumer, forced, *r)
-	return decision, took, err
-}
-
-// held reads the claim that a policy has for the object, or returns nil if there is none. It returns
-// errUnsettled if that is being changed right now.
-func (h *Handler) held(ctx context.Context, c *change, a asked) (*quotav1alpha1.ResourceClaim, error) {
-	switch settled, err := h.isSettled(ctx, c, a); {
-	case err != nil:
-		return nil, err
-	case !settled:
-		return nil, errUnsettled
-	}
-	known, err := h.known(ctx, c, a)
-	if err != nil {
-		return nil, err
-	}
-	held, err := h.Updates.Client.OfObject(ctx, known, claims.LabelValue(a.policy.Name))
-	if apierrors.IsNotFound(err) || held != nil && !claims.Stays(held) {
-		return nil, errUnsettled
-	}
-	return held, err
-}
-
-// anew is a reservation of all that a policy asks.
-func (h *Handler) anew(c *change, a asked) func(context.Context) (*ledger.Reservation, error) {
-	return func(context.Context) (*ledger.Reservation, error) {
-		intent := a.after.Intent
-		intent.Base = c.base
-		return &ledger.Reservation{Key: a.after.Key, ReservedAt: time.Now().Unix(), Charges: a.after.Charges, Claim: intent.Encode()}, nil
-	}
-}
-
-// inAddition is the amendment of the object's claim.
-func (h *Handler) inAddition(c *change, a asked, key string, held *quotav1alpha1.ResourceClaim) func(context.Context) (*ledger.Reservation, error) {
-	return func(ctx context.Context) (*ledger.Reservation, error) {
-		claim, err := h.Updates.Client.Reread(ctx, held)
-		if err != nil {
-			return nil, err
-		}
-		if claim == nil {
-			return nil, fmt.Errorf("claim %s/%s went away: %w", held.Namespace, held.Name, errUnsettled)
-		}
-		return claims.Amendment(claim, key, a.charges(), claims.Intent{Kind: c.Kind, Object: c.Name}, c.base)
-	}
-}
-
-// errUnsettled says that what an object holds is being recorded right now.
-var errUnsettled = errors.New("what the object uses is still being recorded")
-
-// isSettled tells whether what a policy has charged for an object is what its claim says: no claim
-// is being made, or on its way out, and that of a new object has been seen. The caller holds the
-// lock of the object.
-func (h *Handler) isSettled(ctx context.Context, c *change, a asked) (bool, error) {
-	policy := claims.LabelValue(a.policy.Name)
-	known, err := h.known(ctx, c, a)
-	if err != nil {
-		return false, err
-	}
-	var held *claimcache.Claim
-	for _, claim := range known {
-		if claim.Policy() == policy {
-			held = claim
-		}
-	}
-	for _, pending := range h.Store.ReservationsFor(string(c.UID)) {
-		if pending.Key != ledgerstore.ObjectKey(policy, string(c.UID)) {
-			continue
-		}
-		// What was reserved for another try of a change is extended, unless a claim was made from it.
-		intent, err := claims.IntentOf(pending.Claim)
-		if err != nil || intent.Base == "" || held != nil && held.Consumer() == pending.Consumer {
-			return false, nil
-		}
-		if isMade, err := h.Updates.IsMade(ctx, pending); isMade || err != nil {
-			return false, err
-		}
-	}
-	if held == nil {
-		return a.before == nil || time.Since(c.created) > youngFor, nil
-	}
-	return held.State == claimcache.Granted && !held.Deleting, nil
-}
-
-// known returns the claims that policies made for the object. While the list of all claims is still being
-// loaded, that of one policy is looked up by its name: without the list every object would look as if it
-// had none.
-func (h *Handler) known(ctx context.Context, c *change, a asked) ([]*claimcache.Claim, error) {
-	if !h.Updates.Claims.HasSynced() && a.before != nil {
-		held, err := h.Updates.Lookup(ctx, a.before)
-		if err != nil {
-			return nil, err
-		}
-		if held != nil {
-			return []*claimcache.Claim{claimcache.Compact(held)}, nil
-		}
-	}
-	if err := h.Updates.Claims.WaitForSync(ctx); err != nil {
-		return nil, err
-	}
-	return h.Updates.Claims.ForObject(c.UID), nil
 }

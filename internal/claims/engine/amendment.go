@@ -1,22 +1,20 @@
-// Package engine takes claims from state to state together with their reservations in the ledger. Each step may be found done
-// already, by this process before a crash or by another one.
 package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
-	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
-
-// Engine changes claims and ledgers. It is safe for concurrent use. Its fields are set once, before use.
-type Engine struct {
-	Store *ledgerstore.Store
-	Log   logr.Logger
-}
 
 // SettleAmendment ends an amendment whose claim already holds its new charges. If the ledger lacks what the claim held
 // before, it ends the amendment all the same and leaves the difference to the auditor. It reports false if no amendment
@@ -33,8 +31,156 @@ func (e *Engine) SettleAmendment(ctx context.Context, consumer quotav1alpha1.Con
 	return true, e.Store.Cancel(ctx, consumer, key, sequence)
 }
 
-// IsInFlight reports whether a reservation is in flight under its key and sequence, as far as this process knows.
-func (e *Engine) IsInFlight(r ledgerstore.InFlight) bool {
-	known, is := e.Store.ReservationOf(r.Consumer, r.Key)
-	return is && known.Sequence == r.Sequence
+// amend makes a claim hold what is asked. The amendment in the ledger tells, until the last step,
+// that the books still have what the claim held before; each step may be found done already.
+func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, asked *evaluator.Claim, amendment *ledgerstore.InFlight) (Result, error) {
+	charges, err := claims.Charges(held.Spec.Requests)
+	if err != nil {
+		return 0, err
+	}
+	key := ledgerstore.AmendmentKey(claims.PolicyOf(held), held.Annotations[quotav1alpha1.AnnotationResourceUID])
+	var sequence int64
+	switch {
+	case amendment != nil:
+		sequence = amendment.Sequence
+	case evaluator.SameCharges(charges, asked.Charges):
+		return Unchanged, nil
+	default:
+		decision, err := e.openAmendment(ctx, held, asked, key)
+		if err != nil {
+			return 0, err
+		}
+		if decision.Existing {
+			return Pending, nil // another process has admitted a change meanwhile
+		}
+		sequence = decision.Sequence
+	}
+	if err := e.Client.Amend(ctx, held, claims.RequestsOf(asked.Charges), func(amended *quotav1alpha1.ResourceClaim) {
+		claims.Grant(amended, e.Catalog, time.Now())
+	}); err != nil {
+		return 0, transient(fmt.Errorf("change what claim %s/%s holds: %w", held.Namespace, held.Name, err))
+	}
+	isEnded, err := e.SettleAmendment(ctx, asked.Consumer, key, sequence, asked.Charges)
+	switch {
+	case err != nil:
+		return 0, transient(err)
+	case isEnded:
+		return Amended, nil
+	default:
+		return Pending, nil // it goes on under another sequence
+	}
+}
+
+// openAmendment prepares to change what a claim holds, whatever the limits.
+func (e *Engine) openAmendment(ctx context.Context, held *quotav1alpha1.ResourceClaim, asked *evaluator.Claim, key string) (ledger.Decision, error) {
+	decision, err := e.Store.Amend(ctx, asked.Consumer, true, claims.LaterChange, func(ctx context.Context) (*ledger.Reservation, error) {
+		claim, err := e.Client.Reread(ctx, held)
+		if err != nil {
+			return nil, err
+		}
+		if claim == nil {
+			return nil, apierrors.NewConflict(quotav1alpha1.Resource("resourceclaims"), held.Name, errors.New("it went away"))
+		}
+		return claims.Amendment(claim, key, asked.Charges, asked.Intent, "")
+	})
+	if err != nil {
+		return decision, transient(err)
+	}
+	if decision.Code != ledger.Admitted {
+		return decision, message.Impossible(asked.Consumer, decision.Code)
+	}
+	return decision, nil
+}
+
+// retain ends an amendment of a claim that goes on holding what it holds, because what it ought to
+// hold cannot be told.
+func (e *Engine) retain(ctx context.Context, held *quotav1alpha1.ResourceClaim, amendment *ledgerstore.InFlight) error {
+	if held == nil || amendment == nil {
+		return nil
+	}
+	charges, err := claims.Charges(held.Spec.Requests)
+	if err != nil {
+		return err
+	}
+	_, err = e.SettleAmendment(ctx, amendment.Consumer, amendment.Key, amendment.Sequence, charges)
+	return transient(err)
+}
+
+// amended returns the claim that an amendment is to change, or nil if it is gone. The cache cannot tell, because it
+// may not show the claim yet: an amendment that ends before its claim leaves what that holds to be guessed.
+func (e *Engine) amended(ctx context.Context, amendment ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
+	intent, err := claims.IntentOf(amendment.Claim)
+	if err != nil {
+		return nil, err
+	}
+	claim, err := e.Client.Get(ctx, intent.Claim)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read claim %s, which is to change: %w", intent.Claim, err)
+	}
+	policy, uid := ledgerstore.SplitObjectKey(amendment.Key)
+	if claims.PolicyOf(claim) != policy || claim.Annotations[quotav1alpha1.AnnotationResourceUID] != uid {
+		return nil, nil // another claim has its name
+	}
+	return claim, nil
+}
+
+// abandon ends what is reserved for a change of which the policy is gone: the claim reports whether
+// the change was made.
+func (e *Engine) abandon(ctx context.Context, reservation ledgerstore.InFlight) error {
+	policy, _ := ledgerstore.SplitObjectKey(reservation.Key)
+	for _, p := range e.Catalog.PoliciesOf(kindOf(reservation)) {
+		if claims.LabelValue(p.Name) == policy && p.FollowsUpdates() {
+			return nil
+		}
+	}
+	if time.Since(reservation.KnownSince) < e.Store.ReservationLifetime {
+		return nil
+	}
+	if !ledgerstore.IsAmendment(reservation.Key) {
+		_, err := e.cancelUnmade(ctx, reservation)
+		return err
+	}
+	held, err := e.amended(ctx, reservation)
+	if err != nil {
+		return err
+	}
+	if held == nil {
+		return e.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
+	}
+	return e.retain(ctx, held, &reservation)
+}
+
+// findLost reports whether the claim of an amendment exists, which the cache does not show. If it does not, the amendment
+// ends.
+func (e *Engine) findLost(ctx context.Context, amendment ledgerstore.InFlight) (bool, error) {
+	claim, err := e.amended(ctx, amendment)
+	if claim != nil || err != nil {
+		return true, err
+	}
+	return false, e.Store.Cancel(ctx, amendment.Consumer, amendment.Key, amendment.Sequence)
+}
+
+// endAmendment ends an amendment of which both the object and the claim are gone. It ends with its
+// claim otherwise.
+func (e *Engine) endAmendment(ctx context.Context, o Object, amendment ledgerstore.InFlight) error {
+	if !e.IsGone(o.UID) {
+		intent, err := claims.IntentOf(amendment.Claim)
+		if err != nil {
+			return err
+		}
+		if exists, err := e.Objects.Lives(ctx, o.Kind, intent.Object, o.UID); exists || err != nil {
+			return err
+		}
+	}
+	if claim, err := e.amended(ctx, amendment); claim != nil || err != nil {
+		return err
+	}
+	if err := e.Store.Cancel(ctx, amendment.Consumer, amendment.Key, amendment.Sequence); err != nil {
+		return err
+	}
+	e.Store.ReleaseDone(amendment.Consumer, amendment.Key)
+	return nil
 }

@@ -40,6 +40,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/namespaces"
@@ -75,21 +76,15 @@ type Controller struct {
 	Objects *objectcache.Cache
 	Claims  *claimcache.Cache
 	Store   *ledgerstore.Store
-	// Adopt makes sure that an object has the claim that a policy asks, and reports whether it had none before. An
-	// [evaluator.TransientError] is worth another try.
-	Adopt func(ctx context.Context, p *catalog.Policy, object *unstructured.Unstructured) (adopted bool, err error)
-	// Leads tells whether this replica is the one that adopts.
-	Leads func() bool
+	Engine  Engine
+	// Leadership decides whether this replica adopts.
+	Leadership Leadership
 	// Leases are those in the system namespace.
-	Leases coordinationclient.LeaseInterface
-	// Reviewed tells whether it was decided, when an object was created, what it costs by a policy.
-	Reviewed func(types.UID, *catalog.Policy) bool
-	// ReviewedElsewhere asks the other replicas the same of many objects, and returns those of which one has decided it. A
-	// replica that does not answer has decided nothing.
-	ReviewedElsewhere func(context.Context, []types.UID, *catalog.Policy) []types.UID
-	SystemNamespace   string
-	// Now tells the time by the clock of the API server, which says when objects were created. Default: by this machine's.
-	Now    func() time.Time
+	Leases          coordinationclient.LeaseInterface
+	Reviews         Reviews
+	SystemNamespace string
+	// Clock is that of the API server, which stamps the objects that are created. Default: that of this machine.
+	Clock  Clock
 	Events events.EventRecorder
 	Log    logr.Logger
 
@@ -106,11 +101,39 @@ type Controller struct {
 	reviewedUntil time.Time
 }
 
+// Engine has objects charged.
+type Engine interface {
+	// ReconcileListed makes sure that an object, as it was listed, has the claim that a policy asks. An
+	// [evaluator.TransientError] is worth another try.
+	ReconcileListed(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) (engine.Result, error)
+}
+
+// Leadership decides which replica does what one of them does alone.
+type Leadership interface{ Leads() bool }
+
+// Reviews remember what was decided about objects when they were created.
+type Reviews interface {
+	// Has reports whether this replica has decided what an object costs by a policy.
+	Has(object types.UID, p *catalog.Policy) bool
+	// Elsewhere asks the other replicas the same of many objects, and returns those of which one has decided it. A
+	// replica that does not answer has decided nothing.
+	Elsewhere(ctx context.Context, objects []types.UID, p *catalog.Policy) []types.UID
+}
+
+// Clock tells the time.
+type Clock interface{ Now() time.Time }
+
 func (c *Controller) now() time.Time {
-	if c.Now == nil {
+	if c.Clock == nil {
 		return time.Now()
 	}
-	return c.Now()
+	return c.Clock.Now()
+}
+
+// adopt makes sure that an object has the claim that a policy asks, and reports whether it had none before.
+func (c *Controller) adopt(ctx context.Context, p *catalog.Policy, object *unstructured.Unstructured) (adopted bool, err error) {
+	result, err := c.Engine.ReconcileListed(ctx, p, object)
+	return result == engine.Adopted, err
 }
 
 // scanned is the state of a policy in which it was adopted for.
@@ -178,17 +201,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !isReady || p == nil || p.Generation != object.Generation {
 		return reconcile.Result{}, c.pause(ctx, object, ready)
 	}
-	c.mu.Lock()
-	done, isDone := c.done[object.UID]
-	c.mu.Unlock()
-	switch {
-	case !isDone || done.generation != object.Generation:
-	case done.readySince.Equal(ready.LastTransitionTime.Time):
-		return reconcile.Result{}, nil
-	default: // it was not ready meanwhile, and nobody came to note that
-		if err := c.note(ctx, object.Name, func(u *uncheckedOf) { u.paused = earlier(u.paused, done.at.Add(-unnotedFor)) }); err != nil {
-			return reconcile.Result{}, err
-		}
+	if isDone, err := c.isDone(ctx, object, ready); isDone || err != nil {
+		return reconcile.Result{}, err
 	}
 	began := c.now()
 	since, err := c.sinceOf(ctx, object)
@@ -207,6 +221,22 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	defer c.mu.Unlock()
 	c.done[object.UID] = scanned{object.Generation, ready.LastTransitionTime.Time, began}
 	return reconcile.Result{}, nil
+}
+
+// isDone reports whether this process has adopted for a policy since the policy became ready. If the policy was not ready
+// meanwhile, and nobody came to note that, isDone notes it.
+func (c *Controller) isDone(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolicy, ready *metav1.Condition) (bool, error) {
+	c.mu.Lock()
+	done, isKnown := c.done[policy.UID]
+	c.mu.Unlock()
+	switch {
+	case !isKnown || done.generation != policy.Generation:
+		return false, nil
+	case done.readySince.Equal(ready.LastTransitionTime.Time):
+		return true, nil
+	default:
+		return false, c.note(ctx, policy.Name, func(u *uncheckedOf) { u.paused = earlier(u.paused, done.at.Add(-unnotedFor)) })
+	}
 }
 
 // pause notes that objects may come without a review from now on, because a policy that was adopted
@@ -267,7 +297,7 @@ func (c *Controller) sinceOf(ctx context.Context, policy *quotav1alpha1.ClaimCre
 
 // appeared notes objects that appear after the first list of their kind without a review.
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
-	if !c.Leads() {
+	if !c.Leadership.Leads() {
 		return // whoever leads next looks at what was created meanwhile
 	}
 	if o := (object{kind, uid}); c.Objects.IsListed(kind) && len(c.missing(kind, uid)) > 0 {
@@ -280,7 +310,7 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 func (c *Controller) missing(kind schema.GroupKind, uid types.UID) []*catalog.Policy {
 	var missing []*catalog.Policy
 	for _, p := range c.Catalog.PoliciesOf(kind) {
-		if !c.Reviewed(uid, p) && !c.hasClaim(p, uid) {
+		if !c.Reviews.Has(uid, p) && !c.hasClaim(p, uid) {
 			missing = append(missing, p)
 		}
 	}
@@ -340,7 +370,7 @@ func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.N
 			errs = append(errs, client.IgnoreNotFound(err))
 			continue
 		}
-		adopted, err := c.Adopt(ctx, p, live)
+		adopted, err := c.adopt(ctx, p, live)
 		switch {
 		case evaluator.IsTransient(err):
 			errs = append(errs, err)

@@ -72,7 +72,7 @@ func (c *Controller) isReviewedElsewhere(ctx context.Context, o object, p *catal
 			asked = append(asked, uid)
 		}
 	}
-	c.elsewhere.note(asked, c.ReviewedElsewhere(ctx, asked, p), p)
+	c.elsewhere.note(asked, c.Reviews.Elsewhere(ctx, asked, p), p)
 	isReviewed, _ := c.elsewhere.answer(o.uid, p)
 	return isReviewed
 }

@@ -8,6 +8,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/naming"
@@ -81,7 +82,7 @@ func TestFailuresStayTold(t *testing.T) {
 	before.Failed, before.Message, before.Adopted = 2, "no payer", 7
 	b := newBench(t, onePage("good", "bad"), before)
 	b.Start()
-	b.conforming.failures["bad"] = times(9, errors.New("no size"))
+	b.adopter.failures["bad"] = times(9, errors.New("no size"))
 	if complete, err := b.scan(); !complete || err != nil {
 		t.Fatalf("the scan is complete: %v, %v", complete, err)
 	}
@@ -90,7 +91,7 @@ func TestFailuresStayTold(t *testing.T) {
 	})
 	next := newBench(t, onePage("worse"), b.stored().Status.Adoption)
 	next.Start()
-	next.conforming.failures["worse"] = times(9, errors.New("no name"))
+	next.adopter.failures["worse"] = times(9, errors.New("no name"))
 	if complete, err := next.scan(); !complete || err != nil {
 		t.Fatalf("the scan is complete: %v, %v", complete, err)
 	}
@@ -103,7 +104,7 @@ func TestFailuresStayTold(t *testing.T) {
 func TestLeaseIsRenewedByTheClockOfTheServer(t *testing.T) {
 	b := newBench(t, onePage("a"), completed(time.Unix(1000, 0)))
 	b.Start()
-	b.Now = func() time.Time { return time.Unix(7000, 0) }
+	b.Clock = clocktesting.NewFakePassiveClock(time.Unix(7000, 0))
 	if err := b.renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}

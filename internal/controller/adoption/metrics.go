@@ -42,7 +42,7 @@ func (c collector) Describe(descriptions chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c collector) Collect(metrics chan<- prometheus.Metric) {
-	if !c.Leads() {
+	if !c.Leadership.Leads() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)

@@ -79,7 +79,7 @@ func (s *scan) adoptAll(ctx context.Context) (complete bool, err error) {
 			return false, err
 		}
 		s.progress.sees(page)
-		if err := s.adopt(ctx, page.Items); err != nil {
+		if err := s.adoptPage(ctx, page.Items); err != nil {
 			return false, err
 		}
 		if !s.isCurrent() {
@@ -122,8 +122,8 @@ func (c *Controller) hasAll(p *catalog.Policy) bool {
 	})
 }
 
-// adopt looks at the objects of a page.
-func (s *scan) adopt(ctx context.Context, items []unstructured.Unstructured) error {
+// adoptPage looks at the objects of a page.
+func (s *scan) adoptPage(ctx context.Context, items []unstructured.Unstructured) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(objectsAtOnce)
 	for i := range items {
@@ -165,7 +165,7 @@ func (s *scan) concerns(object *unstructured.Unstructured) bool {
 		return true
 	default:
 		created := object.GetCreationTimestamp()
-		return !created.Time.Before(s.since.Add(-clocksApart).Truncate(time.Second)) && !s.Reviewed(object.GetUID(), s.policy) && !s.hasClaim(s.policy, object.GetUID())
+		return !created.Time.Before(s.since.Add(-clocksApart).Truncate(time.Second)) && !s.Reviews.Has(object.GetUID(), s.policy) && !s.hasClaim(s.policy, object.GetUID())
 	}
 }
 
@@ -182,7 +182,7 @@ func continueOf(err error) string {
 func (s *scan) adoptOne(ctx context.Context, object *unstructured.Unstructured) (adopted bool, err error) {
 	const tries, pause = 5, 50 * time.Millisecond
 	for n := range tries {
-		if adopted, err = s.Adopt(ctx, s.policy, object); !evaluator.IsTransient(err) {
+		if adopted, err = s.adopt(ctx, s.policy, object); !evaluator.IsTransient(err) {
 			return adopted, err
 		}
 		select {

@@ -28,6 +28,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -88,26 +89,45 @@ type adopter struct {
 	calls map[string]int
 }
 
-func (c *adopter) adopt(_ context.Context, _ *catalog.Policy, object *unstructured.Unstructured) (bool, error) {
+func (c *adopter) ReconcileListed(_ context.Context, _ *catalog.Policy, object *unstructured.Unstructured) (engine.Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name := object.GetName()
 	c.calls[name]++
 	if failures := c.failures[name]; len(failures) > 0 {
 		c.failures[name] = failures[1:]
-		return false, failures[0]
+		return engine.Unchanged, failures[0]
 	}
-	isNew := !c.adopted[name]
+	if c.adopted[name] {
+		return engine.Unchanged, nil
+	}
 	c.adopted[name] = true
-	return isNew, nil
+	return engine.Adopted, nil
+}
+
+// reviews are what this replica has reviewed, and the others if it asks them.
+type reviews struct {
+	here      map[types.UID]bool
+	questions int
+	elsewhere bool
+}
+
+func (r *reviews) Has(uid types.UID, _ *catalog.Policy) bool { return r.here[uid] }
+
+func (r *reviews) Elsewhere(_ context.Context, objects []types.UID, _ *catalog.Policy) []types.UID {
+	r.questions++
+	if !r.elsewhere {
+		return nil
+	}
+	return objects
 }
 
 // bench is a controller with a policy, and what it works on.
 type bench struct {
 	*testing.T
 	*Controller
-	conforming *adopter
-	reviewed   map[types.UID]bool
+	adopter  *adopter
+	reviewed reviews
 	// refused is why the status cannot be written, if it cannot.
 	refused error
 	// writes counts how often the status was written.
@@ -133,7 +153,7 @@ func newBench(t *testing.T, list pages, before *quotav1alpha1.AdoptionStatus) *b
 		},
 		Status: quotav1alpha1.ClaimCreationPolicyStatus{Adoption: before},
 	}
-	b := &bench{T: t, conforming: &adopter{failures: map[string][]error{}, adopted: map[string]bool{}, calls: map[string]int{}}}
+	b := &bench{T: t, adopter: &adopter{failures: map[string][]error{}, adopted: map[string]bool{}, calls: map[string]int{}}}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(policy).WithStatusSubresource(policy).WithInterceptorFuncs(interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
 			if b.refused != nil {
@@ -157,10 +177,8 @@ func newBench(t *testing.T, list pages, before *quotav1alpha1.AdoptionStatus) *b
 	}
 	b.Controller = &Controller{
 		Client: api, Catalog: known, Kinds: served{}, Live: pagesOf{list: list}, Objects: objectcache.New(nil, nil), Claims: claimcache.New(),
-		Store: ledgerstore.New(t.Context(), storagetest.New().Connect(nil)), Adopt: b.conforming.adopt, Log: logr.Discard(),
-		Leases:            kubernetesfake.NewClientset().CoordinationV1().Leases("bursar-system"),
-		Reviewed:          func(uid types.UID, _ *catalog.Policy) bool { return b.reviewed[uid] },
-		ReviewedElsewhere: func(context.Context, []types.UID, *catalog.Policy) []types.UID { return nil },
+		Store: ledgerstore.New(t.Context(), storagetest.New().Connect(nil)), Engine: b.adopter, Reviews: &b.reviewed, Log: logr.Discard(),
+		Leases: kubernetesfake.NewClientset().CoordinationV1().Leases("bursar-system"),
 	}
 	return b
 }
@@ -212,7 +230,7 @@ func times(n int, err error) []error {
 func TestFailuresWhileAdopting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, onePage("good", "slow", "slower", "bad"), nil)
-		b.conforming.failures = map[string][]error{
+		b.adopter.failures = map[string][]error{
 			"slow":   times(3, transient),
 			"slower": append(times(4, transient), fmt.Errorf("look: %w", transient), context.DeadlineExceeded),
 			"bad":    times(9, errors.New("spec.size: no such key")),
@@ -220,7 +238,7 @@ func TestFailuresWhileAdopting(t *testing.T) {
 		if complete, err := b.scan(); complete || err != nil {
 			t.Fatalf("the scan is complete: %v, %v; one object could not be looked at", complete, err)
 		}
-		if calls := b.conforming.calls; calls["good"] != 1 || calls["slow"] != 4 || calls["slower"] != 5 || calls["bad"] != 1 {
+		if calls := b.adopter.calls; calls["good"] != 1 || calls["slow"] != 4 || calls["slower"] != 5 || calls["bad"] != 1 {
 			t.Errorf("objects were looked at so often: %v", calls)
 		}
 		if got := b.stored().Status.Adoption; got != nil && got.State == quotav1alpha1.AdoptionComplete {
@@ -253,7 +271,7 @@ func TestExpiredListBeginsAnew(t *testing.T) {
 			return page("", 0, "c", "d"), nil
 		}
 	}, nil)
-	b.conforming.failures["bad"] = times(9, errors.New("no"))
+	b.adopter.failures["bad"] = times(9, errors.New("no"))
 	if complete, err := b.scan(); !complete || err != nil {
 		t.Fatalf("the scan is complete: %v, %v", complete, err)
 	}
@@ -277,7 +295,7 @@ func TestListThatFails(t *testing.T) {
 // What was reviewed when it was created, and does not have a claim, is not to have one.
 func TestReviewedObjectsAreNotAdopted(t *testing.T) {
 	b := newBench(t, onePage("reviewed", "old"), nil)
-	b.reviewed = map[types.UID]bool{"reviewed": true}
+	b.reviewed.here = map[types.UID]bool{"reviewed": true}
 	if complete, err := b.scan(); !complete || err != nil {
 		t.Fatalf("the scan is complete: %v, %v", complete, err)
 	}
@@ -361,7 +379,7 @@ func TestAdoptionAfterARestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, onePage("a", "b"), tt.before)
 			for _, each := range tt.adopted {
-				b.conforming.adopted[each] = true
+				b.adopter.adopted[each] = true
 			}
 			if complete, err := b.scan(); !complete || err != nil {
 				t.Fatalf("the scan is complete: %v, %v", complete, err)

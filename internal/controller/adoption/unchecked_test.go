@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 )
 
@@ -166,7 +165,7 @@ func TestScanWhileThePolicyIsNotAllowed(t *testing.T) {
 	if !evaluator.IsNotAllowed(err) {
 		t.Fatalf("got %v, want the registration not to allow it", err)
 	}
-	b.conforming.failures["a"] = times(9, err)
+	b.adopter.failures["a"] = times(9, err)
 	if complete, err := b.scan(); complete || err != nil {
 		t.Errorf("the scan is complete: %v, %v; want it to be done once more", complete, err)
 	}
@@ -180,11 +179,7 @@ func TestReviewedElsewhere(t *testing.T) {
 		b.unchecked = newUnchecked()
 		recorder := events.NewFakeRecorder(1)
 		b.Events = recorder
-		questions := 0
-		b.ReviewedElsewhere = func(_ context.Context, objects []types.UID, _ *catalog.Policy) []types.UID {
-			questions++
-			return objects
-		}
+		b.reviewed.elsewhere = true
 		kind := schema.GroupKind{Kind: "ConfigMap"}
 		objects := []object{{kind, "a"}, {kind, "b"}, {kind, "c"}}
 		for _, o := range objects {
@@ -200,8 +195,8 @@ func TestReviewedElsewhere(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(b.conforming.calls) != 0 || len(recorder.Events) != 0 || questions != 1 {
-			t.Errorf("they are looked at (%v), told of (%d events), and asked about %d times", b.conforming.calls, len(recorder.Events), questions)
+		if len(b.adopter.calls) != 0 || len(recorder.Events) != 0 || b.reviewed.questions != 1 {
+			t.Errorf("they are looked at (%v), told of (%d events), and asked about %d times", b.adopter.calls, len(recorder.Events), b.reviewed.questions)
 		}
 		if _, isKnown := b.elsewhere.answer("young", b.Catalog.Policy("p")); isKnown {
 			t.Error("the others were asked about an object whose claim may be on its way here")
@@ -233,8 +228,8 @@ func TestObjectsOfAKindThatComesBack(t *testing.T) {
 	if err != nil || since.After(time.Unix(0, 0)) {
 		t.Errorf("objects are looked at since %s, error %v; want all", since, err)
 	}
-	if complete, err := later.scan(); !complete || err != nil || !later.conforming.adopted["old"] {
-		t.Errorf("the scan is complete: %v, %v, and has adopted %v", complete, err, later.conforming.adopted)
+	if complete, err := later.scan(); !complete || err != nil || !later.adopter.adopted["old"] {
+		t.Errorf("the scan is complete: %v, %v, and has adopted %v", complete, err, later.adopter.adopted)
 	}
 	if since := later.stored().Status.Adoption.UncheckedSince; since != nil {
 		t.Errorf("after all was looked at, noted is %s", since)

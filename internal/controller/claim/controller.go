@@ -19,7 +19,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -55,13 +54,9 @@ type Controller struct {
 	Claims  *claimcache.Cache
 	Client  *claims.Client
 	Catalog *catalog.Catalog
-	// InUse asks the API server whether a claim still pays for an object.
-	InUse func(context.Context, *quotav1alpha1.ResourceClaim) (bool, error)
-	// Preferred tells for which consumers this replica decides and releases claims at once.
+	// Preferred decides for which consumers this replica decides and releases claims at once.
 	Preferred routing.Preferred
-	// Events receives, if set, which claims have to wait.
-	Events events.EventRecorder
-	Log    logr.Logger
+	Log       logr.Logger
 
 	decisions workqueue.TypedRateLimitingInterface[task]
 	releases  workqueue.TypedRateLimitingInterface[task]

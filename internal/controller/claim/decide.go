@@ -3,96 +3,105 @@ package claim
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
-	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/routing"
 )
 
 // busyRetry is when a claim is looked at again that was being worked on elsewhere.
 const busyRetry = 50 * time.Millisecond
 
-// decide decides one claim, records the result in its status and tells whether it was granted.
-func (c *Controller) decide(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (granted bool, err error) {
-	if !c.begin(name) {
-		c.decisions.AddAfter(task{name, consumer}, busyRetry)
-		return false, nil
+// reconcile does what one claim needs now.
+func (c *Controller) reconcile(ctx context.Context, claim task) error {
+	known := c.Claims.Get(claim.NamespacedName)
+	if known == nil || known.Consumer() != claim.consumer {
+		c.decided(claim) // nobody waits for it any more as one of this consumer
 	}
-	defer c.end(name)
-	var claim *quotav1alpha1.ResourceClaim
-	var flaw error
-	decision, err := c.Store.ReserveVerified(c.withPatience(ctx, task{name, consumer}), consumer, func(ctx context.Context) (*ledger.Reservation, error) {
-		flaw = nil
-		var err error
-		if claim, err = c.decidable(ctx, name); claim == nil || err != nil {
-			return nil, err
-		}
-		if claim.Spec.ConsumerRef != consumer {
-			claim = nil // another claim of that name, which is on its way here
-			return nil, nil
-		}
-		var reservation ledger.Reservation
-		if reservation, flaw = c.reservationOf(claim); flaw != nil {
-			return nil, nil
-		}
-		return &reservation, nil
-	})
-	if errors.Is(err, ledgerstore.ErrReleasing) {
-		c.postpone(task{name, consumer})
-		return false, nil
-	}
-	c.decided(task{name, consumer})
 	switch {
-	case err != nil:
-		return false, fmt.Errorf("decide claim %s: %w", name, err)
-	case claim == nil:
-		return false, nil
-	case flaw != nil:
-		claims.Reject(claim, flaw.Error(), time.Now())
-		return false, c.report(ctx, claim)
+	case known == nil:
+		return nil
+	case known.Deleting:
+		c.decided(claim)
+		if !known.Finalizer {
+			return nil
+		}
+		return c.release(ctx, known)
+	case known.Resizing, c.Engine.HasResizeInFlight(known):
+		return c.resize(ctx, taskOf(known))
+	case known.State == claimcache.Granted:
+		return nil
 	default:
-		err := c.conclude(ctx, claim, ledgerstore.ClaimKey(string(claim.UID)), decision)
-		return err == nil && decision.Code == ledger.Admitted, err
+		_, err := c.decide(ctx, taskOf(known))
+		return err
 	}
 }
 
-// decidable reads a claim that is undecided. If it lacks the finalizer, because it was made while
-// the webhook that adds it was not in place, it gets it first: without it, what it is granted
-// would never be given back.
-func (c *Controller) decidable(ctx context.Context, name types.NamespacedName) (*quotav1alpha1.ResourceClaim, error) {
-	claim, err := c.undecided(ctx, name)
-	if claim == nil || err != nil || claimcache.HasFinalizer(claim) {
-		return claim, err
+// decide has one claim decided and reports whether it was granted.
+func (c *Controller) decide(ctx context.Context, claim task) (isGranted bool, err error) {
+	if !c.begin(claim.NamespacedName) {
+		c.decisions.AddAfter(claim, busyRetry)
+		return false, nil
 	}
-	if err := c.Client.AddFinalizer(ctx, claim); err != nil {
-		return nil, fmt.Errorf("put the finalizer on it: %w", err)
+	defer c.end(claim.NamespacedName)
+	isGranted, err = c.Engine.Decide(c.withPatience(ctx, claim), claim.NamespacedName, claim.consumer)
+	if errors.Is(err, ledgerstore.ErrReleasing) {
+		c.postpone(claim)
+		return false, nil
 	}
-	return c.undecided(ctx, name)
+	c.decided(claim)
+	return isGranted, err
 }
 
-// undecided reads a claim, and returns nil if there is nothing to decide about it any more.
-func (c *Controller) undecided(ctx context.Context, name types.NamespacedName) (*quotav1alpha1.ResourceClaim, error) {
-	claim, err := c.Client.Get(ctx, name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+// resize has it decided what a granted claim is to hold in place of what it holds.
+func (c *Controller) resize(ctx context.Context, claim task) error {
+	if !c.begin(claim.NamespacedName) {
+		c.decisions.AddAfter(claim, busyRetry)
+		return nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read claim %s: %w", name, err)
+	defer c.end(claim.NamespacedName)
+	again, err := c.Engine.Resize(c.withPatience(ctx, claim), claim.NamespacedName, claim.consumer)
+	if errors.Is(err, ledgerstore.ErrReleasing) {
+		c.postpone(claim)
+		return nil
 	}
-	if claim.DeletionTimestamp != nil || claimcache.IsFromPolicy(claim) || claimcache.StateOf(claim) == claimcache.Granted {
-		return nil, nil
+	c.decided(claim)
+	if again {
+		c.decisions.AddAfter(claim, busyRetry)
 	}
-	return claim, nil
+	return err
 }
 
-// begin takes the right to decide or release a claim, and tells whether nobody else has it.
+// release has a deleted claim give back what it holds.
+func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error {
+	if !c.begin(known.NamespacedName) {
+		c.releases.AddAfter(taskOf(known), busyRetry)
+		return nil
+	}
+	defer c.end(known.NamespacedName)
+	after, err := c.Engine.Release(ctx, known)
+	if after > 0 {
+		c.releases.AddAfter(taskOf(known), after)
+	}
+	return err
+}
+
+// ObjectVanished looks again at deleted claims of an object that is gone. It has the form of a
+// [objectcache.Handler].
+func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
+	for _, claim := range c.Claims.ForObject(uid) {
+		if claim.Deleting && claim.Finalizer {
+			c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
+			routing.Share(c.releases, c.Preferred.For(claim.Consumer()), taskOf(claim))
+		}
+	}
+}
+
+// begin takes the right to work on a claim, and reports whether nobody else has it.
 func (c *Controller) begin(name types.NamespacedName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -23,6 +24,8 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/engine"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
+	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
@@ -165,13 +168,22 @@ func (a *api) waitGranted(t *testing.T) {
 	}
 }
 
+// undefined is an API server that defines no kind, so that claims pay for no object that exists.
+type undefined struct{}
+
+func (undefined) DefinitionDeleted(schema.GroupKind) bool { return false }
+
+func (undefined) StateOf(context.Context, schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error) {
+	return discoverycache.Undefined, schema.GroupVersionResource{}, nil
+}
+
 // process is a controller with its own store and cache.
 func process(t *testing.T, client *claims.Client, registrations *catalog.Catalog, storage ledgerstore.Storage) *Controller {
 	store := ledgerstore.New(t.Context(), storage)
-	c := &Controller{
-		Store: store, Engine: &engine.Engine{Store: store, Log: logr.Discard()}, Claims: claimcache.New(), Client: client, Catalog: registrations, Log: logr.Discard(),
-		InUse: func(context.Context, *quotav1alpha1.ResourceClaim) (bool, error) { return false, nil },
-	}
+	transitions := engine.New(engine.Dependencies{
+		Store: store, Claims: claimcache.New(), Client: client, Catalog: registrations, Objects: objectcache.New(nil, undefined{}), Log: logr.Discard(),
+	})
+	c := &Controller{Store: store, Engine: transitions, Claims: transitions.Claims, Client: client, Catalog: registrations, Log: logr.Discard()}
 	c.Start()
 	return c
 }
@@ -193,11 +205,11 @@ func TestTwoProcessesChargeAClaimOnce(t *testing.T) {
 	name := types.NamespacedName{Namespace: "ns", Name: "c"}
 	late := make(chan error, 1)
 	go func() {
-		_, err := second.decide(t.Context(), name, consumer)
+		_, err := second.decide(t.Context(), task{name, consumer})
 		late <- err
 	}()
 	<-arrived
-	if granted, err := first.decide(t.Context(), name, consumer); err != nil || !granted {
+	if granted, err := first.decide(t.Context(), task{name, consumer}); err != nil || !granted {
 		t.Fatalf("granted %v, %v", granted, err)
 	}
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
@@ -257,7 +269,7 @@ func TestGrantedClaimIsNotDecidedAgain(t *testing.T) {
 	register(registrations)
 	c := process(t, client, registrations, memory.Connect(nil))
 	name := types.NamespacedName{Namespace: "ns", Name: "c"}
-	if granted, err := c.decide(t.Context(), name, consumer); err != nil || granted {
+	if granted, err := c.decide(t.Context(), task{name, consumer}); err != nil || granted {
 		t.Fatalf("granted %v although there is no quota, %v", granted, err)
 	}
 	waiting := claimcache.Compact(a.claim.DeepCopy())
@@ -296,7 +308,7 @@ func TestReleaseWaitsForTheDecision(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = c.decide(t.Context(), name, consumer) // its status cannot be written any more
+		_, _ = c.decide(t.Context(), task{name, consumer}) // its status cannot be written any more
 	}()
 	<-arrived
 	a.mu.Lock()

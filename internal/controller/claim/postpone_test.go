@@ -1,10 +1,12 @@
 package claim
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/claimcache"
@@ -24,7 +26,7 @@ func TestDecisionIsPostponed(t *testing.T) {
 	}
 	c.Store.ExpectRelease(consumer, "another claim")
 	name := types.NamespacedName{Namespace: "ns", Name: "c"}
-	if granted, err := c.decide(t.Context(), name, consumer); err != nil || granted {
+	if granted, err := c.decide(t.Context(), task{name, consumer}); err != nil || granted {
 		t.Fatalf("granted %v although there is no quota, %v", granted, err)
 	}
 	a.mu.Lock()
@@ -39,10 +41,13 @@ func TestDecisionIsPostponed(t *testing.T) {
 	go func() { _ = c.Run(t.Context()) }()
 	grant(t, c.Store) // capacity appears
 	a.waitGranted(t)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.postponed) != 0 {
-		t.Errorf("a granted claim is still postponed: %v", c.postponed)
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.postponed) == 0, nil
+	})
+	if err != nil {
+		t.Error("a granted claim is still postponed")
 	}
 }
 
@@ -55,7 +60,7 @@ func TestPostponedClaimIsDenied(t *testing.T) {
 	c.Store.ExpectRelease(consumer, "another claim")
 	claim := task{types.NamespacedName{Namespace: "ns", Name: "c"}, consumer}
 	c.postponed[consumer] = map[types.NamespacedName]time.Time{claim.NamespacedName: time.Now()}
-	if _, err := c.decide(t.Context(), claim.NamespacedName, consumer); err != nil {
+	if _, err := c.decide(t.Context(), task{claim.NamespacedName, consumer}); err != nil {
 		t.Fatal(err)
 	}
 	if state := claimcache.StateOf(&a.claim); state != claimcache.Waiting {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
@@ -47,7 +47,7 @@ func TestResizeLeftHalfDone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, memory, first := granted(t, "4")
 			a.isRefused = true
-			if err := first.resize(t.Context(), theClaim, consumer); err == nil {
+			if err := first.resize(t.Context(), task{theClaim, consumer}); err == nil {
 				t.Fatal("the claim cannot be changed, and that is no error")
 			}
 			a.isRefused = false
@@ -75,7 +75,7 @@ func TestResizeLeftHalfDone(t *testing.T) {
 					t.Fatal(err)
 				}
 			case known.Resizing:
-				if err := second.resize(t.Context(), theClaim, consumer); err != nil {
+				if err := second.resize(t.Context(), task{theClaim, consumer}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -108,7 +108,7 @@ func granted(t *testing.T, amount string) (*api, *storagetest.Memory, *Controlle
 	register(registrations)
 	c := process(t, client, registrations, memory.Connect(nil))
 	grant(t, c.Store)
-	if granted, err := c.decide(t.Context(), theClaim, consumer); err != nil || !granted {
+	if granted, err := c.decide(t.Context(), task{theClaim, consumer}); err != nil || !granted {
 		t.Fatalf("granted %v, %v", granted, err)
 	}
 	a.want(amount)
@@ -152,11 +152,11 @@ func TestResizeWaitsForTheGrant(t *testing.T) {
 		claims.Grant(claim, registrations, time.Now())
 	})
 	a.want("1")
-	if err := c.resize(t.Context(), theClaim, consumer); !errors.Is(err, errNotHeld) {
+	if err := c.resize(t.Context(), task{theClaim, consumer}); !errors.Is(err, engine.ErrNotHeld) {
 		t.Errorf("got %v, want it to be tried again", err)
 	}
 	c.Store.Settle(consumer, "claim:u1", 0)
-	if err := c.resize(t.Context(), theClaim, consumer); err != nil {
+	if err := c.resize(t.Context(), task{theClaim, consumer}); err != nil {
 		t.Fatal(err)
 	}
 	wantBooks(t, memory, 6, 2)
@@ -166,13 +166,13 @@ func TestResizeWaitsForTheGrant(t *testing.T) {
 func TestResizeToSomethingElse(t *testing.T) {
 	a, memory, c := granted(t, "4")
 	a.isRefused = true
-	if err := c.resize(t.Context(), theClaim, consumer); err == nil {
+	if err := c.resize(t.Context(), task{theClaim, consumer}); err == nil {
 		t.Fatal("the claim cannot be changed, and that is no error")
 	}
 	a.isRefused = false
 	a.want("50")
 	for range 2 {
-		if err := c.resize(t.Context(), theClaim, consumer); err != nil {
+		if err := c.resize(t.Context(), task{theClaim, consumer}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -190,15 +190,15 @@ func TestResizeWhoseStatusIsRefused(t *testing.T) {
 		a.onStatus = nil
 		a.change(func(claim *quotav1alpha1.ResourceClaim) { claim.Labels = map[string]string{"changed": "true"} })
 	}
-	if err := c.resize(t.Context(), theClaim, consumer); err == nil {
+	if err := c.resize(t.Context(), task{theClaim, consumer}); err == nil {
 		t.Fatal("the status was written over a change")
 	}
 	c.changed(nil, claimcache.Compact(&a.claim))
 	known := claimcache.Compact(&a.claim)
-	if known.Resizing || !c.hasResizeInFlight(known) {
+	if known.Resizing || !c.Engine.HasResizeInFlight(known) {
 		t.Error("the claim says that it is to hold something else, or nothing is left to be done")
 	}
-	if err := c.resize(t.Context(), theClaim, consumer); err != nil {
+	if err := c.resize(t.Context(), task{theClaim, consumer}); err != nil {
 		t.Fatal(err)
 	}
 	wantBooks(t, memory, 4, 1)
@@ -220,7 +220,7 @@ func TestWaitingResizeIsQuiet(t *testing.T) {
 		t.Errorf("got %s", first)
 	}
 	c.decisions.Done(first)
-	if err := c.resize(t.Context(), theClaim, consumer); err != nil {
+	if err := c.resize(t.Context(), task{theClaim, consumer}); err != nil {
 		t.Fatal(err)
 	}
 	after := claimcache.Compact(&a.claim)
@@ -242,11 +242,11 @@ func TestTwoProcessesResizeAClaim(t *testing.T) {
 	a.onStatus = func() { // the first has changed the claim, and the books not yet
 		a.onStatus = nil
 		a.want("6")
-		if err := second.resize(t.Context(), theClaim, consumer); err != nil {
+		if err := second.resize(t.Context(), task{theClaim, consumer}); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := first.resize(t.Context(), theClaim, consumer); err == nil {
+	if err := first.resize(t.Context(), task{theClaim, consumer}); err == nil {
 		t.Error("the first process wrote a status over that of the second")
 	}
 	wantBooks(t, memory, 6, 1)

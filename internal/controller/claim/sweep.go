@@ -9,7 +9,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
@@ -151,34 +151,15 @@ func (c *Controller) sweepFailed(ctx context.Context, err error) {
 	}
 }
 
-// isOf tells whether a reservation is one of a claim's.
-func isOf(reservation ledgerstore.InFlight, claim *quotav1alpha1.ResourceClaim) bool {
-	uid := string(claim.UID)
-	return reservation.Key == ledgerstore.ClaimKey(uid) || reservation.Key == ledgerstore.ResizeKey(uid)
-}
-
 // finish brings one reservation to its end: settled if its claim is granted, decided again if
 // the claim does not know yet, cancelled if the claim is gone.
 func (c *Controller) finish(ctx context.Context, reservation ledgerstore.InFlight) error {
-	name, err := claims.ReferenceOf(reservation.Claim)
-	if err != nil {
-		return err
-	}
-	claim, err := c.Client.Get(ctx, name)
-	switch {
-	case apierrors.IsNotFound(err), err == nil && !isOf(reservation, claim):
-		return c.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
-	case err != nil:
-		return err
-	case claim.DeletionTimestamp != nil:
-		return nil // releasing it ends the reservation
-	case ledgerstore.IsAmendment(reservation.Key):
-		return c.resize(ctx, name, reservation.Consumer)
-	case claimcache.StateOf(claim) == claimcache.Granted:
-		c.Store.Settle(reservation.Consumer, reservation.Key, reservation.Sequence)
-		return nil
-	default:
+	left, name, err := c.Engine.Finish(ctx, reservation)
+	switch left {
+	case engine.LeftToResize:
+		return c.resize(ctx, task{name, reservation.Consumer})
+	case engine.LeftToDecide:
 		c.decisions.Add(task{name, reservation.Consumer})
-		return nil
 	}
+	return err
 }

@@ -13,7 +13,6 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/claimcache"
-	"github.com/bursar/bursar/internal/ledger"
 )
 
 const (
@@ -91,43 +90,25 @@ func (c *Controller) waitingOf(consumer quotav1alpha1.ConsumerRef) []*claimcache
 // retry decides those of a batch that fit now, the oldest first. The others keep waiting, and their
 // status is left alone.
 func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerRef, batch []*claimcache.Claim) error {
-	reservations := make([]ledger.Reservation, 0, len(batch))
-	waiting := make([]*claimcache.Claim, 0, len(batch))
-	for _, claim := range batch {
-		spec := quotav1alpha1.ResourceClaim{Spec: claim.Spec()}
-		spec.Namespace, spec.Name, spec.UID = claim.Namespace, claim.Name, claim.UID
-		var reservation ledger.Reservation
-		var err error
-		if claim.IsToHoldElse() {
-			reservation, err = c.resizeReservation(&spec, claim.Resize())
-		} else {
-			reservation, err = c.reservationOf(&spec)
-		}
-		if err != nil {
-			c.decisions.Add(taskOf(claim)) // its status will say why
-			continue
-		}
-		reservations, waiting = append(reservations, reservation), append(waiting, claim)
+	fitting, invalid, err := c.Engine.Fit(ctx, consumer, batch)
+	for _, claim := range invalid {
+		c.decisions.Add(taskOf(claim)) // its status will say why
 	}
-	fits, err := c.Store.Fitting(ctx, consumer, reservations)
 	if err != nil {
 		return err
 	}
 	var group errgroup.Group
 	group.SetLimit(decisionsMax)
-	errs := make([]error, len(waiting))
+	errs := make([]error, len(fitting))
 	var missed atomic.Bool
-	for i, claim := range waiting {
-		if !fits[i] {
-			continue
-		}
+	for i, claim := range fitting {
 		group.Go(func() error {
 			if claim.IsToHoldElse() {
-				errs[i] = c.resize(ctx, claim.NamespacedName, consumer)
+				errs[i] = c.resize(ctx, task{claim.NamespacedName, consumer})
 				return nil
 			}
-			granted, err := c.decide(ctx, claim.NamespacedName, consumer)
-			if !granted {
+			isGranted, err := c.decide(ctx, task{claim.NamespacedName, consumer})
+			if !isGranted {
 				missed.Store(true)
 			}
 			errs[i] = err

@@ -42,7 +42,7 @@ func (s *stage) wantFinally(reason string, want ...string) {
 // change updates the fleet while c runs, and lets c follow as far as it gets at once.
 func (s *stage) change(c *Controller, base string, after *unstructured.Unstructured) {
 	s.Helper()
-	c.Expect(fleetKind.GroupKind(), fleetUID, base, nil)
+	c.Engine.Expect(theFleet, base, nil)
 	s.must(s.live.Tracker().Update(fleetResource, after, after.GetNamespace()))
 	c.modified(fleetKind.GroupKind(), fleetUID)
 	synctest.Wait()
@@ -56,7 +56,7 @@ func TestObjectGoesWhileItIsAdopted(t *testing.T) {
 		s.othersUse(acme, 10)
 		c := s.run(nil, fleet("1", "acme", 5))
 		synctest.Wait() // the object is watched
-		if errs := c.Catalog.SetPolicy(fleets()); len(errs) > 0 {
+		if errs := c.Engine.Catalog.SetPolicy(fleets()); len(errs) > 0 {
 			t.Fatal(errs)
 		}
 		isDeleted := false
@@ -71,7 +71,7 @@ func TestObjectGoesWhileItIsAdopted(t *testing.T) {
 			}
 			return false
 		}
-		_, err := c.Reconcile(t.Context(), c.Catalog.Policy("p"), fleet("1", "acme", 5))
+		_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("1", "acme", 5))
 		s.must(err)
 		if !isDeleted {
 			t.Fatal("the object was not adopted")
@@ -151,13 +151,13 @@ func TestRepeatedTriesOfAChange(t *testing.T) {
 		c := s.run(fleets(), fleet("1", "acme", 5))
 		synctest.Wait()
 		for range 100 {
-			c.Expect(fleetKind.GroupKind(), fleetUID, "1", []quotav1alpha1.ConsumerRef{acme})
-			c.Expect(fleetKind.GroupKind(), fleetUID, "1", []quotav1alpha1.ConsumerRef{zeta})
+			c.Engine.Expect(theFleet, "1", []quotav1alpha1.ConsumerRef{acme})
+			c.Engine.Expect(theFleet, "1", []quotav1alpha1.ConsumerRef{zeta})
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if diff := cmp.Diff([]quotav1alpha1.ConsumerRef{acme, zeta}, c.changing[fleetUID].freed); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+		for _, consumer := range []quotav1alpha1.ConsumerRef{acme, zeta} {
+			if !c.Engine.IsFreeing(fleetUID, "2", consumer) {
+				t.Errorf("%s has nothing to wait for", consumer.Name)
+			}
 		}
 	})
 }
@@ -170,8 +170,8 @@ func TestLookBeforeTheUpdateIsMade(t *testing.T) {
 		s.paid(acme, 100)
 		c := s.run(fleets(), fleet("1", "acme", 100))
 		synctest.Wait()
-		c.Expect(fleetKind.GroupKind(), fleetUID, "1", []quotav1alpha1.ConsumerRef{acme})
-		c.queue.Add(object{fleetKind.GroupKind(), fleetUID})
+		c.Engine.Expect(theFleet, "1", []quotav1alpha1.ConsumerRef{acme})
+		c.Engine.Queue().Add(theFleet)
 		synctest.Wait()
 		decided := make(chan ledger.Decision, 1)
 		go func() {
@@ -197,12 +197,12 @@ func TestWhatAChangeFreesIsOnItsWay(t *testing.T) {
 		synctest.Wait()
 		want := func(reason string, want bool, version string, consumer quotav1alpha1.ConsumerRef) {
 			t.Helper()
-			if got := c.IsFreeing(fleetUID, version, consumer); got != want {
+			if got := c.Engine.IsFreeing(fleetUID, version, consumer); got != want {
 				t.Errorf("%s: got %t, want %t", reason, got, want)
 			}
 		}
 		want("there is no change", false, "2", acme)
-		c.Expect(fleetKind.GroupKind(), fleetUID, "1", []quotav1alpha1.ConsumerRef{acme})
+		c.Engine.Expect(theFleet, "1", []quotav1alpha1.ConsumerRef{acme})
 		want("the change was not made", false, "1", acme)
 		want("the claim has not followed", true, "2", acme)
 		want("another consumer has no more by it", false, "2", zeta)

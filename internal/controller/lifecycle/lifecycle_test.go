@@ -221,11 +221,11 @@ func newController(t *testing.T, s *server, states objectcache.Kinds, memory *st
 		t.Fatal(err)
 	}
 	store := ledgerstore.New(t.Context(), memory.Connect(nil))
-	c := &Controller{
-		Store: store, Engine: &engine.Engine{Store: store, Log: logr.Discard()}, Objects: objectcache.New(nil, states), Claims: claimcache.New(),
-		Client: client, Catalog: catalog.New(), SystemNamespace: "sys",
-		Log: logr.Discard(),
-	}
+	transitions := engine.New(engine.Dependencies{
+		Store: store, Objects: objectcache.New(nil, states), Claims: claimcache.New(),
+		Client: client, Catalog: catalog.New(), SystemNamespace: "sys", Log: logr.Discard(),
+	})
+	c := &Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Log: logr.Discard()}
 	c.Start()
 	return c
 }
@@ -238,7 +238,7 @@ func TestSecondReviewOfARenamedClaim(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "taken", UID: "other"}}}}
 	memory := storagetest.New()
 	c := newController(t, s, &withheld{}, memory)
-	go c.Claims.Run(t.Context(), c.Client.REST())
+	go c.Claims.Run(t.Context(), c.Engine.Client.REST())
 	err := c.Store.SetGrants(t.Context(), acme, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
 		return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "t", Amount: 10}}}}, nil
 	})
@@ -252,7 +252,7 @@ func TestSecondReviewOfARenamedClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range c.Store.ReservationsFor("u") {
-			if _, err := c.materialize(t.Context(), r); err != nil {
+			if _, err := c.Engine.Materialize(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -282,12 +282,12 @@ func TestWithheldKindIsLeftAlone(t *testing.T) {
 	}
 	states := &withheld{}
 	c := newController(t, s, states, storagetest.New())
-	go c.Claims.Run(t.Context(), c.Client.REST())
+	go c.Claims.Run(t.Context(), c.Engine.Client.REST())
 	if err := c.Claims.WaitForSync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	c.sweep(t.Context())
-	if asked, queued := states.asked.Load(), c.queue.Len(); asked != 1 || queued != 0 {
+	if asked, queued := states.asked.Load(), c.Engine.Queue().Len(); asked != 1 || queued != 0 {
 		t.Errorf("for %d claims the kind was looked up %d times and %d objects are to be processed", n, asked, queued)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/bursar/bursar/internal/claims/engine"
 )
 
 // An object that was listed is read again only if its claim does not hold what the policy asks of it as listed.
@@ -24,8 +26,8 @@ func TestListedObjectIsNotReadAgain(t *testing.T) {
 			"consumer": {"it may have to be replaced", fleet("5", zeta.Name, 3), true},
 		} {
 			s.live.ClearActions()
-			result, err := c.ReconcileListed(t.Context(), c.Catalog.Policy("p"), tt.listed)
-			if result != Unchanged || err != nil {
+			result, err := c.Engine.ReconcileListed(t.Context(), c.Engine.Catalog.Policy("p"), tt.listed)
+			if result != engine.Unchanged || err != nil {
 				t.Errorf("%s: got %d, %v, want what is stored to conform", name, result, err)
 			}
 			if reads := len(s.live.Actions()) > 0; reads != tt.reads {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 )
 
@@ -16,20 +17,20 @@ import (
 // object does not exist, adds the object, so that nobody has to look at all claims.
 type absent struct {
 	mu      sync.Mutex
-	objects map[object]struct{}
+	objects map[engine.Object]struct{}
 }
 
-func (a *absent) add(o object) {
+func (a *absent) add(o engine.Object) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.objects == nil {
-		a.objects = map[object]struct{}{}
+		a.objects = map[engine.Object]struct{}{}
 	}
 	a.objects[o] = struct{}{}
 }
 
 // take returns the objects and forgets them. The caller adds those again that are still absent.
-func (a *absent) take() map[object]struct{} {
+func (a *absent) take() map[engine.Object]struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	objects := a.objects
@@ -41,9 +42,9 @@ func (a *absent) take() map[object]struct{} {
 func (c *Controller) sweepOrphans(ctx context.Context) {
 	c.matchNewLists()
 	for o := range c.absent.take() {
-		if slices.ContainsFunc(c.Claims.ForObject(o.uid), c.isOrphan) {
+		if slices.ContainsFunc(c.Claims.ForObject(o.UID), c.isOrphan) {
 			c.absent.add(o)
-			c.queue.Add(o)
+			c.Engine.Queue().Add(o)
 		}
 	}
 	for _, kind := range c.Claims.Kinds() {
@@ -53,7 +54,7 @@ func (c *Controller) sweepOrphans(ctx context.Context) {
 			continue
 		}
 		for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool { return claim.Kind() == kind && isPaying(claim) }) {
-			c.queue.Add(object{kind, claim.ObjectUID})
+			c.Engine.Queue().Add(engine.Object{Kind: kind, UID: claim.ObjectUID})
 		}
 	}
 }
@@ -68,7 +69,7 @@ func (c *Controller) matchNewLists() {
 	}
 	if slices.ContainsFunc(slices.Collect(maps.Keys(lists)), isNew) {
 		for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool { return isNew(claim.Kind()) && c.isOrphan(claim) }) {
-			c.absent.add(object{claim.Kind(), claim.ObjectUID})
+			c.absent.add(objectOf(claim))
 		}
 	}
 	c.matched = lists

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -153,7 +154,7 @@ func TestConformToAnEarlierVersion(t *testing.T) {
 		s := newStage(t)
 		s.paid(acme, 5)
 		c := s.run(fleets(), fleet("2", "acme", 5))
-		_, err := c.Reconcile(t.Context(), c.Catalog.Policy("p"), fleet("1", "acme", 2))
+		_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("1", "acme", 2))
 		s.must(err)
 		time.Sleep(settledAfter)
 		synctest.Wait()
@@ -172,9 +173,9 @@ func TestConformBeforeTheClaimIsSeen(t *testing.T) {
 		time.Sleep(time.Second) // settling is lazy
 		c := s.run(fleets(), fleet("2", "acme", 4))
 		s.claim(reservation, true)
-		result, err := c.Reconcile(t.Context(), c.Catalog.Policy("p"), fleet("2", "acme", 4))
+		result, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("2", "acme", 4))
 		s.must(err)
-		if result != Pending {
+		if result != engine.Pending {
 			t.Errorf("got %d, want Pending", result)
 		}
 		synctest.Wait()
@@ -227,11 +228,11 @@ func TestAmendmentEndsWithAClaimThatWasNotSeen(t *testing.T) {
 		s.request(claim, 5, true) // and the process that did this dies before it changes the books
 		store.ObserveOf(acme, "999999")
 		s.must(store.View(t.Context(), acme, func(*ledger.Ledger) {}))
-		if len(behind.Claims.ForObject(fleetUID)) > 0 || !behind.hasChangeInFlight(fleetUID) {
+		if len(behind.Claims.ForObject(fleetUID)) > 0 || len(store.ReservationsFor(string(fleetUID))) == 0 {
 			t.Fatal("the process should know of the amendment, and not of the claim")
 		}
-		behind.gone[fleetUID] = time.Now()
-		s.must(behind.process(t.Context(), object{fleetKind.GroupKind(), fleetUID}))
+		behind.Engine.Vanished(fleetUID, true)
+		s.must(behind.Engine.Process(t.Context(), theFleet))
 		if inFlight := s.memory.Books(acme).Reservations; len(inFlight) != 1 {
 			t.Errorf("in flight: %+v, want the amendment", inFlight)
 		}

@@ -62,6 +62,9 @@ func (onlyFleets) VersionedResourceFor(context.Context, schema.GroupVersionKind)
 }
 
 // fleet is an object that costs its payer one for each replica.
+// theFleet is the object of [fleet].
+var theFleet = engine.Object{Kind: fleetKind.GroupKind(), UID: fleetUID}
+
 func fleet(version, payer string, replicas int64) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": replicas, "payer": payer}}}
 	object.SetGroupVersionKind(fleetKind)
@@ -230,10 +233,11 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 		}
 	}
 	store := ledgerstore.New(ctx, s.memory.Connect(nil))
-	c := &Controller{
-		Store: store, Engine: &engine.Engine{Store: store, Log: logr.Discard()}, Objects: objectcache.New(s.metadata, onlyFleets{}), Claims: claimcache.New(), Client: client, Catalog: known,
+	transitions := engine.New(engine.Dependencies{
+		Store: store, Objects: objectcache.New(s.metadata, onlyFleets{}), Claims: claimcache.New(), Client: client, Catalog: known,
 		SystemNamespace: "sys", Evaluator: &evaluator.Evaluator{Catalog: known, Namespaces: s.namespaces, SystemNamespace: "sys"}, Live: s.live, Kinds: onlyFleets{}, Log: logr.Discard(),
-	}
+	})
+	c := &Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Log: logr.Discard()}
 	// Releasing claims is another controller's part.
 	s.server.released = func(claim *quotav1alpha1.ResourceClaim) {
 		charges, _ := claims.Charges(claim.Spec.Requests)

@@ -62,7 +62,7 @@ func TestClaimThatGoes(t *testing.T) {
 				s := newStage(t)
 				s.paid(acme, 2)
 				c := s.run(tt.policy(), fleet("1", "acme", 2))
-				if errs := c.Catalog.SetPolicy(onCreates()); len(errs) > 0 {
+				if errs := c.Engine.Catalog.SetPolicy(onCreates()); len(errs) > 0 {
 					t.Fatal(errs)
 				}
 				synctest.Wait()
@@ -76,5 +76,5 @@ func TestClaimThatGoes(t *testing.T) {
 // deleteClaim deletes the claim of the fleet, whoever may do that.
 func (s *stage) deleteClaim(c *Controller) {
 	s.Helper()
-	s.must(c.Client.Delete(s.Context(), outline("").Claim, "uid-claim-a"))
+	s.must(c.Engine.Client.Delete(s.Context(), outline("").Claim, "uid-claim-a"))
 }

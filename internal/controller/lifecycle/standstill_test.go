@@ -58,7 +58,7 @@ func TestProcessThatStoodStill(t *testing.T) {
 				tt.meanwhile(s, ledgerstore.New(t.Context(), s.memory.Connect(nil)), reservation)
 				synctest.Wait()
 				time.Sleep(time.Second) // settling is lazy
-				isMade, err := s.standing(s.store).materialize(t.Context(), reservation)
+				isMade, err := s.standing(s.store).Engine.Materialize(t.Context(), reservation)
 				s.must(err)
 				if isMade != tt.isMade {
 					t.Errorf("%s: made: %t, want %t", tt.reason, isMade, tt.isMade)
@@ -78,12 +78,13 @@ func (s *stage) standing(store *ledgerstore.Store) *Controller {
 	s.Helper()
 	client, err := claims.NewClient(&rest.Config{Host: "http://server", QPS: -1}, &http.Client{Transport: direct{s.server}})
 	s.must(err)
-	c := &Controller{
-		Store: store, Engine: &engine.Engine{Store: store, Log: logr.Discard()}, Objects: objectcache.New(nil, &withheld{}), Claims: claimcache.New(), Client: client,
+	transitions := engine.New(engine.Dependencies{
+		Store: store, Objects: objectcache.New(nil, &withheld{}), Claims: claimcache.New(), Client: client,
 		Catalog: catalog.New(), SystemNamespace: "sys", Log: logr.Discard(),
-	}
+	})
+	c := &Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Log: logr.Discard()}
 	c.Start()
-	s.Cleanup(c.queue.ShutDown)
+	s.Cleanup(c.Engine.Queue().ShutDown)
 	ctx, cancel := context.WithCancel(s.Context())
 	s.Cleanup(cancel)
 	go c.Claims.Run(ctx, client.REST())
@@ -125,13 +126,13 @@ func TestGivenUpWhileItIsGranted(t *testing.T) {
 				}
 				go func() {
 					defer close(hasGranted)
-					_, err := granting.materialize(t.Context(), reservation)
+					_, err := granting.Engine.Materialize(t.Context(), reservation)
 					if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 						t.Error(err)
 					}
 				}()
 				<-mayWithdraw
-				s.must(givingUp.giveUp(t.Context(), reservation))
+				s.must(givingUp.Engine.GiveUp(t.Context(), reservation))
 				synctest.Wait()
 				grant()
 				<-hasGranted
@@ -158,9 +159,9 @@ func TestAdoptWhatIsCharged(t *testing.T) {
 		other.Settle(acme, reservation.Key, reservation.Sequence)
 		synctest.Wait()
 		time.Sleep(time.Second) // settling is lazy
-		result, err := c.Reconcile(t.Context(), c.Catalog.Policy("p"), fleet("1", "acme", 5))
+		result, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("1", "acme", 5))
 		s.must(err)
-		if sequence := s.memory.Books(acme).Sequence; result != Pending || sequence != reservation.Sequence {
+		if sequence := s.memory.Books(acme).Sequence; result != engine.Pending || sequence != reservation.Sequence {
 			t.Errorf("got %d, and reservation %d is the last one, want Pending, and %d", result, sequence, reservation.Sequence)
 		}
 	})
@@ -175,7 +176,7 @@ func TestReservationThatIsOutOfDate(t *testing.T) {
 		s.must(s.store.Cancel(t.Context(), acme, givenUp.Key, givenUp.Sequence))
 		next := s.reserve(acme, 2, "")
 		claim := s.claim(next, false)
-		_, err := s.standing(ledgerstore.New(t.Context(), s.memory.Connect(nil))).materialize(t.Context(), givenUp)
+		_, err := s.standing(ledgerstore.New(t.Context(), s.memory.Connect(nil))).Engine.Materialize(t.Context(), givenUp)
 		s.must(err)
 		if stored := s.server.claims[claim.Name]; stored == nil || claims.IsSuperseded(stored) || claims.SequenceOf(stored) != next.Sequence {
 			t.Errorf("the claim of the next reservation became %+v", stored)

@@ -29,11 +29,11 @@ func TestTakenOverWhileGranted(t *testing.T) {
 			}
 			return false
 		}
-		if _, err := c.materialize(t.Context(), reservation); err != nil {
+		if _, err := c.Engine.Materialize(t.Context(), reservation); err != nil {
 			t.Fatal(err)
 		}
 		s.must(s.store.Cancel(s.Context(), acme, second.Key, 0))
-		s.run(fleets(), fleet("1", "acme", 5)).Restore(fleetKind.GroupKind(), fleetUID, "p")
+		s.run(fleets(), fleet("1", "acme", 5)).Engine.Restore(theFleet, "p")
 		synctest.Wait()
 		time.Sleep(time.Minute)
 		synctest.Wait()

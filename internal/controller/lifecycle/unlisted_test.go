@@ -21,7 +21,7 @@ func TestConformBeforeTheClaimsAreListed(t *testing.T) {
 		before := len(s.memory.Revisions(acme))
 		failed := make(chan error, 1)
 		go func() {
-			_, err := c.Reconcile(t.Context(), c.Catalog.Policy("p"), fleet("2", "acme", 4))
+			_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("2", "acme", 4))
 			failed <- err
 		}()
 		synctest.Wait()
@@ -55,10 +55,10 @@ func TestChangesWaitForTheListByThemselves(t *testing.T) {
 		s := newStage(t)
 		s.server.unlisted = make(chan struct{})
 		c := s.run(fleets(), fleet("1", "acme", 2))
-		c.Expect(fleetKind.GroupKind(), fleetUID, "0", nil)
+		c.Engine.Expect(theFleet, "0", nil)
 		var working sync.WaitGroup
 		for range workers {
-			working.Go(func() { s.must(c.follow(t.Context(), object{fleetKind.GroupKind(), fleetUID})) })
+			working.Go(func() { s.must(c.Engine.Process(t.Context(), theFleet)) })
 		}
 		working.Wait()
 		close(s.server.unlisted)
@@ -111,7 +111,7 @@ func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
 			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("").Encode(),
 		})
 		s.must(err)
-		c.queue.Add(object{fleetKind.GroupKind(), fleetUID})
+		c.Engine.Queue().Add(theFleet)
 		s.wantFinally("the claim is there", "acme uses 5, 0 in flight", "claim of acme for 5")
 		close(s.server.unlisted)
 		s.wantFinally("the list has it, too", "acme uses 5, 0 in flight", "claim of acme for 5")
@@ -128,7 +128,7 @@ func TestReleaseBeforeTheClaimsAreListed(t *testing.T) {
 			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("").Encode(),
 		})
 		s.must(err)
-		c.queue.Add(object{fleetKind.GroupKind(), fleetUID})
+		c.Engine.Queue().Add(theFleet)
 		s.wantFinally("the claim is there", "acme uses 5, 0 in flight", "claim of acme for 5")
 		release, isDeleted := s.server.released, make(chan struct{})
 		s.server.released = func(claim *quotav1alpha1.ResourceClaim) {

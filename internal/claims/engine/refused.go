@@ -1,4 +1,4 @@
-package lifecycle
+package engine
 
 import (
 	"context"
@@ -55,26 +55,26 @@ func isRefusal(err error) bool {
 
 // refused decides what becomes of a claim that its namespace refuses. It returns the claim if it was made before, true
 // if the claim is to be made in the system namespace, and otherwise neither: then it is tried again.
-func (c *Controller) refused(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) (made *quotav1alpha1.ResourceClaim, moves bool, err error) {
+func (e *Engine) refused(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) (made *quotav1alpha1.ResourceClaim, moves bool, err error) {
 	// A refusal comes before the API server finds out that the claim exists.
-	if made, err = c.findClaim(ctx, claim, reservation); made != nil || err != nil {
+	if made, err = e.findClaim(ctx, claim, reservation); made != nil || err != nil {
 		return made, false, err
 	}
-	times := c.refusals.add(claim.Namespace)
+	times := e.refusals.add(claim.Namespace)
 	if times == refusalsMax {
-		c.reportRefusals(claim, reservation, why)
+		e.reportRefusals(claim, reservation, why)
 	}
 	return nil, times >= refusalsMax, nil
 }
 
 // reportRefusals records that the claims of a namespace are made in the system namespace.
-func (c *Controller) reportRefusals(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) {
-	c.Log.Info("a namespace refuses claims, which are made in the system namespace", "namespace", claim.Namespace, "err", why.Error())
+func (e *Engine) reportRefusals(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) {
+	e.Log.Info("a namespace refuses claims, which are made in the system namespace", "namespace", claim.Namespace, "err", why.Error())
 	outline, err := claims.IntentOf(reservation.Claim)
-	if c.Events == nil || err != nil {
+	if e.Events == nil || err != nil {
 		return
 	}
 	object := evaluator.Object{Kind: outline.Kind, Name: outline.Object, UID: types.UID(ledgerstore.ObjectUID(reservation.Key))}
-	c.Events.Eventf(object.Reference(), nil, corev1.EventTypeWarning, EventReasonClaimsRefused, "Claim",
-		"namespace %s refuses ResourceClaims, so those of its objects are in namespace %s, and charged all the same: %v", claim.Namespace, c.SystemNamespace, why)
+	e.Events.Eventf(object.Reference(), nil, corev1.EventTypeWarning, EventReasonClaimsRefused, "Claim",
+		"namespace %s refuses ResourceClaims, so those of its objects are in namespace %s, and charged all the same: %v", claim.Namespace, e.SystemNamespace, why)
 }

@@ -1,4 +1,4 @@
-package operator
+package engine
 
 import (
 	"context"
@@ -19,16 +19,16 @@ import (
 // the claim is another object, as is one with another UID than at an earlier look. An object that only its own claims keep, because their owner references block its deletion
 // in the foreground, is as good as gone: it would wait for the claim, and the claim for it. For the same reason a claim
 // does not wait for the namespace that it is in.
-func (p *parts) namedObjectLives(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
+func (e *Engine) namedObjectLives(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
 	ref := claim.Spec.ResourceRef
 	kind := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
 	if kind == (schema.GroupKind{Kind: "Namespace"}) && ref.Name == claim.Namespace {
 		return false, nil
 	}
-	object, err := p.objects.Find(ctx, kind, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+	object, err := e.Objects.Find(ctx, kind, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
 	switch {
 	case apierrors.IsForbidden(err):
-		p.log.Info("a deleted claim gives back its charge although its object may exist, which Bursar may not read",
+		e.Log.Info("a deleted claim gives back its charge although its object may exist, which Bursar may not read",
 			"claim", claim.Namespace+"/"+claim.Name, "err", err.Error())
 		return false, nil
 	case object == nil || err != nil:
@@ -40,7 +40,7 @@ func (p *parts) namedObjectLives(ctx context.Context, claim *quotav1alpha1.Resou
 		return true, nil
 	case owner == nil:
 		isLater := object.CreationTimestamp.After(claim.DeletionTimestamp.Time)
-		return !isLater && p.named.isSame(claim.UID, object.UID), nil
+		return !isLater && e.named.isSame(claim.UID, object.UID), nil
 	case owner.UID != object.UID:
 		return false, nil
 	default:

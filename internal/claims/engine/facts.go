@@ -1,4 +1,4 @@
-package lifecycle
+package engine
 
 import (
 	"context"
@@ -25,27 +25,27 @@ type facts struct {
 }
 
 // gather finds the facts about an object at a version.
-func (c *Controller) gather(ctx context.Context, p *catalog.Policy, o evaluator.Object, version string) (facts, error) {
+func (e *Engine) gather(ctx context.Context, p *catalog.Policy, o evaluator.Object, version string) (facts, error) {
 	label := claims.LabelValue(p.Name)
-	f := c.inFlight(o, label, version)
+	f := e.inFlight(o, label, version)
 	if f.isPending {
 		return f, nil
 	}
 	var err error
-	if f.held, err = c.Client.OfObject(ctx, c.Claims.ForObject(o.UID), label); err != nil {
+	if f.held, err = e.Client.OfObject(ctx, e.Claims.ForObject(o.UID), label); err != nil {
 		return f, fmt.Errorf("read the claim of %s %s: %w", o.Kind.Kind, o.Name, err)
 	}
 	return f, nil
 }
 
 // inFlight finds what is reserved for a policy and an object, because the object was about to change.
-func (c *Controller) inFlight(o evaluator.Object, policy, version string) (f facts) {
-	for _, reservation := range c.Store.ReservationsFor(string(o.UID)) {
+func (e *Engine) inFlight(o evaluator.Object, policy, version string) (f facts) {
+	for _, reservation := range e.Store.ReservationsFor(string(o.UID)) {
 		if by, _ := ledgerstore.SplitObjectKey(reservation.Key); by != policy {
 			continue
 		}
 		intent, err := claims.IntentOf(reservation.Claim)
-		mayCome := err == nil && intent.Base != "" && claims.MayChange(version, intent.Base) && time.Since(reservation.KnownSince) < c.Store.ReservationLifetime
+		mayCome := err == nil && intent.Base != "" && claims.MayChange(version, intent.Base) && time.Since(reservation.KnownSince) < e.Store.ReservationLifetime
 		switch {
 		case ledgerstore.IsAmendment(reservation.Key):
 			f.amendment = &reservation

@@ -1,4 +1,4 @@
-package lifecycle
+package engine
 
 // claimState is what matters of the claim that an object has of a policy. Where several apply, the first does.
 type claimState int

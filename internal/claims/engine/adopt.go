@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// adopt charges an object that exists and has no claim. What was reserved for it already, for a
+// change that has been made now, is used.
+func (e *Engine) adopt(ctx context.Context, o evaluator.Object, asked *evaluator.Claim) (Result, error) {
+	decision, err := e.Store.Adopt(ctx, asked.Consumer, func(ctx context.Context) (*ledger.Reservation, error) {
+		r := &ledger.Reservation{Key: asked.Key, ReservedAt: time.Now().Unix(), Charges: asked.Charges, Claim: asked.Intent.Encode()}
+		if isCharged, err := e.isCharged(ctx, asked.Consumer, r); isCharged || err != nil {
+			return nil, err
+		}
+		return r, nil
+	})
+	switch {
+	case err != nil:
+		return 0, transient(err)
+	case decision.Code == 0:
+		return Pending, nil
+	case decision.Code != ledger.Admitted:
+		return 0, message.Impossible(asked.Consumer, decision.Code)
+	}
+	for _, reservation := range e.Store.ReservationsFor(string(o.UID)) {
+		if reservation.Key != asked.Key || reservation.Consumer != asked.Consumer {
+			continue
+		}
+		isMade, err := e.Materialize(ctx, reservation)
+		if err != nil {
+			return 0, transient(err)
+		}
+		if !isMade || !evaluator.SameCharges(reservation.Charges, asked.Charges) {
+			return Pending, nil // there is a claim for something else, which is amended next
+		}
+	}
+	return Adopted, nil
+}
+
+// isCharged tells whether the object that r is for has a claim, of whatever reservation, which another
+// process may have made and the cache not show yet. One that had to be given its other name is found out
+// when the claim of r is to be made, see endSecond.
+func (e *Engine) isCharged(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r *ledger.Reservation) (bool, error) {
+	claim, err := claims.FromReservation(ledgerstore.InFlight{Consumer: consumer, Reservation: *r})
+	if err != nil {
+		return false, err
+	}
+	stored, err := e.Client.Get(ctx, types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("look for the claim of an object that is to be adopted: %w", err)
+	default:
+		return sameOrigin(stored, claim), nil
+	}
+}

@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// Lookup returns the claim that a policy made for an object of which it asks this, from whatever
+// reservation. It finds nil as well if the object had another name for its claim when that was made.
+func (e *Engine) Lookup(ctx context.Context, asked *evaluator.Claim) (*quotav1alpha1.ResourceClaim, error) {
+	reservation := ledgerstore.InFlight{Consumer: asked.Consumer, Reservation: ledger.Reservation{
+		Key: asked.Key, Charges: asked.Charges, Claim: asked.Intent.Encode(),
+	}}
+	claim, err := claims.FromReservation(reservation)
+	if err != nil {
+		return nil, err
+	}
+	return e.find(ctx, claim, reservation, func(stored *quotav1alpha1.ResourceClaim) bool { return sameOrigin(stored, claim) })
+}
+
+// IsMade tells whether the claim of a reservation was made, be it granted and in the cache already
+// or not. While the caller holds the lock of the object, none is made.
+func (e *Engine) IsMade(ctx context.Context, reservation ledgerstore.InFlight) (bool, error) {
+	claim, err := claims.FromReservation(reservation)
+	if err != nil {
+		return false, err
+	}
+	made, err := e.findClaim(ctx, claim, reservation)
+	return made != nil, err
+}
+
+// findClaim returns the claim that was made from a reservation, or nil.
+func (e *Engine) findClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
+	return e.find(ctx, claim, reservation, func(stored *quotav1alpha1.ResourceClaim) bool {
+		return sameOrigin(stored, claim) && sameReservation(stored, claim)
+	})
+}
+
+// find reads a claim from the API server, wherever Materialize may have put it.
+func (e *Engine) find(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, is func(stored *quotav1alpha1.ResourceClaim) bool) (*quotav1alpha1.ResourceClaim, error) {
+	for _, name := range []types.NamespacedName{
+		{Namespace: claim.Namespace, Name: claim.Name},
+		{Namespace: claim.Namespace, Name: otherName(claim, reservation)},
+		{Namespace: e.SystemNamespace, Name: claim.Name},
+		{Namespace: e.SystemNamespace, Name: otherName(claim, reservation)},
+	} {
+		stored, err := e.Client.Get(ctx, name)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read claim %s: %w", name, err)
+		}
+		if is(stored) {
+			return stored, nil
+		}
+	}
+	return nil, nil
+}
+
+// otherName is what the claim of a reservation is called when its own name is taken.
+func otherName(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) string {
+	return claims.GeneratedName(claim.Name+"-", reservation.Key, types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID]))
+}
+
+// sameOrigin tells whether both claims are of one policy and one object.
+func sameOrigin(a, b *quotav1alpha1.ResourceClaim) bool {
+	return claimcache.IsFromPolicy(a) &&
+		a.Annotations[quotav1alpha1.AnnotationResourceUID] == b.Annotations[quotav1alpha1.AnnotationResourceUID] &&
+		claims.PolicyOf(a) == claims.PolicyOf(b)
+}
+
+// sameReservation tells whether both claims are made from one reservation. Each consumer's are
+// numbered by themselves.
+func sameReservation(a, b *quotav1alpha1.ResourceClaim) bool {
+	return a.Spec.ConsumerRef == b.Spec.ConsumerRef && claims.SequenceOf(a) == claims.SequenceOf(b)
+}
+
+// isOfEarlierObject tells whether the same policy made the stored claim for an object that had
+// the same name before.
+func isOfEarlierObject(stored, claim *quotav1alpha1.ResourceClaim) bool {
+	return claimcache.IsFromPolicy(stored) && claims.PolicyOf(stored) == claims.PolicyOf(claim) &&
+		stored.Spec.ResourceRef == claim.Spec.ResourceRef &&
+		stored.Annotations[quotav1alpha1.AnnotationResourceUID] != claim.Annotations[quotav1alpha1.AnnotationResourceUID]
+}

@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+)
+
+// follow brings the claims of an object in line with what policies ask of it now. While an update
+// that was admitted may still be made, what was reserved for it stays.
+func (e *Engine) follow(ctx context.Context, o Object) error {
+	change := cmp.Or(e.changes.of(o.UID), &change{})
+	isPending, err := e.reconcileAll(ctx, o, change)
+	if !isPending && err == nil || time.Since(change.since) >= pendingRetry {
+		for _, consumer := range change.freed {
+			e.Store.ReleaseDone(consumer, releaseOf(o.UID))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if isPending {
+		e.queue.AddAfter(o, pendingRetry)
+		return nil
+	}
+	e.changes.end(o.UID, change)
+	return nil
+}
+
+// reconcileAll reconciles an object with the policies that a change is for. Of others, that an object
+// has no claim does not tell that it should: it may have come to meet their conditions since it was
+// created.
+func (e *Engine) reconcileAll(ctx context.Context, o Object, change *change) (isPending bool, err error) {
+	if !e.Claims.HasSynced() {
+		return true, nil // nobody else should have to wait for the list
+	}
+	versions := map[schema.GroupVersionKind]*unstructured.Unstructured{}
+	var errs []error
+	for _, p := range e.Catalog.PoliciesOf(o.Kind) {
+		if !p.FollowsUpdates() && !slices.Contains(change.restored, claims.LabelValue(p.Name)) {
+			continue
+		}
+		live, known := versions[p.Trigger]
+		if !known {
+			if live, err = e.read(ctx, p.Trigger, o); err != nil {
+				return false, err
+			}
+			versions[p.Trigger] = live
+		}
+		if live == nil {
+			continue // it is gone, and what it holds goes with it
+		}
+		if change.base != "" && claims.MayChange(live.GetResourceVersion(), change.base) && time.Since(change.since) < e.Store.ReservationLifetime {
+			return true, nil
+		}
+		result, err := e.Reconcile(ctx, p, live)
+		isPending = isPending || result == Pending
+		var transient *evaluator.TransientError
+		switch {
+		case errors.As(err, &transient):
+			errs = append(errs, fmt.Errorf("apply ClaimCreationPolicy %s to %s %s: %w", p.Name, o.Kind.Kind, live.GetName(), err))
+		case err != nil:
+			e.Log.Error(err, "the policy cannot be applied to the object any more, whose claim stays as it is",
+				"policy", p.Name, "kind", o.Kind.String(), "namespace", live.GetNamespace(), "name", live.GetName())
+		}
+	}
+	return isPending, errors.Join(errs...)
+}
+
+// read returns an object in one version, or nil if it is gone.
+func (e *Engine) read(ctx context.Context, kind schema.GroupVersionKind, o Object) (*unstructured.Unstructured, error) {
+	name, ok := e.Objects.Name(o.Kind, o.UID)
+	if !ok {
+		return nil, nil
+	}
+	return e.reread(ctx, kind, evaluator.Object{Kind: kind, Name: name, UID: o.UID})
+}
+
+// reread reads an object in one version, and returns nil if it is gone.
+func (e *Engine) reread(ctx context.Context, kind schema.GroupVersionKind, o evaluator.Object) (*unstructured.Unstructured, error) {
+	resource, served, err := e.Kinds.VersionedResourceFor(ctx, kind)
+	if err != nil || !served {
+		return nil, err
+	}
+	live, err := e.Live.Resource(resource).Namespace(o.Name.Namespace).Get(ctx, o.Name.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read %s %s: %w", o.Kind.Kind, o.Name, err)
+	case live.GetUID() != o.UID:
+		return nil, nil
+	default:
+		return live, nil
+	}
+}
+
+// ask finds out what a policy asks of an object.
+func (e *Engine) ask(ctx context.Context, p *catalog.Policy, o evaluator.Object, live *unstructured.Unstructured) (*evaluator.Claim, error) {
+	in := e.Evaluator.Input(live.Object)
+	if err := e.Evaluator.Complete(ctx, &in, o.Name.Namespace, []*catalog.Policy{p}); err != nil {
+		return nil, err
+	}
+	return e.Evaluator.Plan(ctx, p, o, in)
+}
+
+// pendingRetry is how long a change that is under way is left alone.
+const pendingRetry = time.Second

@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+)
+
+// InUse asks the API server whether the object that a claim pays for exists and, for a policy's claim, the
+// policy itself: nothing keeps the claims of a policy that was deleted.
+func (e *Engine) InUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
+	if !claimcache.IsFromPolicy(claim) {
+		return e.namedObjectLives(ctx, claim)
+	}
+	lives, err := e.objectLives(ctx, claim)
+	if !lives || err != nil {
+		return false, err
+	}
+	madeIt := func(policy quotav1alpha1.ClaimCreationPolicy) bool {
+		return claims.LabelValue(policy.Name) == claims.PolicyOf(claim)
+	}
+	// A policy that is seen is there; one that is not may be too new.
+	for _, reader := range e.Policies {
+		var list quotav1alpha1.ClaimCreationPolicyList
+		if err := reader.List(ctx, &list); err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(list.Items, madeIt) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// objectLives asks the API server whether the object that a policy's claim pays for exists.
+func (e *Engine) objectLives(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
+	ref, uid := claim.Spec.ResourceRef, types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
+	if e.IsGone(uid) {
+		return false, nil
+	}
+	kind, name := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+	return e.Objects.Lives(ctx, kind, name, uid)
+}

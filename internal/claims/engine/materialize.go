@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// Materialize turns a reservation into a granted claim and settles it. Each step may be found
+// done already, by an attempt that ended early. It reports false if the reservation turned out to
+// be a second one for a claim that is charged, and was cancelled.
+func (e *Engine) Materialize(ctx context.Context, reservation ledgerstore.InFlight) (isMade bool, err error) {
+	claim, err := claims.FromReservation(reservation)
+	if err != nil {
+		return false, err
+	}
+	stored, err := e.ensureClaim(ctx, claim, reservation)
+	if err != nil || stored == nil {
+		return false, err
+	}
+	if claimcache.StateOf(stored) != claimcache.Granted {
+		if isCurrent, isMade, err := e.confirm(ctx, stored, reservation); !isCurrent || err != nil {
+			return isMade, err
+		}
+		claims.Grant(stored, e.Catalog, time.Now())
+		if err := e.Client.UpdateStatus(ctx, stored); err != nil {
+			return false, fmt.Errorf("mark claim %s/%s as granted: %w", stored.Namespace, stored.Name, err)
+		}
+	}
+	e.settle(stored, reservation)
+	return true, nil
+}
+
+// confirm makes sure that the reservation of a claim that is about to be granted is in the books as they
+// are now. Another process may have made a claim of the same reservation long ago, and released it, while
+// this one stood still or its create was on its way. This claim would be granted without a charge, and its
+// release take the charge of somebody else. So it goes again. One that was granted meanwhile is made.
+//
+// What is confirmed stays true until the claim is granted, or the claim will give nothing back: whoever
+// settles or releases it first changes the claim, and then its status cannot be written here any more, and
+// whoever withdraws the reservation takes the claim away.
+func (e *Engine) confirm(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (isCurrent, isMade bool, err error) {
+	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+	isCurrent, err = e.isReserved(ctx, reservation)
+	if err != nil {
+		return false, false, fmt.Errorf("confirm that claim %s is charged: %w", name, err)
+	}
+	if isCurrent {
+		return true, false, nil
+	}
+	live, err := e.Client.Get(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, false, nil
+	case err != nil:
+		return false, false, fmt.Errorf("read claim %s: %w", name, err)
+	case live.UID == claim.UID && claimcache.StateOf(live) == claimcache.Granted:
+		return false, true, nil
+	}
+	return false, false, e.deleteClaim(ctx, name, claim.UID)
+}
+
+// ErrEarlierClaim says that the name of a new claim is that of an earlier one, of another object or
+// consumer, which is on its way out.
+var ErrEarlierClaim = errors.New("an earlier claim of that name is still there")
+
+// ensureClaim returns the claim of the reservation as it is stored, creating it if need be. It
+// returns nil if the reservation turns out to be a second one for a claim that is charged.
+//
+// A name that is taken by the claim of something else is no obstacle: there is a second one.
+func (e *Engine) ensureClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
+	for _, name := range []string{claim.Name, otherName(claim, reservation)} {
+		named := claim.DeepCopy()
+		named.Name = name
+		created, err := e.create(ctx, named, reservation)
+		if !apierrors.IsAlreadyExists(err) {
+			return created, err
+		}
+		stored, err := e.Client.Get(ctx, types.NamespacedName{Namespace: named.Namespace, Name: name})
+		if err != nil {
+			return nil, fmt.Errorf("read claim %s/%s: %w", named.Namespace, name, err)
+		}
+		switch {
+		case sameOrigin(stored, claim) && sameReservation(stored, claim):
+			return stored, nil
+		case sameOrigin(stored, claim) && (stored.DeletionTimestamp != nil || claims.IsSuperseded(stored) || stored.Spec.ConsumerRef != claim.Spec.ConsumerRef):
+			return nil, fmt.Errorf("claim %s/%s: %w", named.Namespace, name, ErrEarlierClaim)
+		case sameOrigin(stored, claim):
+			return nil, e.endSecond(ctx, stored, reservation)
+		case isOfEarlierObject(stored, claim):
+			return nil, fmt.Errorf("claim %s/%s: %w", named.Namespace, name, ErrEarlierClaim)
+		}
+	}
+	return nil, fmt.Errorf("both names of claim %s/%s are taken by other claims", claim.Namespace, claim.Name)
+}
+
+// create creates a claim, in the system namespace if its own went away since the create of the
+// object was admitted, or refuses claims: the charge has to live somewhere. The claim says where it is.
+func (e *Engine) create(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
+	created, err := e.Client.Create(ctx, claim)
+	moves := isNamespaceUnusable(err)
+	switch {
+	case claim.Namespace == e.SystemNamespace:
+		moves = false
+	case err == nil:
+		e.refusals.end(claim.Namespace)
+	case isRefusal(err) && !moves:
+		var made *quotav1alpha1.ResourceClaim
+		var errFind error
+		if made, moves, errFind = e.refused(ctx, claim, reservation, err); made != nil || errFind != nil {
+			return made, errFind
+		}
+	}
+	if moves {
+		claim.Namespace, claim.OwnerReferences = e.SystemNamespace, nil
+		created, err = e.Client.Create(ctx, claim)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	return created, nil
+}
+
+// isNamespaceUnusable tells whether a claim could not be created because of its namespace.
+func isNamespaceUnusable(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}

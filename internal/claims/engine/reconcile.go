@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/policy"
+)
+
+// Result is what [Controller.Reconcile] did about an object and a policy.
+type Result int
+
+const (
+	// Unchanged means that the object has the claim that the policy asks, or needs none.
+	Unchanged Result = iota
+	// Adopted means that the object had no claim, and its charge is reserved now.
+	Adopted
+	// Amended means that what its claim holds was changed.
+	Amended
+	// Pending means that a change of the object is under way, after which it is looked at again.
+	Pending
+)
+
+// Reconcile makes sure that an object, as it was just read, has the claim that a policy asks. It adopts an object without
+// one: it charges the object regardless of the limits. If the policy follows updates, Reconcile amends the claim to what the
+// policy asks now; the claims of other policies stay as they are.
+//
+// An error that is no [evaluator.TransientError] says that the policy cannot be applied to the object.
+func (e *Engine) Reconcile(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
+	// Without the list of claims every object would look as if it had none.
+	if err := e.Claims.WaitForSync(ctx); err != nil {
+		return 0, transient(err)
+	}
+	result, err := e.reconcile(ctx, p, live)
+	if result == Pending && err == nil && p.FollowsUpdates() {
+		e.lookAgain(Object{p.Trigger.GroupKind(), live.GetUID()})
+	}
+	return result, err
+}
+
+// ReconcileListed is [Controller.Reconcile] for an object as it was listed, a moment ago. An object whose claim holds what the
+// policy asks of it, as far as the cache of claims shows, is not read again: for very many objects that would be a storm
+// of requests. Changes at this moment reach their own handlers.
+func (e *Engine) ReconcileListed(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) (Result, error) {
+	if err := e.Claims.WaitForSync(ctx); err != nil {
+		return 0, transient(err)
+	}
+	if p.FollowsUpdates() && e.holdsAsked(ctx, p, listed) {
+		return Unchanged, nil
+	}
+	return e.Reconcile(ctx, p, listed)
+}
+
+// holdsAsked reports whether the one claim that an object has of a policy holds what the policy asks of it, and nothing
+// is about to change that. What cannot be told is left for Reconcile to report.
+func (e *Engine) holdsAsked(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) bool {
+	o := evaluator.ObjectOf(p.Trigger, listed)
+	if e.IsChanging(o.UID) || len(e.Store.ReservationsFor(string(o.UID))) > 0 {
+		return false
+	}
+	policy := claims.LabelValue(p.Name)
+	held := slices.DeleteFunc(e.Claims.ForObject(o.UID), func(claim *claimcache.Claim) bool { return claim.Policy() != policy })
+	if len(held) != 1 || held[0].State != claimcache.Granted || held[0].Deleting || held[0].Superseded {
+		return false
+	}
+	charges, err := claims.Charges(held[0].Requests())
+	if err != nil {
+		return false
+	}
+	asked, err := e.ask(ctx, p, o, listed)
+	return err == nil && asked != nil && asked.Consumer == held[0].Consumer() && evaluator.SameCharges(charges, asked.Charges)
+}
+
+func (e *Engine) reconcile(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
+	o := evaluator.ObjectOf(p.Trigger, live)
+	unlock, err := e.Store.LockObject(ctx, string(o.UID))
+	if err != nil {
+		return 0, transient(err)
+	}
+	defer unlock()
+	if p.FollowsUpdates() {
+		// What was read before may have changed since, and its claim with it.
+		if live, err = e.reread(ctx, p.Trigger, o); live == nil || err != nil {
+			return Unchanged, transient(err)
+		}
+	}
+	f, err := e.gather(ctx, p, o, live.GetResourceVersion())
+	if err != nil || f.isPending {
+		return Pending, transient(err)
+	}
+	next := decideByClaim(f.claimState(e.Store), p.FollowsUpdates(), p.UsesRequest())
+	if next == doFindLost {
+		isFound, err := e.findLost(ctx, *f.amendment)
+		if isFound || err != nil {
+			return Pending, transient(err)
+		}
+		next = decideByClaim(claimMissing, p.FollowsUpdates(), p.UsesRequest())
+	}
+	switch next {
+	case doEvaluate:
+		return e.reconcileDemand(ctx, p, o, live, f)
+	case doFinish:
+		_, err := e.Materialize(ctx, *f.madeFrom())
+		return Pending, transient(err)
+	case doSupersede:
+		return Pending, transient(e.supersede(ctx, f.held))
+	case doCheckCharge:
+		return Pending, transient(e.endUncharged(ctx, f.held))
+	default:
+		return Unchanged, nil
+	}
+}
+
+// reconcileDemand brings an object in line with what the policy asks of it now.
+func (e *Engine) reconcileDemand(ctx context.Context, p *catalog.Policy, o evaluator.Object, live *unstructured.Unstructured, f facts) (Result, error) {
+	asked, err := e.ask(ctx, p, o, live)
+	switch {
+	case evaluator.IsTransient(err):
+		return 0, transient(err) // what is in flight stays until it can be told
+	case policy.TookTooLong(err):
+		return 0, err
+	}
+	next := decideByDemand(f.held != nil, f.demandOf(asked, err))
+	if next == doRetain {
+		_, errDrop := e.cancelReserved(ctx, f.reserved, nil)
+		return 0, errors.Join(err, e.retain(ctx, f.held, f.amendment), errDrop)
+	}
+	isMade, err := e.cancelReserved(ctx, f.reserved, func(r ledgerstore.InFlight) bool {
+		isTaken := f.held == nil || asked != nil && asked.Consumer != f.held.Spec.ConsumerRef
+		return isTaken && asked != nil && r.Consumer == asked.Consumer
+	})
+	if err != nil {
+		return 0, err
+	}
+	if isMade {
+		return Pending, nil // what becomes of that claim is decided once it is seen
+	}
+	switch next {
+	case doAdopt:
+		return e.adopt(ctx, o, asked)
+	case doSupersede:
+		return Pending, transient(e.supersede(ctx, f.held))
+	case doAmend:
+		return e.amend(ctx, f.held, asked, f.amendment)
+	default:
+		return Unchanged, nil
+	}
+}

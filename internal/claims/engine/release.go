@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+const (
+	// inUseRetry is when a policy's deleted claim is looked at again whose object is still there, should
+	// its end go unnoticed.
+	inUseRetry = 10 * time.Second
+	// namedRetryMin and namedRetryMax bound when a claim that was made directly is looked at again whose object is
+	// still there. Nothing follows that object, so the claim is looked at more often at first.
+	namedRetryMin = 250 * time.Millisecond
+	namedRetryMax = 30 * time.Second
+)
+
+// releaseAction is what is to be done about a deleted claim.
+type releaseAction int
+
+const (
+	// releaseForget: the claim is gone, or has been released.
+	releaseForget releaseAction = iota
+	// releaseNow: the claim pays for nothing.
+	releaseNow
+	// releaseUnlessInUse: the claim is released unless its object lives.
+	releaseUnlessInUse
+)
+
+// releaseFacts are what the release of a claim depends on, besides its object.
+type releaseFacts struct {
+	exists, hasFinalizer, isSuperseded, isGivenUp, isFromPolicy, isGranted bool
+}
+
+// releaseFactsOf finds the facts about a claim as the API server has it. live is nil if the claim is gone.
+func releaseFactsOf(live *quotav1alpha1.ResourceClaim, uid types.UID) releaseFacts {
+	if live == nil || live.UID != uid {
+		return releaseFacts{}
+	}
+	return releaseFacts{
+		exists: true, hasFinalizer: claimcache.HasFinalizer(live), isSuperseded: claims.IsSuperseded(live), isGivenUp: claims.IsGivenUp(live),
+		isFromPolicy: claimcache.IsFromPolicy(live), isGranted: claimcache.StateOf(live) == claimcache.Granted,
+	}
+}
+
+// decideRelease decides about a deleted claim. A claim that somebody made directly, and that was never granted, pays for
+// nothing.
+func decideRelease(f releaseFacts) releaseAction {
+	switch {
+	case !f.exists, !f.hasFinalizer:
+		return releaseForget
+	case f.isSuperseded, f.isGivenUp, !f.isFromPolicy && !f.isGranted:
+		return releaseNow
+	default:
+		return releaseUnlessInUse
+	}
+}
+
+// Release gives back what a deleted claim holds, and then lets the claim go. The claim stays, with its
+// charge, for as long as the object lives that it pays for: whoever deletes the claim, be it the
+// garbage collector or the end of the claim's namespace, does not make the object free. Then Release returns after which time
+// to look again. A service gives a charge back earlier by [quotav1alpha1.AnnotationRelease]. The caller must not decide, resize
+// or release the same claim at the same time.
+func (e *Engine) Release(ctx context.Context, known *claimcache.Claim) (again time.Duration, err error) {
+	if known.FromPolicy() {
+		unlock, err := e.Store.LockObject(ctx, string(known.ObjectUID))
+		if err != nil {
+			return 0, fmt.Errorf("release claim %s: %w", known.NamespacedName, err)
+		}
+		defer unlock()
+	}
+	var r releasing
+	drifted, err := e.Store.Release(ctx, known.Consumer(), string(known.UID), func(ctx context.Context) (_ *ledgerstore.ClaimCharges, err error) {
+		r, err = e.readReleasing(ctx, known)
+		return r.charges, err
+	})
+	// Whatever came of it, nobody need wait for it any longer.
+	e.Store.ReleaseDone(known.Consumer(), string(known.UID))
+	if err != nil {
+		return 0, fmt.Errorf("release claim %s: %w", known.NamespacedName, err)
+	}
+	if r.charges != nil {
+		e.Store.ReleaseDone(known.Consumer(), r.charges.Key)
+		e.Store.ReleaseDone(known.Consumer(), r.charges.Amendment)
+	}
+	if drifted {
+		e.Log.Info("the charge of a claim was not in the ledger", "claim", known.NamespacedName.String())
+	}
+	switch {
+	case r.isGone():
+		return 0, nil
+	case r.isInUse():
+		return inUseRetryOf(r.claim), nil
+	}
+	if err := e.Client.RemoveFinalizer(ctx, r.claim); err != nil && !apierrors.IsNotFound(err) {
+		return 0, fmt.Errorf("let claim %s go: %w", known.NamespacedName, err)
+	}
+	return 0, nil
+}
+
+// releasing is a claim that is to be released, as the API server has it.
+type releasing struct {
+	// claim is nil if it is gone, or released already.
+	claim *quotav1alpha1.ResourceClaim
+	// charges are what it gives back, or nil if its object is still there.
+	charges *ledgerstore.ClaimCharges
+}
+
+func (r *releasing) isGone() bool  { return r.claim == nil }
+func (r *releasing) isInUse() bool { return r.claim != nil && r.charges == nil }
+
+// readReleasing reads a claim that is to be released.
+func (e *Engine) readReleasing(ctx context.Context, known *claimcache.Claim) (releasing, error) {
+	live, err := e.Client.Get(ctx, known.NamespacedName)
+	switch {
+	case apierrors.IsNotFound(err):
+		live = nil
+	case err != nil:
+		return releasing{}, fmt.Errorf("read claim %s: %w", known.NamespacedName, err)
+	}
+	switch decideRelease(releaseFactsOf(live, known.UID)) {
+	case releaseForget:
+		return releasing{}, nil
+	case releaseUnlessInUse:
+		inUse, err := e.InUse(ctx, live)
+		if err != nil {
+			ref := live.Spec.ResourceRef
+			return releasing{claim: live}, fmt.Errorf("find out whether %s %s still exists: %w", ref.Kind, ref.Name, err)
+		}
+		if inUse {
+			return releasing{claim: live}, nil
+		}
+	}
+	charges, err := claimChargesOf(live)
+	return releasing{claim: live, charges: charges}, err
+}
+
+// inUseRetryOf returns when to look again at a deleted claim whose object still exists: the later, the longer ago the claim
+// was deleted.
+func inUseRetryOf(claim *quotav1alpha1.ResourceClaim) time.Duration {
+	if claimcache.IsFromPolicy(claim) || claim.DeletionTimestamp == nil {
+		return inUseRetry
+	}
+	return min(max(time.Since(claim.DeletionTimestamp.Time)/4, namedRetryMin), namedRetryMax)
+}
+
+// claimChargesOf returns what a claim may hold in the ledger.
+func claimChargesOf(claim *quotav1alpha1.ResourceClaim) (*ledgerstore.ClaimCharges, error) {
+	charges, err := claims.Charges(claim.Spec.Requests)
+	if err != nil {
+		return nil, err
+	}
+	key, sequence := keyOf(claim)
+	held := &ledgerstore.ClaimCharges{
+		ClaimUID:  string(claim.UID),
+		Key:       key,
+		Sequence:  sequence,
+		Amendment: ledgerstore.ResizeKey(string(claim.UID)),
+		Granted:   claimcache.StateOf(claim) == claimcache.Granted,
+		Charges:   charges,
+	}
+	if claimcache.IsFromPolicy(claim) {
+		held.Amendment = ledgerstore.AmendmentKey(claims.PolicyOf(claim), claim.Annotations[quotav1alpha1.AnnotationResourceUID])
+	}
+	return held, nil
+}
+
+// keyOf names the reservation that a claim was, or will be, made from. Sequence 0 is any.
+func keyOf(claim *quotav1alpha1.ResourceClaim) (key string, sequence int64) {
+	if claimcache.IsFromPolicy(claim) {
+		if sequence := claims.SequenceOf(claim); sequence != 0 {
+			return ledgerstore.ObjectKey(claims.PolicyOf(claim), claim.Annotations[quotav1alpha1.AnnotationResourceUID]), sequence
+		}
+	}
+	return ledgerstore.ClaimKey(string(claim.UID)), 0
+}

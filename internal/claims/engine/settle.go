@@ -1,0 +1,27 @@
+package engine
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// settle settles the reservation of a granted claim once the claim is in the cache. So at any time one of both tells
+// what an object holds, and a create that comes right after the deletion of the object waits for it. Before the first
+// list of claims, nothing but this process puts its claims into the cache.
+func (e *Engine) settle(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) {
+	e.granted.add(claim.UID, reservation)
+	e.Claims.Note(claim)
+	seen := e.Claims.Get(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
+	if seen != nil && seen.UID == claim.UID {
+		e.Seen(claim.UID)
+	}
+}
+
+// Seen settles the reservation of a claim that is in the cache, if it is granted already.
+func (e *Engine) Seen(claim types.UID) {
+	if reservation, ok := e.granted.take(claim); ok {
+		e.Store.Settle(reservation.Consumer, reservation.Key, reservation.Sequence)
+	}
+}

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// change is an update that was admitted and that changes what its object costs. Nobody modifies it once it is noted: a later
+// change of the object is another one.
+type change struct {
+	kind  schema.GroupKind
+	since time.Time
+	// base is the version that the update is made to: until the object has a later one, it may come.
+	base string
+	// freed are the consumers that have more after the update.
+	freed []quotav1alpha1.ConsumerRef
+	// restored are the policies, as labels name them, of which a claim of the object went away: it
+	// gets what it lacks of these, and of those that follow updates.
+	restored []string
+}
+
+// changes are the changes of objects that their claims have yet to follow. The zero value has none.
+type changes struct {
+	mu    sync.Mutex
+	byUID map[types.UID]*change
+}
+
+// note remembers a change, and what is still to be done about earlier ones of the object.
+func (c *changes) note(uid types.UID, noted *change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	noted.since = time.Now()
+	if before := c.byUID[uid]; before != nil {
+		if before.base != "" && (noted.base == "" || claims.MayChange(noted.base, before.base)) {
+			noted.base = before.base
+		}
+		noted.freed = union(before.freed, noted.freed)
+		noted.restored = union(before.restored, noted.restored)
+	}
+	if c.byUID == nil {
+		c.byUID = map[types.UID]*change{}
+	}
+	c.byUID[uid] = noted
+}
+
+// union is what is in one list or in the other. There is one entry for a policy, so they are short.
+func union[T comparable](a, b []T) []T {
+	all := slices.Clone(a)
+	for _, entry := range b {
+		if !slices.Contains(all, entry) {
+			all = append(all, entry)
+		}
+	}
+	return all
+}
+
+// of returns the change of an object, or nil.
+func (c *changes) of(uid types.UID) *change {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byUID[uid]
+}
+
+// take returns the change of an object, or nil, and forgets it.
+func (c *changes) take(uid types.UID) *change {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	taken := c.byUID[uid]
+	delete(c.byUID, uid)
+	return taken
+}
+
+// end forgets a change, unless there was a later one of its object.
+func (c *changes) end(uid types.UID, ended *change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byUID[uid] == ended {
+		delete(c.byUID, uid)
+	}
+}
+
+// before returns the objects whose last change was noted before a time.
+func (c *changes) before(t time.Time) map[Object]*change {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := map[Object]*change{}
+	for uid, noted := range c.byUID {
+		if noted.since.Before(t) {
+			old[Object{noted.kind, uid}] = noted
+		}
+	}
+	return old
+}
+
+// gone are the objects that were seen to vanish, and when. The zero value has none.
+type gone struct {
+	mu    sync.Mutex
+	since map[types.UID]time.Time
+}
+
+func (g *gone) add(uid types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.since == nil {
+		g.since = map[types.UID]time.Time{}
+	}
+	g.since[uid] = time.Now()
+}
+
+func (g *gone) has(uid types.UID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, is := g.since[uid]
+	return is
+}
+
+// forget drops the objects that vanished before a time.
+func (g *gone) forget(before time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for uid, since := range g.since {
+		if since.Before(before) {
+			delete(g.since, uid)
+		}
+	}
+}
+
+// granted are the reservations, by claim, that wait for the cache to show their claims. The zero value has none.
+type granted struct {
+	mu      sync.Mutex
+	byClaim map[types.UID]ledgerstore.InFlight
+}
+
+func (g *granted) add(claim types.UID, reservation ledgerstore.InFlight) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.byClaim == nil {
+		g.byClaim = map[types.UID]ledgerstore.InFlight{}
+	}
+	g.byClaim[claim] = reservation
+}
+
+// take returns the reservation of a claim and forgets it.
+func (g *granted) take(claim types.UID) (ledgerstore.InFlight, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	reservation, ok := g.byClaim[claim]
+	delete(g.byClaim, claim)
+	return reservation, ok
+}
+
+// keep drops the claims whose reservations are not to be kept.
+func (g *granted) keep(is func(ledgerstore.InFlight) bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for claim, reservation := range g.byClaim {
+		if !is(reservation) {
+			delete(g.byClaim, claim)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// youngFor is how long an object without a claim may be one whose claim was not seen yet.
+const youngFor = 30 * time.Second
+
+// ErrUnsettled means that the claim of an object is being made, changed or taken away right now.
+var ErrUnsettled = errors.New("what the object uses is still being recorded")
+
+// Update is an update of an object that changes what a policy asks of it.
+type Update struct {
+	Object evaluator.Object
+	// Created is when the object was created.
+	Created time.Time
+	// Base is the version that the update is made to: once the object has another one, the update was made, or will not be.
+	Base   string
+	Policy *catalog.Policy
+	// Before and After are what the policy asks of the object, or nil for nothing.
+	Before, After *evaluator.Claim
+}
+
+// charges are what the policy asks after the update.
+func (u *Update) charges() []ledger.Charge {
+	if u.After == nil {
+		return nil
+	}
+	return u.After.Charges
+}
+
+// Reserved names what was reserved for an update.
+type Reserved struct {
+	Consumer quotav1alpha1.ConsumerRef
+	Key      string
+	Sequence int64
+}
+
+// PrepareUpdate reserves what an update needs: by how much the object's claim is to grow, which is nothing if it is to shrink
+// or to go, or all of it if there is no such claim. What asks less is recorded in the ledger too, so that every replica knows
+// that the claim has to follow. With overdraft it reserves regardless of the limits, and in a dry run it finds out whether it
+// could. The decision has no code if there is nothing to reserve. The caller holds the lock of the object. It returns
+// [ErrUnsettled] if the claim is changing.
+func (e *Engine) PrepareUpdate(ctx context.Context, u Update, isDryRun, overdraft bool) (ledger.Decision, Reserved, error) {
+	held, err := e.Held(ctx, u)
+	if err != nil || held == nil && u.After == nil {
+		return ledger.Decision{}, Reserved{}, err
+	}
+	var reserved Reserved
+	var wanted func(context.Context) (*ledger.Reservation, error)
+	if held != nil && (u.After == nil || u.After.Consumer == held.Spec.ConsumerRef) {
+		reserved = Reserved{Consumer: held.Spec.ConsumerRef, Key: ledgerstore.AmendmentKey(claims.LabelValue(u.Policy.Name), string(u.Object.UID))}
+		wanted = func(ctx context.Context) (*ledger.Reservation, error) {
+			return e.amendmentFor(ctx, u, reserved.Key, held)
+		}
+	} else {
+		reserved = Reserved{Consumer: u.After.Consumer, Key: u.After.Key}
+		wanted = func(context.Context) (*ledger.Reservation, error) { return reservationFor(u), nil }
+	}
+	if !isDryRun {
+		decision, err := e.Store.Amend(ctx, reserved.Consumer, overdraft, claims.LaterChange, wanted)
+		reserved.Sequence = decision.Sequence
+		return decision, reserved, err
+	}
+	r, err := wanted(ctx)
+	if err != nil {
+		return ledger.Decision{}, Reserved{}, err
+	}
+	decision, err := e.Store.CheckAmendment(ctx, reserved.Consumer, overdraft, *r)
+	return decision, reserved, err
+}
+
+// Held reads the claim that the policy has for the object, or returns nil if there is none. It returns [ErrUnsettled] if the
+// claim is changing. The caller holds the lock of the object.
+func (e *Engine) Held(ctx context.Context, u Update) (*quotav1alpha1.ResourceClaim, error) {
+	switch settled, err := e.IsSettled(ctx, u); {
+	case err != nil:
+		return nil, err
+	case !settled:
+		return nil, ErrUnsettled
+	}
+	known, err := e.known(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	held, err := e.Client.OfObject(ctx, known, claims.LabelValue(u.Policy.Name))
+	if apierrors.IsNotFound(err) || held != nil && !claims.Stays(held) {
+		return nil, ErrUnsettled
+	}
+	return held, err
+}
+
+// reservationFor is a reservation of all that the policy asks after the update.
+func reservationFor(u Update) *ledger.Reservation {
+	intent := u.After.Intent
+	intent.Base = u.Base
+	return &ledger.Reservation{Key: u.After.Key, ReservedAt: time.Now().Unix(), Charges: u.After.Charges, Claim: intent.Encode()}
+}
+
+// amendmentFor is the amendment that has the object's claim follow the update.
+func (e *Engine) amendmentFor(ctx context.Context, u Update, key string, held *quotav1alpha1.ResourceClaim) (*ledger.Reservation, error) {
+	claim, err := e.Client.Reread(ctx, held)
+	if err != nil {
+		return nil, err
+	}
+	if claim == nil {
+		return nil, fmt.Errorf("claim %s/%s went away: %w", held.Namespace, held.Name, ErrUnsettled)
+	}
+	return claims.Amendment(claim, key, u.charges(), claims.Intent{Kind: u.Object.Kind, Object: u.Object.Name}, u.Base)
+}
+
+// IsSettled reports whether what the policy has charged for the object is what its claim says: no claim
+// is being made, or on its way out, and the cache has that of a new object. The caller holds the
+// lock of the object.
+func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
+	policy, uid := claims.LabelValue(u.Policy.Name), string(u.Object.UID)
+	known, err := e.known(ctx, u)
+	if err != nil {
+		return false, err
+	}
+	var held *claimcache.Claim
+	for _, claim := range known {
+		if claim.Policy() == policy {
+			held = claim
+		}
+	}
+	for _, reservation := range e.Store.ReservationsFor(uid) {
+		if reservation.Key != ledgerstore.ObjectKey(policy, uid) {
+			continue
+		}
+		// What was reserved for another try of an update is extended, unless a claim was made from it.
+		intent, err := claims.IntentOf(reservation.Claim)
+		if err != nil || intent.Base == "" || held != nil && held.Consumer() == reservation.Consumer {
+			return false, nil
+		}
+		if isMade, err := e.IsMade(ctx, reservation); isMade || err != nil {
+			return false, err
+		}
+	}
+	if held == nil {
+		return u.Before == nil || time.Since(u.Created) > youngFor, nil
+	}
+	return held.State == claimcache.Granted && !held.Deleting, nil
+}
+
+// known returns the claims that policies made for the object. While the list of all claims is still being
+// loaded, that of one policy is looked up by its name: without the list every object would look as if it
+// had none.
+func (e *Engine) known(ctx context.Context, u Update) ([]*claimcache.Claim, error) {
+	if !e.Claims.HasSynced() && u.Before != nil {
+		held, err := e.Lookup(ctx, u.Before)
+		if err != nil {
+			return nil, err
+		}
+		if held != nil {
+			return []*claimcache.Claim{claimcache.Compact(held)}, nil
+		}
+	}
+	if err := e.Claims.WaitForSync(ctx); err != nil {
+		return nil, err
+	}
+	return e.Claims.ForObject(u.Object.UID), nil
+}

@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// GiveUp ends a reservation whose object is gone or never came, and takes its claim away if one was
+// made.
+func (e *Engine) GiveUp(ctx context.Context, reservation ledgerstore.InFlight) error {
+	made, err := e.withdraw(ctx, reservation)
+	if err != nil {
+		return err
+	}
+	e.Store.ReleaseDone(reservation.Consumer, reservation.Key)
+	if made == nil {
+		return nil
+	}
+	return e.deleteClaim(ctx, types.NamespacedName{Namespace: made.Namespace, Name: made.Name}, made.UID)
+}
+
+// cancelUnmade cancels a reservation, unless its claim was made: then it finishes that, and reports
+// true. The cache cannot tell, because it may not show the claim yet.
+func (e *Engine) cancelUnmade(ctx context.Context, reservation ledgerstore.InFlight) (isMade bool, err error) {
+	if isMade, err = e.IsMade(ctx, reservation); err != nil {
+		return false, err
+	}
+	if isMade {
+		_, err = e.Materialize(ctx, reservation)
+		return true, err
+	}
+	made, err := e.withdraw(ctx, reservation)
+	if made == nil || err != nil {
+		return false, err
+	}
+	return true, e.supersede(ctx, made)
+}
+
+// withdraw ends a reservation. It returns the claim that was made from it nevertheless, maybe by another
+// process at this moment, or nil. That claim is charged to nobody from now on, and the caller has to take
+// it away.
+func (e *Engine) withdraw(ctx context.Context, reservation ledgerstore.InFlight) (made *quotav1alpha1.ResourceClaim, err error) {
+	claim, err := claims.FromReservation(reservation)
+	if err != nil {
+		return nil, err
+	}
+	isWithdrawn, err := e.Store.Withdraw(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
+	if !isWithdrawn || err != nil {
+		return nil, err // if it had ended before, so has whatever was to be done about its claim
+	}
+	made, err = e.findClaim(ctx, claim, reservation)
+	if made == nil && err == nil {
+		e.Store.Forget(reservation.Consumer, ledgerstore.WithdrawnID(ledgerstore.ObjectUID(reservation.Key), reservation.Sequence))
+	}
+	return made, err
+}
+
+// endSecond ends one of two: a reservation, and the claim that its object has already of another one. If
+// the claim is granted, the create was reviewed twice, and the reservation goes. If not, whichever is not
+// in the books is out of date.
+func (e *Engine) endSecond(ctx context.Context, stored *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) error {
+	if claimcache.StateOf(stored) == claimcache.Granted {
+		made, err := e.withdraw(ctx, reservation)
+		if made == nil || err != nil {
+			return err
+		}
+		return e.supersede(ctx, made)
+	}
+	if isReserved, err := e.isReserved(ctx, reservation); !isReserved || err != nil {
+		return err
+	}
+	if err := e.supersede(ctx, stored); err != nil {
+		return err
+	}
+	return fmt.Errorf("claim %s/%s: %w", stored.Namespace, stored.Name, ErrEarlierClaim)
+}
+
+// endUncharged takes a claim away that was not granted if the books do not have what it was made from: whoever made
+// it has died, or could not take it away.
+func (e *Engine) endUncharged(ctx context.Context, held *quotav1alpha1.ResourceClaim) error {
+	isReserved, err := e.isReserved(ctx, ledgerstore.InFlight{Consumer: held.Spec.ConsumerRef, Reservation: ledger.Reservation{
+		Key:      ledgerstore.ObjectKey(claims.PolicyOf(held), held.Annotations[quotav1alpha1.AnnotationResourceUID]),
+		Sequence: claims.SequenceOf(held),
+	}})
+	if isReserved || err != nil {
+		return err
+	}
+	return e.supersede(ctx, held)
+}
+
+// cancelReserved cancels what was reserved for changes that were not made, but for what is to be kept. It
+// reports true if there turned out to be a claim of it, which stays.
+func (e *Engine) cancelReserved(ctx context.Context, reserved []ledgerstore.InFlight, keep func(ledgerstore.InFlight) bool) (isMade bool, err error) {
+	for _, r := range reserved {
+		if keep != nil && keep(r) {
+			continue
+		}
+		made, err := e.cancelUnmade(ctx, r)
+		if err != nil {
+			return isMade, transient(err)
+		}
+		isMade = isMade || made
+	}
+	return isMade, nil
+}
+
+// supersede takes a claim away that another is to replace, or none.
+func (e *Engine) supersede(ctx context.Context, held *quotav1alpha1.ResourceClaim) error {
+	if !claims.IsSuperseded(held) {
+		if err := e.Client.Supersede(ctx, held); err != nil {
+			return err
+		}
+	}
+	return e.deleteClaim(ctx, types.NamespacedName{Namespace: held.Namespace, Name: held.Name}, held.UID)
+}
+
+func (e *Engine) deleteClaim(ctx context.Context, name types.NamespacedName, uid types.UID) error {
+	err := e.Client.Delete(ctx, name, uid)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // it is gone, and what has its name now is another claim
+	}
+	if err != nil {
+		return fmt.Errorf("delete claim %s, whose object is gone: %w", name, err)
+	}
+	if e.Claims.HasSynced() {
+		return nil
+	}
+	deleted, err := e.Client.Get(ctx, name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read claim %s, which is deleted: %w", name, err)
+	}
+	e.Claims.Note(deleted)
+	return nil
+}
