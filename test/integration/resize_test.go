@@ -153,7 +153,8 @@ func TestManyResizesAtOnce(t *testing.T) {
 		for {
 			held := int64(0)
 			for _, claim := range w.claims() {
-				if apimeta.IsStatusConditionTrue(claim.Status.Conditions, quotav1alpha1.ConditionGranted) {
+				// A claim that is deleted may have given back what it holds, and still be there.
+				if claim.DeletionTimestamp == nil && apimeta.IsStatusConditionTrue(claim.Status.Conditions, quotav1alpha1.ConditionGranted) {
 					held += claim.Spec.Requests[0].Amount
 				}
 			}
