@@ -1,4 +1,4 @@
-package lifecycle
+package engine_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/controller/lifecycle"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -40,11 +41,11 @@ func (s *stage) wantFinally(reason string, want ...string) {
 }
 
 // change updates the fleet while c runs, and lets c follow as far as it gets at once.
-func (s *stage) change(c *Controller, base string, after *unstructured.Unstructured) {
+func (s *stage) change(c *lifecycle.Controller, base string, after *unstructured.Unstructured) {
 	s.Helper()
 	c.Engine.Expect(theFleet, base, nil)
 	s.must(s.live.Tracker().Update(fleetResource, after, after.GetNamespace()))
-	c.modified(fleetKind.GroupKind(), fleetUID)
+	c.Engine.Modified(theFleet)
 	synctest.Wait()
 }
 
@@ -60,17 +61,16 @@ func TestObjectGoesWhileItIsAdopted(t *testing.T) {
 			t.Fatal(errs)
 		}
 		isDeleted := false
-		s.server.fail = func(method, _ string) bool {
+		s.server.Intercept(func(method, _ string) bool {
 			if method == http.MethodPost && !isDeleted {
 				isDeleted = true
-				s.server.mu.Unlock() // the request is on its way
+				// The request is on its way.
 				s.must(s.metadata.Tracker().Delete(fleetResource, "ns", "a"))
 				s.must(s.live.Tracker().Delete(fleetResource, "ns", "a"))
 				synctest.Wait()
-				s.server.mu.Lock()
 			}
 			return false
-		}
+		})
 		_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("1", "acme", 5))
 		s.must(err)
 		if !isDeleted {
@@ -108,10 +108,7 @@ func TestChangeBeforeTheClaimIsSeen(t *testing.T) {
 				s.othersUse(acme, 10)
 				c := s.run(fleets(), fleet("1", "acme", 0))
 				synctest.Wait()
-				late := make(chan struct{})
-				s.server.mu.Lock()
-				s.server.late = late
-				s.server.mu.Unlock()
+				release := s.server.HoldWatches()
 				_, err := c.Store.Reserve(t.Context(), acme, ledger.Reservation{
 					Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("1").Encode(),
 				})
@@ -121,10 +118,7 @@ func TestChangeBeforeTheClaimIsSeen(t *testing.T) {
 					t.Fatalf("before the claim is seen (-want +got):\n%s", diff)
 				}
 				s.change(c, "2", tt.next)
-				s.server.mu.Lock()
-				s.server.late = nil
-				s.server.mu.Unlock()
-				close(late)
+				release()
 				s.wantFinally(tt.reason, tt.want...)
 			})
 		})
@@ -180,7 +174,7 @@ func TestLookBeforeTheUpdateIsMade(t *testing.T) {
 		}()
 		synctest.Wait()
 		s.must(s.live.Tracker().Update(fleetResource, fleet("2", "acme", 10), "ns"))
-		c.modified(fleetKind.GroupKind(), fleetUID)
+		c.Engine.Modified(theFleet)
 		if decision := <-decided; decision.Code != ledger.Admitted {
 			t.Errorf("got %s, want what the update frees", decision.Code)
 		}
@@ -207,7 +201,7 @@ func TestWhatAChangeFreesIsOnItsWay(t *testing.T) {
 		want("the claim has not followed", true, "2", acme)
 		want("another consumer has no more by it", false, "2", zeta)
 		s.must(s.live.Tracker().Update(fleetResource, fleet("2", "acme", 2), "ns"))
-		c.modified(fleetKind.GroupKind(), fleetUID)
+		c.Engine.Modified(theFleet)
 		synctest.Wait()
 		want("the claim has followed", false, "2", acme)
 		s.wantFinally("the claim has followed", "acme uses 2, 0 in flight", "claim of acme for 2")

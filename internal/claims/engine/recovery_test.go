@@ -1,4 +1,4 @@
-package lifecycle
+package engine_test
 
 import (
 	"context"
@@ -112,17 +112,17 @@ func TestAmendmentsEndThoughTheBooksDrifted(t *testing.T) {
 		},
 		"object and claim gone": {
 			"nobody needs what was reserved",
-			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); delete(s.server.claims, c.Name) }, nil,
+			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); s.server.Take(c.Name) }, nil,
 			[]string{"acme uses 2, 0 in flight"},
 		},
 		"claim gone, object free now": {
 			"nothing is left that could change",
-			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 0, "1"); delete(s.server.claims, c.Name) }, fleet("2", "acme", 0),
+			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 0, "1"); s.server.Take(c.Name) }, fleet("2", "acme", 0),
 			[]string{"acme uses 2, 0 in flight"},
 		},
 		"claim gone, object charged anew": {
 			"what the claim that is gone held is drift",
-			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); delete(s.server.claims, c.Name) }, fleet("2", "acme", 5),
+			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); s.server.Take(c.Name) }, fleet("2", "acme", 5),
 			[]string{"acme uses 7, 0 in flight", "claim of acme for 5"},
 		},
 	}
@@ -194,13 +194,13 @@ func TestChangesAreFinishedDespiteFailures(t *testing.T) {
 				s.paid(acme, 2)
 				s.reserve(zeta, 2, "1")
 				failures := 3
-				s.server.fail = func(m, claim string) bool {
+				s.server.Intercept(func(m, claim string) bool {
 					if m != method || failures == 0 || claim == "resourceclaims" && m == "GET" {
 						return false
 					}
 					failures--
 					return true
-				}
+				})
 				s.run(fleets(), fleet("2", "zeta", 2))
 				time.Sleep(settledAfter)
 				synctest.Wait()
@@ -220,9 +220,7 @@ func TestAmendmentEndsWithAClaimThatWasNotSeen(t *testing.T) {
 		s.othersUse(acme, 10)
 		store := ledgerstore.New(t.Context(), s.memory.Connect(nil))
 		behind := s.standing(store)
-		s.server.mu.Lock()
-		s.server.late = make(chan struct{})
-		s.server.mu.Unlock()
+		release := s.server.HoldWatches()
 		claim := s.paid(acme, 2)
 		s.amend(claim, 5, "1")
 		s.request(claim, 5, true) // and the process that did this dies before it changes the books
@@ -236,7 +234,7 @@ func TestAmendmentEndsWithAClaimThatWasNotSeen(t *testing.T) {
 		if inFlight := s.memory.Books(acme).Reservations; len(inFlight) != 1 {
 			t.Errorf("in flight: %+v, want the amendment", inFlight)
 		}
-		close(s.server.late)
+		release()
 		synctest.Wait()
 	})
 }

@@ -1,4 +1,4 @@
-package lifecycle
+package engine_test
 
 import (
 	"net/http"
@@ -19,16 +19,14 @@ func TestTakenOverWhileGranted(t *testing.T) {
 		reservation := s.reserve(acme, 5, "")
 		c := s.standing(s.store)
 		second := ledger.Reservation{Key: reservation.Key + "2", ReservedAt: 1, Charges: reservation.Charges, Claim: reservation.Claim}
-		s.server.fail = func(method, _ string) bool {
+		s.server.Intercept(func(method, _ string) bool {
 			if method == http.MethodPut {
-				s.server.fail = nil
-				s.server.mu.Unlock()
-				defer s.server.mu.Lock()
+				s.server.Intercept(nil)
 				_, _, err := s.store.ReserveInstead(s.Context(), acme, []ledger.Reservation{second}, map[string]string{second.Key: reservation.Key})
 				s.must(err)
 			}
 			return false
-		}
+		})
 		if _, err := c.Engine.Materialize(t.Context(), reservation); err != nil {
 			t.Fatal(err)
 		}

@@ -1,13 +1,10 @@
-package lifecycle
+package engine_test
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,14 +18,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
-	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/claimstest"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/controller/lifecycle"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
@@ -62,6 +60,8 @@ func (onlyFleets) VersionedResourceFor(context.Context, schema.GroupVersionKind)
 }
 
 // fleet is an object that costs its payer one for each replica.
+var acme = quotav1alpha1.ConsumerRef{Kind: "Org", Name: "acme"}
+
 // theFleet is the object of [fleet].
 var theFleet = engine.Object{Kind: fleetKind.GroupKind(), UID: fleetUID}
 
@@ -98,8 +98,11 @@ func fleets() *quotav1alpha1.ClaimCreationPolicy {
 // stage is what a process left behind that died: what is stored, and what it told the books.
 type stage struct {
 	*testing.T
-	server *server
-	memory *storagetest.Memory
+	server *claimstest.Server
+	// release releases a claim, as another controller does. isUnlisted is set while nobody can list claims.
+	release    func(*quotav1alpha1.ResourceClaim)
+	isUnlisted bool
+	memory     *storagetest.Memory
 	// store is that of the process that died.
 	store *ledgerstore.Store
 	// died ends what it does.
@@ -114,7 +117,7 @@ type stage struct {
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	s := &stage{T: t, server: &server{claims: map[string]*quotav1alpha1.ResourceClaim{}}, memory: storagetest.New(), died: cancel}
+	s := &stage{T: t, server: claimstest.New(), memory: storagetest.New(), died: cancel}
 	s.store = ledgerstore.New(ctx, s.memory.Connect(nil))
 	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, zeta} {
 		s.must(s.store.SetGrants(ctx, consumer, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
@@ -173,7 +176,7 @@ func (s *stage) claim(reservation ledgerstore.InFlight, granted bool) *quotav1al
 	if granted {
 		claims.Grant(claim, catalog.New(), time.Now())
 	}
-	s.server.claims[claim.Name] = claim
+	s.server.Put(claim)
 	return claim
 }
 
@@ -203,11 +206,18 @@ func (s *stage) request(claim *quotav1alpha1.ResourceClaim, amount int64, grante
 	if granted {
 		claims.Grant(claim, catalog.New(), time.Now())
 	}
+	s.server.Put(claim)
+}
+
+// unlist has the claims not be listed before the returned function is called.
+func (s *stage) unlist() (list func()) {
+	s.isUnlisted = true
+	return s.server.HoldLists()
 }
 
 // run starts another process, in which policy applies if there is one, and lets it run until there
 // is nothing left to wait for. object is the fleet as it is stored now, or nil.
-func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructured.Unstructured) *Controller {
+func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructured.Unstructured) *lifecycle.Controller {
 	s.Helper()
 	s.died()
 	ctx, cancel := context.WithCancel(s.Context())
@@ -223,8 +233,7 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: fleetUID},
 		}))
 	}
-	client, err := claims.NewClient(&rest.Config{Host: "http://server", QPS: -1}, &http.Client{Transport: direct{s.server}})
-	s.must(err)
+	client := s.server.Client(s)
 	known := catalog.New()
 	known.SetRegistration(registration())
 	if policy != nil {
@@ -237,9 +246,9 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 		Store: store, Objects: objectcache.New(s.metadata, onlyFleets{}), Claims: claimcache.New(), Client: client, Catalog: known,
 		SystemNamespace: "sys", Evaluator: &evaluator.Evaluator{Catalog: known, Namespaces: s.namespaces, SystemNamespace: "sys"}, Live: s.live, Kinds: onlyFleets{}, Log: logr.Discard(),
 	})
-	c := &Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Log: logr.Discard()}
+	c := &lifecycle.Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Log: logr.Discard()}
 	// Releasing claims is another controller's part.
-	s.server.released = func(claim *quotav1alpha1.ResourceClaim) {
+	s.release = func(claim *quotav1alpha1.ResourceClaim) {
 		charges, _ := claims.Charges(claim.Spec.Requests)
 		_, err := store.Release(ctx, claim.Spec.ConsumerRef, string(claim.UID), func(context.Context) (*ledgerstore.ClaimCharges, error) {
 			return &ledgerstore.ClaimCharges{
@@ -252,12 +261,13 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 		}
 		store.Forget(claim.Spec.ConsumerRef, string(claim.UID))
 	}
+	s.server.OnDelete(s.release)
 	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, zeta} {
 		s.must(store.View(ctx, consumer, func(*ledger.Ledger) {}))
 	}
 	c.Start()
 	go c.Claims.Run(ctx, client.REST())
-	if s.server.unlisted == nil {
+	if !s.isUnlisted {
 		s.must(c.Claims.WaitForSync(ctx))
 	}
 	c.Objects.Follow(ctx, map[schema.GroupKind]schema.GroupVersionResource{fleetKind.GroupKind(): fleetResource})
@@ -284,10 +294,8 @@ func isGrantedClaim(claim *quotav1alpha1.ResourceClaim) bool {
 
 // outcome lists the claims, with their consumer and amount, and what the books say of each consumer.
 func (s *stage) outcome() []string {
-	s.server.mu.Lock()
-	defer s.server.mu.Unlock()
 	var lines []string
-	for _, claim := range s.server.claims {
+	for _, claim := range s.server.List() {
 		line := fmt.Sprintf("claim of %s for %d", claim.Spec.ConsumerRef.Name, claim.Spec.Requests[0].Amount)
 		if !isGrantedClaim(claim) {
 			line += ", not granted"
@@ -308,48 +316,4 @@ func (s *stage) outcome() []string {
 	}
 	slices.SortFunc(lines, cmp.Compare[string])
 	return lines
-}
-
-// direct carries requests to a handler without a network, so that they take no time.
-type direct struct{ http.Handler }
-
-func (d direct) RoundTrip(request *http.Request) (*http.Response, error) {
-	body, writer := io.Pipe()
-	answer := &answer{PipeWriter: writer, header: http.Header{}, begun: make(chan struct{})}
-	go func() {
-		d.ServeHTTP(answer, request)
-		answer.WriteHeader(http.StatusOK)
-		_ = writer.Close()
-	}()
-	select {
-	case <-answer.begun:
-		return &http.Response{StatusCode: answer.code, Header: answer.header, Body: body, Request: request, ProtoMajor: 1, ProtoMinor: 1}, nil
-	case <-request.Context().Done():
-		_ = body.CloseWithError(request.Context().Err())
-		return nil, request.Context().Err()
-	}
-}
-
-// answer is the answer to one request, as it is written.
-type answer struct {
-	*io.PipeWriter
-	header http.Header
-	once   sync.Once
-	begun  chan struct{}
-	code   int
-}
-
-func (a *answer) Header() http.Header { return a.header }
-func (a *answer) Flush()              { a.WriteHeader(http.StatusOK) }
-
-func (a *answer) WriteHeader(code int) {
-	a.once.Do(func() {
-		a.code = code
-		close(a.begun)
-	})
-}
-
-func (a *answer) Write(data []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	return a.PipeWriter.Write(data)
 }

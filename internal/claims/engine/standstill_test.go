@@ -1,4 +1,4 @@
-package lifecycle
+package engine_test
 
 import (
 	"context"
@@ -11,12 +11,12 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/engine"
+	"github.com/bursar/bursar/internal/controller/lifecycle"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -74,15 +74,14 @@ func TestProcessThatStoodStill(t *testing.T) {
 }
 
 // standing returns a controller that follows claims, and does what it is told to.
-func (s *stage) standing(store *ledgerstore.Store) *Controller {
+func (s *stage) standing(store *ledgerstore.Store) *lifecycle.Controller {
 	s.Helper()
-	client, err := claims.NewClient(&rest.Config{Host: "http://server", QPS: -1}, &http.Client{Transport: direct{s.server}})
-	s.must(err)
+	client := s.server.Client(s)
 	transitions := engine.New(engine.Dependencies{
-		Store: store, Objects: objectcache.New(nil, &withheld{}), Claims: claimcache.New(), Client: client,
+		Store: store, Objects: objectcache.New(nil, onlyFleets{}), Claims: claimcache.New(), Client: client,
 		Catalog: catalog.New(), SystemNamespace: "sys", Log: logr.Discard(),
 	})
-	c := &Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Log: logr.Discard()}
+	c := &lifecycle.Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Log: logr.Discard()}
 	c.Start()
 	s.Cleanup(c.Engine.Queue().ShutDown)
 	ctx, cancel := context.WithCancel(s.Context())
@@ -105,25 +104,20 @@ func TestGivenUpWhileItIsGranted(t *testing.T) {
 				givingUp := s.run(nil, nil)
 				mayWithdraw, mayGrant, hasGranted := make(chan struct{}), make(chan struct{}), make(chan struct{})
 				grant := sync.OnceFunc(func() { close(mayGrant) })
-				wait := func(c chan struct{}) {
-					s.server.mu.Unlock()
-					<-c
-					s.server.mu.Lock()
-				}
-				s.server.fail = func(method, name string) bool {
+				s.server.Intercept(func(method, name string) bool {
 					switch {
 					case method == http.MethodPut:
 						close(mayWithdraw) // the claim is there, and what it was made from confirmed
-						wait(mayGrant)
+						<-mayGrant
 					case method == http.MethodDelete:
-						wait(mayWithdraw) // the other process has not seen the object, and would take the claim away before that
+						<-mayWithdraw // the other process has not seen the object, and would take the claim away before that
 					case method == http.MethodGet && grantsFirst:
 						grant() // the reservation is withdrawn
 						grantsFirst = false
-						wait(hasGranted)
+						<-hasGranted
 					}
 					return false
-				}
+				})
 				go func() {
 					defer close(hasGranted)
 					_, err := granting.Engine.Materialize(t.Context(), reservation)
@@ -153,9 +147,7 @@ func TestAdoptWhatIsCharged(t *testing.T) {
 		_, err := other.Reserve(t.Context(), acme, ledger.Reservation{Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("").Encode()})
 		s.must(err)
 		reservation := other.ReservationsFor(string(fleetUID))[0]
-		s.server.mu.Lock()
 		s.claim(reservation, true) // of which nobody is told
-		s.server.mu.Unlock()
 		other.Settle(acme, reservation.Key, reservation.Sequence)
 		synctest.Wait()
 		time.Sleep(time.Second) // settling is lazy
@@ -178,7 +170,7 @@ func TestReservationThatIsOutOfDate(t *testing.T) {
 		claim := s.claim(next, false)
 		_, err := s.standing(ledgerstore.New(t.Context(), s.memory.Connect(nil))).Engine.Materialize(t.Context(), givenUp)
 		s.must(err)
-		if stored := s.server.claims[claim.Name]; stored == nil || claims.IsSuperseded(stored) || claims.SequenceOf(stored) != next.Sequence {
+		if stored := s.server.Get(claim.Name); stored == nil || claims.IsSuperseded(stored) || claims.SequenceOf(stored) != next.Sequence {
 			t.Errorf("the claim of the next reservation became %+v", stored)
 		}
 		synctest.Wait()

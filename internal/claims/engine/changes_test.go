@@ -1,4 +1,4 @@
-package lifecycle
+package engine_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package lifecycle
+package engine_test
 
 import (
 	"net/http"
@@ -16,7 +16,7 @@ func TestConformBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		s.paid(acme, 2)
-		s.server.unlisted = make(chan struct{})
+		list := s.unlist()
 		c := s.run(fleets(), fleet("2", "acme", 4))
 		before := len(s.memory.Revisions(acme))
 		failed := make(chan error, 1)
@@ -28,7 +28,7 @@ func TestConformBeforeTheClaimsAreListed(t *testing.T) {
 		if got := len(s.memory.Revisions(acme)); got != before {
 			t.Errorf("before the claims are listed the ledger was written %d times, want never", got-before)
 		}
-		close(s.server.unlisted)
+		list()
 		s.must(<-failed)
 		s.wantFinally("the claim follows", "acme uses 4, 0 in flight", "claim of acme for 4")
 	})
@@ -41,10 +41,10 @@ func TestAbandonBeforeTheClaimsAreListed(t *testing.T) {
 		c := s.paid(acme, 2)
 		s.amend(c, 5, "1")
 		s.request(c, 5, true)
-		s.server.unlisted = make(chan struct{})
+		list := s.unlist()
 		s.run(nil, fleet("2", "acme", 5))
 		s.wantFinally("the books follow the claim", "acme uses 5, 0 in flight", "claim of acme for 5")
-		close(s.server.unlisted)
+		list()
 		synctest.Wait()
 	})
 }
@@ -53,15 +53,15 @@ func TestAbandonBeforeTheClaimsAreListed(t *testing.T) {
 func TestChangesWaitForTheListByThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		s.server.unlisted = make(chan struct{})
+		list := s.unlist()
 		c := s.run(fleets(), fleet("1", "acme", 2))
 		c.Engine.Expect(theFleet, "0", nil)
 		var working sync.WaitGroup
-		for range workers {
+		for range 24 {
 			working.Go(func() { s.must(c.Engine.Process(t.Context(), theFleet)) })
 		}
 		working.Wait()
-		close(s.server.unlisted)
+		list()
 		synctest.Wait()
 	})
 }
@@ -72,17 +72,14 @@ func TestObjectGoesBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		s.paid(acme, 100)
-		s.server.unlisted = make(chan struct{})
+		list := s.unlist()
 		c := s.run(fleets(), fleet("1", "acme", 100))
 		synctest.Wait()
 		s.must(s.metadata.Tracker().Delete(fleetResource, "ns", "a"))
 		s.must(s.live.Tracker().Delete(fleetResource, "ns", "a"))
 		synctest.Wait()
-		isHeldUp := true
-		s.server.mu.Lock()
-		s.server.fail = func(method, _ string) bool { return method == http.MethodDelete && isHeldUp }
-		s.server.mu.Unlock()
-		close(s.server.unlisted)
+		s.server.Intercept(func(method, _ string) bool { return method == http.MethodDelete })
+		list()
 		synctest.Wait()
 		decided := make(chan ledger.Decision, 1)
 		go func() {
@@ -90,9 +87,7 @@ func TestObjectGoesBeforeTheClaimsAreListed(t *testing.T) {
 			decided <- decision
 		}()
 		synctest.Wait()
-		s.server.mu.Lock()
-		isHeldUp = false
-		s.server.mu.Unlock()
+		s.server.Intercept(nil)
 		if decision := <-decided; decision.Code != ledger.Admitted {
 			t.Errorf("got %s, want what the object has freed", decision.Code)
 		}
@@ -105,7 +100,7 @@ func TestObjectGoesBeforeTheClaimsAreListed(t *testing.T) {
 func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		s.server.unlisted = make(chan struct{})
+		list := s.unlist()
 		c := s.run(fleets(), fleet("1", "acme", 5))
 		_, err := c.Store.Reserve(t.Context(), acme, ledger.Reservation{
 			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("").Encode(),
@@ -113,7 +108,7 @@ func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
 		s.must(err)
 		c.Engine.Queue().Add(theFleet)
 		s.wantFinally("the claim is there", "acme uses 5, 0 in flight", "claim of acme for 5")
-		close(s.server.unlisted)
+		list()
 		s.wantFinally("the list has it, too", "acme uses 5, 0 in flight", "claim of acme for 5")
 	})
 }
@@ -122,7 +117,7 @@ func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
 func TestReleaseBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		s.server.unlisted = make(chan struct{})
+		list := s.unlist()
 		c := s.run(fleets(), fleet("1", "acme", 5))
 		_, err := c.Store.Reserve(t.Context(), acme, ledger.Reservation{
 			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("").Encode(),
@@ -130,11 +125,11 @@ func TestReleaseBeforeTheClaimsAreListed(t *testing.T) {
 		s.must(err)
 		c.Engine.Queue().Add(theFleet)
 		s.wantFinally("the claim is there", "acme uses 5, 0 in flight", "claim of acme for 5")
-		release, isDeleted := s.server.released, make(chan struct{})
-		s.server.released = func(claim *quotav1alpha1.ResourceClaim) {
+		release, isDeleted := s.release, make(chan struct{})
+		s.server.OnDelete(func(claim *quotav1alpha1.ResourceClaim) {
 			<-isDeleted
 			release(claim)
-		}
+		})
 		s.must(s.live.Tracker().Delete(fleetResource, "ns", "a"))
 		s.must(s.metadata.Tracker().Delete(fleetResource, "ns", "a"))
 		synctest.Wait()
@@ -144,7 +139,7 @@ func TestReleaseBeforeTheClaimsAreListed(t *testing.T) {
 		}
 		close(isDeleted)
 		s.wantFinally("nothing is used")
-		close(s.server.unlisted)
+		list()
 		s.wantFinally("the list changes nothing")
 	})
 }

@@ -1,10 +1,11 @@
-package lifecycle
+package engine_test
 
 import (
 	"testing"
 	"testing/synctest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/controller/lifecycle"
 )
 
 // onCreates is a policy that would charge a hundred for every fleet that is created.
@@ -24,19 +25,19 @@ func TestClaimThatGoes(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		policy func() *quotav1alpha1.ClaimCreationPolicy
-		goes   func(*stage, *Controller)
+		goes   func(*stage, *lifecycle.Controller)
 		want   []string
 	}{
 		"another is to pay": {
 			"the other one pays what the policy asks that follows updates",
 			fleets,
-			func(s *stage, c *Controller) { s.change(c, "1", fleet("2", "zeta", 2)) },
+			func(s *stage, c *lifecycle.Controller) { s.change(c, "1", fleet("2", "zeta", 2)) },
 			[]string{"claim of zeta for 2", "zeta uses 2, 0 in flight"},
 		},
 		"it comes to cost nothing": {
 			"nobody pays",
 			fleets,
-			func(s *stage, c *Controller) { s.change(c, "1", fleet("2", "acme", 0)) },
+			func(s *stage, c *lifecycle.Controller) { s.change(c, "1", fleet("2", "acme", 0)) },
 			nil,
 		},
 		"of a policy that is gone": {
@@ -74,7 +75,7 @@ func TestClaimThatGoes(t *testing.T) {
 }
 
 // deleteClaim deletes the claim of the fleet, whoever may do that.
-func (s *stage) deleteClaim(c *Controller) {
+func (s *stage) deleteClaim(c *lifecycle.Controller) {
 	s.Helper()
 	s.must(c.Engine.Client.Delete(s.Context(), outline("").Claim, "uid-claim-a"))
 }
