@@ -21,6 +21,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/claimstest"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/claims/reviewed"
@@ -41,7 +42,7 @@ type scene struct {
 	// fault is what goes wrong with calls to storage from now on.
 	fault func(storagetest.Call) storagetest.Fault
 	// api has the claims, once the scene follows updates.
-	api *claimsAPI
+	api *claimstest.Server
 }
 
 var organizations = []string{"acme", "globex"}

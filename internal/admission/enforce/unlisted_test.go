@@ -1,12 +1,7 @@
 package enforce
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"io"
 	"net/http"
-	"path"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,80 +10,24 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/claimstest"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
-
-// claimsAPI is an API server with claims, by name, which it lists once listed is closed.
-type claimsAPI struct {
-	claims map[string]*quotav1alpha1.ResourceClaim
-	listed chan struct{}
-	// isDown has no claim answered for.
-	isDown bool
-}
-
-func (a *claimsAPI) RoundTrip(request *http.Request) (*http.Response, error) {
-	name, query := path.Base(request.URL.Path), request.URL.Query()
-	switch {
-	case query.Get("sendInitialEvents") != "":
-		return answerOf(request, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, nil)
-	case query.Get("watch") != "":
-		return &http.Response{StatusCode: http.StatusOK, Header: jsonOnly, Body: silent{request.Context()}, Request: request, ProtoMajor: 1, ProtoMinor: 1}, nil
-	case name == "resourceclaims":
-		<-a.listed
-		list := &quotav1alpha1.ResourceClaimList{TypeMeta: typeOf("ResourceClaimList"), ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
-		for _, claim := range a.claims {
-			list.Items = append(list.Items, *claim)
-		}
-		return answerOf(request, http.StatusOK, "", list)
-	case a.isDown:
-		return answerOf(request, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, nil)
-	case a.claims[name] != nil:
-		return answerOf(request, http.StatusOK, "", a.claims[name])
-	default:
-		return answerOf(request, http.StatusNotFound, metav1.StatusReasonNotFound, nil)
-	}
-}
-
-var jsonOnly = http.Header{"Content-Type": {"application/json"}}
-
-// silent is a watch of which nothing comes until its context ends.
-type silent struct{ context.Context }
-
-func (s silent) Close() error { return nil }
-func (s silent) Read([]byte) (int, error) {
-	<-s.Done()
-	return 0, io.EOF
-}
 
 func typeOf(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: kind}
 }
 
-// answerOf answers with an object, or with why there is none.
-func answerOf(request *http.Request, code int, reason metav1.StatusReason, object any) (*http.Response, error) {
-	if object == nil {
-		object = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason}
-	}
-	body, err := json.Marshal(object)
-	return &http.Response{
-		StatusCode: code, Header: jsonOnly, Body: io.NopCloser(bytes.NewReader(body)), Request: request, ProtoMajor: 1, ProtoMinor: 1,
-	}, err
-}
-
 // connect has updates find claims in an API server.
-func (s *scene) connect(api *claimsAPI) {
+func (s *scene) connect(server *claimstest.Server) {
 	s.Helper()
-	client, err := claims.NewClient(&rest.Config{Host: "http://server", QPS: -1}, &http.Client{Transport: api})
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.api, s.Engine.Client, s.Engine.Claims = api, client, claimcache.New()
+	client := server.Client(s.T)
+	s.api, s.Engine.Client, s.Engine.Claims = server, client, claimcache.New()
 	s.Claims = s.Engine.Claims
 	go s.Claims.Run(s.Context(), client.REST())
 }
@@ -165,14 +104,15 @@ func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
 				if tt.isFound {
 					claim.Name = claims.GeneratedName("acme-", "acme", "u")
 				}
-				api := &claimsAPI{claims: map[string]*quotav1alpha1.ResourceClaim{claim.Name: claim}, listed: make(chan struct{})}
-				s.connect(api)
-				time.AfterFunc(tt.after, func() { close(api.listed) })
+				server := claimstest.New(claim)
+				list := server.HoldLists()
+				s.connect(server)
+				time.AfterFunc(tt.after, list)
 				tt.check(s, s.update(s, false, numbered("1", 6), numbered("1", 7)))
 				if reserved := s.reserved(); reserved != tt.want {
 					t.Errorf("%s: %d is reserved, want %d", tt.reason, reserved, tt.want)
 				}
-				<-api.listed
+				time.Sleep(tt.after)
 				synctest.Wait()
 			})
 		})
@@ -195,14 +135,16 @@ func TestUpdatePassesThoughItsClaimIsNotFound(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t, 10)
 				s.follow(tt.mode, "int(trigger.data.n) > 0")
-				api := &claimsAPI{listed: make(chan struct{}), isDown: true}
-				s.connect(api)
+				server := claimstest.New()
+				list := server.HoldLists()
+				server.Intercept(func(string, string) bool { return true })
+				s.connect(server)
 				answer := s.update(s, false, numbered("1", 6), numbered("1", tt.after))
 				if warnings := strings.Join(answer.Warnings, " "); !answer.Allowed || !strings.Contains(warnings, tt.warning) || tt.warning == "" && warnings != "" {
 					t.Errorf("answered %+v", answer)
 				}
 				s.wantChange("its claim has to follow", true, "1")
-				close(api.listed)
+				list()
 				synctest.Wait()
 			})
 		})

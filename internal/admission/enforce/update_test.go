@@ -20,6 +20,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimstest"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -58,9 +59,7 @@ func (s *scene) followAnnotated(mode quotav1alpha1.EnforcementMode, condition st
 	if len(errs) > 0 {
 		s.Fatal(errs.ToAggregate())
 	}
-	api := &claimsAPI{listed: make(chan struct{})}
-	close(api.listed)
-	s.connect(api)
+	s.connect(claimstest.New())
 }
 
 // wantChange checks to which version of the object of [numbered] an update is expected, if one is.
@@ -138,9 +137,7 @@ func TestEveryReplicaKnowsOfAChange(t *testing.T) {
 				s := newScene(t, 10)
 				s.follow(quotav1alpha1.EnforcementModeEnforce, "int(trigger.data.n) > 0")
 				claim := s.paid("acme", 6)
-				api := &claimsAPI{claims: map[string]*quotav1alpha1.ResourceClaim{claim.Name: claim}, listed: make(chan struct{})}
-				close(api.listed)
-				s.connect(api)
+				s.connect(claimstest.New(claim))
 				if answer := s.update(s, false, numbered("1", 6), numbered("1", tt.after)); !answer.Allowed {
 					t.Fatalf("refused: %s", answer.Result.Message)
 				}
@@ -170,12 +167,12 @@ func TestReservationOfAMadeClaimIsNotExtended(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.api.claims = map[string]*quotav1alpha1.ResourceClaim{made.Name: made}
+		s.api.Put(made)
 		s.wantRefused(s.update(s, false, numbered("2", 5), numbered("2", 7)), http.StatusServiceUnavailable, "still being recorded", "try again")
 		if diff := cmp.Diff(before, s.memory.Books(organization("acme")).Reservations, cmpopts.EquateComparable(ledger.Dimensions{})); diff != "" {
 			t.Errorf("the reservation changed (-before +after):\n%s", diff)
 		}
-		s.api.claims = nil
+		s.api.Take(made.Name)
 		if answer := s.update(s, false, numbered("2", 5), numbered("2", 7)); !answer.Allowed {
 			t.Fatalf("refused: %s", answer.Result.Message)
 		}

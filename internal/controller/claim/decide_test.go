@@ -2,12 +2,8 @@ package claim
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/claimstest"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
@@ -31,111 +27,45 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// api is an API server with one claim. Unlike a real one, it lets a test act just before a status
-// is stored.
-type api struct {
-	mu       sync.Mutex
-	claim    quotav1alpha1.ResourceClaim
-	rv       int
-	onStatus func() // before a status is stored
-	// isRefused has every change but those of the status refused.
-	isRefused bool
-	changed   chan struct{}
-}
-
-func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	fail := func(code int, reason metav1.StatusReason) {
-		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: int32(code), Reason: reason})
-	}
-	switch {
-	case r.URL.Query().Get("watch") != "":
-		if r.URL.Query().Get("sendInitialEvents") != "" {
-			fail(422, metav1.StatusReasonInvalid)
-			return
-		}
-		w.(http.Flusher).Flush()
-		for {
-			select {
-			case <-r.Context().Done():
-				return
-			case <-a.changed:
-				a.mu.Lock()
-				_ = json.NewEncoder(w).Encode(map[string]any{"type": "MODIFIED", "object": a.claim})
-				a.mu.Unlock()
-				w.(http.Flusher).Flush()
-			}
-		}
-	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/resourceclaims"):
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "quota.miloapis.com/v1alpha1", "kind": "ResourceClaimList",
-			"metadata": map[string]any{"resourceVersion": fmt.Sprint(a.rv)}, "items": []any{a.claim}})
-	case r.Method == http.MethodGet:
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		_ = json.NewEncoder(w).Encode(a.claim)
-	case r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/status"):
-		var in quotav1alpha1.ResourceClaim
-		_ = json.NewDecoder(r.Body).Decode(&in)
-		if a.onStatus != nil {
-			a.onStatus()
-		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if in.ResourceVersion != a.claim.ResourceVersion {
-			fail(409, metav1.StatusReasonConflict)
-			return
-		}
-		a.rv++
-		a.claim.Status, a.claim.ResourceVersion = in.Status, fmt.Sprint(a.rv)
-		_ = json.NewEncoder(w).Encode(a.claim)
-		select {
-		case a.changed <- struct{}{}:
-		default:
-		}
-	case r.Method == http.MethodPatch:
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.isRefused {
-			fail(500, metav1.StatusReasonInternalError)
-			return
-		}
-		patched := a.claim.DeepCopy()
-		_ = json.NewDecoder(r.Body).Decode(patched)
-		if patched.ResourceVersion != a.claim.ResourceVersion {
-			fail(409, metav1.StatusReasonConflict)
-			return
-		}
-		a.rv++
-		patched.ResourceVersion = fmt.Sprint(a.rv)
-		a.claim = *patched
-		_ = json.NewEncoder(w).Encode(a.claim)
-	default:
-		fail(404, metav1.StatusReasonNotFound)
-	}
-}
-
 var consumer = quotav1alpha1.ConsumerRef{APIGroup: "g", Kind: "Org", Name: "acme"}
 
-func newAPI(t *testing.T) (*api, *claims.Client) {
-	a := &api{rv: 1, changed: make(chan struct{}, 10), claim: quotav1alpha1.ResourceClaim{
-		TypeMeta: metav1.TypeMeta{APIVersion: "quota.miloapis.com/v1alpha1", Kind: "ResourceClaim"},
+// api is an API server with one claim.
+type api struct{ *claimstest.Server }
+
+// newAPI returns an API server whose claim is undecided, and a client of it.
+func newAPI(t *testing.T) (api, *claims.Client) {
+	server := claimstest.New(&quotav1alpha1.ResourceClaim{
+		TypeMeta: metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "c", UID: "u1", ResourceVersion: "1", Generation: 1, Finalizers: []string{quotav1alpha1.FinalizerQuotaRelease},
 		},
 		Spec: quotav1alpha1.ResourceClaimSpec{ConsumerRef: consumer,
 			ResourceRef: quotav1alpha1.UnversionedObjectReference{Kind: "ConfigMap", Name: "x", Namespace: "ns"},
 			Requests:    []quotav1alpha1.ResourceRequest{{ResourceType: "t", Amount: 1}}},
-	}}
-	server := httptest.NewServer(a)
-	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-	client, err := claims.NewClient(&rest.Config{Host: server.URL, QPS: -1}, server.Client())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a, client
+	})
+	return api{server}, server.Client(t)
+}
+
+// claim is the claim as it is stored.
+func (a api) claim() *quotav1alpha1.ResourceClaim { return a.Get("c") }
+
+// change changes the claim as somebody else would.
+func (a api) change(f func(*quotav1alpha1.ResourceClaim)) { a.Change("c", f) }
+
+// onStatus has a function called before a status is stored, once.
+func (a api) onStatus(f func()) {
+	a.Intercept(func(method, name string) bool {
+		if method == http.MethodPut && name == "status" {
+			a.Intercept(nil)
+			f()
+		}
+		return false
+	})
+}
+
+// refusePatches has every change fail but those of the status.
+func (a api) refusePatches() {
+	a.Intercept(func(method, _ string) bool { return method == http.MethodPatch })
 }
 
 func register(c *catalog.Catalog) {
@@ -156,15 +86,13 @@ func grant(t *testing.T, s *ledgerstore.Store) {
 }
 
 // waitGranted waits until the claim says that it is granted.
-func (a *api) waitGranted(t *testing.T) {
+func (a api) waitGranted(t *testing.T) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return claimcache.StateOf(&a.claim) == claimcache.Granted, nil
+		return claimcache.StateOf(a.claim()) == claimcache.Granted, nil
 	})
 	if err != nil {
-		t.Fatalf("the claim says %+v", a.claim.Status)
+		t.Fatalf("the claim says %+v", a.claim().Status)
 	}
 }
 
@@ -232,19 +160,16 @@ func TestTwoProcessesChargeAClaimOnce(t *testing.T) {
 func TestRejectedClaims(t *testing.T) {
 	tests := map[string]struct {
 		reason   string
-		register func(a *api, c *Controller)
+		register func(a api, c *Controller)
 	}{
-		"registered while it is rejected": {"the news comes before the status that it is about", func(a *api, c *Controller) {
-			var once sync.Once
-			a.onStatus = func() {
-				once.Do(func() {
-					register(c.Catalog)
-					c.RegistrationsChanged()
-				})
-			}
+		"registered while it is rejected": {"the news comes before the status that it is about", func(a api, c *Controller) {
+			a.onStatus(func() {
+				register(c.Catalog)
+				c.RegistrationsChanged()
+			})
 		}},
-		"registered while no process ran": {"nobody hears the news", func(a *api, c *Controller) {
-			claims.Reject(&a.claim, "unknown type", time.Now())
+		"registered while no process ran": {"nobody hears the news", func(a api, c *Controller) {
+			a.change(func(claim *quotav1alpha1.ResourceClaim) { claims.Reject(claim, "unknown type", time.Now()) })
 			register(c.Catalog)
 		}},
 	}
@@ -272,7 +197,7 @@ func TestGrantedClaimIsNotDecidedAgain(t *testing.T) {
 	if granted, err := c.decide(t.Context(), task{name, consumer}); err != nil || granted {
 		t.Fatalf("granted %v although there is no quota, %v", granted, err)
 	}
-	waiting := claimcache.Compact(a.claim.DeepCopy())
+	waiting := claimcache.Compact(a.claim())
 	grant(t, c.Store)
 	for range 2 {
 		if err := c.retry(t.Context(), consumer, []*claimcache.Claim{waiting}); err != nil {
@@ -311,19 +236,14 @@ func TestReleaseWaitsForTheDecision(t *testing.T) {
 		_, _ = c.decide(t.Context(), task{name, consumer}) // its status cannot be written any more
 	}()
 	<-arrived
-	a.mu.Lock()
-	now := metav1.Now()
-	a.claim.DeletionTimestamp, a.claim.ResourceVersion = &now, "99"
-	known := claimcache.Compact(a.claim.DeepCopy())
-	a.mu.Unlock()
+	a.change(func(claim *quotav1alpha1.ResourceClaim) { claim.DeletionTimestamp = new(metav1.Now()) })
+	known := claimcache.Compact(a.claim())
 	if err := c.release(t.Context(), known); err != nil {
 		t.Fatal(err)
 	}
-	a.mu.Lock()
-	if !claimcache.HasFinalizer(&a.claim) {
+	if !claimcache.HasFinalizer(a.claim()) {
 		t.Error("the claim was let go while its charge was being reserved")
 	}
-	a.mu.Unlock()
 	close(gate)
 	<-done
 	if err := c.release(t.Context(), known); err != nil {
@@ -346,14 +266,12 @@ func TestFullLedgerHasClaimsWait(t *testing.T) {
 	go c.Claims.Run(t.Context(), client.REST())
 	go func() { _ = c.Run(t.Context()) }()
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		condition := apimeta.FindStatusCondition(a.claim.Status.Conditions, quotav1alpha1.ConditionGranted)
+		condition := apimeta.FindStatusCondition(a.claim().Status.Conditions, quotav1alpha1.ConditionGranted)
 		return condition != nil && condition.Reason == quotav1alpha1.ReasonQuotaExceeded && strings.HasPrefix(condition.Message, "the ledger of Org acme is full: ") &&
 			strings.HasSuffix(condition.Message, "The claim waits, and is granted by itself once there is room."), nil
 	})
 	if err != nil {
-		t.Fatalf("the claim says %+v", a.claim.Status)
+		t.Fatalf("the claim says %+v", a.claim().Status)
 	}
 	for _, u := range memory.Books(consumer).Used[len(before):] {
 		none := ledger.Usage{ResourceType: u.ResourceType}

@@ -29,11 +29,9 @@ func TestDecisionIsPostponed(t *testing.T) {
 	if granted, err := c.decide(t.Context(), task{name, consumer}); err != nil || granted {
 		t.Fatalf("granted %v although there is no quota, %v", granted, err)
 	}
-	a.mu.Lock()
-	if state := claimcache.StateOf(&a.claim); state != claimcache.Pending {
-		t.Errorf("the claim is denied before the charge is back: %+v", a.claim.Status)
+	if state := claimcache.StateOf(a.claim()); state != claimcache.Pending {
+		t.Errorf("the claim is denied before the charge is back: %+v", a.claim().Status)
 	}
-	a.mu.Unlock()
 	if waiting := c.waitingOf(consumer); len(waiting) != 1 {
 		t.Errorf("%d claims are in line for the charge, want the one that does not fit", len(waiting))
 	}
@@ -63,7 +61,7 @@ func TestPostponedClaimIsDenied(t *testing.T) {
 	if _, err := c.decide(t.Context(), task{claim.NamespacedName, consumer}); err != nil {
 		t.Fatal(err)
 	}
-	if state := claimcache.StateOf(&a.claim); state != claimcache.Waiting {
-		t.Errorf("the claim says %+v, want that it waits for quota", a.claim.Status)
+	if state := claimcache.StateOf(a.claim()); state != claimcache.Waiting {
+		t.Errorf("the claim says %+v, want that it waits for quota", a.claim().Status)
 	}
 }

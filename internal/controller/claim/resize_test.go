@@ -2,7 +2,6 @@ package claim
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -46,11 +45,11 @@ func TestResizeLeftHalfDone(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			a, memory, first := granted(t, "4")
-			a.isRefused = true
+			a.refusePatches()
 			if err := first.resize(t.Context(), task{theClaim, consumer}); err == nil {
 				t.Fatal("the claim cannot be changed, and that is no error")
 			}
-			a.isRefused = false
+			a.Intercept(nil)
 			if books := memory.Books(consumer); len(books.Reservations) != 1 || books.Used[0].Amount != before {
 				t.Fatalf("the books have %+v in use and %+v in flight", books.Used, books.Reservations)
 			}
@@ -68,7 +67,7 @@ func TestResizeLeftHalfDone(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			known := claimcache.Compact(&a.claim)
+			known := claimcache.Compact(a.claim())
 			switch {
 			case known.Deleting:
 				if err := second.release(t.Context(), known); err != nil {
@@ -87,8 +86,8 @@ func TestResizeLeftHalfDone(t *testing.T) {
 			if len(books.Reservations) != 0 || used != tt.want {
 				t.Errorf("%s: the books have %+v in use and %+v in flight, want %d in use", tt.reason, books.Used, books.Reservations, tt.want)
 			}
-			if !known.Deleting && a.claim.Spec.Requests[0].Amount != int64(tt.want) {
-				t.Errorf("%s: the claim says that it holds %d", tt.reason, a.claim.Spec.Requests[0].Amount)
+			if !known.Deleting && a.claim().Spec.Requests[0].Amount != int64(tt.want) {
+				t.Errorf("%s: the claim says that it holds %d", tt.reason, a.claim().Spec.Requests[0].Amount)
 			}
 		})
 	}
@@ -101,7 +100,7 @@ func released(c *quotav1alpha1.ResourceClaim) {
 
 // granted is an API server with a claim of 1 that is granted, and wants the amount in its place, and a process; 10 are
 // granted in all.
-func granted(t *testing.T, amount string) (*api, *storagetest.Memory, *Controller) {
+func granted(t *testing.T, amount string) (api, *storagetest.Memory, *Controller) {
 	t.Helper()
 	a, client := newAPI(t)
 	memory, registrations := storagetest.New(), catalog.New()
@@ -118,7 +117,7 @@ func granted(t *testing.T, amount string) (*api, *storagetest.Memory, *Controlle
 var theClaim = types.NamespacedName{Namespace: "ns", Name: "c"}
 
 // want asks for an amount in place of what the claim holds.
-func (a *api) want(amount string) {
+func (a api) want(amount string) {
 	a.change(func(c *quotav1alpha1.ResourceClaim) {
 		c.Annotations = map[string]string{quotav1alpha1.AnnotationResize: `[{"resourceType":"t","amount":` + amount + `}]`}
 	})
@@ -165,11 +164,11 @@ func TestResizeWaitsForTheGrant(t *testing.T) {
 // What was admitted before, and is not asked for any more, is not kept while what is asked for now has to wait.
 func TestResizeToSomethingElse(t *testing.T) {
 	a, memory, c := granted(t, "4")
-	a.isRefused = true
+	a.refusePatches()
 	if err := c.resize(t.Context(), task{theClaim, consumer}); err == nil {
 		t.Fatal("the claim cannot be changed, and that is no error")
 	}
-	a.isRefused = false
+	a.Intercept(nil)
 	a.want("50")
 	for range 2 {
 		if err := c.resize(t.Context(), task{theClaim, consumer}); err != nil {
@@ -177,7 +176,7 @@ func TestResizeToSomethingElse(t *testing.T) {
 		}
 	}
 	wantBooks(t, memory, 1, 1)
-	said := apimeta.FindStatusCondition(a.claim.Status.Conditions, quotav1alpha1.ConditionResizePending)
+	said := apimeta.FindStatusCondition(a.claim().Status.Conditions, quotav1alpha1.ConditionResizePending)
 	if said == nil || said.Reason != quotav1alpha1.ReasonQuotaExceeded || !strings.Contains(said.Message, "requested: 49 ") {
 		t.Errorf("the claim says %+v", said)
 	}
@@ -186,15 +185,14 @@ func TestResizeToSomethingElse(t *testing.T) {
 // A status that could not be written is written later, although the claim requests what it is to hold already.
 func TestResizeWhoseStatusIsRefused(t *testing.T) {
 	a, memory, c := granted(t, "4")
-	a.onStatus = func() {
-		a.onStatus = nil
+	a.onStatus(func() {
 		a.change(func(claim *quotav1alpha1.ResourceClaim) { claim.Labels = map[string]string{"changed": "true"} })
-	}
+	})
 	if err := c.resize(t.Context(), task{theClaim, consumer}); err == nil {
 		t.Fatal("the status was written over a change")
 	}
-	c.changed(nil, claimcache.Compact(&a.claim))
-	known := claimcache.Compact(&a.claim)
+	c.changed(nil, claimcache.Compact(a.claim()))
+	known := claimcache.Compact(a.claim())
 	if known.Resizing || !c.Engine.HasResizeInFlight(known) {
 		t.Error("the claim says that it is to hold something else, or nothing is left to be done")
 	}
@@ -202,7 +200,7 @@ func TestResizeWhoseStatusIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantBooks(t, memory, 4, 1)
-	if got := a.claim.Status.Allocations[0].AllocatedAmount; got != 4 {
+	if got := a.claim().Status.Allocations[0].AllocatedAmount; got != 4 {
 		t.Errorf("the status says %d", got)
 	}
 }
@@ -210,7 +208,7 @@ func TestResizeWhoseStatusIsRefused(t *testing.T) {
 // What the controller itself says of a claim that waits to be resized is no reason to decide it again.
 func TestWaitingResizeIsQuiet(t *testing.T) {
 	a, _, c := granted(t, "50")
-	before := claimcache.Compact(&a.claim)
+	before := claimcache.Compact(a.claim())
 	c.changed(nil, before)
 	if c.decisions.Len() != 1 {
 		t.Errorf("%d claims are to be decided, want the one that is news", c.decisions.Len())
@@ -223,13 +221,13 @@ func TestWaitingResizeIsQuiet(t *testing.T) {
 	if err := c.resize(t.Context(), task{theClaim, consumer}); err != nil {
 		t.Fatal(err)
 	}
-	after := claimcache.Compact(&a.claim)
+	after := claimcache.Compact(a.claim())
 	c.changed(before, after)
 	if c.decisions.Len() != 0 {
 		t.Error("its own status has it decided again")
 	}
 	a.want("60")
-	c.changed(after, claimcache.Compact(&a.claim))
+	c.changed(after, claimcache.Compact(a.claim()))
 	if c.decisions.Len() != 1 {
 		t.Error("another amount is not decided")
 	}
@@ -239,27 +237,17 @@ func TestWaitingResizeIsQuiet(t *testing.T) {
 func TestTwoProcessesResizeAClaim(t *testing.T) {
 	a, memory, first := granted(t, "4")
 	second := process(t, first.Client, first.Catalog, memory.Connect(nil))
-	a.onStatus = func() { // the first has changed the claim, and the books not yet
-		a.onStatus = nil
+	a.onStatus(func() { // the first has changed the claim, and the books not yet
 		a.want("6")
 		if err := second.resize(t.Context(), task{theClaim, consumer}); err != nil {
 			t.Error(err)
 		}
-	}
+	})
 	if err := first.resize(t.Context(), task{theClaim, consumer}); err == nil {
 		t.Error("the first process wrote a status over that of the second")
 	}
 	wantBooks(t, memory, 6, 1)
-	if got := a.claim.Spec.Requests[0].Amount; got != 6 {
+	if got := a.claim().Spec.Requests[0].Amount; got != 6 {
 		t.Errorf("the claim holds %d", got)
 	}
-}
-
-// change changes the claim as somebody else would.
-func (a *api) change(f func(*quotav1alpha1.ResourceClaim)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	f(&a.claim)
-	a.rv++
-	a.claim.ResourceVersion = fmt.Sprint(a.rv)
 }

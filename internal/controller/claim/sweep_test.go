@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,10 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimstest"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
@@ -38,18 +38,14 @@ func (c *counting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // sweeping returns a controller whose books have two claims recorded as released: u1, which somebody else keeps, and one that
 // went away unnoticed.
-func sweeping(t *testing.T) (*Controller, *api, *counting, *storagetest.Memory) {
+func sweeping(t *testing.T) (*Controller, api, *counting, *storagetest.Memory) {
 	t.Helper()
 	a, _ := newAPI(t)
-	now := metav1.Now()
-	a.claim.DeletionTimestamp, a.claim.Finalizers = &now, []string{"example.com/keep"}
+	a.change(func(claim *quotav1alpha1.ResourceClaim) {
+		claim.DeletionTimestamp, claim.Finalizers = new(metav1.Now()), []string{"example.com/keep"}
+	})
 	requests := &counting{Handler: a}
-	server := httptest.NewServer(requests)
-	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-	client, err := claims.NewClient(&rest.Config{Host: server.URL, QPS: -1}, server.Client())
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := claimstest.ClientOf(t, requests)
 	memory := storagetest.New()
 	c := process(t, client, catalog.New(), memory.Connect(nil))
 	go c.Claims.Run(t.Context(), client.REST())
@@ -106,9 +102,7 @@ func TestSweepReleased(t *testing.T) {
 // Where the cache is told of nothing, because nothing happens to claims, the claims are listed once, and by the next sweep.
 func TestSweepReleasedOfAQuietServer(t *testing.T) {
 	c, a, requests, memory := sweeping(t)
-	a.mu.Lock()
-	a.rv++ // by a write of something else
-	a.mu.Unlock()
+	a.Touch() // by a write of something else
 	for range 2 {
 		c.sweepReleased(t.Context(), atOnce)
 	}
