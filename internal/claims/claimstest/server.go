@@ -1,6 +1,6 @@
 // Package claimstest has an API server with nothing but ResourceClaims, in memory. Tests use it for what the real one does not
-// let them do: to act in the middle of a request, to fail one, and to hold back lists and watches. It numbers versions and
-// refuses writes to outdated ones. It knows no finalizers.
+// let them do: to act in the middle of a request, to fail one, and to hold back lists and watches. It numbers versions,
+// refuses writes to outdated ones, and keeps deleted claims for as long as they have finalizers.
 package claimstest
 
 import (
@@ -35,7 +35,6 @@ type Server struct {
 	// lists and watches hold back lists and what watches tell, until they are closed.
 	lists, watches chan struct{}
 	intercept      func(method, name string) (fails bool)
-	release        func(*quotav1alpha1.ResourceClaim)
 }
 
 // New returns a server with claims, which keep the versions that they have.
@@ -143,14 +142,6 @@ func (s *Server) Intercept(f func(method, name string) (fails bool)) {
 	s.intercept = f
 }
 
-// OnDelete has a function called with each claim that is deleted, which is gone when the function returns. Otherwise a deleted
-// claim goes at once.
-func (s *Server) OnDelete(release func(*quotav1alpha1.ResourceClaim)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.release = release
-}
-
 func (s *Server) versionLocked() string { return strconv.Itoa(1 + len(s.events)) }
 
 // storeLocked stores a claim under a new version, or takes it away, and tells those who watch.
@@ -208,7 +199,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPatch:
 		s.patchLocked(w, r, s.claims[name].DeepCopy())
 	case r.Method == http.MethodDelete:
-		s.deleteLocked(w, s.claims[name].DeepCopy())
+		s.deleteLocked(w, r, s.claims[name].DeepCopy())
 	default:
 		fail(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed)
 	}
@@ -305,24 +296,26 @@ func (s *Server) patchLocked(w http.ResponseWriter, r *http.Request, claim *quot
 		fail(w, http.StatusConflict, metav1.StatusReasonConflict)
 		return
 	}
-	s.storeLocked(watch.Modified, claim)
+	if claim.DeletionTimestamp != nil && len(claim.Finalizers) == 0 {
+		s.storeLocked(watch.Deleted, claim)
+	} else {
+		s.storeLocked(watch.Modified, claim)
+	}
 	_ = json.NewEncoder(w).Encode(claim)
 }
 
-func (s *Server) deleteLocked(w http.ResponseWriter, claim *quotav1alpha1.ResourceClaim) {
-	switch {
-	case s.release == nil:
+func (s *Server) deleteLocked(w http.ResponseWriter, r *http.Request, claim *quotav1alpha1.ResourceClaim) {
+	var options metav1.DeleteOptions
+	_ = json.NewDecoder(r.Body).Decode(&options)
+	switch p := options.Preconditions; {
+	case p != nil && p.UID != nil && *p.UID != claim.UID:
+		fail(w, http.StatusConflict, metav1.StatusReasonConflict)
+		return
+	case len(claim.Finalizers) == 0:
 		s.storeLocked(watch.Deleted, claim)
 	case claim.DeletionTimestamp == nil:
 		claim.DeletionTimestamp = new(metav1.Now())
 		s.storeLocked(watch.Modified, claim)
-		release, deleted := s.release, claim.DeepCopy()
-		go func() {
-			release(deleted)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.storeLocked(watch.Deleted, deleted)
-		}()
 	}
 	_ = json.NewEncoder(w).Encode(claim)
 }

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
@@ -26,6 +28,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimstest"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/controller/claim"
 	"github.com/bursar/bursar/internal/controller/lifecycle"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
@@ -59,12 +62,12 @@ func (onlyFleets) VersionedResourceFor(context.Context, schema.GroupVersionKind)
 	return fleetResource, true, nil
 }
 
-// fleet is an object that costs its payer one for each replica.
 var acme = quotav1alpha1.ConsumerRef{Kind: "Org", Name: "acme"}
 
 // theFleet is the object of [fleet].
 var theFleet = engine.Object{Kind: fleetKind.GroupKind(), UID: fleetUID}
 
+// fleet is an object that costs its payer one for each replica.
 func fleet(version, payer string, replicas int64) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": replicas, "payer": payer}}}
 	object.SetGroupVersionKind(fleetKind)
@@ -99,14 +102,14 @@ func fleets() *quotav1alpha1.ClaimCreationPolicy {
 type stage struct {
 	*testing.T
 	server *claimstest.Server
-	// release releases a claim, as another controller does. isUnlisted is set while nobody can list claims.
-	release    func(*quotav1alpha1.ResourceClaim)
+	// isUnlisted is set while nobody can list claims.
 	isUnlisted bool
 	memory     *storagetest.Memory
 	// store is that of the process that died.
 	store *ledgerstore.Store
-	// died ends what it does.
-	died context.CancelFunc
+	// alive ends with the process that runs, and died ends it.
+	alive context.Context
+	died  context.CancelFunc
 	// live and metadata are what the process that runs reads objects by, and watches them by.
 	live     *dynamicfake.FakeDynamicClient
 	metadata *metadatafake.FakeMetadataClient
@@ -221,6 +224,7 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 	s.Helper()
 	s.died()
 	ctx, cancel := context.WithCancel(s.Context())
+	s.alive, s.died = ctx, cancel
 	s.Cleanup(cancel)
 	scheme := runtime.NewScheme()
 	s.must(metav1.AddMetaToScheme(scheme))
@@ -233,46 +237,39 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: fleetUID},
 		}))
 	}
-	client := s.server.Client(s)
+	claimClient := s.server.Client(s)
 	known := catalog.New()
 	known.SetRegistration(registration())
+	s.must(quotav1alpha1.AddToScheme(scheme))
+	policies := fake.NewClientBuilder().WithScheme(scheme)
 	if policy != nil {
+		policies.WithObjects(policy)
 		if errs := known.SetPolicy(policy); len(errs) > 0 {
 			s.Fatal(errs)
 		}
 	}
 	store := ledgerstore.New(ctx, s.memory.Connect(nil))
 	transitions := engine.New(engine.Dependencies{
-		Store: store, Objects: objectcache.New(s.metadata, onlyFleets{}), Claims: claimcache.New(), Client: client, Catalog: known,
-		SystemNamespace: "sys", Evaluator: &evaluator.Evaluator{Catalog: known, Namespaces: s.namespaces, SystemNamespace: "sys"}, Live: s.live, Kinds: onlyFleets{}, Log: logr.Discard(),
+		Store: store, Objects: objectcache.New(s.metadata, onlyFleets{}), Claims: claimcache.New(), Client: claimClient, Catalog: known,
+		SystemNamespace: "sys", Evaluator: &evaluator.Evaluator{Catalog: known, Namespaces: s.namespaces, SystemNamespace: "sys"}, Live: s.live, Kinds: onlyFleets{},
+		Policies: []client.Reader{policies.Build()}, Log: logr.Discard(),
 	})
 	c := &lifecycle.Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Log: logr.Discard()}
-	// Releasing claims is another controller's part.
-	s.release = func(claim *quotav1alpha1.ResourceClaim) {
-		charges, _ := claims.Charges(claim.Spec.Requests)
-		_, err := store.Release(ctx, claim.Spec.ConsumerRef, string(claim.UID), func(context.Context) (*ledgerstore.ClaimCharges, error) {
-			return &ledgerstore.ClaimCharges{
-				ClaimUID: string(claim.UID), Key: ledgerstore.ObjectKey("p", string(fleetUID)), Sequence: claims.SequenceOf(claim),
-				Amendment: ledgerstore.AmendmentKey("p", string(fleetUID)), Granted: isGrantedClaim(claim), Charges: charges,
-			}, nil
-		})
-		if err != nil && ctx.Err() == nil {
-			s.Errorf("release claim %s: %v", claim.Name, err)
-		}
-		store.Forget(claim.Spec.ConsumerRef, string(claim.UID))
-	}
-	s.server.OnDelete(s.release)
+	releasing := &claim.Controller{Store: store, Engine: transitions, Claims: transitions.Claims, Client: claimClient, Catalog: known, Log: logr.Discard()}
+	releasing.Start()
+	c.Objects.OnVanish(releasing.ObjectVanished)
 	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, zeta} {
 		s.must(store.View(ctx, consumer, func(*ledger.Ledger) {}))
 	}
 	c.Start()
-	go c.Claims.Run(ctx, client.REST())
+	go c.Claims.Run(ctx, claimClient.REST())
 	if !s.isUnlisted {
 		s.must(c.Claims.WaitForSync(ctx))
 	}
 	c.Objects.Follow(ctx, map[schema.GroupKind]schema.GroupVersionResource{fleetKind.GroupKind(): fleetResource})
 	s.must(c.Objects.WaitForSync(ctx, fleetKind.GroupKind()))
 	go func() { _ = c.Run(ctx) }()
+	go func() { _ = releasing.Run(ctx) }()
 	return c
 }
 

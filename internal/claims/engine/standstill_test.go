@@ -2,8 +2,10 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,11 +13,15 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	metadatafake "k8s.io/client-go/metadata/fake"
 
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/engine"
+	"github.com/bursar/bursar/internal/controller/claim"
 	"github.com/bursar/bursar/internal/controller/lifecycle"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
@@ -73,21 +79,31 @@ func TestProcessThatStoodStill(t *testing.T) {
 	}
 }
 
-// standing returns a controller that follows claims, and does what it is told to.
+// standing returns a controller that follows claims, and does what it is told to. Another replica releases claims.
 func (s *stage) standing(store *ledgerstore.Store) *lifecycle.Controller {
 	s.Helper()
+	scheme := runtime.NewScheme()
+	s.must(metav1.AddMetaToScheme(scheme))
 	client := s.server.Client(s)
-	transitions := engine.New(engine.Dependencies{
-		Store: store, Objects: objectcache.New(nil, onlyFleets{}), Claims: claimcache.New(), Client: client,
-		Catalog: catalog.New(), SystemNamespace: "sys", Log: logr.Discard(),
-	})
+	newEngine := func(store *ledgerstore.Store) *engine.Engine {
+		e := engine.New(engine.Dependencies{
+			Store: store, Objects: objectcache.New(metadatafake.NewSimpleMetadataClient(scheme), onlyFleets{}), Claims: claimcache.New(), Client: client,
+			Catalog: catalog.New(), SystemNamespace: "sys", Log: logr.Discard(),
+		})
+		s.Cleanup(e.Queue().ShutDown)
+		return e
+	}
+	transitions, other := newEngine(store), newEngine(ledgerstore.New(s.Context(), s.memory.Connect(nil)))
 	c := &lifecycle.Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Log: logr.Discard()}
 	c.Start()
-	s.Cleanup(c.Engine.Queue().ShutDown)
+	releasing := &claim.Controller{Store: other.Store, Engine: other, Claims: other.Claims, Client: client, Catalog: other.Catalog, Log: logr.Discard()}
+	releasing.Start()
 	ctx, cancel := context.WithCancel(s.Context())
 	s.Cleanup(cancel)
 	go c.Claims.Run(ctx, client.REST())
-	s.must(c.Claims.WaitForSync(ctx))
+	go other.Claims.Run(ctx, client.REST())
+	s.must(errors.Join(c.Claims.WaitForSync(ctx), other.Claims.WaitForSync(ctx)))
+	go func() { _ = releasing.Run(ctx) }()
 	return c
 }
 
@@ -104,6 +120,8 @@ func TestGivenUpWhileItIsGranted(t *testing.T) {
 				givingUp := s.run(nil, nil)
 				mayWithdraw, mayGrant, hasGranted := make(chan struct{}), make(chan struct{}), make(chan struct{})
 				grant := sync.OnceFunc(func() { close(mayGrant) })
+				var isGrantedFirst atomic.Bool
+				isGrantedFirst.Store(grantsFirst)
 				s.server.Intercept(func(method, name string) bool {
 					switch {
 					case method == http.MethodPut:
@@ -111,9 +129,8 @@ func TestGivenUpWhileItIsGranted(t *testing.T) {
 						<-mayGrant
 					case method == http.MethodDelete:
 						<-mayWithdraw // the other process has not seen the object, and would take the claim away before that
-					case method == http.MethodGet && grantsFirst:
+					case method == http.MethodGet && isGrantedFirst.CompareAndSwap(true, false):
 						grant() // the reservation is withdrawn
-						grantsFirst = false
 						<-hasGranted
 					}
 					return false

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -125,10 +124,12 @@ func TestReleaseBeforeTheClaimsAreListed(t *testing.T) {
 		s.must(err)
 		c.Engine.Queue().Add(theFleet)
 		s.wantFinally("the claim is there", "acme uses 5, 0 in flight", "claim of acme for 5")
-		release, isDeleted := s.release, make(chan struct{})
-		s.server.OnDelete(func(claim *quotav1alpha1.ResourceClaim) {
-			<-isDeleted
-			release(claim)
+		isDeleted := make(chan struct{})
+		s.server.Intercept(func(method, _ string) bool {
+			if method == http.MethodPatch {
+				<-isDeleted // before the finalizer goes
+			}
+			return false
 		})
 		s.must(s.live.Tracker().Delete(fleetResource, "ns", "a"))
 		s.must(s.metadata.Tracker().Delete(fleetResource, "ns", "a"))

@@ -90,6 +90,9 @@ func TestSweepReleased(t *testing.T) {
 		c.sweepReleased(t.Context(), atOnce)
 	}
 	wantKept(t, memory)
+	if err := c.Store.View(t.Context(), consumer, func(*ledger.Ledger) {}); err != nil { // the store knows it a moment later
+		t.Fatal(err)
+	}
 	asked := requests.versions.Load()
 	for range 10 {
 		c.sweepReleased(t.Context(), atOnce)

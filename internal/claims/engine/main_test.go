@@ -1,0 +1,13 @@
+package engine_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/bursar/bursar/test/quiet"
+)
+
+func TestMain(m *testing.M) {
+	quiet.Libraries()
+	os.Exit(m.Run())
+}
