@@ -207,3 +207,21 @@ func TestWhatAChangeFreesIsOnItsWay(t *testing.T) {
 		s.wantFinally("the claim has followed", "acme uses 2, 0 in flight", "claim of acme for 2")
 	})
 }
+
+// Another replica has reviewed an update, which takes a while. This one has the claim follow, and until then it leaves alone what
+// is reserved.
+func TestUpdateThatAnotherReplicaReviewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.amend(s.paid(acme, 2), 5, "1")
+		c := s.run(fleets(), fleet("1", "acme", 2))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"acme uses 2, 1 in flight", "claim of acme for 2"}, s.outcome()); diff != "" {
+			t.Errorf("before the update is made (-want +got):\n%s", diff)
+		}
+		s.must(s.live.Tracker().Update(fleetResource, fleet("2", "acme", 5), "ns"))
+		c.Engine.Modified(theFleet)
+		s.wantFinally("the claim has followed", "acme uses 5, 0 in flight", "claim of acme for 5")
+	})
+}
