@@ -93,9 +93,10 @@ func TestSettings(t *testing.T) {
 			t.Errorf("the settings are\n%s%v\nwant them to hold %q", content, err, listed)
 		}
 	}
-	start("--consumer-namespace", template)
+	start("--consumer-namespace", template, "--alert-threshold-percent", "50")
 	want("consumer-namespace:\n- " + template)
 	want("system-namespace: bursar-system")
+	want(`alert-threshold-percent: "50"`)
 	if said := start(); strings.Contains(said, "--consumer-namespace") {
 		t.Errorf("with the same settings the server says\n%s", said)
 	}

@@ -18,9 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli"
-	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
@@ -52,12 +50,6 @@ func newStandaloneCommand() *cobra.Command {
 			if command.Flags().Changed("etcd-servers") && len(o.Etcd.Servers) == 0 {
 				return errors.New("--etcd-servers is empty: name the URLs of an etcd cluster, or leave it out to use the embedded etcd")
 			}
-			if length := len(o.ExceededAdvice); length > quotav1alpha1.ExceededAdviceMax {
-				return fmt.Errorf("--exceeded-advice has %d bytes: it may have %d", length, quotav1alpha1.ExceededAdviceMax)
-			}
-			if err := quotav1alpha1.CheckExceededAdvice(o.ExceededAdvice); err != nil {
-				return fmt.Errorf("--exceeded-advice: %w", err)
-			}
 			if o.Authentication.OIDC.RequiredClaims, err = parseClaims(requiredClaims); err != nil {
 				return err
 			}
@@ -74,10 +66,8 @@ func newStandaloneCommand() *cobra.Command {
 	flags.StringVar(&o.Etcd.CAFile, "etcd-cafile", "", "certificate authority of the etcd servers")
 	flags.StringVar(&o.Etcd.CertFile, "etcd-certfile", "", "client certificate for the etcd servers")
 	flags.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", "", "key of the client certificate for the etcd servers")
-	flags.StringVar(&o.SystemNamespace, "system-namespace", operator.DefaultSystemNamespace, "namespace of buckets, and of the claims of cluster-scoped objects, that have no other")
-	flags.StringVar(&o.ExceededAdvice, "exceeded-advice", "", "what people are told to do where quota is exceeded, with {{name}} for the consumer's name (default: to delete something, or to ask an administrator)")
+	standalone.AddQuotaFlags(flags, &o.Quota)
 	flags.StringArrayVar(&consumerNamespaces, "consumer-namespace", nil, "KIND.GROUP=TEMPLATE: namespace of the buckets of consumers of a kind, with {{name}} for the consumer's name; may be repeated")
-	flags.DurationVar(&o.RequestTimeout, "request-timeout", time.Minute, "how long a request may take; a create that fails after admission holds its quota 10s longer")
 	flags.StringVar(&o.Authentication.ConfigFile, "authentication-config", "", "file with a Kubernetes AuthenticationConfiguration, which says who issues the tokens of users")
 	oidc := &o.Authentication.OIDC
 	flags.StringVar(&oidc.IssuerURL, "oidc-issuer-url", "", "URL of an OpenID Connect provider whose tokens the API server accepts")

@@ -7,8 +7,8 @@ import (
 
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/status"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/naming"
-	"github.com/bursar/bursar/internal/operator"
 )
 
 // newStatusCommand returns the command that says whether all is well.
@@ -40,7 +40,7 @@ func newStatusCommand() *cobra.Command {
 		},
 	}
 	flags.AddFlags(command.Flags())
-	command.Flags().StringVar(&systemNamespace, "system-namespace", operator.DefaultSystemNamespace, "namespace of Bursar itself")
+	command.Flags().StringVar(&systemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of Bursar itself")
 	command.Flags().StringVar(&certificateSecret, "certificate-secret", naming.CertificateSecret, "Secret with the certificate of the webhooks")
 	return command
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/uninstall"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/naming"
-	"github.com/bursar/bursar/internal/operator"
 )
 
 // newUninstallCommand returns the command that takes Bursar out of a cluster.
@@ -41,7 +41,7 @@ func newUninstallCommand() *cobra.Command {
 	flags.AddFlags(command.Flags())
 	command.Flags().BoolVar(&o.Purge, "purge", false, "also delete everything that Bursar has stored: policies, grants, claims, ledgers, CustomResourceDefinitions and its namespace")
 	command.Flags().BoolVar(&o.DryRun, "dry-run", false, "only show what would be removed")
-	command.Flags().StringVar(&o.SystemNamespace, "system-namespace", operator.DefaultSystemNamespace, "namespace of Bursar itself")
+	command.Flags().StringVar(&o.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of Bursar itself")
 	command.Flags().StringVar(&o.CertificateSecret, "certificate-secret", naming.CertificateSecret, "Secret with the certificate of the webhooks")
 	return command
 }

@@ -132,8 +132,7 @@ func refuseStandalone(ctx context.Context, api *rest.Config) error {
 // optionsOf are those of the operator by its configuration.
 func optionsOf(c *config.Operator, api *rest.Config, listener net.Listener, logger logr.Logger) operator.Options {
 	options := operator.Options{
-		Config: api, InstallCRDs: c.InstallCRDs, SystemNamespace: c.SystemNamespace, ConsumerNamespaces: c.Namespaces(),
-		ExceededAdvice: c.ExceededAdvice, MaxObjectBytes: c.MaxObjectBytes, RequestTimeout: c.RequestTimeout.Duration,
+		Quota: c.Quota, Config: api, InstallCRDs: c.InstallCRDs,
 		Webhooks: server.Options{
 			Listener: listener, PeerAddress: peerAddress(listener.Addr()), URL: c.Webhooks.URL, SecretName: c.Webhooks.Certificate.SecretName,
 			KeepSecret: c.Webhooks.Certificate.Source == config.SourceBursar, ShutdownDelay: c.Webhooks.ShutdownDelay.Duration,
@@ -142,8 +141,7 @@ func optionsOf(c *config.Operator, api *rest.Config, listener net.Listener, logg
 			LeaseDuration: c.LeaderElection.LeaseDuration.Duration, RenewDeadline: c.LeaderElection.RenewDeadline.Duration,
 			RetryPeriod: c.LeaderElection.RetryPeriod.Duration,
 		},
-		AuditInterval: c.AuditInterval.Duration, ControlPlaneInterval: c.ControlPlaneInterval.Duration,
-		ConsumersMax: c.Metrics.ConsumersMax, AlertThresholdPercent: c.Metrics.AlertThresholdPercent, Metrics: metrics.Registry, Log: logger,
+		Metrics: metrics.Registry, Log: logger,
 	}
 	if s := c.Webhooks.Service; s != nil {
 		options.Webhooks.Service = &server.Service{Name: s.Name, Port: s.Port}

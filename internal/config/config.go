@@ -8,12 +8,12 @@ import (
 	"os"
 	"time"
 
-	"github.com/bursar/bursar/internal/naming"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubejson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // APIVersion and Kind are what a configuration file says of itself.
@@ -22,39 +22,16 @@ const (
 	Kind       = "OperatorConfiguration"
 )
 
-// leastMaxObjectBytes is what etcd stores unless it is told otherwise.
-const leastMaxObjectBytes = 3 << 19
-
-// requestTimeoutMax is that of [operator.Options].
-const requestTimeoutMax = 2 * time.Minute
-
 // Operator is the configuration of the operator. What is not given has the default that stands with
 // each field.
 type Operator struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// SystemNamespace holds buckets and claims that have no namespace of their own, the Secret of the
-	// webhooks' certificate, and Leases. Default: bursar-system.
-	SystemNamespace string `json:"systemNamespace,omitempty"`
-	// ConsumerNamespaces say where the buckets of consumers of a kind are kept. Default: the system
-	// namespace.
-	ConsumerNamespaces []ConsumerNamespace `json:"consumerNamespaces,omitempty"`
-	// ExceededAdvice is what people are told to do where quota is exceeded, such as where to upgrade their plan, at most
-	// 500 bytes, with {{name}} standing for the consumer's name. A registration may say something else of its
-	// resource type. Default: to delete what is no longer needed, or to ask an administrator.
-	ExceededAdvice string `json:"exceededAdvice,omitempty"`
+	Quota `json:",inline"`
+
 	// InstallCRDs has the operator create and update its own CustomResourceDefinitions, for which it
 	// needs the ClusterRole bursar-operator-install. Default: false.
 	InstallCRDs bool `json:"installCRDs,omitempty"`
-
-	// MaxObjectBytes is the size of the largest object that the etcd of the API server stores, its --max-request-bytes: at
-	// least 1572864. A larger custom object is denied before it takes quota. Default: 1572864, as etcd's.
-	MaxObjectBytes int `json:"maxObjectBytes,omitempty"`
-
-	// RequestTimeout is how long the API server gives a request, its --request-timeout, from 1s to 2m: quota for a create
-	// that fails after admission is held 10s longer than that. One that is less than the API server's lets a
-	// slow create exceed a limit. Default: 1m, as the API server's.
-	RequestTimeout Duration `json:"requestTimeout,omitempty"`
 
 	// LeaderElection is about which replica runs the controllers. Webhooks are served by all.
 	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
@@ -62,25 +39,8 @@ type Operator struct {
 	Webhooks Webhooks `json:"webhooks,omitempty"`
 	// Endpoints are for whoever runs the operator.
 	Endpoints Endpoints `json:"endpoints,omitempty"`
-	// Metrics say what is told of the quota of consumers.
-	Metrics Metrics `json:"metrics,omitempty"`
 	// Logging says what is written to the standard error, and how.
 	Logging Logging `json:"logging,omitempty"`
-
-	// AuditInterval is the time between two audits of all ledgers. Default: 5m.
-	AuditInterval Duration `json:"auditInterval,omitempty"`
-	// ControlPlaneInterval is the time between two looks at the grants in another control plane.
-	// Default: 30s.
-	ControlPlaneInterval Duration `json:"controlPlaneInterval,omitempty"`
-}
-
-// ConsumerNamespace says where the buckets of consumers of one kind are kept.
-type ConsumerNamespace struct {
-	// APIGroup and Kind are those of the consumers.
-	APIGroup string `json:"apiGroup,omitempty"`
-	Kind     string `json:"kind"`
-	// Namespace is the namespace, with {{name}} standing for the consumer's name.
-	Namespace string `json:"namespace"`
 }
 
 // LeaderElection says how replicas agree on the one that runs the controllers.
@@ -156,16 +116,6 @@ type Endpoints struct {
 	ProfilingBindAddress string `json:"profilingBindAddress,omitempty"`
 }
 
-// Metrics say what is told of the quota of consumers.
-type Metrics struct {
-	// ConsumersMax is how many pairs of a consumer and a resource type have series of their own, those first that are
-	// used most. 0: none has, and resource types are told of alone. Default: 10000.
-	ConsumersMax *int `json:"consumersMax,omitempty"`
-	// AlertThresholdPercent is from which part of its limit on a consumer is near it, unless the registration or a grant
-	// says otherwise: 1 to 100. Default: 80.
-	AlertThresholdPercent int `json:"alertThresholdPercent,omitempty"`
-}
-
 // LogFormat is how log lines are written.
 type LogFormat string
 
@@ -234,19 +184,8 @@ func decode(content []byte, c *Operator) (field.ErrorList, error) {
 	return errs, nil
 }
 
-// Namespaces returns ConsumerNamespaces by kind.
-func (c *Operator) Namespaces() map[schema.GroupKind]string {
-	namespaces := map[schema.GroupKind]string{}
-	for _, n := range c.ConsumerNamespaces {
-		namespaces[schema.GroupKind{Group: n.APIGroup, Kind: n.Kind}] = n.Namespace
-	}
-	return namespaces
-}
-
 func (c *Operator) complete() {
-	setDefault(&c.SystemNamespace, "bursar-system")
-	setDefault(&c.MaxObjectBytes, leastMaxObjectBytes)
-	setDefault(&c.RequestTimeout.Duration, time.Minute)
+	c.Quota.Default()
 	setDefault(&c.LeaderElection.LeaseDuration.Duration, 15*time.Second)
 	setDefault(&c.LeaderElection.RenewDeadline.Duration, 10*time.Second)
 	setDefault(&c.LeaderElection.RetryPeriod.Duration, 2*time.Second)
@@ -264,8 +203,6 @@ func (c *Operator) complete() {
 	setDefault(&c.Webhooks.Certificate.Source, SourceBursar)
 	setDefault(&c.Endpoints.BindAddress, ":8080")
 	setDefault(&c.Logging.Format, LogJSON)
-	setDefault(&c.AuditInterval.Duration, 5*time.Minute)
-	setDefault(&c.ControlPlaneInterval.Duration, 30*time.Second)
 }
 
 func setDefault[T comparable](value *T, to T) {

@@ -1,77 +1,24 @@
 package config
 
 import (
-	"fmt"
 	"net"
 	"net/url"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/naming"
 )
 
 // verbosityMax is the largest that any library looks at.
 const verbosityMax = 10
 
 func (c *Operator) validate() field.ErrorList {
-	errs := checkNamespace(field.NewPath("systemNamespace"), c.SystemNamespace)
-	errs = append(errs, c.checkConsumerNamespaces(field.NewPath("consumerNamespaces"))...)
-	if len(c.ExceededAdvice) > quotav1alpha1.ExceededAdviceMax {
-		errs = append(errs, field.TooLong(field.NewPath("exceededAdvice"), "", quotav1alpha1.ExceededAdviceMax))
-	}
-	if err := quotav1alpha1.CheckExceededAdvice(c.ExceededAdvice); err != nil {
-		errs = append(errs, field.Invalid(field.NewPath("exceededAdvice"), c.ExceededAdvice, err.Error()))
-	}
-	if c.MaxObjectBytes < leastMaxObjectBytes {
-		errs = append(errs, field.Invalid(field.NewPath("maxObjectBytes"), c.MaxObjectBytes, fmt.Sprintf("must be at least %d, which etcd stores by default", leastMaxObjectBytes)))
-	}
-	errs = append(errs, c.RequestTimeout.check(field.NewPath("requestTimeout"), time.Second)...)
-	if c.RequestTimeout.Duration > requestTimeoutMax {
-		errs = append(errs, field.Invalid(field.NewPath("requestTimeout"), c.RequestTimeout.String(), "must be at most "+requestTimeoutMax.String()))
-	}
+	errs := c.Quota.Validate()
 	errs = append(errs, c.LeaderElection.check(field.NewPath("leaderElection"))...)
 	errs = append(errs, c.Webhooks.check(field.NewPath("webhooks"))...)
 	errs = append(errs, c.Endpoints.check(field.NewPath("endpoints"))...)
-	if percent := c.Metrics.AlertThresholdPercent; percent < 0 || percent > 100 {
-		errs = append(errs, field.Invalid(field.NewPath("metrics", "alertThresholdPercent"), percent, "must be from 1 to 100"))
-	}
-	if most := c.Metrics.ConsumersMax; most != nil && *most < 0 {
-		errs = append(errs, field.Invalid(field.NewPath("metrics", "consumersMax"), *most, "must not be negative"))
-	}
-	errs = append(errs, c.Logging.check(field.NewPath("logging"))...)
-	errs = append(errs, c.AuditInterval.check(field.NewPath("auditInterval"), time.Second)...)
-	return append(errs, c.ControlPlaneInterval.check(field.NewPath("controlPlaneInterval"), time.Second)...)
-}
-
-func (c *Operator) checkConsumerNamespaces(path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	seen := map[schema.GroupKind]bool{}
-	for i, n := range c.ConsumerNamespaces {
-		at, kind := path.Index(i), schema.GroupKind{Group: n.APIGroup, Kind: n.Kind}
-		if n.Kind == "" {
-			errs = append(errs, field.Required(at.Child("kind"), "name the kind of the consumers"))
-		}
-		if seen[kind] {
-			errs = append(errs, field.Duplicate(at, kind.String()))
-		}
-		seen[kind] = true
-		errs = append(errs, checkNamespace(at.Child("namespace"), naming.ConsumerNamespace(n.Namespace, "a"))...)
-	}
-	return errs
-}
-
-// checkNamespace checks the name of a namespace.
-func checkNamespace(path *field.Path, name string) field.ErrorList {
-	var errs field.ErrorList
-	for _, flaw := range validation.IsDNS1123Label(name) {
-		errs = append(errs, field.Invalid(path, name, flaw))
-	}
-	return errs
+	return append(errs, c.Logging.check(field.NewPath("logging"))...)
 }
 
 func (l *LeaderElection) check(path *field.Path) field.ErrorList {

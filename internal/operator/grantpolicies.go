@@ -34,7 +34,7 @@ func (o *Operator) newGrantPolicies(m *models, log logr.Logger) (*grantpolicy.Co
 		Objects: objects, Core: o.client, Kinds: m.kinds, Catalog: m.catalog, Permission: m.permission,
 		Validate:        func(grant *quotav1alpha1.ResourceGrant) field.ErrorList { return validate.Grant(nil, grant) },
 		Events:          m.events,
-		SystemNamespace: o.options.SystemNamespace, CompareInterval: o.options.ControlPlaneInterval,
+		SystemNamespace: o.options.SystemNamespace, CompareInterval: o.options.ControlPlaneInterval.Duration,
 		Log: log.WithName("grantpolicy"),
 	}
 	c.Start()

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 	"github.com/bursar/bursar/test/await"
@@ -168,7 +169,7 @@ func (s *standing) claim(name string) *quotav1alpha1.ResourceClaim {
 
 func (s *standing) bucket(name string) *quotav1alpha1.AllowanceBucket {
 	return &quotav1alpha1.AllowanceBucket{ObjectMeta: metav1.ObjectMeta{
-		Name: naming.Bucket(platform.Consumer(name), platform.MapsType, nil), Namespace: DefaultSystemNamespace,
+		Name: naming.Bucket(platform.Consumer(name), platform.MapsType, nil), Namespace: config.DefaultSystemNamespace,
 	}}
 }
 

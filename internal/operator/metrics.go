@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -68,15 +67,8 @@ func (h health) Collectors() []prometheus.Collector {
 	}
 }
 
-// consumersMax is how many pairs of a consumer and a resource type have series of their own unless told otherwise.
-const consumersMax = 10_000
-
 // usage tells how much of their quota consumers use, on the replica that leads.
 func (p *parts) usage(o *Operator) *usage.Collector {
-	most := consumersMax
-	if o.options.ConsumersMax != nil {
-		most = *o.options.ConsumersMax
-	}
 	return &usage.Collector{
 		Buckets: func(ctx context.Context) ([]quotav1alpha1.AllowanceBucket, error) {
 			if !p.leads() {
@@ -84,7 +76,7 @@ func (p *parts) usage(o *Operator) *usage.Collector {
 			}
 			return p.buckets(ctx)
 		},
-		Thresholds: o.thresholds(p.models), Waiting: p.claim.Waiting, Registrations: p.catalog, ConsumersMax: most, Log: p.log.WithName("usage"),
+		Thresholds: o.thresholds(p.models), Waiting: p.claim.Waiting, Registrations: p.catalog, ConsumersMax: *o.options.UsageMetrics.ConsumersMax, Log: p.log.WithName("usage"),
 	}
 }
 
@@ -97,12 +89,11 @@ func (m *models) buckets(ctx context.Context) ([]quotav1alpha1.AllowanceBucket, 
 
 // thresholds tells from which part of a limit on it is near.
 func (o *Operator) thresholds(m *models) func(context.Context) (*usage.Thresholds, error) {
-	platform := cmp.Or(o.options.AlertThresholdPercent, quotav1alpha1.AlertThresholdDefault)
 	return func(ctx context.Context) (*usage.Thresholds, error) {
 		var list quotav1alpha1.ResourceGrantList
 		if err := m.manager.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, err
 		}
-		return usage.NewThresholds(list.Items, m.catalog, platform), nil
+		return usage.NewThresholds(list.Items, m.catalog, o.options.UsageMetrics.AlertThresholdPercent), nil
 	}
 }

@@ -63,7 +63,7 @@ type Operator struct {
 
 // New returns an operator. It does nothing until it is run.
 func New(options Options) (*Operator, error) {
-	options.complete()
+	options.Quota.Default()
 	o := &Operator{options: options, scheme: runtime.NewScheme()}
 	o.notReady("the operator has not started")
 	if err := errors.Join(clientgoscheme.AddToScheme(o.scheme), quotav1alpha1.AddToScheme(o.scheme), openmcpv1alpha1.AddToScheme(o.scheme)); err != nil {
@@ -250,8 +250,9 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 	served := discoverycache.New(o.client.Discovery(), o.extensions)
 	declared := catalog.New()
 	declared.ExceededAdvice = o.options.ExceededAdvice
+	consumerNamespaces := o.options.Namespaces()
 	declared.ConsumerNamespace = func(consumer quotav1alpha1.ConsumerRef) string {
-		return naming.NamespaceOf(consumer, o.options.ConsumerNamespaces, o.options.SystemNamespace)
+		return naming.NamespaceOf(consumer, consumerNamespaces, o.options.SystemNamespace)
 	}
 	inhabited := quotacache.New(o.client, o.options.SystemNamespace)
 	caps, err := allocationstore.NewAPIStorage(manager.GetAPIReader(), manager.GetClient(), o.options.Config, o.httpClient)
@@ -260,7 +261,7 @@ func (o *Operator) newModels(ctx context.Context) (*models, error) {
 	}
 	known := &namespaces.Namespaces{Cached: manager.GetClient(), Live: manager.GetAPIReader()}
 	store := ledgerstore.New(ctx, storage)
-	store.ReservationLifetime = o.options.RequestTimeout + ledgerstore.ReservationMargin
+	store.ReservationLifetime = o.options.RequestTimeout.Duration + ledgerstore.ReservationMargin
 	m := &models{
 		store:       store,
 		allocations: allocationstore.New(ctx, caps, inhabited),

@@ -160,7 +160,7 @@ func (p *parts) addAllocations(o *Operator, allocations *catalog.Gate[catalog.Di
 	p.allocation = &allocation.Controller{
 		Catalog: m.catalog, Books: m.allocations, Projects: m.projects, Client: m.manager.GetClient(), Live: m.manager.GetAPIReader(),
 		InEffect:    func(entered int64) (bool, bool) { return p.webhooks.AllocationInEffect(entered), p.webhooks.Synced() },
-		PendingTime: o.options.RequestTimeout + allocationstore.PendingMargin, Events: m.events, Log: log.WithName("allocation"),
+		PendingTime: o.options.RequestTimeout.Duration + allocationstore.PendingMargin, Events: m.events, Log: log.WithName("allocation"),
 	}
 }
 
@@ -222,7 +222,7 @@ func (p *parts) addViews(o *Operator) {
 	m, log := p.models, o.options.Log
 	p.bucket = &bucket.Controller{
 		Client: m.manager.GetClient(), Ledgers: m.store, Catalog: m.catalog, SystemNamespace: o.options.SystemNamespace,
-		Namespaces: o.options.ConsumerNamespaces, Events: m.events, Log: log.WithName("bucket"),
+		Namespaces: o.options.Namespaces(), Events: m.events, Log: log.WithName("bucket"),
 	}
 	p.notifier = &usage.Notifier{
 		Buckets: m.buckets, Thresholds: o.thresholds(m), Registrations: m.catalog, Events: m.events, Log: log.WithName("usage"),
@@ -235,12 +235,12 @@ func (p *parts) addAudits(o *Operator) {
 	p.auditor = audit.New(audit.Options{
 		Ledgers: m.store, Claims: m.claims,
 		ListLedgers: audit.ListLedgers(m.manager.GetAPIReader()), LiveClaims: p.liveClaims,
-		Events: m.events, Interval: o.options.AuditInterval, Log: log.WithName("audit"),
+		Events: m.events, Interval: o.options.AuditInterval.Duration, Log: log.WithName("audit"),
 	})
 	finder := &departed.Finder{Metadata: o.metadata, Kinds: m.kinds, Permission: m.permission}
 	p.departed = &departed.Controller{
 		Client: m.manager.GetClient(), Live: m.manager.GetAPIReader(), Shown: p.bucket, Claims: m.claims, LiveClaims: p.liveClaims,
-		Find: finder.Find, Interval: o.options.DepartedInterval, Log: log.WithName("departed"),
+		Find: finder.Find, Interval: o.options.DepartedInterval.Duration, Log: log.WithName("departed"),
 	}
 	p.observer = &ledgerstore.Observer{Metadata: o.metadata, Live: m.manager.GetAPIReader(), Store: m.store, Log: log.WithName("ledgers")}
 }

@@ -10,6 +10,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/bursar/bursar/internal/admission/server"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
@@ -61,7 +62,7 @@ func (r *replica) services(o Options) map[types.NamespacedName]string {
 	if r == nil {
 		return nil
 	}
-	return map[types.NamespacedName]string{{Namespace: systemNamespace(o), Name: webhookService}: r.local}
+	return map[types.NamespacedName]string{{Namespace: o.SystemNamespace, Name: webhookService}: r.local}
 }
 
 // complete makes the operator one of several.
@@ -84,20 +85,13 @@ func (r *replica) close() {
 // settings are those that would have servers on one etcd fight, as a user gives them.
 func settings(o Options) string {
 	var all []string
-	for kind, template := range o.ConsumerNamespaces {
-		all = append(all, fmt.Sprintf("--consumer-namespace %s=%s", kind, template))
+	for _, n := range o.ConsumerNamespaces {
+		all = append(all, fmt.Sprintf("--consumer-namespace %s=%s", n.GroupKind(), n.Namespace))
 	}
 	slices.Sort(all)
-	if o.RequestTimeout != defaultRequestTimeout {
+	if o.RequestTimeout.Duration != config.DefaultRequestTimeout {
 		// One that gives up reservations earlier would give up those of others.
 		all = append(all, fmt.Sprintf("--request-timeout %s", o.RequestTimeout))
 	}
-	return strings.Join(append([]string{"--system-namespace " + systemNamespace(o)}, all...), " ")
-}
-
-func systemNamespace(o Options) string {
-	if o.SystemNamespace == "" {
-		return operator.DefaultSystemNamespace
-	}
-	return o.SystemNamespace
+	return strings.Join(append([]string{"--system-namespace " + o.SystemNamespace}, all...), " ")
 }

@@ -3,7 +3,6 @@
 package standalone
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,11 +15,11 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/gctuner"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
@@ -28,35 +27,17 @@ import (
 
 // Options say how a standalone Bursar runs.
 type Options struct {
+	config.Quota
 	DataDir string
 	Listen  string
 	Etcd    apiserver.ExternalEtcd
 	// Authentication says which users the API server knows besides its own.
 	Authentication apiserver.Authentication
-	// SystemNamespace holds buckets and claims that have no namespace of their own. Default:
-	// operator.DefaultSystemNamespace.
-	SystemNamespace string
-	// ConsumerNamespaces gives the namespace of the buckets of consumers of a kind, with {{name}}
-	// standing for the consumer's name. Default: the system namespace.
-	ConsumerNamespaces map[schema.GroupKind]string
-	// ExceededAdvice is what people are told to do where quota is exceeded and the registration says nothing, with
-	// {{name}} standing for the consumer's name. Default: to delete something, or to ask an administrator.
-	ExceededAdvice string
-	// RequestTimeout is how long the API server gives a request: from a second to [operator.RequestTimeoutMax]. Quota for a
-	// create that fails after admission is held 10 s longer than that. Default: a minute.
-	RequestTimeout time.Duration
 	// OnServing, if set, is called with the path of the admin kubeconfig once the API server
 	// serves, which is before quota is enforced.
 	OnServing func(kubeconfig string)
 	// Out receives what is being done, in plain lines. Default: nothing is said.
 	Out io.Writer
-	// AuditInterval is the time between two audits of all ledgers. Default: 5 minutes.
-	AuditInterval time.Duration
-	// DepartedInterval is the time between two looks for consumers that no longer exist. Default: a minute.
-	DepartedInterval time.Duration
-	// ControlPlaneInterval is the time between two looks at the grants in another control plane.
-	// Default: 30 s.
-	ControlPlaneInterval time.Duration
 	// Metrics, if set, takes the operator's metrics while it runs.
 	Metrics prometheus.Registerer
 	// Log receives what goes wrong. Default: nothing is logged.
@@ -69,9 +50,6 @@ type Server struct {
 	operatorDone chan error
 	stop         context.CancelFunc
 }
-
-// defaultRequestTimeout is that of an API server.
-const defaultRequestTimeout = time.Minute
 
 // pace lets the heap grow by much: an API server allocates much and keeps little. With Go's default, a small
 // server collects several times a second and spends a fifth of its processor time on it. Where the heap is so large
@@ -87,11 +65,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 			fmt.Fprintf(o.Out, "bursar: "+format+"\n", args...)
 		}
 	}
-	if err := validateNamespaces(o.SystemNamespace, o.ConsumerNamespaces); err != nil {
+	o.Quota.Default()
+	if err := validate(&o.Quota); err != nil {
 		return nil, err
-	}
-	if o.RequestTimeout = cmp.Or(o.RequestTimeout, defaultRequestTimeout); o.RequestTimeout < time.Second || o.RequestTimeout > operator.RequestTimeoutMax {
-		return nil, fmt.Errorf("--request-timeout is %s: it must be from 1s to %s", o.RequestTimeout, operator.RequestTimeoutMax)
 	}
 	pace.Keep()
 	replica, err := newReplica(o)
@@ -104,7 +80,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	starting := context.AfterFunc(ctx, stop)
 	ready := &readiness{}
 	plane, err := apiserver.Start(serving, apiserver.Options{
-		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), RequestTimeout: o.RequestTimeout, LocalServices: replica.services(o), Say: say,
+		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), RequestTimeout: o.RequestTimeout.Duration, MaxObjectBytes: o.MaxObjectBytes, LocalServices: replica.services(o), Say: say,
 		ReadyChecks: []healthz.HealthChecker{ready},
 	})
 	if err != nil {
@@ -118,7 +94,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	say("starting enforcement")
 	var op *operator.Operator
-	if err = checkSystemNamespace(ctx, plane.Config(), systemNamespace(o)); err == nil {
+	if err = checkSystemNamespace(ctx, plane.Config(), o.SystemNamespace); err == nil {
 		op, err = newOperator(plane, replica, o)
 	}
 	if err == nil {
@@ -160,9 +136,7 @@ func newOperator(plane *apiserver.ControlPlane, replica *replica, o Options) (*o
 		return nil, err
 	}
 	options := operator.Options{
-		Config: plane.Config(), Username: apiserver.OperatorUser, InstallCRDs: true,
-		SystemNamespace: o.SystemNamespace, ConsumerNamespaces: o.ConsumerNamespaces, ExceededAdvice: o.ExceededAdvice, RequestTimeout: o.RequestTimeout,
-		AuditInterval: o.AuditInterval, DepartedInterval: o.DepartedInterval, ControlPlaneInterval: o.ControlPlaneInterval, Metrics: o.Metrics, Log: o.Log,
+		Quota: o.Quota, Config: plane.Config(), Username: apiserver.OperatorUser, InstallCRDs: true, Metrics: o.Metrics, Log: o.Log,
 	}
 	if replica != nil {
 		replica.complete(&options)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/standalone"
 	"github.com/bursar/bursar/test/server"
 )
@@ -23,7 +24,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	server.Main(m, standalone.Options{Metrics: metrics, RequestTimeout: 20 * time.Second}, func(_ context.Context, s *server.Server) error {
+	server.Main(m, standalone.Options{Metrics: metrics, Quota: config.Quota{RequestTimeout: config.Duration{Duration: 20 * time.Second}}}, func(_ context.Context, s *server.Server) error {
 		started, admin = s, s.Admin
 		return nil
 	}, nil)

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	computev1alpha1 "github.com/bursar/bursar/examples/compute/api/v1alpha1"
 	"github.com/bursar/bursar/examples/compute/service"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/standalone"
 	"github.com/bursar/bursar/test/server"
 )
@@ -30,7 +30,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	server.Main(m, standalone.Options{ConsumerNamespaces: map[schema.GroupKind]string{{Group: "resourcemanager.miloapis.com", Kind: "Project"}: "{{name}}"}}, func(ctx context.Context, s *server.Server) (err error) {
+	server.Main(m, standalone.Options{Quota: config.Quota{ConsumerNamespaces: []config.ConsumerNamespace{{APIGroup: "resourcemanager.miloapis.com", Kind: "Project", Namespace: "{{name}}"}}}}, func(ctx context.Context, s *server.Server) (err error) {
 		started = s
 		types := s.Admin.Scheme()
 		if err := computev1alpha1.AddToScheme(types); err != nil {

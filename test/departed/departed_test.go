@@ -42,7 +42,8 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	options := standalone.Options{AuditInterval: time.Second, DepartedInterval: 50 * time.Millisecond, Metrics: metrics}
+	options := standalone.Options{Metrics: metrics}
+	options.AuditInterval.Duration, options.DepartedInterval.Duration = time.Second, 50*time.Millisecond
 	server.Main(m, options, func(ctx context.Context, s *server.Server) error {
 		started, admin = s, s.Admin
 		return errors.Join(platform.Install(ctx, admin), admin.Create(ctx, &quotav1alpha1.ResourceRegistration{

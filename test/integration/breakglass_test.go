@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/controller/adoption"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
@@ -41,7 +42,7 @@ func newStoppable(t *testing.T) *stoppable {
 func (s *stoppable) run() (stop func()) {
 	s.Helper()
 	o, err := operator.New(operator.Options{
-		Config: s.plane.Config(), Username: apiserver.OperatorUser, InstallCRDs: true, AuditInterval: time.Hour, Log: logr.Discard(),
+		Config: s.plane.Config(), Username: apiserver.OperatorUser, InstallCRDs: true, Quota: config.Quota{AuditInterval: config.Duration{Duration: time.Hour}}, Log: logr.Discard(),
 	})
 	mustNot(s.T, err)
 	ctx, cancel := context.WithCancel(s.ctx)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/internal/config"
 )
 
 // Where a ResourceQuota refuses the claims of a namespace, they are kept in the system namespace, and its consumer goes on.
@@ -39,7 +39,7 @@ func TestNamespaceRefusesClaims(t *testing.T) {
 	w.wantBucket(3, 3, 0, 3)
 	w.wantExceeded(w.configMap("d"))
 	for _, name := range []string{"a", "b", "c"} {
-		claim := &quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: operator.DefaultSystemNamespace, Name: w.name + "-" + name}}
+		claim := &quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: config.DefaultSystemNamespace, Name: w.name + "-" + name}}
 		w.waitCondition(claim, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
 	}
 	w.eventually(soon, func() error {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/test/platform"
 )
 
@@ -59,8 +59,8 @@ func TestClaimsOfClusterScopedObjects(t *testing.T) {
 		mustNot(t, admin.Create(k.ctx, object))
 		k.waitClaims(object.GetUID())
 		claim := k.claims()[0]
-		if claim.Namespace != operator.DefaultSystemNamespace {
-			t.Errorf("%s: the claim is in namespace %s, want %s", name, claim.Namespace, operator.DefaultSystemNamespace)
+		if claim.Namespace != config.DefaultSystemNamespace {
+			t.Errorf("%s: the claim is in namespace %s, want %s", name, claim.Namespace, config.DefaultSystemNamespace)
 		}
 		want := metav1.OwnerReference{APIVersion: k.kind.GroupVersion().String(), Kind: k.kind.Kind, Name: "a", UID: object.GetUID(),
 			Controller: new(false), BlockOwnerDeletion: new(false)}

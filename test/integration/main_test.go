@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/standalone"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/server"
@@ -25,7 +26,7 @@ var adminConfig *rest.Config
 var adminKubeconfig string
 
 func TestMain(m *testing.M) {
-	server.Main(m, standalone.Options{AuditInterval: time.Second, Metrics: metrics}, func(ctx context.Context, s *server.Server) error {
+	server.Main(m, standalone.Options{Quota: config.Quota{AuditInterval: config.Duration{Duration: time.Second}}, Metrics: metrics}, func(ctx context.Context, s *server.Server) error {
 		admin, adminConfig, adminKubeconfig = s.Admin, s.Config, s.Kubeconfig
 		return platform.Install(ctx, admin)
 	}, checkDrift)

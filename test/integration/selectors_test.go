@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/naming"
-	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/test/platform"
 )
 
@@ -138,7 +138,7 @@ func (w *queriedWorld) claimAll() {
 	object.SetGroupVersionKind(crew)
 	object.SetName("first")
 	w.mustCreate(object)
-	claim := &quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-crews-first", Namespace: operator.DefaultSystemNamespace}}
+	claim := &quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-crews-first", Namespace: config.DefaultSystemNamespace}}
 	w.made[claim.Name] = "of a crew"
 	w.waitCondition(claim, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
 	if owners := claim.OwnerReferences; len(owners) != 1 || owners[0].UID != object.GetUID() {

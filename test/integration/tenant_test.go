@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/naming"
-	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
 
@@ -143,7 +143,7 @@ func (w *tenantWorld) attacks() map[string]func(context.Context) error {
 		"delete the registration":        remove(&quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: registrationName(w.resourceType())}}),
 		"delete its namespace":           remove(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}),
 		"read what control planes use": func(ctx context.Context) error {
-			return w.api.List(ctx, &corev1.SecretList{}, client.InNamespace(operator.DefaultSystemNamespace))
+			return w.api.List(ctx, &corev1.SecretList{}, client.InNamespace(config.DefaultSystemNamespace))
 		},
 		"make itself a service": create(&rbacv1.RoleBinding{ObjectMeta: in("service"),
 			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "bursar-owning-service"},

@@ -28,6 +28,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/deploy/rbac"
 	"github.com/bursar/bursar/internal/admission/server"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 	"github.com/bursar/bursar/test/await"
@@ -35,7 +36,7 @@ import (
 )
 
 const (
-	system  = operator.DefaultSystemNamespace
+	system  = config.DefaultSystemNamespace
 	account = "bursar"
 	user    = "system:serviceaccount:" + system + ":" + account
 )
@@ -142,7 +143,7 @@ func (s *scene) run(asked *requests, options operator.Options) (stop func()) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return recorder{asked, next}
 	})
-	options.Config, options.AuditInterval, options.DepartedInterval, options.Log = config, time.Second, time.Second, logr.Discard()
+	options.Config, options.AuditInterval.Duration, options.DepartedInterval.Duration, options.Log = config, time.Second, time.Second, logr.Discard()
 	options.LeaderElection = &operator.LeaderElection{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 100 * time.Millisecond}
 	listener, err := net.Listen("tcp", "localhost:0")
 	if err != nil {

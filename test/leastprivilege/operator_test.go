@@ -23,6 +23,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/deploy/rbac"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/kube/permission"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/operator"
@@ -85,7 +86,7 @@ func TestOperatorWithItsRoleAlone(t *testing.T) {
 	stop := s.run(&asked, operator.Options{})
 	s.exercise()
 	stop()
-	stop = s.run(&asked, operator.Options{ConsumerNamespaces: map[schema.GroupKind]string{{Group: platform.Group, Kind: platform.Kind}: tenant}})
+	stop = s.run(&asked, operator.Options{Quota: config.Quota{ConsumerNamespaces: []config.ConsumerNamespace{{APIGroup: platform.Group, Kind: platform.Kind, Namespace: tenant}}}})
 	s.wantMoved()
 	stop()
 

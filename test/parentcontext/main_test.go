@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/standalone"
 	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
@@ -53,7 +53,7 @@ func startServer(t *testing.T, dir, listen string) *server {
 	ctx, cancel := context.WithCancel(context.Background())
 	metrics := prometheus.NewRegistry()
 	running, err := standalone.Start(ctx, standalone.Options{
-		DataDir: dir, Listen: listen, ControlPlaneInterval: time.Second, Metrics: metrics, Log: logr.Discard(),
+		DataDir: dir, Listen: listen, Quota: config.Quota{ControlPlaneInterval: config.Duration{Duration: time.Second}}, Metrics: metrics, Log: logr.Discard(),
 	})
 	if err != nil {
 		cancel()
@@ -206,7 +206,7 @@ func (s *server) wantEvent(policy, reason string) string {
 // register registers a control plane for the Organization of that name.
 func registered(name string, kubeconfig []byte) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: operator.DefaultSystemNamespace, Name: "plane-" + name, Labels: map[string]string{
+		ObjectMeta: metav1.ObjectMeta{Namespace: config.DefaultSystemNamespace, Name: "plane-" + name, Labels: map[string]string{
 			quotav1alpha1.LabelControlPlaneGroup: platform.Group,
 			quotav1alpha1.LabelControlPlaneKind:  platform.Kind,
 			quotav1alpha1.LabelControlPlaneName:  name,

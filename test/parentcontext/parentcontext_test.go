@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/process"
 )
@@ -178,7 +178,7 @@ func TestTwoControlPlanes(t *testing.T) {
 	child.wantCondition(policy, quotav1alpha1.ConditionParentContextReady, noStatus, quotav1alpha1.ReasonControlPlaneNotRegistered)
 	parent.wantGrants("teams", 5)
 	child.mustCreate(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: operator.DefaultSystemNamespace, Name: "west-kubeconfig", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "west"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: config.DefaultSystemNamespace, Name: "west-kubeconfig", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "west"}},
 		Data:       map[string][]byte{"value": parent.kubeconfig},
 	})
 	moved := parent.wantGrants("teams", 5, "b", "c")

@@ -30,7 +30,7 @@ func Run(t testing.TB, b *Balancer, kubeconfig, systemNamespace string) *Replica
 	r, err := Start(b, Options{
 		Binary: binary, Dir: t.TempDir(), Kubeconfig: kubeconfig,
 		Configuration: config.Operator{
-			SystemNamespace: systemNamespace,
+			Quota: config.Quota{SystemNamespace: systemNamespace},
 			LeaderElection: config.LeaderElection{
 				LeaseDuration: config.Duration{Duration: 8 * time.Second}, RenewDeadline: config.Duration{Duration: 6 * time.Second},
 				RetryPeriod: config.Duration{Duration: 300 * time.Millisecond},

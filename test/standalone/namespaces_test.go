@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/standalone"
 	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
@@ -42,7 +43,7 @@ func TestNamespaces(t *testing.T) {
 	t.Run("first start", func(t *testing.T) { testNamespaces(t, dir) })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	server, err := standalone.Start(ctx, standalone.Options{DataDir: dir, Listen: "127.0.0.1:0", Log: logr.Discard(), SystemNamespace: "other"})
+	server, err := standalone.Start(ctx, standalone.Options{DataDir: dir, Listen: "127.0.0.1:0", Log: logr.Discard(), Quota: config.Quota{SystemNamespace: "other"}})
 	if err == nil {
 		cancel()
 		_ = server.Wait() // what is wrong is that it started
@@ -54,7 +55,7 @@ func TestNamespaces(t *testing.T) {
 
 func testNamespaces(t *testing.T, dir string) {
 	api := start(t, standalone.Options{
-		DataDir: dir, SystemNamespace: books, ConsumerNamespaces: inOrganizations,
+		DataDir: dir, Quota: config.Quota{SystemNamespace: books, ConsumerNamespaces: inOrganizations},
 	})
 	if err := platform.Install(t.Context(), api); err != nil {
 		t.Fatal(err)

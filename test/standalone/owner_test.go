@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/standalone"
 	"github.com/bursar/bursar/test/platform"
 )
@@ -20,7 +21,7 @@ func TestBucketsGetAnOwnerAtStart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts servers")
 	}
-	options := standalone.Options{SystemNamespace: books, DataDir: t.TempDir()}
+	options := standalone.Options{Quota: config.Quota{SystemNamespace: books}, DataDir: t.TempDir()}
 	shown := func(t *testing.T, api client.Client) (buckets []quotav1alpha1.AllowanceBucket, effective []quotav1alpha1.EffectiveResourceGrant, err error) {
 		var b quotav1alpha1.AllowanceBucketList
 		var e quotav1alpha1.EffectiveResourceGrantList

@@ -9,16 +9,16 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/standalone"
 	"github.com/bursar/bursar/test/platform"
 )
 
 // inOrganizations shows the quota of organizations in namespaces of their own.
-var inOrganizations = map[schema.GroupKind]string{{Group: platform.Group, Kind: platform.Kind}: "organization-{{name}}"}
+var inOrganizations = []config.ConsumerNamespace{{APIGroup: platform.Group, Kind: platform.Kind, Namespace: "organization-{{name}}"}}
 
 // wantShown waits until there is one effective grant and one bucket, in that namespace and with that
 // limit.
@@ -46,7 +46,7 @@ func TestViewMovesWithTheConfiguration(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts servers")
 	}
-	options := standalone.Options{SystemNamespace: books, DataDir: t.TempDir()}
+	options := standalone.Options{Quota: config.Quota{SystemNamespace: books}, DataDir: t.TempDir()}
 	grant := teamGrant()
 	t.Run("before", func(t *testing.T) {
 		api := start(t, options)
@@ -80,7 +80,7 @@ func TestConsumerWithoutNamespace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a server")
 	}
-	api := start(t, standalone.Options{SystemNamespace: books, ConsumerNamespaces: inOrganizations})
+	api := start(t, standalone.Options{Quota: config.Quota{SystemNamespace: books, ConsumerNamespaces: inOrganizations}})
 	if err := platform.Install(t.Context(), api); err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 		if err := checkEtcd(c.dir.join("etcd", etcdMember)); err != nil {
 			return damage(c.dir.path, err)
 		}
-		if c.etcd, err = startEtcd(ctx, c.dir.join("etcd"), c.dir.join("logs", "etcd.log"), c.pki); err != nil {
+		if c.etcd, err = startEtcd(ctx, c.dir.join("etcd"), c.dir.join("logs", "etcd.log"), c.pki, c.options.MaxObjectBytes); err != nil {
 			return err
 		}
 		etcd.Servers = []string{c.etcd.endpoint}

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -34,7 +35,9 @@ type etcdServer struct {
 
 // startEtcd starts etcd on dir. Clients reach it through a Unix socket in a directory that is
 // closed to others; its peer port, which has no use, asks for a certificate of ours.
-func startEtcd(ctx context.Context, dir, logFile string, p *pki) (*etcdServer, error) {
+//
+// It takes requests of up to requestBytesMax bytes, or of as many as etcd takes by default if that is 0.
+func startEtcd(ctx context.Context, dir, logFile string, p *pki, requestBytesMax int) (*etcdServer, error) {
 	e := &etcdServer{socketDir: filepath.Join(dir, "socket")}
 	if len(e.socketDir) > socketPathMax-len("/etcd.sock") {
 		temporary, err := os.MkdirTemp("", "bursar-etcd-")
@@ -62,6 +65,7 @@ func startEtcd(ctx context.Context, dir, logFile string, p *pki) (*etcdServer, e
 	// Zero, the value in an embedded etcd's configuration, is a warning for every request.
 	config.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
 	config.QuotaBackendBytes = etcdQuotaBytes
+	config.MaxRequestBytes = cmp.Or(uint(requestBytesMax), config.MaxRequestBytes)
 	config.SnapshotCount, config.SnapshotCatchUpEntries = snapshotCount, snapshotCatchUp
 	client, peer := url.URL{Scheme: "unix", Path: socket}, url.URL{Scheme: "https", Host: "127.0.0.1:0"}
 	config.ListenClientUrls = []url.URL{client}

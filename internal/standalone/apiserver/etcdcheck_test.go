@@ -28,7 +28,7 @@ func newEtcdDirectory(t *testing.T) (dir, log string, logHalfway []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := startEtcd(t.Context(), dir, filepath.Join(t.TempDir(), "etcd.log"), p)
+	e, err := startEtcd(t.Context(), dir, filepath.Join(t.TempDir(), "etcd.log"), p, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

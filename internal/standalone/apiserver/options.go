@@ -28,6 +28,8 @@ type Options struct {
 	Settings string
 	// RequestTimeout is how long the API server gives a request. Default: a minute.
 	RequestTimeout time.Duration
+	// MaxObjectBytes is the size of the largest object that the embedded etcd stores. Default: etcd's.
+	MaxObjectBytes int
 	// LocalServices are addresses, as host:port, where the API server finds Services that lead to this
 	// process, for webhooks. Others are looked up in DNS.
 	LocalServices map[types.NamespacedName]string

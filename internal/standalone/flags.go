@@ -1,0 +1,79 @@
+package standalone
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+// flagOf is the flag that sets a field of [config.Quota].
+var flagOf = map[string]string{
+	"systemNamespace":               "system-namespace",
+	"consumerNamespaces":            "consumer-namespace",
+	"exceededAdvice":                "exceeded-advice",
+	"maxObjectBytes":                "max-object-bytes",
+	"requestTimeout":                "request-timeout",
+	"metrics.consumersMax":          "consumers-max",
+	"metrics.alertThresholdPercent": "alert-threshold-percent",
+	"auditInterval":                 "audit-interval",
+	"controlPlaneInterval":          "control-plane-interval",
+}
+
+// AddQuotaFlags adds a flag for each of the settings, except for the namespaces of consumers: see [ParseConsumerNamespaces].
+func AddQuotaFlags(flags *pflag.FlagSet, q *config.Quota) {
+	q.UsageMetrics.ConsumersMax = new(int)
+	flags.StringVar(&q.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of buckets, and of the claims of cluster-scoped objects, that have no other")
+	flags.StringVar(&q.ExceededAdvice, "exceeded-advice", "", "what people are told to do where quota is exceeded, with {{name}} for the consumer's name (default: to delete something, or to ask an administrator)")
+	flags.IntVar(&q.MaxObjectBytes, "max-object-bytes", config.DefaultMaxObjectBytes, "size of the largest object that etcd stores, at most 2 MiB; a larger custom object is denied and takes no quota")
+	flags.DurationVar(&q.RequestTimeout.Duration, "request-timeout", config.DefaultRequestTimeout, "how long a request may take; a create that fails after admission holds its quota 10s longer")
+	flags.IntVar(q.UsageMetrics.ConsumersMax, "consumers-max", config.DefaultConsumersMax, "pairs of a consumer and a resource type that have metrics of their own, those first that are used most; 0 for none")
+	flags.IntVar(&q.UsageMetrics.AlertThresholdPercent, "alert-threshold-percent", quotav1alpha1.AlertThresholdDefault, "from which part of its limit on a consumer is near it, unless the registration or a grant says otherwise")
+	flags.DurationVar(&q.AuditInterval.Duration, "audit-interval", config.DefaultAuditInterval, "time between two audits of all ledgers")
+	flags.DurationVar(&q.ControlPlaneInterval.Duration, "control-plane-interval", config.DefaultControlPlaneInterval, "time between two looks at the grants in another control plane")
+}
+
+// ParseConsumerNamespaces reads what --consumer-namespace is given: KIND.GROUP=TEMPLATE each.
+func ParseConsumerNamespaces(values []string) ([]config.ConsumerNamespace, error) {
+	var parsed []config.ConsumerNamespace
+	for _, value := range values {
+		name, template, found := strings.Cut(value, "=")
+		kind := schema.ParseGroupKind(name)
+		if !found || kind.Kind == "" || template == "" {
+			return nil, fmt.Errorf("--consumer-namespace: %q is not of the form KIND.GROUP=TEMPLATE, such as Organization.resourcemanager.example.com=organization-%s", value, naming.ConsumerName)
+		}
+		parsed = append(parsed, config.ConsumerNamespace{APIGroup: kind.Group, Kind: kind.Kind, Namespace: template})
+	}
+	return parsed, nil
+}
+
+// objectBytesMax is how much the API server sends to etcd at once.
+const objectBytesMax = 2 << 20
+
+// validate returns what is invalid, by the names of the flags.
+func validate(q *config.Quota) error {
+	invalid := q.Validate()
+	if q.MaxObjectBytes > objectBytesMax {
+		invalid = append(invalid, field.Invalid(field.NewPath("maxObjectBytes"), q.MaxObjectBytes, fmt.Sprintf("must be at most %d, which the API server sends to etcd", objectBytesMax)))
+	}
+	var errs []error
+	for _, e := range invalid {
+		path, _, _ := strings.Cut(e.Field, "[")
+		sentence := e.Detail
+		switch {
+		case e.Type == field.ErrorTypeDuplicate:
+			sentence = fmt.Sprintf("%v is given twice", e.BadValue)
+		case path != "exceededAdvice":
+			sentence = fmt.Sprintf("%v %s", e.BadValue, e.Detail)
+		}
+		errs = append(errs, fmt.Errorf("--%s: %s", flagOf[path], sentence))
+	}
+	return errors.Join(errs...)
+}
