@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // Catalog is safe for concurrent use.
@@ -16,8 +17,8 @@ type Catalog struct {
 	// ExceededAdvice is what the platform says to do where there is not enough, with {{name}} for the consumer's name.
 	// It is set once, before use. Empty: what is said of no platform in particular.
 	ExceededAdvice string
-	// ConsumerNamespace, if set, tells where the quota of a consumer is shown. It is set once, before use.
-	ConsumerNamespace func(quotav1alpha1.ConsumerRef) string
+	// ConsumerNamespaces, if set, say where the quota of consumers is shown. It is set once, before use.
+	ConsumerNamespaces *naming.ConsumerNamespaces
 
 	mu            sync.RWMutex
 	registrations map[string]*Registration // by name
@@ -52,4 +53,12 @@ func New() *Catalog {
 		declaredRegistrations: newDeclared(),
 		declaredAllocations:   newDeclared(),
 	}
+}
+
+// ConsumerNamespace returns the namespace that shows the quota of a consumer, or "" if that is not known.
+func (c *Catalog) ConsumerNamespace(consumer quotav1alpha1.ConsumerRef) string {
+	if c.ConsumerNamespaces == nil {
+		return ""
+	}
+	return c.ConsumerNamespaces.Of(consumer)
 }

@@ -162,6 +162,14 @@ func (c *Catalog) Registration(resourceType string) *Registration {
 	return c.byType[resourceType]
 }
 
+// BaseUnit returns the base unit of a resource type, or "" if none is registered.
+func (c *Catalog) BaseUnit(resourceType string) string {
+	if r := c.Registration(resourceType); r != nil {
+		return r.BaseUnit
+	}
+	return ""
+}
+
 // CheckNew tells why one of these resource types takes nothing new, or returns nil. Which are not registered at all
 // is not its concern.
 func (c *Catalog) CheckNew(resourceTypes ...string) error {

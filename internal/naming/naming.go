@@ -107,6 +107,19 @@ func sanitize(s string) string {
 // ConsumerName stands for a consumer's name in the template of its namespace.
 const ConsumerName = "{{name}}"
 
+// ConsumerNamespaces say which namespace shows the quota of a consumer.
+type ConsumerNamespaces struct {
+	// Templates are those of kinds, with [ConsumerName] in them.
+	Templates map[schema.GroupKind]string
+	// System is the namespace of all other consumers.
+	System string
+}
+
+// Of returns the namespace that shows the quota of a consumer.
+func (n *ConsumerNamespaces) Of(consumer quotav1alpha1.ConsumerRef) string {
+	return NamespaceOf(consumer, n.Templates, n.System)
+}
+
 // NamespaceOf returns the namespace that shows the quota of a consumer: that of the consumer, of the template for its kind,
 // or the system namespace.
 func NamespaceOf(consumer quotav1alpha1.ConsumerRef, templates map[schema.GroupKind]string, systemNamespace string) string {

@@ -1,20 +1,18 @@
 package operator
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/server"
-	"github.com/bursar/bursar/internal/usage"
 )
 
-// serveMetrics registers the metrics of all parts, until the returned function is called.
-func (p *parts) serveMetrics(o *Operator) (stop func(), err error) {
-	registry := o.options.Metrics
+// collectors are those of a part.
+type collectors interface{ Collectors() []prometheus.Collector }
+
+// serveMetrics registers the metrics of all parts, if there is a registry, until the returned function is called.
+func serveMetrics(registry prometheus.Registerer, parts []collectors) (stop func(), err error) {
 	if registry == nil {
 		return func() {}, nil
 	}
@@ -24,8 +22,8 @@ func (p *parts) serveMetrics(o *Operator) (stop func(), err error) {
 			registry.Unregister(collector)
 		}
 	}
-	for _, source := range []interface{ Collectors() []prometheus.Collector }{p.store, p.enforcer, p.auditor, p.grants, p.allocations, p.allocation, p.increases, p.quotas, p.adoption, p.usage(o), health{o, p.server.Certificates}} {
-		for _, collector := range source.Collectors() {
+	for _, part := range parts {
+		for _, collector := range part.Collectors() {
 			if err := registry.Register(collector); err != nil {
 				stop()
 				return nil, fmt.Errorf("register metrics: %w", err)
@@ -64,36 +62,5 @@ func (h health) Collectors() []prometheus.Collector {
 			}
 			return float64(certificate.Leaf.NotAfter.Unix())
 		}),
-	}
-}
-
-// usage tells how much of their quota consumers use, on the replica that leads.
-func (p *parts) usage(o *Operator) *usage.Collector {
-	return &usage.Collector{
-		Buckets: func(ctx context.Context) ([]quotav1alpha1.AllowanceBucket, error) {
-			if !p.leads() {
-				return nil, nil
-			}
-			return p.buckets(ctx)
-		},
-		Thresholds: o.thresholds(p.models), Waiting: p.claim.Waiting, Registrations: p.catalog, ConsumersMax: *o.options.UsageMetrics.ConsumersMax, Log: p.log.WithName("usage"),
-	}
-}
-
-// buckets are those of all consumers. They must not be changed.
-func (m *models) buckets(ctx context.Context) ([]quotav1alpha1.AllowanceBucket, error) {
-	var list quotav1alpha1.AllowanceBucketList
-	err := m.manager.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy)
-	return list.Items, err
-}
-
-// thresholds tells from which part of a limit on it is near.
-func (o *Operator) thresholds(m *models) func(context.Context) (*usage.Thresholds, error) {
-	return func(ctx context.Context) (*usage.Thresholds, error) {
-		var list quotav1alpha1.ResourceGrantList
-		if err := m.manager.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, err
-		}
-		return usage.NewThresholds(list.Items, m.catalog, o.options.UsageMetrics.AlertThresholdPercent), nil
 	}
 }

@@ -12,36 +12,15 @@ import (
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
-	ctrl "sigs.k8s.io/controller-runtime"
-	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/allocation/allocationstore"
-	"github.com/bursar/bursar/internal/allocation/quotacache"
-	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/claims/claimcache"
-	"github.com/bursar/bursar/internal/claims/engine"
-	"github.com/bursar/bursar/internal/claims/evaluator"
-	"github.com/bursar/bursar/internal/claims/reviewed"
 	"github.com/bursar/bursar/internal/kube/apiclient"
 	"github.com/bursar/bursar/internal/kube/crdinstall"
-	"github.com/bursar/bursar/internal/kube/discoverycache"
-	"github.com/bursar/bursar/internal/kube/events"
 	"github.com/bursar/bursar/internal/kube/namespaces"
-	"github.com/bursar/bursar/internal/kube/objectcache"
-	"github.com/bursar/bursar/internal/kube/permission"
-	"github.com/bursar/bursar/internal/kube/quotavalidation"
-	"github.com/bursar/bursar/internal/ledger/ledgerstore"
-	"github.com/bursar/bursar/internal/naming"
 )
 
 // Operator enforces quota on one API server.
@@ -124,7 +103,7 @@ func (o *Operator) Run(ctx context.Context) error {
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	stopMetrics, err := parts.serveMetrics(o)
+	stopMetrics, err := serveMetrics(o.options.Metrics, parts.collectors)
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -139,8 +118,8 @@ func (o *Operator) Run(ctx context.Context) error {
 		return parts.server.Serve(ctx, working)
 	})
 	group.Go(func() error { return parts.server.Certificates.Run(working) })
-	group.Go(func() error { return parts.manager.Start(working) })
-	group.Go(func() error { return parts.kinds.Run(working) })
+	group.Go(func() error { return parts.cluster.manager.Start(working) })
+	group.Go(func() error { return parts.cluster.kinds.Run(working) })
 	group.Go(func() error { return parts.evaluations.Run(working) })
 	group.Go(func() error { return parts.load(working, group, o) })
 	return stopped(ctx, group.Wait())
@@ -171,119 +150,3 @@ func stopped(ctx context.Context, err error) error {
 // StandaloneCheck is the check among those of /readyz that only the API server of a standalone Bursar has. It tells whether
 // quota is enforced.
 const StandaloneCheck = "quota-enforcement"
-
-// models are the read models that controllers and webhooks share.
-type models struct {
-	store  *ledgerstore.Store
-	engine *engine.Engine
-	// reviewed are the objects that the webhook has decided.
-	reviewed *reviewed.Objects
-	// allocations are the books of caps on ResourceQuotas, and projects whose they are.
-	allocations *allocationstore.Store
-	projects    *quotacache.Cache
-	catalog     *catalog.Catalog
-	claims      *claimcache.Cache
-	client      *claims.Client
-	objects     *objectcache.Cache
-	kinds       *discoverycache.Cache
-	namespaces  *namespaces.Namespaces
-	evaluator   *evaluator.Evaluator
-	permission  *permission.Checker
-	quotaSpecs  quotavalidation.Checker
-	dynamic     dynamic.Interface
-	manager     ctrl.Manager
-	events      *events.Recorder
-	// isAlone tells that there are no other replicas.
-	isAlone bool
-}
-
-// leads tells whether this replica is the one that runs the controllers.
-func (m *models) leads() bool {
-	if m.isAlone {
-		return true
-	}
-	select {
-	case <-m.manager.Elected():
-		return true
-	default:
-		return false
-	}
-}
-
-func (o *Operator) newModels(ctx context.Context) (*models, error) {
-	storage, err := ledgerstore.NewAPIStorage(o.options.Config, o.httpClient)
-	if err != nil {
-		return nil, err
-	}
-	claimClient, err := claims.NewClient(o.options.Config, o.httpClient)
-	if err != nil {
-		return nil, err
-	}
-	options := ctrl.Options{
-		Scheme:  o.scheme,
-		Logger:  o.options.Log,
-		Metrics: metricsserver.Options{BindAddress: "0"},
-		// One of several API servers may serve Bursar's kinds later than the others.
-		MapperProvider: apiclient.NewMapper,
-		// Who manages which field is a third of most objects, and nobody asks for it.
-		Cache: ctrlcache.Options{DefaultTransform: ctrlcache.TransformStripManagedFields()},
-		Controller: config.Controller{
-			// One process may run more than one operator, one after the other.
-			SkipNameValidation: new(true),
-			// It may hang as it ends (kubernetes-sigs/controller-runtime#3538).
-			UsePriorityQueue: new(false),
-		},
-	}
-	if election := o.options.LeaderElection; election != nil {
-		options.LeaderElection, options.LeaderElectionID, options.LeaderElectionNamespace = true, naming.LeaderLease, o.options.SystemNamespace
-		options.LeaderElectionReleaseOnCancel = true
-		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &election.LeaseDuration, &election.RenewDeadline, &election.RetryPeriod
-	}
-	manager, err := ctrl.NewManager(apiclient.WithTimeouts(o.options.Config, apiclient.DefaultTimeouts), options)
-	if err != nil {
-		return nil, fmt.Errorf("make the controller manager: %w", err)
-	}
-	objects, err := dynamic.NewForConfigAndClient(o.options.Config, o.httpClient)
-	if err != nil {
-		return nil, fmt.Errorf("make a dynamic client: %w", err)
-	}
-	served := discoverycache.New(o.client.Discovery(), o.extensions)
-	declared := catalog.New()
-	declared.ExceededAdvice = o.options.ExceededAdvice
-	consumerNamespaces := o.options.Namespaces()
-	declared.ConsumerNamespace = func(consumer quotav1alpha1.ConsumerRef) string {
-		return naming.NamespaceOf(consumer, consumerNamespaces, o.options.SystemNamespace)
-	}
-	inhabited := quotacache.New(o.client, o.options.SystemNamespace)
-	caps, err := allocationstore.NewAPIStorage(manager.GetAPIReader(), manager.GetClient(), o.options.Config, o.httpClient)
-	if err != nil {
-		return nil, err
-	}
-	known := &namespaces.Namespaces{Cached: manager.GetClient(), Live: manager.GetAPIReader()}
-	store := ledgerstore.New(ctx, storage)
-	store.ReservationLifetime = o.options.RequestTimeout.Duration + ledgerstore.ReservationMargin
-	m := &models{
-		store:       store,
-		allocations: allocationstore.New(ctx, caps, inhabited),
-		projects:    inhabited,
-		catalog:     declared,
-		claims:      claimcache.New(),
-		client:      claimClient,
-		objects:     objectcache.New(o.metadata, served),
-		kinds:       served,
-		namespaces:  known,
-		evaluator:   &evaluator.Evaluator{Catalog: declared, Namespaces: known, SystemNamespace: o.options.SystemNamespace},
-		permission:  permission.New(o.client.AuthorizationV1().SelfSubjectAccessReviews()),
-		quotaSpecs:  quotavalidation.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)},
-		dynamic:     objects,
-		manager:     manager,
-		events:      events.NewRecorder(manager.GetEventRecorder("bursar")).Placed(manager.GetScheme(), o.options.SystemNamespace),
-		isAlone:     o.options.LeaderElection == nil,
-	}
-	m.engine = engine.New(engine.Dependencies{
-		Store: m.store, Claims: m.claims, Client: m.client, Catalog: m.catalog, Objects: m.objects, Evaluator: m.evaluator, Live: m.dynamic,
-		Kinds: m.kinds, Policies: []client.Reader{manager.GetClient(), manager.GetAPIReader()},
-		SystemNamespace: o.options.SystemNamespace, Events: m.events, Log: o.options.Log.WithName("engine"),
-	})
-	return m, nil
-}

@@ -58,7 +58,7 @@ func TestAmountExpressions(t *testing.T) {
 				t.Fatalf("%s: %v", tc.reason, errs)
 			}
 			in := sample()
-			in.BaseUnit = func(string) string { return tc.baseUnit }
+			in.Units = unit(tc.baseUnit)
 			claim, err := p.Render(t.Context(), in)
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) || !strings.Contains(err.Error(), "requests[0].amountExpression") {
@@ -226,3 +226,8 @@ func FuzzQuantities(f *testing.F) {
 		}
 	})
 }
+
+// unit is the base unit of every resource type.
+type unit string
+
+func (u unit) BaseUnit(string) string { return string(u) }

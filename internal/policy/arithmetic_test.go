@@ -51,7 +51,7 @@ func TestArithmeticOfQuantities(t *testing.T) {
 			p := mustCompile(t, func(p *quotav1alpha1.ClaimCreationPolicy) {
 				p.Spec.Target.ResourceClaimTemplate.Spec.Requests = []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "t", AmountExpression: tc.expression}}
 			})
-			in.BaseUnit = func(string) string { return tc.unit }
+			in.Units = unit(tc.unit)
 			requests, err := p.Requests(t.Context(), in)
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {

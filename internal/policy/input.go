@@ -22,9 +22,14 @@ type Input struct {
 	// its metadata at least. Policies see it as namespaceObject. It is nil for cluster-scoped
 	// objects, Namespaces among them, and then its fields are missing.
 	NamespaceObject map[string]any
-	// BaseUnit names the base unit of a resource type, which quantities are converted to. Where it
-	// is nil or answers with nothing, they are taken as they are.
-	BaseUnit func(resourceType string) string
+	// Units are those that quantities are converted to. Default: they are taken as they are.
+	Units Units
+}
+
+// Units are those of resource types.
+type Units interface {
+	// BaseUnit returns the base unit of a resource type, or "" to take quantities of it as they are.
+	BaseUnit(resourceType string) string
 }
 
 // UserInfo is who makes a request, as the API server authenticated them.

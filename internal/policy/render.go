@@ -33,7 +33,7 @@ func (p *ClaimPolicy) Render(ctx context.Context, in Input) (*quotav1alpha1.Reso
 	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)
 	defer cancel()
 	r := rendering{variables: in.variables(), withoutRequest: in.WithoutRequest}
-	requests := r.requests(ctx, p.requests, in.BaseUnit)
+	requests := r.requests(ctx, p.requests, in.Units)
 	if r.err == nil && len(requests) == 0 {
 		return nil, nil
 	}
@@ -62,7 +62,7 @@ func (p *ClaimPolicy) Requests(ctx context.Context, in Input) ([]quotav1alpha1.R
 	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)
 	defer cancel()
 	r := rendering{variables: in.variables(), withoutRequest: in.WithoutRequest}
-	requests := r.requests(ctx, p.requests, in.BaseUnit)
+	requests := r.requests(ctx, p.requests, in.Units)
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -149,10 +149,10 @@ func (r *rendering) annotations(fields []keyedField) map[string]string {
 	return entries
 }
 
-func (r *rendering) requests(ctx context.Context, fields []requestFields, baseUnit func(string) string) []quotav1alpha1.ResourceRequest {
+func (r *rendering) requests(ctx context.Context, fields []requestFields, units Units) []quotav1alpha1.ResourceRequest {
 	requests := make([]quotav1alpha1.ResourceRequest, 0, len(fields))
 	for _, f := range fields {
-		amount := r.amount(ctx, f, baseUnit)
+		amount := r.amount(ctx, f, units)
 		if amount > 0 {
 			requests = append(requests, quotav1alpha1.ResourceRequest{
 				ResourceType: f.resourceType, Amount: amount, Dimensions: r.entries(f.dimensions),
@@ -162,13 +162,13 @@ func (r *rendering) requests(ctx context.Context, fields []requestFields, baseUn
 	return requests
 }
 
-func (r *rendering) amount(ctx context.Context, f requestFields, baseUnit func(string) string) int64 {
+func (r *rendering) amount(ctx context.Context, f requestFields, units Units) int64 {
 	if f.expression == nil || r.err != nil {
 		return f.amount
 	}
 	var unit string
-	if baseUnit != nil {
-		unit = baseUnit(f.resourceType)
+	if units != nil {
+		unit = units.BaseUnit(f.resourceType)
 	}
 	var amount int64
 	amount, r.err = f.expression.evaluate(ctx, r.variables, unit)

@@ -44,18 +44,29 @@ const (
 	suspectMax = time.Minute
 )
 
+// Certificates knows what the certificates of replicas are checked by.
+type Certificates interface {
+	// Bundle returns the authorities, in PEM.
+	Bundle() []byte
+}
+
+// Gate lets in those who prove that they may call.
+type Gate interface {
+	// PeerPath returns where a path of a replica is reached by who proves to be another one.
+	PeerPath(path string) string
+}
+
 // Peers are the replicas that are alive. Its fields are set once, before use.
 type Peers struct {
 	Client    kubernetes.Interface
 	Namespace string
 	// Address is where this replica answers reviews, as host:port.
 	Address string
-	// ServerName is in the certificate of every replica, and Roots returns the authorities that it is
-	// checked by, in PEM.
-	ServerName string
-	Roots      func() []byte
-	// Path is where a path of a replica is reached by who proves to be another one. Default: that path.
-	Path func(path string) string
+	// ServerName is in the certificate of every replica, and Certificates knows what it is checked by.
+	ServerName   string
+	Certificates Certificates
+	// Gate lets other replicas in. Default: everybody may come in.
+	Gate Gate
 	Log  logr.Logger
 
 	once   sync.Once
@@ -83,7 +94,7 @@ type peer struct {
 func (p *Peers) init() {
 	p.once.Do(func() {
 		p.name, p.others = leasePrefix+rand.String(10), map[string]*peer{}
-		p.sender = newSender(p.ServerName, p.Roots, p.Path)
+		p.sender = newSender(p.ServerName, p.Certificates, p.Gate)
 	})
 }
 

@@ -200,9 +200,7 @@ func TestForward(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewTLSServer(tt.answer)
 			defer server.Close()
-			p := &Peers{Log: logr.Discard(), ServerName: "example.com", Roots: func() []byte {
-				return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-			}}
+			p := &Peers{Log: logr.Discard(), ServerName: "example.com", Certificates: bundle(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))}
 			p.init()
 			p.see(leaseOf("b", server.Listener.Addr().String(), time.Now()))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -220,3 +218,8 @@ func TestForward(t *testing.T) {
 		t.Error("who stands still was not asked whether it is alive")
 	}
 }
+
+// bundle are authorities, in PEM.
+type bundle []byte
+
+func (b bundle) Bundle() []byte { return b }

@@ -34,16 +34,13 @@ const (
 // sender is the HTTP client of the replicas.
 type sender struct {
 	client *http.Client
-	path   func(string) string
+	gate   Gate // or nil
 }
 
-func newSender(serverName string, roots func() []byte, path func(string) string) *sender {
-	if path == nil {
-		path = func(path string) string { return path }
-	}
+func newSender(serverName string, certificates Certificates, gate Gate) *sender {
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		pool := x509.NewCertPool()
-		pool.AppendCertsFromPEM(roots())
+		pool.AppendCertsFromPEM(certificates.Bundle())
 		dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: patience}, Config: &tls.Config{
 			RootCAs: pool, ServerName: serverName, MinVersion: tls.VersionTLS12,
 		}}
@@ -51,7 +48,15 @@ func newSender(serverName string, roots func() []byte, path func(string) string)
 	}
 	return &sender{&http.Client{Transport: &http.Transport{
 		DialTLSContext: dial, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute,
-	}}, path}
+	}}, gate}
+}
+
+// path returns where a path of another replica is reached.
+func (s *sender) path(path string) string {
+	if s.gate == nil {
+		return path
+	}
+	return s.gate.PeerPath(path)
 }
 
 // IsForwarded tells whether another replica has sent a request.

@@ -60,11 +60,7 @@ var pace = gctuner.Pace{Headroom: 768 << 20, PercentMin: 200, PercentMax: 2000}
 // Start starts a standalone Bursar and returns once quota is enforced. It runs until ctx ends
 // or a part of it fails; see Wait.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	say := func(format string, args ...any) {
-		if o.Out != nil {
-			fmt.Fprintf(o.Out, "bursar: "+format+"\n", args...)
-		}
-	}
+	progress := apiserver.Progress{Out: o.Out}
 	o.Quota.Default()
 	if err := validate(&o.Quota); err != nil {
 		return nil, err
@@ -80,7 +76,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	starting := context.AfterFunc(ctx, stop)
 	ready := &readiness{}
 	plane, err := apiserver.Start(serving, apiserver.Options{
-		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), RequestTimeout: o.RequestTimeout.Duration, MaxObjectBytes: o.MaxObjectBytes, LocalServices: replica.services(o), Say: say,
+		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), RequestTimeout: o.RequestTimeout.Duration, MaxObjectBytes: o.MaxObjectBytes, LocalServices: replica.services(o), Progress: progress,
 		ReadyChecks: []healthz.HealthChecker{ready},
 	})
 	if err != nil {
@@ -92,7 +88,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.OnServing != nil {
 		o.OnServing(plane.AdminKubeconfigPath())
 	}
-	say("starting enforcement")
+	progress.Say("starting enforcement")
 	var op *operator.Operator
 	if err = checkSystemNamespace(ctx, plane.Config(), o.SystemNamespace); err == nil {
 		op, err = newOperator(plane, replica, o)
@@ -116,7 +112,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		replica.close()
 		return nil, err
 	}
-	say("ready, the admin kubeconfig is %s", plane.AdminKubeconfigPath())
+	progress.Say("ready, the admin kubeconfig is %s", plane.AdminKubeconfigPath())
 	return s, nil
 }
 

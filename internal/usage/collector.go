@@ -20,15 +20,22 @@ const listTimeout = 5 * time.Second
 // steps are the parts of a limit by which consumers are counted.
 var steps = []float64{0.5, 0.7, 0.8, 0.9, 0.95, 1}
 
+// Leadership knows whether this replica leads.
+type Leadership interface{ Leads() bool }
+
+// Waiting knows the claims that wait for quota.
+type Waiting interface {
+	// Waiting returns, by consumer, what each claim needs that waits for quota.
+	Waiting() map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest
+}
+
 // Collector tells Prometheus how much of their quota consumers use. It looks when it is asked, so that what is gone is
 // not told of.
 type Collector struct {
-	// Buckets lists the buckets of all consumers, or nothing where another process tells of them.
-	Buckets func(context.Context) ([]quotav1alpha1.AllowanceBucket, error)
-	// Waiting returns, by consumer, what each claim needs that waits for quota.
-	Waiting func() map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest
-	// Thresholds tells from which part of a limit on it is near.
-	Thresholds func(context.Context) (*Thresholds, error)
+	Source Source
+	// Leadership has only the replica that leads tell of consumers.
+	Leadership Leadership
+	Waiting    Waiting
 	// Registrations know the units.
 	Registrations *catalog.Catalog
 	// ConsumersMax is how many pairs of a consumer and a resource type have series of their own: those that are used
@@ -73,10 +80,14 @@ func (c *Collector) Describe(descriptions chan<- *prometheus.Desc) {
 func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 	defer cancel()
-	buckets, err := c.Buckets(ctx)
+	var buckets []quotav1alpha1.AllowanceBucket
+	var err error
+	if c.Leadership.Leads() {
+		buckets, err = c.Source.Buckets(ctx)
+	}
 	var thresholds *Thresholds
 	if err == nil && len(buckets) > 0 && c.ConsumersMax > 0 {
-		thresholds, err = c.Thresholds(ctx)
+		thresholds, err = c.Source.Thresholds(ctx)
 	}
 	if err != nil {
 		// Nothing else is told if one collector fails.
@@ -84,7 +95,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 		return
 	}
 	all := Of(buckets)
-	claims := countShort(c.Waiting(), all)
+	claims := countShort(c.Waiting.Waiting(), all)
 	types := map[string]*total{}
 	for i, u := range all {
 		t := types[u.ResourceType]

@@ -45,18 +45,13 @@ func collector() *Collector {
 	}
 	apimeta.SetStatusCondition(&grant.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
 	return &Collector{
-		Thresholds: func(context.Context) (*Thresholds, error) {
-			return NewThresholds([]quotav1alpha1.ResourceGrant{grant}, registrations, 80), nil
-		},
-		Buckets: func(context.Context) ([]quotav1alpha1.AllowanceBucket, error) {
-			return []quotav1alpha1.AllowanceBucket{
+		Source: &source{
+			buckets: []quotav1alpha1.AllowanceBucket{
 				bucket("idle", 0, 0), bucket("web", 3000, 4000), part, bucket("over", 6000, 4000), bucket("over", 6000, 4000), bucket("none", 500, 0),
-			}, nil
+			},
+			grants: []quotav1alpha1.ResourceGrant{grant}, registrations: registrations,
 		},
-		Waiting: func() map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest {
-			one := []quotav1alpha1.ResourceRequest{{ResourceType: "vcpus", Amount: 1}}
-			return map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest{project("over"): {one, one}}
-		},
+		Leadership: leader(true), Waiting: two{},
 		Registrations: registrations, ConsumersMax: 3, Log: logr.Discard(),
 	}
 }
@@ -125,16 +120,17 @@ func TestCollectLess(t *testing.T) {
 		t.Errorf("the resource type has %d series, want 2", n)
 	}
 	full := collector()
-	full.Buckets = func(context.Context) ([]quotav1alpha1.AllowanceBucket, error) {
-		return []quotav1alpha1.AllowanceBucket{bucket("full", 95, 100)}, nil
-	}
+	full.Source = &source{buckets: []quotav1alpha1.AllowanceBucket{bucket("full", 95, 100)}, registrations: full.Registrations}
 	want := histogram("0.95", 0, 0, 0, 0, 1, 1, 1)
 	if err := testutil.CollectAndCompare(full, strings.NewReader(want), "quota_resource_type_utilization_ratio"); err != nil {
 		t.Error(err)
 	}
-	for name, answer := range map[string]error{"another process tells of them": nil, "there is no cache yet": errors.New("not started")} {
-		absent := collector()
-		absent.Buckets = func(context.Context) ([]quotav1alpha1.AllowanceBucket, error) { return nil, answer }
+	for name, absent := range map[string]*Collector{"another process tells of them": collector(), "there is no cache yet": collector()} {
+		if name == "there is no cache yet" {
+			absent.Source = &source{err: errors.New("not started")}
+		} else {
+			absent.Leadership = leader(false)
+		}
 		if n := testutil.CollectAndCount(absent); n != 0 {
 			t.Errorf("%s: %d series", name, n)
 		}
@@ -145,8 +141,7 @@ func TestCollectLess(t *testing.T) {
 // grants that carry thresholds.
 func BenchmarkCollect(b *testing.B) {
 	c, buckets, grants := many()
-	c.Buckets = func(context.Context) ([]quotav1alpha1.AllowanceBucket, error) { return buckets, nil }
-	c.Thresholds = func(context.Context) (*Thresholds, error) { return NewThresholds(grants, c.Registrations, 80), nil }
+	c.Source = &source{buckets: buckets, grants: grants, registrations: c.Registrations}
 	for b.Loop() {
 		metrics := make(chan prometheus.Metric, 1000)
 		go func() {
@@ -162,8 +157,7 @@ func BenchmarkCollect(b *testing.B) {
 func BenchmarkNotify(b *testing.B) {
 	c, buckets, grants := many()
 	n := &Notifier{
-		Buckets:       func(context.Context) ([]quotav1alpha1.AllowanceBucket, error) { return buckets, nil },
-		Thresholds:    func(context.Context) (*Thresholds, error) { return NewThresholds(grants, c.Registrations, 80), nil },
+		Source:        &source{buckets: buckets, grants: grants, registrations: c.Registrations},
 		Registrations: c.Registrations, Log: logr.Discard(),
 	}
 	for b.Loop() {
@@ -191,4 +185,33 @@ func many() (*Collector, []quotav1alpha1.AllowanceBucket, []quotav1alpha1.Resour
 		grants = append(grants, grant)
 	}
 	return c, buckets, grants
+}
+
+// source is what is known of all consumers.
+type source struct {
+	buckets       []quotav1alpha1.AllowanceBucket
+	grants        []quotav1alpha1.ResourceGrant
+	registrations *catalog.Catalog
+	err           error
+}
+
+func (s *source) Buckets(context.Context) ([]quotav1alpha1.AllowanceBucket, error) {
+	return s.buckets, s.err
+}
+
+func (s *source) Thresholds(context.Context) (*Thresholds, error) {
+	return NewThresholds(s.grants, s.registrations, 80), nil
+}
+
+// leader is whether this replica leads.
+type leader bool
+
+func (l leader) Leads() bool { return bool(l) }
+
+// two claims wait for one vCPU each.
+type two struct{}
+
+func (two) Waiting() map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest {
+	one := []quotav1alpha1.ResourceRequest{{ResourceType: "vcpus", Amount: 1}}
+	return map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest{project("over"): {one, one}}
 }

@@ -31,10 +31,7 @@ const (
 // Notifier tells consumers, by events on their EffectiveResourceGrants, that they come close to a limit, reach it or exceed
 // it, and that they do not any more.
 type Notifier struct {
-	// Buckets lists the buckets of all consumers.
-	Buckets func(context.Context) ([]quotav1alpha1.AllowanceBucket, error)
-	// Thresholds tells from which part of a limit on it is near.
-	Thresholds func(context.Context) (*Thresholds, error)
+	Source Source
 	// Registrations know the units.
 	Registrations *catalog.Catalog
 	Events        *events.Recorder
@@ -52,12 +49,12 @@ func (n *Notifier) Run(ctx context.Context) error {
 
 // look tells which consumers are at other levels than before.
 func (n *Notifier) look(ctx context.Context) {
-	buckets, err := n.Buckets(ctx)
+	buckets, err := n.Source.Buckets(ctx)
 	if err != nil {
 		n.Log.V(1).Info("cannot tell consumers how much they use", "err", err.Error())
 		return
 	}
-	thresholds, err := n.Thresholds(ctx)
+	thresholds, err := n.Source.Thresholds(ctx)
 	if err != nil {
 		n.Log.V(1).Info("cannot tell consumers how much they use", "err", err.Error())
 		return

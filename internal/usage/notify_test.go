@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -26,11 +25,10 @@ func (e *told) Eventf(regarding, _ runtime.Object, kind, reason, _, note string,
 
 func TestNotifier(t *testing.T) {
 	registrations := collector().Registrations
-	var shown []quotav1alpha1.AllowanceBucket
+	shown := &source{registrations: registrations}
 	var said told
 	n := &Notifier{
-		Buckets:       func(context.Context) ([]quotav1alpha1.AllowanceBucket, error) { return shown, nil },
-		Thresholds:    func(context.Context) (*Thresholds, error) { return NewThresholds(nil, registrations, 80), nil },
+		Source:        shown,
 		Registrations: registrations, Events: events.NewRecorder(&said), Log: logr.Discard(),
 	}
 	show := func(used, limit int64) {
@@ -39,7 +37,7 @@ func TestNotifier(t *testing.T) {
 		b.OwnerReferences = []metav1.OwnerReference{{Kind: "EffectiveResourceGrant", Name: "vcpus-of-web", Controller: new(true)}}
 		part := b
 		part.Spec.Dimensions = map[string]string{"region": "eu"}
-		shown = []quotav1alpha1.AllowanceBucket{part, b, bucket("web", 1, 1)}
+		shown.buckets = []quotav1alpha1.AllowanceBucket{part, b, bucket("web", 1, 1)}
 		n.look(t.Context())
 	}
 	const prefix = "EffectiveResourceGrant org/vcpus-of-web "

@@ -300,11 +300,8 @@ func TestDecisionAtTheLastMoment(t *testing.T) {
 	var looks, reserved atomic.Int32
 	controller := &departed.Controller{
 		Client: bursar, Live: bursar, Shown: one(consumer), Claims: noClaims{}, Interval: time.Millisecond,
-		Find: func(context.Context, quotav1alpha1.ConsumerRef) (departed.Existence, error) {
-			looks.Add(1)
-			return departed.Missing, nil
-		},
-		LiveClaims: func(ctx context.Context, _ quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
+		Objects: missing{&looks},
+		Stored: claimsFunc(func(ctx context.Context, _ quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
 			ledger := &quotav1alpha1.ConsumerLedger{}
 			if err := bursar.Get(ctx, client.ObjectKey{Name: naming.Ledger(consumer)}, ledger); err != nil {
 				return nil, err
@@ -316,7 +313,7 @@ func TestDecisionAtTheLastMoment(t *testing.T) {
 			}}
 			reserved.Add(1)
 			return nil, bursar.Update(ctx, ledger)
-		},
+		}),
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -353,11 +350,8 @@ func TestLaterFormatStays(t *testing.T) {
 	var looks atomic.Int32
 	controller := &departed.Controller{
 		Client: bursar, Live: bursar, Shown: one(consumer), Claims: noClaims{}, Interval: time.Millisecond,
-		Find: func(context.Context, quotav1alpha1.ConsumerRef) (departed.Existence, error) {
-			looks.Add(1)
-			return departed.Missing, nil
-		},
-		LiveClaims: func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) { return nil, nil },
+		Objects: missing{&looks},
+		Stored:  claimsFunc(func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) { return nil, nil }),
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -375,4 +369,19 @@ func TestLaterFormatStays(t *testing.T) {
 	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(stored), stored); err != nil {
 		t.Errorf("got %v, want the ledger to stay", err)
 	}
+}
+
+// missing finds no object, and counts how often it looks.
+type missing struct{ looks *atomic.Int32 }
+
+func (m missing) Find(context.Context, quotav1alpha1.ConsumerRef) (departed.Existence, error) {
+	m.looks.Add(1)
+	return departed.Missing, nil
+}
+
+// claimsFunc returns the claims of a consumer.
+type claimsFunc func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
+
+func (f claimsFunc) ClaimsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
+	return f(ctx, consumer)
 }

@@ -23,20 +23,40 @@ import (
 // adviceTimeout bounds how long a write waits for warnings.
 const adviceTimeout = time.Second
 
+// Permission is what Bursar may do. Each method returns why it may not, or "".
+type Permission interface {
+	// Follow is about reading all objects of a resource, and Get about looking up single ones.
+	Follow(ctx context.Context, resource schema.GroupVersionResource) (string, error)
+	Get(ctx context.Context, resource schema.GroupVersionResource) (string, error)
+}
+
+// Users knows what users may do.
+type Users interface {
+	// MayRead reports whether a user may get the objects of a kind.
+	MayRead(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error)
+}
+
+// Objects are those of all kinds.
+type Objects interface {
+	// Exists reports whether an object of that name exists; an empty UID stands for any.
+	Exists(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName, uid types.UID) (bool, error)
+}
+
+// Ledgers are those of all consumers.
+type Ledgers interface {
+	// View calls f with the ledger of a consumer.
+	View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
+}
+
 // Adviser finds warnings. Its fields are set once, before use; it is safe for concurrent use if they are.
 type Adviser struct {
 	// Mapper knows which kinds are served, and in which scope.
 	Mapper apimeta.RESTMapper
-	// Unreadable says why Bursar may not read the objects of a resource, or "".
-	Unreadable func(ctx context.Context, resource schema.GroupVersionResource) (string, error)
-	// Unlookable says why Bursar may not look up single objects of a resource, or "".
-	Unlookable func(ctx context.Context, resource schema.GroupVersionResource) (string, error)
-	// MayRead reports whether a user may get the objects of a kind.
-	MayRead func(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error)
-	// Exists reports whether an object of that name exists; an empty UID stands for any.
-	Exists func(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName, uid types.UID) (bool, error)
-	// View calls f with the ledger of a consumer.
-	View func(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
+	// Permission is Bursar's own, and Users are those of others.
+	Permission Permission
+	Users      Users
+	Objects    Objects
+	Ledgers    Ledgers
 	// Registrations are the active ones.
 	Registrations message.Registrations
 }
@@ -87,7 +107,7 @@ func (a *Adviser) Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	if err != nil {
 		return warnings // there are no objects of a kind that is not served
 	}
-	if flaw, err := a.Unlookable(ctx, mapping.Resource); err == nil && flaw != "" {
+	if flaw, err := a.Permission.Get(ctx, mapping.Resource); err == nil && flaw != "" {
 		warnings = append(warnings, fmt.Sprintf("once this claim is deleted, its charge goes back although %s %s may still exist: %s", ref.Kind, ref.Name, flaw))
 	}
 	return warnings
@@ -124,13 +144,13 @@ func (a *Adviser) missing(ctx context.Context, user authenticationv1.UserInfo, r
 	if err != nil {
 		return nil
 	}
-	if flaw, err := a.Unreadable(ctx, mapping.Resource); err != nil || flaw != "" {
+	if flaw, err := a.Permission.Follow(ctx, mapping.Resource); err != nil || flaw != "" {
 		return nil
 	}
-	if may, err := a.MayRead(ctx, user, mapping.GroupVersionKind); err != nil || !may {
+	if may, err := a.Users.MayRead(ctx, user, mapping.GroupVersionKind); err != nil || !may {
 		return nil
 	}
-	exists, err := a.Exists(ctx, mapping.Resource, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, "")
+	exists, err := a.Objects.Exists(ctx, mapping.Resource, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, "")
 	if err != nil || exists {
 		return nil
 	}
@@ -147,7 +167,7 @@ func (a *Adviser) belowUse(ctx context.Context, old, new *quotav1alpha1.Resource
 		after = sums(new)
 	}
 	accounts := map[string]ledger.Account{}
-	err := a.View(ctx, old.Spec.ConsumerRef, func(books *ledger.Ledger) {
+	err := a.Ledgers.View(ctx, old.Spec.ConsumerRef, func(books *ledger.Ledger) {
 		clear(accounts)
 		for resourceType := range before {
 			accounts[resourceType] = books.Account(resourceType)

@@ -34,28 +34,56 @@ func world(t *testing.T) *caution.Adviser {
 	mapper.Add(version.WithKind("Project"), apimeta.RESTScopeRoot)
 	mapper.Add(version.WithKind("Volume"), apimeta.RESTScopeNamespace)
 	return &caution.Adviser{
-		Mapper:     mapper,
-		Unreadable: func(context.Context, schema.GroupVersionResource) (string, error) { return "", nil },
-		MayRead: func(_ context.Context, user authenticationv1.UserInfo, _ schema.GroupVersionKind) (bool, error) {
-			return user.Username != "tenant", nil
-		},
-		Exists: func(_ context.Context, _ schema.GroupVersionResource, name types.NamespacedName, _ types.UID) (bool, error) {
-			if name.Name == "unknown" {
-				return false, errors.New("connection refused")
-			}
-			return name.Name == "web", nil
-		},
-		View: func(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
-			books := ledger.New()
-			if _, err := books.SetGrant(ledger.Grant{UID: "g", Allowances: []ledger.Allowance{{ResourceType: cpu, Amount: 4000}}}); err != nil {
-				t.Error(err)
-			}
-			books.Reserve(ledger.Reservation{Key: "claim", Charges: []ledger.Charge{{ResourceType: cpu, Amount: 3000}}})
-			f(books)
-			return nil
-		},
+		Mapper:        mapper,
+		Permission:    permission{},
+		Users:         users{},
+		Objects:       objects{},
+		Ledgers:       ledgers{t},
 		Registrations: cores{},
 	}
+}
+
+// permission lets Bursar read everything, and look up what has no flaw.
+type permission struct {
+	flaw string
+	err  error
+}
+
+func (permission) Follow(context.Context, schema.GroupVersionResource) (string, error) {
+	return "", nil
+}
+func (p permission) Get(context.Context, schema.GroupVersionResource) (string, error) {
+	return p.flaw, p.err
+}
+
+// users may read everything, but for tenant.
+type users struct{}
+
+func (users) MayRead(_ context.Context, user authenticationv1.UserInfo, _ schema.GroupVersionKind) (bool, error) {
+	return user.Username != "tenant", nil
+}
+
+// objects has web, and cannot tell of unknown.
+type objects struct{}
+
+func (objects) Exists(_ context.Context, _ schema.GroupVersionResource, name types.NamespacedName, _ types.UID) (bool, error) {
+	if name.Name == "unknown" {
+		return false, errors.New("connection refused")
+	}
+	return name.Name == "web", nil
+}
+
+// ledgers has one ledger, by which 3 of 4 cores are used.
+type ledgers struct{ *testing.T }
+
+func (l ledgers) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
+	books := ledger.New()
+	if _, err := books.SetGrant(ledger.Grant{UID: "g", Allowances: []ledger.Allowance{{ResourceType: cpu, Amount: 4000}}}); err != nil {
+		l.Error(err)
+	}
+	books.Reserve(ledger.Reservation{Key: "claim", Charges: []ledger.Charge{{ResourceType: cpu, Amount: 3000}}})
+	f(books)
+	return nil
 }
 
 func grantOf(kind, namespace, name string, amount int64) *quotav1alpha1.ResourceGrant {
@@ -129,7 +157,7 @@ func TestClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			adviser := world(t)
-			adviser.Unlookable = func(context.Context, schema.GroupVersionResource) (string, error) { return c.flaw, c.err }
+			adviser.Permission = permission{c.flaw, c.err}
 			got := adviser.Claim(t.Context(), &quotav1alpha1.ResourceClaim{Spec: quotav1alpha1.ResourceClaimSpec{
 				ConsumerRef: quotav1alpha1.ConsumerRef{APIGroup: version.Group, Kind: "Project", Name: "web"},
 				ResourceRef: quotav1alpha1.UnversionedObjectReference{APIGroup: version.Group, Kind: c.kind, Name: "data"},

@@ -39,6 +39,13 @@ const (
 	retryTime     = 5 * time.Second
 )
 
+// Published are the authorities by which API servers are told to check the webhooks.
+type Published interface {
+	// Authorities returns bundles of them, in PEM, or why it cannot tell. A replica that starts has to know of those that
+	// others may still be serving by: it may be the next one to publish.
+	Authorities(ctx context.Context) ([][]byte, error)
+}
+
 // Manager keeps a certificate. Its fields are set once; then Run it.
 type Manager struct {
 	Client kubernetes.Interface
@@ -49,12 +56,12 @@ type Manager struct {
 	// Renews tells that the Secret is Bursar's own: it is created, and renewed in time. Otherwise
 	// somebody else does so, such as cert-manager.
 	Renews bool
-	// Published returns bundles of the authorities that are published now, in PEM, or why it cannot tell. A replica
-	// that starts has to know of those that others may still be serving by: it may be the next one to publish.
-	Published func(ctx context.Context) ([][]byte, error)
-	// OnPublish is called after other authorities are to be published.
-	OnPublish func()
+	// Published are the authorities that are published now.
+	Published Published
 	Log       logr.Logger
+
+	// onPublish is called after other authorities are to be published.
+	onPublish func()
 
 	mu     sync.RWMutex
 	served *pair
@@ -62,6 +69,9 @@ type Manager struct {
 	latest *pair
 	bundle []byte
 }
+
+// OnPublish has f called after other authorities are to be published. It is called once, before Run.
+func (k *Manager) OnPublish(f func()) { k.onPublish = f }
 
 // GetCertificate has the form that [tls.Config] wants.
 func (k *Manager) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -149,7 +159,7 @@ func (k *Manager) Run(ctx context.Context) error {
 // learn takes up the authorities that are published now, or returns an error once ctx has ended.
 func (k *Manager) learn(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, retryTime, true, func(ctx context.Context) (bool, error) {
-		bundles, err := k.Published(ctx)
+		bundles, err := k.Published.Authorities(ctx)
 		if err != nil {
 			k.Log.Error(err, "will try again")
 			return false, nil
@@ -223,7 +233,7 @@ func (k *Manager) see(ctx context.Context, object any) {
 	}
 	k.mu.Unlock()
 	if isNews {
-		k.OnPublish()
+		k.onPublish()
 	}
 }
 
@@ -242,7 +252,7 @@ func (k *Manager) after(ctx context.Context, delay time.Duration, seen *pair, do
 		isNews := string(before) != string(k.bundle)
 		k.mu.Unlock()
 		if isNews {
-			k.OnPublish()
+			k.onPublish()
 		}
 	})
 }

@@ -24,8 +24,8 @@ const service = "bursar-webhook.bursar-system.svc"
 func keeper(t *testing.T, ctx context.Context, client kubernetes.Interface, renews bool, onPublish func(*Manager)) *Manager {
 	t.Helper()
 	k := &Manager{Client: client, Namespace: "bursar-system", Name: "tls", DNSNames: []string{service, "localhost"}, Renews: renews, Log: logr.Discard()}
-	k.Published = func(context.Context) ([][]byte, error) { return nil, nil }
-	k.OnPublish = func() { onPublish(k) }
+	k.Published = publishedFunc(func(context.Context) ([][]byte, error) { return nil, nil })
+	k.OnPublish(func() { onPublish(k) })
 	run(t, ctx, k)
 	return k
 }
@@ -192,14 +192,15 @@ func TestReplacedSecret(t *testing.T) {
 		replaced := issued(t)
 		replace(replaced)
 
-		second := &Manager{Client: client, Namespace: "bursar-system", Name: "tls", OnPublish: func() {}, Log: logr.Discard()}
+		second := &Manager{Client: client, Namespace: "bursar-system", Name: "tls", Log: logr.Discard()}
+		second.OnPublish(func() {})
 		failures := 2
-		second.Published = func(context.Context) ([][]byte, error) {
+		second.Published = publishedFunc(func(context.Context) ([][]byte, error) {
 			if failures--; failures >= 0 {
 				return nil, errors.New("nobody answers")
 			}
 			return [][]byte{bytes.TrimSpace(first.Bundle()), first.Bundle()}, nil
-		}
+		})
 		run(t, ctx, second)
 		time.Sleep(2 * retryTime)
 		synctest.Wait()
@@ -263,3 +264,8 @@ func TestSecretOfSomebodyElse(t *testing.T) {
 		}
 	})
 }
+
+// publishedFunc returns the authorities that are published.
+type publishedFunc func(ctx context.Context) ([][]byte, error)
+
+func (f publishedFunc) Authorities(ctx context.Context) ([][]byte, error) { return f(ctx) }

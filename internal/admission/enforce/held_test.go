@@ -25,6 +25,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // What creates hold that came to nothing is not called used up: whoever needs it is asked to try again.
@@ -168,7 +169,7 @@ func TestAuditedDenialHidesFigures(t *testing.T) {
 	for namespace, want := range map[string]bool{"acme-quota": false, "n": true} {
 		recorder := events.NewFakeRecorder(1)
 		s.Events = recorder
-		s.Catalog.ConsumerNamespace = func(quotav1alpha1.ConsumerRef) string { return namespace }
+		s.Catalog.ConsumerNamespaces = &naming.ConsumerNamespaces{System: namespace}
 		if answer := s.review(types.UID(namespace)); !answer.Allowed {
 			t.Fatalf("denied: %s", answer.Result.Message)
 		}
@@ -281,7 +282,7 @@ func TestFiguresAreForReaders(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, 1)
-			s.Catalog.ConsumerNamespace = func(consumer quotav1alpha1.ConsumerRef) string { return "org-" + consumer.Name }
+			s.Catalog.ConsumerNamespaces = &naming.ConsumerNamespaces{Templates: map[schema.GroupKind]string{{Group: "platform.example.com", Kind: "Organization"}: "org-{{name}}"}}
 			asked := 0
 			s.Permissions = permissions(func(what authorizationv1.ResourceAttributes) (bool, error) {
 				if asked++; what.Resource != "effectiveresourcegrants" || what.Namespace != "org-globex" {

@@ -78,7 +78,7 @@ func (h *Handler) notify(ctx context.Context, request *admissionv1.AdmissionRequ
 
 // forReadersOf returns the text of a notice for an event in a namespace, whose readers may not see the quota of others.
 func (h *Handler) forReadersOf(namespace string, n notice) string {
-	isTheirs := n.lack != nil && h.Catalog.ConsumerNamespace != nil && h.Catalog.ConsumerNamespace(n.lack.consumer) == namespace
+	isTheirs := n.lack != nil && h.Catalog.ConsumerNamespaces != nil && h.Catalog.ConsumerNamespace(n.lack.consumer) == namespace
 	if n.lack == nil || isTheirs || namespace == "" {
 		return h.inFull(n)
 	}

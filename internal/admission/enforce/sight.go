@@ -29,9 +29,6 @@ const (
 // maySee reports whether the user of a request may see the figures of a consumer: users may who can get its
 // EffectiveResourceGrants. The answer is no if the API server does not answer in time.
 func (h *Handler) maySee(ctx context.Context, request *admissionv1.AdmissionRequest, consumer quotav1alpha1.ConsumerRef) bool {
-	if h.Catalog.ConsumerNamespace == nil {
-		return h.mayRead(ctx, request, "get", "effectiveresourcegrants", "")
-	}
 	return h.mayRead(ctx, request, "get", "effectiveresourcegrants", h.Catalog.ConsumerNamespace(consumer))
 }
 

@@ -81,17 +81,17 @@ func TestNothingIsBooked(t *testing.T) {
 	}{
 		"dry run": {"nothing comes of it", func(*world) {}, dry(create(t, "pods=10"))},
 		"gone namespace": {"the API server refuses it", func(w *world) {
-			w.handler.Namespace = func(context.Context, string) (*metav1.PartialObjectMetadata, error) { return nil, nil }
+			w.handler.Namespaces = namespaces(func() (*metav1.PartialObjectMetadata, error) { return nil, nil })
 		}, create(t, "pods=11")},
 		"other labels": {"the namespace is no project", func(w *world) {
-			w.handler.Namespace = func(context.Context, string) (*metav1.PartialObjectMetadata, error) {
+			w.handler.Namespaces = namespaces(func() (*metav1.PartialObjectMetadata, error) {
 				return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "other"}, ResourceVersion: "1"}}, nil
-			}
+			})
 		}, create(t, "pods=11")},
 		"no labels": {"nor is it one without any", func(w *world) {
-			w.handler.Namespace = func(context.Context, string) (*metav1.PartialObjectMetadata, error) {
+			w.handler.Namespaces = namespaces(func() (*metav1.PartialObjectMetadata, error) {
 				return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}, nil
-			}
+			})
 		}, create(t, "pods=11")},
 		"other scopes": {"the ResourceQuota does not count", func(*world) {}, func() *admissionv1.AdmissionRequest {
 			quota := quotaOf("pods=11")
@@ -151,14 +151,14 @@ func TestLoweringAsksNobody(t *testing.T) {
 	w := newWorld(t)
 	w.allocation("acme", "pods=1")
 	w.handler.Ready = nil
-	w.handler.Current = func(context.Context, catalog.Digest) error {
+	w.handler.Declared = gate(func(context.Context, catalog.Digest) error {
 		t.Error("the catalog is asked")
 		return errors.New("it is behind")
-	}
-	w.handler.Namespace = func(context.Context, string) (*metav1.PartialObjectMetadata, error) {
+	})
+	w.handler.Namespaces = namespaces(func() (*metav1.PartialObjectMetadata, error) {
 		t.Error("the namespace is asked for")
 		return nil, errors.New("it cannot be had")
-	}
+	})
 	w.wantAllowed(w.review(update(t, quotaOf("pods=50"), quotaOf("pods=40"))))
 	w.wantAllowed(w.review(update(t, quotaOf("pods=50"), quotaOf("pods=50"))))
 	w.wantAllowed(w.review(create(t, "pods=0")))
@@ -175,15 +175,15 @@ func TestUndecided(t *testing.T) {
 		"not loaded": {"nobody knows which allocations there are", func(w *world) { w.handler.Ready = nil },
 			http.StatusServiceUnavailable, "the allocations are still being loaded", 1500 * time.Millisecond},
 		"behind": {"there may be allocations that are not known", func(w *world) {
-			w.handler.Current = func(ctx context.Context, version catalog.Digest) error {
+			w.handler.Declared = gate(func(ctx context.Context, version catalog.Digest) error {
 				<-ctx.Done()
 				return fmt.Errorf("the allocations of version %s are not known: %w", version, ctx.Err())
-			}
+			})
 		}, http.StatusServiceUnavailable, "the allocations of version 00000000000000ff are not known", 1500 * time.Millisecond},
 		"no namespace to be had": {"it may be a project", func(w *world) {
-			w.handler.Namespace = func(context.Context, string) (*metav1.PartialObjectMetadata, error) {
+			w.handler.Namespaces = namespaces(func() (*metav1.PartialObjectMetadata, error) {
 				return nil, errors.New("connection refused")
-			}
+			})
 		}, http.StatusServiceUnavailable, "connection refused", 0},
 		"too many in flight": {"others are not kept waiting by one project", func(w *world) {
 			var pending []quotav1alpha1.PendingResourceQuota

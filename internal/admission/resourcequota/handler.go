@@ -18,6 +18,7 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -38,24 +39,36 @@ type Allocations interface {
 	Cancel(ctx context.Context, name, id string) error
 }
 
+// Namespaces looks up namespaces.
+type Namespaces interface {
+	// Get returns the metadata that a namespace has right now, or nil if there is no such namespace.
+	Get(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error)
+}
+
+// Permissions are those of users.
+type Permissions interface {
+	May(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error)
+}
+
+// Gate waits until the catalog knows of the allocations that were declared by a version, or returns an error.
+type Gate interface {
+	Wait(ctx context.Context, version catalog.Digest) error
+}
+
 // Dependencies are what a handler works with.
 type Dependencies struct {
 	Catalog *catalog.Catalog
 	Books   Allocations
-	// Namespace returns the metadata that a namespace has right now, or nil if there is no such namespace.
-	Namespace func(ctx context.Context, namespace string) (*metav1.PartialObjectMetadata, error)
-	// MaySee tells whether somebody may see how much a project takes of an allocation, and with no project
-	// whether they may see that of all.
-	MaySee func(ctx context.Context, user authenticationv1.UserInfo, allocation, project string) (bool, error)
+	// Namespaces are those that the API server has right now.
+	Namespaces  Namespaces
+	Permissions Permissions
 	// Username is the name of Bursar's own user.
 	Username string
-	// MayEdit reports whether a user may change an allocation, and so what counts under it.
-	MayEdit func(ctx context.Context, user authenticationv1.UserInfo, allocation string) (bool, error)
 	// Ready is closed once the catalog is loaded.
 	Ready <-chan struct{}
-	// Current waits until the catalog knows of the allocations that were declared by a version, or returns an error.
-	Current func(ctx context.Context, version catalog.Digest) error
-	Log     logr.Logger
+	// Declared is the gate to the allocations of a version.
+	Declared Gate
+	Log      logr.Logger
 }
 
 // Handler answers the reviews of ResourceQuotas.
@@ -99,10 +112,10 @@ func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *a
 	case <-ctx.Done():
 		return undecided(errors.New("the allocations are still being loaded"))
 	}
-	if err := h.Current(ctx, version); err != nil {
+	if err := h.Declared.Wait(ctx, version); err != nil {
 		return undecided(err)
 	}
-	namespace, err := h.Namespace(ctx, change.to.Namespace)
+	namespace, err := h.Namespaces.Get(ctx, change.to.Namespace)
 	if err != nil {
 		return undecided(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -35,7 +36,9 @@ func (h *Handler) mayLeave(ctx context.Context, request *admissionv1.AdmissionRe
 		isGenerated := c.from.Labels[openmcpv1alpha1.LabelManagedBy] != "" && c.from.Labels[openmcpv1alpha1.LabelDefinition] == c.from.Name
 		return request.Operation != admissionv1.Delete || isGenerated, nil
 	}
-	return h.MayEdit(ctx, request.UserInfo, allocation)
+	return h.Permissions.May(ctx, request.UserInfo, authorizationv1.ResourceAttributes{
+		Verb: "update", Group: quotav1alpha1.GroupName, Resource: "resourcequotaallocations", Name: allocation,
+	})
 }
 
 // dropped returns the resources that a ResourceQuota no longer limits after a change, in order.

@@ -1,7 +1,6 @@
 package resourcequota
 
 import (
-	"context"
 	"net/http"
 	"testing"
 
@@ -89,13 +88,13 @@ func TestLeavingTheCap(t *testing.T) {
 func TestNamespaceThatIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.allocation("acme", "pods=10")
-	live := w.handler.Dependencies.Namespace
-	w.handler.Dependencies.Namespace = func(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
-		namespace, err := live(ctx, name)
+	live := w.handler.Namespaces
+	w.handler.Namespaces = namespaces(func() (*metav1.PartialObjectMetadata, error) {
+		namespace, err := live.Get(t.Context(), "web")
 		now := metav1.Now()
 		namespace.DeletionTimestamp = &now
 		return namespace, err
-	}
+	})
 	request := remove(t, quotaOf("pods=5"))
 	request.UserInfo.Username = "system:kube-controller-manager"
 	w.wantAllowed(w.review(request))

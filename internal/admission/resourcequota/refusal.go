@@ -8,6 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,11 +90,24 @@ func (h *Handler) remember(ctx context.Context, user authenticationv1.UserInfo) 
 		if may, ok := known[key]; ok {
 			return may
 		}
-		may, err := h.MaySee(ctx, user, allocation, project)
+		may, err := h.maySee(ctx, user, allocation, project)
 		if err != nil {
 			h.Log.Error(err, "cannot find out whether a user may see a project", "user", user.Username, "allocation", allocation, "project", project)
 		}
 		known[key] = may && err == nil
 		return known[key]
 	}
+}
+
+// maySee reports whether somebody may see how much a project takes of an allocation or, without a project, how much all
+// do. Bursar itself sees none: what it is told is told to tenants.
+func (h *Handler) maySee(ctx context.Context, user authenticationv1.UserInfo, allocation, project string) (bool, error) {
+	if user.Username == h.Username {
+		return false, nil
+	}
+	what := authorizationv1.ResourceAttributes{Verb: "get", Group: quotav1alpha1.GroupName, Resource: "resourcequotaallocations", Name: allocation}
+	if project != "" {
+		what.Resource, what.Namespace = "localresourcequotaallocations", project
+	}
+	return h.Permissions.May(ctx, user, what)
 }

@@ -1,7 +1,6 @@
 package resourcequota
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,9 +22,9 @@ func TestRefusalSaysWhatIsShort(t *testing.T) {
 	w.allocation("small", "services=2")
 	request := create(t, "pods=7", "services=5", "secrets=1")
 	request.UserInfo.Username = "jane"
-	w.handler.MaySee = func(_ context.Context, user authenticationv1.UserInfo, _, _ string) (bool, error) {
-		return user.Username == "jane", nil
-	}
+	w.handler.Permissions = permissions(func(user string, _ authorizationv1.ResourceAttributes) (bool, error) {
+		return user == "jane", nil
+	})
 	const (
 		pods = "exceeded ResourceQuotaAllocation: acme, requested: pods=7, allocated: pods=8, limited: pods=10 " +
 			"(namespace web holds 2 and may have up to 4); held by shop 6, web 2"
@@ -79,10 +78,10 @@ func TestRefusalShowsWhatTheAskerMaySee(t *testing.T) {
 			}
 			w.allocation("acme", "pods=100")
 			asked := map[string]int{}
-			w.handler.MaySee = func(_ context.Context, _ authenticationv1.UserInfo, allocation, project string) (bool, error) {
-				asked[allocation+"/"+project]++
-				return tt.maySee(project)
-			}
+			w.handler.Permissions = permissions(func(_ string, what authorizationv1.ResourceAttributes) (bool, error) {
+				asked[what.Name+"/"+what.Namespace]++
+				return tt.maySee(what.Namespace)
+			})
 			answer := w.review(create(t, "pods=101"))
 			w.wantStatus(answer, http.StatusForbidden)
 			if t.Failed() {
@@ -110,10 +109,10 @@ func TestRefusalAsksOncePerProject(t *testing.T) {
 	w.used["shop"] = list("pods=1", "services=1")
 	w.allocation("acme", "pods=1", "services=1")
 	asked := 0
-	w.handler.MaySee = func(context.Context, authenticationv1.UserInfo, string, string) (bool, error) {
+	w.handler.Permissions = permissions(func(string, authorizationv1.ResourceAttributes) (bool, error) {
 		asked++
 		return false, nil
-	}
+	})
 	w.wantStatus(w.review(create(t, "pods=1", "services=1")), http.StatusForbidden, "pods=1", "services=1")
 	if asked != 2 {
 		t.Errorf("asked %d times, want once about everybody and once about shop", asked)

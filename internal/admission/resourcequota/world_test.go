@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr/testr"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,16 +50,15 @@ func newWorld(t *testing.T) *world {
 	w.handler = New(Dependencies{
 		Catalog: catalog.New(),
 		Books:   noting{allocationstore.New(t.Context(), w.stored, w), w},
-		Namespace: func(context.Context, string) (*metav1.PartialObjectMetadata, error) {
+		Namespaces: namespaces(func() (*metav1.PartialObjectMetadata, error) {
 			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: team, ResourceVersion: "1"}}, nil
-		},
-		MaySee: func(context.Context, authenticationv1.UserInfo, string, string) (bool, error) { return false, nil },
-		MayEdit: func(_ context.Context, user authenticationv1.UserInfo, _ string) (bool, error) {
-			return user.Username == "editor", nil
-		},
+		}),
+		Permissions: permissions(func(user string, what authorizationv1.ResourceAttributes) (bool, error) {
+			return what.Verb == "update" && user == "editor", nil
+		}),
 		Ready: ready, Username: "bursar",
-		Current: func(context.Context, catalog.Digest) error { return nil },
-		Log:     testr.New(t),
+		Declared: gate(func(context.Context, catalog.Digest) error { return nil }),
+		Log:      testr.New(t),
 	})
 	return w
 }
@@ -214,3 +214,20 @@ func list(amounts ...string) corev1.ResourceList {
 	}
 	return l
 }
+
+// namespaces returns the namespace that is asked for.
+type namespaces func() (*metav1.PartialObjectMetadata, error)
+
+func (n namespaces) Get(context.Context, string) (*metav1.PartialObjectMetadata, error) { return n() }
+
+// permissions reports what a user may do.
+type permissions func(user string, what authorizationv1.ResourceAttributes) (bool, error)
+
+func (p permissions) May(_ context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
+	return p(user.Username, what)
+}
+
+// gate waits for what was declared.
+type gate func(ctx context.Context, version catalog.Digest) error
+
+func (g gate) Wait(ctx context.Context, version catalog.Digest) error { return g(ctx, version) }

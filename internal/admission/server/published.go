@@ -27,7 +27,7 @@ func (s *Server) IsPublished(ctx context.Context) bool {
 		return p.is
 	}
 	p.asked = time.Now()
-	bundles, err := s.dependencies.Authorities(ctx)
+	bundles, err := s.dependencies.Published.Authorities(ctx)
 	if err != nil {
 		s.dependencies.Log.V(1).Info("will look again", "err", err.Error())
 		return false

@@ -32,7 +32,7 @@ func TestPublished(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				bundles := tt.bundles
 				s := &Server{Certificates: served, dependencies: Dependencies{
-					Authorities: func(context.Context) ([][]byte, error) { return bundles, nil },
+					Published: publishedFunc(func(context.Context) ([][]byte, error) { return bundles, nil }),
 				}}
 				if got := s.IsPublished(t.Context()); got != tt.want {
 					t.Errorf("%s: got %t, want %t", tt.reason, got, tt.want)
@@ -48,3 +48,8 @@ func TestPublished(t *testing.T) {
 		})
 	}
 }
+
+// publishedFunc returns the authorities that are published.
+type publishedFunc func(ctx context.Context) ([][]byte, error)
+
+func (f publishedFunc) Authorities(ctx context.Context) ([][]byte, error) { return f(ctx) }

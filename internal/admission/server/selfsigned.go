@@ -45,4 +45,7 @@ func (s *selfSigned) VerifiedBy(authorities []byte) bool {
 
 func (s *selfSigned) Ready() error { return nil }
 
+// OnPublish has nothing to report: the certificate is never replaced.
+func (s *selfSigned) OnPublish(func()) {}
+
 func (s *selfSigned) Run(context.Context) error { return nil }

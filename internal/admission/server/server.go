@@ -33,6 +33,8 @@ type Certificates interface {
 	VerifiedBy(authorities []byte) bool
 	// Ready tells why there is nothing to serve by, or returns nil.
 	Ready() error
+	// OnPublish has f called after Bundle has changed. It is called once, before Run.
+	OnPublish(f func())
 	// Run keeps the certificate until ctx ends.
 	Run(ctx context.Context) error
 }
@@ -42,10 +44,8 @@ type Dependencies struct {
 	// Client reaches the Secrets in Namespace, the system namespace.
 	Client    kubernetes.Interface
 	Namespace string
-	// Authorities returns the authorities, in PEM, by which API servers are told to check the webhooks.
-	Authorities func(context.Context) ([][]byte, error)
-	// OnPublish is called after what [Server.ClientConfig] returns has changed.
-	OnPublish func()
+	// Published are the authorities by which API servers are told to check the webhooks.
+	Published certs.Published
 	Log       logr.Logger
 }
 
@@ -87,7 +87,7 @@ func New(ctx context.Context, options Options, dependencies Dependencies, handle
 		}
 		s.Certificates = &certs.Manager{
 			Client: dependencies.Client, Namespace: dependencies.Namespace, Name: options.SecretName, DNSNames: []string{s.Host}, Renews: options.KeepSecret,
-			Published: dependencies.Authorities, OnPublish: dependencies.OnPublish, Log: dependencies.Log.WithName("certificate"),
+			Published: dependencies.Published, Log: dependencies.Log.WithName("certificate"),
 		}
 	} else if s.Certificates, err = newSelfSigned(s.Host); err != nil {
 		return nil, err

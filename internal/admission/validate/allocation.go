@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -53,14 +52,14 @@ func allocationDefault(quota *quotav1alpha1.DefaultResourceQuota, hard corev1.Re
 }
 
 // allocationWarnings says what is probably not meant: a selector that selects nothing, or everything.
-func allocationWarnings(new *quotav1alpha1.ResourceQuotaAllocation, projects func(labels.Selector) []string) []string {
+func allocationWarnings(new *quotav1alpha1.ResourceQuotaAllocation, projects Projects) []string {
 	selector, err := metav1.LabelSelectorAsSelector(&new.Spec.Selector)
 	switch {
 	case err != nil:
 		return nil
 	case selector.Empty():
 		return []string{"spec.selector selects every namespace but those of the system: they share this cap"}
-	case len(projects(selector)) == 0:
+	case len(projects.Selected(selector)) == 0:
 		return []string{fmt.Sprintf("spec.selector (%s) selects no namespace so far: nothing is capped until a namespace has such labels", selector)}
 	}
 	return nil

@@ -21,14 +21,14 @@ func (w *Webhooks) claimDeletion(ctx context.Context, c change[quotav1alpha1.Res
 		return verdict{warnings: w.keepsCharge(ctx, c)}
 	}
 	ref := claim.Spec.ResourceRef
-	exists, err := w.ObjectExists(ctx, claim)
+	exists, err := w.Engine.InUse(ctx, claim)
 	if err != nil {
 		return verdict{unknown: fmt.Errorf("find out whether %s %s exists: %w", ref.Kind, ref.Name, err)}
 	}
 	if !exists {
 		return verdict{}
 	}
-	active, err := w.NamespaceActive(ctx, claim.Namespace)
+	active, err := w.Namespaces.Active(ctx, claim.Namespace)
 	if err != nil {
 		return verdict{unknown: fmt.Errorf("find out whether namespace %s is being deleted: %w", claim.Namespace, err)}
 	}
@@ -47,7 +47,7 @@ func (w *Webhooks) keepsCharge(ctx context.Context, c change[quotav1alpha1.Resou
 	if isProgram || claimcache.StateOf(claim) != claimcache.Granted || claims.IsGivenUp(claim) {
 		return nil
 	}
-	if exists, err := w.ObjectExists(ctx, claim); err != nil || !exists {
+	if exists, err := w.Engine.InUse(ctx, claim); err != nil || !exists {
 		return nil
 	}
 	return []string{fmt.Sprintf("claim %s stays, with its charge, until %s %s is gone; to give the charge back now, annotate the claim with %s=true",

@@ -28,6 +28,28 @@ const timeoutSeconds = 5
 // ClientConfig tells the API server how to reach a path of Bursar's webhook server.
 type ClientConfig func(path string) admissionregistrationv1.WebhookClientConfig
 
+// Server serves the webhooks.
+type Server interface {
+	// ClientConfig tells the API server how to reach a path.
+	ClientConfig(path string) admissionregistrationv1.WebhookClientConfig
+}
+
+// OwnKinds are the webhooks on Bursar's own kinds.
+type OwnKinds struct {
+	Server                    Server
+	Username, SystemNamespace string
+}
+
+// Validating returns [ValidatingWebhooks].
+func (k OwnKinds) Validating() []admissionregistrationv1.ValidatingWebhook {
+	return ValidatingWebhooks(k.Server.ClientConfig, k.Username, k.SystemNamespace)
+}
+
+// Mutating returns [MutatingWebhooks].
+func (k OwnKinds) Mutating() []admissionregistrationv1.MutatingWebhook {
+	return MutatingWebhooks(k.Server.ClientConfig, k.Username)
+}
+
 // ValidatingWebhooks is what a ValidatingWebhookConfiguration holds for [Webhooks.Validation].
 // The API server does not ask it about requests of username, which is Bursar's own: Bursar's
 // writes are many, and right by themselves. Of namespaces it asks about the deletion of

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -26,7 +27,9 @@ func (w *Webhooks) generatedQuota(ctx context.Context, c change[corev1.ResourceQ
 		by = c.new.Labels
 	}
 	config, definition := by[openmcpv1alpha1.LabelManagedBy], by[openmcpv1alpha1.LabelDefinition]
-	may, err := w.MayEditDefinitions(ctx, c.user, config)
+	may, err := w.Permissions.May(ctx, c.user, authorizationv1.ResourceAttributes{
+		Verb: "update", Group: openmcpv1alpha1.GroupName, Resource: "quotaserviceconfigs", Name: config,
+	})
 	switch {
 	case err != nil:
 		return verdict{unknown: fmt.Errorf("find out whether the user may change QuotaServiceConfig %s: %w", config, err)}

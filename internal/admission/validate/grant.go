@@ -94,3 +94,11 @@ func checkBuckets(path *field.Path, allowance quotav1alpha1.Allowance, sums map[
 	}
 	return errs
 }
+
+// Rules are those of this package, for controllers whose writes no webhook reviews.
+type Rules struct{}
+
+// ValidateGrant returns everything that is wrong with a grant that is to be created.
+func (Rules) ValidateGrant(grant *quotav1alpha1.ResourceGrant) field.ErrorList {
+	return Grant(nil, grant)
+}

@@ -8,6 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +18,7 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/policy"
 )
 
@@ -29,6 +31,10 @@ const (
 
 	allocationLedgerIsBursars = "ledgers are written by Bursar alone; to change what ResourceQuotas may give, change the ResourceQuotaAllocation"
 )
+
+// markVerb is what the Bursar of another control plane has to be allowed to do with grants here, in order to mark them as a
+// policy's.
+const markVerb = "mark"
 
 // judge decides a request. An error means that the request itself cannot be read.
 type judge func(ctx context.Context, request *admissionv1.AdmissionRequest) (verdict, error)
@@ -107,7 +113,7 @@ func (w *Webhooks) registration(ctx context.Context, c change[quotav1alpha1.Reso
 	var taken string
 	if c.old == nil {
 		var err error
-		if taken, err = w.RegisteredBy(ctx, c.new.Spec.ResourceType); err != nil {
+		if taken, err = w.Registrations.RegisteredBy(ctx, c.new.Spec.ResourceType); err != nil {
 			return verdict{unknown: fmt.Errorf("find out whether resource type %q is registered: %w", c.new.Spec.ResourceType, err)}
 		}
 	}
@@ -130,7 +136,7 @@ func (w *Webhooks) baseUnitChange(ctx context.Context, c change[quotav1alpha1.Re
 	if c.old.Spec.BaseUnit == c.new.Spec.BaseUnit {
 		return verdict{}
 	}
-	user, err := w.AmountsOf(ctx, c.old.Spec.ResourceType)
+	user, err := w.Registrations.AmountsOf(ctx, c.old.Spec.ResourceType)
 	switch {
 	case err != nil:
 		return verdict{unknown: fmt.Errorf("find amounts of resource type %q: %w", c.old.Spec.ResourceType, err)}
@@ -151,7 +157,9 @@ func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGra
 	}
 	errs := Grant(c.old, c.new)
 	if marks := GrantMarks(c.old, c.new); len(marks) > 0 && !c.byBursar {
-		may, err := w.MayMarkGrants(ctx, c.user, c.new.Namespace)
+		may, err := w.Permissions.May(ctx, c.user, authorizationv1.ResourceAttributes{
+			Namespace: c.new.Namespace, Verb: markVerb, Group: quotav1alpha1.GroupName, Resource: "resourcegrants",
+		})
 		if err != nil {
 			return verdict{unknown: fmt.Errorf("find out whether user %q may mark grants as a policy's: %w", c.username, err)}
 		}
@@ -166,7 +174,7 @@ func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGra
 		return v
 	}
 	warnings := w.Advice.Grant(ctx, c.user, c.old, c.new)
-	if err := w.CheckGrant(&c.new.Spec); err != nil {
+	if err := w.Catalog.CheckGrant(&c.new.Spec); err != nil {
 		warnings = append(warnings, fmt.Sprintf("the grant does not count yet: %v", err))
 	}
 	return verdict{warnings: warnings}
@@ -186,7 +194,7 @@ func (w *Webhooks) claim(ctx context.Context, c change[quotav1alpha1.ResourceCla
 	if !c.byBursar {
 		warnings = w.Advice.Claim(ctx, c.new)
 	}
-	if err := w.CheckClaim(&c.new.Spec); err != nil {
+	if err := w.Catalog.CheckClaim(&c.new.Spec); err != nil {
 		warnings = append(warnings, fmt.Sprintf("the claim cannot be granted yet: %v", err))
 	}
 	return verdict{warnings: warnings}
@@ -229,13 +237,13 @@ func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.Claim
 			return v
 		}
 		warnings = slices.Concat(claimTemplateWarnings(c.new), w.Advice.Consumer(c.new.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef),
-			w.PreviewClaimPolicy(ctx, c.new), policy.PayerFromObject(c.new))
+			w.Previewer.ClaimPolicy(ctx, c.new), policy.PayerFromObject(c.new))
 	}
 	if c.new.IsEnabled() {
-		if err := w.CheckClaimPolicy(c.new); err != nil {
+		if err := w.Catalog.CheckPolicy(c.new); err != nil {
 			warnings = append(warnings, notReadyYet(err))
 		}
-		if err := w.CheckClaiming(c.new); err != nil {
+		if err := w.Catalog.CheckClaiming(c.new); err != nil {
 			warnings = append(warnings, fmt.Sprintf("the policy cannot be applied yet: %v", err))
 		}
 	}
@@ -259,11 +267,11 @@ func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.Grant
 			return v
 		}
 		warnings = slices.Concat(grantTemplateWarnings(c.new), w.Advice.Consumer(c.new.Spec.Target.ResourceGrantTemplate.Spec.ConsumerRef),
-			w.PreviewGrantPolicy(ctx, c.new))
+			w.Previewer.GrantPolicy(ctx, c.new))
 	}
 	warnings = append(warnings, grantPolicyWarnings(c.new)...)
 	if c.new.IsEnabled() {
-		if err := w.CheckGrantPolicy(ctx, c.new); err != nil {
+		if err := w.GrantPolicies.Check(ctx, c.new); err != nil {
 			warnings = append(warnings, notReadyYet(err))
 		}
 	}
@@ -272,7 +280,7 @@ func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.Grant
 
 // claimsLeft warns that the claims of a deleted policy stay.
 func (w *Webhooks) claimsLeft(policy *quotav1alpha1.ClaimCreationPolicy) []string {
-	n := w.ClaimsOf(policy)
+	n := w.Claims.CountOf(claims.LabelValue(policy.Name))
 	if policy.DeletionTimestamp != nil || n == 0 {
 		return nil
 	}
@@ -285,7 +293,7 @@ func (w *Webhooks) grantsLost(ctx context.Context, policy *quotav1alpha1.GrantCr
 	if policy.DeletionTimestamp != nil {
 		return nil
 	}
-	n, err := w.GrantsOf(ctx, policy)
+	n, err := w.GrantPolicies.GrantsOf(ctx, policy)
 	what := counted(n, "grant")
 	switch {
 	case err != nil, n == 0 && policy.Spec.Target.ParentContext == nil:
@@ -309,7 +317,7 @@ func either(n int, one, several string) string {
 // mayRead forbids a policy whose author may not read the kind that triggers it. What a policy makes of such an object
 // is read by others, its author among them.
 func (w *Webhooks) mayRead(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) verdict {
-	may, err := w.MayRead(ctx, user, kind)
+	may, err := w.Permissions.MayRead(ctx, user, kind)
 	switch {
 	case err != nil:
 		return verdict{unknown: fmt.Errorf("find out whether user %q may get objects of kind %s: %w", user.Username, kind.GroupKind(), err)}
@@ -347,7 +355,7 @@ func (w *Webhooks) allocation(ctx context.Context, c change[quotav1alpha1.Resour
 	}
 	errs := Allocation(c.old, c.new)
 	if c.old == nil || !equality.Semantic.DeepEqual(c.old.Spec.Allocation, c.new.Spec.Allocation) {
-		wrong, err := w.CheckQuotaSpec(ctx, field.NewPath("spec", "allocation"), &corev1.ResourceQuota{Spec: c.new.Spec.Allocation})
+		wrong, err := w.QuotaSpecs.Check(ctx, field.NewPath("spec", "allocation"), &corev1.ResourceQuota{Spec: c.new.Spec.Allocation})
 		if err != nil {
 			return verdict{unknown: err}
 		}

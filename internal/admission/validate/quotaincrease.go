@@ -50,7 +50,7 @@ func (w *Webhooks) quotaIncrease(ctx context.Context, c change[openmcpv1alpha1.Q
 	if errs := QuotaIncrease(c.old, c.new); len(errs) > 0 || len(changed) == 0 {
 		return verdict{errs: errs}
 	}
-	errs, err := w.CheckQuotaSpec(ctx, field.NewPath("spec"), &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: changed}})
+	errs, err := w.QuotaSpecs.Check(ctx, field.NewPath("spec"), &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: changed}})
 	return verdict{errs: errs, unknown: err}
 }
 
@@ -97,7 +97,7 @@ func (w *Webhooks) quotaServiceConfig(ctx context.Context, c change[openmcpv1alp
 	}
 	errs := QuotaServiceConfig(c.old, c.new)
 	for _, i := range changedDefinitions(c.old, c.new) {
-		found, err := w.CheckQuotaSpec(ctx, increase.SpecPath(i), increase.Quota(&c.new.Spec.Quotas[i]))
+		found, err := w.QuotaSpecs.Check(ctx, increase.SpecPath(i), increase.Quota(&c.new.Spec.Quotas[i]))
 		if err != nil {
 			return verdict{unknown: err}
 		}

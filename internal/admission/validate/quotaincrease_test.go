@@ -1,7 +1,6 @@
 package validate_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -134,7 +133,7 @@ func TestQuotaSpecsAreAskedAbout(t *testing.T) {
 			var asked []string
 			answer := func(errs func(path *field.Path) field.ErrorList, err error) *admissionv1.AdmissionResponse {
 				asked = nil
-				webhooks.CheckQuotaSpec = func(_ context.Context, path *field.Path, _ *corev1.ResourceQuota) (field.ErrorList, error) {
+				webhooks.checkQuotaSpec = func(path *field.Path) (field.ErrorList, error) {
 					asked = append(asked, path.String())
 					return errs(path), err
 				}

@@ -50,7 +50,7 @@ func (w *Webhooks) registrationInUse(ctx context.Context, registration *quotav1a
 	if !apimeta.IsStatusConditionTrue(registration.Status.Conditions, quotav1alpha1.ConditionActive) {
 		return verdict{}
 	}
-	inUse, err := w.RegistrationInUse(ctx, registration)
+	inUse, err := w.Registrations.InUse(ctx, registration)
 	if err != nil {
 		return verdict{unknown: fmt.Errorf("find out who uses resource type %q: %w", registration.Spec.ResourceType, err)}
 	}
@@ -64,7 +64,7 @@ func isHeldInUse(registration *quotav1alpha1.ResourceRegistration) bool {
 // checkNew forbids the use of resource types that take nothing new. Those used before may go on.
 func (w *Webhooks) checkNew(before, after []string) verdict {
 	added := slices.DeleteFunc(slices.Clone(after), func(resourceType string) bool { return slices.Contains(before, resourceType) })
-	if err := w.CheckNew(added...); err != nil {
+	if err := w.Catalog.CheckNew(added...); err != nil {
 		return verdict{forbidden: err.Error() + "; wait until it is gone, and register the type again"}
 	}
 	return verdict{}

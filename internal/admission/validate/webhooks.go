@@ -22,6 +22,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
@@ -40,58 +41,102 @@ const (
 )
 
 // Webhooks answers the reviews of Bursar's own kinds. All fields are set once, before use. It is
-// safe for concurrent use if its functions are.
+// safe for concurrent use if they are.
 type Webhooks struct {
 	// Username is the name by which the API server knows Bursar itself.
 	Username string
 	// SystemNamespace is the namespace that may not be deleted.
 	SystemNamespace string
-	// RegisteredBy names the registration that a resource type has, or is empty. It need not
-	// know of creates that go on at the same time.
-	RegisteredBy func(ctx context.Context, resourceType string) (string, error)
-	// RegistrationInUse says who relies on a registration right now, and what to do about it, or "".
-	RegistrationInUse func(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error)
+	// Registrations are those that are stored right now, and Catalog is what the declared ones come to.
+	Registrations Registrations
+	Catalog       Catalog
+	// Claims are those that are known, and Engine finds out whether they are needed.
+	Claims Claims
+	Engine Engine
+	// GrantPolicies are the policies that make grants.
+	GrantPolicies GrantPolicies
+	// Previewer finds out what policies would do, and Advice warns of what a write does that its author may not expect.
+	Previewer   Previewer
+	Advice      Advice
+	Permissions Permissions
+	QuotaSpecs  QuotaSpecs
+	Projects    Projects
+	Namespaces  Namespaces
+}
+
+// Registrations answers by what is stored right now. It need not know of creates that go on at the same time.
+type Registrations interface {
+	// RegisteredBy names the registration that a resource type has, or is empty.
+	RegisteredBy(ctx context.Context, resourceType string) (string, error)
+	// InUse returns who relies on a registration, and what to do about it, or "".
+	InUse(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error)
 	// AmountsOf names an object with an amount of a resource type, or nothing.
-	AmountsOf func(ctx context.Context, resourceType string) (string, error)
-	// Advice warns of what a write does that its author may not expect.
-	Advice Advice
-	// CheckNew tells why one of these resource types takes nothing new, or returns nil.
-	CheckNew func(resourceTypes ...string) error
-	// CheckGrant tells why a grant is not going to be active as things are, or returns nil.
-	CheckGrant func(spec *quotav1alpha1.ResourceGrantSpec) error
-	// CheckClaim tells why a claim cannot be decided as things are, or returns nil.
-	CheckClaim func(spec *quotav1alpha1.ResourceClaimSpec) error
-	// CheckClaimPolicy tells why the registrations do not allow what a policy's claims request, as
-	// things are, or returns nil.
-	CheckClaimPolicy func(policy *quotav1alpha1.ClaimCreationPolicy) error
-	// CheckClaiming tells why the kind of a policy may not claim what the policy requests, as things are, or returns nil.
-	CheckClaiming func(policy *quotav1alpha1.ClaimCreationPolicy) error
-	// PreviewClaimPolicy returns warnings about what a policy would do with the objects that exist.
-	PreviewClaimPolicy func(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolicy) []string
-	// PreviewGrantPolicy is as PreviewClaimPolicy.
-	PreviewGrantPolicy func(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) []string
-	// CheckGrantPolicy tells why a policy that makes grants is not going to be in force as things are,
-	// or returns nil.
-	CheckGrantPolicy func(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) error
-	// ClaimsOf returns how many claims a policy has made that are still there, as far as that is known.
-	ClaimsOf func(policy *quotav1alpha1.ClaimCreationPolicy) int
+	AmountsOf(ctx context.Context, resourceType string) (string, error)
+}
+
+// Catalog judges by the declared registrations, as things are. Each method returns why not, or nil.
+type Catalog interface {
+	// CheckNew returns why one of these resource types takes nothing new.
+	CheckNew(resourceTypes ...string) error
+	// CheckGrant returns why a grant is not going to be active.
+	CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error
+	// CheckClaim returns why a claim cannot be decided.
+	CheckClaim(spec *quotav1alpha1.ResourceClaimSpec) error
+	// CheckPolicy returns why the registrations do not allow what a policy's claims request.
+	CheckPolicy(policy *quotav1alpha1.ClaimCreationPolicy) error
+	// CheckClaiming returns why the kind of a policy may not claim what the policy requests.
+	CheckClaiming(policy *quotav1alpha1.ClaimCreationPolicy) error
+}
+
+// Claims are the claims, as far as they are known.
+type Claims interface {
+	// CountOf returns how many claims there are that have the label of a policy.
+	CountOf(policy string) int
+}
+
+// Engine knows which claims are needed.
+type Engine interface {
+	// InUse reports whether the object that a claim pays for exists right now.
+	InUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error)
+}
+
+// GrantPolicies are the policies that make grants.
+type GrantPolicies interface {
+	// Check returns why a policy is not going to be effective as things are, or nil.
+	Check(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) error
 	// GrantsOf returns how many grants a policy has made in this control plane that are still there.
-	GrantsOf func(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) (int, error)
-	// MayMarkGrants tells whether a user may mark grants in a namespace as a policy's, as the Bursar
-	// of another control plane does.
-	MayMarkGrants func(ctx context.Context, user authenticationv1.UserInfo, namespace string) (bool, error)
-	// MayEditDefinitions tells whether a user may change the definitions of a QuotaServiceConfig.
-	MayEditDefinitions func(ctx context.Context, user authenticationv1.UserInfo, config string) (bool, error)
-	// MayRead tells whether a user may get the objects of a kind, in all namespaces.
-	MayRead func(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error)
-	// CheckQuotaSpec tells what is wrong with the spec of a ResourceQuota, which is at a path.
-	CheckQuotaSpec func(ctx context.Context, path *field.Path, quota *corev1.ResourceQuota) (field.ErrorList, error)
-	// Projects returns the namespaces that a selector selects, as far as they are known.
-	Projects func(selector labels.Selector) []string
-	// ObjectExists tells whether the object that a claim pays for exists right now.
-	ObjectExists func(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error)
-	// NamespaceActive tells whether a namespace exists and is not being deleted.
-	NamespaceActive func(ctx context.Context, name string) (bool, error)
+	GrantsOf(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) (int, error)
+}
+
+// Previewer returns warnings about what a policy would do with the objects that exist.
+type Previewer interface {
+	ClaimPolicy(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolicy) []string
+	GrantPolicy(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) []string
+}
+
+// Permissions are those of users.
+type Permissions interface {
+	May(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error)
+	// MayRead reports whether a user may get the objects of a kind, in all namespaces.
+	MayRead(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error)
+}
+
+// QuotaSpecs judges ResourceQuotas.
+type QuotaSpecs interface {
+	// Check returns what is wrong with the spec of a ResourceQuota, which is at a path.
+	Check(ctx context.Context, path *field.Path, quota *corev1.ResourceQuota) (field.ErrorList, error)
+}
+
+// Projects are the namespaces that may count under allocations.
+type Projects interface {
+	// Selected returns those that a selector selects, as far as they are known.
+	Selected(selector labels.Selector) []string
+}
+
+// Namespaces are all namespaces.
+type Namespaces interface {
+	// Active reports whether a namespace exists and is not being deleted.
+	Active(ctx context.Context, name string) (bool, error)
 }
 
 // Advice warns those who write objects. It rejects nothing.

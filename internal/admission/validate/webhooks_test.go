@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,38 +34,105 @@ const (
 	systemNamespace = "bursar-system"
 )
 
+// fake is Bursar's webhooks, and what they look up.
+type fake struct {
+	registeredBy      func(ctx context.Context, resourceType string) (string, error)
+	registrationInUse func(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error)
+	amounts           string
+
+	checkNew                                               func(resourceTypes ...string) error
+	grantFlaw, claimFlaw, claimPolicyFlaw, grantPolicyFlaw error
+
+	may             func(user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error)
+	mayRead         func(user authenticationv1.UserInfo) (bool, error)
+	objectExists    func() (bool, error)
+	namespaceActive func(name string) (bool, error)
+	checkQuotaSpec  func(path *field.Path) (field.ErrorList, error)
+}
+
 // quiet is Bursar's webhooks where everything that is looked up is in order and every object exists.
-func quiet() *validate.Webhooks {
-	return &validate.Webhooks{
-		Username:        bursar,
-		SystemNamespace: systemNamespace,
-		RegisteredBy:    func(context.Context, string) (string, error) { return "", nil },
-		RegistrationInUse: func(context.Context, *quotav1alpha1.ResourceRegistration) (string, error) {
-			return "", nil
-		},
-		AmountsOf:          func(context.Context, string) (string, error) { return "", nil },
-		Advice:             silent{},
-		CheckNew:           func(...string) error { return nil },
-		CheckGrant:         func(*quotav1alpha1.ResourceGrantSpec) error { return nil },
-		CheckClaim:         func(*quotav1alpha1.ResourceClaimSpec) error { return nil },
-		CheckClaimPolicy:   func(*quotav1alpha1.ClaimCreationPolicy) error { return nil },
-		CheckGrantPolicy:   func(context.Context, *quotav1alpha1.GrantCreationPolicy) error { return nil },
-		CheckClaiming:      func(*quotav1alpha1.ClaimCreationPolicy) error { return nil },
-		ClaimsOf:           func(*quotav1alpha1.ClaimCreationPolicy) int { return 0 },
-		GrantsOf:           func(context.Context, *quotav1alpha1.GrantCreationPolicy) (int, error) { return 0, nil },
-		PreviewClaimPolicy: func(context.Context, *quotav1alpha1.ClaimCreationPolicy) []string { return nil },
-		PreviewGrantPolicy: func(context.Context, *quotav1alpha1.GrantCreationPolicy) []string { return nil },
-		MayMarkGrants:      func(context.Context, authenticationv1.UserInfo, string) (bool, error) { return false, nil },
-		MayRead: func(context.Context, authenticationv1.UserInfo, schema.GroupVersionKind) (bool, error) {
-			return true, nil
-		},
-		ObjectExists: func(context.Context, *claim) (bool, error) { return true, nil },
-		CheckQuotaSpec: func(context.Context, *field.Path, *corev1.ResourceQuota) (field.ErrorList, error) {
-			return nil, nil
-		},
-		NamespaceActive: func(context.Context, string) (bool, error) { return true, nil },
+func quiet() *fake {
+	return &fake{
+		registeredBy:      func(context.Context, string) (string, error) { return "", nil },
+		registrationInUse: func(context.Context, *quotav1alpha1.ResourceRegistration) (string, error) { return "", nil },
+		checkNew:          func(...string) error { return nil },
+		may:               func(authenticationv1.UserInfo, authorizationv1.ResourceAttributes) (bool, error) { return false, nil },
+		mayRead:           func(authenticationv1.UserInfo) (bool, error) { return true, nil },
+		objectExists:      func() (bool, error) { return true, nil },
+		namespaceActive:   func(string) (bool, error) { return true, nil },
+		checkQuotaSpec:    func(*field.Path) (field.ErrorList, error) { return nil, nil },
 	}
 }
+
+func (f *fake) webhooks() *validate.Webhooks {
+	return &validate.Webhooks{
+		Username: bursar, SystemNamespace: systemNamespace,
+		Registrations: registrations{f}, Catalog: declared{f}, Claims: nothing{}, Engine: objects{f}, GrantPolicies: grantPolicies{f},
+		Previewer: nothing{}, Advice: silent{}, Permissions: permissions{f}, QuotaSpecs: quotaSpecs{f}, Namespaces: namespaces{f},
+	}
+}
+
+func (f *fake) Validation() http.Handler { return f.webhooks().Validation() }
+func (f *fake) Mutation() http.Handler   { return f.webhooks().Mutation() }
+
+type registrations struct{ *fake }
+
+func (r registrations) RegisteredBy(ctx context.Context, resourceType string) (string, error) {
+	return r.registeredBy(ctx, resourceType)
+}
+func (r registrations) InUse(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error) {
+	return r.registrationInUse(ctx, registration)
+}
+func (r registrations) AmountsOf(context.Context, string) (string, error) { return r.amounts, nil }
+
+type declared struct{ *fake }
+
+func (d declared) CheckNew(resourceTypes ...string) error                 { return d.checkNew(resourceTypes...) }
+func (d declared) CheckGrant(*quotav1alpha1.ResourceGrantSpec) error      { return d.grantFlaw }
+func (d declared) CheckClaim(*quotav1alpha1.ResourceClaimSpec) error      { return d.claimFlaw }
+func (d declared) CheckPolicy(*quotav1alpha1.ClaimCreationPolicy) error   { return d.claimPolicyFlaw }
+func (d declared) CheckClaiming(*quotav1alpha1.ClaimCreationPolicy) error { return nil }
+
+type objects struct{ *fake }
+
+func (o objects) InUse(context.Context, *claim) (bool, error) { return o.objectExists() }
+
+type grantPolicies struct{ *fake }
+
+func (g grantPolicies) Check(context.Context, *quotav1alpha1.GrantCreationPolicy) error {
+	return g.grantPolicyFlaw
+}
+func (g grantPolicies) GrantsOf(context.Context, *quotav1alpha1.GrantCreationPolicy) (int, error) {
+	return 0, nil
+}
+
+type permissions struct{ *fake }
+
+func (p permissions) May(_ context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
+	return p.may(user, what)
+}
+func (p permissions) MayRead(_ context.Context, user authenticationv1.UserInfo, _ schema.GroupVersionKind) (bool, error) {
+	return p.mayRead(user)
+}
+
+type quotaSpecs struct{ *fake }
+
+func (q quotaSpecs) Check(_ context.Context, path *field.Path, _ *corev1.ResourceQuota) (field.ErrorList, error) {
+	return q.checkQuotaSpec(path)
+}
+
+type namespaces struct{ *fake }
+
+func (n namespaces) Active(_ context.Context, name string) (bool, error) {
+	return n.namespaceActive(name)
+}
+
+// nothing was made by policies, and would be done by them.
+type nothing struct{}
+
+func (nothing) CountOf(string) int                                                       { return 0 }
+func (nothing) ClaimPolicy(context.Context, *quotav1alpha1.ClaimCreationPolicy) []string { return nil }
+func (nothing) GrantPolicy(context.Context, *quotav1alpha1.GrantCreationPolicy) []string { return nil }
 
 // silent warns of nothing.
 type silent struct{}
@@ -200,8 +268,8 @@ func TestValidation(t *testing.T) {
 	deleting.DeletionTimestamp = &later
 	disabled := sampleClaimPolicy()
 	disabled.Spec.Enabled = new(bool)
-	unregistered := func(w *validate.Webhooks) {
-		w.CheckClaimPolicy = func(*quotav1alpha1.ClaimCreationPolicy) error { return errors.New("no registration") }
+	unregistered := func(w *fake) {
+		w.claimPolicyFlaw = errors.New("no registration")
 	}
 	outage := errors.New("connection refused")
 	marked := sampleGrant()
@@ -210,7 +278,7 @@ func TestValidation(t *testing.T) {
 	requesting.Spec.Target.ResourceGrantTemplate.Metadata.Annotations = map[string]string{"by": "{{.user.name}}"}
 	cases := map[string]struct {
 		reason    string
-		with      func(*validate.Webhooks)
+		with      func(*fake)
 		operation admissionv1.Operation
 		kind      string
 		resource  string
@@ -224,8 +292,8 @@ func TestValidation(t *testing.T) {
 		"Registration": {reason: "a valid object is accepted", operation: create, kind: "ResourceRegistration", resource: "resourceregistrations", new: sampleRegistration()},
 		"RegistrationTaken": {
 			reason: "the lookup is asked",
-			with: func(w *validate.Webhooks) {
-				w.RegisteredBy = func(context.Context, string) (string, error) { return "older", nil }
+			with: func(w *fake) {
+				w.registeredBy = func(context.Context, string) (string, error) { return "older", nil }
 			},
 			operation: create, kind: "ResourceRegistration", resource: "resourceregistrations", new: sampleRegistration(),
 			code:    422,
@@ -245,8 +313,8 @@ func TestValidation(t *testing.T) {
 		},
 		"GrantPolicyWarnings": {
 			reason: "kinds and registrations may come later, and a request never",
-			with: func(w *validate.Webhooks) {
-				w.CheckGrantPolicy = func(context.Context, *quotav1alpha1.GrantCreationPolicy) error { return errors.New("no registration") }
+			with: func(w *fake) {
+				w.grantPolicyFlaw = errors.New("no registration")
 			},
 			operation: create, kind: "GrantCreationPolicy", resource: "grantcreationpolicies", new: requesting,
 			warnings: []string{
@@ -260,17 +328,17 @@ func TestValidation(t *testing.T) {
 		},
 		"GrantMarkedByPermission": {
 			reason: "but for the Bursar of another control plane",
-			with: func(w *validate.Webhooks) {
-				w.MayMarkGrants = func(_ context.Context, user authenticationv1.UserInfo, namespace string) (bool, error) {
-					return user.Username == "child" && namespace == "acme", nil
+			with: func(w *fake) {
+				w.may = func(user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
+					return user.Username == "child" && what == (authorizationv1.ResourceAttributes{Namespace: "acme", Verb: "mark", Group: quotav1alpha1.GroupName, Resource: "resourcegrants"}), nil
 				}
 			},
 			operation: create, kind: "ResourceGrant", resource: "resourcegrants", user: "child", new: marked,
 		},
 		"ClaimPolicyOfWhoMayNotRead": {
 			reason: "what the policy makes of the objects is read by its author",
-			with: func(w *validate.Webhooks) {
-				w.MayRead = func(_ context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error) {
+			with: func(w *fake) {
+				w.mayRead = func(user authenticationv1.UserInfo) (bool, error) {
 					return user.Username != "alice", nil
 				}
 			},
@@ -278,8 +346,8 @@ func TestValidation(t *testing.T) {
 		},
 		"GrantPolicyOfWhoMayNotRead": {
 			reason: "as for claims",
-			with: func(w *validate.Webhooks) {
-				w.MayRead = func(context.Context, authenticationv1.UserInfo, schema.GroupVersionKind) (bool, error) {
+			with: func(w *fake) {
+				w.mayRead = func(authenticationv1.UserInfo) (bool, error) {
 					return false, nil
 				}
 			},
@@ -287,8 +355,8 @@ func TestValidation(t *testing.T) {
 		},
 		"GrantPolicyUnknown": {
 			reason: "an outage is no verdict",
-			with: func(w *validate.Webhooks) {
-				w.MayRead = func(context.Context, authenticationv1.UserInfo, schema.GroupVersionKind) (bool, error) {
+			with: func(w *fake) {
+				w.mayRead = func(authenticationv1.UserInfo) (bool, error) {
 					return false, outage
 				}
 			},
@@ -296,8 +364,10 @@ func TestValidation(t *testing.T) {
 		},
 		"GrantMarkedUnknown": {
 			reason: "an outage is no verdict",
-			with: func(w *validate.Webhooks) {
-				w.MayMarkGrants = func(context.Context, authenticationv1.UserInfo, string) (bool, error) { return false, outage }
+			with: func(w *fake) {
+				w.may = func(authenticationv1.UserInfo, authorizationv1.ResourceAttributes) (bool, error) {
+					return false, outage
+				}
 			},
 			operation: create, kind: "ResourceGrant", resource: "resourcegrants", new: marked,
 			code:    503,
@@ -305,16 +375,16 @@ func TestValidation(t *testing.T) {
 		},
 		"GrantWarning": {
 			reason: "the registration may come later",
-			with: func(w *validate.Webhooks) {
-				w.CheckGrant = func(*quotav1alpha1.ResourceGrantSpec) error { return errors.New("no registration") }
+			with: func(w *fake) {
+				w.grantFlaw = errors.New("no registration")
 			},
 			operation: create, kind: "ResourceGrant", resource: "resourcegrants", new: sampleGrant(),
 			warnings: []string{"the grant does not count yet: no registration"},
 		},
 		"ClaimWarning": {
 			reason: "the registration may come later",
-			with: func(w *validate.Webhooks) {
-				w.CheckClaim = func(*quotav1alpha1.ResourceClaimSpec) error { return errors.New("no registration") }
+			with: func(w *fake) {
+				w.claimFlaw = errors.New("no registration")
 			},
 			operation: create, kind: "ResourceClaim", resource: "resourceclaims", new: sampleClaim(),
 			warnings: []string{"the claim cannot be granted yet: no registration"},
@@ -332,22 +402,22 @@ func TestValidation(t *testing.T) {
 		"ClaimDeleteAgain":    {reason: "it is on its way already", operation: remove, kind: "ResourceClaim", resource: "resourceclaims", old: deleting},
 		"ClaimDeleteUnused": {
 			reason: "without the object there is nothing to pay for",
-			with: func(w *validate.Webhooks) {
-				w.ObjectExists = func(context.Context, *claim) (bool, error) { return false, nil }
+			with: func(w *fake) {
+				w.objectExists = func() (bool, error) { return false, nil }
 			},
 			operation: remove, kind: "ResourceClaim", resource: "resourceclaims", old: policyClaim(),
 		},
 		"ClaimDeleteWithNamespace": {
 			reason: "a namespace can be deleted",
-			with: func(w *validate.Webhooks) {
-				w.NamespaceActive = func(_ context.Context, name string) (bool, error) { return name != "acme", nil }
+			with: func(w *fake) {
+				w.namespaceActive = func(name string) (bool, error) { return name != "acme", nil }
 			},
 			operation: remove, kind: "ResourceClaim", resource: "resourceclaims", old: policyClaim(),
 		},
 		"ClaimDeleteObjectUnknown": {
 			reason: "an outage is no verdict",
-			with: func(w *validate.Webhooks) {
-				w.ObjectExists = func(context.Context, *claim) (bool, error) { return false, outage }
+			with: func(w *fake) {
+				w.objectExists = func() (bool, error) { return false, outage }
 			},
 			operation: remove, kind: "ResourceClaim", resource: "resourceclaims", old: policyClaim(),
 			code:    503,
@@ -355,8 +425,8 @@ func TestValidation(t *testing.T) {
 		},
 		"ClaimDeleteNamespaceUnknown": {
 			reason: "an outage is no verdict",
-			with: func(w *validate.Webhooks) {
-				w.NamespaceActive = func(context.Context, string) (bool, error) { return false, outage }
+			with: func(w *fake) {
+				w.namespaceActive = func(string) (bool, error) { return false, outage }
 			},
 			operation: remove, kind: "ResourceClaim", resource: "resourceclaims", old: policyClaim(),
 			code:    503,
@@ -610,7 +680,7 @@ func TestRegistrationDeletion(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			webhooks := quiet()
-			webhooks.RegistrationInUse = func(_ context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error) {
+			webhooks.registrationInUse = func(_ context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error) {
 				if registration.Spec.ResourceType != "example.com/projects" {
 					t.Errorf("asked about %q", registration.Spec.ResourceType)
 				}
@@ -652,7 +722,7 @@ func TestBaseUnit(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			webhooks := quiet()
-			webhooks.AmountsOf = func(context.Context, string) (string, error) { return c.amounts, nil }
+			webhooks.amounts = c.amounts
 			changed := activeRegistration()
 			changed.Spec.BaseUnit = "other"
 			got := send(t, webhooks.Validation(), review(t, admissionv1.Update, "ResourceRegistration", "resourceregistrations", "alice", activeRegistration(), changed))
@@ -694,7 +764,7 @@ func TestNothingNew(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			webhooks := quiet()
-			webhooks.CheckNew = func(resourceTypes ...string) error {
+			webhooks.checkNew = func(resourceTypes ...string) error {
 				if slices.Contains(resourceTypes, "example.com/projects") {
 					return errors.New(closing)
 				}

@@ -200,6 +200,11 @@ func (c *Cache) Incomplete(max int, keep func(*Claim) bool) []*Claim {
 // lockedMax is how many claims are looked at before the lock of the cache is given up for a moment.
 const lockedMax = 1000
 
+// CountOf returns how many claims have the label of a policy.
+func (c *Cache) CountOf(policy string) int {
+	return len(c.Select(func(claim *Claim) bool { return claim.Policy() == policy }))
+}
+
 // Select returns all claims that keep accepts, in no order. It looks at every claim, so it takes long, and lets others change
 // the cache meanwhile: a claim that is added or removed meanwhile may or may not be in the result.
 func (c *Cache) Select(keep func(*Claim) bool) []*Claim {

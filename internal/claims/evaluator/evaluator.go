@@ -112,7 +112,7 @@ func (p *Evaluator) Input(content map[string]any) policy.Input {
 // Complete adds to an input what policies may look at besides the request: the namespace, if one
 // of them does, and the base units.
 func (p *Evaluator) Complete(ctx context.Context, in *policy.Input, namespace string, policies []*catalog.Policy) error {
-	in.BaseUnit = p.baseUnit
+	in.Units = p.Catalog
 	if namespace == "" {
 		return nil
 	}
@@ -127,13 +127,6 @@ func (p *Evaluator) Complete(ctx context.Context, in *policy.Input, namespace st
 		return nil
 	}
 	return nil
-}
-
-func (p *Evaluator) baseUnit(resourceType string) string {
-	if r := p.Catalog.Registration(resourceType); r != nil {
-		return r.BaseUnit
-	}
-	return ""
 }
 
 // Plan applies one policy. It returns nil if the policy asks nothing: its conditions leave the

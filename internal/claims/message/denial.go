@@ -87,7 +87,7 @@ func (d *Denial) Sentences(c *catalog.Catalog, more ...string) string {
 
 // where says where the quota of the consumer is shown.
 func (d *Denial) where(c *catalog.Catalog) []string {
-	if c.ConsumerNamespace == nil {
+	if c.ConsumerNamespaces == nil {
 		return nil
 	}
 	return []string{"To see its quota: kubectl get ergrant -n " + c.ConsumerNamespace(d.Consumer)}
@@ -101,7 +101,7 @@ func (d *Denial) Hidden(c *catalog.Catalog) string {
 	}
 	said := fmt.Sprintf("exceeded quota: the quota of %s does not allow it (%s). Check that %s is who is to pay, or ask an administrator.",
 		Consumer(d.Consumer), strings.Join(slices.Compact(subjects), ", "), Consumer(d.Consumer))
-	if c.ConsumerNamespace == nil {
+	if c.ConsumerNamespaces == nil {
 		return said
 	}
 	return fmt.Sprintf("%s Whoever may see its quota does so by: kubectl get ergrant -n %s", said, c.ConsumerNamespace(d.Consumer))

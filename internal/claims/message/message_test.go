@@ -11,10 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 func TestAmountInBaseUnits(t *testing.T) {
@@ -83,7 +85,7 @@ func TestSingular(t *testing.T) {
 func TestDenialTexts(t *testing.T) {
 	web := quotav1alpha1.ConsumerRef{Kind: "Project", Name: "web"}
 	c := declared("", "")
-	c.ConsumerNamespace = func(consumer quotav1alpha1.ConsumerRef) string { return "project-" + consumer.Name }
+	c.ConsumerNamespaces = &naming.ConsumerNamespaces{Templates: map[schema.GroupKind]string{{Kind: "Project"}: "project-{{name}}"}}
 	upgrade := declared("Upgrade the plan of {{name}}.", "See https://example.com/{{name}}.")
 	eu := dimensions(t, "region", "eu")
 	vcpus := ledger.Shortage{ResourceType: "compute.example.com/vcpus", Requested: 4000, Used: 16000, Limit: 16000, Matching: 16000}

@@ -188,12 +188,7 @@ func (r *Reader) policies(ctx context.Context, object *unstructured.Unstructured
 	if err := r.API.List(ctx, &list); err != nil {
 		return nil, err
 	}
-	in := policy.Input{Object: object.Object, WithoutRequest: true, BaseUnit: func(resourceType string) string {
-		if registration := r.registrations.Registration(resourceType); registration != nil {
-			return registration.BaseUnit
-		}
-		return ""
-	}}
+	in := policy.Input{Object: object.Object, WithoutRequest: true, Units: r.registrations}
 	mayNotReadNamespace := false
 	if object.GetNamespace() != "" {
 		namespace := &unstructured.Unstructured{}

@@ -47,6 +47,14 @@ type Projects interface {
 	Observe(selector labels.Selector, scopes books.Scopes, raises []books.Raise) books.Observation
 }
 
+// Webhooks knows what the API server asks about.
+type Webhooks interface {
+	// AllocationInEffect reports whether the API server asks about ResourceQuotas as an allocation needs it that was
+	// entered with a revision of the catalog, and Synced whether that is known yet.
+	AllocationInEffect(entered int64) bool
+	Synced() bool
+}
+
 // Controller follows the cluster. Its fields are set once, before use; call Start, then Run where this replica leads.
 type Controller struct {
 	Catalog  *catalog.Catalog
@@ -54,11 +62,9 @@ type Controller struct {
 	Projects Projects
 	// Client reads allocations and projections from a watch, and writes them. Live reads ResourceQuotas from the
 	// API server.
-	Client client.Client
-	Live   client.Reader
-	// InEffect tells whether the API server asks about ResourceQuotas as an allocation needs it that was entered
-	// with a revision of the catalog, and isKnown whether that is known yet.
-	InEffect func(entered int64) (isInEffect, isKnown bool)
+	Client   client.Client
+	Live     client.Reader
+	Webhooks Webhooks
 	// PendingTime is how long a raise may be made after it was admitted: the API server's bound for a request
 	// (--request-timeout), and [allocationstore.PendingMargin]. It is not more than [allocationstore.PendingMax].
 	PendingTime time.Duration
@@ -165,7 +171,7 @@ func (c *Controller) settle(ctx context.Context, name string) error {
 // ready says whether an allocation is enforced, or nil while that is not known.
 func (c *Controller) ready(declared *catalog.Allocation) *allocationstore.Ready {
 	ready := &allocationstore.Ready{UID: declared.UID, Generation: declared.Generation}
-	switch isInEffect, isKnown := c.InEffect(declared.Entered); {
+	switch isInEffect, isKnown := c.Webhooks.AllocationInEffect(declared.Entered), c.Webhooks.Synced(); {
 	case !isKnown:
 		return nil
 	case isInEffect:

@@ -126,7 +126,7 @@ func TestReady(t *testing.T) {
 		"not in effect": {"some changes are not", false, true, &metav1.Condition{Status: metav1.ConditionFalse, Reason: "WebhooksPending"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &Controller{InEffect: func(entered int64) (bool, bool) { return tt.isInEffect && entered == 7, tt.isKnown }}
+			c := &Controller{Webhooks: webhooks{tt.isInEffect, tt.isKnown}}
 			ready := c.ready(&catalog.Allocation{Name: "acme", UID: "u", Generation: 2, Entered: 7})
 			var want *allocationstore.Ready
 			if tt.want != nil {
@@ -138,3 +138,9 @@ func TestReady(t *testing.T) {
 		})
 	}
 }
+
+// webhooks are asked about allocations that were entered with revision 7.
+type webhooks struct{ isInEffect, isKnown bool }
+
+func (w webhooks) AllocationInEffect(entered int64) bool { return w.isInEffect && entered == 7 }
+func (w webhooks) Synced() bool                          { return w.isKnown }

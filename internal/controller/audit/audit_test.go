@@ -45,17 +45,26 @@ func newScene(t *testing.T) *scene {
 	s.store = ledgerstore.New(t.Context(), s.storage)
 	s.auditor = New(Options{
 		Ledgers: s.store, Claims: s, Events: s, Recheck: time.Millisecond,
-		ListLedgers: func(context.Context) ([]Ledger, error) {
-			l := Ledger{Consumer: acme, UID: "u"}
-			l.see(memory.Books(acme))
-			return []Ledger{l}, nil
-		},
-		LiveClaims: func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
-			s.onList()
-			return s.live, nil
-		},
+		Stored: storedScene{s, memory},
 	})
 	return s
+}
+
+// storedScene is what the API server has.
+type storedScene struct {
+	*scene
+	memory *storagetest.Memory
+}
+
+func (s storedScene) Ledgers(context.Context) ([]Ledger, error) {
+	l := Ledger{Consumer: acme, UID: "u"}
+	l.see(s.memory.Books(acme))
+	return []Ledger{l}, nil
+}
+
+func (s storedScene) ClaimsOf(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
+	s.onList()
+	return s.live, nil
 }
 
 func (s *scene) WaitForSync(context.Context) error { return nil }

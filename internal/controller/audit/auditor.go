@@ -51,14 +51,19 @@ type Ledger struct {
 	Used  []ledger.Usage
 }
 
+// Stored is what the API server has right now. [Live] asks it.
+type Stored interface {
+	// Ledgers returns all ledgers.
+	Ledgers(ctx context.Context) ([]Ledger, error)
+	// ClaimsOf returns the claims of a consumer.
+	ClaimsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
+}
+
 // Options say what is audited and how often.
 type Options struct {
 	Ledgers Ledgers
 	Claims  Claims
-	// ListLedgers returns all stored ledgers.
-	ListLedgers func(context.Context) ([]Ledger, error)
-	// LiveClaims reads the claims of a consumer from the API server, not from a cache.
-	LiveClaims func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
+	Stored  Stored
 	// Events receives an event for every ledger that drifted. Default: no events.
 	Events events.EventRecorder
 	Log    logr.Logger
@@ -102,7 +107,7 @@ func (a *Auditor) Run(ctx context.Context) error {
 
 // audit looks at every ledger once.
 func (a *Auditor) audit(ctx context.Context) error {
-	ledgers, err := a.ListLedgers(ctx)
+	ledgers, err := a.Stored.Ledgers(ctx)
 	if err != nil {
 		return fmt.Errorf("list the ledgers to audit: %w", err)
 	}

@@ -140,7 +140,7 @@ func (a *Auditor) driftWhileBusy(ctx context.Context, consumer quotav1alpha1.Con
 	if err != nil {
 		return nil, false, err
 	}
-	listed, err := a.LiveClaims(ctx, consumer)
+	listed, err := a.Stored.ClaimsOf(ctx, consumer)
 	if err != nil {
 		return nil, false, fmt.Errorf("list the claims of a busy ledger: %w", err)
 	}

@@ -15,21 +15,22 @@ import (
 // pageSize is how many objects one request lists.
 const pageSize = 500
 
-// ListLedgers returns a function for [Options] that lists the ledgers live holds.
-func ListLedgers(live client.Reader) func(context.Context) ([]Ledger, error) {
-	return func(ctx context.Context) ([]Ledger, error) {
-		var ledgers []Ledger
-		for next := ""; ; {
-			var page quotav1alpha1.ConsumerLedgerList
-			if err := live.List(ctx, &page, client.Limit(pageSize), client.Continue(next)); err != nil {
-				return nil, err
-			}
-			for i := range page.Items {
-				ledgers = append(ledgers, listed(&page.Items[i]))
-			}
-			if next = page.Continue; next == "" {
-				return ledgers, nil
-			}
+// Live reads ledgers and claims from the API server. Its reader must not be a cache.
+type Live struct{ Reader client.Reader }
+
+// Ledgers returns all stored ledgers.
+func (l Live) Ledgers(ctx context.Context) ([]Ledger, error) {
+	var ledgers []Ledger
+	for next := ""; ; {
+		var page quotav1alpha1.ConsumerLedgerList
+		if err := l.Reader.List(ctx, &page, client.Limit(pageSize), client.Continue(next)); err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			ledgers = append(ledgers, listed(&page.Items[i]))
+		}
+		if next = page.Continue; next == "" {
+			return ledgers, nil
 		}
 	}
 }
@@ -47,26 +48,23 @@ func (l *Ledger) see(books ledger.Snapshot) {
 	l.Quiet, l.Used = len(books.Reservations) == 0 && len(books.Released) == 0, books.Used
 }
 
-// LiveClaims returns a function for [Options] that lists a consumer's claims live holds. live
-// must not be a cache.
-func LiveClaims(live client.Reader) func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
-	return func(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
-		named := client.MatchingFields{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}
-		var claims []*claimcache.Claim
-		for next := ""; ; {
-			var page quotav1alpha1.ResourceClaimList
-			if err := live.List(ctx, &page, named, client.Limit(pageSize), client.Continue(next)); err != nil {
-				return nil, fmt.Errorf("list the claims of %s %s: %w", consumer.Kind, consumer.Name, err)
+// ClaimsOf returns the claims of a consumer.
+func (l Live) ClaimsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
+	named := client.MatchingFields{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}
+	var claims []*claimcache.Claim
+	for next := ""; ; {
+		var page quotav1alpha1.ResourceClaimList
+		if err := l.Reader.List(ctx, &page, named, client.Limit(pageSize), client.Continue(next)); err != nil {
+			return nil, fmt.Errorf("list the claims of %s %s: %w", consumer.Kind, consumer.Name, err)
+		}
+		for i := range page.Items {
+			// Consumers of another group or namespace may share kind and name.
+			if page.Items[i].Spec.ConsumerRef == consumer {
+				claims = append(claims, claimcache.Compact(&page.Items[i]))
 			}
-			for i := range page.Items {
-				// Consumers of another group or namespace may share kind and name.
-				if page.Items[i].Spec.ConsumerRef == consumer {
-					claims = append(claims, claimcache.Compact(&page.Items[i]))
-				}
-			}
-			if next = page.Continue; next == "" {
-				return claims, nil
-			}
+		}
+		if next = page.Continue; next == "" {
+			return claims, nil
 		}
 	}
 }

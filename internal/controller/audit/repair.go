@@ -72,7 +72,7 @@ func (a *Auditor) repair(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 // giveBack corrects the rows in which the books have too much, as far as the API server's own
 // list of claims agrees.
 func (a *Auditor) giveBack(ctx context.Context, consumer quotav1alpha1.ConsumerRef, outcomes []outcome) error {
-	live, err := a.LiveClaims(ctx, consumer)
+	live, err := a.Stored.ClaimsOf(ctx, consumer)
 	if err != nil {
 		return fmt.Errorf("confirm by a list of claims that too much is charged: %w", err)
 	}

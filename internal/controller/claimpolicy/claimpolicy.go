@@ -32,6 +32,19 @@ type Permission interface {
 	Follow(ctx context.Context, resource schema.GroupVersionResource) (flaw string, err error)
 }
 
+// Listener hears of changes.
+type Listener interface {
+	// PoliciesChanged is called after a policy came to be used no more, or again, because of what is permitted.
+	PoliciesChanged()
+}
+
+// Webhooks knows what the API server asks about.
+type Webhooks interface {
+	// InEffect reports whether the API server asks about a kind as a policy needs it that was entered with a revision of
+	// the catalog, and asks no replica that has not heard of that policy.
+	InEffect(kind schema.GroupVersionKind, entered int64) bool
+}
+
 // Reconciler reports whether policies are in effect.
 type Reconciler struct {
 	Client  client.Client
@@ -39,11 +52,8 @@ type Reconciler struct {
 	Kinds   discoverycache.Resolver
 	// Permission is Bursar's own.
 	Permission Permission
-	// Withheld is called after a policy came to be used no more, or again, because of what is permitted.
-	Withheld func()
-	// InEffect tells whether the API server asks about a kind as a policy needs it that was entered with a
-	// revision of the catalog, and asks no replica that has not heard of that policy.
-	InEffect func(kind schema.GroupVersionKind, entered int64) bool
+	Listener   Listener
+	Webhooks   Webhooks
 	// Changed delivers an event whenever something changed that policies depend on.
 	Changed <-chan event.TypedGenericEvent[client.Object]
 }
@@ -150,7 +160,7 @@ func (r *Reconciler) judge(ctx context.Context, object *quotav1alpha1.ClaimCreat
 			Message: strings.Join(flaws, "; ")}, nil
 	}
 	p := r.Catalog.Policy(object.Name)
-	if p == nil || p.UID != object.UID || p.Generation != object.Generation || !r.InEffect(trigger, p.Entered) {
+	if p == nil || p.UID != object.UID || p.Generation != object.Generation || !r.Webhooks.InEffect(trigger, p.Entered) {
 		return nil, nil
 	}
 	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady, Message: readyMessage(p)}, nil
@@ -190,7 +200,7 @@ func (r *Reconciler) flaws(ctx context.Context, object *quotav1alpha1.ClaimCreat
 	} else {
 		// What is created would be reserved for, and never be seen.
 		if r.Catalog.Withhold(object.Name, object.Generation, flaw != "") {
-			r.Withheld()
+			r.Listener.PoliciesChanged()
 		}
 		if flaw != "" {
 			flaws = append(flaws, flaw)

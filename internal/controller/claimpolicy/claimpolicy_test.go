@@ -124,8 +124,8 @@ func TestJudge(t *testing.T) {
 			}
 			object := policyFor(tt.change)
 			var told bool
-			r := &Reconciler{Catalog: registered(), Kinds: tt.kinds, Permission: permitted(tt.notPermitted), Withheld: func() { told = true },
-				InEffect: func(schema.GroupVersionKind, int64) bool { return !tt.notInEffect }}
+			r := &Reconciler{Catalog: registered(), Kinds: tt.kinds, Permission: permitted(tt.notPermitted), Listener: listener{&told},
+				Webhooks: asked(!tt.notInEffect)}
 			if !tt.notLoaded {
 				loaded := object.DeepCopy()
 				loaded.Spec.Enabled = nil
@@ -152,3 +152,13 @@ func TestJudge(t *testing.T) {
 		})
 	}
 }
+
+// listener notes that it was told.
+type listener struct{ told *bool }
+
+func (l listener) PoliciesChanged() { *l.told = true }
+
+// asked is whether the API server asks about everything.
+type asked bool
+
+func (a asked) InEffect(schema.GroupVersionKind, int64) bool { return bool(a) }

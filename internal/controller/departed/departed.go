@@ -62,17 +62,27 @@ type Claims interface {
 	ForConsumer(consumer quotav1alpha1.ConsumerRef, keep func(*claimcache.Claim) bool) []*claimcache.Claim
 }
 
+// Stored is what the API server has right now.
+type Stored interface {
+	// ClaimsOf returns the claims of a consumer.
+	ClaimsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
+}
+
+// Objects are those that are consumers. [Finder] finds them.
+type Objects interface {
+	// Find looks for the object of a consumer.
+	Find(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (Existence, error)
+}
+
 // Controller removes what departed consumers leave. Its fields are set once; then call Run.
 type Controller struct {
 	// Client reads from a cache, and Live from the API server.
-	Client client.Client
-	Live   client.Reader
-	Shown  Shown
-	Claims Claims
-	// LiveClaims reads the claims of a consumer from the API server.
-	LiveClaims func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
-	// Find looks for the object of a consumer.
-	Find func(context.Context, quotav1alpha1.ConsumerRef) (Existence, error)
+	Client  client.Client
+	Live    client.Reader
+	Shown   Shown
+	Claims  Claims
+	Stored  Stored
+	Objects Objects
 	// Interval is the time between two looks. Default: a minute.
 	Interval time.Duration
 	Log      logr.Logger
@@ -160,7 +170,7 @@ func (c *Controller) granted(ctx context.Context) (map[quotav1alpha1.ConsumerRef
 func (c *Controller) consider(ctx context.Context, consumer quotav1alpha1.ConsumerRef, effective []*quotav1alpha1.EffectiveResourceGrant, last trace, wasFound bool) (left trace, isLeft bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	existence, err := c.Find(ctx, consumer)
+	existence, err := c.Objects.Find(ctx, consumer)
 	if err != nil || existence != Missing {
 		return trace{}, false, err
 	}
@@ -242,7 +252,7 @@ func (c *Controller) remove(ctx context.Context, consumer quotav1alpha1.Consumer
 			return nil
 		}
 	}
-	if claims, err := c.LiveClaims(ctx, consumer); err != nil || len(claims) > 0 {
+	if claims, err := c.Stored.ClaimsOf(ctx, consumer); err != nil || len(claims) > 0 {
 		return err
 	}
 	if ledger != nil {

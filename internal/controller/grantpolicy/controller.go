@@ -56,6 +56,12 @@ type Registrations interface {
 	message.Registrations
 }
 
+// Rules say what a valid grant is.
+type Rules interface {
+	// ValidateGrant returns everything that is wrong with a grant.
+	ValidateGrant(*quotav1alpha1.ResourceGrant) field.ErrorList
+}
+
 // Controller makes and keeps the grants of policies. Its fields are set once, before it is run.
 type Controller struct {
 	// Client talks to this control plane and reads from Cache; Live reads from the API server.
@@ -70,10 +76,9 @@ type Controller struct {
 	Catalog Registrations
 	// Permission is Bursar's own.
 	Permission Permission
-	// Validate tells everything that is wrong with a grant. What the controller writes here is asked
-	// of no webhook.
-	Validate func(*quotav1alpha1.ResourceGrant) field.ErrorList
-	Events   events.EventRecorder
+	// Rules judge the grants that it makes. What the controller writes here is asked of no webhook.
+	Rules  Rules
+	Events events.EventRecorder
 	// SystemNamespace holds the Secrets that register control planes, and the grants that have no
 	// other namespace.
 	SystemNamespace string

@@ -172,7 +172,7 @@ func (c *Controller) judge(ctx context.Context, s *policyState, policy *quotav1a
 // check tells why a grant may not be made. What is registered in another control plane is for that
 // one to say.
 func (c *Controller) check(grant *quotav1alpha1.ResourceGrant, local bool) error {
-	if errs := c.Validate(grant); len(errs) > 0 {
+	if errs := c.Rules.ValidateGrant(grant); len(errs) > 0 {
 		return fmt.Errorf("the grant would not be valid: %w", errs.ToAggregate())
 	}
 	if local {

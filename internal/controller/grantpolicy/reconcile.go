@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
@@ -187,16 +188,23 @@ func givenTypes(object *quotav1alpha1.GrantCreationPolicy) []string {
 }
 
 // Check tells why a policy is not going to be in force as things are, or returns nil.
-func Check(ctx context.Context, served Kinds, registrations Registrations, object *quotav1alpha1.GrantCreationPolicy) error {
-	flaws := registrationFlaws(registrations, object)
+func (c *Controller) Check(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) error {
+	flaws := registrationFlaws(c.Catalog, object)
 	kind := triggerOf(object)
-	if _, ok, err := served.VersionedResourceFor(ctx, kind); err == nil && !ok {
+	if _, ok, err := c.Kinds.VersionedResourceFor(ctx, kind); err == nil && !ok {
 		flaws = append(flaws, notServed(kind))
 	}
 	if len(flaws) == 0 {
 		return nil
 	}
 	return errors.New(strings.Join(flaws, "; "))
+}
+
+// GrantsOf returns how many grants a policy has made in this control plane that are still there, by the cache.
+func (c *Controller) GrantsOf(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) (int, error) {
+	var list quotav1alpha1.ResourceGrantList
+	err := c.Client.List(ctx, &list, client.MatchingLabels{quotav1alpha1.LabelPolicyUID: string(policy.UID)}, client.UnsafeDisableDeepCopy)
+	return len(list.Items), err
 }
 
 // letGo removes the finalizers of a policy that have no grants to be for.

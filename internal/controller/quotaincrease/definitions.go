@@ -30,16 +30,19 @@ const (
 	judgeJitter = 0.2
 )
 
-// CheckQuotaSpec tells what the API server has against the spec of a ResourceQuota, with paths below path.
-// An error means that it could not be found out, or that a policy stands against it.
-type CheckQuotaSpec func(ctx context.Context, path *field.Path, quota *corev1.ResourceQuota) (field.ErrorList, error)
+// QuotaSpecs judges ResourceQuotas.
+type QuotaSpecs interface {
+	// Check returns what the API server has against the spec of a ResourceQuota, with paths below path. An error means that
+	// it could not be found out, or that a policy stands against it.
+	Check(ctx context.Context, path *field.Path, quota *corev1.ResourceQuota) (field.ErrorList, error)
+}
 
 // Definitions tells which definitions can be used. The webhook refuses those that cannot, but they may have
 // been stored before there was one. The verdict on a version of a configuration is remembered. To reach it takes
 // a request, so only who writes the status of the configuration does; everybody else goes by what is known.
 type Definitions struct {
 	Client client.Reader
-	Check  CheckQuotaSpec
+	Specs  QuotaSpecs
 
 	mu    sync.Mutex
 	known map[string]judged // by the name of the configuration
@@ -141,7 +144,7 @@ func (d *Definitions) judge(ctx context.Context, config *openmcpv1alpha1.QuotaSe
 
 // judgeOne finds out whether a definition can be used that has these flaws already.
 func (d *Definitions) judgeOne(ctx context.Context, config *openmcpv1alpha1.QuotaServiceConfig, i int, errs field.ErrorList) (v verdict, again time.Duration) {
-	found, err := d.Check(ctx, increase.SpecPath(i), increase.Quota(&config.Spec.Quotas[i]))
+	found, err := d.Specs.Check(ctx, increase.SpecPath(i), increase.Quota(&config.Spec.Quotas[i]))
 	if errs = append(errs, found...); len(errs) > 0 {
 		return verdict{flawed, errs.ToAggregate().Error()}, 0
 	}

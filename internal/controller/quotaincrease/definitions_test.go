@@ -26,7 +26,7 @@ type apiServer struct {
 	asked   int
 }
 
-func (s *apiServer) check(_ context.Context, path *field.Path, quota *corev1.ResourceQuota) (field.ErrorList, error) {
+func (s *apiServer) Check(_ context.Context, path *field.Path, quota *corev1.ResourceQuota) (field.ErrorList, error) {
 	s.asked++
 	err := s.answers[quota.Labels["definition"]]
 	if apierrors.IsInvalid(err) {
@@ -70,7 +70,7 @@ func TestJudge(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			server := &apiServer{answers: map[string]error{"odd": tt.answer}}
-			d := &Definitions{Check: server.check, onChange: func() {}}
+			d := &Definitions{Specs: server, onChange: func() {}}
 			verdicts, again := d.judge(t.Context(), judgedConfig("odd", "good"))
 			if got := verdicts[0]; got.kind != tt.want || !strings.Contains(got.says, tt.says) {
 				t.Errorf("%s: got %+v, want %d that says %q", tt.reason, got, tt.want, tt.says)
@@ -90,7 +90,7 @@ func TestJudgeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &apiServer{answers: map[string]error{"gold": errPolicy}}
 		changes := 0
-		d := &Definitions{Check: server.check, onChange: func() { changes++ }}
+		d := &Definitions{Specs: server, onChange: func() { changes++ }}
 		config := judgedConfig("gold")
 		want := func(reason string, kind verdictKind, asked, changed int) {
 			t.Helper()
@@ -144,7 +144,7 @@ func TestStaysUntilDecided(t *testing.T) {
 	}
 	stays("nobody has asked")
 	server := &apiServer{answers: map[string]error{"base": errDown}}
-	w.Definitions.Check = server.check
+	w.Definitions.Specs = server
 	w.settled()
 	stays("there is no answer")
 	status := &statusReconciler{Client: w.Client, Definitions: w.Definitions, outcomes: &w.outcomes}
@@ -180,7 +180,7 @@ func TestAnotherOfTheNameIsJudged(t *testing.T) {
 	if !passes() {
 		t.Error("another one of the same generation is not looked at")
 	}
-	d := &Definitions{Check: (&apiServer{}).check, onChange: func() {}}
+	d := &Definitions{Specs: &apiServer{}, onChange: func() {}}
 	d.judge(t.Context(), before)
 	if verdicts, known := d.verdicts(after); known || verdicts[0].kind != unjudged {
 		t.Errorf("the verdict on another one is %+v already", verdicts)

@@ -183,7 +183,7 @@ func (f *fit) leaveOut(ctx context.Context) (found bool, err error) {
 			quota.Spec.Hard = corev1.ResourceList{}
 		}
 		maps.Copy(quota.Spec.Hard, each.Hard)
-		errs, err := f.Definitions.Check(ctx, field.NewPath("spec"), quota)
+		errs, err := f.Definitions.Specs.Check(ctx, field.NewPath("spec"), quota)
 		if err != nil {
 			return false, err
 		}

@@ -128,9 +128,9 @@ func (u Users) Blocking(of *quotav1alpha1.ResourceRegistration) string {
 		of.Name, resourceType, strings.Join(users, " and "), strings.Join(remedies, ", and "))
 }
 
-// AmountsOf asks the API server for an object that stores an amount of a resource type, and names it: a grant, or the
+// amountsOf asks the API server for an object that stores an amount of a resource type, and names it: a grant, or the
 // consumer of a bucket with claims. It returns "" if there is none.
-func AmountsOf(ctx context.Context, live client.Reader, resourceType string) (string, error) {
+func amountsOf(ctx context.Context, live client.Reader, resourceType string) (string, error) {
 	grants, err := grantsThatGive(ctx, live, resourceType, grantsPage)
 	if err != nil || len(grants) > 0 {
 		return firstOf("ResourceGrant %s gives it", grants), err

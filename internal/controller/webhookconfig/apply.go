@@ -57,11 +57,11 @@ func (c *Controller) catchUpWith(ctx context.Context, w admissionregistrationv1.
 	switch {
 	case strings.HasPrefix(w.Name, enforceName), strings.HasPrefix(w.Name, adviseName):
 		if version, err := catalog.ParseVersion(versionIn(w)); err == nil {
-			return c.Current(ctx, version)
+			return c.Policies.Wait(ctx, version)
 		}
 	case strings.HasPrefix(w.Name, quotaName):
 		if version, err := catalog.ParseDigest(versionIn(w)); err == nil {
-			return c.CurrentAllocations(ctx, version)
+			return c.Allocations.Wait(ctx, version)
 		}
 	}
 	return nil

@@ -8,10 +8,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// Published are the authorities in the webhook configurations that are stored.
+type Published struct{ Client kubernetes.Interface }
+
 // Authorities returns the bundles, in PEM, by one of which API servers check whoever answers a webhook as it is
 // stored. There are none before webhooks are.
-func Authorities(ctx context.Context, client kubernetes.Interface) ([][]byte, error) {
-	stored, err := read(ctx, client)
+func (p Published) Authorities(ctx context.Context) ([][]byte, error) {
+	stored, err := read(ctx, p.Client)
 	if err != nil {
 		return nil, err
 	}

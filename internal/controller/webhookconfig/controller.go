@@ -34,33 +34,47 @@ type Kinds interface {
 	DefinedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
 }
 
-// Policies tells which kinds they guard.
-type Policies interface {
+// Catalog knows which kinds its policies guard.
+type Catalog interface {
 	Guarded() catalog.Guarded
+}
+
+// Own are the webhooks on Bursar's own kinds.
+type Own interface {
+	Validating() []admissionregistrationv1.ValidatingWebhook
+	Mutating() []admissionregistrationv1.MutatingWebhook
+}
+
+// Server serves the webhooks.
+type Server interface {
+	// ClientConfig tells the API server how to reach a path.
+	ClientConfig(path string) admissionregistrationv1.WebhookClientConfig
+}
+
+// Gate waits until the catalog knows of what was declared by a version, or returns an error.
+type Gate[V any] interface {
+	Wait(ctx context.Context, version V) error
 }
 
 // Controller keeps the webhook configurations. Its fields are set once, before use.
 type Controller struct {
 	Client  kubernetes.Interface
-	Catalog Policies
+	Catalog Catalog
 	Kinds   Kinds
-	// Static and Mutating return the webhooks on Bursar's own kinds.
-	Static   func() []admissionregistrationv1.ValidatingWebhook
-	Mutating func() []admissionregistrationv1.MutatingWebhook
-	// ClientConfig tells the API server how to reach a path of the webhook server.
-	ClientConfig    func(path string) admissionregistrationv1.WebhookClientConfig
+	// Own are the webhooks on Bursar's own kinds, and Server serves all of them.
+	Own             Own
+	Server          Server
 	Username        string
 	SystemNamespace string
 	// Others are all API servers that share what is stored, each with a [Observer]. Default: the one of
 	// Client is the only one, or nothing is known of others.
 	Others Others
-	// Current and CurrentAllocations wait until the catalog knows of what was declared by a version, or return
-	// an error.
-	Current            func(ctx context.Context, version catalog.Version) error
-	CurrentAllocations func(ctx context.Context, version catalog.Digest) error
-	// OnSync is called after other kinds or policies came into effect.
-	OnSync func()
-	Log    logr.Logger
+	// Policies and Allocations are the gates to what was declared by a version.
+	Policies    Gate[catalog.Version]
+	Allocations Gate[catalog.Digest]
+	Log         logr.Logger
+
+	onSync []func()
 
 	wake chan struct{}
 	once sync.Once
@@ -68,6 +82,9 @@ type Controller struct {
 	mu       sync.Mutex
 	observed *validating
 }
+
+// OnSync has f called after other kinds or policies came into effect. It is called before Run.
+func (c *Controller) OnSync(f func()) { c.onSync = append(c.onSync, f) }
 
 // Wake asks for the configurations to be brought in step soon.
 func (c *Controller) Wake() {
@@ -172,8 +189,10 @@ func (c *Controller) Sync(ctx context.Context) error {
 	c.observed = &wanted
 	c.mu.Unlock()
 	isNews := before == nil || before.revision != wanted.revision || !before.kinds.Equal(wanted.kinds)
-	if isNews && c.OnSync != nil {
-		c.OnSync()
+	if isNews {
+		for _, f := range c.onSync {
+			f()
+		}
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (c *Controller) desired(ctx context.Context) validating {
 	guarded := c.Catalog.Guarded()
 	asked := c.rules(ctx, guarded.Triggers)
 	version := "/" + guarded.Version.String()
-	webhooks := c.Static()
+	webhooks := c.Own.Validating()
 	for i, r := range asked.enforced {
 		webhooks = append(webhooks, c.asking(enforceName, i, r, EnforcePath+version, admissionregistrationv1.Fail))
 	}
@@ -94,7 +94,7 @@ func (c *Controller) desired(ctx context.Context) validating {
 // desiredMutating returns what the mutating configuration has to hold, and the hash that its
 // probe carries. It is the same at every time.
 func (c *Controller) desiredMutating() (webhooks []admissionregistrationv1.MutatingWebhook, hash string) {
-	webhooks = c.Mutating()
+	webhooks = c.Own.Mutating()
 	for i := range webhooks {
 		completeMutating(&webhooks[i])
 	}
@@ -195,7 +195,7 @@ func (c *Controller) asking(name string, n int, rules []admissionregistrationv1.
 	}
 	return admissionregistrationv1.ValidatingWebhook{
 		Name:         name + "." + quotav1alpha1.GroupName,
-		ClientConfig: c.ClientConfig(path),
+		ClientConfig: c.Server.ClientConfig(path),
 		Rules:        rules,
 		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 			Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn,

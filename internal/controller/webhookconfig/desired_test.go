@@ -59,13 +59,21 @@ func (resources) DefinedResourceFor(_ context.Context, kind schema.GroupVersionK
 
 func newController(triggers ...catalog.Trigger) *Controller {
 	return &Controller{
-		Static:   func() []admissionregistrationv1.ValidatingWebhook { return nil },
-		Mutating: func() []admissionregistrationv1.MutatingWebhook { return nil },
-		Catalog:  policies(triggers), Kinds: resources{}, Username: "bursar", SystemNamespace: "bursar-system",
-		ClientConfig: func(path string) admissionregistrationv1.WebhookClientConfig {
-			return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "bursar-system", Name: "bursar", Path: &path}}
-		},
+		Own: none{}, Server: service{}, Catalog: policies(triggers), Kinds: resources{}, Username: "bursar", SystemNamespace: "bursar-system",
 	}
+}
+
+// none are no webhooks on Bursar's own kinds.
+type none struct{}
+
+func (none) Validating() []admissionregistrationv1.ValidatingWebhook { return nil }
+func (none) Mutating() []admissionregistrationv1.MutatingWebhook     { return nil }
+
+// service is reached by a Service.
+type service struct{}
+
+func (service) ClientConfig(path string) admissionregistrationv1.WebhookClientConfig {
+	return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "bursar-system", Name: "bursar", Path: &path}}
 }
 
 // glass is told of what breaks the glass, of all kinds.

@@ -107,6 +107,22 @@ func (d *declared) DefinedResourceFor(_ context.Context, kind schema.GroupVersio
 	return kind.GroupVersion().WithResource("configmaps"), true, nil
 }
 
+// reach is how the API server gets to a test server.
+type reach struct {
+	url string
+	ca  []byte
+}
+
+func (r reach) ClientConfig(path string) admissionregistrationv1.WebhookClientConfig {
+	url := r.url + path
+	return admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: r.ca}
+}
+
+// gate waits as the function does.
+type gate func(ctx context.Context, version catalog.Version) error
+
+func (g gate) Wait(ctx context.Context, version catalog.Version) error { return g(ctx, version) }
+
 // newController makes a controller whose enforcing webhook refuses everything.
 func newController(t *testing.T) (*webhookconfig.Controller, *declared) {
 	t.Helper()
@@ -116,10 +132,7 @@ func newController(t *testing.T) (*webhookconfig.Controller, *declared) {
 	server := httptest.NewTLSServer(mux)
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	clientConfig := func(path string) admissionregistrationv1.WebhookClientConfig {
-		url := server.URL + path
-		return admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: ca}
-	}
+	reached := reach{server.URL, ca}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "system-"}}
 	namespace, err := api.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
 	if err != nil {
@@ -127,14 +140,9 @@ func newController(t *testing.T) (*webhookconfig.Controller, *declared) {
 	}
 	d := &declared{}
 	c := &webhookconfig.Controller{
-		Client: api, Catalog: d, Kinds: d, ClientConfig: clientConfig,
-		Current: func(context.Context, catalog.Version) error { return nil },
-		Static: func() []admissionregistrationv1.ValidatingWebhook {
-			return validate.ValidatingWebhooks(clientConfig, "nobody", "bursar-system")
-		},
-		Mutating: func() []admissionregistrationv1.MutatingWebhook {
-			return validate.MutatingWebhooks(clientConfig, "nobody")
-		},
+		Client: api, Catalog: d, Kinds: d, Server: reached,
+		Policies: gate(func(context.Context, catalog.Version) error { return nil }),
+		Own:      validate.OwnKinds{Server: reached, Username: "nobody", SystemNamespace: "bursar-system"},
 		Username: "nobody", SystemNamespace: namespace.Name, Log: logr.Discard(),
 	}
 	t.Cleanup(func() { deleteConfigurations(t) })
@@ -211,18 +219,18 @@ func TestNothingIsTakenBack(t *testing.T) {
 	d.set(configMaps)
 	mustSync(t, before)
 	after, behind := newController(t)
-	after.Current = func(_ context.Context, version catalog.Version) error {
+	after.Policies = gate(func(_ context.Context, version catalog.Version) error {
 		if version != d.Guarded().Version {
 			t.Errorf("it waits for version %s, want %s", version, d.Guarded().Version)
 		}
 		behind.set(configMaps)
 		return nil
-	}
+	})
 	mustSync(t, after)
 	if !isAsked(t) {
 		t.Error("creates are not checked any more")
 	}
-	after.Current = func(context.Context, catalog.Version) error { return errors.New("it is not heard of") }
+	after.Policies = gate(func(context.Context, catalog.Version) error { return errors.New("it is not heard of") })
 	behind.set()
 	if err := after.Sync(t.Context()); err == nil || !isAsked(t) {
 		t.Errorf("without knowing of as much, Sync says %v, and creates are checked: %t", err, isAsked(t))
@@ -233,6 +241,7 @@ func TestNothingIsTakenBack(t *testing.T) {
 // it wants is stored at the next attempt alone.
 func TestNothingNewerIsReplaced(t *testing.T) {
 	registrations := api.AdmissionregistrationV1()
+	published := webhookconfig.Published{Client: api}
 	newer := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("newer")})
 	for name, publish := range map[string]func(ctx context.Context) error{
 		"validating": func(ctx context.Context) error {
@@ -264,17 +273,17 @@ func TestNothingNewerIsReplaced(t *testing.T) {
 			mustSync(t, before)
 			after, d := newController(t)
 			d.set(configMaps)
-			after.Current = func(ctx context.Context, _ catalog.Version) error { return publish(ctx) }
+			after.Policies = gate(func(ctx context.Context, _ catalog.Version) error { return publish(ctx) })
 			if err := after.Sync(t.Context()); !apierrors.IsConflict(err) {
 				t.Errorf("Sync says %v, want a conflict", err)
 			}
 			isNewer := func(bundle []byte) bool { return bytes.Equal(bundle, newer) }
-			if bundles, err := webhookconfig.Authorities(t.Context(), api); err != nil || !slices.ContainsFunc(bundles, isNewer) {
+			if bundles, err := published.Authorities(t.Context()); err != nil || !slices.ContainsFunc(bundles, isNewer) {
 				t.Errorf("the authority that was published is gone: %v", err)
 			}
-			after.Current = before.Current
+			after.Policies = before.Policies
 			mustSync(t, after)
-			if bundles, err := webhookconfig.Authorities(t.Context(), api); err != nil || slices.ContainsFunc(bundles, isNewer) {
+			if bundles, err := published.Authorities(t.Context()); err != nil || slices.ContainsFunc(bundles, isNewer) {
 				t.Errorf("the next Sync does not bring both in step: %v", err)
 			}
 		})

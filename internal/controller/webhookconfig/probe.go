@@ -34,7 +34,7 @@ const (
 func (c *Controller) probe(hash string) admissionregistrationv1.ValidatingWebhook {
 	return admissionregistrationv1.ValidatingWebhook{
 		Name:         probeName,
-		ClientConfig: c.ClientConfig(ProbePath),
+		ClientConfig: c.Server.ClientConfig(ProbePath),
 		Rules:        []admissionregistrationv1.RuleWithOperations{ruleFor(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, admissionregistrationv1.Create)},
 		NamespaceSelector: &metav1.LabelSelector{
 			MatchLabels: map[string]string{"kubernetes.io/metadata.name": c.SystemNamespace},

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -80,6 +81,21 @@ func (n *Namespaces) get(ctx context.Context, name string) (*metav1.PartialObjec
 		return nil, fmt.Errorf("look up namespace %s: %w", name, err)
 	}
 	return namespace, nil
+}
+
+// Live looks namespaces up on the API server.
+type Live struct{ Metadata metadata.Interface }
+
+// Get returns the metadata of a namespace as it is right now, or nil if there is no such namespace.
+func (l Live) Get(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+	object, err := l.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up namespace %s: %w", name, err)
+	}
+	return object, nil
 }
 
 // Ensure creates a namespace unless it exists. It looks first, because Bursar need

@@ -67,7 +67,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	}
 	etcd := c.options.Etcd
 	if len(etcd.Servers) == 0 {
-		c.options.Say("starting etcd in %s", c.dir.join("etcd"))
+		c.options.Progress.Say("starting etcd in %s", c.dir.join("etcd"))
 		if err := checkEtcd(c.dir.join("etcd", etcdMember)); err != nil {
 			return damage(c.dir.path, err)
 		}
@@ -76,11 +76,11 @@ func (c *ControlPlane) start(ctx context.Context) error {
 		}
 		etcd.Servers = []string{c.etcd.endpoint}
 	} else {
-		c.options.Say("connecting to etcd at %s", strings.Join(etcd.Servers, ", "))
+		c.options.Progress.Say("connecting to etcd at %s", strings.Join(etcd.Servers, ", "))
 		if err := etcd.check(ctx); err != nil {
 			return err
 		}
-		if c.hold, err = etcd.hold(ctx, c.options.Settings, c.options.Say); err != nil {
+		if c.hold, err = etcd.hold(ctx, c.options.Settings, c.options.Progress); err != nil {
 			return err
 		}
 		if c.pki, err = c.hold.sharePKI(ctx, c.pki); err != nil {
@@ -92,7 +92,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 
 // serve starts the API server and the controllers.
 func (c *ControlPlane) serve(ctx context.Context, listener net.Listener, etcd ExternalEtcd) error {
-	c.options.Say("starting the API server on https://%s", listener.Addr())
+	c.options.Progress.Say("starting the API server on https://%s", listener.Addr())
 	serverURL := "https://" + loopbackAddress(listener.Addr().(*net.TCPAddr))
 	admin, err := c.pki.signUser(serverURL, "admin", "system:masters")
 	if err != nil {

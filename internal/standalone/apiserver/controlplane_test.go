@@ -213,7 +213,7 @@ func TestExternalEtcd(t *testing.T) {
 
 	first.stop()
 	said := &lines{}
-	second := start(t, apiserver.Options{DataDir: t.TempDir(), Etcd: external, Settings: "--second", Say: said.say})
+	second := start(t, apiserver.Options{DataDir: t.TempDir(), Etcd: external, Settings: "--second", Progress: apiserver.Progress{Out: said}})
 	if strings.Contains(said.String(), "waiting") {
 		t.Errorf("after the first server was stopped the second one had to wait:\n%s", said)
 	}
@@ -229,5 +229,3 @@ func TestExternalEtcd(t *testing.T) {
 
 // lines is what a control plane has said.
 type lines struct{ strings.Builder }
-
-func (l *lines) say(format string, args ...any) { fmt.Fprintf(l, format+"\n", args...) }

@@ -34,7 +34,7 @@ type EtcdHold struct {
 
 // hold joins the servers that use the etcd cluster, or says that they have other settings. It waits for
 // as long as a server that was killed may still seem to be there.
-func (e *ExternalEtcd) hold(ctx context.Context, settings string, say func(format string, args ...any)) (*EtcdHold, error) {
+func (e *ExternalEtcd) hold(ctx context.Context, settings string, progress Progress) (*EtcdHold, error) {
 	servers := strings.Join(e.Servers, ", ")
 	config, err := e.clientConfig()
 	if err != nil {
@@ -51,14 +51,14 @@ func (e *ExternalEtcd) hold(ctx context.Context, settings string, say func(forma
 		return nil, fmt.Errorf("take hold of etcd at %s: %w", servers, err)
 	}
 	h := &EtcdHold{client: client, session: session, servers: servers}
-	if err := h.take(ctx, settings, say); err != nil {
+	if err := h.take(ctx, settings, progress); err != nil {
 		h.release()
 		return nil, err
 	}
 	return h, nil
 }
 
-func (h *EtcdHold) take(ctx context.Context, settings string, say func(format string, args ...any)) error {
+func (h *EtcdHold) take(ctx context.Context, settings string, progress Progress) error {
 	const poll, patience = 200 * time.Millisecond, etcdHoldSeconds*time.Second + etcdHoldMargin
 	var other string
 	hasSaid := false
@@ -72,7 +72,7 @@ func (h *EtcdHold) take(ctx context.Context, settings string, say func(format st
 		}
 		if other = has; !hasSaid {
 			hasSaid = true
-			say("another bursar standalone with %s uses this etcd, or did until it was killed: waiting up to %d s for it to go", other, etcdHoldSeconds)
+			progress.Say("another bursar standalone with %s uses this etcd, or did until it was killed: waiting up to %d s for it to go", other, etcdHoldSeconds)
 		}
 		return false, nil
 	})

@@ -6,6 +6,7 @@ package apiserver
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -35,8 +36,18 @@ type Options struct {
 	LocalServices map[types.NamespacedName]string
 	// ReadyChecks are added to those behind the API server's /readyz.
 	ReadyChecks []healthz.HealthChecker
-	// Say reports progress to the user, in plain lines. May be nil.
-	Say func(format string, args ...any)
+	// Progress reports to the user what is being done.
+	Progress Progress
+}
+
+// Progress writes to Out what is being done, in plain lines, or nowhere if that is nil.
+type Progress struct{ Out io.Writer }
+
+// Say writes a line.
+func (p Progress) Say(format string, args ...any) {
+	if p.Out != nil {
+		fmt.Fprintf(p.Out, "bursar: "+format+"\n", args...) //nolint:errcheck // there is nobody else to report to
+	}
 }
 
 // ExternalEtcd says how to reach an etcd cluster that somebody else runs.
@@ -46,9 +57,6 @@ type ExternalEtcd struct {
 }
 
 func (o *Options) complete() error {
-	if o.Say == nil {
-		o.Say = func(string, ...any) {}
-	}
 	if o.DataDir == "" {
 		return fmt.Errorf("no data directory is given")
 	}

@@ -37,14 +37,19 @@ const (
 // EventReasonFailed is the reason of the events on policies that cannot be applied.
 const EventReasonFailed = "EvaluationFailed"
 
+// Catalog knows the registrations.
+type Catalog interface {
+	// Allows reports whether the registrations allow what a policy requests, whatever the object is.
+	Allows(*catalog.Policy) bool
+}
+
 // Reporter collects failures and writes them. Its exported fields are set once, before use. It is safe for concurrent use.
 type Reporter struct {
 	// Client reads policies from the cache and writes their status.
-	Client client.Client
-	// Allows reports whether the registrations allow what a policy requests, whatever the object is.
-	Allows func(*catalog.Policy) bool
-	Events events.EventRecorder
-	Log    logr.Logger
+	Client  client.Client
+	Catalog Catalog
+	Events  events.EventRecorder
+	Log     logr.Logger
 
 	mu      sync.Mutex
 	tallies map[string]*tally
@@ -66,7 +71,7 @@ type tally struct {
 // Failed records that a policy could not be applied to the object of a request, and whether the request was denied for that.
 func (r *Reporter) Failed(p *catalog.Policy, object evaluator.Object, err error, isDenied bool) {
 	reason := quotav1alpha1.ReasonEvaluationFailed
-	if evaluator.IsNotAllowed(err) && !r.Allows(p) {
+	if evaluator.IsNotAllowed(err) && !r.Catalog.Allows(p) {
 		reason = quotav1alpha1.ReasonClaimNotAllowed
 	}
 	r.mu.Lock()

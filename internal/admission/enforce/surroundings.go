@@ -1,0 +1,55 @@
+package enforce
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
+	"github.com/bursar/bursar/internal/kube/events"
+	"github.com/bursar/bursar/internal/kube/objectcache"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+// EffectiveGrantEvents records denials as events on effective grants.
+type EffectiveGrantEvents struct {
+	Catalog *catalog.Catalog
+	Cache   client.Reader
+	Events  *events.Latest
+}
+
+// RecordDenial implements [Denials]: it records a denial on the effective grant of the resource type, in the namespace that
+// shows the quota of the consumer. The effective grant need not exist, for example while nothing is granted.
+func (e *EffectiveGrantEvents) RecordDenial(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType, note string) {
+	name := types.NamespacedName{Namespace: e.Catalog.ConsumerNamespace(consumer), Name: naming.EffectiveGrant(consumer, resourceType)}
+	shown := &corev1.ObjectReference{
+		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "EffectiveResourceGrant", Namespace: name.Namespace, Name: name.Name,
+	}
+	var effective quotav1alpha1.EffectiveResourceGrant
+	if err := e.Cache.Get(ctx, name, &effective); err == nil {
+		shown.UID = effective.UID
+	}
+	e.Events.Record(shown, EventReasonDenied, note)
+}
+
+// ConsumerObjects are the objects that are consumers.
+type ConsumerObjects struct {
+	Kinds   *discoverycache.Cache
+	Objects *objectcache.Cache
+}
+
+// ConsumerExists implements [Consumers]: it asks the API server whether a consumer exists. If its kind is not defined here,
+// it may exist elsewhere.
+func (c *ConsumerObjects) ConsumerExists(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (bool, error) {
+	kind := schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind}
+	state, _, err := c.Kinds.StateOf(ctx, kind)
+	if err != nil || state == discoverycache.Undefined {
+		return true, err
+	}
+	return c.Objects.Lives(ctx, kind, types.NamespacedName{Namespace: consumer.Namespace, Name: consumer.Name}, "")
+}

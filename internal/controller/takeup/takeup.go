@@ -1,0 +1,83 @@
+// Package takeup finds what changed while no replica led. It runs once on each replica that comes to lead.
+package takeup
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// Buckets show ledgers.
+type Buckets interface {
+	// TakeUp prepares for Compare, and Run writes until ctx ends.
+	TakeUp(ctx context.Context) error
+	Run(ctx context.Context) error
+	// Compare shows a ledger unless its buckets agree with it, and Show shows it anyway.
+	Compare(ctx context.Context, consumer quotav1alpha1.ConsumerRef, books ledger.Snapshot)
+	Show(consumer quotav1alpha1.ConsumerRef)
+	// ShowOthers shows the consumers that have buckets and no ledger.
+	ShowOthers()
+}
+
+// Grants remember the grants that ledgers hold.
+type Grants interface {
+	Add(consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant)
+	// Complete is called once all ledgers have been added.
+	Complete()
+}
+
+// Consumers receives the consumers whose grants are to be looked at.
+type Consumers chan<- event.TypedGenericEvent[quotav1alpha1.ConsumerRef]
+
+// TakeUp compares the stored ledgers with the grants and the buckets in memory. Where they agree, it sends the API server no
+// request about the consumer.
+type TakeUp struct {
+	Live      client.Reader
+	Buckets   Buckets
+	Grants    Grants
+	Consumers Consumers
+}
+
+// Run takes up what changed, and shows ledgers until ctx ends.
+func (t *TakeUp) Run(ctx context.Context) error {
+	if err := t.Buckets.TakeUp(ctx); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return t.Buckets.Run(ctx) })
+	group.Go(func() error {
+		if err := ledgerstore.EachPage(ctx, t.Live, func(ledgers []quotav1alpha1.ConsumerLedger) error { return t.compare(ctx, ledgers) }); err != nil {
+			return err
+		}
+		t.Grants.Complete()
+		t.Buckets.ShowOthers()
+		return nil
+	})
+	return group.Wait()
+}
+
+// compare compares some ledgers.
+func (t *TakeUp) compare(ctx context.Context, ledgers []quotav1alpha1.ConsumerLedger) error {
+	for i := range ledgers {
+		consumer := ledgers[i].Spec.ConsumerRef
+		if books, err := ledgerstore.SnapshotOf(&ledgers[i].Spec); err != nil {
+			t.Buckets.Show(consumer) // which reports it
+		} else {
+			t.Buckets.Compare(ctx, consumer, books)
+			t.Grants.Add(consumer, books.Grants)
+		}
+		// Its last grant may have gone.
+		select {
+		case t.Consumers <- event.TypedGenericEvent[quotav1alpha1.ConsumerRef]{Object: consumer}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/server"
+	"github.com/bursar/bursar/internal/controller/claimpolicy"
+	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
+	"github.com/bursar/bursar/internal/controller/follow"
+	"github.com/bursar/bursar/internal/controller/grant"
+	"github.com/bursar/bursar/internal/controller/quotaincrease"
+	"github.com/bursar/bursar/internal/controller/registration"
+	"github.com/bursar/bursar/internal/controller/takeup"
+	"github.com/bursar/bursar/internal/controller/webhookconfig"
+	"github.com/bursar/bursar/internal/kube/events"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/routing"
+)
+
+// parts is what runs, and what the start waits for.
+type parts struct {
+	cluster *cluster
+	quota   *quota
+	server  *server.Server
+	// peers are the other replicas, or nil if there are none or they cannot be asked.
+	peers    *routing.Peers
+	webhooks *webhookconfig.Controller
+	// probeObserver is there if there may be other API servers.
+	probeObserver *webhookconfig.Observer
+	evaluations   *evaluation.Reporter
+	// everywhere runs on every replica, and leading on the one that leads.
+	everywhere, leading []runner
+	takeUp              *takeup.TakeUp
+	collectors          []collectors
+	// synced report whether what is declared is in the catalog, and then loaded is closed.
+	synced []cache.InformerSynced
+	loaded chan struct{}
+}
+
+// runner runs until ctx ends.
+type runner interface {
+	Run(ctx context.Context) error
+}
+
+// assemble makes all parts and connects them. Nothing runs yet.
+func (o *Operator) assemble(ctx context.Context) (*parts, error) {
+	log := o.options.Log
+	cluster, err := o.newCluster()
+	if err != nil {
+		return nil, err
+	}
+	quota, err := o.newQuota(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	server, err := o.newServer(ctx, mux)
+	if err != nil {
+		return nil, err
+	}
+	peers := o.newPeers(server)
+	quota.ledgers.IsPreferred = peers.IsPreferred
+	webhooks := o.newWebhooks(cluster, quota, server)
+	server.Certificates.OnPublish(webhooks.Wake)
+
+	loaded := make(chan struct{})
+	evaluations := &evaluation.Reporter{Client: cluster.client, Catalog: quota.catalog, Events: cluster.events, Log: log.WithName("evaluation")}
+	denials := &events.Latest{Events: o.client.CoreV1(), Log: log.WithName("denials")}
+	enforcer := o.newEnforcer(cluster, quota, peers, evaluations, denials, loaded)
+	cluster.objects.OnAppear(enforcer.Appeared)
+	resourceQuotas := o.newResourceQuotas(cluster, quota, loaded)
+	controllers := o.newControllers(cluster, quota, peers, webhooks)
+	route(mux, enforcer, resourceQuotas, o.newValidation(cluster, quota, controllers.grants), quota.reviewed)
+
+	follower := follow.New(quota.catalog, quota.claims, cluster.objects, cluster.kinds, log.WithName("follower"))
+	declared := newDeclarations(cluster, quota, webhooks, follower, controllers)
+	if err := declared.follow(ctx, enforcer, evaluations); err != nil {
+		return nil, err
+	}
+	p := &parts{
+		cluster: cluster, quota: quota, server: server, peers: peers, webhooks: webhooks, probeObserver: o.newProbeObserver(), evaluations: evaluations,
+		synced: declared.synced, loaded: loaded,
+		everywhere: []runner{
+			controllers.lifecycle, controllers.claim, denials, follower,
+			&ledgerstore.Observer{Metadata: o.metadata, Live: cluster.live, Store: quota.ledgers, Log: log.WithName("ledgers")},
+		},
+		leading: append([]runner{webhooks}, controllers.leading...),
+	}
+	increases, err := o.addReconcilers(p, controllers, declared)
+	p.collectors = []collectors{
+		quota.ledgers, enforcer, controllers.auditor, controllers.grants, quota.allocations, controllers.allocation, increases, resourceQuotas,
+		controllers.adoption, o.newUsage(cluster, quota, controllers), health{o, server.Certificates},
+	}
+	return p, err
+}
+
+// newProbeObserver makes what reports what this API server asks by, or nil if there are no others.
+func (o *Operator) newProbeObserver() *webhookconfig.Observer {
+	if o.options.Others == nil {
+		return nil
+	}
+	return &webhookconfig.Observer{Client: o.client, SystemNamespace: o.options.SystemNamespace, Others: o.options.Others, Log: o.options.Log.WithName("observer")}
+}
+
+// addReconcilers adds what the manager runs. It returns the one that has metrics.
+func (o *Operator) addReconcilers(p *parts, controllers *controllers, declared *declarations) (*quotaincrease.Reconciler, error) {
+	c, q := p.cluster, p.quota
+	// storedGrants are those that the ledgers held when this replica began to lead.
+	storedGrants, consumers := grant.NewStored(), make(chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef])
+	p.takeUp = &takeup.TakeUp{Live: c.live, Buckets: controllers.bucket, Grants: storedGrants, Consumers: consumers}
+	increases := &quotaincrease.Reconciler{
+		Client: c.client, Live: c.live, Definitions: &quotaincrease.Definitions{Client: c.client, Specs: q.specs},
+		SystemNamespace: o.options.SystemNamespace, Events: c.events,
+	}
+	for _, reconciler := range []interface {
+		SetupWithManager(ctrl.Manager) error
+	}{
+		&registration.Reconciler{Client: c.client, Live: c.live, Kinds: c.kinds, KindsChanged: declared.kindsChanged},
+		&grant.Reconciler{
+			Client: c.client, Live: c.live, Catalog: q.catalog, Ledgers: q.ledgers, Loaded: p.loaded, Stored: storedGrants,
+			RegistrationsChanged: declared.registrationsChanged, Consumers: consumers,
+		},
+		&claimpolicy.Reconciler{
+			Client: c.client, Catalog: q.catalog, Kinds: c.kinds, Permission: c.permission, Listener: declared, Webhooks: p.webhooks,
+			Changed: declared.policiesChanged,
+		},
+		increases,
+		controllers.bucket,
+		controllers.adoption,
+	} {
+		if err := reconciler.SetupWithManager(c.manager); err != nil {
+			return nil, fmt.Errorf("set up %T: %w", reconciler, err)
+		}
+	}
+	return increases, nil
+}

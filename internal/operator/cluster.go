@@ -1,0 +1,108 @@
+package operator
+
+import (
+	"fmt"
+
+	"k8s.io/client-go/dynamic"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/bursar/bursar/internal/kube/apiclient"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
+	"github.com/bursar/bursar/internal/kube/events"
+	"github.com/bursar/bursar/internal/kube/namespaces"
+	"github.com/bursar/bursar/internal/kube/objectcache"
+	"github.com/bursar/bursar/internal/kube/permission"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+// cluster is what controllers and webhooks know of the API server.
+type cluster struct {
+	manager ctrl.Manager
+	// client reads from a cache, and live from the API server.
+	client     client.Client
+	live       client.Reader
+	objects    *objectcache.Cache
+	kinds      *discoverycache.Cache
+	namespaces *namespaces.Namespaces
+	// permission is Bursar's own, and users are those of others.
+	permission *permission.Checker
+	users      *permission.Users
+	dynamic    dynamic.Interface
+	events     *events.Recorder
+}
+
+func (o *Operator) newCluster() (*cluster, error) {
+	manager, err := o.newManager()
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfigAndClient(o.options.Config, o.httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("make a dynamic client: %w", err)
+	}
+	kinds := discoverycache.New(o.client.Discovery(), o.extensions)
+	return &cluster{
+		manager:    manager,
+		client:     manager.GetClient(),
+		live:       manager.GetAPIReader(),
+		objects:    objectcache.New(o.metadata, kinds),
+		kinds:      kinds,
+		namespaces: &namespaces.Namespaces{Cached: manager.GetClient(), Live: manager.GetAPIReader()},
+		permission: permission.New(o.client.AuthorizationV1().SelfSubjectAccessReviews()),
+		users:      &permission.Users{Reviews: o.client.AuthorizationV1().SubjectAccessReviews(), Kinds: kinds},
+		dynamic:    objects,
+		events:     events.NewRecorder(manager.GetEventRecorder("bursar")).Placed(manager.GetScheme(), o.options.SystemNamespace),
+	}, nil
+}
+
+func (o *Operator) newManager() (ctrl.Manager, error) {
+	options := ctrl.Options{
+		Scheme:  o.scheme,
+		Logger:  o.options.Log,
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		// One of several API servers may serve Bursar's kinds later than the others.
+		MapperProvider: apiclient.NewMapper,
+		// Who manages which field is a third of most objects, and nobody asks for it.
+		Cache: ctrlcache.Options{DefaultTransform: ctrlcache.TransformStripManagedFields()},
+		Controller: config.Controller{
+			// One process may run more than one operator, one after the other.
+			SkipNameValidation: new(true),
+			// It may hang as it ends (kubernetes-sigs/controller-runtime#3538).
+			UsePriorityQueue: new(false),
+		},
+	}
+	if election := o.options.LeaderElection; election != nil {
+		options.LeaderElection, options.LeaderElectionID, options.LeaderElectionNamespace = true, naming.LeaderLease, o.options.SystemNamespace
+		options.LeaderElectionReleaseOnCancel = true
+		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &election.LeaseDuration, &election.RenewDeadline, &election.RetryPeriod
+	}
+	manager, err := ctrl.NewManager(apiclient.WithTimeouts(o.options.Config, apiclient.DefaultTimeouts), options)
+	if err != nil {
+		return nil, fmt.Errorf("make the controller manager: %w", err)
+	}
+	return manager, nil
+}
+
+// leadership knows whether this replica is the one that runs the controllers.
+type leadership struct {
+	elected <-chan struct{}
+	// isAlone is set if there are no other replicas.
+	isAlone bool
+}
+
+// Leads implements [adoption.Leadership] and [usage.Leadership].
+func (l leadership) Leads() bool {
+	if l.isAlone {
+		return true
+	}
+	select {
+	case <-l.elected:
+		return true
+	default:
+		return false
+	}
+}

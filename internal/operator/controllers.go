@@ -1,0 +1,123 @@
+package operator
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/allocation/allocationstore"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/controller/adoption"
+	"github.com/bursar/bursar/internal/controller/allocation"
+	"github.com/bursar/bursar/internal/controller/audit"
+	"github.com/bursar/bursar/internal/controller/bucket"
+	"github.com/bursar/bursar/internal/controller/claim"
+	"github.com/bursar/bursar/internal/controller/departed"
+	"github.com/bursar/bursar/internal/controller/grantpolicy"
+	"github.com/bursar/bursar/internal/controller/lifecycle"
+	"github.com/bursar/bursar/internal/controller/webhookconfig"
+	"github.com/bursar/bursar/internal/routing"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// controllers are those that others hear of, or have metrics. Each hears already of what it follows in memory.
+type controllers struct {
+	lifecycle *lifecycle.Controller
+	adoption  *adoption.Controller
+	claim     *claim.Controller
+	bucket    *bucket.Controller
+	auditor   *audit.Auditor
+	grants    *grantpolicy.Controller
+	// allocation keeps the caps on ResourceQuotas in line with the cluster.
+	allocation *allocation.Controller
+	// leading runs on the replica that leads.
+	leading []runner
+}
+
+func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers, webhooks *webhookconfig.Controller) *controllers {
+	log, system := o.options.Log, o.options.SystemNamespace
+	buckets := &bucket.Controller{
+		Client: c.client, Ledgers: q.ledgers, Catalog: q.catalog, SystemNamespace: system, Namespaces: o.options.Namespaces(), Events: c.events,
+		Log: log.WithName("bucket"),
+	}
+	buckets.Start()
+	q.ledgers.Subscribe(buckets.Changed)
+	objects := &lifecycle.Controller{
+		Store: q.ledgers, Engine: q.engine, Objects: c.objects, Claims: q.claims, Preferred: peers.IsPreferred, Log: log.WithName("lifecycle"),
+	}
+	objects.Start()
+	adopter := &adoption.Controller{
+		Client: c.client, Catalog: q.catalog, Kinds: c.kinds, Live: c.dynamic, Objects: c.objects, Claims: q.claims, Store: q.ledgers,
+		Engine: q.engine, Leadership: o.leadership(c), Leases: o.client.CoordinationV1().Leases(system), Reviews: reviews{q.reviewed, peers},
+		SystemNamespace: system, Clock: &o.clock, Events: c.events, Log: log.WithName("adoption"),
+	}
+	adopter.Start()
+	decider := &claim.Controller{
+		Store: q.ledgers, Engine: q.engine, Claims: q.claims, Client: q.client, Catalog: q.catalog, Preferred: peers.IsPreferred, Log: log.WithName("claim"),
+	}
+	decider.Start()
+	caps := &allocation.Controller{
+		Catalog: q.catalog, Books: q.allocations, Projects: q.projects, Client: c.client, Live: c.live, Webhooks: webhooks,
+		PendingTime: o.options.RequestTimeout.Duration + allocationstore.PendingMargin, Events: c.events, Log: log.WithName("allocation"),
+	}
+	caps.Start()
+	c.objects.OnVanish(decider.ObjectVanished)
+	c.objects.Expect(func(kind schema.GroupKind) bool { return len(q.catalog.PoliciesOf(kind)) > 0 })
+	q.claims.OnChange(func(before, after *claimcache.Claim) {
+		// Whoever waits for quota finds a bucket, also before there is a grant.
+		if after != nil && after.State == claimcache.Waiting && (before == nil || before.State != claimcache.Waiting) {
+			buckets.Need(after.Consumer(), after.Requests())
+		}
+	})
+	auditor, gone, grants := o.newAuditor(c, q), o.newDeparted(c, q, buckets), o.newGrantPolicies(c, q)
+	notifier := &usage.Notifier{Source: o.usageSource(c, q), Registrations: q.catalog, Events: c.events, Log: log.WithName("usage")}
+	return &controllers{
+		lifecycle: objects, adoption: adopter, claim: decider, bucket: buckets, auditor: auditor, grants: grants, allocation: caps,
+		leading: []runner{adopter, auditor, gone, grants, caps, notifier},
+	}
+}
+
+// leadership knows whether this replica leads.
+func (o *Operator) leadership(c *cluster) leadership {
+	return leadership{elected: c.manager.Elected(), isAlone: o.options.LeaderElection == nil}
+}
+
+// newAuditor makes what looks for differences between ledgers and claims.
+func (o *Operator) newAuditor(c *cluster, q *quota) *audit.Auditor {
+	return audit.New(audit.Options{
+		Ledgers: q.ledgers, Claims: q.claims, Stored: audit.Live{Reader: c.live}, Events: c.events, Interval: o.options.AuditInterval.Duration,
+		Log: o.options.Log.WithName("audit"),
+	})
+}
+
+// newDeparted makes what removes what is left of consumers that no longer exist.
+func (o *Operator) newDeparted(c *cluster, q *quota, shown departed.Shown) *departed.Controller {
+	return &departed.Controller{
+		Client: c.client, Live: c.live, Shown: shown, Claims: q.claims, Stored: audit.Live{Reader: c.live},
+		Objects:  &departed.Finder{Metadata: o.metadata, Kinds: c.kinds, Permission: c.permission},
+		Interval: o.options.DepartedInterval.Duration, Log: o.options.Log.WithName("departed"),
+	}
+}
+
+// newGrantPolicies makes the controller of the policies that make grants.
+func (o *Operator) newGrantPolicies(c *cluster, q *quota) *grantpolicy.Controller {
+	grants := &grantpolicy.Controller{
+		Client: c.client, Live: c.live, Cache: c.manager.GetCache(), Objects: c.dynamic, Core: o.client, Kinds: c.kinds, Catalog: q.catalog,
+		Permission: c.permission, Rules: validate.Rules{}, Events: c.events, SystemNamespace: o.options.SystemNamespace,
+		CompareInterval: o.options.ControlPlaneInterval.Duration, Log: o.options.Log.WithName("grantpolicy"),
+	}
+	grants.Start()
+	return grants
+}
+
+// usageSource is what is known of the usage of all consumers.
+func (o *Operator) usageSource(c *cluster, q *quota) usage.Cached {
+	return usage.Cached{Cache: c.client, Registrations: q.catalog, AlertThresholdPercent: o.options.UsageMetrics.AlertThresholdPercent}
+}
+
+// newUsage makes the metrics of the usage of all consumers.
+func (o *Operator) newUsage(c *cluster, q *quota, controllers *controllers) *usage.Collector {
+	return &usage.Collector{
+		Source: o.usageSource(c, q), Leadership: o.leadership(c), Waiting: controllers.claim, Registrations: q.catalog,
+		ConsumersMax: *o.options.UsageMetrics.ConsumersMax, Log: o.options.Log.WithName("usage"),
+	}
+}

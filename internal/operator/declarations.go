@@ -1,0 +1,181 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/enforce"
+	"github.com/bursar/bursar/internal/controller/allocation"
+	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
+	"github.com/bursar/bursar/internal/controller/follow"
+	"github.com/bursar/bursar/internal/controller/webhookconfig"
+)
+
+// declarations keep the catalog in step with what administrators declare, and have everybody hear of changes.
+type declarations struct {
+	cluster     *cluster
+	quota       *quota
+	webhooks    *webhookconfig.Controller
+	follower    *follow.Controller
+	controllers *controllers
+
+	kindsChanged, policiesChanged, registrationsChanged changes
+	synced                                              []cache.InformerSynced
+}
+
+func newDeclarations(c *cluster, q *quota, webhooks *webhookconfig.Controller, follower *follow.Controller, controllers *controllers) *declarations {
+	d := &declarations{
+		cluster: c, quota: q, webhooks: webhooks, follower: follower, controllers: controllers,
+		kindsChanged: newChanges(), policiesChanged: newChanges(), registrationsChanged: newChanges(),
+	}
+	webhooks.OnSync(d.webhooksChanged)
+	c.kinds.OnChange(func() {
+		d.kindsChanged.notify()
+		d.PoliciesChanged()
+		controllers.grants.Wake()
+	})
+	return d
+}
+
+// PoliciesChanged implements [claimpolicy.Listener].
+func (d *declarations) PoliciesChanged() {
+	d.policiesChanged.notify()
+	d.webhooks.Wake()
+	d.follower.Wake()
+}
+
+func (d *declarations) registrationChanged() {
+	d.registrationsChanged.notify()
+	d.PoliciesChanged()
+	d.controllers.bucket.RegistrationsChanged()
+	d.controllers.grants.Wake()
+	if d.quota.claims.HasSynced() {
+		d.controllers.claim.RegistrationsChanged()
+	}
+}
+
+// webhooksChanged is called once the API server asks about what it has to be asked about by now.
+func (d *declarations) webhooksChanged() {
+	d.policiesChanged.notify()
+	for _, a := range d.quota.catalog.Allocations() {
+		d.controllers.allocation.AllocationChanged(a.Name)
+	}
+}
+
+// follow follows all that is declared. It is in the catalog once all of d.synced say so.
+func (d *declarations) follow(ctx context.Context, enforcer *enforce.Handler, evaluations *evaluation.Reporter) error {
+	known := d.quota.catalog
+	registrations := handlers[*quotav1alpha1.ResourceRegistration]{
+		set: func(object *quotav1alpha1.ResourceRegistration) {
+			known.SetRegistration(object)
+			d.registrationChanged()
+		},
+		removed: func(name string) { known.RemoveRegistration(name); d.registrationChanged() },
+	}
+	policies := handlers[*quotav1alpha1.ClaimCreationPolicy]{
+		// Why a policy does not compile is for its own controller to report.
+		set: func(object *quotav1alpha1.ClaimCreationPolicy) {
+			_ = known.SetPolicy(object)
+			enforcer.PolicySet(object.Name)
+			d.PoliciesChanged()
+		},
+		removed: func(name string) {
+			known.RemovePolicy(name)
+			evaluations.Forget(name)
+			d.PoliciesChanged()
+		},
+	}
+	return errors.Join(
+		d.followInformer(ctx, &quotav1alpha1.ResourceRegistration{}, registrations.forInformer()),
+		d.followInformer(ctx, &quotav1alpha1.ClaimCreationPolicy{}, policies.forInformer()),
+		d.followAllocations(ctx),
+	)
+}
+
+// followAllocations also has the controller of allocations hear of their projects, and of what others do to their projections.
+func (d *declarations) followAllocations(ctx context.Context) error {
+	changed := d.controllers.allocation.AllocationChanged
+	allocations := handlers[*quotav1alpha1.ResourceQuotaAllocation]{
+		set: func(object *quotav1alpha1.ResourceQuotaAllocation) {
+			// Before it is in the catalog, by which reviews go, what was known of it is out of date.
+			d.quota.allocations.Heard(object.Name, object.ResourceVersion)
+			before := d.quota.catalog.AllocationsVersion()
+			// Why a selector is none is for the controller to say.
+			_ = d.quota.catalog.SetAllocation(object)
+			if d.quota.catalog.AllocationsVersion() != before {
+				d.webhooks.Wake()
+			}
+			changed(object.Name)
+		},
+		removed: func(name string) {
+			d.quota.catalog.RemoveAllocation(name)
+			d.quota.allocations.Forget(name)
+			d.webhooks.Wake()
+			changed(name)
+		},
+	}
+	d.quota.projects.OnChange(d.controllers.allocation.ProjectChanged)
+	if err := allocation.IndexProjections(ctx, d.cluster.manager); err != nil {
+		return fmt.Errorf("index the projections of allocations: %w", err)
+	}
+	projection := func(object any) {
+		if key, err := cache.DeletionHandlingObjectToName(object); err == nil {
+			changed(key.Name)
+		}
+	}
+	// Of ledgers nothing but the metadata is followed: it tells what other processes admit.
+	ledgers := &metav1.PartialObjectMetadata{}
+	ledgers.SetGroupVersionKind(quotav1alpha1.GroupVersion.WithKind("AllocationLedger"))
+	written := func(object any) {
+		ledger := object.(*metav1.PartialObjectMetadata)
+		for _, owner := range ledger.OwnerReferences {
+			d.quota.allocations.HeardLedger(owner.Name, owner.UID, ledger.ResourceVersion)
+			changed(owner.Name)
+		}
+	}
+	return errors.Join(
+		d.followInformer(ctx, &quotav1alpha1.ResourceQuotaAllocation{}, allocations.forInformer()),
+		d.followInformer(ctx, ledgers, cache.ResourceEventHandlerFuncs{AddFunc: written, UpdateFunc: func(_, object any) { written(object) }}),
+		d.followInformer(ctx, &quotav1alpha1.LocalResourceQuotaAllocation{}, cache.ResourceEventHandlerFuncs{
+			UpdateFunc: func(_, object any) { projection(object) }, DeleteFunc: projection,
+		}),
+	)
+}
+
+// followInformer has a handler hear of all objects of a kind.
+func (d *declarations) followInformer(ctx context.Context, object client.Object, handler cache.ResourceEventHandler) error {
+	informer, err := d.cluster.manager.GetCache().GetInformer(ctx, object)
+	if err != nil {
+		return fmt.Errorf("follow %T: %w", object, err)
+	}
+	handle, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return fmt.Errorf("follow %T: %w", object, err)
+	}
+	d.synced = append(d.synced, handle.HasSynced)
+	return nil
+}
+
+// handlers turns an informer's events on one kind into calls.
+type handlers[T client.Object] struct {
+	set     func(T)
+	removed func(name string)
+}
+
+func (h handlers[T]) forInformer() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { h.set(object.(T)) },
+		UpdateFunc: func(_, object any) { h.set(object.(T)) },
+		DeleteFunc: func(object any) {
+			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+				h.removed(key)
+			}
+		},
+	}
+}

@@ -1,0 +1,82 @@
+package operator
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bursar/bursar/internal/admission/enforce"
+	"github.com/bursar/bursar/internal/allocation/allocationstore"
+	"github.com/bursar/bursar/internal/allocation/quotacache"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/engine"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/claims/reviewed"
+	"github.com/bursar/bursar/internal/controller/audit"
+	"github.com/bursar/bursar/internal/kube/quotavalidation"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+// quota is what controllers and webhooks share besides the cluster.
+type quota struct {
+	catalog *catalog.Catalog
+	// policies and allocated are the gates to what the catalog knows.
+	policies  *catalog.Gate[catalog.Version]
+	allocated *catalog.Gate[catalog.Digest]
+	ledgers   *ledgerstore.Store
+	claims    *claimcache.Cache
+	client    *claims.Client
+	evaluator *evaluator.Evaluator
+	engine    *engine.Engine
+	// reviewed are the objects that the webhook has decided.
+	reviewed *reviewed.Objects
+	// allocations are the ledgers of caps on ResourceQuotas, and projects whose they are.
+	allocations *allocationstore.Store
+	projects    *quotacache.Cache
+	specs       quotavalidation.Checker
+}
+
+func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
+	declared := catalog.New()
+	declared.ExceededAdvice = o.options.ExceededAdvice
+	declared.ConsumerNamespaces = &naming.ConsumerNamespaces{Templates: o.options.Namespaces(), System: o.options.SystemNamespace}
+	storage, err := ledgerstore.NewAPIStorage(o.options.Config, o.httpClient)
+	if err != nil {
+		return nil, err
+	}
+	ledgers := ledgerstore.New(ctx, storage)
+	ledgers.ReservationLifetime = o.options.RequestTimeout.Duration + ledgerstore.ReservationMargin
+	known := claimcache.New()
+	ledgers.Recover = audit.Recovery{Claims: known, Live: audit.Live{Reader: c.live}}.Usage
+	claimClient, err := claims.NewClient(o.options.Config, o.httpClient)
+	if err != nil {
+		return nil, err
+	}
+	projects := quotacache.New(o.client, o.options.SystemNamespace)
+	caps, err := allocationstore.NewAPIStorage(c.live, c.client, o.options.Config, o.httpClient)
+	if err != nil {
+		return nil, err
+	}
+	evaluator := &evaluator.Evaluator{Catalog: declared, Namespaces: c.namespaces, SystemNamespace: o.options.SystemNamespace}
+	return &quota{
+		catalog:   declared,
+		policies:  catalog.PoliciesGate(declared, c.live),
+		allocated: catalog.AllocationsGate(declared, c.live),
+		ledgers:   ledgers,
+		claims:    known,
+		client:    claimClient,
+		evaluator: evaluator,
+		engine: engine.New(engine.Dependencies{
+			Store: ledgers, Claims: known, Client: claimClient, Catalog: declared, Objects: c.objects, Evaluator: evaluator, Live: c.dynamic,
+			Kinds: c.kinds, Policies: []client.Reader{c.client, c.live}, SystemNamespace: o.options.SystemNamespace, Events: c.events,
+			Log: o.options.Log.WithName("engine"),
+		}),
+		reviewed:    reviewed.New(declared, enforce.RememberFor(ledgers.ReservationLifetime), o.options.Log.WithName("reviewed")),
+		allocations: allocationstore.New(ctx, caps, projects),
+		projects:    projects,
+		specs:       quotavalidation.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)},
+	}, nil
+}

@@ -1,0 +1,114 @@
+package operator
+
+import (
+	"context"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+
+	"github.com/bursar/bursar/internal/admission/caution"
+	"github.com/bursar/bursar/internal/admission/enforce"
+	"github.com/bursar/bursar/internal/admission/preview"
+	"github.com/bursar/bursar/internal/admission/resourcequota"
+	"github.com/bursar/bursar/internal/admission/server"
+	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/reviewed"
+	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
+	"github.com/bursar/bursar/internal/controller/grantpolicy"
+	"github.com/bursar/bursar/internal/controller/registration"
+	"github.com/bursar/bursar/internal/controller/webhookconfig"
+	"github.com/bursar/bursar/internal/kube/events"
+	"github.com/bursar/bursar/internal/kube/namespaces"
+	"github.com/bursar/bursar/internal/routing"
+)
+
+// newServer makes the server that the API server and other replicas ask. What it serves is added to the handler before
+// it runs.
+func (o *Operator) newServer(ctx context.Context, handler http.Handler) (*server.Server, error) {
+	return server.New(ctx, o.options.Webhooks, server.Dependencies{
+		Client: o.client, Namespace: o.options.SystemNamespace, Published: webhookconfig.Published{Client: o.client}, Log: o.options.Log,
+	}, handler)
+}
+
+// newPeers returns the other replicas, or nil if there are none or they cannot be asked.
+func (o *Operator) newPeers(s *server.Server) *routing.Peers {
+	address := o.options.Webhooks.PeerAddress
+	if o.options.LeaderElection == nil || address == "" {
+		return nil
+	}
+	return &routing.Peers{
+		Client: o.client, Namespace: o.options.SystemNamespace, Address: address, ServerName: s.Host,
+		Certificates: s.Certificates, Gate: s.Gate, Log: o.options.Log.WithName("peers"),
+	}
+}
+
+// reviews are those of all replicas.
+type reviews struct {
+	*reviewed.Objects
+	peers *routing.Peers
+}
+
+// Elsewhere implements [adoption.Reviews].
+func (r reviews) Elsewhere(ctx context.Context, objects []types.UID, policy *catalog.Policy) []types.UID {
+	return r.AskOthers(ctx, r.peers, objects, policy)
+}
+
+// newWebhooks makes what has the API server ask.
+func (o *Operator) newWebhooks(c *cluster, q *quota, s *server.Server) *webhookconfig.Controller {
+	username, system := o.options.Username, o.options.SystemNamespace
+	return &webhookconfig.Controller{
+		Client: o.client, Catalog: q.catalog, Kinds: c.kinds, Policies: q.policies, Allocations: q.allocated,
+		Server: s, Own: validate.OwnKinds{Server: s, Username: username, SystemNamespace: system},
+		Username: username, SystemNamespace: system, Others: o.options.Others, Log: o.options.Log.WithName("webhooks"),
+	}
+}
+
+// newEnforcer makes what decides on requests by policies.
+func (o *Operator) newEnforcer(c *cluster, q *quota, peers *routing.Peers, evaluations *evaluation.Reporter, denials *events.Latest, loaded <-chan struct{}) *enforce.Handler {
+	return enforce.New(enforce.Dependencies{
+		Catalog: q.catalog, Evaluator: q.evaluator, Store: q.ledgers, Objects: c.objects, Claims: q.claims, Engine: q.engine, Reviewed: q.reviewed,
+		Kinds: c.kinds, Live: c.dynamic, Events: c.events, Evaluations: evaluations,
+		Denials:     &enforce.EffectiveGrantEvents{Catalog: q.catalog, Cache: c.client, Events: denials},
+		Permissions: c.users, Consumers: &enforce.ConsumerObjects{Kinds: c.kinds, Objects: c.objects},
+		MaxObjectBytes: o.options.MaxObjectBytes, Ready: loaded, Replicas: peers, Policies: q.policies, Log: o.options.Log.WithName("enforce"),
+	})
+}
+
+// newResourceQuotas makes what decides on ResourceQuotas.
+func (o *Operator) newResourceQuotas(c *cluster, q *quota, loaded <-chan struct{}) *resourcequota.Handler {
+	return resourcequota.New(resourcequota.Dependencies{
+		Catalog: q.catalog, Books: q.allocations, Namespaces: namespaces.Live{Metadata: o.metadata}, Permissions: c.users, Username: o.options.Username,
+		Ready: loaded, Declared: q.allocated, Log: o.options.Log.WithName("resourcequotas"),
+	})
+}
+
+// newValidation makes what decides on Bursar's own kinds.
+func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Controller) *validate.Webhooks {
+	return &validate.Webhooks{
+		Username: o.options.Username, SystemNamespace: o.options.SystemNamespace,
+		Registrations: registration.Stored{Live: c.live}, Catalog: q.catalog, Claims: q.claims, Engine: q.engine, GrantPolicies: grants,
+		Previewer: &preview.Previewer{
+			Evaluator: q.evaluator, Kinds: c.kinds, Live: c.dynamic,
+			Schemas: preview.Remember(&resolver.ClientDiscoveryResolver{Discovery: o.client.Discovery()}),
+		},
+		Advice: &caution.Adviser{
+			Mapper: c.manager.GetRESTMapper(), Permission: c.permission, Users: c.users, Objects: c.objects, Ledgers: q.ledgers, Registrations: q.catalog,
+		},
+		Permissions: c.users, QuotaSpecs: q.specs, Projects: q.projects, Namespaces: c.namespaces,
+	}
+}
+
+// route adds each webhook at the path where it is served.
+func route(mux *http.ServeMux, enforcer *enforce.Handler, quotas *resourcequota.Handler, own *validate.Webhooks, reviewed *reviewed.Objects) {
+	mux.Handle(webhookconfig.EnforcePath+"/{version}", enforcer)
+	mux.Handle(webhookconfig.AdvisePath+"/{version}", enforcer.Advise())
+	mux.Handle(webhookconfig.QuotaPath+"/{version}", quotas)
+	mux.Handle(webhookconfig.BreakGlassPath, enforcer.BreakGlass())
+	mux.Handle(reviewed.Handler())
+	mux.Handle(routing.AlivePath, routing.Alive())
+	mux.Handle(webhookconfig.ProbePath, webhookconfig.Probe())
+	mux.Handle(validate.ValidationPath, own.Validation())
+	mux.Handle(validate.MutationPath, own.Mutation())
+}

@@ -1,0 +1,43 @@
+package usage
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+)
+
+// Source is what is known of all consumers. [Cached] is one.
+type Source interface {
+	// Buckets lists the buckets of all consumers. They must not be changed.
+	Buckets(ctx context.Context) ([]quotav1alpha1.AllowanceBucket, error)
+	// Thresholds returns from which part of a limit on it is near.
+	Thresholds(ctx context.Context) (*Thresholds, error)
+}
+
+// Cached answers from a cache.
+type Cached struct {
+	Cache         client.Reader
+	Registrations *catalog.Catalog
+	// AlertThresholdPercent is from which part of its limit on a consumer is near it, unless the registration or a grant
+	// says otherwise.
+	AlertThresholdPercent int
+}
+
+// Buckets implements [Source].
+func (c Cached) Buckets(ctx context.Context) ([]quotav1alpha1.AllowanceBucket, error) {
+	var list quotav1alpha1.AllowanceBucketList
+	err := c.Cache.List(ctx, &list, client.UnsafeDisableDeepCopy)
+	return list.Items, err
+}
+
+// Thresholds implements [Source].
+func (c Cached) Thresholds(ctx context.Context) (*Thresholds, error) {
+	var list quotav1alpha1.ResourceGrantList
+	if err := c.Cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	return NewThresholds(list.Items, c.Registrations, c.AlertThresholdPercent), nil
+}
