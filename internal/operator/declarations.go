@@ -15,6 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
 	"github.com/bursar/bursar/internal/controller/follow"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
+	"github.com/bursar/bursar/internal/kube/informer"
 )
 
 // declarations keep the catalog in step with what administrators declare, and have everybody hear of changes.
@@ -71,29 +72,28 @@ func (d *declarations) webhooksChanged() {
 // follow follows all that is declared. It is in the catalog once all of d.synced say so.
 func (d *declarations) follow(ctx context.Context, enforcer *enforce.Handler, evaluations *evaluation.Reporter) error {
 	known := d.quota.catalog
-	registrations := handlers[*quotav1alpha1.ResourceRegistration]{
-		set: func(object *quotav1alpha1.ResourceRegistration) {
+	registrations := informer.Handler(
+		func(object *quotav1alpha1.ResourceRegistration) {
 			known.SetRegistration(object)
 			d.registrationChanged()
 		},
-		removed: func(name string) { known.RemoveRegistration(name); d.registrationChanged() },
-	}
-	policies := handlers[*quotav1alpha1.ClaimCreationPolicy]{
-		// Why a policy does not compile is for its own controller to report.
-		set: func(object *quotav1alpha1.ClaimCreationPolicy) {
-			_ = known.SetPolicy(object)
+		func(name string) { known.RemoveRegistration(name); d.registrationChanged() },
+	)
+	policies := informer.Handler(
+		func(object *quotav1alpha1.ClaimCreationPolicy) {
+			_ = known.SetPolicy(object) // why it does not compile is for its own controller to report
 			enforcer.PolicySet(object.Name)
 			d.PoliciesChanged()
 		},
-		removed: func(name string) {
+		func(name string) {
 			known.RemovePolicy(name)
 			evaluations.Forget(name)
 			d.PoliciesChanged()
 		},
-	}
+	)
 	return errors.Join(
-		d.followInformer(ctx, &quotav1alpha1.ResourceRegistration{}, registrations.forInformer()),
-		d.followInformer(ctx, &quotav1alpha1.ClaimCreationPolicy{}, policies.forInformer()),
+		d.followInformer(ctx, &quotav1alpha1.ResourceRegistration{}, registrations),
+		d.followInformer(ctx, &quotav1alpha1.ClaimCreationPolicy{}, policies),
 		d.followAllocations(ctx),
 	)
 }
@@ -101,25 +101,24 @@ func (d *declarations) follow(ctx context.Context, enforcer *enforce.Handler, ev
 // followAllocations also has the controller of allocations hear of their projects, and of what others do to their projections.
 func (d *declarations) followAllocations(ctx context.Context) error {
 	changed := d.controllers.allocation.AllocationChanged
-	allocations := handlers[*quotav1alpha1.ResourceQuotaAllocation]{
-		set: func(object *quotav1alpha1.ResourceQuotaAllocation) {
+	allocations := informer.Handler(
+		func(object *quotav1alpha1.ResourceQuotaAllocation) {
 			// Before it is in the catalog, by which reviews go, what was known of it is out of date.
 			d.quota.allocations.Heard(object.Name, object.ResourceVersion)
 			before := d.quota.catalog.AllocationsVersion()
-			// Why a selector is none is for the controller to say.
-			_ = d.quota.catalog.SetAllocation(object)
+			_ = d.quota.catalog.SetAllocation(object) // why a selector is none is for the controller to report
 			if d.quota.catalog.AllocationsVersion() != before {
 				d.webhooks.Wake()
 			}
 			changed(object.Name)
 		},
-		removed: func(name string) {
+		func(name string) {
 			d.quota.catalog.RemoveAllocation(name)
 			d.quota.allocations.Forget(name)
 			d.webhooks.Wake()
 			changed(name)
 		},
-	}
+	)
 	d.quota.projects.OnChange(d.controllers.allocation.ProjectChanged)
 	if err := allocation.IndexProjections(ctx, d.cluster.manager); err != nil {
 		return fmt.Errorf("index the projections of allocations: %w", err)
@@ -140,7 +139,7 @@ func (d *declarations) followAllocations(ctx context.Context) error {
 		}
 	}
 	return errors.Join(
-		d.followInformer(ctx, &quotav1alpha1.ResourceQuotaAllocation{}, allocations.forInformer()),
+		d.followInformer(ctx, &quotav1alpha1.ResourceQuotaAllocation{}, allocations),
 		d.followInformer(ctx, ledgers, cache.ResourceEventHandlerFuncs{AddFunc: written, UpdateFunc: func(_, object any) { written(object) }}),
 		d.followInformer(ctx, &quotav1alpha1.LocalResourceQuotaAllocation{}, cache.ResourceEventHandlerFuncs{
 			UpdateFunc: func(_, object any) { projection(object) }, DeleteFunc: projection,
@@ -150,32 +149,7 @@ func (d *declarations) followAllocations(ctx context.Context) error {
 
 // followInformer has a handler hear of all objects of a kind.
 func (d *declarations) followInformer(ctx context.Context, object client.Object, handler cache.ResourceEventHandler) error {
-	informer, err := d.cluster.manager.GetCache().GetInformer(ctx, object)
-	if err != nil {
-		return fmt.Errorf("follow %T: %w", object, err)
-	}
-	handle, err := informer.AddEventHandler(handler)
-	if err != nil {
-		return fmt.Errorf("follow %T: %w", object, err)
-	}
-	d.synced = append(d.synced, handle.HasSynced)
-	return nil
-}
-
-// handlers turns an informer's events on one kind into calls.
-type handlers[T client.Object] struct {
-	set     func(T)
-	removed func(name string)
-}
-
-func (h handlers[T]) forInformer() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { h.set(object.(T)) },
-		UpdateFunc: func(_, object any) { h.set(object.(T)) },
-		DeleteFunc: func(object any) {
-			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
-				h.removed(key)
-			}
-		},
-	}
+	synced, err := informer.Follow(ctx, d.cluster.manager.GetCache(), object, handler)
+	d.synced = append(d.synced, synced)
+	return err
 }
