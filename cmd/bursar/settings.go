@@ -47,17 +47,10 @@ func loadSettings(dir string, flags *pflag.FlagSet, save bool, out io.Writer) (s
 	if isNew {
 		stored = settings{}
 	}
-	for name := range stored {
-		if flags.Lookup(name) == nil || slices.Contains(notSettings, name) {
-			return nil, fmt.Errorf("%s: there is no setting %q; %s", path, name, cmp.Or(cli.DidYouMean("", name, settingNames(flags)), "see bursar standalone --help"))
-		}
+	if err := checkNames(path, stored, flags); err != nil {
+		return nil, err
 	}
-	given := settings{}
-	flags.VisitAll(func(flag *pflag.Flag) {
-		if flag.Changed && !slices.Contains(notSettings, flag.Name) {
-			given[flag.Name] = valueOf(flag)
-		}
-	})
+	given := givenSettings(flags)
 	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		flag := flags.Lookup(name)
 		if !flag.Changed {
@@ -78,6 +71,27 @@ func loadSettings(dir string, flags *pflag.FlagSet, save bool, out io.Writer) (s
 	}
 	maps.Copy(stored, given)
 	return stored, nil
+}
+
+// checkNames returns an error for a stored setting that no flag is named after.
+func checkNames(path string, stored settings, flags *pflag.FlagSet) error {
+	for name := range stored {
+		if flags.Lookup(name) == nil || slices.Contains(notSettings, name) {
+			return fmt.Errorf("%s: there is no setting %q; %s", path, name, cmp.Or(cli.DidYouMean("", name, settingNames(flags)), "see bursar standalone --help"))
+		}
+	}
+	return nil
+}
+
+// givenSettings returns the settings that the command line gives.
+func givenSettings(flags *pflag.FlagSet) settings {
+	given := settings{}
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed && !slices.Contains(notSettings, flag.Name) {
+			given[flag.Name] = valueOf(flag)
+		}
+	})
+	return given
 }
 
 // readSettings returns the settings of a data directory, or nil if there are none yet.

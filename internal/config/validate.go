@@ -36,6 +36,17 @@ func (l *LeaderElection) check(path *field.Path) field.ErrorList {
 
 func (w *Webhooks) check(path *field.Path) field.ErrorList {
 	errs := checkAddress(path.Child("bindAddress"), w.BindAddress)
+	errs = append(errs, w.checkWhere(path)...)
+	errs = append(errs, w.Certificate.check(path.Child("certificate"))...)
+	if w.ClientCertificates != nil {
+		errs = append(errs, w.ClientCertificates.check(path.Child("clientCertificates"))...)
+	}
+	return append(errs, w.ShutdownDelay.check(path.Child("shutdownDelay"), 0)...)
+}
+
+// checkWhere checks where API servers find the webhooks.
+func (w *Webhooks) checkWhere(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
 	switch {
 	case w.URL != "" && w.Service != nil:
 		errs = append(errs, field.Forbidden(path.Child("service"), "give either a service or a url"))
@@ -52,20 +63,29 @@ func (w *Webhooks) check(path *field.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(at.Child("port"), w.Service.Port, flaw))
 		}
 	}
-	at := path.Child("certificate")
-	for _, flaw := range validation.IsDNS1123Subdomain(w.Certificate.SecretName) {
-		errs = append(errs, field.Invalid(at.Child("secretName"), w.Certificate.SecretName, flaw))
+	return errs
+}
+
+func (c *Certificate) check(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, flaw := range validation.IsDNS1123Subdomain(c.SecretName) {
+		errs = append(errs, field.Invalid(path.Child("secretName"), c.SecretName, flaw))
 	}
-	if s := w.Certificate.Source; s != SourceBursar && s != SourceSecret {
-		errs = append(errs, field.NotSupported(at.Child("source"), s, []CertificateSource{SourceBursar, SourceSecret}))
+	if c.Source != SourceBursar && c.Source != SourceSecret {
+		errs = append(errs, field.NotSupported(path.Child("source"), c.Source, []CertificateSource{SourceBursar, SourceSecret}))
 	}
-	if c := w.ClientCertificates; c != nil && c.CAFile == "" {
-		errs = append(errs, field.Required(path.Child("clientCertificates", "caFile"), "name the file with the certificate authorities"))
+	return errs
+}
+
+func (c *ClientCertificates) check(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if c.CAFile == "" {
+		errs = append(errs, field.Required(path.Child("caFile"), "name the file with the certificate authorities"))
 	}
-	if c := w.ClientCertificates; c != nil && len(c.Names) == 0 {
-		errs = append(errs, field.Required(path.Child("clientCertificates", "names"), "give the common names of the API servers' certificates: the authority may sign others, too"))
+	if len(c.Names) == 0 {
+		errs = append(errs, field.Required(path.Child("names"), "give the common names of the API servers' certificates: the authority may sign others, too"))
 	}
-	return append(errs, w.ShutdownDelay.check(path.Child("shutdownDelay"), 0)...)
+	return errs
 }
 
 func (e *Endpoints) check(path *field.Path) field.ErrorList {
