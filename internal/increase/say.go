@@ -41,32 +41,11 @@ func (r Result) Composition() map[corev1.ResourceName]string {
 }
 
 func (r Result) compositionOf(name corev1.ResourceName) string {
-	amount, parts, held := r.Hard[name], []string{}, []string{}
-	fixed, isFixed := r.input.Fixed[name]
-	if base, limited := r.input.Base[name]; limited && isFixed && fixed.Cmp(base) < 0 {
-		held = append(held, "base "+base.String())
-	} else if limited && !isFixed {
-		parts = append(parts, "base "+base.String())
-	}
-	// As in the document, the largest of the increases comes first.
-	increases := slices.SortedStableFunc(slices.Values(sorted(r.input.Increases)), func(a, b Increase) int {
-		x, y := a.Hard[name], b.Hard[name]
-		return -x.Cmp(y)
-	})
-	for _, each := range increases {
-		given, gives := each.Hard[name]
-		counts := r.input.Mode != openmcpv1alpha1.ModeSingular || each.Name == r.input.Use
-		switch part := each.Name + " " + given.String(); {
-		case !gives || !counts:
-		case r.input.Held[Contribution{each.Name, name}]:
-			held = append(held, part)
-		case !isFixed && !r.kept[name]:
-			parts = append(parts, part)
-		}
-	}
+	amount := r.Hard[name]
+	parts, held := r.partsOf(name)
 	said := fmt.Sprintf("%s: %s", name, amount.String())
 	switch {
-	case isFixed, r.kept[name]:
+	case r.isCapped(name):
 		said += " as a cap allows no more"
 	case r.input.Mode == openmcpv1alpha1.ModeCumulative:
 		said += " = " + join(parts, " + ")
@@ -79,6 +58,39 @@ func (r Result) compositionOf(name corev1.ResourceName) string {
 		said += " (held back by a cap: " + join(held, ", ") + ")"
 	}
 	return said
+}
+
+// isCapped reports whether a cap alone decides the amount of a resource.
+func (r Result) isCapped(name corev1.ResourceName) bool {
+	_, isFixed := r.input.Fixed[name]
+	return isFixed || r.kept[name]
+}
+
+// partsOf returns what the amount of a resource is made of, and what a cap holds back of it: the base, and the increases,
+// the largest first.
+func (r Result) partsOf(name corev1.ResourceName) (parts, held []string) {
+	fixed, isFixed := r.input.Fixed[name]
+	if base, limited := r.input.Base[name]; limited && isFixed && fixed.Cmp(base) < 0 {
+		held = append(held, "base "+base.String())
+	} else if limited && !isFixed {
+		parts = append(parts, "base "+base.String())
+	}
+	increases := slices.SortedStableFunc(slices.Values(sorted(r.input.Increases)), func(a, b Increase) int {
+		x, y := a.Hard[name], b.Hard[name]
+		return -x.Cmp(y)
+	})
+	for _, each := range increases {
+		given, gives := each.Hard[name]
+		counts := r.input.Mode != openmcpv1alpha1.ModeSingular || each.Name == r.input.Use
+		switch part := each.Name + " " + given.String(); {
+		case !gives || !counts:
+		case r.input.Held[Contribution{each.Name, name}]:
+			held = append(held, part)
+		case !r.isCapped(name):
+			parts = append(parts, part)
+		}
+	}
+	return parts, held
 }
 
 // join joins parts, and tells only how many there are of those that would be too many.

@@ -118,31 +118,19 @@ func (c arithmeticCall) Eval(activation interpreter.Activation) ref.Val {
 	case types.IsUnknownOrError(right):
 		return right
 	}
-	x, xIs := quantityIn(left)
-	y, yIs := quantityIn(right)
-	_, leftIsInt := left.(types.Int)
-	_, rightIsInt := right.(types.Int)
-	switch {
-	case !xIs && !yIs:
+	_, leftIs := left.(apiservercel.Quantity)
+	_, rightIs := right.(apiservercel.Quantity)
+	if !leftIs && !rightIs {
 		return standard(c.Function(), left, right)
-	case !xIs && !leftIsInt || !yIs && !rightIsInt:
+	}
+	x, xIsNumber := quantityOf(left)
+	y, yIsNumber := quantityOf(right)
+	if !xIsNumber || !yIsNumber {
 		return types.MaybeNoSuchOverloadErr(left)
-	case !xIs:
-		x = *resource.NewQuantity(int64(left.(types.Int)), resource.DecimalSI)
-	case !yIs:
-		y = *resource.NewQuantity(int64(right.(types.Int)), resource.DecimalSI)
 	}
 	switch c.Function() {
 	case operators.Multiply:
-		switch {
-		case !xIs:
-			y.Mul(int64(left.(types.Int)))
-			return apiservercel.Quantity{Quantity: &y}
-		case !yIs:
-			x.Mul(int64(right.(types.Int)))
-			return apiservercel.Quantity{Quantity: &x}
-		}
-		return types.MaybeNoSuchOverloadErr(left)
+		return product(left, right)
 	case operators.Add:
 		x.Add(y)
 		return apiservercel.Quantity{Quantity: &x}
@@ -154,10 +142,27 @@ func (c arithmeticCall) Eval(activation interpreter.Activation) ref.Val {
 	}
 }
 
-// quantityIn returns a copy of the quantity in a value, which the caller may change, and whether there is one.
-func quantityIn(value ref.Val) (resource.Quantity, bool) {
-	if quantity, ok := value.(apiservercel.Quantity); ok {
-		return quantity.DeepCopy(), true
+// product multiplies a quantity and an integer, in either order. Two quantities have no product.
+func product(left, right ref.Val) ref.Val {
+	if _, ok := left.(types.Int); ok {
+		left, right = right, left
+	}
+	factor, ok := right.(types.Int)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(left)
+	}
+	value, _ := quantityOf(left)
+	value.Mul(int64(factor))
+	return apiservercel.Quantity{Quantity: &value}
+}
+
+// quantityOf returns a quantity or an integer as a quantity that the caller may change, and whether the value is one of these.
+func quantityOf(value ref.Val) (resource.Quantity, bool) {
+	switch value := value.(type) {
+	case apiservercel.Quantity:
+		return value.DeepCopy(), true
+	case types.Int:
+		return *resource.NewQuantity(int64(value), resource.DecimalSI), true
 	}
 	return resource.Quantity{}, false
 }

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/naming"
 )
 
 // Filter says which quota is reported. What is empty leaves nothing out.
@@ -242,86 +241,4 @@ func itemOf(shown *quotav1alpha1.EffectiveResourceGrant) Item {
 	}
 	item.complete()
 	return item
-}
-
-// readHidden adds quota that no effective grant shows, because its namespace does not exist. It adds nothing for users who
-// may not read all grants.
-func (r *reader) readHidden(ctx context.Context) (notes []string, err error) {
-	if r.filter.Namespace != "" {
-		return nil, nil
-	}
-	shown := map[pair]bool{}
-	for _, item := range r.all {
-		shown[pair{item.ConsumerRef, item.ResourceType}] = true
-	}
-	hidden := map[pair]*Item{}
-	grants := map[quotav1alpha1.ConsumerRef]string{}
-	err = eachPage(ctx, r.api, &quotav1alpha1.ResourceGrantList{}, "", func(list *quotav1alpha1.ResourceGrantList) {
-		for i := range list.Items {
-			grant := &list.Items[i]
-			if !apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) {
-				continue
-			}
-			for _, allowance := range grant.Spec.Allowances {
-				of := pair{grant.Spec.ConsumerRef, allowance.ResourceType}
-				if shown[of] {
-					continue
-				}
-				if hidden[of] == nil {
-					hidden[of] = &Item{ConsumerRef: of.consumer, ResourceType: of.resourceType}
-				}
-				for _, bucket := range allowance.Buckets {
-					hidden[of].Limit += bucket.Amount
-				}
-				grants[of.consumer] = grant.Namespace + "/" + grant.Name
-			}
-		}
-	})
-	if IsOutOfReach(err) || len(hidden) == 0 {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list the grants: %w", err)
-	}
-	for consumer, grant := range grants {
-		if err := r.readLedger(ctx, consumer, hidden); err != nil {
-			return nil, err
-		}
-		if r.filter.matchesConsumer(consumer) {
-			notes = append(notes, fmt.Sprintf("The quota of %s is shown in no namespace: the events of ResourceGrant %s say why.", nameOf(consumer), grant))
-		}
-	}
-	slices.Sort(notes)
-	for _, item := range hidden {
-		item.Available = max(0, item.Limit-item.Used)
-		item.complete()
-		r.all = append(r.all, *item)
-	}
-	return notes, nil
-}
-
-// readLedger adds the usage of a consumer that no effective grant shows.
-func (r *reader) readLedger(ctx context.Context, consumer quotav1alpha1.ConsumerRef, items map[pair]*Item) error {
-	var ledger quotav1alpha1.ConsumerLedger
-	err := r.api.Get(ctx, client.ObjectKey{Name: naming.Ledger(consumer)}, &ledger)
-	if IsOutOfReach(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the ledger of %s: %w", nameOf(consumer), err)
-	}
-	add := func(resourceType string, amount int64) {
-		if item := items[pair{consumer, resourceType}]; item != nil {
-			item.Used += amount
-		}
-	}
-	for _, used := range ledger.Spec.Used {
-		add(used.ResourceType, used.Amount)
-	}
-	for _, reservation := range ledger.Spec.Reservations {
-		for _, charge := range reservation.Charges {
-			add(charge.ResourceType, charge.Amount)
-		}
-	}
-	return nil
 }

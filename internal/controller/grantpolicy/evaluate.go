@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -50,21 +51,9 @@ func (c *Controller) enqueueEvaluationLocked(k key) {
 
 // evaluate finds out what a policy asks for an object, and has the control planes concerned do it.
 func (c *Controller) evaluate(ctx context.Context, k key) error {
-	c.mu.Lock()
-	s := c.policies[k.policy]
-	if s == nil || s.mode != active {
-		c.mu.Unlock()
-		return nil
-	}
-	if !s.pace.begin(time.Now()) {
-		c.mu.Unlock()
-		return errResting
-	}
-	f := c.followers[s.trigger()]
-	policy := s.object
-	c.mu.Unlock()
-	if f == nil {
-		return nil
+	s, policy, f, err := c.begin(k.policy)
+	if f == nil || err != nil {
+		return err
 	}
 	object := f.get(k.object)
 	if object == nil && !f.hasSynced() {
@@ -84,17 +73,32 @@ func (c *Controller) evaluate(ctx context.Context, k key) error {
 	}
 	before, ok := c.settle(s, k, next)
 	if !ok {
-		return nil // the policy has changed, and is evaluated anew
+		return nil // the policy has changed, and is evaluated again
 	}
 	c.metrics.evaluated(next)
-	if next == nil || next.err == nil {
+	if !hasFailed(next) {
 		return nil
 	}
-	if before == nil || before.err == nil || before.err.Error() != next.err.Error() {
+	if !hasFailed(before) || before.err.Error() != next.err.Error() {
 		c.tellObject(policy, object, warning, reasonEvaluationFailed, "Evaluate", "%s %s gets no grant or keeps the one that it has: %v",
 			object.GetKind(), cache.MetaObjectToName(object), next.err)
 	}
 	return next.err
+}
+
+// begin returns what an evaluation of an active policy reads: its state, the policy and the follower of its kind. The follower
+// is nil if there is nothing to evaluate. The error is errResting while the policy rests.
+func (c *Controller) begin(policy types.UID) (*policyState, *quotav1alpha1.GrantCreationPolicy, *follower, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.policies[policy]
+	if s == nil || s.mode != active {
+		return nil, nil, nil, nil
+	}
+	if !s.pace.begin(time.Now()) {
+		return nil, nil, nil, errResting
+	}
+	return s, s.object, c.followers[s.trigger()], nil
 }
 
 // settle keeps an outcome, and returns the one before it. It returns false if the state of the
@@ -119,8 +123,15 @@ func (c *Controller) settle(s *policyState, k key, next *outcome) (*outcome, boo
 	if hasGrant(before) != hasGrant(next) || hasFailed(before) != hasFailed(next) {
 		c.policyQueue.AddAfter(s.object.Name, countDelay)
 	}
+	c.enqueueGrantLocked(k, next)
+	return before, true
+}
+
+// enqueueGrantLocked has the control planes write or delete the grant of an object that need to, and connects to the one
+// that the grant goes to.
+func (c *Controller) enqueueGrantLocked(k key, next *outcome) {
 	for _, p := range c.planes {
-		isNeeded := next != nil && next.grant != nil && next.plane == p.ref
+		isNeeded := hasGrant(next) && next.plane == p.ref
 		if isNeeded || p.holds(k) {
 			p.queue.Add(k)
 		}
@@ -128,7 +139,6 @@ func (c *Controller) settle(s *policyState, k key, next *outcome) (*outcome, boo
 			p.ask()
 		}
 	}
-	return before, true
 }
 
 // sameNeeds tells whether two outcomes say the same of the control plane that an object needs.

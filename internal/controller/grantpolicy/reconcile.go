@@ -97,29 +97,8 @@ func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string,
 	if err != nil {
 		return nil, err
 	}
-	var flaws []string
-	state.compiled, state.faults = c.compile(object)
-	if len(state.faults) > 0 {
-		flaws = append(flaws, state.faults.ToAggregate().Error())
-	}
-	flaws = append(flaws, registrationFlaws(c.Catalog, object)...)
-	if err := c.Catalog.CheckNew(givenTypes(object)...); err != nil && !c.wasServed(object) {
-		flaws = append(flaws, err.Error())
-	}
-	if served {
-		flaw, err := c.Permission.Follow(ctx, resource)
-		if err != nil {
-			return nil, err
-		}
-		if flaw != "" {
-			flaws = append(flaws, flaw)
-			c.policyQueue.AddAfter(object.Name, permission.AskAgain) // nobody tells when Bursar is permitted more
-		}
-	}
-	switch {
-	case served && len(flaws) == 0:
-		state.mode, state.resource = active, resource
-	case !served:
+	flaws := c.policyFlaws(state)
+	if !served {
 		flaws = append(flaws, notServed(kind))
 		groupState, _, err := c.Kinds.StateOf(ctx, kind.GroupKind())
 		if err != nil {
@@ -128,8 +107,34 @@ func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string,
 		if groupState == discoverycache.Undefined && c.wasServed(object) {
 			state.mode = off // there are no objects any more, and so no reason for grants
 		}
+		return flaws, nil
+	}
+	flaw, err := c.Permission.Follow(ctx, resource)
+	if err != nil {
+		return nil, err
+	}
+	if flaw != "" {
+		flaws = append(flaws, flaw)
+		c.policyQueue.AddAfter(object.Name, permission.AskAgain) // nobody tells when Bursar is permitted more
+	}
+	if len(flaws) == 0 {
+		state.mode, state.resource = active, resource
 	}
 	return flaws, nil
+}
+
+// policyFlaws compiles a policy into its state, and says all that keeps its text and the registrations from being in force.
+func (c *Controller) policyFlaws(state *policyState) []string {
+	var flaws []string
+	state.compiled, state.faults = c.compile(state.object)
+	if len(state.faults) > 0 {
+		flaws = append(flaws, state.faults.ToAggregate().Error())
+	}
+	flaws = append(flaws, registrationFlaws(c.Catalog, state.object)...)
+	if err := c.Catalog.CheckNew(givenTypes(state.object)...); err != nil && !c.wasServed(state.object) {
+		flaws = append(flaws, err.Error())
+	}
+	return flaws
 }
 
 // wasServed tells whether the kind that a policy names was served since it names it: then its objects
@@ -209,37 +214,13 @@ func (c *Controller) GrantsOf(ctx context.Context, policy *quotav1alpha1.GrantCr
 
 // letGo removes the finalizers of a policy that have no grants to be for.
 func (c *Controller) letGo(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) error {
-	leaves := object.DeletionTimestamp != nil
-	ends := leaves || !object.IsEnabled()
-	waits := leaves
 	updated := object.DeepCopy()
-	remove := func(finalizer string) {
-		updated.Finalizers = slices.DeleteFunc(updated.Finalizers, func(f string) bool { return f == finalizer })
+	holding, isKept := c.letParentGrantsGo(object, updated)
+	if isKept {
+		return nil
 	}
-	if slices.Contains(object.Finalizers, quotav1alpha1.FinalizerParentGrants) && (ends || object.Spec.Target.ParentContext == nil) {
-		holding, unregistered := c.planesOf(object)
-		if !leaves && !object.IsEnabled() && len(unregistered) > 0 {
-			return nil // a paused policy keeps its grants there
-		}
-		waits = waits || len(holding) > 0
-		if len(holding) == 0 {
-			remove(quotav1alpha1.FinalizerParentGrants)
-			delete(updated.Annotations, quotav1alpha1.AnnotationControlPlanes)
-			if len(unregistered) > 0 {
-				c.tell(object, nil, warning, reasonLeftBehind, "Delete", "grants of the policy may stay in %s: no Secret registers it any more", firstFew(unregistered))
-			}
-		} else if leaves {
-			c.tellHeldUp(object, holding)
-		}
-	}
-	if ends && slices.Contains(object.Finalizers, quotav1alpha1.FinalizerGrants) && c.plane(remote.Ref{}).isClean(object.UID, time.Time{}) {
-		none, err := c.holdsNone(ctx, object)
-		if err != nil {
-			return err
-		}
-		if none {
-			remove(quotav1alpha1.FinalizerGrants)
-		}
+	if err := c.letLocalGrantsGo(ctx, object, updated); err != nil {
+		return err
 	}
 	if len(updated.Finalizers) != len(object.Finalizers) {
 		if !slices.Contains(updated.Finalizers, quotav1alpha1.FinalizerParentGrants) {
@@ -247,10 +228,56 @@ func (c *Controller) letGo(ctx context.Context, object *quotav1alpha1.GrantCreat
 		}
 		return c.update(ctx, updated)
 	}
-	if waits {
+	if object.DeletionTimestamp != nil || len(holding) > 0 {
 		c.policyQueue.AddAfter(object.Name, holdUpInterval)
 	}
 	return nil
+}
+
+// ends reports whether a policy is to have no grants of its own making: it is deleted or off.
+func ends(object *quotav1alpha1.GrantCreationPolicy) bool {
+	return object.DeletionTimestamp != nil || !object.IsEnabled()
+}
+
+// letParentGrantsGo removes the finalizer for grants in other control planes from updated if no control plane has one any
+// more. It returns the control planes that do, and whether the policy is paused and keeps its grants in an unregistered one.
+func (c *Controller) letParentGrantsGo(object, updated *quotav1alpha1.GrantCreationPolicy) (holding []*plane, isKept bool) {
+	if !slices.Contains(object.Finalizers, quotav1alpha1.FinalizerParentGrants) || !ends(object) && object.Spec.Target.ParentContext != nil {
+		return nil, false
+	}
+	leaves := object.DeletionTimestamp != nil
+	holding, unregistered := c.planesOf(object)
+	switch {
+	case !leaves && !object.IsEnabled() && len(unregistered) > 0:
+		return nil, true
+	case len(holding) > 0:
+		if leaves {
+			c.tellHeldUp(object, holding)
+		}
+		return holding, false
+	}
+	removeFinalizer(updated, quotav1alpha1.FinalizerParentGrants)
+	delete(updated.Annotations, quotav1alpha1.AnnotationControlPlanes)
+	if len(unregistered) > 0 {
+		c.tell(object, nil, warning, reasonLeftBehind, "Delete", "grants of the policy may stay in %s: no Secret registers it any more", firstFew(unregistered))
+	}
+	return nil, false
+}
+
+// letLocalGrantsGo removes the finalizer for grants in this control plane from updated if there are none any more.
+func (c *Controller) letLocalGrantsGo(ctx context.Context, object, updated *quotav1alpha1.GrantCreationPolicy) error {
+	if !ends(object) || !slices.Contains(object.Finalizers, quotav1alpha1.FinalizerGrants) || !c.plane(remote.Ref{}).isClean(object.UID, time.Time{}) {
+		return nil
+	}
+	none, err := c.holdsNone(ctx, object)
+	if none && err == nil {
+		removeFinalizer(updated, quotav1alpha1.FinalizerGrants)
+	}
+	return err
+}
+
+func removeFinalizer(object *quotav1alpha1.GrantCreationPolicy, finalizer string) {
+	object.Finalizers = slices.DeleteFunc(object.Finalizers, func(f string) bool { return f == finalizer })
 }
 
 func (c *Controller) plane(ref remote.Ref) *plane {

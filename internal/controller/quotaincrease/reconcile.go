@@ -75,30 +75,14 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if by := ignoredBy(namespace); by != "" {
-		r.outcomes.set(namespace.Name, outcome{})
-		return reconcile.Result{}, r.reportAll(ctx, increases, metav1.ConditionUnknown, openmcpv1alpha1.ReasonIgnored,
-			fmt.Sprintf("namespace %s has the annotation %s=%s, so that nothing in it is changed; remove that for the increase to count", namespace.Name, by, openmcpv1alpha1.OperationIgnore))
-	}
-	candidates, err := r.Definitions.candidates(ctx)
-	if err != nil {
+	chosen, holders, ignored, err := r.chooseFor(ctx, namespace)
+	switch {
+	case err != nil:
 		return reconcile.Result{}, err
-	}
-	quotas, err := r.quotasIn(ctx, namespace.Name)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	if isForeign(namespace, quotas, candidates) {
+	case ignored != "":
 		r.outcomes.set(namespace.Name, outcome{})
-		return reconcile.Result{}, r.reportAll(ctx, increases, metav1.ConditionUnknown, openmcpv1alpha1.ReasonIgnored,
-			fmt.Sprintf("namespace %s has the label %s=%s, which names no QuotaServiceConfig here: another operator manages it; remove the label for the increase to count",
-				namespace.Name, openmcpv1alpha1.LabelManagedBy, namespace.Labels[openmcpv1alpha1.LabelManagedBy]))
-	}
-	chosen, holders := choice{}, holdersOf(namespace, quotas)
-	if !slices.Contains(namespaces.Exempt(r.SystemNamespace), namespace.Name) {
-		chosen = choose(labels.Set(namespace.Labels), holders, candidates)
-	}
-	if chosen.match != nil && chosen.match.verdict.kind == unjudged {
+		return reconcile.Result{}, r.reportAll(ctx, increases, metav1.ConditionUnknown, openmcpv1alpha1.ReasonIgnored, ignored)
+	case chosen.match != nil && chosen.match.verdict.kind == unjudged:
 		return reconcile.Result{}, nil // all namespaces are looked at when there is a verdict
 	}
 	now := outcome{}
@@ -115,6 +99,32 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, r.leaveAsIs(ctx, chosen.match, increases)
 	}
 	return r.apply(ctx, namespace, chosen.match, increases, now)
+}
+
+// chooseFor finds the definition that a namespace gets its quota by, if any, and those that hold it now. Where nothing in the
+// namespace may be changed, it says why.
+func (r *Reconciler) chooseFor(ctx context.Context, namespace *metav1.PartialObjectMetadata) (chosen choice, holders []holder, ignored string, err error) {
+	if by := ignoredBy(namespace); by != "" {
+		return chosen, nil, fmt.Sprintf("namespace %s has the annotation %s=%s, so that nothing in it is changed; remove that for the increase to count",
+			namespace.Name, by, openmcpv1alpha1.OperationIgnore), nil
+	}
+	candidates, err := r.Definitions.candidates(ctx)
+	if err != nil {
+		return chosen, nil, "", err
+	}
+	quotas, err := r.quotasIn(ctx, namespace.Name)
+	if err != nil {
+		return chosen, nil, "", err
+	}
+	if isForeign(namespace, quotas, candidates) {
+		return chosen, nil, fmt.Sprintf("namespace %s has the label %s=%s, which names no QuotaServiceConfig here: another operator manages it; remove the label for the increase to count",
+			namespace.Name, openmcpv1alpha1.LabelManagedBy, namespace.Labels[openmcpv1alpha1.LabelManagedBy]), nil
+	}
+	holders = holdersOf(namespace, quotas)
+	if !slices.Contains(namespaces.Exempt(r.SystemNamespace), namespace.Name) {
+		chosen = choose(labels.Set(namespace.Labels), holders, candidates)
+	}
+	return chosen, holders, "", nil
 }
 
 // apply brings a namespace in line with a definition.

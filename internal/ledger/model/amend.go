@@ -25,39 +25,16 @@ func (m *Model) AmendOverdraft(r ledger.Reservation) ledger.Decision {
 
 func (m *Model) amend(r ledger.Reservation, decide func([]ledger.Charge) ledger.Decision) ledger.Decision {
 	before, known := m.reservations[r.Key]
-	if r.Key == "" || len(r.Key) > ledger.KeyBytesMax || known && (len(before.Replaces) == 0) != (len(r.Replaces) == 0) {
-		return ledger.Decision{Code: ledger.KeyInvalid}
-	}
-	if len(r.Claim) > ledger.ClaimBytesMax {
-		return ledger.Decision{Code: ledger.ClaimTooLong}
-	}
-	if amends := len(r.Replaces) > 0; (len(r.Charges) > 0 || !amends) && flaw(r.Charges) != 0 {
-		return ledger.Decision{Code: flaw(r.Charges)}
-	} else if amends && flaw(r.Replaces) != 0 {
-		return ledger.Decision{Code: flaw(r.Replaces)}
+	if code := amendmentFlaw(r, before, known); code != 0 {
+		return ledger.Decision{Code: code}
 	}
 	if known {
 		r.Replaces = before.Replaces
 	} else if _, held := m.without(r.Replaces); !held {
 		return ledger.Decision{Code: ledger.NotHeld}
 	}
-	held := amounts(r.Replaces, before.Charges)
-	var more, reserved []ledger.Charge
-	for _, c := range r.Charges {
-		k := kind{c.ResourceType, c.Dimensions}
-		lacking := new(big.Int).Sub(big.NewInt(int64(c.Amount)), cmp.Or(held[k], new(big.Int)))
-		if lacking.Sign() > 0 {
-			more = append(more, ledger.Charge{ResourceType: c.ResourceType, Dimensions: c.Dimensions, Amount: ledger.Amount(lacking.Int64())})
-		}
-	}
-	all := amounts(before.Charges, more)
-	for _, c := range slices.Concat(before.Charges, more) {
-		k := kind{c.ResourceType, c.Dimensions}
-		if all[k] != nil {
-			reserved = append(reserved, ledger.Charge{ResourceType: c.ResourceType, Dimensions: c.Dimensions, Amount: ledger.Amount(all[k].Int64())})
-			all[k] = nil
-		}
-	}
+	more := lacking(r.Charges, amounts(r.Replaces, before.Charges))
+	reserved := summed(before.Charges, more)
 	if len(reserved) > ledger.ChargesMax {
 		return ledger.Decision{Code: ledger.ChargesTooMany}
 	}
@@ -67,6 +44,50 @@ func (m *Model) amend(r ledger.Reservation, decide func([]ledger.Charge) ledger.
 		d.Sequence, d.Existing = m.enter(r), known
 	}
 	return d
+}
+
+// amendmentFlaw returns what is invalid about an amendment, or 0. If known, before is the reservation of its key.
+func amendmentFlaw(r, before ledger.Reservation, known bool) ledger.Code {
+	if r.Key == "" || len(r.Key) > ledger.KeyBytesMax || known && (len(before.Replaces) == 0) != (len(r.Replaces) == 0) {
+		return ledger.KeyInvalid
+	}
+	if len(r.Claim) > ledger.ClaimBytesMax {
+		return ledger.ClaimTooLong
+	}
+	amends := len(r.Replaces) > 0
+	if (len(r.Charges) > 0 || !amends) && flaw(r.Charges) != 0 {
+		return flaw(r.Charges)
+	}
+	if amends {
+		return flaw(r.Replaces)
+	}
+	return 0
+}
+
+// lacking returns by how much the charges exceed what is held.
+func lacking(charges []ledger.Charge, held map[kind]*big.Int) []ledger.Charge {
+	var more []ledger.Charge
+	for _, c := range charges {
+		k := kind{c.ResourceType, c.Dimensions}
+		if amount := new(big.Int).Sub(big.NewInt(int64(c.Amount)), cmp.Or(held[k], new(big.Int))); amount.Sign() > 0 {
+			more = append(more, ledger.Charge{ResourceType: c.ResourceType, Dimensions: c.Dimensions, Amount: ledger.Amount(amount.Int64())})
+		}
+	}
+	return more
+}
+
+// summed returns the sum of two lists of charges, in the order of their first occurrences.
+func summed(a, b []ledger.Charge) []ledger.Charge {
+	var sum []ledger.Charge
+	all := amounts(a, b)
+	for _, c := range slices.Concat(a, b) {
+		k := kind{c.ResourceType, c.Dimensions}
+		if all[k] != nil {
+			sum = append(sum, ledger.Charge{ResourceType: c.ResourceType, Dimensions: c.Dimensions, Amount: ledger.Amount(all[k].Int64())})
+			all[k] = nil
+		}
+	}
+	return sum
 }
 
 // amounts adds charges up by what they have in common.
