@@ -1,11 +1,13 @@
 package apiserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 	"sigs.k8s.io/yaml"
@@ -39,12 +41,17 @@ func (a *Authentication) validate() error {
 		return errors.New("--authentication-config and --oidc-issuer-url exclude each other: describe the issuer in the file")
 	case isSet && (o.IssuerURL == "" || o.ClientID == ""):
 		return errors.New("--oidc-issuer-url and --oidc-client-id need each other")
-	case !isSet && (o.CAFile != "" || o.GroupsClaim != "" || o.GroupsPrefix != "" || o.UsernamePrefix != "" || len(o.RequiredClaims) > 0 ||
-		o.UsernameClaim != "" && o.UsernameClaim != DefaultUsernameClaim):
+	case !isSet && o.hasDetails():
 		return errors.New("the flags --oidc-... need --oidc-issuer-url and --oidc-client-id")
 	default:
 		return nil
 	}
+}
+
+// hasDetails reports whether anything but the issuer and the audience is set.
+func (o OIDC) hasDetails() bool {
+	texts := []string{o.CAFile, o.GroupsClaim, o.GroupsPrefix, o.UsernamePrefix}
+	return strings.Join(texts, "") != "" || len(o.RequiredClaims) > 0 || cmp.Or(o.UsernameClaim, DefaultUsernameClaim) != DefaultUsernameClaim
 }
 
 // configuration returns the AuthenticationConfiguration of the API server. What it says of requests without credentials is
