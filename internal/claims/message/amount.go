@@ -120,6 +120,9 @@ var sibilants = []string{"ss", "x", "z", "ch", "sh"}
 
 // plural puts an English word of at least two letters into the plural. A word with a single s at
 // its end is taken for a plural already: gpus or seats are more likely to be counted than gases.
+//
+// A library was tried: github.com/gobuffalo/flect v1.0.3, which controller-gen uses. It knows mice and children, and gets
+// wrong what quota is counted in: gpus become gpuses, cpus stay cpus where the singular is asked for, drives come from drife.
 func plural(word string) string {
 	isEnding := func(ending string) bool { return strings.HasSuffix(word, ending) }
 	switch {
