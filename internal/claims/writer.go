@@ -15,20 +15,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/kube/restclient"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-const (
-	resource = "resourceclaims"
-	// onlyMetadata makes the API server answer with an object's metadata alone.
-	onlyMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-	onlyMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-)
+const resource = "resourceclaims"
 
 // Client talks to the API server about claims, live: nothing is cached.
 type Client struct {
@@ -41,14 +36,9 @@ func NewClient(config *rest.Config, httpClient *http.Client) (*Client, error) {
 	if err := quotav1alpha1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("register the claim types: %w", err)
 	}
-	config = rest.CopyConfig(config)
-	config.GroupVersion = &quotav1alpha1.GroupVersion
-	config.APIPath = "/apis"
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	config.ContentType = runtime.ContentTypeJSON
-	client, err := rest.RESTClientForConfigAndClient(config, httpClient)
+	client, err := restclient.New(config, httpClient, quotav1alpha1.GroupVersion, scheme)
 	if err != nil {
-		return nil, fmt.Errorf("make a client for claims: %w", err)
+		return nil, err
 	}
 	return &Client{rest: client}, nil
 }
@@ -69,7 +59,7 @@ func (c *Client) Get(ctx context.Context, name types.NamespacedName) (*quotav1al
 // Version returns the version of the API server that it has reached by now. A list of claims at that version, or later,
 // has every claim that exists now.
 func (c *Client) Version(ctx context.Context) (string, error) {
-	raw, err := c.rest.Get().Resource(resource).SetHeader("Accept", onlyMetadataList).Param("limit", "1").Do(ctx).Raw()
+	raw, err := c.rest.Get().Resource(resource).SetHeader("Accept", restclient.OnlyMetadataList).Param("limit", "1").Do(ctx).Raw()
 	if err != nil {
 		return "", fmt.Errorf("list a claim: %w", err)
 	}
@@ -87,7 +77,7 @@ func (c *Client) RecordedAs(ctx context.Context, consumer quotav1alpha1.Consumer
 	selector := fields.Set{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}.String()
 	ids := map[string]bool{}
 	for next := ""; ; {
-		raw, err := c.rest.Get().Resource(resource).SetHeader("Accept", onlyMetadataList).Param("fieldSelector", selector).
+		raw, err := c.rest.Get().Resource(resource).SetHeader("Accept", restclient.OnlyMetadataList).Param("fieldSelector", selector).
 			Param("limit", strconv.Itoa(pageSize)).Param("continue", next).Do(ctx).Raw()
 		if err != nil {
 			return nil, fmt.Errorf("list the claims of %s %s: %w", consumer.Kind, consumer.Name, err)
@@ -109,7 +99,7 @@ func (c *Client) RecordedAs(ctx context.Context, consumer quotav1alpha1.Consumer
 
 // Create creates a claim and completes its metadata as stored: UID, version and generation.
 func (c *Client) Create(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
-	result := c.rest.Post().Namespace(claim.Namespace).Resource(resource).Body(claim).SetHeader("Accept", onlyMetadata).Do(ctx)
+	result := c.rest.Post().Namespace(claim.Namespace).Resource(resource).Body(claim).SetHeader("Accept", restclient.OnlyMetadata).Do(ctx)
 	if err := result.Error(); err != nil { // unlike that of Raw, it says what the API server said
 		return nil, err
 	}
@@ -117,9 +107,9 @@ func (c *Client) Create(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	if err != nil {
 		return nil, err
 	}
-	var stored metav1.PartialObjectMetadata
-	if err := json.Unmarshal(raw, &stored); err != nil {
-		return nil, fmt.Errorf("decode the metadata of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	stored, err := restclient.StoredIn(raw)
+	if err != nil {
+		return nil, fmt.Errorf("create claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	created := claim.DeepCopy()
 	created.UID, created.ResourceVersion, created.Generation = stored.UID, stored.ResourceVersion, stored.Generation
@@ -152,7 +142,7 @@ func (c *Client) UpdateStatus(ctx context.Context, claim *quotav1alpha1.Resource
 		return fmt.Errorf("encode the status of claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	return c.rest.Put().Namespace(claim.Namespace).Resource(resource).Name(claim.Name).SubResource("status").
-		SetHeader("Accept", onlyMetadata).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Error()
+		SetHeader("Accept", restclient.OnlyMetadata).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Error()
 }
 
 // Delete deletes the claim of that name if it still has that UID.
@@ -171,9 +161,9 @@ func (c *Client) Amend(ctx context.Context, claim *quotav1alpha1.ResourceClaim, 
 		if err != nil {
 			return err
 		}
-		var stored metav1.PartialObjectMetadata
-		if err := json.Unmarshal(raw, &stored); err != nil {
-			return fmt.Errorf("decode the metadata of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		stored, err := restclient.StoredIn(raw)
+		if err != nil {
+			return fmt.Errorf("patch claim %s/%s: %w", claim.Namespace, claim.Name, err)
 		}
 		amended.Spec.Requests, amended.ResourceVersion, amended.Generation = requests, stored.ResourceVersion, stored.Generation
 	}
@@ -221,5 +211,5 @@ func (c *Client) patch(ctx context.Context, claim *quotav1alpha1.ResourceClaim, 
 		return nil, fmt.Errorf("encode a patch for claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	return c.rest.Patch(types.MergePatchType).Namespace(claim.Namespace).Resource(resource).Name(claim.Name).
-		SetHeader("Accept", onlyMetadata).Body(patch).Do(ctx).Raw()
+		SetHeader("Accept", restclient.OnlyMetadata).Body(patch).Do(ctx).Raw()
 }

@@ -12,16 +12,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/kube/restclient"
 )
-
-// onlyMetadata makes the API server answer with an object's metadata alone: a ledger may be large, and all that a
-// write or a check needs to know is the new version.
-const onlyMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 // ErrConflict is returned for a write of a ledger that is not as it was when it was read: it was changed, deleted or,
 // where it is to be created, is there.
@@ -35,13 +31,9 @@ type Client struct {
 
 // New returns a client for a resource of Bursar's API group, such as consumerledgers, on the API server of config.
 func New(config *rest.Config, httpClient *http.Client, resource string) (*Client, error) {
-	config = rest.CopyConfig(config)
-	config.GroupVersion = &quotav1alpha1.GroupVersion
-	config.APIPath = "/apis"
-	config.NegotiatedSerializer = serializer.WithoutConversionCodecFactory{CodecFactory: scheme.Codecs}
-	api, err := rest.RESTClientForConfigAndClient(config, httpClient)
+	api, err := restclient.New(config, httpClient, quotav1alpha1.GroupVersion, scheme.Scheme)
 	if err != nil {
-		return nil, fmt.Errorf("make a client for %s: %w", resource, err)
+		return nil, err
 	}
 	return &Client{api: api, path: "/apis/" + quotav1alpha1.GroupVersion.String() + "/" + resource}, nil
 }
@@ -82,7 +74,7 @@ func checkFormat(raw []byte) error {
 
 // Version returns the resource version that a ledger has now, and nothing if there is none.
 func (c *Client) Version(ctx context.Context, name string) (string, error) {
-	raw, err := c.api.Get().AbsPath(c.path, name).SetHeader("Accept", onlyMetadata).Do(ctx).Raw()
+	raw, err := c.api.Get().AbsPath(c.path, name).SetHeader("Accept", restclient.OnlyMetadata).Do(ctx).Raw()
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}
@@ -106,7 +98,7 @@ func (c *Client) Write(ctx context.Context, ledger metav1.Object) (string, error
 	if err != nil {
 		return "", fmt.Errorf("encode ledger %s: %w", ledger.GetName(), err)
 	}
-	raw, err := request.SetHeader("Content-Type", "application/json").SetHeader("Accept", onlyMetadata).
+	raw, err := request.SetHeader("Content-Type", "application/json").SetHeader("Accept", restclient.OnlyMetadata).
 		Body(body).Do(ctx).Raw()
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err) && expected != "":
@@ -118,13 +110,6 @@ func (c *Client) Write(ctx context.Context, ledger metav1.Object) (string, error
 }
 
 func versionIn(raw []byte) (string, error) {
-	var object struct {
-		Metadata struct {
-			ResourceVersion string `json:"resourceVersion"`
-		} `json:"metadata"`
-	}
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return "", fmt.Errorf("decode the metadata of a ledger: %w", err)
-	}
-	return object.Metadata.ResourceVersion, nil
+	stored, err := restclient.StoredIn(raw)
+	return stored.ResourceVersion, err
 }
