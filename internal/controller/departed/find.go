@@ -11,15 +11,14 @@ import (
 	"k8s.io/client-go/metadata"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
 )
 
 // Finder looks for the objects of consumers on the API server.
 type Finder struct {
 	Metadata metadata.Interface
 	// Kinds resolves the kind of a consumer, and reports whether it is served.
-	Kinds interface {
-		ResourceFor(ctx context.Context, kind schema.GroupKind) (schema.GroupVersionResource, bool, error)
-	}
+	Kinds *discoverycache.Cache
 	// Permission returns why the objects of a resource may not be read, or nothing.
 	Permission interface {
 		Follow(ctx context.Context, resource schema.GroupVersionResource) (flaw string, err error)

@@ -36,12 +36,6 @@ const (
 	defaultCompareInterval = 30 * time.Second
 )
 
-// Kinds tells what may be done with the objects of a kind.
-type Kinds interface {
-	discoverycache.Resolver
-	StateOf(ctx context.Context, kind schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error)
-}
-
 // Permission tells why the objects of a resource may not be followed, or returns "". An error means
 // that it cannot tell.
 type Permission interface {
@@ -71,8 +65,11 @@ type Controller struct {
 	// Objects watches the kinds that policies name.
 	Objects dynamic.Interface
 	// Core watches the Secrets in the system namespace.
-	Core    kubernetes.Interface
-	Kinds   Kinds
+	Core  kubernetes.Interface
+	Kinds interface {
+		discoverycache.Resolver
+		discoverycache.States
+	}
 	Catalog Registrations
 	// Permission is Bursar's own.
 	Permission Permission

@@ -18,7 +18,7 @@ import (
 )
 
 // nothingServed is an API server without any kind.
-type nothingServed struct{}
+type nothingServed struct{ discoverycache.States }
 
 func (nothingServed) VersionedResourceFor(context.Context, schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
 	return schema.GroupVersionResource{}, false, nil

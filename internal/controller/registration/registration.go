@@ -22,19 +22,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
 )
-
-// Kinds tells whether kinds are served. An error means that it cannot tell.
-type Kinds interface {
-	ResourceFor(ctx context.Context, kind schema.GroupKind) (schema.GroupVersionResource, bool, error)
-}
 
 // Reconciler reports whether registrations are active.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server, not from a cache.
 	Live  client.Reader
-	Kinds Kinds
+	Kinds *discoverycache.Cache
 	// KindsChanged delivers an event whenever the served kinds may have changed.
 	KindsChanged <-chan event.TypedGenericEvent[client.Object]
 }

@@ -30,6 +30,15 @@ type Resolver interface {
 	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
 }
 
+// States tells what may be done with the objects of a kind.
+type States interface {
+	// StateOf returns whether the API server serves a kind, and if so, its resource. An error means that this cannot be told
+	// now.
+	StateOf(ctx context.Context, kind schema.GroupKind) (State, schema.GroupVersionResource, error)
+	// DefinitionDeleted reports whether the CustomResourceDefinition of a kind was seen to be deleted, with its objects.
+	DefinitionDeleted(kind schema.GroupKind) bool
+}
+
 // Cache resolves kinds to resources. It is safe for concurrent use.
 type Cache struct {
 	discovery   Discovery

@@ -14,13 +14,6 @@ import (
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 )
 
-// Kinds tells what may be done with the objects of a kind.
-type Kinds interface {
-	StateOf(ctx context.Context, kind schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error)
-	// DefinitionDeleted reports whether the CustomResourceDefinition of a kind was seen to be deleted, with its objects.
-	DefinitionDeleted(kind schema.GroupKind) bool
-}
-
 // AwayMax is for how long objects count as there whose kind no API server serves any more and no CustomResourceDefinition
 // defines, as long as a policy names the kind: an aggregated API server may be taken away and made again by an upgrade.
 const AwayMax = 6 * time.Hour

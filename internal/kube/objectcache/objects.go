@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
+
+	"github.com/bursar/bursar/internal/kube/discoverycache"
 )
 
 // Handler is told of objects that appear, change and vanish. It must return quickly, and not call
@@ -21,7 +23,7 @@ type Handler func(kind schema.GroupKind, uid types.UID)
 // Cache follows the objects of any number of kinds. It is safe for concurrent use.
 type Cache struct {
 	client   metadata.Interface
-	states   Kinds
+	states   discoverycache.States
 	appeared []Handler
 	modified []Handler
 	vanished []Handler
@@ -38,7 +40,7 @@ type Cache struct {
 }
 
 // New returns an Objects that follows no kind yet.
-func New(client metadata.Interface, states Kinds) *Cache {
+func New(client metadata.Interface, states discoverycache.States) *Cache {
 	return &Cache{client: client, states: states, kinds: map[schema.GroupKind]*kind{}, away: map[schema.GroupKind]time.Time{}}
 }
 
