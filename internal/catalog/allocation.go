@@ -113,8 +113,8 @@ func (c *Catalog) PassedAllocations(version Digest) {
 	c.declaredAllocations.past.Add(version, nil)
 }
 
-// AllocationsVersionOf is the version of a catalog that was told of these objects alone.
-func AllocationsVersionOf(objects []quotav1alpha1.ResourceQuotaAllocation) (version Digest) {
+// allocationsVersionOf is the version of a catalog that was told of these objects alone.
+func allocationsVersionOf(objects []quotav1alpha1.ResourceQuotaAllocation) (version Digest) {
 	for i := range objects {
 		version ^= stamp(objects[i].UID, objects[i].Generation)
 	}

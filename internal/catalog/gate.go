@@ -51,7 +51,7 @@ func AllocationsGate(known *Catalog, live client.Reader) *Gate[Digest] {
 			if err := live.List(ctx, &allocations); err != nil {
 				return 0, fmt.Errorf("list the allocations: %w", err)
 			}
-			return AllocationsVersionOf(allocations.Items), nil
+			return allocationsVersionOf(allocations.Items), nil
 		},
 	}
 }

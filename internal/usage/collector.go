@@ -94,7 +94,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 		c.Log.V(1).Info("cannot tell how much quota is used", "err", err.Error())
 		return
 	}
-	all := Of(buckets)
+	all := usagesOf(buckets)
 	claims := countShort(c.Waiting.Waiting(), all)
 	types := map[string]*total{}
 	for i, u := range all {

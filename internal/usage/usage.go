@@ -38,9 +38,9 @@ func compare(a, b Usage) int {
 	return cmp.Or(cmp.Compare(b.Ratio(), a.Ratio()), compareConsumers(a.Consumer, b.Consumer), cmp.Compare(a.ResourceType, b.ResourceType))
 }
 
-// Of returns what buckets show, those first that are used most. Buckets of dimensions show parts of it, and are left
+// usagesOf returns what buckets show, those first that are used most. Buckets of dimensions show parts of it, and are left
 // out. A bucket that is being moved to another namespace may be there twice, and counts once.
-func Of(buckets []quotav1alpha1.AllowanceBucket) []Usage {
+func usagesOf(buckets []quotav1alpha1.AllowanceBucket) []Usage {
 	seen := make(map[pair]bool, len(buckets))
 	all := make([]Usage, 0, len(buckets))
 	for i := range buckets {

@@ -31,8 +31,8 @@ const (
 	keyBytes = sha256.Size
 	// rotation is how often the leader publishes a new segment.
 	rotation = 10 * time.Minute
-	// Grace is how long a segment is accepted after a newer one was seen: API servers may learn of it later.
-	Grace = time.Minute
+	// grace is how long a segment is accepted after a newer one was seen: API servers may learn of it later.
+	grace = time.Minute
 	// peer stands for a number in the segment of replicas.
 	peer = "peer"
 )
@@ -64,7 +64,7 @@ type Gate struct {
 
 // NewGate makes a gate.
 func NewGate(key Key, certificates ClientCertificates) *Gate {
-	return &Gate{key: key, certificates: certificates, grace: Grace, now: time.Now}
+	return &Gate{key: key, certificates: certificates, grace: grace, now: time.Now}
 }
 
 // PublishedPath is where the API server reaches a path of the listener. It changes with each rotation.

@@ -29,7 +29,7 @@ func (c *Claim) AsksSame(other *Claim) bool {
 	return c.resize == other.resize && c.Resizing == other.Resizing
 }
 
-// SaysResizePending tells whether a granted claim says that it does not hold yet what it is to hold.
-func SaysResizePending(claim *quotav1alpha1.ResourceClaim) bool {
+// saysResizePending tells whether a granted claim says that it does not hold yet what it is to hold.
+func saysResizePending(claim *quotav1alpha1.ResourceClaim) bool {
 	return StateOf(claim) == Granted && apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionResizePending) != nil
 }

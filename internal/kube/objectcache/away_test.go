@@ -31,7 +31,7 @@ func TestKindThatIsAway(t *testing.T) {
 		isDeleted, isNeeded bool
 		counts              time.Duration
 	}{
-		"aggregated": {reason: "it may come back", isNeeded: true, counts: AwayMax},
+		"aggregated": {reason: "it may come back", isNeeded: true, counts: awayMax},
 		"definition": {reason: "its objects went with it", isNeeded: true, isDeleted: true},
 		"no policy":  {reason: "nobody waits for it"},
 	} {
@@ -42,10 +42,10 @@ func TestKindThatIsAway(t *testing.T) {
 				began := time.Now()
 				for time.Since(began) < tt.counts {
 					_, err := o.Lives(t.Context(), kind, name, "uid")
-					if err == nil || !strings.Contains(err.Error(), "they count until "+began.Add(AwayMax).UTC().Format(time.RFC3339)) || o.IsUndefined(t.Context(), kind) {
+					if err == nil || !strings.Contains(err.Error(), "they count until "+began.Add(awayMax).UTC().Format(time.RFC3339)) || o.IsUndefined(t.Context(), kind) {
 						t.Fatalf("%s: after %s: %v", tt.reason, time.Since(began), err)
 					}
-					time.Sleep(AwayMax / 3)
+					time.Sleep(awayMax / 3)
 				}
 				time.Sleep(time.Second)
 				if lives, err := o.Lives(t.Context(), kind, name, "uid"); lives || err != nil || !o.IsUndefined(t.Context(), kind) {

@@ -14,9 +14,9 @@ import (
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 )
 
-// AwayMax is for how long objects count as there whose kind no API server serves any more and no CustomResourceDefinition
+// awayMax is for how long objects count as there whose kind no API server serves any more and no CustomResourceDefinition
 // defines, as long as a policy names the kind: an aggregated API server may be taken away and made again by an upgrade.
-const AwayMax = 6 * time.Hour
+const awayMax = 6 * time.Hour
 
 // stateOf returns the state of a kind, and fails while a kind that is away may come back.
 func (o *Cache) stateOf(ctx context.Context, groupKind schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error) {
@@ -31,11 +31,11 @@ func (o *Cache) stateOf(ctx context.Context, groupKind schema.GroupKind) (discov
 		since = time.Now()
 		o.away[groupKind] = since
 	}
-	if time.Since(since) > AwayMax {
+	if time.Since(since) > awayMax {
 		return state, resource, nil
 	}
 	return 0, resource, fmt.Errorf("cannot tell whether objects of kind %s exist, which is not served: they count until %s, or until no policy names the kind",
-		groupKind, since.Add(AwayMax).UTC().Format(time.RFC3339))
+		groupKind, since.Add(awayMax).UTC().Format(time.RFC3339))
 }
 
 // Lives asks the API server whether the object of that kind and name exists with that UID. It

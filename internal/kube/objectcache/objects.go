@@ -45,7 +45,7 @@ func New(client metadata.Interface, states discoverycache.States) *Cache {
 }
 
 // Expect registers f to tell which kinds are expected back when an aggregated API server that served them is away: their
-// objects count as there for [AwayMax]. Call it before use.
+// objects count as there for awayMax. Call it before use.
 func (o *Cache) Expect(f func(schema.GroupKind) bool) { o.isExpected = f }
 
 // OnAppear registers f for objects that exist when their kind is first listed or are created

@@ -39,8 +39,8 @@ const (
 	Rejected
 )
 
-// ErrFault is what a faulty call fails with when its outcome is unknown to the caller.
-var ErrFault = errors.New("the connection to storage broke")
+// errFault is what a faulty call fails with when its outcome is unknown to the caller.
+var errFault = errors.New("the connection to storage broke")
 
 // Connection is one process's way to a [Memory]. It is safe for concurrent use.
 type Connection struct {
@@ -86,7 +86,7 @@ func (c *Connection) Deliver() {
 // Read implements [ledgerstore.Storage].
 func (c *Connection) Read(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (ledger.Snapshot, ledgerstore.Version, error) {
 	if fault, err := c.begin(ctx, Read); err != nil || fault == Lost {
-		return ledger.Snapshot{}, "", errors.Join(ErrFault, err)
+		return ledger.Snapshot{}, "", errors.Join(errFault, err)
 	}
 	stored := c.memory.read(consumer)
 	return stored.Books, stored.Version, c.end()
@@ -95,7 +95,7 @@ func (c *Connection) Read(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 // CurrentVersion implements [ledgerstore.Storage].
 func (c *Connection) CurrentVersion(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (ledgerstore.Version, error) {
 	if fault, err := c.begin(ctx, CurrentVersion); err != nil || fault == Lost {
-		return "", errors.Join(ErrFault, err)
+		return "", errors.Join(errFault, err)
 	}
 	return c.memory.read(consumer).Version, c.end()
 }
@@ -105,7 +105,7 @@ func (c *Connection) Write(ctx context.Context, consumer quotav1alpha1.ConsumerR
 	fault, err := c.begin(ctx, Write)
 	switch {
 	case err != nil || fault == Lost:
-		return "", errors.Join(ErrFault, err)
+		return "", errors.Join(errFault, err)
 	case fault == Rejected:
 		return "", &ledgerstore.RejectedError{Err: errors.New("storage does not take it")}
 	case c.memory.Accepts != nil && !c.memory.Accepts(books):
@@ -114,14 +114,14 @@ func (c *Connection) Write(ctx context.Context, consumer quotav1alpha1.ConsumerR
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.late = append(c.late, func() { c.memory.write(consumer, books, expected) })
-		return "", ErrFault
+		return "", errFault
 	case fault == Overtaken:
 		c.memory.Touch(consumer)
 	}
 	version, ok := c.memory.write(consumer, books, expected)
 	switch {
 	case c.end() != nil || fault == Unanswered:
-		return "", ErrFault
+		return "", errFault
 	case !ok:
 		return "", ledgerstore.ErrConflict
 	default:
@@ -148,7 +148,7 @@ func (c *Connection) begin(ctx context.Context, call Call) (Fault, error) {
 // connection was closed meanwhile.
 func (c *Connection) end() error {
 	if c.closed.Load() {
-		return ErrFault
+		return errFault
 	}
 	return nil
 }
