@@ -1,0 +1,137 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// declared checks whether registrations and grants count.
+func (r *reader) declared(ctx context.Context) Check {
+	const name, detailsMax = "declared", 5
+	var registrations quotav1alpha1.ResourceRegistrationList
+	var grants quotav1alpha1.ResourceGrantList
+	if err := errors.Join(r.objects.List(ctx, &registrations), r.objects.List(ctx, &grants)); err != nil {
+		return unknown(name, err)
+	}
+	var faults []string
+	look := func(named string, conditions []metav1.Condition) {
+		if active := apimeta.FindStatusCondition(conditions, quotav1alpha1.ConditionActive); active != nil && active.Status == metav1.ConditionFalse {
+			faults = append(faults, fmt.Sprintf("%s: %s", named, active.Message))
+		}
+	}
+	for i := range registrations.Items {
+		look("ResourceRegistration "+registrations.Items[i].Name, registrations.Items[i].Status.Conditions)
+	}
+	for i := range grants.Items {
+		look(fmt.Sprintf("ResourceGrant %s/%s", grants.Items[i].Namespace, grants.Items[i].Name), grants.Items[i].Status.Conditions)
+	}
+	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%d registrations, %d grants", len(registrations.Items), len(grants.Items))}
+	if len(faults) > 0 {
+		check.State, check.Details = Failed, faults[:min(len(faults), detailsMax)]
+		check.Text += fmt.Sprintf("; %d of these do not count", len(faults))
+	}
+	return check
+}
+
+// failures counts enabled policies, and names those of which a condition is False.
+type failures struct {
+	enabled, disabled int
+	details           []string
+}
+
+func (f *failures) add(name string, isEnabled bool, conditions []metav1.Condition) {
+	if !isEnabled {
+		f.disabled++
+		return
+	}
+	f.enabled++
+	for _, condition := range []string{quotav1alpha1.ConditionReady, quotav1alpha1.ConditionApplicable} {
+		c := apimeta.FindStatusCondition(conditions, condition)
+		switch {
+		case c == nil && condition == quotav1alpha1.ConditionReady:
+			f.details = append(f.details, name+": no operator has checked it yet")
+		case c != nil && c.Status == metav1.ConditionFalse:
+			f.details = append(f.details, fmt.Sprintf("%s: %s=False: %s", name, condition, c.Message))
+		}
+	}
+}
+
+func (f *failures) check(name string) Check {
+	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%d enabled, %d disabled", f.enabled, f.disabled), Details: f.details}
+	if len(f.details) > 0 {
+		check.State = Failed
+	}
+	return check
+}
+
+func (r *reader) claimPolicies(ctx context.Context) Check {
+	const name = "policies"
+	var list quotav1alpha1.ClaimCreationPolicyList
+	if err := r.objects.List(ctx, &list); err != nil {
+		return unknown(name, err)
+	}
+	var f failures
+	for i := range list.Items {
+		f.add("ClaimCreationPolicy "+list.Items[i].Name, list.Items[i].IsEnabled(), list.Items[i].Status.Conditions)
+	}
+	return f.check(name)
+}
+
+func (r *reader) grantPolicies(ctx context.Context) Check {
+	const name = "grants"
+	var list quotav1alpha1.GrantCreationPolicyList
+	if err := r.objects.List(ctx, &list); err != nil {
+		return unknown(name, err)
+	}
+	var f failures
+	for i := range list.Items {
+		f.add("GrantCreationPolicy "+list.Items[i].Name, list.Items[i].IsEnabled(), list.Items[i].Status.Conditions)
+	}
+	check := f.check(name)
+	check.Text += " policies for grants"
+	return check
+}
+
+// adoption checks how far policies have looked at existing and unreviewed objects.
+func (r *reader) adoption(ctx context.Context) Check {
+	const name = "lag"
+	var list quotav1alpha1.ClaimCreationPolicyList
+	if err := r.objects.List(ctx, &list); err != nil {
+		return unknown(name, err)
+	}
+	check := Check{Name: name, State: OK, Text: "all objects have been looked at"}
+	for i := range list.Items {
+		adoption := list.Items[i].Status.Adoption
+		if adoption == nil {
+			continue
+		}
+		if adoption.State == quotav1alpha1.AdoptionRunning {
+			check.Text = "existing objects are being looked at"
+			check.Details = append(check.Details, fmt.Sprintf("ClaimCreationPolicy %s: %d of %d", list.Items[i].Name, adoption.Processed, adoption.Total))
+		}
+		if since := adoption.UncheckedSince; since != nil {
+			check.State, check.Text = Failed, "objects that nobody reviewed may lack a claim"
+			check.Details = append(check.Details, fmt.Sprintf("ClaimCreationPolicy %s: since %s", list.Items[i].Name, since.UTC().Format(time.RFC3339)))
+		}
+	}
+	return check
+}
+
+// drift checks whether the auditor has found ledgers that differ from their claims.
+func (r *reader) drift(context.Context) Check {
+	const name = "drift"
+	if r.metrics == nil {
+		return unknown(name, r.metricsErr)
+	}
+	if found := r.metrics["bursar_ledger_drift_total"]; found > 0 {
+		return Check{Name: name, State: Failed, Text: fmt.Sprintf("%g differences between ledgers and claims since the operator started; the events LedgerDrift name the ledgers", found)}
+	}
+	return Check{Name: name, State: OK, Text: "none since the operator started"}
+}
