@@ -185,9 +185,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case isList:
+	if isList {
 		s.listLocked(w)
+		return
+	}
+	s.answerLocked(w, r, name)
+}
+
+// answerLocked answers a request about one claim, whose name, or "status" after it, is the last part of the path.
+func (s *Server) answerLocked(w http.ResponseWriter, r *http.Request, name string) {
+	switch {
 	case r.Method == http.MethodPost:
 		s.createLocked(w, r)
 	case r.Method == http.MethodPut && name == "status":

@@ -190,11 +190,11 @@ func (e *Engine) reservationOfWaiting(known *claimcache.Claim) (ledger.Reservati
 type Leftover int
 
 const (
-	// LeftNothing: the reservation has ended, or ends with its claim.
+	// LeftNothing means that the reservation has ended, or ends with its claim.
 	LeftNothing Leftover = iota
-	// LeftToDecide: the claim does not know yet that it was decided.
+	// LeftToDecide means that the claim does not know yet that it was decided.
 	LeftToDecide
-	// LeftToResize: the claim may not hold yet what was reserved for it.
+	// LeftToResize means that the claim may not hold yet what was reserved for it.
 	LeftToResize
 )
 
