@@ -106,21 +106,6 @@ func (c *Command) Kill() {
 	<-c.ended
 }
 
-// Stop asks the program to end, waits until it has, and returns its exit code.
-func (c *Command) Stop() int {
-	c.Signal(syscall.SIGTERM)
-	return c.Wait()
-}
-
-// Wait waits until the program has ended, and returns its exit code.
-func (c *Command) Wait() int {
-	<-c.ended
-	return c.command.ProcessState.ExitCode()
-}
-
-// Ended is closed once the program has ended.
-func (c *Command) Ended() <-chan struct{} { return c.ended }
-
 // Output is what the program has printed so far, in all its runs.
 func (c *Command) Output() string {
 	text, err := os.ReadFile(c.log)
