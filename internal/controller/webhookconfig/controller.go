@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/kube/discoverycache"
 )
 
 const (
@@ -28,11 +29,6 @@ const (
 	// checkInterval is how long an edit of the configurations by others may last.
 	checkInterval = 15 * time.Second
 )
-
-// Kinds resolves versioned kinds to resources. An error means that it cannot tell.
-type Kinds interface {
-	DefinedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
-}
 
 // Catalog knows which kinds its policies guard.
 type Catalog interface {
@@ -60,7 +56,7 @@ type Gate[V any] interface {
 type Controller struct {
 	Client  kubernetes.Interface
 	Catalog Catalog
-	Kinds   Kinds
+	Kinds   discoverycache.DefinedResolver
 	// Own are the webhooks on Bursar's own kinds, and Server serves all of them.
 	Own             Own
 	Server          Server

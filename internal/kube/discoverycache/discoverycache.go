@@ -30,6 +30,13 @@ type Resolver interface {
 	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
 }
 
+// DefinedResolver finds the resource of a kind at one version, also while the kind is defined and not served.
+type DefinedResolver interface {
+	// DefinedResourceFor returns false if there is no such kind. An error means that this cannot be told
+	// now.
+	DefinedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
+}
+
 // States tells what may be done with the objects of a kind.
 type States interface {
 	// StateOf returns whether the API server serves a kind, and if so, its resource. An error means that this cannot be told

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/bursar/bursar/internal/kube/discoverycache"
 )
 
 // UserReviews asks the API server what a user may do, as the clientset's AuthorizationV1().SubjectAccessReviews() does.
@@ -15,15 +17,10 @@ type UserReviews interface {
 	Create(ctx context.Context, review *authorizationv1.SubjectAccessReview, options metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
 }
 
-// Kinds resolves kinds to resources. An error means that it cannot tell.
-type Kinds interface {
-	DefinedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
-}
-
 // Users answers what other users than Bursar may do. It is safe for concurrent use if its fields are.
 type Users struct {
 	Reviews UserReviews
-	Kinds   Kinds
+	Kinds   discoverycache.DefinedResolver
 }
 
 // May asks the API server whether a user may do something. An error means that it cannot tell.
