@@ -12,6 +12,7 @@ import (
 
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
 	"github.com/bursar/bursar/test/platform"
 )
@@ -44,7 +45,7 @@ func BenchmarkStoreOnAPIServer(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			key := fmt.Sprintf("policy/%d", serial.Add(1))
-			decision, err := store.Reserve(b.Context(), consumer, ledger.Reservation{
+			decision, err := storagetest.Reserve(b.Context(), store, consumer, ledger.Reservation{
 				Key: key, ReservedAt: time.Now().Unix(), Charges: []ledger.Charge{{ResourceType: "t", Amount: 1}},
 				Claim: `{"claim":"plenty/configmap-c2-0","apiVersion":"v1","kind":"ConfigMap","object":"plenty/c2-0"}`,
 			})

@@ -273,7 +273,7 @@ func TestSecondReviewKeepsWhatTheFirstReserved(t *testing.T) {
 // What the first consumer was charged is given back when the second falls short.
 func TestGiveBack(t *testing.T) {
 	s := newScene(t, 1)
-	_, err := s.Store.Reserve(t.Context(), organization("globex"), ledger.Reservation{
+	_, err := storagetest.Reserve(t.Context(), s.Store, organization("globex"), ledger.Reservation{
 		Key: "other", Charges: []ledger.Charge{{ResourceType: "maps", Amount: 1}},
 	})
 	if err != nil {

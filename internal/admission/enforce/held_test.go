@@ -25,6 +25,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 	"github.com/bursar/bursar/internal/naming"
 )
 
@@ -84,15 +85,15 @@ func TestHeldInOtherDimensions(t *testing.T) {
 			return []ledger.Charge{{ResourceType: "maps", Dimensions: in(region), Amount: 2}}
 		}
 		outline := claims.Intent{Kind: configMap, Object: types.NamespacedName{Namespace: "n", Name: "late"}}
-		if _, err := s.Store.Reserve(t.Context(), acme, ledger.Reservation{Key: ledgerstore.ObjectKey("acme", "late"), Charges: charged("east"), Claim: outline.Encode()}); err != nil {
+		if _, err := storagetest.Reserve(t.Context(), s.Store, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("acme", "late"), Charges: charged("east"), Claim: outline.Encode()}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Store.Reserve(t.Context(), acme, ledger.Reservation{Key: ledgerstore.ClaimKey("used"), Charges: charged("west")}); err != nil {
+		if _, err := storagetest.Reserve(t.Context(), s.Store, acme, ledger.Reservation{Key: ledgerstore.ClaimKey("used"), Charges: charged("west")}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(appearsWithin)
 		for region, want := range map[string]bool{"east": true, "west": false} {
-			decision, err := s.Store.Reserve(t.Context(), acme, ledger.Reservation{Key: ledgerstore.ObjectKey("acme", "new"), Charges: charged(region)})
+			decision, err := storagetest.Reserve(t.Context(), s.Store, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("acme", "new"), Charges: charged(region)})
 			if err != nil || decision.Code != ledger.Exceeded {
 				t.Fatalf("got %s, %v; want it to be exceeded", decision.Code, err)
 			}

@@ -23,9 +23,9 @@ import (
 func (h *Handler) reserveFor(ctx context.Context, c *create, planned []*plannedClaim, isOnly bool) (ledgerstore.Outcome, error) {
 	kind := c.Kind.GroupKind()
 	earlier := h.admitted.uidOf(objectName{kind, c.Name})
-	reservations := reservationsOf(planned)
+	request := ledgerstore.Request{Reservations: reservationsOf(planned), TakesOver: true}
 	if earlier == "" || earlier == c.UID || !isOnly || !areAdoptable(planned) {
-		return h.Store.ReserveAll(ctx, planned[0].Consumer, reservations)
+		return h.Store.Apply(ctx, planned[0].Consumer, request)
 	}
 	unlock, err := h.Store.LockObject(ctx, string(earlier)) // its claim may be in the making
 	if err != nil {
@@ -33,19 +33,20 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, planned []*plannedC
 	}
 	defer unlock()
 	if h.admitted.uidOf(objectName{kind, c.Name}) != earlier || h.Objects.Presence(kind, earlier) == objectcache.Present {
-		return h.Store.ReserveAll(ctx, planned[0].Consumer, reservations)
+		return h.Store.Apply(ctx, planned[0].Consumer, request)
 	}
-	keys, policies := map[string]string{}, []string{}
+	request.Instead = map[string]string{}
+	var policies []string
 	for _, p := range planned {
 		policy := claims.LabelValue(p.Policy)
-		keys[p.Key] = ledgerstore.ObjectKey(policy, string(earlier))
+		request.Instead[p.Key] = ledgerstore.ObjectKey(policy, string(earlier))
 		policies = append(policies, policy)
 	}
 	// Before it is uncharged: it may appear at any moment.
 	h.replaced.add(earlier, policies)
 	h.Reviewed.Drop(earlier)
-	outcome, taken, err := h.Store.ReserveInstead(ctx, planned[0].Consumer, reservations, keys)
-	if err == nil && outcome.Code == ledger.Admitted && len(taken) == len(planned) {
+	outcome, err := h.Store.Apply(ctx, planned[0].Consumer, request)
+	if err == nil && outcome.Code == ledger.Admitted && len(outcome.Taken) == len(planned) {
 		h.admitted.remove(earlier) // it holds nothing any more
 	}
 	return outcome, err

@@ -79,7 +79,7 @@ func (h *Handler) foresee(ctx context.Context, request *admissionv1.AdmissionReq
 		if !planned[0].policy.Enforces() {
 			continue
 		}
-		outcome, err := h.Store.Foresee(ctx, planned[0].Consumer, reservationsOf(planned))
+		outcome, err := h.Store.Apply(ctx, planned[0].Consumer, ledgerstore.Request{Reservations: reservationsOf(planned), DryRun: ledgerstore.DryLikely})
 		switch {
 		case err != nil:
 			return undecided(err)
@@ -111,15 +111,22 @@ func (h *Handler) tentatively(ctx context.Context, uid types.UID, consumers []qu
 // could not be decided now, so that it has to be looked at again once the object is there. With dry
 // it takes nothing.
 func (h *Handler) charge(ctx context.Context, planned []*plannedClaim, dry bool, notices *notices) bool {
-	decisions, err := h.Store.Charge(ctx, planned[0].Consumer, dry, reservationsOf(planned))
+	request := ledgerstore.Request{Reservations: reservationsOf(planned), Separately: true, Overdraft: true}
+	if dry {
+		request.DryRun = ledgerstore.Dry
+	}
+	outcome, err := h.Store.Apply(ctx, planned[0].Consumer, request)
+	if err == nil && slices.ContainsFunc(outcome.Decisions, func(d ledger.Decision) bool { return d.Code == 0 }) {
+		err = ledgerstore.ErrBusy
+	}
 	for i, p := range planned {
 		switch {
 		case err != nil:
 			notices.add(p.policy, fmt.Sprintf("quota could not be decided: %v; the object is charged later.", err))
-		case decisions[i].Code != ledger.Admitted:
-			notices.add(p.policy, notApplicable(p.Policy, message.Impossible(p.Consumer, decisions[i].Code)))
-		case len(decisions[i].Shortages) > 0:
-			notices.lack(p.policy, lackOf([]*plannedClaim{p}, decisions[i].Shortages))
+		case outcome.Decisions[i].Code != ledger.Admitted:
+			notices.add(p.policy, notApplicable(p.Policy, message.Impossible(p.Consumer, outcome.Decisions[i].Code)))
+		case len(outcome.Decisions[i].Shortages) > 0:
+			notices.lack(p.policy, lackOf([]*plannedClaim{p}, outcome.Decisions[i].Shortages))
 		}
 	}
 	return err == nil
@@ -162,7 +169,7 @@ func (h *Handler) check(ctx context.Context, request *admissionv1.AdmissionReque
 			h.charge(ctx, planned, true, &notices)
 			continue
 		}
-		outcome, err := h.Store.Check(ctx, planned[0].Consumer, reservationsOf(planned))
+		outcome, err := h.Store.Apply(ctx, planned[0].Consumer, ledgerstore.Request{Reservations: reservationsOf(planned), DryRun: ledgerstore.Dry})
 		if err != nil {
 			return undecided(err)
 		}
@@ -197,7 +204,7 @@ func (h *Handler) refusal(ctx context.Context, request *admissionv1.AdmissionReq
 		if !other[0].policy.Enforces() {
 			continue
 		}
-		outcome, err := h.Store.Check(ctx, other[0].Consumer, reservationsOf(other))
+		outcome, err := h.Store.Apply(ctx, other[0].Consumer, ledgerstore.Request{Reservations: reservationsOf(other), DryRun: ledgerstore.Dry})
 		if err == nil && outcome.Code == ledger.Exceeded {
 			lacks = append(lacks, lackOf(other, outcome.Shortages))
 		}

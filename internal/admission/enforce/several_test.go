@@ -62,7 +62,7 @@ func TestDenialWaitsForWhatAnotherCreateMayGiveBack(t *testing.T) {
 // hold reserves one map of an organization.
 func (s *scene) hold(store *ledgerstore.Store, name string) {
 	s.Helper()
-	decision, err := store.Reserve(s.Context(), organization(name), ledger.Reservation{
+	decision, err := storagetest.Reserve(s.Context(), store, organization(name), ledger.Reservation{
 		Key: "other", Charges: []ledger.Charge{{ResourceType: "maps", Amount: 1}},
 	})
 	if err != nil || decision.Code != ledger.Admitted {

@@ -17,6 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimstest"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
 func typeOf(kind string) metav1.TypeMeta {
@@ -43,7 +44,7 @@ func (s *scene) paid(policy string, amount ledger.Amount) *quotav1alpha1.Resourc
 	reservation := ledger.Reservation{
 		Key: ledgerstore.ObjectKey(policy, "u"), Charges: []ledger.Charge{{ResourceType: "maps", Amount: amount}}, Claim: outline.Encode(),
 	}
-	decision, err := s.Store.Reserve(s.Context(), consumer, reservation)
+	decision, err := storagetest.Reserve(s.Context(), s.Store, consumer, reservation)
 	if err != nil || decision.Code != ledger.Admitted {
 		s.Fatalf("reserve: %s, %v", decision.Code, err)
 	}

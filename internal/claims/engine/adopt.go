@@ -19,20 +19,21 @@ import (
 // adopt charges an object that exists and has no claim. What was reserved for it already, for a
 // change that has been made now, is used.
 func (e *Engine) adopt(ctx context.Context, o evaluator.Object, asked *evaluator.Claim) (Result, error) {
-	decision, err := e.Store.Adopt(ctx, asked.Consumer, func(ctx context.Context) (*ledger.Reservation, error) {
-		r := &ledger.Reservation{Key: asked.Key, ReservedAt: time.Now().Unix(), Charges: asked.Charges, Claim: asked.Intent.Encode()}
-		if isCharged, err := e.isCharged(ctx, asked.Consumer, r); isCharged || err != nil {
+	adopted := func(ctx context.Context) ([]ledger.Reservation, error) {
+		r := ledger.Reservation{Key: asked.Key, ReservedAt: time.Now().Unix(), Charges: asked.Charges, Claim: asked.Intent.Encode()}
+		if isCharged, err := e.isCharged(ctx, asked.Consumer, &r); isCharged || err != nil {
 			return nil, err
 		}
-		return r, nil
-	})
+		return []ledger.Reservation{r}, nil
+	}
+	outcome, err := e.Store.Apply(ctx, asked.Consumer, ledgerstore.Request{Verify: adopted, Overdraft: true, IsForExisting: true})
 	switch {
 	case err != nil:
 		return 0, transient(err)
-	case decision.Code == 0:
+	case outcome.Code == 0:
 		return Pending, nil
-	case decision.Code != ledger.Admitted:
-		return 0, message.Impossible(asked.Consumer, decision.Code)
+	case outcome.Code != ledger.Admitted:
+		return 0, message.Impossible(asked.Consumer, outcome.Code)
 	}
 	for _, reservation := range e.Store.ReservationsFor(string(o.UID)) {
 		if reservation.Key != asked.Key || reservation.Consumer != asked.Consumer {

@@ -73,7 +73,7 @@ func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, a
 
 // openAmendment prepares to change what a claim holds, whatever the limits.
 func (e *Engine) openAmendment(ctx context.Context, held *quotav1alpha1.ResourceClaim, asked *evaluator.Claim, key string) (ledger.Decision, error) {
-	decision, err := e.Store.Amend(ctx, asked.Consumer, true, claims.LaterChange, func(ctx context.Context) (*ledger.Reservation, error) {
+	amended := func(ctx context.Context) ([]ledger.Reservation, error) {
 		claim, err := e.Client.Reread(ctx, held)
 		if err != nil {
 			return nil, err
@@ -81,8 +81,10 @@ func (e *Engine) openAmendment(ctx context.Context, held *quotav1alpha1.Resource
 		if claim == nil {
 			return nil, apierrors.NewConflict(quotav1alpha1.Resource("resourceclaims"), held.Name, errors.New("it went away"))
 		}
-		return claims.Amendment(claim, key, asked.Charges, asked.Intent, "")
-	})
+		return one(claims.Amendment(claim, key, asked.Charges, asked.Intent, ""))
+	}
+	outcome, err := e.Store.Apply(ctx, asked.Consumer, ledgerstore.Request{Verify: amended, Overdraft: true, Extend: claims.LaterChange})
+	decision := outcome.Single()
 	if err != nil {
 		return decision, transient(err)
 	}
@@ -183,4 +185,12 @@ func (e *Engine) endAmendment(ctx context.Context, o Object, amendment ledgersto
 	}
 	e.Store.ReleaseDone(amendment.Consumer, amendment.Key)
 	return nil
+}
+
+// one returns the only reservation of a request.
+func one(r *ledger.Reservation, err error) ([]ledger.Reservation, error) {
+	if r == nil || err != nil {
+		return nil, err
+	}
+	return []ledger.Reservation{*r}, nil
 }

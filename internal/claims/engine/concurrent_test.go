@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"context"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -14,6 +13,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/lifecycle"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
 // othersUse has other objects use an amount of a consumer, so that what is taken from the books
@@ -21,11 +21,11 @@ import (
 func (s *stage) othersUse(consumer quotav1alpha1.ConsumerRef, amount int64) {
 	s.Helper()
 	key := ledgerstore.ObjectKey("p", "others")
-	decision, err := s.store.Adopt(s.Context(), consumer, func(context.Context) (*ledger.Reservation, error) {
-		return &ledger.Reservation{Key: key, Charges: charges(amount), Claim: outline("").Encode()}, nil
+	_, err := s.store.Apply(s.Context(), consumer, ledgerstore.Request{
+		Reservations: []ledger.Reservation{{Key: key, Charges: charges(amount), Claim: outline("").Encode()}}, Overdraft: true,
 	})
 	s.must(err)
-	s.store.Settle(consumer, key, decision.Sequence)
+	s.store.Settle(consumer, key, 0)
 	synctest.Wait()
 	time.Sleep(time.Second) // settling is lazy
 }
@@ -109,7 +109,7 @@ func TestChangeBeforeTheClaimIsSeen(t *testing.T) {
 				c := s.run(fleets(), fleet("1", "acme", 0))
 				synctest.Wait()
 				release := s.server.HoldWatches()
-				_, err := c.Store.Reserve(t.Context(), acme, ledger.Reservation{
+				_, err := storagetest.Reserve(t.Context(), c.Store, acme, ledger.Reservation{
 					Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("1").Encode(),
 				})
 				s.must(err)
@@ -169,7 +169,7 @@ func TestLookBeforeTheUpdateIsMade(t *testing.T) {
 		synctest.Wait()
 		decided := make(chan ledger.Decision, 1)
 		go func() {
-			decision, _ := c.Store.Reserve(t.Context(), acme, ledger.Reservation{Key: ledgerstore.ObjectKey("q", "waits"), Charges: charges(50)})
+			decision, _ := storagetest.Reserve(t.Context(), c.Store, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("q", "waits"), Charges: charges(50)})
 			decided <- decision
 		}()
 		synctest.Wait()

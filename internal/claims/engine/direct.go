@@ -26,7 +26,7 @@ import (
 func (e *Engine) Decide(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (isGranted bool, err error) {
 	var claim *quotav1alpha1.ResourceClaim
 	var invalid error
-	decision, err := e.Store.ReserveVerified(ctx, consumer, func(ctx context.Context) (*ledger.Reservation, error) {
+	outcome, err := e.Store.Apply(ctx, consumer, ledgerstore.Request{Verify: func(ctx context.Context) ([]ledger.Reservation, error) {
 		invalid = nil
 		var err error
 		if claim, err = e.decidable(ctx, name); claim == nil || err != nil {
@@ -40,8 +40,9 @@ func (e *Engine) Decide(ctx context.Context, name types.NamespacedName, consumer
 		if reservation, invalid = e.reservationOf(claim); invalid != nil {
 			return nil, nil
 		}
-		return &reservation, nil
-	})
+		return []ledger.Reservation{reservation}, nil
+	}})
+	decision := outcome.Single()
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("decide claim %s: %w", name, err)
@@ -164,12 +165,12 @@ func (e *Engine) Fit(ctx context.Context, consumer quotav1alpha1.ConsumerRef, wa
 		}
 		reservations, valid = append(reservations, reservation), append(valid, claim)
 	}
-	fits, err := e.Store.Fitting(ctx, consumer, reservations)
+	outcome, err := e.Store.Apply(ctx, consumer, ledgerstore.Request{Reservations: reservations, Separately: true, DryRun: ledgerstore.Dry})
 	if err != nil {
 		return nil, invalid, err
 	}
 	for i, claim := range valid {
-		if fits[i] {
+		if outcome.Decisions[i].Code == ledger.Admitted {
 			fitting = append(fitting, claim)
 		}
 	}

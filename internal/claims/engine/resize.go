@@ -25,11 +25,14 @@ import (
 // time.
 func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (again bool, err error) {
 	var asked resize
-	decision, err := e.Store.Amend(ctx, consumer, false, func(_, after string) string { return after }, func(ctx context.Context) (*ledger.Reservation, error) {
-		var err error
-		asked, err = e.resizeOf(ctx, name, consumer)
-		return asked.amendment, err
+	outcome, err := e.Store.Apply(ctx, consumer, ledgerstore.Request{
+		Verify: func(ctx context.Context) (_ []ledger.Reservation, err error) {
+			asked, err = e.resizeOf(ctx, name, consumer)
+			return asked.amendment, err
+		},
+		Extend: func(_, after string) string { return after },
 	})
+	decision := outcome.Single()
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("resize claim %s: %w", name, err)
@@ -65,9 +68,9 @@ type resize struct {
 	claim *quotav1alpha1.ResourceClaim
 	// requests are nil if the claim holds what it is to hold.
 	requests []quotav1alpha1.ResourceRequest
-	// invalid is why it cannot be decided. Otherwise there is an amendment.
+	// invalid is why it cannot be decided. Otherwise there is one amendment.
 	invalid   error
-	amendment *ledger.Reservation
+	amendment []ledger.Reservation
 }
 
 // resizeOf reads what a claim is to hold.
@@ -91,7 +94,7 @@ func (e *Engine) resizeOf(ctx context.Context, name types.NamespacedName, consum
 		r.invalid = err
 		return r, nil
 	}
-	r.amendment = &amendment
+	r.amendment = []ledger.Reservation{amendment}
 	return r, nil
 }
 
@@ -119,7 +122,7 @@ func (e *Engine) resizeTo(ctx context.Context, asked resize, sequence int64) err
 	if err := e.writeHeld(ctx, asked.claim, asked.requests); err != nil {
 		return err
 	}
-	_, err := e.SettleAmendment(ctx, asked.claim.Spec.ConsumerRef, asked.amendment.Key, sequence, asked.amendment.Charges)
+	_, err := e.SettleAmendment(ctx, asked.claim.Spec.ConsumerRef, asked.amendment[0].Key, sequence, asked.amendment[0].Charges)
 	return err
 }
 
@@ -148,7 +151,7 @@ func (e *Engine) finishResize(ctx context.Context, claim *quotav1alpha1.Resource
 // claim was changed by whoever asks for something else.
 func (e *Engine) exceeded(ctx context.Context, asked resize, shortages []ledger.Shortage) (again bool, err error) {
 	claim := asked.claim
-	if _, known := e.Store.ReservationOf(claim.Spec.ConsumerRef, asked.amendment.Key); known {
+	if _, known := e.Store.ReservationOf(claim.Spec.ConsumerRef, asked.amendment[0].Key); known {
 		return true, e.endInFlight(ctx, claim)
 	}
 	return false, e.await(ctx, claim, quotav1alpha1.ReasonQuotaExceeded, message.Of(claim.Spec.ConsumerRef, shortages).Sentences(e.Catalog,

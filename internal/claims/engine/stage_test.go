@@ -157,7 +157,7 @@ func outline(base string) claims.Intent {
 // reserve reserves for the fleet, as a review does.
 func (s *stage) reserve(consumer quotav1alpha1.ConsumerRef, amount int64, base string) ledgerstore.InFlight {
 	s.Helper()
-	decision, err := s.store.Reserve(s.Context(), consumer, ledger.Reservation{
+	decision, err := storagetest.Reserve(s.Context(), s.store, consumer, ledger.Reservation{
 		Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(amount), Claim: outline(base).Encode(),
 	})
 	s.must(err)
@@ -197,8 +197,10 @@ func (s *stage) paid(consumer quotav1alpha1.ConsumerRef, amount int64) *quotav1a
 // amend notes in the books that the fleet's claim is to hold another amount.
 func (s *stage) amend(claim *quotav1alpha1.ResourceClaim, amount int64, base string) {
 	s.Helper()
-	_, err := s.store.Amend(s.Context(), claim.Spec.ConsumerRef, true, claims.LaterChange, func(context.Context) (*ledger.Reservation, error) {
-		return claims.Amendment(claim, ledgerstore.AmendmentKey("p", string(fleetUID)), charges(amount), outline(""), base)
+	amendment, err := claims.Amendment(claim, ledgerstore.AmendmentKey("p", string(fleetUID)), charges(amount), outline(""), base)
+	s.must(err)
+	_, err = s.store.Apply(s.Context(), claim.Spec.ConsumerRef, ledgerstore.Request{
+		Reservations: []ledger.Reservation{*amendment}, Overdraft: true, Extend: claims.LaterChange,
 	})
 	s.must(err)
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
 // A process stands still before it makes the claim of a reservation. When it goes on, another process has
@@ -161,7 +162,7 @@ func TestAdoptWhatIsCharged(t *testing.T) {
 		c := s.run(fleets(), fleet("1", "acme", 5))
 		synctest.Wait()
 		other := ledgerstore.New(t.Context(), s.memory.Connect(nil))
-		_, err := other.Reserve(t.Context(), acme, ledger.Reservation{Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("").Encode()})
+		_, err := storagetest.Reserve(t.Context(), other, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("").Encode()})
 		s.must(err)
 		reservation := other.ReservationsFor(string(fleetUID))[0]
 		s.claim(reservation, true) // of which nobody is told

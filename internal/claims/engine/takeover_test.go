@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // Another replica takes a reservation over for a create of the same name, after this one has made sure that it exists and
@@ -22,7 +23,9 @@ func TestTakenOverWhileGranted(t *testing.T) {
 		s.server.Intercept(func(method, _ string) bool {
 			if method == http.MethodPut {
 				s.server.Intercept(nil)
-				_, _, err := s.store.ReserveInstead(s.Context(), acme, []ledger.Reservation{second}, map[string]string{second.Key: reservation.Key})
+				_, err := s.store.Apply(s.Context(), acme, ledgerstore.Request{
+					Reservations: []ledger.Reservation{second}, TakesOver: true, Instead: map[string]string{second.Key: reservation.Key},
+				})
 				s.must(err)
 			}
 			return false

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
 // Until the claims are listed, no object is taken for one without a claim.
@@ -82,7 +83,7 @@ func TestObjectGoesBeforeTheClaimsAreListed(t *testing.T) {
 		synctest.Wait()
 		decided := make(chan ledger.Decision, 1)
 		go func() {
-			decision, _ := c.Store.Reserve(t.Context(), acme, ledger.Reservation{Key: ledgerstore.ObjectKey("q", "waits"), Charges: charges(50)})
+			decision, _ := storagetest.Reserve(t.Context(), c.Store, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("q", "waits"), Charges: charges(50)})
 			decided <- decision
 		}()
 		synctest.Wait()
@@ -101,7 +102,7 @@ func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
 		s := newStage(t)
 		list := s.unlist()
 		c := s.run(fleets(), fleet("1", "acme", 5))
-		_, err := c.Store.Reserve(t.Context(), acme, ledger.Reservation{
+		_, err := storagetest.Reserve(t.Context(), c.Store, acme, ledger.Reservation{
 			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("").Encode(),
 		})
 		s.must(err)
@@ -118,7 +119,7 @@ func TestReleaseBeforeTheClaimsAreListed(t *testing.T) {
 		s := newStage(t)
 		list := s.unlist()
 		c := s.run(fleets(), fleet("1", "acme", 5))
-		_, err := c.Store.Reserve(t.Context(), acme, ledger.Reservation{
+		_, err := storagetest.Reserve(t.Context(), c.Store, acme, ledger.Reservation{
 			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("").Encode(),
 		})
 		s.must(err)

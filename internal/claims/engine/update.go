@@ -60,27 +60,23 @@ func (e *Engine) PrepareUpdate(ctx context.Context, u Update, isDryRun, overdraf
 	if err != nil || held == nil && u.After == nil {
 		return ledger.Decision{}, Reserved{}, err
 	}
+	request := ledgerstore.Request{Overdraft: overdraft, Extend: claims.LaterChange}
+	if isDryRun {
+		request.DryRun = ledgerstore.Dry
+	}
 	var reserved Reserved
-	var wanted func(context.Context) (*ledger.Reservation, error)
 	if held != nil && (u.After == nil || u.After.Consumer == held.Spec.ConsumerRef) {
 		reserved = Reserved{Consumer: held.Spec.ConsumerRef, Key: ledgerstore.AmendmentKey(claims.LabelValue(u.Policy.Name), string(u.Object.UID))}
-		wanted = func(ctx context.Context) (*ledger.Reservation, error) {
-			return e.amendmentFor(ctx, u, reserved.Key, held)
+		request.Verify = func(ctx context.Context) ([]ledger.Reservation, error) {
+			return one(e.amendmentFor(ctx, u, reserved.Key, held))
 		}
 	} else {
 		reserved = Reserved{Consumer: u.After.Consumer, Key: u.After.Key}
-		wanted = func(context.Context) (*ledger.Reservation, error) { return reservationFor(u), nil }
+		request.Reservations = []ledger.Reservation{reservationFor(u)}
 	}
-	if !isDryRun {
-		decision, err := e.Store.Amend(ctx, reserved.Consumer, overdraft, claims.LaterChange, wanted)
-		reserved.Sequence = decision.Sequence
-		return decision, reserved, err
-	}
-	r, err := wanted(ctx)
-	if err != nil {
-		return ledger.Decision{}, Reserved{}, err
-	}
-	decision, err := e.Store.CheckAmendment(ctx, reserved.Consumer, overdraft, *r)
+	outcome, err := e.Store.Apply(ctx, reserved.Consumer, request)
+	decision := outcome.Single()
+	reserved.Sequence = decision.Sequence
 	return decision, reserved, err
 }
 
@@ -105,10 +101,10 @@ func (e *Engine) Held(ctx context.Context, u Update) (*quotav1alpha1.ResourceCla
 }
 
 // reservationFor is a reservation of all that the policy asks after the update.
-func reservationFor(u Update) *ledger.Reservation {
+func reservationFor(u Update) ledger.Reservation {
 	intent := u.After.Intent
 	intent.Base = u.Base
-	return &ledger.Reservation{Key: u.After.Key, ReservedAt: time.Now().Unix(), Charges: u.After.Charges, Claim: intent.Encode()}
+	return ledger.Reservation{Key: u.After.Key, ReservedAt: time.Now().Unix(), Charges: u.After.Charges, Claim: intent.Encode()}
 }
 
 // amendmentFor is the amendment that has the object's claim follow the update.

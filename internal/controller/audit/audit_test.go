@@ -123,13 +123,13 @@ func usage(amount, claims int64) []ledger.Usage {
 func TestAudit(t *testing.T) {
 	two := []*claimcache.Claim{claimFor("1", 2), claimFor("2", 3)}
 	reserve := func(s *scene, key string) (sequence int64) {
-		decision, err := s.store.Adopt(s.Context(), acme, func(context.Context) (*ledger.Reservation, error) {
-			return &ledger.Reservation{Key: key, ReservedAt: 1, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 7}}}, nil
+		outcome, err := s.store.Apply(s.Context(), acme, ledgerstore.Request{
+			Reservations: []ledger.Reservation{{Key: key, ReservedAt: 1, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 7}}}}, Overdraft: true,
 		})
 		if err != nil {
 			s.Fatal(err)
 		}
-		return decision.Sequence
+		return outcome.Single().Sequence
 	}
 	fromPolicy := func(policy, object string, sequence int64) func(*quotav1alpha1.ResourceClaim) {
 		return func(c *quotav1alpha1.ResourceClaim) {
@@ -242,9 +242,11 @@ func TestAudit(t *testing.T) {
 			reason: "until an amendment ends the books have what it replaces, whatever the claim says",
 			setup: func(s *scene) {
 				s.charge(5, 2)
-				_, err := s.store.Amend(s.Context(), acme, true, func(_, after string) string { return after }, func(context.Context) (*ledger.Reservation, error) {
-					return &ledger.Reservation{Key: ledgerstore.ResizeKey("2"), Charges: []ledger.Charge{{ResourceType: "projects", Amount: 9}},
-						Replaces: []ledger.Charge{{ResourceType: "projects", Amount: 3}}}, nil
+				_, err := s.store.Apply(s.Context(), acme, ledgerstore.Request{
+					Reservations: []ledger.Reservation{{
+						Key: ledgerstore.ResizeKey("2"), Charges: []ledger.Charge{{ResourceType: "projects", Amount: 9}},
+						Replaces: []ledger.Charge{{ResourceType: "projects", Amount: 3}},
+					}}, Overdraft: true,
 				})
 				if err != nil {
 					s.Fatal(err)
@@ -304,8 +306,8 @@ func TestAudit(t *testing.T) {
 func TestAgreeingLedgersAreNotRead(t *testing.T) {
 	one := []*claimcache.Claim{claimFor("1", 2)}
 	inFlight := func(s *scene) {
-		_, err := s.store.Adopt(s.Context(), acme, func(context.Context) (*ledger.Reservation, error) {
-			return &ledger.Reservation{Key: "k", ReservedAt: 1, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 7}}}, nil
+		_, err := s.store.Apply(s.Context(), acme, ledgerstore.Request{
+			Reservations: []ledger.Reservation{{Key: "k", ReservedAt: 1, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 7}}}}, Overdraft: true,
 		})
 		if err != nil {
 			s.Fatal(err)

@@ -140,7 +140,7 @@ func TestResizeWaitsForTheGrant(t *testing.T) {
 	c := process(t, client, registrations, memory.Connect(nil))
 	grant(t, c.Store)
 	for _, key := range []string{"claim:other", "claim:u1"} {
-		decision, err := c.Store.Reserve(t.Context(), consumer, ledger.Reservation{Key: key, ReservedAt: 1, Charges: []ledger.Charge{{ResourceType: "t", Amount: 5}}})
+		decision, err := storagetest.Reserve(t.Context(), c.Store, consumer, ledger.Reservation{Key: key, ReservedAt: 1, Charges: []ledger.Charge{{ResourceType: "t", Amount: 5}}})
 		if err != nil || decision.Code != ledger.Admitted {
 			t.Fatalf("%v, %v", decision, err)
 		}

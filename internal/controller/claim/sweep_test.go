@@ -54,7 +54,7 @@ func sweeping(t *testing.T) (*Controller, api, *counting, *storagetest.Memory) {
 	}
 	grant(t, c.Store)
 	for _, id := range []string{"u1", "gone"} {
-		if _, err := c.Store.Reserve(t.Context(), consumer, ledger.Reservation{
+		if _, err := storagetest.Reserve(t.Context(), c.Store, consumer, ledger.Reservation{
 			Key: ledgerstore.ClaimKey(id), Charges: []ledger.Charge{{ResourceType: "t", Amount: 1}}, Claim: claims.Reference(types.NamespacedName{Namespace: "ns", Name: id}),
 		}); err != nil {
 			t.Fatal(err)

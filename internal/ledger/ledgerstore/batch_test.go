@@ -64,8 +64,12 @@ func TestReserveAll(t *testing.T) {
 			p.limit(t, 10)
 			p.reserve(t, "there", 4)
 			for _, decide := range []func(context.Context) (ledgerstore.Outcome, error){
-				func(ctx context.Context) (ledgerstore.Outcome, error) { return p.Check(ctx, acme, tt.asked) },
-				func(ctx context.Context) (ledgerstore.Outcome, error) { return p.ReserveAll(ctx, acme, tt.asked) },
+				func(ctx context.Context) (ledgerstore.Outcome, error) {
+					return p.Apply(ctx, acme, ledgerstore.Request{Reservations: tt.asked, DryRun: ledgerstore.Dry})
+				},
+				func(ctx context.Context) (ledgerstore.Outcome, error) {
+					return p.Apply(ctx, acme, ledgerstore.Request{Reservations: tt.asked, TakesOver: true})
+				},
 			} {
 				got, err := decide(t.Context())
 				if err != nil {
@@ -89,7 +93,7 @@ func TestReserveAll(t *testing.T) {
 func TestReserveAllManyTypes(t *testing.T) {
 	p := start(t, storagetest.New(), nil)
 	asked := []ledger.Reservation{ofTypes("a", 0, ledger.ChargesMax), ofTypes("b", ledger.ChargesMax, ledger.ChargesMax)}
-	outcome, err := p.Check(t.Context(), acme, asked)
+	outcome, err := p.Apply(t.Context(), acme, ledgerstore.Request{Reservations: asked, DryRun: ledgerstore.Dry})
 	if err != nil || outcome.Code != ledger.Exceeded || len(outcome.Shortages) != 2*ledger.ChargesMax {
 		t.Errorf("got %s with %d shortages, error %v; want Exceeded with %d", outcome.Code, len(outcome.Shortages), err, 2*ledger.ChargesMax)
 	}
@@ -106,7 +110,7 @@ func TestLargeReservationsAreBusyEarlier(t *testing.T) {
 		}
 		n := 0
 		for ; n < 100; n++ {
-			if _, err := p.Reserve(t.Context(), acme, large(n)); err != nil {
+			if _, err := storagetest.Reserve(t.Context(), p, acme, large(n)); err != nil {
 				break
 			}
 		}
@@ -115,7 +119,7 @@ func TestLargeReservationsAreBusyEarlier(t *testing.T) {
 		}
 		p.Settle(acme, "p/0", 0)
 		p.flush(t)
-		if _, err := p.Reserve(t.Context(), acme, large(n)); err != nil {
+		if _, err := storagetest.Reserve(t.Context(), p, acme, large(n)); err != nil {
 			t.Errorf("after one was settled: %v", err)
 		}
 	})
@@ -137,7 +141,7 @@ func TestLostReservationIsFound(t *testing.T) {
 		})
 		p.limit(t, 1)
 		armed = true
-		if _, err := p.Reserve(ctx, acme, reservation("p/u", 1)); err == nil {
+		if _, err := storagetest.Reserve(ctx, p, acme, reservation("p/u", 1)); err == nil {
 			t.Fatal("the caller was told that all is well")
 		}
 		time.Sleep(time.Second) // virtual

@@ -22,7 +22,7 @@ func BenchmarkReserve(b *testing.B) {
 				group.Go(func() {
 					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
 						key := fmt.Sprintf("p/%d", n)
-						decision, err := p.Reserve(b.Context(), acme, reservation(key, 1))
+						decision, err := storagetest.Reserve(b.Context(), p, acme, reservation(key, 1))
 						if err != nil {
 							b.Error(err)
 							return

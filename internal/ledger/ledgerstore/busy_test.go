@@ -19,7 +19,7 @@ func fill(t *testing.T, p *process) {
 	for _, key := range keys("full", ledgerstore.ReservationsMax) {
 		all = append(all, reservation(key, 1))
 	}
-	outcome, err := p.ReserveAll(t.Context(), acme, all)
+	outcome, err := p.Apply(t.Context(), acme, ledgerstore.Request{Reservations: all, TakesOver: true})
 	if err != nil || outcome.Code != ledger.Admitted {
 		t.Fatalf("fill: %s, %v", outcome.Code, err)
 	}
@@ -59,7 +59,7 @@ func TestTooManyInFlight(t *testing.T) {
 				p := start(t, storagetest.New(), nil)
 				fill(t, p)
 				began, done := time.Now(), make(chan error, 1)
-				go func() { _, err := p.Reserve(t.Context(), acme, reservation("new", 1)); done <- err }()
+				go func() { _, err := storagetest.Reserve(t.Context(), p, acme, reservation("new", 1)); done <- err }()
 				synctest.Wait()
 				tt.makeRoom(t, p)
 				if err := <-done; !errors.Is(err, tt.want) {
@@ -89,7 +89,7 @@ func TestNoRoomAfterAConflict(t *testing.T) {
 		p, other := start(t, memory, open.faults), start(t, memory, nil)
 		other.limit(t, 10)
 		done := make(chan error, 1)
-		go func() { _, err := p.Reserve(t.Context(), acme, reservation("p/new", 1)); done <- err }()
+		go func() { _, err := storagetest.Reserve(t.Context(), p, acme, reservation("p/new", 1)); done <- err }()
 		synctest.Wait()
 		fill(t, other)
 		close(open)

@@ -1,7 +1,6 @@
 package ledgerstore_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -18,7 +17,10 @@ import (
 // What is held beyond the limits says so at once, whatever is about to be released.
 func TestBeyondTheLimits(t *testing.T) {
 	amendment := ledger.Reservation{Key: "amending", Charges: charges(9), Replaces: charges(4)}
-	always := func(context.Context) (*ledger.Reservation, error) { return &amendment, nil }
+	decide := func(t *testing.T, p *process, r ledgerstore.Request) ([]ledger.Decision, error) {
+		outcome, err := p.Apply(t.Context(), acme, r)
+		return outcome.Decisions, err
+	}
 	short := func(requested, used ledger.Amount) ledger.Shortage {
 		return ledger.Shortage{ResourceType: gpu, Requested: requested, Used: used, Limit: 10, Matching: 10, Available: 10 - used}
 	}
@@ -32,7 +34,7 @@ func TestBeyondTheLimits(t *testing.T) {
 		"charge": {
 			"what fits and what does not is held, each by itself",
 			func(t *testing.T, p *process) ([]ledger.Decision, error) {
-				return p.Charge(t.Context(), acme, false, []ledger.Reservation{reservation("a", 4), reservation("b", 5), reservation("c", 2)})
+				return decide(t, p, ledgerstore.Request{Reservations: []ledger.Reservation{reservation("a", 4), reservation("b", 5), reservation("c", 2)}, Separately: true, Overdraft: true})
 			},
 			[]ledger.Decision{
 				{Code: ledger.Admitted},
@@ -43,14 +45,14 @@ func TestBeyondTheLimits(t *testing.T) {
 		"charge, dry": {
 			"nothing changes",
 			func(t *testing.T, p *process) ([]ledger.Decision, error) {
-				return p.Charge(t.Context(), acme, true, []ledger.Reservation{reservation("a", 7)})
+				return decide(t, p, ledgerstore.Request{Reservations: []ledger.Reservation{reservation("a", 7)}, Separately: true, Overdraft: true, DryRun: ledgerstore.Dry})
 			},
 			[]ledger.Decision{{Code: ledger.Admitted, Shortages: []ledger.Shortage{short(7, 4)}}}, 0,
 		},
 		"charge, impossible": {
 			"there is nothing to hold",
 			func(t *testing.T, p *process) ([]ledger.Decision, error) {
-				return p.Charge(t.Context(), acme, false, []ledger.Reservation{reservation("a", 0)})
+				return decide(t, p, ledgerstore.Request{Reservations: []ledger.Reservation{reservation("a", 0)}, Separately: true, Overdraft: true})
 			},
 			[]ledger.Decision{{Code: ledger.AmountNotPositive}}, 0,
 		},
@@ -58,8 +60,7 @@ func TestBeyondTheLimits(t *testing.T) {
 			"by as much as the claim grows",
 			func(t *testing.T, p *process) ([]ledger.Decision, error) {
 				p.use(t, "more", 4)
-				decision, err := p.Amend(t.Context(), acme, true, func(_, after string) string { return after }, always)
-				return []ledger.Decision{decision}, err
+				return decide(t, p, ledgerstore.Request{Reservations: []ledger.Reservation{amendment}, Overdraft: true})
 			},
 			[]ledger.Decision{{Code: ledger.Admitted, Shortages: []ledger.Shortage{short(5, 8)}}}, 5,
 		},
@@ -67,8 +68,7 @@ func TestBeyondTheLimits(t *testing.T) {
 			"nothing changes",
 			func(t *testing.T, p *process) ([]ledger.Decision, error) {
 				p.use(t, "more", 4)
-				decision, err := p.CheckAmendment(t.Context(), acme, true, amendment)
-				return []ledger.Decision{decision}, err
+				return decide(t, p, ledgerstore.Request{Reservations: []ledger.Reservation{amendment}, Overdraft: true, DryRun: ledgerstore.Dry})
 			},
 			[]ledger.Decision{{Code: ledger.Admitted, Shortages: []ledger.Shortage{short(5, 8)}}}, 0,
 		},
@@ -106,7 +106,7 @@ func TestChargeWaitsForRoom(t *testing.T) {
 		p := start(t, storagetest.New(), nil)
 		fill(t, p)
 		charge := func() error {
-			_, err := p.Charge(t.Context(), acme, false, []ledger.Reservation{reservation("new", 1)})
+			_, err := p.Apply(t.Context(), acme, ledgerstore.Request{Reservations: []ledger.Reservation{reservation("new", 1)}, Separately: true, Overdraft: true})
 			return err
 		}
 		if err := charge(); !errors.Is(err, ledgerstore.ErrBusy) {

@@ -168,7 +168,7 @@ func (h *host) live(ctx context.Context, t *testing.T, key string) {
 // reserve asks until there is an answer.
 func (h *host) reserve(ctx context.Context, key string, amount ledger.Amount) (sequence int64, admitted bool) {
 	for ctx.Err() == nil {
-		decision, err := h.process().Reserve(ctx, acme, reservation(key, amount))
+		decision, err := storagetest.Reserve(ctx, h.process(), acme, reservation(key, amount))
 		if err != nil {
 			<-time.After(time.Millisecond)
 			continue

@@ -58,9 +58,9 @@ func TestLedgerFormat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = ledgerstore.New(t.Context(), storage).Charge(t.Context(), acme, false, nil)
+			_, err = ledgerstore.New(t.Context(), storage).Apply(t.Context(), acme, ledgerstore.Request{Separately: true, Overdraft: true})
 			if err == nil {
-				_, err = ledgerstore.New(t.Context(), storage).ReserveAll(t.Context(), acme, nil)
+				_, err = ledgerstore.New(t.Context(), storage).Apply(t.Context(), acme, ledgerstore.Request{Reservations: nil, TakesOver: true})
 			}
 			var unknown *ledgerapi.FormatError
 			if errors.As(err, &unknown) != (tt.wantFormat > 0) || unknown != nil && unknown.Format != tt.wantFormat {

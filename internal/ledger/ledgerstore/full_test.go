@@ -35,7 +35,7 @@ func TestRejectedForContent(t *testing.T) {
 		}
 		p := start(t, memory, shut.faults)
 		errs := make(chan error, 2*used)
-		go func() { _, err := p.Reserve(t.Context(), acme, reservation("p/first", 1)); errs <- err }()
+		go func() { _, err := storagetest.Reserve(t.Context(), p, acme, reservation("p/first", 1)); errs <- err }()
 		synctest.Wait() // the write of the first is under way, and all others share the next
 		for i := range used {
 			go func() {
@@ -48,7 +48,7 @@ func TestRejectedForContent(t *testing.T) {
 		for i := range 2 {
 			r := reservation(fmt.Sprint("p/large", i), 1)
 			r.Claim = "large"
-			go func() { _, err := p.Reserve(t.Context(), acme, r); bad <- err }()
+			go func() { _, err := storagetest.Reserve(t.Context(), p, acme, r); bad <- err }()
 		}
 		synctest.Wait()
 		close(shut)
@@ -77,11 +77,11 @@ func TestLedgerFullOrBusy(t *testing.T) {
 			return ledger.Reservation{Key: key, Charges: charges, Claim: strings.Repeat("x", ledger.ClaimBytesMax)}
 		}
 		for i := range 7 {
-			if d, err := p.Reserve(t.Context(), acme, large(fmt.Sprint("p/", i), charges(1))); err != nil || d.Code != ledger.Admitted {
+			if d, err := storagetest.Reserve(t.Context(), p, acme, large(fmt.Sprint("p/", i), charges(1))); err != nil || d.Code != ledger.Admitted {
 				t.Fatal(d.Code, err)
 			}
 		}
-		if _, err := p.Reserve(t.Context(), acme, large("p/more", charges(1))); !errors.Is(err, ledgerstore.ErrBusy) {
+		if _, err := storagetest.Reserve(t.Context(), p, acme, large("p/more", charges(1))); !errors.Is(err, ledgerstore.ErrBusy) {
 			t.Errorf("while much is in flight: %v, want %v", err, ledgerstore.ErrBusy)
 		}
 		quotes := reservation("p/quotes", 1)
@@ -90,7 +90,7 @@ func TestLedgerFullOrBusy(t *testing.T) {
 			p.Settle(acme, fmt.Sprint("p/", i), 0)
 		}
 		p.fillRows(t, ledger.BytesMax-ledger.ClaimBytesMax)
-		if d, err := p.Reserve(t.Context(), acme, quotes); err != nil || d.Code != ledger.LedgerFull {
+		if d, err := storagetest.Reserve(t.Context(), p, acme, quotes); err != nil || d.Code != ledger.LedgerFull {
 			t.Errorf("at rest: %s, %v, want %s", d.Code, err, ledger.LedgerFull)
 		}
 		if d := p.reserve(t, "p/small", 1); d.Code != ledger.Admitted {
@@ -118,7 +118,7 @@ func (p *process) fillRows(t *testing.T, size int) {
 			}
 			many = append(many, ledger.Reservation{Key: fmt.Sprintf("rows/%d-%d", i, j), Charges: []ledger.Charge{{ResourceType: fmt.Sprint("t", i), Dimensions: d, Amount: 1}}})
 		}
-		if _, err := p.Charge(t.Context(), acme, false, many); err != nil {
+		if _, err := p.Apply(t.Context(), acme, ledgerstore.Request{Reservations: many, Separately: true, Overdraft: true}); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range many {

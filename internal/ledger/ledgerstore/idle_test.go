@@ -10,6 +10,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
@@ -40,7 +41,7 @@ func TestIdleLedgersAreDropped(t *testing.T) {
 		p.reserve(t, "policy/object", 1)
 		madeUp := acme
 		madeUp.Name = "nobody"
-		if _, err := p.Check(t.Context(), madeUp, []ledger.Reservation{reservation("k", 1)}); err != nil {
+		if _, err := p.Apply(t.Context(), madeUp, ledgerstore.Request{Reservations: []ledger.Reservation{reservation("k", 1)}, DryRun: ledgerstore.Dry}); err != nil {
 			t.Fatal(err)
 		}
 		p.ReleaseDone(quotav1alpha1.ConsumerRef{Name: "never-heard-of"}, "id")
@@ -73,14 +74,14 @@ func TestVerifiedBeforeALedgerIsDropped(t *testing.T) {
 		p := start(t, storagetest.New(), nil)
 		p.limit(t, 10)
 		asked := 0
-		decision, err := p.ReserveVerified(t.Context(), acme, func(context.Context) (*ledger.Reservation, error) {
+		outcome, err := p.Apply(t.Context(), acme, ledgerstore.Request{Verify: func(context.Context) ([]ledger.Reservation, error) {
 			if asked++; asked == 1 {
 				time.Sleep(10 * time.Minute)
 			}
-			return new(reservation("k", 1)), nil
-		})
-		if err != nil || decision.Code != ledger.Admitted || asked != 2 {
-			t.Errorf("%s, %v, after it was verified %d times, want twice", decision.Code, err, asked)
+			return []ledger.Reservation{reservation("k", 1)}, nil
+		}})
+		if err != nil || outcome.Code != ledger.Admitted || asked != 2 {
+			t.Errorf("%s, %v, after it was verified %d times, want twice", outcome.Code, err, asked)
 		}
 	})
 }

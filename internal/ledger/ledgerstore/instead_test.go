@@ -31,13 +31,15 @@ func TestReserveInstead(t *testing.T) {
 			store := start(t, memory, nil)
 			store.limit(t, 10)
 			for _, r := range []ledger.Reservation{reservation("a", 6), reservation("other", 3)} {
-				if d, err := store.Reserve(t.Context(), acme, r); err != nil || d.Code != ledger.Admitted {
+				if d, err := storagetest.Reserve(t.Context(), store, acme, r); err != nil || d.Code != ledger.Admitted {
 					t.Fatal(d, err)
 				}
 			}
-			outcome, taken, err := store.ReserveInstead(t.Context(), acme, []ledger.Reservation{tt.asked}, map[string]string{"b": "a"})
-			if err != nil || outcome.Code != tt.code || !cmp.Equal(taken, tt.taken) {
-				t.Fatalf("%s: got %s, taken %v, %v", tt.reason, outcome.Code, taken, err)
+			outcome, err := store.Apply(t.Context(), acme, ledgerstore.Request{
+				Reservations: []ledger.Reservation{tt.asked}, TakesOver: true, Instead: map[string]string{"b": "a"},
+			})
+			if err != nil || outcome.Code != tt.code || !cmp.Equal(outcome.Taken, tt.taken) {
+				t.Fatalf("%s: got %s, taken %v, %v", tt.reason, outcome.Code, outcome.Taken, err)
 			}
 			var keys []string
 			for _, r := range memory.Books(acme).Reservations {
@@ -47,7 +49,7 @@ func TestReserveInstead(t *testing.T) {
 				t.Errorf("%s: reservations (-want +got):\n%s", tt.reason, diff)
 			}
 			// What it has in memory is what is stored.
-			if d, err := store.Reserve(t.Context(), acme, reservation("a", 6)); tt.taken == nil && (err != nil || !d.Existing) {
+			if d, err := storagetest.Reserve(t.Context(), store, acme, reservation("a", 6)); tt.taken == nil && (err != nil || !d.Existing) {
 				t.Errorf("%s: %+v, %v", tt.reason, d, err)
 			}
 		})
@@ -60,7 +62,7 @@ func TestTakenOverWhileGranted(t *testing.T) {
 	memory := storagetest.New()
 	granting, taking := start(t, memory, nil), start(t, memory, nil)
 	taking.limit(t, 10)
-	first, err := taking.Reserve(t.Context(), acme, reservation("p/1", 6))
+	first, err := storagetest.Reserve(t.Context(), taking, acme, reservation("p/1", 6))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,9 @@ func TestTakenOverWhileGranted(t *testing.T) {
 	if err := granting.View(t.Context(), acme, see); err != nil {
 		t.Fatal(err)
 	}
-	outcome, _, err := taking.ReserveInstead(t.Context(), acme, []ledger.Reservation{reservation("p/2", 6)}, map[string]string{"p/2": "p/1"})
+	outcome, err := taking.Apply(t.Context(), acme, ledgerstore.Request{
+		Reservations: []ledger.Reservation{reservation("p/2", 6)}, TakesOver: true, Instead: map[string]string{"p/2": "p/1"},
+	})
 	if err != nil || outcome.Code != ledger.Admitted {
 		t.Fatal(outcome.Code, err)
 	}
@@ -88,7 +92,7 @@ func TestTakenOverWhileGranted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d, err := taking.Reserve(t.Context(), acme, reservation("p/3", 6)); err != nil || d.Code != ledger.Exceeded {
+	if d, err := storagetest.Reserve(t.Context(), taking, acme, reservation("p/3", 6)); err != nil || d.Code != ledger.Exceeded {
 		t.Errorf("object 2 holds 6 of 10, and 6 more are %s, %v; want %s", d.Code, err, ledger.Exceeded)
 	}
 }

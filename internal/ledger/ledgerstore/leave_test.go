@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
@@ -13,34 +14,22 @@ import (
 // that the operation writes. The race detector tells.
 func TestLeavingWhileItIsDecided(t *testing.T) {
 	amendment := ledger.Reservation{Key: "amending", Charges: charges(3), Replaces: charges(2)}
-	tests := map[string]func(context.Context, *process) (bool, error){
-		"Reserve": func(ctx context.Context, p *process) (bool, error) {
-			decision, err := p.Reserve(ctx, acme, reservation("new", 1))
-			return decision.Code == ledger.Admitted, err
-		},
-		"Adopt": func(ctx context.Context, p *process) (bool, error) {
-			decision, err := p.Adopt(ctx, acme, func(context.Context) (*ledger.Reservation, error) {
-				return new(reservation("new", 1)), nil
-			})
-			return decision.Code == ledger.Admitted, err
-		},
-		"Charge": func(ctx context.Context, p *process) (bool, error) {
-			decisions, err := p.Charge(ctx, acme, false, []ledger.Reservation{reservation("new", 1)})
-			return len(decisions) == 1 && decisions[0].Code == ledger.Admitted, err
-		},
-		"Check": func(ctx context.Context, p *process) (bool, error) {
-			outcome, err := p.Check(ctx, acme, []ledger.Reservation{reservation("new", 1)})
+	fresh, later := []ledger.Reservation{reservation("new", 1)}, func(_, after string) string { return after }
+	apply := func(r ledgerstore.Request) func(context.Context, *process) (bool, error) {
+		return func(ctx context.Context, p *process) (bool, error) {
+			outcome, err := p.Apply(ctx, acme, r)
 			return outcome.Code == ledger.Admitted, err
-		},
-		"CheckAmendment": func(ctx context.Context, p *process) (bool, error) {
-			decision, err := p.CheckAmendment(ctx, acme, false, amendment)
-			return decision.Code == ledger.Admitted, err
-		},
-		"Fitting": func(ctx context.Context, p *process) (bool, error) {
-			fits, err := p.Fitting(ctx, acme, []ledger.Reservation{reservation("new", 1)})
-			return len(fits) == 1 && fits[0], err
-		},
-		"Exchange": func(ctx context.Context, p *process) (bool, error) {
+		}
+	}
+	tests := map[string]func(context.Context, *process) (bool, error){
+		"reserve":                 apply(ledgerstore.Request{Reservations: fresh}),
+		"reserve verified":        apply(ledgerstore.Request{Verify: func(context.Context) ([]ledger.Reservation, error) { return fresh, nil }}),
+		"reserve separately":      apply(ledgerstore.Request{Reservations: fresh, Separately: true, Overdraft: true}),
+		"reserve, dry":            apply(ledgerstore.Request{Reservations: fresh, DryRun: ledgerstore.Dry}),
+		"amend":                   apply(ledgerstore.Request{Reservations: []ledger.Reservation{amendment}, Extend: later}),
+		"amend, dry":              apply(ledgerstore.Request{Reservations: []ledger.Reservation{amendment}, Extend: later, DryRun: ledgerstore.Dry}),
+		"reserve separately, dry": apply(ledgerstore.Request{Reservations: fresh, Separately: true, DryRun: ledgerstore.Dry}),
+		"SettleAmendment": func(ctx context.Context, p *process) (bool, error) {
 			return p.SettleAmendment(ctx, acme, amendment.Key, 0, charges(3))
 		},
 		"Cancel": func(ctx context.Context, p *process) (bool, error) {
@@ -65,9 +54,7 @@ func TestLeavingWhileItIsDecided(t *testing.T) {
 			p.limit(t, 10)
 			p.use(t, "used", 2)
 			if name != "Correct" {
-				_, err := p.Amend(t.Context(), acme, true, func(_, after string) string { return after },
-					func(context.Context) (*ledger.Reservation, error) { return &amendment, nil })
-				if err != nil {
+				if _, err := p.Apply(t.Context(), acme, ledgerstore.Request{Reservations: []ledger.Reservation{amendment}, Overdraft: true}); err != nil {
 					t.Fatal(err)
 				}
 			}

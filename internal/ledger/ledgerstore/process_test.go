@@ -82,7 +82,7 @@ func reservation(key string, amount ledger.Amount) ledger.Reservation {
 // reserve reserves and fails the test on an error.
 func (p *process) reserve(t testing.TB, key string, amount ledger.Amount) ledger.Decision {
 	t.Helper()
-	decision, err := p.Reserve(t.Context(), acme, reservation(key, amount))
+	decision, err := storagetest.Reserve(t.Context(), p, acme, reservation(key, amount))
 	if err != nil {
 		t.Fatalf("reserve %s: %v", key, err)
 	}

@@ -312,8 +312,12 @@ func TestRefusalsWaitForReleases(t *testing.T) {
 				began, took := time.Now(), make(chan time.Duration, 2)
 				asked := []ledger.Reservation{reservation("new", tt.amount)}
 				for _, decide := range []func() (ledgerstore.Outcome, error){
-					func() (ledgerstore.Outcome, error) { return p.Check(ctx, acme, asked) },
-					func() (ledgerstore.Outcome, error) { return p.ReserveAll(ctx, acme, asked) },
+					func() (ledgerstore.Outcome, error) {
+						return p.Apply(ctx, acme, ledgerstore.Request{Reservations: asked, DryRun: ledgerstore.Dry})
+					},
+					func() (ledgerstore.Outcome, error) {
+						return p.Apply(ctx, acme, ledgerstore.Request{Reservations: asked, TakesOver: true})
+					},
 				} {
 					go func() {
 						decision, err := decide()

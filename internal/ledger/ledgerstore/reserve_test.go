@@ -118,7 +118,7 @@ func TestNothingIsWrittenFor(t *testing.T) {
 		"a malformed request": func(t *testing.T, p *process) { p.reserve(t, "negative", -1) },
 		"a reservation again": func(t *testing.T, p *process) { p.reserve(t, "known", 1) },
 		"a dry run": func(t *testing.T, p *process) {
-			_, _ = p.Check(t.Context(), acme, []ledger.Reservation{reservation("dry", 1)})
+			_, _ = p.Apply(t.Context(), acme, ledgerstore.Request{Reservations: []ledger.Reservation{reservation("dry", 1)}, DryRun: ledgerstore.Dry})
 		},
 		"cancelling nothing":   func(t *testing.T, p *process) { cancel(t, p, "unknown") },
 		"cancelling another":   func(t *testing.T, p *process) { _ = p.Cancel(t.Context(), acme, "known", 99) },
@@ -198,7 +198,7 @@ func TestReserveFails(t *testing.T) {
 			memory := storagetest.New()
 			start(t, memory, nil).limit(t, 10)
 			p := start(t, memory, tt.faults)
-			decision, err := p.Reserve(t.Context(), acme, reservation("k", 1))
+			decision, err := storagetest.Reserve(t.Context(), p, acme, reservation("k", 1))
 			if err == nil || decision.Code != 0 {
 				t.Errorf("%s: decided %+v, error %v", tt.reason, decision, err)
 			}
@@ -221,9 +221,9 @@ func TestCallersWhoLeft(t *testing.T) {
 		first, second := make(chan error, 1), make(chan error, 1)
 		ctx, leave := context.WithTimeout(t.Context(), time.Second)
 		defer leave()
-		go func() { _, err := p.Reserve(t.Context(), acme, reservation("stays", 1)); first <- err }()
+		go func() { _, err := storagetest.Reserve(t.Context(), p, acme, reservation("stays", 1)); first <- err }()
 		synctest.Wait()
-		go func() { _, err := p.Reserve(ctx, acme, reservation("leaves", 1)); second <- err }()
+		go func() { _, err := storagetest.Reserve(ctx, p, acme, reservation("leaves", 1)); second <- err }()
 		if err := <-second; !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the caller who left got %v", err)
 		}
@@ -242,7 +242,7 @@ func TestEndOfTheStoreEndsItsCallers(t *testing.T) {
 		start(t, memory, nil).limit(t, 10)
 		p := start(t, memory, make(gate).faults)
 		done := make(chan error, 1)
-		go func() { _, err := p.Reserve(context.Background(), acme, reservation("k", 1)); done <- err }()
+		go func() { _, err := storagetest.Reserve(context.Background(), p, acme, reservation("k", 1)); done <- err }()
 		synctest.Wait()
 		p.Settle(acme, "k", 0)
 		p.stop()
@@ -264,11 +264,15 @@ func TestFitting(t *testing.T) {
 	p.limit(t, 10)
 	p.reserve(t, "known", 2)
 	before := p.Calls(storagetest.Write)
-	fits, err := p.Fitting(t.Context(), acme, []ledger.Reservation{
+	outcome, err := p.Apply(t.Context(), acme, ledgerstore.Request{Separately: true, DryRun: ledgerstore.Dry, Reservations: []ledger.Reservation{
 		reservation("known", 2), reservation("large", 9), reservation("a", 5), reservation("b", 4), reservation("c", 3),
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	var fits []bool
+	for _, d := range outcome.Decisions {
+		fits = append(fits, d.Code == ledger.Admitted)
 	}
 	if diff := cmp.Diff([]bool{true, false, true, false, true}, fits); diff != "" {
 		t.Errorf("smaller ones may pass a larger one (-want +got):\n%s", diff)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
@@ -15,7 +16,7 @@ func TestReservationIsTakenOver(t *testing.T) {
 	slow, other := start(t, memory, nil), start(t, memory, nil)
 	slow.limit(t, 10)
 	first := slow.reserve(t, "policy/object", 4)
-	outcome, err := other.ReserveAll(t.Context(), acme, []ledger.Reservation{reservation("policy/object", 4)})
+	outcome, err := other.Apply(t.Context(), acme, ledgerstore.Request{Reservations: []ledger.Reservation{reservation("policy/object", 4)}, TakesOver: true})
 	if err != nil || outcome.Code != ledger.Admitted {
 		t.Fatalf("decided %+v, %v", outcome, err)
 	}

@@ -112,7 +112,7 @@ func (p *platform) perform(ctx context.Context, client int, store *ledgerstore.S
 	return p.record(client, in, func(out *output) error {
 		switch in.kind {
 		case reserve:
-			decision, err := store.Reserve(ctx, acme, ledger.Reservation{Key: in.key, Charges: chargesOf(in.amount)})
+			decision, err := storagetest.Reserve(ctx, store, acme, ledger.Reservation{Key: in.key, Charges: chargesOf(in.amount)})
 			*out = output{admitted: decision.Code == ledger.Admitted, sequence: decision.Sequence}
 			return err
 		case cancel:

@@ -3,6 +3,7 @@
 package storagetest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -100,4 +101,15 @@ func (m *Memory) store(consumer quotav1alpha1.ConsumerRef, books ledger.Snapshot
 	version := ledgerstore.Version(strconv.FormatUint(m.version, 10))
 	m.revisions[consumer] = append(m.revisions[consumer], Revision{Version: version, Books: books})
 	return version
+}
+
+// Store decides requests, as a [ledgerstore.Store] does.
+type Store interface {
+	Apply(context.Context, quotav1alpha1.ConsumerRef, ledgerstore.Request) (ledgerstore.Outcome, error)
+}
+
+// Reserve has a store decide one reservation.
+func Reserve(ctx context.Context, store Store, consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) (ledger.Decision, error) {
+	outcome, err := store.Apply(ctx, consumer, ledgerstore.Request{Reservations: []ledger.Reservation{r}})
+	return outcome.Single(), err
 }

@@ -1,0 +1,68 @@
+package ledgerstore
+
+import (
+	"context"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// Cancel drops a reservation, if it is still there, and gives its charges back at once.
+// Sequence 0 stands for any.
+func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) error {
+	return s.do(ctx, consumer, &operation{
+		makesRoom: true, growsCapacity: true,
+		apply: func(books *ledger.Ledger, _ bool) effect {
+			if books.Cancel(key, sequence) {
+				return changed
+			}
+			return unconfirmed
+		},
+		committed: func() { s.inflight.remove(consumer, key, sequence) },
+	})
+}
+
+// Withdraw is [Store.Cancel] for a reservation that another process may be making a claim from at this
+// moment: that its claim gives nothing back is recorded in the same write. The record, [WithdrawnID],
+// stays until [Store.Forget]. Call that once no claim of the reservation exists: whoever makes one looks
+// for the reservation after that, before the claim is granted.
+//
+// It reports whether that is recorded. If not, the reservation was not there any more: its claim may be charged.
+func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) (bool, error) {
+	id := WithdrawnID(ObjectUID(key), sequence)
+	var recorded bool
+	err := s.do(ctx, consumer, &operation{
+		makesRoom: true, growsCapacity: true,
+		apply: func(books *ledger.Ledger, _ bool) effect {
+			recorded = books.IsReleased(id)
+			if recorded || !books.ReleaseReserved(id, key, sequence) {
+				return unconfirmed
+			}
+			recorded = true
+			return changed
+		},
+		committed: func() {
+			s.inflight.remove(consumer, key, sequence)
+			if recorded {
+				s.released.add(consumer, id)
+			}
+		},
+	})
+	return err == nil && recorded, err
+}
+
+// Settle turns a reservation into settled usage. Call it once the claim says Granted at rest.
+// It returns at once and takes effect with the next commit.
+func (s *Store) Settle(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {
+	op := &operation{
+		makesRoom: true,
+		apply: func(books *ledger.Ledger, _ bool) effect {
+			if books.Settle(key, sequence) {
+				return changed
+			}
+			return nothing
+		},
+		committed: func() { s.inflight.remove(consumer, key, sequence) },
+	}
+	s.with(consumer, func(c *committer) bool { return c.submitLazy(op) })
+}

@@ -1,0 +1,291 @@
+package ledgerstore
+
+import (
+	"slices"
+	"strings"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// decider decides one request on a ledger, again if the commit has to be repeated.
+type decider struct {
+	Request
+	store    *Store
+	consumer quotav1alpha1.ConsumerRef
+
+	outcome Outcome
+	// isFull is set if there is no room for further reservations until some that are in flight end.
+	isFull bool
+	// entered are the reservations as they are in the ledger, and renamed those that were taken over, as they were.
+	entered, renamed []ledger.Reservation
+}
+
+func (d *decider) operation() *operation {
+	return &operation{apply: d.apply, committed: d.committed}
+}
+
+func (d *decider) apply(l *ledger.Ledger, releasing bool) effect {
+	d.outcome, d.entered, d.renamed = Outcome{}, nil, nil
+	if d.DryRun == NotDry {
+		d.renamed = rename(l, d.Reservations, d.Instead)
+	}
+	fresh := unknownTo(l, d.Reservations)
+	if d.isFull = d.hasNoRoom(l, fresh); d.isFull {
+		d.reinstate(l)
+		return postponed
+	}
+	var hasChanged bool
+	if d.Separately {
+		hasChanged = d.decideSeparately(l)
+	} else {
+		hasChanged = d.decideTogether(l)
+	}
+	switch {
+	case d.DryRun != NotDry:
+		undo(l, fresh)
+		for i := range d.outcome.Decisions {
+			d.outcome.Decisions[i].Sequence = 0
+		}
+		return d.effectOfDryRun(releasing)
+	case d.outcome.Code == ledger.Exceeded && releasing:
+		d.reinstate(l)
+		return postponed
+	case d.outcome.Code != ledger.Admitted:
+		d.reinstate(l)
+		return unconfirmed
+	}
+	if d.TakesOver && renew(l, d.Reservations, d.outcome.Decisions) {
+		hasChanged = true
+	}
+	d.note(l)
+	if hasChanged || len(d.renamed) > 0 {
+		return changed
+	}
+	return unconfirmed
+}
+
+// effectOfDryRun returns the effect of a decision of which nothing is left in the ledger.
+func (d *decider) effectOfDryRun(releasing bool) effect {
+	switch {
+	case d.outcome.Code == ledger.Exceeded && releasing:
+		return postponed
+	case d.outcome.Code == ledger.Admitted && d.DryRun == DryLikely:
+		return nothing
+	default:
+		return unconfirmed
+	}
+}
+
+// hasNoRoom reports whether the request has to wait for reservations in flight to end. What would not fit then either is let
+// through, for the ledger to refuse. A dry run that decides separately finds out for each.
+func (d *decider) hasNoRoom(l *ledger.Ledger, fresh []ledger.Reservation) bool {
+	switch {
+	case d.DryRun != NotDry && d.Separately:
+		return false
+	case d.IsForExisting && len(fresh) > 0 && l.ReservationCount() >= adoptionsMax:
+		return true
+	default:
+		return isFull(l, fresh)
+	}
+}
+
+// decideTogether enters all reservations or none, and reports whether the ledger changed.
+func (d *decider) decideTogether(l *ledger.Ledger) (hasChanged bool) {
+	decisions := make([]ledger.Decision, len(d.Reservations))
+	for i := range d.Reservations {
+		var isNew bool
+		if decisions[i], isNew = d.decide(l, d.Reservations[i]); decisions[i].Code == ledger.Admitted {
+			hasChanged = hasChanged || isNew
+			continue
+		}
+		entered := make([]ledger.Reservation, 0, i)
+		for j := range i {
+			if !decisions[j].Existing {
+				entered = append(entered, d.Reservations[j])
+			}
+		}
+		undo(l, entered)
+		d.outcome = Outcome{Code: decisions[i].Code, Fault: i, Shortages: decisions[i].Shortages}
+		if d.outcome.Code == ledger.Exceeded && len(d.Reservations) > 1 {
+			if all := shortagesOf(l, unknownTo(l, d.Reservations)); len(all) > 0 {
+				d.outcome.Shortages = all
+			}
+		}
+		return false
+	}
+	d.outcome = Outcome{Code: ledger.Admitted, Decisions: decisions}
+	return hasChanged
+}
+
+// decideSeparately enters each reservation that is admitted, and reports whether the ledger changed.
+func (d *decider) decideSeparately(l *ledger.Ledger) (hasChanged bool) {
+	decisions := make([]ledger.Decision, len(d.Reservations))
+	for i := range d.Reservations {
+		r := d.Reservations[i]
+		if d.DryRun != NotDry && isFull(l, unknownTo(l, d.Reservations[i:i+1])) {
+			break
+		}
+		if before, isKnown := l.Reservation(r.Key); isKnown && len(r.Replaces) > 0 {
+			decisions[i] = ledger.Decision{Code: ledger.Admitted, Sequence: before.Sequence, Existing: true}
+			continue
+		}
+		var isNew bool
+		decisions[i], isNew = d.decide(l, r)
+		hasChanged = hasChanged || isNew
+	}
+	d.outcome = Outcome{Code: ledger.Admitted, Decisions: decisions}
+	return hasChanged
+}
+
+// decide decides one reservation or amendment, and reports whether the ledger changed by it. A dry run leaves what is fresh in
+// the ledger, for those that follow; the caller takes it out.
+func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledger.Decision, hasChanged bool) {
+	if len(r.Replaces) == 0 && d.Extend == nil {
+		decision = d.within(r, l.Reserve, l.ReserveOverdraft)
+		return decision, decision.Code == ledger.Admitted && !decision.Existing
+	}
+	if isUnsettled(l, r.Key) {
+		return ledger.Decision{Code: ledger.NotHeld}, false
+	}
+	before, isKnown := l.Reservation(r.Key)
+	if isKnown && d.DryRun != NotDry {
+		return d.within(r, l.CheckAmendment, func(ledger.Reservation) ledger.Decision {
+			return ledger.Decision{Code: ledger.Admitted}
+		}), false
+	}
+	if isKnown && d.Extend != nil {
+		r.Claim = d.Extend(before.Claim, r.Claim)
+	}
+	decision = d.within(r, l.Amend, l.AmendOverdraft)
+	return decision, decision.Code == ledger.Admitted
+}
+
+// within decides by the limits and, for a request that may exceed them, beyond. Then the decision has the shortages as well.
+func (d *decider) within(r ledger.Reservation, limits, beyond func(ledger.Reservation) ledger.Decision) ledger.Decision {
+	decision := limits(r)
+	if decision.Code != ledger.Exceeded || !d.Overdraft {
+		return decision
+	}
+	shortages := decision.Shortages
+	if decision = beyond(r); decision.Code == ledger.Admitted {
+		decision.Shortages = shortages
+	}
+	return decision
+}
+
+// note remembers what was admitted, as it is in the ledger.
+func (d *decider) note(l *ledger.Ledger) {
+	for i := range d.Reservations {
+		if r, isThere := l.Reservation(d.Reservations[i].Key); isThere && d.outcome.Decisions[i].Code == ledger.Admitted {
+			d.entered = append(d.entered, r)
+		}
+	}
+	for i := range d.renamed {
+		d.outcome.Taken = append(d.outcome.Taken, d.renamed[i].Key)
+	}
+}
+
+// committed runs once the decision is stored.
+func (d *decider) committed() {
+	for i := range d.renamed {
+		d.store.inflight.remove(d.consumer, d.renamed[i].Key, 0)
+		d.store.released.add(d.consumer, withdrawnID(&d.renamed[i]))
+	}
+	for _, r := range d.entered {
+		d.store.inflight.add(d.consumer, r)
+	}
+}
+
+// reinstate undoes what rename did.
+func (d *decider) reinstate(l *ledger.Ledger) {
+	for i := range d.renamed {
+		l.Reinstate(d.renamed[i], keyInstead(d.Instead, d.renamed[i].Key), withdrawnID(&d.renamed[i]))
+	}
+	d.renamed = nil
+}
+
+// rename enters reservations in place of earlier ones that hold the same, and returns those.
+func rename(l *ledger.Ledger, reservations []ledger.Reservation, earlier map[string]string) (renamed []ledger.Reservation) {
+	if len(earlier) == 0 {
+		return nil
+	}
+	for i := range reservations {
+		r := &reservations[i]
+		held, ok := l.Reservation(earlier[r.Key])
+		if !ok || !slices.Equal(held.Charges, r.Charges) {
+			continue
+		}
+		if before, ok := l.Rename(held.Key, *r, withdrawnID(&held)); ok {
+			renamed = append(renamed, before)
+		}
+	}
+	return renamed
+}
+
+func withdrawnID(r *ledger.Reservation) string { return WithdrawnID(ObjectUID(r.Key), r.Sequence) }
+
+// keyInstead returns the key that a reservation has now which had another.
+func keyInstead(earlier map[string]string, key string) string {
+	for now, before := range earlier {
+		if before == key {
+			return now
+		}
+	}
+	return ""
+}
+
+// renew gives the reservations that existed before a new sequence, and reports whether there are any.
+func renew(l *ledger.Ledger, reservations []ledger.Reservation, decisions []ledger.Decision) bool {
+	var any bool
+	for i := range decisions {
+		if !decisions[i].Existing {
+			continue
+		}
+		if sequence, ok := l.Renew(reservations[i].Key); ok {
+			decisions[i].Sequence, any = sequence, true
+		}
+	}
+	return any
+}
+
+// unknownTo returns the reservations that are not in a ledger yet.
+func unknownTo(l *ledger.Ledger, reservations []ledger.Reservation) []ledger.Reservation {
+	fresh := make([]ledger.Reservation, 0, len(reservations))
+	for _, r := range reservations {
+		if _, known := l.Reservation(r.Key); !known {
+			fresh = append(fresh, r)
+		}
+	}
+	return fresh
+}
+
+// isFull reports whether a ledger has no room for further reservations until some that are in flight
+// end. What would not fit then either is let through, for the ledger to refuse.
+func isFull(l *ledger.Ledger, fresh []ledger.Reservation) bool {
+	count, size := l.ReservationCount(), l.Bytes()
+	if len(fresh) == 0 || count == 0 {
+		return false
+	}
+	for i := range fresh {
+		count++
+		size += l.Needs(&fresh[i])
+	}
+	return count > ReservationsMax || size > ledger.BytesMax && size-l.ReservedBytes() <= ledger.BytesMax
+}
+
+func undo(l *ledger.Ledger, reservations []ledger.Reservation) {
+	for _, r := range reservations {
+		l.Cancel(r.Key, 0)
+	}
+}
+
+// isUnsettled reports whether an amendment is of a claim that was created directly and whose grant is in flight. Other
+// claims of the consumer may hold as much, so that the ledger alone does not show it.
+func isUnsettled(l *ledger.Ledger, key string) bool {
+	if !IsAmendment(key) || ObjectUID(key) != "" {
+		return false
+	}
+	_, known := l.Reservation(strings.TrimSuffix(key, amendmentSuffix))
+	return known
+}

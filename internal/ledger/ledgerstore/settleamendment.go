@@ -1,0 +1,31 @@
+package ledgerstore
+
+import (
+	"context"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// SettleAmendment ends an amendment once the claim says what it holds from now on, see
+// [ledger.Ledger.SettleAmendment]. Sequence 0 stands for any. It reports whether it did: if not, the
+// amendment is not there any more under that sequence, or the books do not have what it replaces,
+// which is for the auditor to put right.
+func (s *Store) SettleAmendment(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64, after []ledger.Charge) (bool, error) {
+	var done bool
+	err := s.do(ctx, consumer, &operation{
+		makesRoom: true, growsCapacity: true,
+		apply: func(books *ledger.Ledger, _ bool) effect {
+			if done = books.SettleAmendment(key, sequence, after); done {
+				return changed
+			}
+			return unconfirmed
+		},
+		committed: func() {
+			if done {
+				s.inflight.remove(consumer, key, sequence)
+			}
+		},
+	})
+	return err == nil && done, err
+}
