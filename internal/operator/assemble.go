@@ -66,7 +66,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 		return nil, err
 	}
 	peers := o.newPeers(server)
-	quota.ledgers.IsPreferred = peers.IsPreferred
+	quota.ledgers.Replicas = peers
 	webhooks := o.newWebhooks(cluster, quota, server)
 	server.Certificates.OnPublish(webhooks.Wake)
 

@@ -42,7 +42,7 @@ func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers, we
 	buckets.Start()
 	q.ledgers.Subscribe(buckets.Changed)
 	objects := &lifecycle.Controller{
-		Store: q.ledgers, Engine: q.engine, Objects: c.objects, Claims: q.claims, Preferred: peers.IsPreferred, Log: log.WithName("lifecycle"),
+		Store: q.ledgers, Engine: q.engine, Objects: c.objects, Claims: q.claims, Peers: peers, Log: log.WithName("lifecycle"),
 	}
 	objects.Start()
 	adopter := &adoption.Controller{
@@ -52,7 +52,7 @@ func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers, we
 	}
 	adopter.Start()
 	decider := &claim.Controller{
-		Store: q.ledgers, Engine: q.engine, Claims: q.claims, Client: q.client, Catalog: q.catalog, Preferred: peers.IsPreferred, Log: log.WithName("claim"),
+		Store: q.ledgers, Engine: q.engine, Claims: q.claims, Client: q.client, Catalog: q.catalog, Peers: peers, Log: log.WithName("claim"),
 	}
 	decider.Start()
 	caps := &allocation.Controller{

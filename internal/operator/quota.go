@@ -50,7 +50,7 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 	ledgers := ledgerstore.New(ctx, storage)
 	ledgers.ReservationLifetime = o.options.RequestTimeout.Duration + ledgerstore.ReservationMargin
 	known := claimcache.New()
-	ledgers.Recover = audit.Recovery{Claims: known, Live: audit.Live{Reader: c.live}}.Usage
+	ledgers.Recovery = audit.Recovery{Claims: known, Live: audit.Live{Reader: c.live}}
 	claimClient, err := claims.NewClient(o.options.Config, o.httpClient)
 	if err != nil {
 		return nil, err

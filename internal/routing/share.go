@@ -16,16 +16,9 @@ const (
 	TakeoverDelay = 5 * time.Second
 )
 
-// Preferred reports whether this replica is the preferred one of a consumer, and does at once the work that any may do
-// for it. With nil it is that of all consumers.
-type Preferred func(consumer quotav1alpha1.ConsumerRef) bool
-
-// Here reports whether this replica is the preferred one of a consumer right now.
-func (p Preferred) Here(consumer quotav1alpha1.ConsumerRef) bool { return p == nil || p(consumer) }
-
-// For returns a function that calls Here for a consumer.
-func (p Preferred) For(consumer quotav1alpha1.ConsumerRef) func() bool {
-	return func() bool { return p.Here(consumer) }
+// PreferredFor returns a function that calls [Peers.IsPreferred] for a consumer.
+func (p *Peers) PreferredFor(consumer quotav1alpha1.ConsumerRef) func() bool {
+	return func() bool { return p.IsPreferred(consumer) }
 }
 
 // Share adds an item that any replica may process: at once on the preferred replica, as soon as this one becomes that, and

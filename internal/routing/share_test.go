@@ -27,11 +27,11 @@ func TestShare(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				queue := workqueue.NewTypedDelayingQueue[string]()
 				began := time.Now()
-				preferred := Preferred(func(quotav1alpha1.ConsumerRef) bool { return time.Since(began) >= tc.preferredFrom })
+				isPreferred := func() bool { return time.Since(began) >= tc.preferredFrom }
 				if tc.isAlone {
-					preferred = nil
+					isPreferred = (*Peers)(nil).PreferredFor(quotav1alpha1.ConsumerRef{})
 				}
-				Share(queue, preferred.For(quotav1alpha1.ConsumerRef{}), "item")
+				Share(queue, isPreferred, "item")
 				if item, _ := queue.Get(); item != "item" || time.Since(began) != tc.want {
 					t.Errorf("%s: got %q after %s, want it after %s", tc.reason, item, time.Since(began), tc.want)
 				}

@@ -2,13 +2,10 @@ package tidy
 
 // functionFields are function-valued fields that are the best shape. Add one only with a reason that holds.
 var functionFields = map[string]string{
+	"internal/ledger/ledgerstore.Request.Verify": "an argument of one call, which its caller writes in place",
+	"internal/ledger/ledgerstore.Request.Extend": "as Verify",
+
 	"internal/standalone.Options.OnServing": "an event hook of the command line, which prints and remembers the kubeconfig",
-
-	"internal/ledger/ledgerstore.Store.IsPreferred": "whether there are other replicas is known after the store is made, which they share a process with",
-	"internal/ledger/ledgerstore.Store.Recover":     "claims are read by a package that stands above the store",
-
-	"internal/controller/claim.Controller.Preferred":     "a preference, whose zero value prefers every consumer: it has methods of its own",
-	"internal/controller/lifecycle.Controller.Preferred": "as that of claim.Controller",
 
 	"internal/allocation/allocationstore/storagetest.Memory.Fail": "each test has failures of its own",
 	"internal/ledger/ledgerstore/storagetest.Memory.Accepts":      "each test has refusals of its own",

@@ -54,9 +54,9 @@ type Controller struct {
 	Claims  *claimcache.Cache
 	Client  *claims.Client
 	Catalog *catalog.Catalog
-	// Preferred decides for which consumers this replica decides and releases claims at once.
-	Preferred routing.Preferred
-	Log       logr.Logger
+	// Peers are the other replicas, or nil. This one decides and releases at once the claims of consumers whose preferred replica it is.
+	Peers *routing.Peers
+	Log   logr.Logger
 
 	decisions workqueue.TypedRateLimitingInterface[task]
 	releases  workqueue.TypedRateLimitingInterface[task]
@@ -122,15 +122,15 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 	switch {
 	case after == nil:
 		// The others would write the same, all at once. Should the preferred replica miss it, it sweeps.
-		if c.Preferred.Here(before.Consumer()) {
+		if c.Peers.IsPreferred(before.Consumer()) {
 			c.Store.Forget(before.Consumer(), string(before.UID))
 		}
 		c.Store.ReleaseDone(before.Consumer(), string(before.UID))
 	case after.Deleting && after.Finalizer:
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		routing.Share(c.releases, c.Preferred.For(after.Consumer()), taskOf(after))
+		routing.Share(c.releases, c.Peers.PreferredFor(after.Consumer()), taskOf(after))
 	case !after.Deleting && !after.FromPolicy() && (after.Resizing && (before == nil || !after.AsksSame(before)) || c.isDecidable(after)):
-		routing.Share(c.decisions, c.Preferred.For(after.Consumer()), taskOf(after))
+		routing.Share(c.decisions, c.Peers.PreferredFor(after.Consumer()), taskOf(after))
 	}
 }
 
@@ -167,7 +167,7 @@ func (c *Controller) track(before, after *claimcache.Claim) {
 		c.waiting[consumer][after.NamespacedName] = struct{}{}
 		if !isWaiting(before) {
 			// Capacity may have appeared between the denial and the moment it was seen here.
-			routing.Share(c.retries, c.Preferred.For(consumer), consumer)
+			routing.Share(c.retries, c.Peers.PreferredFor(consumer), consumer)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change le
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting[consumer]) > 0 || len(c.postponed[consumer]) > 0 {
-		routing.Share(c.retries, c.Preferred.For(consumer), consumer)
+		routing.Share(c.retries, c.Peers.PreferredFor(consumer), consumer)
 	}
 }
 
@@ -192,7 +192,7 @@ func (c *Controller) RegistrationsChanged() {
 	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
 		return (claim.State == claimcache.Invalid || claim.Resizing) && !claim.Deleting && !claim.FromPolicy()
 	}) {
-		routing.Share(c.decisions, c.Preferred.For(claim.Consumer()), taskOf(claim))
+		routing.Share(c.decisions, c.Peers.PreferredFor(claim.Consumer()), taskOf(claim))
 	}
 }
 
@@ -202,7 +202,7 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 		return
 	}
 	for _, consumer := range c.consumersWaiting() {
-		routing.Share(c.retries, c.Preferred.For(consumer), consumer)
+		routing.Share(c.retries, c.Peers.PreferredFor(consumer), consumer)
 	}
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()

@@ -96,7 +96,7 @@ func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
 	for _, claim := range c.Claims.ForObject(uid) {
 		if claim.Deleting && claim.Finalizer {
 			c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
-			routing.Share(c.releases, c.Preferred.For(claim.Consumer()), taskOf(claim))
+			routing.Share(c.releases, c.Peers.PreferredFor(claim.Consumer()), taskOf(claim))
 		}
 	}
 }

@@ -24,7 +24,7 @@ const (
 // sweep looks for reservations of claims created directly that were not concluded.
 func (c *Controller) sweep(ctx context.Context) {
 	for _, reservation := range c.Store.Reservations() {
-		if !c.Preferred.Here(reservation.Consumer) || ledgerstore.ObjectUID(reservation.Key) != "" || time.Since(time.Unix(reservation.ReservedAt, 0)) < sweepAge {
+		if !c.Peers.IsPreferred(reservation.Consumer) || ledgerstore.ObjectUID(reservation.Key) != "" || time.Since(time.Unix(reservation.ReservedAt, 0)) < sweepAge {
 			continue
 		}
 		if err := c.finish(ctx, reservation); err != nil && ctx.Err() == nil {
@@ -69,7 +69,7 @@ func (c *Controller) sweepReleased(ctx context.Context, age time.Duration) {
 func (c *Controller) withoutClaims(ctx context.Context, age time.Duration) map[quotav1alpha1.ConsumerRef][]string {
 	missing := map[quotav1alpha1.ConsumerRef][]string{}
 	for consumer, ids := range c.Store.ReleasedLongAgo(age) {
-		if !c.Preferred.Here(consumer) {
+		if !c.Peers.IsPreferred(consumer) {
 			continue
 		}
 		for _, id := range ids {

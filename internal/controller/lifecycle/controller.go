@@ -38,9 +38,9 @@ type Controller struct {
 	Engine  *engine.Engine
 	Objects *objectcache.Cache
 	Claims  *claimcache.Cache
-	// Preferred decides for which consumers this replica does at once what any may do.
-	Preferred routing.Preferred
-	Log       logr.Logger
+	// Peers are the other replicas, or nil. This one does at once what any may do for consumers whose preferred replica it is.
+	Peers *routing.Peers
+	Log   logr.Logger
 
 	// absent are the objects that the sweep has to look at, and matched the lists of objects that it has held all claims
 	// against. Nobody else uses matched.
@@ -82,7 +82,7 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 
 // isOurs reports whether what is reserved is first of all for this replica to conclude.
 func (c *Controller) isOurs(reservation ledgerstore.InFlight) bool {
-	return reservation.IsOwn || c.Preferred.Here(reservation.Consumer)
+	return reservation.IsOwn || c.Peers.IsPreferred(reservation.Consumer)
 }
 
 // vanished announces what is about to be released before anything else happens, so that no
@@ -105,7 +105,7 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 		c.absent.add(engine.Object{Kind: kind, UID: uid})
 	}
 	if isCharged {
-		keeps := func(claim *claimcache.Claim) bool { return c.Preferred.Here(claim.Consumer()) }
+		keeps := func(claim *claimcache.Claim) bool { return c.Peers.IsPreferred(claim.Consumer()) }
 		isOurs := func() bool {
 			return !isListed || slices.ContainsFunc(owned, keeps) || slices.ContainsFunc(reservations, c.isOurs)
 		}
@@ -133,9 +133,9 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	}
 	if c.Engine.IsGone(after.ObjectUID) {
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		routing.Share(c.Engine.Queue(), c.Preferred.For(after.Consumer()), objectOf(after))
+		routing.Share(c.Engine.Queue(), c.Peers.PreferredFor(after.Consumer()), objectOf(after))
 	} else if isAbsent {
-		routing.Share(c.Engine.Queue(), c.Preferred.For(after.Consumer()), objectOf(after))
+		routing.Share(c.Engine.Queue(), c.Peers.PreferredFor(after.Consumer()), objectOf(after))
 	}
 }
 
@@ -187,7 +187,7 @@ func (c *Controller) sweep(ctx context.Context) {
 // isUncharged reports whether a claim of an object that exists should have been granted long ago, and nothing is
 // reserved that it could be granted by.
 func (c *Controller) isUncharged(claim *claimcache.Claim) bool {
-	return c.Preferred.Here(claim.Consumer()) &&
+	return c.Peers.IsPreferred(claim.Consumer()) &&
 		time.Since(time.Unix(claim.Created, 0)) > c.Store.ReservationLifetime &&
 		c.Objects.Presence(claim.Kind(), claim.ObjectUID) == objectcache.Present && !c.Engine.IsChanging(claim.ObjectUID) &&
 		len(c.Store.ReservationsFor(string(claim.ObjectUID))) == 0

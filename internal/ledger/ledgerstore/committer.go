@@ -223,8 +223,8 @@ func (c *committer) load() error {
 	if err != nil {
 		return err
 	}
-	if version == "" && c.store.Recover != nil {
-		if stored.Used, err = c.store.Recover(ctx, c.consumer); err != nil {
+	if version == "" && c.store.Recovery != nil {
+		if stored.Used, err = c.store.Recovery.Usage(ctx, c.consumer); err != nil {
 			return fmt.Errorf("recover the usage from claims: %w", err)
 		}
 	}

@@ -220,12 +220,17 @@ func TestSubscribersHearOfWhatWasFound(t *testing.T) {
 	})
 }
 
+// recovered is what every consumer uses.
+type recovered []ledger.Usage
+
+func (r recovered) Usage(context.Context, quotav1alpha1.ConsumerRef) ([]ledger.Usage, error) {
+	return r, nil
+}
+
 func TestUsageOfALostLedgerIsRecovered(t *testing.T) {
 	memory := storagetest.New()
 	p := start(t, memory, nil)
-	p.Recover = func(context.Context, quotav1alpha1.ConsumerRef) ([]ledger.Usage, error) {
-		return []ledger.Usage{{ResourceType: gpu, Amount: 7, Claims: 2}}, nil
-	}
+	p.Recovery = recovered{{ResourceType: gpu, Amount: 7, Claims: 2}}
 	p.limit(t, 10)
 	if decision := p.reserve(t, "k", 4); decision.Code != ledger.Exceeded {
 		t.Errorf("decided %s although 7 of 10 are used", decision.Code)

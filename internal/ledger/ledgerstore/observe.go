@@ -40,7 +40,7 @@ func (c *committer) observe(version Version) bool {
 	if !c.newer(version) {
 		return true
 	}
-	if keeps := c.store.IsPreferred; keeps != nil && !keeps(c.consumer) {
+	if replicas := c.store.Replicas; replicas != nil && !replicas.IsPreferred(c.consumer) {
 		return c.observeLater(version)
 	}
 	return c.takeNote(version)

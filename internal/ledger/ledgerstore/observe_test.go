@@ -25,7 +25,7 @@ func TestObservedAlthoughReadsFail(t *testing.T) {
 					}
 					return storagetest.None
 				})
-				p.IsPreferred = func(quotav1alpha1.ConsumerRef) bool { return keeps }
+				p.Replicas = preference(keeps)
 				p.limit(t, 10)
 				start(t, memory, nil).reserve(t, ledgerstore.ObjectKey("policy", "object"), 1)
 				revisions := memory.Revisions(acme)
@@ -56,3 +56,8 @@ func TestWasListed(t *testing.T) {
 		}
 	}
 }
+
+// preference is whether a process is the preferred one of every consumer.
+type preference bool
+
+func (p preference) IsPreferred(quotav1alpha1.ConsumerRef) bool { return bool(p) }

@@ -53,15 +53,25 @@ type Change struct {
 	CapacityGrew bool
 }
 
+// Recovery finds out what a consumer uses that has no ledger.
+type Recovery interface {
+	// Usage computes the usage of a consumer from its granted claims.
+	Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]ledger.Usage, error)
+}
+
+// Replicas knows which of several replicas writes most to a ledger.
+type Replicas interface {
+	// IsPreferred reports whether most writes to the ledger of a consumer come from this process. A store reads the writes of
+	// others to other ledgers a moment later, all at once.
+	IsPreferred(consumer quotav1alpha1.ConsumerRef) bool
+}
+
 // Store is this process's access to the books of all consumers. It is safe for concurrent use.
 type Store struct {
-	// Recover, if set, supplies the usage of a consumer that has no ledger yet, computed from
-	// its granted claims. It protects the books against a ledger that was deleted.
-	Recover func(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]ledger.Usage, error)
-
-	// IsPreferred, if set, reports whether most writes to the books of a consumer come from this process. The
-	// writes of others to the books of other consumers are taken note of a moment later, all at once.
-	IsPreferred func(consumer quotav1alpha1.ConsumerRef) bool
+	// Recovery, if set, protects ledgers against being deleted. It is set before first use.
+	Recovery Recovery
+	// Replicas, if set, are those that share the ledgers. It is set before first use.
+	Replicas Replicas
 
 	// ReservationLifetime is how long the object of a reservation may take to appear, and so how long a failed create holds
 	// its quota. It is set before first use, and is not less than the API server's bound for a request
