@@ -1,10 +1,8 @@
 package ledgerstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -212,41 +210,6 @@ func (c *committer) attempt(batch []*operation) (settled bool, err error) {
 	return true, nil
 }
 
-// load makes sure that there are books in memory.
-func (c *committer) load() error {
-	if c.books != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
-	defer cancel()
-	stored, version, err := c.store.storage.Read(ctx, c.consumer)
-	if err != nil {
-		return err
-	}
-	if version == "" && c.store.Recovery != nil {
-		if stored.Used, err = c.store.Recovery.Usage(ctx, c.consumer); err != nil {
-			return fmt.Errorf("recover the usage from claims: %w", err)
-		}
-	}
-	books, err := ledger.Restore(stored)
-	if err != nil {
-		return fmt.Errorf("the stored ledger is damaged: %w", err)
-	}
-	c.books, c.fresh, c.lost = books, true, false
-	if !c.rejected || version == "" || version != c.version {
-		// Whatever they were read for, another process has changed them.
-		c.untold = c.untold || c.epoch.Load() > 0
-		c.epoch.Store(c.store.epochs.Add(1))
-	}
-	c.rejected = false
-	c.saw(version)
-	for _, key := range c.store.inflight.replace(c.consumer, books) {
-		c.unexpect(key) // another process has ended it
-	}
-	c.store.released.replace(c.consumer, books)
-	return nil
-}
-
 // applyAll applies the batch in order. Operations whose facts were verified against an earlier
 // reading are not applied; stale marks them.
 func (c *committer) applyAll(batch []*operation, releasing bool) (effects []effect, stale []bool) {
@@ -267,57 +230,6 @@ func (c *committer) applyAll(batch []*operation, releasing bool) (effects []effe
 		}
 	}
 	return effects, stale
-}
-
-// write stores the books. If it reports false without an error, the books were dropped and
-// the batch is to be decided again.
-func (c *committer) write() (ok bool, err error) {
-	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
-	defer cancel()
-	began := time.Now()
-	version, err := c.store.storage.Write(ctx, c.consumer, c.books.Snapshot(), c.version)
-	c.store.metrics.observeCommit(err, time.Since(began))
-	if err == nil {
-		c.fresh, c.unknown = true, 0
-		c.saw(version)
-		return true, nil
-	}
-	c.books = nil
-	rejected := (*RejectedError)(nil)
-	switch {
-	case errors.Is(err, ErrConflict):
-		return false, nil
-	case errors.As(err, &rejected):
-		c.rejected = true
-		return false, fmt.Errorf("write the ledger of %s: %w", describe(c.consumer), err)
-	}
-	c.lost = true
-	switch {
-	case c.unknown >= unknownMax:
-		c.unknown = 0
-		return false, fmt.Errorf("write the ledger of %s: %w", describe(c.consumer), err)
-	default:
-		// What is stored now tells which operations took effect.
-		c.unknown++
-		return false, nil
-	}
-}
-
-// confirm checks that the books in memory are the stored ones. If it reports false without an
-// error, they were not and have been dropped.
-func (c *committer) confirm() (ok bool, err error) {
-	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
-	defer cancel()
-	version, err := c.store.storage.CurrentVersion(ctx, c.consumer)
-	if err != nil {
-		return false, fmt.Errorf("check that the ledger of %s is current: %w", describe(c.consumer), err)
-	}
-	if version != c.version {
-		c.books = nil
-		return false, nil
-	}
-	c.fresh = true
-	return true, nil
 }
 
 // settle finishes or parks every operation of a batch that went through.
@@ -395,58 +307,6 @@ func (c *committer) noteLazy(batch []*operation, succeeded bool) {
 	defer c.mu.Unlock()
 	if c.failures++; succeeded {
 		c.failures = 0
-	}
-}
-
-// outlook tells whether releases are expected, and how often operations were unparked so far.
-func (c *committer) outlook() (releasing bool, unparked uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	return c.isReleasingLocked(now), c.unparked
-}
-
-// isReleasingLocked reports whether releases are expected.
-func (c *committer) isReleasingLocked(now time.Time) bool {
-	maps.DeleteFunc(c.expected, func(_ string, since time.Time) bool { return now.Sub(since) > expectedMax })
-	return len(c.expected) > 0
-}
-
-// expect notes that the charge identified by id will be given back soon. It reports false if the committer was dropped.
-func (c *committer) expect(id string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.dropped {
-		return false
-	}
-	if c.expected == nil {
-		c.expected = map[string]time.Time{}
-	}
-	c.expected[id] = time.Now()
-	return true
-}
-
-// unexpect withdraws what expect noted.
-func (c *committer) unexpect(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.expected[id]; !ok {
-		return
-	}
-	delete(c.expected, id)
-	if len(c.expected) == 0 {
-		c.unparkLocked()
-	}
-}
-
-// forgetTentative drops what an earlier attempt at the operations announced: none waits for itself.
-func (c *committer) forgetTentative(batch []*operation) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, op := range batch {
-		if op.tentative != "" {
-			delete(c.expected, op.tentative)
-		}
 	}
 }
 
