@@ -133,7 +133,7 @@ func (c *cluster) eventually(check func() error) {
 // shell runs a script as the administrator, with the environment that is added.
 func (c *cluster) shell(script string, environment ...string) (string, error) {
 	command := exec.CommandContext(c.Context(), "bash", "-euo", "pipefail", "-c", script)
-	command.Dir = "../.."
+	command.Dir = "../../../.."
 	command.Env = append(os.Environ(), "PATH="+c.bin+":"+os.Getenv("PATH"))
 	command.Env = append(command.Env, environment...)
 	var output bytes.Buffer
@@ -175,11 +175,11 @@ func (c *cluster) refused(script, why string) {
 // documented are the commands of a page that are marked with a name.
 func documented(t *testing.T, page, name string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("../../docs", page))
+	content, err := os.ReadFile(filepath.Join("../../../../docs", page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := regexp.MustCompile("(?s)<!-- run by test/operations: " + name + " -->\n```sh\n(.*?)```")
+	block := regexp.MustCompile("(?s)<!-- run by test/campaign/faults/operations: " + name + " -->\n```sh\n(.*?)```")
 	var script strings.Builder
 	for _, found := range block.FindAllStringSubmatch(string(content), -1) {
 		script.WriteString(found[1])

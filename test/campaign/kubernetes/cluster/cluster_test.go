@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/bursar/bursar/test/kubernetes/cluster"
+	"github.com/bursar/bursar/test/campaign/kubernetes/cluster"
 )
 
 // TestClusterOutlivesItsProcesses proves that what one API server has stored is there for another, and

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	root     = "../.."
+	root     = "../../../.."
 	examples = "examples/enhancement"
 
 	cpu    = "compute.datumapis.com/instances/cpu"

@@ -228,7 +228,7 @@ var (
 // testDashboard asks Prometheus every query of the dashboard. Each is understood, is about metrics that there are, and but
 // for those that tell of what does not happen here it has an answer.
 func (w *world) testDashboard(t *testing.T) {
-	content, err := os.ReadFile("../../deploy/grafana/bursar.json")
+	content, err := os.ReadFile("../../../../deploy/grafana/bursar.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	policies = "test/enhancement/testdata/policies.yaml"
+	policies = "test/campaign/external/enhancement/testdata/policies.yaml"
 	columns  = "testdata/columns.txt"
 )
 

@@ -17,7 +17,7 @@ func TestQuickstart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	output, err := exec.CommandContext(t.Context(), "../../examples/quickstart/run.sh", binary).CombinedOutput()
+	output, err := exec.CommandContext(t.Context(), "../../../../examples/quickstart/run.sh", binary).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}

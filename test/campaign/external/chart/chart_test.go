@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	chart     = "../../deploy/chart/bursar"
+	chart     = "../../../../deploy/chart/bursar"
 	namespace = "quota"
 )
 
@@ -45,7 +45,7 @@ func run(t *testing.T, values string, arguments ...string) (output string, err e
 	t.Helper()
 	// What Helm reads is nothing to the test cache; what the test itself reads is.
 	for _, folder := range []string{"chart", "crds", "rbac"} {
-		err := filepath.WalkDir(filepath.Join("../../deploy", folder), func(_ string, _ fs.DirEntry, err error) error { return err })
+		err := filepath.WalkDir(filepath.Join("../../../../deploy", folder), func(_ string, _ fs.DirEntry, err error) error { return err })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,8 +25,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	computev1alpha1 "github.com/bursar/bursar/examples/compute/api/v1alpha1"
 	"github.com/bursar/bursar/test/await"
+	"github.com/bursar/bursar/test/campaign/kubernetes/cluster"
 	"github.com/bursar/bursar/test/helm"
-	"github.com/bursar/bursar/test/kubernetes/cluster"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/quiet"
 	operator "github.com/bursar/bursar/test/replica"
@@ -172,7 +172,7 @@ func (w *world) install(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := `follows: [{apiGroup: "", resources: [pods, persistentvolumeclaims]}, {apiGroup: apps, resources: [deployments]}]`
-	rendered, err := helm.Run(t, values, "template", "bursar", filepath.Join("..", "..", "deploy", "chart", "bursar"),
+	rendered, err := helm.Run(t, values, "template", "bursar", filepath.Join("..", "..", "..", "deploy", "chart", "bursar"),
 		"--namespace", system, "--kube-version", "1.36.0")
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const sources = "../../internal"
+const sources = "../../../../internal"
 
 // TestAlertsKnowTheirMetrics proves that no alert waits for a metric, or a value of its labels, that
 // Bursar does not have.

@@ -1,4 +1,4 @@
-module github.com/bursar/bursar/test/prometheus/components
+module github.com/bursar/bursar/test/campaign/external/prometheus/components
 
 go 1.26.0
 

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	chart = "../../deploy/chart/bursar"
+	chart = "../../../../deploy/chart/bursar"
 	// quotaRules are those of the chart that Prometheus can read as they are.
 	quotaRules = chart + "/rules/quota.yaml"
 )

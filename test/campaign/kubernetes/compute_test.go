@@ -24,7 +24,7 @@ const instanceMemory = "compute.datumapis.com/memory"
 
 // testCompute runs the compute service of the examples with what its ServiceAccount may do. Its machines are Pods.
 func testCompute(n *team) {
-	const config = "../../examples/compute/config"
+	const config = "../../../examples/compute/config"
 	n.grant(map[string]int64{pods: 2, memory: 500 * mebibyte}) // the platform counts Pods as well
 	n.kubectl(n.T, "", "apply", "--server-side", "-f", config+"/crds", "-f", config+"/1-platform.yaml", "-f", config+"/rbac.yaml")
 	n.kubectl(n.T, "", "wait", "--for=condition=Established", "crd/instances.compute.datumapis.com", "crd/workloaddeployments.compute.datumapis.com")

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const kustomizations = "../../deploy/kustomize"
+const kustomizations = "../../../../deploy/kustomize"
 
 var update = flag.Bool("update", false, "make the files in deploy/kustomize from the chart")
 
@@ -45,7 +45,7 @@ func TestKustomize(t *testing.T) {
 				writeFiles(t, tt.folder, tt.file, want, except)
 			}
 			if diff := cmp.Diff(want, fromKustomize(t, tt.folder)); diff != "" {
-				t.Errorf("%s: %s is out of step, run go test ./test/chart -run TestKustomize -update (-chart +kustomize):\n%s", tt.reason, tt.folder, diff)
+				t.Errorf("%s: %s is out of step, run go test ./test/campaign/external/chart -run TestKustomize -update (-chart +kustomize):\n%s", tt.reason, tt.folder, diff)
 			}
 		})
 	}
@@ -125,7 +125,7 @@ func withoutEmpty(object map[string]any) map[string]any {
 func writeFiles(t *testing.T, folder, file string, wanted, base map[string]string) {
 	t.Helper()
 	var content bytes.Buffer
-	content.WriteString("# Made from the Helm chart by: go test ./test/chart -run TestKustomize -update\n")
+	content.WriteString("# Made from the Helm chart by: go test ./test/campaign/external/chart -run TestKustomize -update\n")
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
 		if key == "ConfigMap/bursar-config" || base[key] == wanted[key] {
 			continue

@@ -32,7 +32,7 @@ var Build = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
 	// A test depends on what it reads, and is not answered from the test cache when that has changed.
-	for _, source := range []string{"go.mod", "go.sum", "test/kubernetes/components/main.go"} {
+	for _, source := range []string{"go.mod", "go.sum", "test/campaign/kubernetes/components/main.go"} {
 		if _, err := os.ReadFile(filepath.Join(root, source)); err != nil {
 			return "", err
 		}
@@ -43,7 +43,7 @@ var Build = sync.OnceValues(func() (string, error) {
 	}
 	binary := filepath.Join(bin, "kubernetes")
 	flags := "-s -w -X k8s.io/component-base/version.gitVersion=" + version
-	_, err = goTool(root, "build", "-tags", "kubernetes", "-buildvcs=false", "-ldflags", flags, "-o", binary, "./test/kubernetes/components")
+	_, err = goTool(root, "build", "-tags", "kubernetes", "-buildvcs=false", "-ldflags", flags, "-o", binary, "./test/campaign/kubernetes/components")
 	return binary, err
 })
 
