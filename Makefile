@@ -37,13 +37,29 @@ quickstart: ## See the whole idea at work on a scratch server.
 	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/bursar
 	@examples/quickstart/run.sh bin/bursar
 
+# Packages that no campaign owns. Every package is one of them, or in the folder of a campaign: test/targets checks it.
+TESTED = $(foreach package,$(shell $(GO) list ./...),$(if $(findstring /test/campaign/,$(package)),,$(package)))
+
 .PHONY: test
-test: ## Run every test, with the race detector.
-	$(GO) test -race -timeout 30m ./...
+test: ## Run all tests but the campaigns, with the race detector.
+	@echo "$(GO) test -race (all packages but the campaigns)"
+	@$(GO) test -race -timeout 20m $(TESTED)
 
 .PHONY: test-quick
 test-quick: ## Run the tests that need no server.
 	$(GO) test -short ./...
+
+CAMPAIGNS = $(notdir $(patsubst %/,%,$(wildcard test/campaign/*/)))
+
+# Without the race detector: what they test are processes, and their binaries are built without it.
+CAMPAIGN_TARGETS = $(CAMPAIGNS:%=campaign-%)
+.PHONY: $(CAMPAIGN_TARGETS)
+$(CAMPAIGN_TARGETS): campaign-%:
+	$(GO) test -timeout 20m ./test/campaign/$*/...
+
+.PHONY: campaigns
+campaigns: ## Run campaigns beside each other: all, or CAMPAIGNS="faults replicas".
+	$(GO) test -timeout 30m $(CAMPAIGNS:%=./test/campaign/%/...)
 
 .PHONY: bench
 bench: build ## Measure a standalone server as a client would.
