@@ -8,45 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/kubernetes/pkg/apis/admissionregistration"
-	admissionregistrationdefaults "k8s.io/kubernetes/pkg/apis/admissionregistration/v1"
-	"k8s.io/kubernetes/pkg/apis/admissionregistration/validation"
 
 	"github.com/bursar/bursar/internal/admission/validate"
 )
 
 func client(path string) admissionregistrationv1.WebhookClientConfig {
 	return admissionregistrationv1.WebhookClientConfig{URL: new("https://127.0.0.1:9443" + path)}
-}
-
-// TestConfigurationIsValid holds the configurations against the API server's own validation,
-// match conditions included.
-func TestConfigurationIsValid(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := admissionregistrationdefaults.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{Webhooks: validate.ValidatingWebhooks(client, bursar, systemNamespace)}
-	validating.Name = "bursar"
-	scheme.Default(validating)
-	internalValidating := &admissionregistration.ValidatingWebhookConfiguration{}
-	if err := scheme.Convert(validating, internalValidating, nil); err != nil {
-		t.Fatal(err)
-	}
-	if errs := validation.ValidateValidatingWebhookConfiguration(internalValidating); len(errs) > 0 {
-		t.Errorf("validating webhook: %v", errs.ToAggregate())
-	}
-	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{Webhooks: validate.MutatingWebhooks(client, bursar)}
-	mutating.Name = "bursar"
-	scheme.Default(mutating)
-	internalMutating := &admissionregistration.MutatingWebhookConfiguration{}
-	if err := scheme.Convert(mutating, internalMutating, nil); err != nil {
-		t.Fatal(err)
-	}
-	if errs := validation.ValidateMutatingWebhookConfiguration(internalMutating); len(errs) > 0 {
-		t.Errorf("mutating webhook: %v", errs.ToAggregate())
-	}
 }
 
 // TestMatchedRequests tells which operations reach a webhook.

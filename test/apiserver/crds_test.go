@@ -1,4 +1,4 @@
-package operator
+package apiserver
 
 import (
 	"testing"
@@ -10,12 +10,10 @@ import (
 
 	"github.com/bursar/bursar/deploy/crds"
 	"github.com/bursar/bursar/internal/kube/crdinstall"
-	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 )
 
 // An older Bursar that is started beside a newer one, or in place of it, takes no field from its kinds.
 func TestLaterCRDsStay(t *testing.T) {
-	plane := apiservertest.Start(t)
 	client, err := apiextensionsclient.NewForConfig(plane.Config())
 	if err != nil {
 		t.Fatal(err)

@@ -1,15 +1,12 @@
-package webhookconfig_test
+package apiserver
 
 import (
 	"bytes"
 	"context"
 	"encoding/pem"
 	"errors"
-	"flag"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -24,56 +21,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"github.com/bursar/bursar/internal/admission/validate"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
-	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
 
-// soon bounds waits for what should happen at once. It is shorter than the interval of the
+// promptly bounds waits for what should happen at once. It is shorter than the interval of the
 // controller's checks, so that these cannot stand in for what is tested.
-const soon = 10 * time.Second
-
-// api talks to the API server of this process.
-var api kubernetes.Interface
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	klog.SetLogger(logr.Discard())
-	dir, err := os.MkdirTemp("", "bursar-webhooks-")
-	if err != nil {
-		return fail(err)
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // best effort
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	plane, err := apiserver.Start(ctx, apiserver.Options{DataDir: dir, Listen: "127.0.0.1:0"})
-	if err != nil {
-		return fail(err)
-	}
-	config := rest.CopyConfig(plane.Config())
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return countingTransport{next} })
-	if api, err = kubernetes.NewForConfig(config); err != nil {
-		return fail(err)
-	}
-	code := m.Run()
-	cancel()
-	_ = plane.Wait() // how it ends is not what is tested
-	return code
-}
-
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, "webhooks:", err)
-	return 1
-}
+const promptly = 10 * time.Second
 
 // configMaps are the one kind that can be protected here.
 var configMaps = catalog.Trigger{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Enforced: true}
@@ -351,8 +307,8 @@ func TestDeletedConfigurationComesBack(t *testing.T) {
 
 func waitFor(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, soon, true, func(context.Context) (bool, error) { return f(), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, promptly, true, func(context.Context) (bool, error) { return f(), nil })
 	if err != nil {
-		t.Fatalf("not within %s: %s", soon, what)
+		t.Fatalf("not within %s: %s", promptly, what)
 	}
 }

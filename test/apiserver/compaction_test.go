@@ -1,4 +1,4 @@
-package claimcache_test
+package apiserver
 
 import (
 	"context"

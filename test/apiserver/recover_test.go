@@ -1,4 +1,4 @@
-package operator
+package apiserver
 
 import (
 	"context"
@@ -21,10 +21,10 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
-	"github.com/bursar/bursar/test/quiet"
 )
 
 // slowList holds back lists of all claims, as if there were very many.
@@ -45,10 +45,7 @@ func (s slowList) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A replica that has not listed the claims yet decides for consumers without a ledger, by what they hold.
 func TestDecidesWithoutALedgerBeforeTheClaimsAreListed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts a server")
-	}
-	quiet.Libraries()
+	t.Parallel()
 	config, err := clientcmd.BuildConfigFromFlags("", apiservertest.Start(t).AdminKubeconfigPath())
 	if err != nil {
 		t.Fatal(err)
@@ -69,8 +66,6 @@ func TestDecidesWithoutALedgerBeforeTheClaimsAreListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const soon = 30 * time.Second
-
 	stop := runOperator(t, config)
 	platform.DeclareMaps(t, api, 2)
 	platform.ProtectMaps(t, api, "ConfigMap")
@@ -127,12 +122,12 @@ func TestDecidesWithoutALedgerBeforeTheClaimsAreListed(t *testing.T) {
 // runOperator runs an operator until the returned function is called, and returns once it enforces quota.
 func runOperator(t *testing.T, config *rest.Config) (stop func()) {
 	t.Helper()
-	return runOptions(t, Options{Config: config, InstallCRDs: true})
+	return runOptions(t, operator.Options{Config: config, InstallCRDs: true})
 }
 
-func runOptions(t *testing.T, options Options) (stop func()) {
+func runOptions(t *testing.T, options operator.Options) (stop func()) {
 	t.Helper()
-	o, err := New(options)
+	o, err := operator.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}

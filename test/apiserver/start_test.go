@@ -1,4 +1,4 @@
-package operator
+package apiserver
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -22,10 +21,10 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
-	"github.com/bursar/bursar/test/quiet"
 )
 
 // about remembers the requests whose address names one of some consumers.
@@ -53,15 +52,10 @@ type standing struct {
 	somebody client.Client
 }
 
-const soon = 30 * time.Second
-
 // TestStartAsksAboutNobody starts the operator where consumers have grants, ledgers, claims and buckets that agree: it
 // asks the API server about none of them, and notices each that differs.
 func TestStartAsksAboutNobody(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts a server")
-	}
-	quiet.Libraries()
+	t.Parallel()
 	config, err := clientcmd.BuildConfigFromFlags("", apiservertest.Start(t).AdminKubeconfigPath())
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +95,7 @@ func TestStartAsksAboutNobody(t *testing.T) {
 	counted := rest.CopyConfig(config)
 	counted.Wrap(func(next http.RoundTripper) http.RoundTripper { return about{next, same, &mu, &requests} })
 	registry := prometheus.NewRegistry()
-	defer runOptions(t, Options{Config: counted, Metrics: registry})()
+	defer runOptions(t, operator.Options{Config: counted, Metrics: registry})()
 	for name, limit := range map[string]int64{"raised": 7, "lost-grant": 0, "lost-bucket": 5, "lost-ledger": 5, "new": 3} {
 		s.wantLimit(name, limit)
 	}

@@ -1,4 +1,4 @@
-package quotavalidation_test
+package apiserver
 
 import (
 	"strings"
@@ -12,16 +12,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/bursar/bursar/internal/kube/quotavalidation"
-	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
-	"github.com/bursar/bursar/test/quiet"
 )
 
 func TestCheck(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts a server")
-	}
-	quiet.Libraries()
-	client, err := kubernetes.NewForConfig(apiservertest.Start(t).Config())
+	client, err := kubernetes.NewForConfig(plane.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
