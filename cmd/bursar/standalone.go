@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/pprof"
 	"strings"
 	"time"
 
@@ -107,7 +105,7 @@ func runStandalone(command *cobra.Command, o standalone.Options, toWrite setting
 
 	forget := func() {}
 	defer func() { forget() }()
-	defer endAtLast(command.Context(), stopPatience, filepath.Join(logs.dir, "stuck.txt"), func(sentence string) {
+	defer cli.EndAtLast(command.Context(), stopPatience, filepath.Join(logs.dir, "stuck.txt"), func(sentence string) {
 		forget()
 		fmt.Fprintln(command.ErrOrStderr(), "bursar:", sentence)
 		os.Exit(1)
@@ -128,32 +126,6 @@ func runStandalone(command *cobra.Command, o standalone.Options, toWrite setting
 		return nil
 	}
 	return err
-}
-
-// endAtLast calls end if patience has passed since ctx ended and nobody has called the function that it returns: an etcd or
-// an API server that waits for what never comes must not keep a process from ending. The sentence says so, and that file
-// holds what every goroutine waits for.
-func endAtLast(ctx context.Context, patience time.Duration, file string, end func(sentence string)) (ended func()) {
-	done := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-done:
-			return
-		case <-time.After(patience):
-		}
-		var goroutines bytes.Buffer
-		const withStacks = 2
-		err := pprof.Lookup("goroutine").WriteTo(&goroutines, withStacks)
-		if err == nil {
-			err = apiserver.WriteFile(file, goroutines.Bytes())
-		}
-		where := "please report it with " + file + ", which says what it waits for"
-		if err != nil {
-			where = "what it waits for cannot be told: " + err.Error()
-		}
-		end(fmt.Sprintf("the server has not stopped within %s, and ends as in a power cut, which loses nothing; %s", patience, where))
-	})
-	return func() { stop(); close(done) }
 }
 
 // logFile takes in what libraries log. The file appears with the first line, because the data

@@ -13,10 +13,8 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/bursar/bursar/internal/cli/why"
 )
@@ -99,7 +97,7 @@ func runWhy(command *cobra.Command, flags *genericclioptions.ConfigFlags, namesp
 	case len(content) > inputBytesMax:
 		return fmt.Errorf("what to explain is larger than %d MiB; give one object, or the error alone", inputBytesMax>>20)
 	}
-	objects := objectsIn(content)
+	objects := why.ObjectsIn(content)
 	if len(objects) == 0 {
 		explanation, err := reader.Denial(ctx, string(content))
 		if err != nil {
@@ -128,23 +126,6 @@ func explain(ctx context.Context, out io.Writer, reader *why.Reader, object *uns
 		return err
 	}
 	return explanation.Print(out)
-}
-
-// objectsIn returns the objects in a text, or none if the text holds something else.
-func objectsIn(content []byte) []*unstructured.Unstructured {
-	var objects []*unstructured.Unstructured
-	for _, document := range strings.Split("\n"+string(content), "\n---") {
-		object := map[string]any{}
-		inJSON, err := yaml.YAMLToJSON([]byte(document))
-		if err == nil {
-			err = utiljson.Unmarshal(inJSON, &object) // whole numbers stay whole, as policies see them
-		}
-		if err != nil || object["kind"] == nil || object["apiVersion"] == nil {
-			continue
-		}
-		objects = append(objects, &unstructured.Unstructured{Object: object})
-	}
-	return objects
 }
 
 // place puts an object of a namespaced kind that names no namespace into the given one.

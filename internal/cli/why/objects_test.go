@@ -1,10 +1,10 @@
-package main
+package why
 
 import "testing"
 
 // Policies see whole numbers as such, and fail on others.
 func TestNumbersStayWhole(t *testing.T) {
-	objects := objectsIn([]byte("apiVersion: v1\nkind: App\nspec: {replicas: 3, share: 0.5}\n---\n{\"apiVersion\": \"v1\", \"kind\": \"App\", \"spec\": {\"replicas\": 4}}\n---\nnot an object\n"))
+	objects := ObjectsIn([]byte("apiVersion: v1\nkind: App\nspec: {replicas: 3, share: 0.5}\n---\n{\"apiVersion\": \"v1\", \"kind\": \"App\", \"spec\": {\"replicas\": 4}}\n---\nnot an object\n"))
 	if len(objects) != 2 {
 		t.Fatalf("got %d objects, want 2", len(objects))
 	}

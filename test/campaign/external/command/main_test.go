@@ -1,4 +1,5 @@
-package main_test
+// Package command runs the commands of bursar as their users do.
+package command
 
 import (
 	"bytes"
