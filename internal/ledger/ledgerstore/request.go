@@ -45,11 +45,11 @@ type Request struct {
 type DryRun int
 
 const (
-	// NotDry: what is admitted is stored before the answer is given.
+	// NotDry stores what is admitted before the answer is given.
 	NotDry DryRun = iota
-	// Dry: nothing changes, and the answer is that of the ledger as it is stored.
+	// Dry changes nothing, and the answer is that of the ledger as it is stored.
 	Dry
-	// DryLikely: nothing changes. That the reservations are admitted comes from the ledger in memory and is only likely; any
+	// DryLikely changes nothing. That the reservations are admitted comes from the ledger in memory and is only likely; any
 	// other answer is certain.
 	DryLikely
 )
