@@ -3,12 +3,14 @@ package process
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,6 +24,19 @@ import (
 // startTimeout bounds how long a server may take to be ready. It is generous, because other
 // tests run beside it.
 const startTimeout = 2 * time.Minute
+
+// RequestTimeout is how long API servers give a request where tests wait for quota of creates that were cut off: it comes
+// back 10 s later, and after 70 s by default.
+const RequestTimeout = 15 * time.Second
+
+// Parallel lets so many tests of a package run beside each other, whatever the number of processors: tests of processes
+// mostly wait. TestMain calls it.
+func Parallel(tests int) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(tests)); err != nil {
+		panic(err)
+	}
+}
 
 // Build builds bursar once for all tests of a process and returns its path, and BuildOperator does so for
 // what the container image holds.

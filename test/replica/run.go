@@ -19,7 +19,7 @@ const patience = 2 * time.Minute
 
 // Run starts a replica for the time of a test, with times for the election of a leader that are short, and
 // still longer than a busy machine keeps the API server from answering. An empty
-// system namespace is the default one. It need not be ready yet.
+// system namespace is the default one. The API server gives a request [process.RequestTimeout]. It need not be ready yet.
 func Run(t testing.TB, b *Balancer, kubeconfig, systemNamespace string) *Replica {
 	t.Helper()
 	binary, err := process.BuildOperator()
@@ -30,7 +30,7 @@ func Run(t testing.TB, b *Balancer, kubeconfig, systemNamespace string) *Replica
 	r, err := Start(b, Options{
 		Binary: binary, Dir: t.TempDir(), Kubeconfig: kubeconfig,
 		Configuration: config.Operator{
-			Quota: config.Quota{SystemNamespace: systemNamespace},
+			Quota: config.Quota{SystemNamespace: systemNamespace, RequestTimeout: config.Duration{Duration: process.RequestTimeout}},
 			LeaderElection: config.LeaderElection{
 				LeaseDuration: config.Duration{Duration: 8 * time.Second}, RenewDeadline: config.Duration{Duration: 6 * time.Second},
 				RetryPeriod: config.Duration{Duration: 300 * time.Millisecond},

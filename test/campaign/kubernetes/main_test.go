@@ -4,7 +4,6 @@ package kubernetes
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,7 +26,9 @@ import (
 	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/campaign/kubernetes/cluster"
 	"github.com/bursar/bursar/test/helm"
+	"github.com/bursar/bursar/test/kit"
 	"github.com/bursar/bursar/test/platform"
+	"github.com/bursar/bursar/test/process"
 	"github.com/bursar/bursar/test/quiet"
 	operator "github.com/bursar/bursar/test/replica"
 )
@@ -48,10 +49,7 @@ const (
 
 func TestMain(m *testing.M) {
 	quiet.Libraries()
-	flag.Parse()
-	if err := flag.Set("test.parallel", "16"); err != nil { // they mostly wait
-		panic(err)
-	}
+	process.Parallel(16)
 	os.Exit(m.Run())
 }
 
@@ -195,6 +193,8 @@ type team struct {
 	*testing.T
 	*world
 	name string
+	// granted is what the team was granted at last.
+	granted kit.Amounts
 }
 
 func (w *world) newTeam(t *testing.T, name string) *team {
@@ -230,6 +230,7 @@ func (n *team) grant(amounts map[string]int64) {
 		})
 	}
 	n.create(grant)
+	n.granted = amounts
 	for resourceType, amount := range amounts {
 		n.eventually(func() error {
 			if got := n.bucket(resourceType).Limit; got != amount {

@@ -25,6 +25,7 @@ const secrets corev1.ResourceName = "count/secrets"
 // all replicas, while the one that leads is killed, and the next stands still and goes on. At no time is more handed
 // out than the cap, and in the end the books say what the quotas do.
 func TestAllocationAcrossReplicas(t *testing.T) {
+	t.Parallel()
 	const limit, owners, projects = 200, 12, 20
 	c := newCluster(t, 3)
 	c.allocate(limit, projects)

@@ -21,6 +21,7 @@ import (
 // leads is killed and others start. No quota falls or goes meanwhile, and in the end each is what its increases make
 // of it; in the namespaces in maximum mode the highest increase is left, and all others are deleted.
 func TestIncreasesAcrossReplicas(t *testing.T) {
+	t.Parallel()
 	const namespaces, increases, base = 8, 12, 10
 	modes := []openmcpv1alpha1.QuotaMode{openmcpv1alpha1.ModeCumulative, openmcpv1alpha1.ModeMaximum}
 	c := newCluster(t, 2)

@@ -20,6 +20,7 @@ import (
 	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
+	"github.com/bursar/bursar/test/process"
 	"github.com/bursar/bursar/test/quiet"
 	"github.com/bursar/bursar/test/replica"
 )
@@ -29,6 +30,7 @@ const soon = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	quiet.Libraries()
+	process.Parallel(3)
 	os.Exit(m.Run())
 }
 
@@ -41,6 +43,8 @@ type cluster struct {
 	plane    *apiserver.ControlPlane
 	balancer *replica.Balancer
 	replicas []*replica.Replica
+	// limit is how many ConfigMaps Organization acme may have.
+	limit int64
 }
 
 func newCluster(t *testing.T, replicas int) *cluster {
@@ -107,6 +111,7 @@ func (c *cluster) eventually(check func() error) {
 // protect gives Organization acme so many ConfigMaps.
 func (c *cluster) protect(amount int64) {
 	c.Helper()
+	c.limit = amount
 	platform.DeclareMaps(c.T, c, amount)
 	platform.ProtectMaps(c.T, c, "ConfigMap")
 }

@@ -10,58 +10,26 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/kit"
 	"github.com/bursar/bursar/test/platform"
 )
 
-// wantBooks waits until so many objects exist, each with one granted claim, and the bucket says so.
-func (c *cluster) wantBooks(objects int64) {
+// wantMaps waits until so many objects exist, and claims, the ledger and the bucket agree.
+func (c *cluster) wantMaps(want int64) {
 	c.Helper()
 	c.eventually(func() error {
-		var maps corev1.ConfigMapList
-		var claims quotav1alpha1.ResourceClaimList
-		var buckets quotav1alpha1.AllowanceBucketList
-		for _, list := range []client.ObjectList{&maps, &claims, &buckets} {
-			if err := c.List(c.Context(), list); err != nil {
-				return err
-			}
+		objects, err := kit.CheckMaps(c.Context(), c, c.limit)
+		if err == nil && objects != want {
+			err = fmt.Errorf("%d objects exist, want %d", objects, want)
 		}
-		existing := map[string]int{}
-		for _, m := range maps.Items {
-			if platform.IsMap(&m) {
-				existing[string(m.UID)] = 0
-			}
-		}
-		for _, claim := range claims.Items {
-			uid := claim.Annotations[quotav1alpha1.AnnotationResourceUID]
-			if _, ok := existing[uid]; !ok {
-				return fmt.Errorf("claim %s is of an object that does not exist", claim.Name)
-			}
-			existing[uid]++
-			if len(claim.Status.Allocations) != 1 {
-				return fmt.Errorf("claim %s is not granted: %+v", claim.Name, claim.Status)
-			}
-		}
-		for uid, count := range existing {
-			if count != 1 {
-				return fmt.Errorf("object %s has %d claims", uid, count)
-			}
-		}
-		if int64(len(existing)) != objects {
-			return fmt.Errorf("%d objects exist, want %d", len(existing), objects)
-		}
-		if len(buckets.Items) != 1 || buckets.Items[0].Status.Allocated != objects || int64(buckets.Items[0].Status.ClaimCount) != objects {
-			return fmt.Errorf("the buckets are %+v, want %d allocated", buckets.Items, objects)
-		}
-		return nil
+		return err
 	})
 }
 
 // TestReplicasAdmitExactly has many clients create at once, whose reviews go to all replicas.
 func TestReplicasAdmitExactly(t *testing.T) {
+	t.Parallel()
 	const limit, clients, tries = 60, 12, 10
 	c := newCluster(t, 3)
 	c.protect(limit)
@@ -85,13 +53,14 @@ func TestReplicasAdmitExactly(t *testing.T) {
 	if admitted.Load() != limit {
 		t.Errorf("%d of %d creates were admitted, want %d", admitted.Load(), clients*tries, limit)
 	}
-	c.wantBooks(limit)
+	c.wantMaps(limit)
 }
 
 // TestReplicaDies kills the replica that leads, and stops and continues the one that leads next, while
 // clients create and delete at the limit. Nothing is admitted beyond it, nothing leaks, and the books are
 // right in the end.
 func TestReplicaDies(t *testing.T) {
+	t.Parallel()
 	const limit, clients = 20, 8
 	c := newCluster(t, 3)
 	c.protect(limit)
@@ -151,11 +120,12 @@ func TestReplicaDies(t *testing.T) {
 	if most.Load() > limit {
 		t.Errorf("%d objects existed at a time, want at most %d", most.Load(), limit)
 	}
-	c.wantBooks(0)
+	c.wantMaps(0)
 }
 
 // TestRollingUpgrade replaces every replica, one after the other, while clients create: no call fails.
 func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 2)
 	c.protect(1000000)
 	ctx, stop := context.WithCancel(t.Context())
@@ -182,5 +152,5 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	stop()
 	group.Wait()
-	c.wantBooks(created.Load())
+	c.wantMaps(created.Load())
 }

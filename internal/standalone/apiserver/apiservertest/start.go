@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/bursar/bursar/internal/standalone/apiserver"
+	"github.com/bursar/bursar/test/process"
 )
 
 // Start starts a control plane of a test's own, without an operator. It ends with the test.
 func Start(t *testing.T) *apiserver.ControlPlane {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	plane, err := apiserver.Start(ctx, apiserver.Options{DataDir: t.TempDir(), Listen: "127.0.0.1:0"})
+	plane, err := apiserver.Start(ctx, apiserver.Options{DataDir: t.TempDir(), Listen: "127.0.0.1:0", RequestTimeout: process.RequestTimeout})
 	if err != nil {
 		cancel()
 		t.Fatal(err)

@@ -106,6 +106,7 @@ func TestVersion(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the binary")
 	}
+	t.Parallel()
 	binary, err := process.Build()
 	if err != nil {
 		t.Fatal(err)
@@ -132,6 +133,7 @@ func TestDamage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts a server")
 	}
+	t.Parallel()
 	killed := t.TempDir()
 	process.Start(t, killed).Kill()
 	// It cannot be copied, and a killed server is as well off without it.
@@ -169,6 +171,7 @@ func TestExternalEtcd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts a server")
 	}
+	t.Parallel()
 	url := etcd.Start(t)
 	process.Start(t, t.TempDir(), "--etcd-servers", url, "--system-namespace", "elsewhere").Kill()
 	server := process.Start(t, t.TempDir(), "--etcd-servers", url)

@@ -14,6 +14,7 @@ const create = "kubectl create -f examples/quickstart/project-"
 
 // TestStop stops enforcement for a while, in which a limit is passed.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.must(platform)
 	c.must(documented(t, "install.md", "stop"))
@@ -26,6 +27,7 @@ func TestStop(t *testing.T) {
 
 // TestLedgersLost loses the books, and nothing else.
 func TestLedgersLost(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.must(platform)
 	c.must(documented(t, "install.md", "stop"))
@@ -40,6 +42,7 @@ func TestLedgersLost(t *testing.T) {
 // TestClaimsLost loses the claims, and nothing else. Until it is known that nobody holds what the books say,
 // objects are charged twice, never too little.
 func TestClaimsLost(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.must(platform)
 	c.must(documented(t, "install.md", "stop"))
@@ -53,6 +56,7 @@ func TestClaimsLost(t *testing.T) {
 
 // TestExport moves what was declared to another cluster, where the objects have other UIDs.
 func TestExport(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.must(platform)
 	dir := "BACKUP=" + t.TempDir()

@@ -22,6 +22,7 @@ kubectl wait --for=condition=Established --timeout=60s crd/users.iam.example.com
 
 // TestBreakGlass permits somebody to break the glass, and does so, in the words of the guide.
 func TestBreakGlass(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.must("kubectl apply -f deploy/rbac/break-glass.yaml")
 	c.must(platform)

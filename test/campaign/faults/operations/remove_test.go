@@ -21,6 +21,7 @@ kubectl delete project web mobile data
 kubectl delete namespace acme-web another --timeout=60s`
 
 func TestRemove(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.must(platform)
 	c.refused("kubectl delete namespace bursar-system", "namespace bursar-system holds Bursar's books and may not be deleted")
@@ -33,6 +34,7 @@ func TestRemove(t *testing.T) {
 
 // TestRemoveLate removes an operator that cannot help any more.
 func TestRemoveLate(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.must(platform)
 	c.die()

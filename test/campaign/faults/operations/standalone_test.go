@@ -15,6 +15,7 @@ func TestStandaloneRestored(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
 	}
+	t.Parallel()
 	dir, backup := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
 	server := process.Start(t, dir)
 	c := &cluster{T: t, bin: t.TempDir()}

@@ -11,6 +11,7 @@ import (
 // TestStatusOfADeadOperator proves that the page says at once that the API server reaches nobody, although the leader's Lease is
 // still fresh.
 func TestStatusOfADeadOperator(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	// The operator's own user is not asked about.
 	config, err := clientcmd.LoadFromFile(c.kubeconfig)

@@ -5,6 +5,7 @@ import "testing"
 // TestDefinitionsAreBroughtUpToDate proves that an operator that is started on the definitions of
 // another version replaces them, and leaves what is stored under them.
 func TestDefinitionsAreBroughtUpToDate(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.must(platform)
 	c.must(documented(t, "install.md", "stop"))

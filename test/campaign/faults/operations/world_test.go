@@ -26,6 +26,7 @@ const soon = 4 * time.Minute
 
 func TestMain(m *testing.M) {
 	quiet.Libraries()
+	process.Parallel(4)
 	os.Exit(m.Run())
 }
 
@@ -77,11 +78,12 @@ func (c *cluster) start() {
 	c.write(configuration, fmt.Sprintf(`apiVersion: config.quota.miloapis.com/v1alpha1
 kind: OperatorConfiguration
 installCRDs: true
+requestTimeout: %s
 leaderElection: {leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 300ms}
 webhooks: {bindAddress: %q, url: 'https://localhost:%s', shutdownDelay: 0s}
 endpoints: {bindAddress: %q}
 auditInterval: 1s
-`, webhooks, port, endpoints))
+`, process.RequestTimeout, webhooks, port, endpoints))
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		c.Fatal(err)

@@ -24,6 +24,7 @@ func TestKillWhileAdopting(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
 	}
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

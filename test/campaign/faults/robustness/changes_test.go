@@ -32,6 +32,7 @@ func TestKillUnderChanges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
 	}
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	dir := t.TempDir()

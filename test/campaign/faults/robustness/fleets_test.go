@@ -2,8 +2,6 @@ package robustness
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/kit"
 	"github.com/bursar/bursar/test/platform"
 )
 
@@ -117,83 +116,24 @@ func totals(fleets []unstructured.Unstructured) map[string]int64 {
 	return total
 }
 
-// checkFleets waits until the books are quiet and agree with fleets, claims and buckets. It returns
-// the fleets.
+// checkFleets waits until fleets, claims, ledgers and buckets agree, and returns the fleets. A fleet of nothing has no
+// claim.
 func checkFleets(t *testing.T, api client.Client) (fleets []unstructured.Unstructured) {
 	t.Helper()
-	eventually(t, func() error {
-		var err error
+	eventually(t, func() (err error) {
 		if fleets, err = listFleets(t.Context(), api); err != nil {
 			return err
 		}
-		s, err := read(t, api)
-		if err != nil {
-			return err
+		a := kit.Agreement{Limits: kit.Charges{}, Objects: map[types.UID]kit.Charges{}, Overdraft: true}
+		for payer, limit := range payers {
+			a.Limits[payer] = kit.Amounts{replicasType: limit}
 		}
-		if err := s.checkClaimsOf(fleets); err != nil {
-			return err
+		for i := range fleets {
+			if fleet := &fleets[i]; replicasOf(fleet) > 0 {
+				a.Objects[fleet.GetUID()] = kit.Charges{payerOf(fleet): {replicasType: replicasOf(fleet)}}
+			}
 		}
-		return s.checkReplicas(totals(fleets), len(fleets))
+		return a.Check(t.Context(), api)
 	})
 	return fleets
-}
-
-// checkClaimsOf checks that each fleet has exactly one granted claim, of as much as it has replicas
-// and for its payer, and that no claim is left over. A fleet of nothing has none.
-func (s *stored) checkClaimsOf(fleets []unstructured.Unstructured) error {
-	byUID := map[types.UID]*unstructured.Unstructured{}
-	for i := range fleets {
-		if replicasOf(&fleets[i]) > 0 {
-			byUID[fleets[i].GetUID()] = &fleets[i]
-		}
-	}
-	for i := range s.claims.Items {
-		claim := &s.claims.Items[i]
-		uid := types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
-		fleet := byUID[uid]
-		if fleet == nil {
-			return fmt.Errorf("claim %s is the second of its fleet, or its fleet does not exist or has no replicas", claim.Name)
-		}
-		delete(byUID, uid)
-		want, payer, requests, allocations := replicasOf(fleet), payerOf(fleet), claim.Spec.Requests, claim.Status.Allocations
-		if !isGranted(claim) || claim.DeletionTimestamp != nil || claim.Spec.ConsumerRef != platform.Consumer(payer) ||
-			len(requests) != 1 || requests[0].Amount != want || len(allocations) != 1 || allocations[0].AllocatedAmount != want {
-			return fmt.Errorf("fleet %s has %d replicas, paid for by %s, and its claim %s says: deleted %v, consumer %s, requests %+v, status %+v",
-				fleet.GetName(), want, payer, claim.Name, claim.DeletionTimestamp, claim.Spec.ConsumerRef.Name, requests, claim.Status)
-		}
-	}
-	if len(byUID) > 0 {
-		return fmt.Errorf("%d fleets have no claim: %v", len(byUID), byUID)
-	}
-	return nil
-}
-
-// checkReplicas compares ledgers and buckets with how many replicas each payer has.
-func (s *stored) checkReplicas(want map[string]int64, fleets int) error {
-	var errs []error
-	var claims int64
-	for _, ledger := range s.ledgers.Items {
-		payer := ledger.Spec.ConsumerRef.Name
-		var used int64
-		for _, row := range ledger.Spec.Used {
-			used, claims = used+row.Amount, claims+row.Claims
-		}
-		if inFlight := len(ledger.Spec.Reservations) + len(ledger.Spec.Released); used != want[payer] || inFlight > 0 {
-			errs = append(errs, fmt.Errorf("the ledger of %s says %d used, and %d replicas are stored; in flight are reservations %+v and releases %v",
-				payer, used, want[payer], ledger.Spec.Reservations, ledger.Spec.Released))
-		}
-	}
-	if int(claims) > fleets {
-		errs = append(errs, fmt.Errorf("the ledgers count %d claims for %d fleets", claims, fleets))
-	}
-	for _, bucket := range s.buckets.Items {
-		payer := bucket.Spec.ConsumerRef.Name
-		if bucket.Status.Allocated != want[payer] || bucket.Status.Limit != payers[payer] || bucket.Status.Available != max(0, payers[payer]-want[payer]) {
-			errs = append(errs, fmt.Errorf("the bucket of %s says %+v; %d of %d are stored", payer, bucket.Status, want[payer], payers[payer]))
-		}
-	}
-	if len(s.ledgers.Items) != len(payers) || len(s.buckets.Items) != len(payers) {
-		errs = append(errs, fmt.Errorf("there are %d ledgers and %d buckets for %d payers", len(s.ledgers.Items), len(s.buckets.Items), len(payers)))
-	}
-	return errors.Join(errs...)
 }

@@ -19,6 +19,7 @@ func TestKillBeforeUnreviewedAreCharged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
 	}
+	t.Parallel()
 	const objects, claimsOfEach, charged = 400, 2, 200
 	dir := t.TempDir()
 	server := process.Start(t, dir, briefRequests...)

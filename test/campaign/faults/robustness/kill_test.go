@@ -43,6 +43,7 @@ func TestKillUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	server := process.Start(t, dir, briefRequests...)
 	setUp(t, connect(t, server))

@@ -33,6 +33,7 @@ func TestEnforcedFromFirstRequest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	server := process.Start(t, dir, briefRequests...)
 	address := strings.TrimPrefix(server.Config().Host, "https://")

@@ -108,7 +108,7 @@ func (c *Cluster) StartAPIServer() *APIServer {
 	}
 	s := &APIServer{URL: "https://" + address, cluster: c}
 	s.Command = c.run("kube-apiserver", s.Ready,
-		"--etcd-servers="+c.etcdURL,
+		"--etcd-servers="+c.etcdURL, "--request-timeout="+process.RequestTimeout.String(),
 		"--bind-address=127.0.0.1", "--secure-port="+port,
 		"--tls-cert-file="+certificate, "--tls-private-key-file="+key,
 		"--client-ca-file="+c.pki.authority(),

@@ -14,6 +14,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/test/await"
+	"github.com/bursar/bursar/test/kit"
 	"github.com/bursar/bursar/test/process"
 	"github.com/bursar/bursar/test/quiet"
 )
@@ -23,6 +24,7 @@ const soon = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	quiet.Libraries()
+	process.Parallel(3)
 	os.Exit(m.Run())
 }
 
@@ -39,7 +41,7 @@ func start(t *testing.T, etcd, dir string) *server {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
 	}
-	s := &server{Server: process.Start(t, dir, "--etcd-servers", etcd, "--request-timeout", "15s"), dir: dir}
+	s := &server{Server: process.Start(t, dir, "--etcd-servers", etcd, "--request-timeout", process.RequestTimeout.String()), dir: dir}
 	types := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(types), apiextensionsv1.AddToScheme(types), quotav1alpha1.AddToScheme(types)); err != nil {
 		t.Fatal(err)
@@ -49,6 +51,16 @@ func start(t *testing.T, etcd, dir string) *server {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// wantMaps waits until objects, claims, the ledger and the bucket agree, and returns how many objects there are.
+func wantMaps(t *testing.T, api client.Client, limit int64) (objects int64) {
+	t.Helper()
+	eventually(t, func() (err error) {
+		objects, err = kit.CheckMaps(t.Context(), api, limit)
+		return err
+	})
+	return objects
 }
 
 // eventually waits until check returns nil.

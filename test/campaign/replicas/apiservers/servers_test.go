@@ -25,6 +25,7 @@ import (
 // TestServersAdmitExactly has many clients of two servers create at once, for a consumer whose limit is in
 // the way, as soon as a policy that was made through one server is Ready.
 func TestServersAdmitExactly(t *testing.T) {
+	t.Parallel()
 	const limit, clients, tries = 60, 12, 10
 	url := etcd.Start(t)
 	servers := []*server{start(t, url, t.TempDir()), start(t, url, t.TempDir())}
@@ -50,7 +51,7 @@ func TestServersAdmitExactly(t *testing.T) {
 		t.Errorf("%d of %d creates were admitted, want %d", admitted.Load(), clients*tries, limit)
 	}
 	for _, s := range servers {
-		if objects := wantBooks(t, s); objects != limit {
+		if objects := wantMaps(t, s, limit); objects != limit {
 			t.Errorf("%d objects exist, want %d", objects, limit)
 		}
 	}
@@ -58,6 +59,7 @@ func TestServersAdmitExactly(t *testing.T) {
 
 // TestServersKnowEachOthersUsers shows each server what another has issued.
 func TestServersKnowEachOthersUsers(t *testing.T) {
+	t.Parallel()
 	url := etcd.Start(t)
 	first, second := start(t, url, t.TempDir()), start(t, url, t.TempDir())
 	admin := first.Config()
@@ -91,6 +93,7 @@ func TestServersKnowEachOthersUsers(t *testing.T) {
 // TestPolicyWaitsForAllServers keeps one server from learning of a policy. It is not Ready until that one
 // enforces it too.
 func TestPolicyWaitsForAllServers(t *testing.T) {
+	t.Parallel()
 	const aWhile = 3 * time.Second // less than after which a server is taken for gone
 	url := etcd.Start(t)
 	leader, other := start(t, url, t.TempDir()), start(t, url, t.TempDir())
@@ -115,6 +118,7 @@ func TestPolicyWaitsForAllServers(t *testing.T) {
 // TestServerThatStoodStillTooLong stops a server for so long that the others take it for gone. Their
 // policies wait no longer for it, and it ends when it wakes up.
 func TestServerThatStoodStillTooLong(t *testing.T) {
+	t.Parallel()
 	url := etcd.Start(t)
 	leader, other := start(t, url, t.TempDir()), start(t, url, t.TempDir())
 	platform.DeclareMaps(t, leader, 0)
