@@ -17,10 +17,7 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-const (
-	root   = "../.."
-	within = time.Minute
-)
+const within = time.Minute
 
 var (
 	block   = regexp.MustCompile("(?s)```(sh|text)\n(.*?)```")
@@ -33,6 +30,10 @@ var (
 // commands are those of "bin/bursar", to a server that a kubeconfig reaches.
 func Follow(t *testing.T, readme, kubeconfig string) (texts int) {
 	t.Helper()
+	root, err := process.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
 	content, err := os.ReadFile(filepath.Join(root, readme))
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +44,7 @@ func Follow(t *testing.T, readme, kubeconfig string) (texts int) {
 		if part[1] == "text" {
 			texts++
 			await.NoError(t, within, func() error {
-				output, _ := run(t, kubeconfig, last) // a refusal is a text as well
+				output, _ := run(t, root, kubeconfig, last) // a refusal is a text as well
 				if diff := cmp.Diff(normal(part[2]), normal(output)); diff != "" {
 					return fmt.Errorf("%s prints (-README +here):\n%s", last, diff)
 				}
@@ -58,7 +59,7 @@ func Follow(t *testing.T, readme, kubeconfig string) (texts int) {
 				continue // it is typed for what it prints
 			}
 			await.NoError(t, within, func() error {
-				output, err := run(t, kubeconfig, last)
+				output, err := run(t, root, kubeconfig, last)
 				if err != nil {
 					return fmt.Errorf("%s: %w\n%s", last, err, output)
 				}
@@ -79,7 +80,7 @@ func normal(output string) []string {
 }
 
 // run has a shell run a line in the root of the repository.
-func run(t *testing.T, kubeconfig, line string) (string, error) {
+func run(t *testing.T, root, kubeconfig, line string) (string, error) {
 	t.Helper()
 	binary, err := process.Build()
 	if err != nil {

@@ -45,12 +45,21 @@ var (
 	BuildOperator = sync.OnceValues(func() (string, error) { return build("bursar-operator") })
 )
 
-func build(command string) (string, error) {
+// Root returns the root of the repository.
+var Root = sync.OnceValues(func() (string, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)
 	}
-	if err := Touch(strings.TrimSpace(string(root)), "api", "cmd", "deploy", "internal"); err != nil {
+	return strings.TrimSpace(string(root)), nil
+})
+
+func build(command string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	if err := Touch(root, "api", "cmd", "deploy", "internal"); err != nil {
 		return "", fmt.Errorf("look at the sources: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "bursar-test-")
@@ -65,7 +74,7 @@ func build(command string) (string, error) {
 	// As the Makefile does.
 	flags := "-X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(string(kubernetes)) + "+bursar.test"
 	build := exec.Command("go", "build", "-ldflags", flags, "-o", binary, "./cmd/"+command)
-	build.Dir = strings.TrimSpace(string(root))
+	build.Dir = root
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", command, err, output)
 	}
