@@ -43,6 +43,23 @@ func TestEveryPackageHasOneTarget(t *testing.T) {
 	}
 }
 
+// TestFoldersAreExplained proves that the page on tests says what each folder is for.
+func TestFoldersAreExplained(t *testing.T) {
+	page, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if entry.IsDir() && !strings.Contains(string(page), "`"+entry.Name()+"`") {
+			t.Errorf("test/README.md does not say what %s is for", entry.Name())
+		}
+	}
+}
+
 // tested returns the packages that a target tests.
 func tested(t *testing.T, target string) []string {
 	t.Helper()
