@@ -11,29 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bursar/bursar/internal/allocation"
-)
-
-// effect is what applying an operation did to the books in memory.
-type effect int
-
-const (
-	// nothing: the books did not change, and the answer does not depend on their being current.
-	nothing effect = iota
-	// changed: what is different must be stored before the answer is given.
-	changed
-	// unconfirmed: the books did not change, and the answer is true only of current books.
-	unconfirmed
-	// short and full are as unconfirmed, and true only of books that are in line with the cluster as it is seen.
-	short
-	full
+	"github.com/bursar/bursar/internal/groupcommit"
 )
 
 // operation is one change to, or question about, the books of an allocation.
 type operation struct {
-	// ctx is that of the caller. An operation whose caller has left before it is applied is dropped.
-	ctx context.Context
 	// apply runs again when the books had to be read again; the last run counts.
-	apply func(*allocation.Books) effect
+	apply func(*allocation.Books) groupcommit.Effect
 	// decided, if set, is called with the books by which the operation was, before the caller is told. What of them need
 	// not be stored at once may not be.
 	decided func(*allocation.Books)
@@ -41,11 +25,26 @@ type operation struct {
 	// to be with the cluster as it is.
 	settles   bool
 	needsLive func(*allocation.Books) bool
-	done      chan error
+
+	// isDenied and isFull are set by apply. The caller is refused, for a shortage or since too much is pending: that is true
+	// only of books in line with the cluster as it is seen.
+	isDenied, isFull bool
+	// books are those that the operation was decided on.
+	books *allocation.Books
 }
 
-// isSettling tells whether a batch is one of those that settle. All of it is, or nothing.
-func isSettling(batch []*operation) bool { return batch[0].settles }
+// Apply implements [groupcommit.Decision].
+func (o *operation) Apply(books *allocation.Books) groupcommit.Effect {
+	o.isDenied, o.isFull, o.books = false, false, books
+	return o.apply(books)
+}
+
+// Committed implements [groupcommit.Decision].
+func (o *operation) Committed(groupcommit.Effect) {
+	if o.decided != nil {
+		o.decided(o.books)
+	}
+}
 
 // care is how sure of the books a batch has to be decided.
 type care int
@@ -59,19 +58,21 @@ const (
 	certain
 )
 
-// committer does everything to the books of one allocation, one batch after the other.
+// committer has the books of one allocation in memory. All that this process does to them goes through its group.
 type committer struct {
 	store *Store
 	name  string
-	// queue, isRunning and heard belong to the store's lock, the rest to the goroutine.
-	queue     []*operation
-	isRunning bool
-	heard     versions          // the latest that were heard of
-	books     *allocation.Books // nil when unknown
-	ledger    string            // the resource version of the ledger that the books are of
-	isFresh   bool              // all of the books was read since the current batch was taken
-	shown     time.Time         // when the status was written last
-	untidy    time.Time         // since when the ledger has raises that need not be in it any more
+	group *groupcommit.Group[*allocation.Books]
+	// heard are the latest versions that were heard of. They belong to the store's lock, the rest to the group's goroutine.
+	heard    versions
+	books    *allocation.Books // nil when unknown
+	ledger   string            // the resource version of the ledger that the books are of
+	isFresh  bool              // all of the books was read since attempt 0 of the batch
+	shown    time.Time         // when the status was written last
+	untidy   time.Time         // since when the ledger has raises that need not be in it any more
+	batch    []*operation
+	care     care // of the batch
+	failures int  // of storage for the batch, other than conflicts
 }
 
 // versions are resource versions of an allocation and of the ledger of the one with a UID.
@@ -80,123 +81,80 @@ type versions struct {
 	ledgerOf           types.UID
 }
 
-func (c *committer) run() {
-	for batch := c.next(); batch != nil; batch = c.next() {
-		c.commit(batch)
-	}
+func newCommitter(s *Store, name string) *committer {
+	c := &committer{store: s, name: name}
+	c.group = groupcommit.New(s.ctx, "the ledger of ResourceQuotaAllocation "+name, c)
+	return c
 }
 
-// next returns everything that is waiting, or nil after having marked the committer as idle.
-func (c *committer) next() []*operation {
-	c.store.mu.Lock()
-	defer c.store.mu.Unlock()
-	if len(c.queue) == 0 {
-		c.isRunning = false
-		if c.books == nil {
-			delete(c.store.committers, c.name) // nothing is known of it that is worth keeping
+// Load implements [groupcommit.Copy].
+func (c *committer) Load(batch []*groupcommit.Operation[*allocation.Books], attempt int) (*allocation.Books, error) {
+	c.batch = c.batch[:0]
+	for _, op := range batch {
+		c.batch = append(c.batch, op.Decision.(*operation))
+	}
+	if attempt == 0 {
+		c.isFresh, c.failures, c.care = false, 0, usual
+		if c.isSettling() {
+			c.care = settled
 		}
-		return nil
 	}
-	// What settles may write the status, which nothing else should wait for.
-	n := 1
-	for n < min(len(c.queue), batchMax) && c.queue[n].settles == c.queue[0].settles {
-		n++
+	if err := c.load(); err != nil {
+		return nil, c.retry(err)
 	}
-	batch := c.queue[:n:n]
-	c.queue = c.queue[n:]
-	c.isFresh = false
-	return batch
+	books, err := c.observe()
+	return books, c.retry(err)
 }
 
-// commit carries a batch through, however often it has to be decided again.
-func (c *committer) commit(batch []*operation) {
-	care := usual
-	if isSettling(batch) {
-		care = settled
-	}
-	for failures := 0; ; {
-		if batch = dropAbandoned(batch); len(batch) == 0 {
-			return
-		}
-		effects, err := c.attempt(batch, care)
-		switch {
-		case err == nil:
-			c.finish(batch, effects)
-			return
-		case errors.Is(err, errAgain):
-			continue
-		case errors.Is(err, errUncertain):
-			c.books, care = nil, certain // what is in memory says more than was written
-			continue
-		}
-		c.books = nil
-		switch failures++; {
-		case isConflict(err):
-			failures-- // somebody else got on
-		case failures >= attemptsMax || isFinal(err):
-			for _, op := range batch {
-				op.done <- err
-			}
-			return
-		}
-	}
-}
+// isSettling reports whether the batch is one of those that settle. All of it is, or nothing.
+func (c *committer) isSettling() bool { return c.batch[0].settles }
 
-func dropAbandoned(batch []*operation) []*operation {
-	return slices.DeleteFunc(batch, func(op *operation) bool {
-		err := op.ctx.Err()
-		if err != nil {
-			op.done <- err
-		}
-		return err != nil
-	})
-}
-
-var (
-	// errAgain asks for a batch to be decided again, by the books that are in memory now.
-	errAgain = errors.New("the books were changed by another process")
-	// errUncertain asks for a batch to be decided again with more care.
-	errUncertain = errors.New("somebody is to be refused")
-)
-
-// isFinal tells whether it is of no use to try again.
-func isFinal(err error) bool {
-	return errors.Is(err, ErrGone) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err)
-}
-
-// attempt decides a batch once and stores what came of it. The error may be errAgain or errUncertain.
-func (c *committer) attempt(batch []*operation, care care) ([]effect, error) {
-	if err := c.load(care); err != nil {
-		return nil, err
+// Commit implements [groupcommit.Copy].
+func (c *committer) Commit(books *allocation.Books, effects []groupcommit.Effect) error {
+	if c.care != certain && slices.ContainsFunc(c.batch, func(op *operation) bool { return op.isDenied || op.isFull }) {
+		c.books, c.care = nil, certain // what is in memory says more than was written
+		return groupcommit.ErrAgain
 	}
-	books, err := c.observe(batch, care)
-	if err != nil {
-		return nil, err
-	}
-	effects := make([]effect, len(batch))
-	for i, op := range batch {
-		effects[i] = op.apply(books)
-	}
-	has := func(e effect) bool { return slices.Contains(effects, e) }
 	var status, ledger bool
 	switch {
-	case care != certain && (has(short) || has(full)):
-		return nil, errUncertain
-	case has(changed) || books.IsRoomChanged():
+	case slices.Contains(effects, groupcommit.Changed) || books.IsRoomChanged():
 		status, ledger = books.IsStatusChanged(), books.IsLedgerChanged() || books.IsRoomChanged()
-	case isSettling(batch):
+	case c.isSettling():
 		status, ledger = c.isShowDue(books), c.isTidyDue(books)
 	}
 	if err := c.write(books, status, ledger); err != nil {
-		return nil, err
+		return c.retry(err)
 	}
-	if has(unconfirmed) && !c.isFresh {
-		if err := c.confirm(); err != nil {
-			return nil, err
+	if slices.Contains(effects, groupcommit.Unconfirmed) && !c.isFresh {
+		return c.retry(c.confirm())
+	}
+	return nil
+}
+
+// Settled implements [groupcommit.Copy].
+func (c *committer) Settled() {}
+
+// retry drops the books on an error of storage, and has the batch decided again unless that is of no use.
+func (c *committer) retry(err error) error {
+	if err == nil || errors.Is(err, groupcommit.ErrAgain) {
+		return err
+	}
+	c.books = nil
+	if isConflict(err) {
+		return groupcommit.ErrAgain // another process got on
+	}
+	if c.failures++; c.failures >= attemptsMax || isFinal(err) {
+		if errors.Is(err, ErrGone) {
+			c.store.Forget(c.name) // nothing is known of it that is worth keeping
 		}
+		return err
 	}
-	c.tell(batch, books)
-	return effects, nil
+	return groupcommit.ErrAgain
+}
+
+// isFinal reports whether it is of no use to try again.
+func isFinal(err error) bool {
+	return errors.Is(err, ErrGone) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err)
 }
 
 // isShowDue tells whether the status should be written although nothing is decided otherwise by it: raises were
@@ -221,12 +179,12 @@ func (c *committer) isTidyDue(books *allocation.Books) bool {
 //
 // Books that were never in line with the spec that the allocation has now are brought in line with what the API server
 // lists after they were read: what was given before is in no books, and no watch tells that it has seen all of it.
-func (c *committer) observe(batch []*operation, care care) (*allocation.Books, error) {
-	isLive := !c.books.IsObserved() || slices.ContainsFunc(batch, func(op *operation) bool { return op.needsLive != nil && op.needsLive(c.books) })
-	if care == usual && !isLive && len(c.books.Pending()) < pendingMany {
+func (c *committer) observe() (*allocation.Books, error) {
+	isLive := !c.books.IsObserved() || slices.ContainsFunc(c.batch, func(op *operation) bool { return op.needsLive != nil && op.needsLive(c.books) })
+	if c.care == usual && !isLive && len(c.books.Pending()) < pendingMany {
 		return c.books, nil
 	}
-	if care == certain && !isLive {
+	if c.care == certain && !isLive {
 		if err := c.refresh(time.Now().Add(-staleTime)); err != nil {
 			return nil, err
 		}
@@ -258,24 +216,4 @@ func (c *committer) refresh(since time.Time) error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, refreshTimeout)
 	defer cancel()
 	return c.store.projects.Refresh(ctx, since)
-}
-
-// tell hands books to those who asked for them.
-func (c *committer) tell(batch []*operation, books *allocation.Books) {
-	for _, op := range batch {
-		if op.decided != nil {
-			op.decided(books)
-		}
-	}
-}
-
-// finish tells every caller what came of its operation.
-func (c *committer) finish(batch []*operation, effects []effect) {
-	for i, op := range batch {
-		if effects[i] == full {
-			op.done <- ErrBusy
-		} else {
-			op.done <- nil
-		}
-	}
 }

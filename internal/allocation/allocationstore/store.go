@@ -3,7 +3,6 @@ package allocationstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -13,11 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bursar/bursar/internal/allocation"
+	"github.com/bursar/bursar/internal/groupcommit"
 )
 
 const (
-	// batchMax bounds how many operations one write acknowledges.
-	batchMax = 256
 	// storageTimeout bounds one call to storage.
 	storageTimeout = 3 * time.Second
 	// refreshTimeout bounds a list of everything that is in the cluster.
@@ -111,35 +109,37 @@ type Request struct {
 // could be decided; then the raise may be pending all the same, until its time is over.
 func (s *Store) Admit(ctx context.Context, name string, request Request) (Outcome, error) {
 	var outcome Outcome
-	err := s.do(ctx, name, &operation{apply: func(books *allocation.Books) effect {
+	op := &operation{}
+	op.apply = func(books *allocation.Books) groupcommit.Effect {
 		outcome = Outcome{}
 		switch {
 		case books.Scopes() != request.Scopes || !books.Selector().Matches(request.Labels):
-			return unconfirmed
+			return groupcommit.Unconfirmed
 		case request.IsDryRun:
 			outcome.Shortages = books.Check(request.Raise)
 		case isFull(books, request.Namespace):
-			return full
+			op.isFull = true
+			return groupcommit.Unconfirmed
 		default:
 			outcome.Shortages, outcome.IsBooked = books.Admit(request.Raise)
 		}
 		for _, shortage := range outcome.Shortages {
 			outcome.Holders = append(outcome.Holders, books.Holders(shortage.Resource))
 		}
-		switch {
-		case len(outcome.Shortages) > 0:
-			return short
-		case outcome.IsBooked:
-			return changed
-		default:
-			return unconfirmed
+		op.isDenied = len(outcome.Shortages) > 0
+		if outcome.IsBooked && !op.isDenied {
+			return groupcommit.Changed
 		}
-	}})
+		return groupcommit.Unconfirmed
+	}
+	err := s.do(ctx, name, op)
 	switch {
 	case errors.Is(err, ErrGone):
 		return Outcome{}, nil
 	case err != nil:
-		return Outcome{}, err
+		return Outcome{}, err // op and outcome belong to the group
+	case op.isFull:
+		return Outcome{}, ErrBusy
 	}
 	return outcome, nil
 }
@@ -157,11 +157,11 @@ func isFull(books *allocation.Books, project string) bool {
 
 // Cancel forgets the raise of that ID, which will not be made.
 func (s *Store) Cancel(ctx context.Context, name, id string) error {
-	return s.do(ctx, name, &operation{apply: func(books *allocation.Books) effect {
+	return s.do(ctx, name, &operation{apply: func(books *allocation.Books) groupcommit.Effect {
 		if books.Cancel(id) {
-			return changed
+			return groupcommit.Changed
 		}
-		return nothing
+		return groupcommit.Nothing
 	}})
 }
 
@@ -175,11 +175,11 @@ func (s *Store) Settle(ctx context.Context, name string, ready *Ready, f func(*a
 		needsLive: func(books *allocation.Books) bool {
 			return ready.isOf(books) && ready.Condition.Status == metav1.ConditionTrue && !books.IsReady()
 		},
-		apply: func(books *allocation.Books) effect {
+		apply: func(books *allocation.Books) groupcommit.Effect {
 			if ready.isOf(books) && books.SetReady(ready.Condition) {
-				return changed
+				return groupcommit.Changed
 			}
-			return nothing
+			return groupcommit.Nothing
 		},
 		decided: f,
 	})
@@ -220,50 +220,36 @@ func (s *Store) hear(name string, f func(*versions)) {
 // View calls f with the books of an allocation as this process knows them. f must not keep or change them. It may be
 // called more than once; the last call counts, and only if View returns no error.
 func (s *Store) View(ctx context.Context, name string, f func(*allocation.Books)) error {
-	return s.do(ctx, name, &operation{apply: func(books *allocation.Books) effect {
+	return s.do(ctx, name, &operation{apply: func(books *allocation.Books) groupcommit.Effect {
 		f(books)
-		return nothing
+		return groupcommit.Nothing
 	}})
 }
 
-// do queues an operation and waits for its outcome.
+// do submits an operation and waits for its outcome.
 func (s *Store) do(ctx context.Context, name string, op *operation) error {
 	if err := s.projects.WaitForSync(ctx); err != nil {
 		return err
 	}
-	op.ctx, op.done = ctx, make(chan error, 1)
-	s.submit(name, op)
-	select {
-	case err := <-op.done:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("the books of ResourceQuotaAllocation %s did not answer in time: %w", name, ctx.Err())
-	case <-s.ctx.Done():
-		return fmt.Errorf("the books of ResourceQuotaAllocation %s: %w", name, s.ctx.Err())
-	}
+	// Operations that settle may write the status, and the others should not wait for that.
+	return s.committer(name).group.Do(ctx, &groupcommit.Operation[*allocation.Books]{Decision: op, Apart: op.settles})
 }
 
-// submit hands an operation to the committer of an allocation. There is one as long as there is work.
-func (s *Store) submit(name string, op *operation) {
+// committer returns the committer of an allocation.
+func (s *Store) committer(name string) *committer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.committers[name]
 	if c == nil {
-		c = &committer{store: s, name: name}
+		c = newCommitter(s, name)
 		s.committers[name] = c
 	}
-	c.queue = append(c.queue, op)
-	if !c.isRunning {
-		c.isRunning = true
-		go c.run()
-	}
+	return c
 }
 
-// Forget drops what is remembered of an allocation that was deleted.
+// Forget drops what is remembered of an allocation that was deleted. Operations under way are decided all the same.
 func (s *Store) Forget(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.committers[name]; c != nil && !c.isRunning {
-		delete(s.committers, name)
-	}
+	delete(s.committers, name)
 }

@@ -11,15 +11,16 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/allocation"
+	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger/ledgerapi"
 )
 
 // load makes sure that there are books in memory, of what was heard of at least, and with certainty of what there is.
-func (c *committer) load(care care) error {
+func (c *committer) load() error {
 	c.store.mu.Lock()
 	heard := c.heard
 	c.store.mu.Unlock()
-	if c.books == nil || care == certain && !c.isFresh || isNewer(heard.allocation, c.books.Object().ResourceVersion) {
+	if c.books == nil || c.care == certain && !c.isFresh || isNewer(heard.allocation, c.books.Object().ResourceVersion) {
 		return c.loadBoth()
 	}
 	if object := c.books.Object(); heard.ledgerOf == object.UID && isNewer(heard.ledger, c.ledger) {
@@ -160,7 +161,7 @@ func isConflict(err error) bool {
 }
 
 // confirm makes sure that the books in memory were made from what is stored. If not, they are then, and it returns
-// errAgain.
+// [groupcommit.ErrAgain].
 func (c *committer) confirm() error {
 	object, ledger, err := c.read()
 	if err != nil {
@@ -173,5 +174,5 @@ func (c *committer) confirm() error {
 	if err := c.take(object, ledger); err != nil {
 		return err
 	}
-	return errAgain
+	return groupcommit.ErrAgain
 }

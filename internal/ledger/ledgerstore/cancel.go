@@ -4,6 +4,7 @@ import (
 	"context"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -12,11 +13,11 @@ import (
 func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) error {
 	return s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: true,
-		apply: func(books *ledger.Ledger, _ bool) effect {
+		apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
 			if books.Cancel(key, sequence) {
-				return changed
+				return groupcommit.Changed
 			}
-			return unconfirmed
+			return groupcommit.Unconfirmed
 		},
 		committed: func() { s.inflight.remove(consumer, key, sequence) },
 	})
@@ -33,13 +34,13 @@ func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 	var recorded bool
 	err := s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: true,
-		apply: func(books *ledger.Ledger, _ bool) effect {
+		apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
 			recorded = books.IsReleased(id)
 			if recorded || !books.ReleaseReserved(id, key, sequence) {
-				return unconfirmed
+				return groupcommit.Unconfirmed
 			}
 			recorded = true
-			return changed
+			return groupcommit.Changed
 		},
 		committed: func() {
 			s.inflight.remove(consumer, key, sequence)
@@ -56,13 +57,13 @@ func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 func (s *Store) Settle(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {
 	op := &operation{
 		makesRoom: true,
-		apply: func(books *ledger.Ledger, _ bool) effect {
+		apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
 			if books.Settle(key, sequence) {
-				return changed
+				return groupcommit.Changed
 			}
-			return nothing
+			return groupcommit.Nothing
 		},
 		committed: func() { s.inflight.remove(consumer, key, sequence) },
 	}
-	s.with(consumer, func(c *committer) bool { return c.submitLazy(op) })
+	s.with(consumer, func(c *committer) bool { return c.deferred(op) })
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -42,16 +43,16 @@ func (s *Store) correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 	var failure error
 	err := s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: corrected.Amount < observed.Amount,
-		apply: func(books *ledger.Ledger, _ bool) effect {
+		apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
 			failure = nil
 			if applies = isFit(books) && says(books, observed); !applies {
-				return unconfirmed
+				return groupcommit.Unconfirmed
 			}
 			var didChange bool
 			if didChange, failure = books.SetUsed(corrected); didChange {
-				return changed
+				return groupcommit.Changed
 			}
-			return unconfirmed
+			return groupcommit.Unconfirmed
 		},
 	})
 	switch {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -25,7 +26,7 @@ func (d *decider) operation() *operation {
 	return &operation{apply: d.apply, committed: d.committed}
 }
 
-func (d *decider) apply(l *ledger.Ledger, releasing bool) effect {
+func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 	d.outcome, d.entered, d.renamed = Outcome{}, nil, nil
 	if d.DryRun == NotDry {
 		d.renamed = rename(l, d.Reservations, d.Instead)
@@ -33,7 +34,7 @@ func (d *decider) apply(l *ledger.Ledger, releasing bool) effect {
 	fresh := unknownTo(l, d.Reservations)
 	if d.isFull = d.hasNoRoom(l, fresh); d.isFull {
 		d.reinstate(l)
-		return postponed
+		return groupcommit.Postponed
 	}
 	var hasChanged bool
 	if d.Separately {
@@ -50,30 +51,30 @@ func (d *decider) apply(l *ledger.Ledger, releasing bool) effect {
 		return d.effectOfDryRun(releasing)
 	case d.outcome.Code == ledger.Exceeded && releasing:
 		d.reinstate(l)
-		return postponed
+		return groupcommit.Postponed
 	case d.outcome.Code != ledger.Admitted:
 		d.reinstate(l)
-		return unconfirmed
+		return groupcommit.Unconfirmed
 	}
 	if d.TakesOver && renew(l, d.Reservations, d.outcome.Decisions) {
 		hasChanged = true
 	}
 	d.note(l)
 	if hasChanged || len(d.renamed) > 0 {
-		return changed
+		return groupcommit.Changed
 	}
-	return unconfirmed
+	return groupcommit.Unconfirmed
 }
 
 // effectOfDryRun returns the effect of a decision of which nothing is left in the ledger.
-func (d *decider) effectOfDryRun(releasing bool) effect {
+func (d *decider) effectOfDryRun(releasing bool) groupcommit.Effect {
 	switch {
 	case d.outcome.Code == ledger.Exceeded && releasing:
-		return postponed
+		return groupcommit.Postponed
 	case d.outcome.Code == ledger.Admitted && d.DryRun == DryLikely:
-		return nothing
+		return groupcommit.Nothing
 	default:
-		return unconfirmed
+		return groupcommit.Unconfirmed
 	}
 }
 

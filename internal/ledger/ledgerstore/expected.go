@@ -3,14 +3,16 @@ package ledgerstore
 import (
 	"maps"
 	"time"
+
+	"github.com/bursar/bursar/internal/groupcommit"
+	"github.com/bursar/bursar/internal/ledger"
 )
 
-// outlook tells whether releases are expected, and how often operations were unparked so far.
-func (c *committer) outlook() (releasing bool, unparked uint64) {
+// expectsReleases reports whether releases are expected.
+func (c *committer) expectsReleases() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	return c.isReleasingLocked(now), c.unparked
+	return c.isReleasingLocked(time.Now())
 }
 
 // isReleasingLocked reports whether releases are expected.
@@ -36,22 +38,21 @@ func (c *committer) expect(id string) bool {
 // unexpect withdraws what expect noted.
 func (c *committer) unexpect(id string) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.expected[id]; !ok {
-		return
-	}
+	_, wasExpected := c.expected[id]
 	delete(c.expected, id)
-	if len(c.expected) == 0 {
-		c.unparkLocked()
+	isLast := wasExpected && len(c.expected) == 0
+	c.mu.Unlock()
+	if isLast {
+		c.group.Resume()
 	}
 }
 
 // forgetTentative drops what an earlier attempt at the operations announced: none waits for itself.
-func (c *committer) forgetTentative(batch []*operation) {
+func (c *committer) forgetTentative(batch []*groupcommit.Operation[*ledger.Ledger]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, op := range batch {
-		if op.tentative != "" {
+		if op, ok := op.Decision.(*operation); ok && op.tentative != "" {
 			delete(c.expected, op.tentative)
 		}
 	}

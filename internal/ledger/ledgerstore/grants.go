@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -18,9 +19,9 @@ func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	var failure error
 	err := s.doVerified(ctx, consumer, func(ctx context.Context) (*operation, error) {
 		var held []ledger.Grant
-		err := s.do(ctx, consumer, &operation{apply: func(books *ledger.Ledger, _ bool) effect {
+		err := s.do(ctx, consumer, &operation{apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
 			held = slices.Collect(books.Grants())
-			return nothing // whether it is current shows when the grants are set
+			return groupcommit.Nothing // whether it is current shows when the grants are set
 		}})
 		if err != nil {
 			return nil, err
@@ -31,12 +32,12 @@ func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 		}
 		return &operation{
 			makesRoom: true, growsCapacity: true,
-			apply: func(books *ledger.Ledger, _ bool) effect {
+			apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
 				var didChange bool
 				if didChange, failure = books.ReplaceGrants(grants); didChange {
-					return changed
+					return groupcommit.Changed
 				}
-				return unconfirmed
+				return groupcommit.Unconfirmed
 			},
 		}, nil
 	})

@@ -35,10 +35,7 @@ func (s *Store) dropIdle() {
 func (c *committer) drop(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	isBusy := c.running || len(c.eager)+len(c.lazy)+len(c.parked) > 0 || c.observed != "" || c.isReleasingLocked(now)
-	if isBusy || now.Sub(c.used) < idleMax || c.store.inflight.has(c.consumer) || c.store.released.has(c.consumer) {
-		return false
-	}
-	c.dropped = true
-	return true
+	isBusy := c.observed != "" || c.isReleasingLocked(now) || c.store.inflight.has(c.consumer) || c.store.released.has(c.consumer)
+	c.dropped = !isBusy && c.group.CloseIdle(idleMax)
+	return c.dropped
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -42,10 +43,10 @@ func newMetrics() *metrics {
 }
 
 // observeBatch counts what one write carried.
-func (m *metrics) observeBatch(effects []effect) {
+func (m *metrics) observeBatch(effects []groupcommit.Effect) {
 	changes := 0
 	for _, e := range effects {
-		if e == changed {
+		if e == groupcommit.Changed {
 			changes++
 		}
 	}

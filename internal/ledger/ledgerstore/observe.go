@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -76,12 +77,12 @@ func (c *committer) takeNote(version Version) bool {
 	epoch := c.epoch.Load()
 	// Nobody waits for it: like housekeeping it is tried again until the books could be read.
 	return c.submit(&operation{
-		apply: func(*ledger.Ledger, bool) effect {
+		apply: func(*ledger.Ledger, bool) groupcommit.Effect {
 			// Meanwhile an answer may have come that tells that it was this process which wrote it.
 			if c.newer(version) {
-				return unconfirmed
+				return groupcommit.Unconfirmed
 			}
-			return nothing
+			return groupcommit.Nothing
 		},
 		committed: func() {
 			if epoch == 0 { // books that are read again are told of in any case
@@ -106,5 +107,5 @@ func (c *committer) newer(version Version) bool {
 func (c *committer) saw(version Version) {
 	c.version = version
 	c.latest.Store(&version)
-	c.bytes.Store(int64(c.books.Bytes()))
+	c.bytes.Store(int64(c.ledger.Bytes()))
 }

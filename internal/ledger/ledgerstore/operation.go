@@ -5,22 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
-)
-
-// effect is what applying an operation did to the books in memory.
-type effect int
-
-const (
-	// nothing: the books did not change and the answer does not depend on their being current.
-	nothing effect = iota
-	// changed: the books must be written before the answer is given.
-	changed
-	// unconfirmed: the books did not change, and the answer is true only of current books.
-	unconfirmed
-	// postponed: not now. The operation waits for capacity or room that is about to come back,
-	// or for its patience to end; then it counts as unconfirmed.
-	postponed
 )
 
 // errReverify tells a caller that the books were read again since it verified its facts, so
@@ -50,46 +36,64 @@ func WithTentative(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, tentativeKey{}, id)
 }
 
-// operation is one change to, or question about, the books of one consumer.
+// operation is one change to, or question about, the ledger of one consumer.
 type operation struct {
-	// ctx bounds an eager operation: one whose caller has left before it is applied is dropped.
-	// It is nil for lazy ones.
-	ctx context.Context
-	// apply performs the operation; releasing tells whether charges are about to be given back.
-	// It runs again when a commit must be repeated, and the last run counts, so it must
-	// overwrite whatever result an earlier run left.
-	apply func(books *ledger.Ledger, releasing bool) effect
-	// committed runs once, after the operation took effect and before its caller is told. Until
-	// then what apply writes to belongs to the committer, also after the caller has left.
+	// apply performs the operation. isReleasing reports whether charges are about to be given back. apply runs again when a
+	// commit is repeated, and must overwrite the result of an earlier run.
+	apply func(l *ledger.Ledger, isReleasing bool) groupcommit.Effect
+	// committed, if set, runs once, after the operation took effect and before its caller hears of it.
 	committed func()
-	// epoch, where verified is set, is the reading of the books that the caller's facts go with.
-	epoch    uint64
-	verified bool
-	// patience is when a postponed operation is to be decided come what may; timed is set once
-	// a timer for that moment runs.
-	patience time.Time
-	timed    bool
-	// impatient marks an operation that ends with ErrReleasing instead of being postponed, see [WithPatience].
-	impatient bool
-	// tentative, unless empty, identifies the release that is expected once the operation has changed the books, see
-	// [WithTentative].
-	tentative string
-	// makesRoom marks operations after which postponed ones are worth another look, and
-	// growsCapacity those after which claims that were denied may fit.
+	// makesRoom marks operations after which postponed ones may succeed, and growsCapacity those after which claims that were
+	// denied may fit.
 	makesRoom, growsCapacity bool
-	// done receives the outcome once. It is nil for lazy operations.
-	done chan error
+	// epoch, if isVerified is set, is the reading of the ledger that the caller's facts go with.
+	epoch      uint64
+	isVerified bool
+	// deadline is until when the operation may be postponed. One that does not wait ends with ErrReleasing instead, see
+	// [WithPatience].
+	deadline time.Time
+	isHasty  bool
+	// tentative, unless empty, identifies the release to expect once the operation has changed the ledger, see [WithTentative].
+	tentative string
+
+	// committer is where the operation was submitted.
+	committer *committer
+	// err is why the operation had no effect although its batch had one.
+	err error
 }
 
-// abandoned tells whether nobody waits for the operation any more.
-func (o *operation) abandoned() bool { return o.ctx != nil && o.ctx.Err() != nil }
+// submitted returns the operation for the group of a committer.
+func (o *operation) submitted(c *committer) *groupcommit.Operation[*ledger.Ledger] {
+	o.committer = c
+	return &groupcommit.Operation[*ledger.Ledger]{Decision: o, MakesRoom: o.makesRoom, Deadline: o.deadline}
+}
 
-// finish hands the outcome to the caller.
-func (o *operation) finish(err error) {
-	if err == nil && o.committed != nil {
-		o.committed()
+// Apply implements [groupcommit.Decision].
+func (o *operation) Apply(l *ledger.Ledger) groupcommit.Effect {
+	c := o.committer
+	if o.err = nil; o.isVerified && o.epoch != c.epoch.Load() {
+		o.err = errReverify
+		return groupcommit.Nothing
 	}
-	if o.done != nil {
-		o.done <- err
+	effect := o.apply(l, c.isReleasing)
+	switch {
+	case effect == groupcommit.Changed && o.tentative != "":
+		c.expect(o.tentative)
+		c.isReleasing = true // for the operations that follow in the batch
+	case effect == groupcommit.Postponed && o.isHasty && time.Now().Before(o.deadline):
+		o.err = ErrReleasing
+		return groupcommit.Nothing
+	}
+	return effect
+}
+
+// Committed implements [groupcommit.Decision].
+func (o *operation) Committed(effect groupcommit.Effect) {
+	if effect == groupcommit.Changed {
+		o.committer.hasChanged = true
+		o.committer.hasGrown = o.committer.hasGrown || o.growsCapacity
+	}
+	if o.err == nil && o.committed != nil {
+		o.committed()
 	}
 }

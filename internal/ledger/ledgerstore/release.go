@@ -4,6 +4,7 @@ import (
 	"context"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -48,11 +49,11 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 		var recorded bool
 		return &operation{
 			makesRoom: true, growsCapacity: true,
-			apply: func(books *ledger.Ledger, _ bool) effect {
+			apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
 				if adrift = false; isForgotten.Load() {
-					return nothing
+					return groupcommit.Nothing
 				}
-				var e effect
+				var e groupcommit.Effect
 				e, adrift = h.release(books)
 				recorded = books.IsReleased(h.ClaimUID)
 				return e
@@ -73,20 +74,20 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 }
 
 // release applies the holding to the books.
-func (h *ClaimCharges) release(books *ledger.Ledger) (e effect, drifted bool) {
+func (h *ClaimCharges) release(books *ledger.Ledger) (e groupcommit.Effect, drifted bool) {
 	if books.IsReleased(h.ClaimUID) || books.IsReleased(WithdrawnID(ObjectUID(h.Key), h.Sequence)) {
-		return unconfirmed, false
+		return groupcommit.Unconfirmed, false
 	}
 	if books.ReleaseReserved(h.ClaimUID, h.Key, h.Sequence) || books.ReleaseReserved(h.ClaimUID, h.Amendment, 0) {
-		return changed, false
+		return groupcommit.Changed, false
 	}
 	if !h.Granted {
-		return unconfirmed, false
+		return groupcommit.Unconfirmed, false
 	}
 	if !books.Release(h.ClaimUID, h.Charges) {
-		return unconfirmed, true
+		return groupcommit.Unconfirmed, true
 	}
-	return changed, false
+	return groupcommit.Changed, false
 }
 
 // Forget drops the record of a released claim, or of a withdrawn reservation. Call it once the claim is
@@ -94,14 +95,14 @@ func (h *ClaimCharges) release(books *ledger.Ledger) (e effect, drifted bool) {
 func (s *Store) Forget(consumer quotav1alpha1.ConsumerRef, claimUID string) {
 	s.released.forget(claimUID)
 	op := &operation{makesRoom: true, committed: func() { s.released.remove(consumer, claimUID) }}
-	op.apply = func(books *ledger.Ledger, _ bool) effect {
+	op.apply = func(books *ledger.Ledger, _ bool) groupcommit.Effect {
 		op.growsCapacity = books.Bytes() > ledger.BytesMax/2 // a claim may wait for room in the ledger
 		if books.Forget(claimUID) {
-			return changed
+			return groupcommit.Changed
 		}
-		return nothing
+		return groupcommit.Nothing
 	}
-	s.with(consumer, func(c *committer) bool { return c.submitLazy(op) })
+	s.with(consumer, func(c *committer) bool { return c.deferred(op) })
 }
 
 // ExpectRelease announces that a charge, identified by any id, is about to be given back

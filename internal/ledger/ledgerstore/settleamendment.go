@@ -4,6 +4,7 @@ import (
 	"context"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -15,11 +16,11 @@ func (s *Store) SettleAmendment(ctx context.Context, consumer quotav1alpha1.Cons
 	var done bool
 	err := s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: true,
-		apply: func(books *ledger.Ledger, _ bool) effect {
+		apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
 			if done = books.SettleAmendment(key, sequence, after); done {
-				return changed
+				return groupcommit.Changed
 			}
-			return unconfirmed
+			return groupcommit.Unconfirmed
 		},
 		committed: func() {
 			if done {

@@ -3,23 +3,17 @@ package ledgerstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/naming"
 )
 
 const (
-	// batchMax bounds how many operations one write acknowledges.
-	batchMax = 1024
-	// lazyDelay is how long housekeeping waits for a commit to ride along with.
-	lazyDelay = 100 * time.Millisecond
-	// lazyDelayMax is how long it waits when it fails again and again: each time twice as long as before.
-	lazyDelayMax = 15 * time.Second
 	// storageTimeout bounds one call to storage.
 	storageTimeout = 3 * time.Second
 	// releasePatience is how long a refusal waits for releases that are on their way.
@@ -133,7 +127,7 @@ func (s *Store) committer(consumer quotav1alpha1.ConsumerRef) *committer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c = s.byRef[consumer]; c == nil {
-		c = &committer{store: s, consumer: consumer, used: time.Now()}
+		c = newCommitter(s, consumer)
 		s.byRef[consumer], s.byName[naming.Ledger(consumer)] = c, c
 		s.scheduleDropLocked()
 	}
@@ -146,23 +140,30 @@ func (s *Store) with(consumer quotav1alpha1.ConsumerRef, f func(*committer) bool
 	}
 }
 
-// do queues an eager operation and waits for its outcome.
+// do submits an operation and waits for its outcome.
 func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *operation) error {
-	op.ctx, op.done = ctx, make(chan error, 1)
-	if op.patience, op.impatient = ctx.Value(patienceKey{}).(time.Time); !op.impatient {
-		op.patience = patience(ctx)
+	if op.deadline, op.isHasty = ctx.Value(patienceKey{}).(time.Time); !op.isHasty {
+		op.deadline = patience(ctx)
 	}
 	op.tentative, _ = ctx.Value(tentativeKey{}).(string)
-	s.with(consumer, func(c *committer) bool { return c.submit(op) })
-	select {
-	case err := <-op.done:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("the ledger of %s did not answer in time: %w", describe(consumer), ctx.Err())
-	case <-s.ctx.Done():
-		return fmt.Errorf("the ledger of %s: %w", describe(consumer), s.ctx.Err())
+	for {
+		c := s.committer(consumer)
+		err := c.group.Do(ctx, op.submitted(c))
+		switch {
+		case errors.Is(err, groupcommit.ErrClosed): // the committer was dropped
+		case err != nil:
+			return err // op.err belongs to the group
+		default:
+			return op.err
+		}
 	}
 }
+
+// submit has an operation committed at once, and again until it took effect. It reports false if the committer was dropped.
+func (c *committer) submit(op *operation) bool { return c.group.Submit(op.submitted(c)) }
+
+// deferred has an operation committed with the next one, or soon. It reports false if the committer was dropped.
+func (c *committer) deferred(op *operation) bool { return c.group.Defer(op.submitted(c)) }
 
 // patience is until when an operation may be postponed.
 func patience(ctx context.Context) time.Time {
@@ -186,7 +187,7 @@ func (s *Store) doVerified(ctx context.Context, consumer quotav1alpha1.ConsumerR
 		if op == nil || err != nil {
 			return err
 		}
-		op.epoch, op.verified = epoch, true
+		op.epoch, op.isVerified = epoch, true
 		if err = s.do(ctx, consumer, op); err != errReverify { //nolint:errorlint // a sentinel of this package, never wrapped
 			return err
 		}
@@ -199,7 +200,7 @@ func (s *Store) epochOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef)
 	if epoch := s.committer(consumer).epoch.Load(); epoch > 0 {
 		return epoch, nil
 	}
-	err := s.do(ctx, consumer, &operation{apply: func(*ledger.Ledger, bool) effect { return nothing }})
+	err := s.do(ctx, consumer, &operation{apply: func(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing }})
 	return s.committer(consumer).epoch.Load(), err
 }
 
@@ -207,8 +208,8 @@ func (s *Store) epochOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef)
 // must not keep or change them. It may be called more than once; the last call counts, and only
 // if View returns no error. If ctx ends early, f may still be running when View returns.
 func (s *Store) View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
-	return s.do(ctx, consumer, &operation{apply: func(books *ledger.Ledger, _ bool) effect {
+	return s.do(ctx, consumer, &operation{apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
 		f(books)
-		return unconfirmed
+		return groupcommit.Unconfirmed
 	}})
 }

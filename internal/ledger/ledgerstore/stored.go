@@ -6,14 +6,23 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// load makes sure that there are books in memory.
+// load makes sure that there is a copy in memory.
 func (c *committer) load() error {
-	if c.books != nil {
+	if c.ledger != nil {
 		return nil
 	}
+	if err := c.read(); err != nil {
+		return fmt.Errorf("read the ledger of %s: %w", describe(c.consumer), err)
+	}
+	return nil
+}
+
+// read reads the ledger from storage.
+func (c *committer) read() error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
 	stored, version, err := c.store.storage.Read(ctx, c.consumer)
@@ -25,72 +34,81 @@ func (c *committer) load() error {
 			return fmt.Errorf("recover the usage from claims: %w", err)
 		}
 	}
-	books, err := ledger.Restore(stored)
+	restored, err := ledger.Restore(stored)
 	if err != nil {
 		return fmt.Errorf("the stored ledger is damaged: %w", err)
 	}
-	c.books, c.fresh, c.lost = books, true, false
-	if !c.rejected || version == "" || version != c.version {
-		// Whatever they were read for, another process has changed them.
-		c.untold = c.untold || c.epoch.Load() > 0
+	c.ledger, c.isFresh, c.isLost = restored, true, false
+	if !c.isRejected || version == "" || version != c.version {
+		// Another process has changed it, whatever it was read for.
+		c.wasReread = c.wasReread || c.epoch.Load() > 0
 		c.epoch.Store(c.store.epochs.Add(1))
 	}
-	c.rejected = false
+	c.isRejected = false
 	c.saw(version)
-	for _, key := range c.store.inflight.replace(c.consumer, books) {
+	for _, key := range c.store.inflight.replace(c.consumer, restored) {
 		c.unexpect(key) // another process has ended it
 	}
-	c.store.released.replace(c.consumer, books)
+	c.store.released.replace(c.consumer, restored)
 	return nil
 }
 
-// write stores the books. If it reports false without an error, the books were dropped and
-// the batch is to be decided again.
-func (c *committer) write() (ok bool, err error) {
+// write stores the copy. If the write was overtaken or its outcome is unknown, it drops the copy and returns
+// [groupcommit.ErrAgain]: the stored ledger says which operations took effect.
+func (c *committer) write() error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
 	began := time.Now()
-	version, err := c.store.storage.Write(ctx, c.consumer, c.books.Snapshot(), c.version)
+	version, err := c.store.storage.Write(ctx, c.consumer, c.ledger.Snapshot(), c.version)
 	c.store.metrics.observeCommit(err, time.Since(began))
 	if err == nil {
-		c.fresh, c.unknown = true, 0
+		c.isFresh, c.unknown = true, 0
 		c.saw(version)
-		return true, nil
+		return nil
 	}
-	c.books = nil
+	c.ledger = nil
+	failed := fmt.Errorf("write the ledger of %s: %w", describe(c.consumer), err)
 	rejected := (*RejectedError)(nil)
 	switch {
 	case errors.Is(err, ErrConflict):
-		return false, nil
+		return groupcommit.ErrAgain
 	case errors.As(err, &rejected):
-		c.rejected = true
-		return false, fmt.Errorf("write the ledger of %s: %w", describe(c.consumer), err)
+		c.isRejected = true
+		if rejected.ForContent {
+			return groupcommit.Divisible(failed)
+		}
+		return failed
 	}
-	c.lost = true
-	switch {
-	case c.unknown >= unknownMax:
+	c.rereadAfterLoss()
+	if c.unknown >= unknownMax {
 		c.unknown = 0
-		return false, fmt.Errorf("write the ledger of %s: %w", describe(c.consumer), err)
-	default:
-		// What is stored now tells which operations took effect.
-		c.unknown++
-		return false, nil
+		return failed
 	}
+	c.unknown++
+	return groupcommit.ErrAgain
 }
 
-// confirm checks that the books in memory are the stored ones. If it reports false without an
-// error, they were not and have been dropped.
-func (c *committer) confirm() (ok bool, err error) {
+// rereadAfterLoss has the ledger read again even if all callers leave: it may hold reservations of theirs.
+func (c *committer) rereadAfterLoss() {
+	if c.isLost {
+		return
+	}
+	c.isLost = true
+	c.deferred(&operation{apply: func(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing }})
+}
+
+// confirm checks that the copy is what is stored. If not, it drops the copy and returns [groupcommit.ErrAgain].
+func (c *committer) confirm() error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
 	version, err := c.store.storage.CurrentVersion(ctx, c.consumer)
 	if err != nil {
-		return false, fmt.Errorf("check that the ledger of %s is current: %w", describe(c.consumer), err)
+		return fmt.Errorf("check that the ledger of %s is current: %w", describe(c.consumer), err)
 	}
 	if version != c.version {
-		c.books = nil
-		return false, nil
+		c.ledger = nil
+		return groupcommit.ErrAgain
 	}
-	c.fresh = true
-	return true, nil
+	c.isFresh = true
+	return nil
 }
