@@ -86,7 +86,7 @@ func newExceptions(t *testing.T, reasons map[string]string) *exceptions {
 	t.Cleanup(func() {
 		for name := range reasons {
 			if !e.used[name] {
-				t.Errorf("%s breaks the rule no longer: take it out of the exceptions in internal/tidy", name)
+				t.Errorf("%s breaks the rule no longer: take it out of the exceptions in test/tidy", name)
 			}
 		}
 	})
