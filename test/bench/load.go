@@ -22,6 +22,8 @@ type result struct {
 	cpuBefore time.Duration
 	// failure is one of the failures, if there were any.
 	failure error
+	// latencies are those of all that did not fail.
+	latencies []time.Duration
 }
 
 func (r result) perSecond() float64 { return float64(r.count) / r.elapsed.Seconds() }
@@ -101,6 +103,7 @@ func (b *bench) loadSettled(ctx context.Context, clients int, operate operation)
 // summarize fills in what latencies, which it sorts, come to.
 func (r *result) summarize(latencies []time.Duration) {
 	slices.Sort(latencies)
+	r.latencies = latencies
 	if r.count = len(latencies); r.count > 0 {
 		r.p50, r.p99, r.slowest = latencies[r.count/2], latencies[r.count*99/100], latencies[r.count-1]
 	}

@@ -24,7 +24,7 @@ import (
 const usage = `bench measures Bursar as its clients see it, in one of these ways:
 
   bench                          creates in closed loops, and all else that -measure names
-  bench -measure creates         the creates alone
+  bench -measure sidebyside      creates without quota, under a core ResourceQuota and under Bursar
   bench -rate 100 -clients 50    creates at a fixed rate, whatever the answers: what protection adds
   bench -consumers 10000 -standing 150000
                                  a start, memory, creates and etcd's size with many consumers
@@ -61,6 +61,7 @@ func runBench(ctx context.Context) error {
 	clients := flags.String("clients", "1,8,32", "how many clients create at a time, one round for each")
 	existing := flags.String("claims", "0,1000,10000", "how many claims exist, one round for each; add 100000 with time to spare")
 	flags.IntVar(&b.adopted, "adopt", 5000, "how many existing objects are adopted, in each of two rounds")
+	flags.IntVar(&b.memory, "memory", 100_000, "with how many claims memory is measured")
 	flags.DurationVar(&b.duration, "duration", 5*time.Second, "how long each measurement lasts")
 	flags.Float64Var(&b.rate, "rate", 0, "offer so many creates of each sort a second, in place of closed loops; with -consumers 20 if it is not given")
 	var size standingSize

@@ -12,9 +12,10 @@ type measurement struct {
 	measure func(*bench, context.Context) error
 }
 
-// measurements are all that there are, in the order in which they are made: what leaves the most behind,
-// and the restart, come last.
+// measurements are all that there are, in the order in which they are made: what leaves the most behind
+// comes last.
 var measurements = []measurement{
+	{"sidebyside", (*bench).measureSideBySide},
 	{"creates", (*bench).measureCreates},
 	{"release", (*bench).measureRelease},
 	{"manypolicies", (*bench).measureManyPolicies},
@@ -22,6 +23,7 @@ var measurements = []measurement{
 	{"otherpolicies", (*bench).measureOtherPolicies},
 	{"adoption", (*bench).measureAdoption},
 	{"restart", (*bench).measureRestart},
+	{"memory", (*bench).measureMemory},
 }
 
 // allMeasurements is a list of their names.

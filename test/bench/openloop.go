@@ -84,7 +84,12 @@ func printRow(name string, r result) {
 // what each came to. The gaps are distributed exponentially. When one is due does not depend on the answers
 // to others, and its latency counts from then: if no client is free, the wait for one is a part of it.
 func (b *bench) offer(ctx context.Context, clients int, duration time.Duration, operations ...operation) []result {
-	due := dueTimes(b.rate*float64(len(operations)), duration)
+	return b.offerAt(ctx, b.rate, clients, duration, operations...)
+}
+
+// offerAt is offer at a rate of its own.
+func (b *bench) offerAt(ctx context.Context, rate float64, clients int, duration time.Duration, operations ...operation) []result {
+	due := dueTimes(rate*float64(len(operations)), duration)
 	results := make([]result, len(operations))
 	latencies := make([][]time.Duration, len(operations))
 	var taken atomic.Int64

@@ -25,6 +25,7 @@ type bench struct {
 	duration time.Duration
 	rate     float64
 	adopted  int
+	memory   int
 	binary   string
 
 	system system
