@@ -26,8 +26,8 @@ type Allocation struct {
 	// Capped are the resources that it caps, and MayLeave tells whether ResourceQuotas may leave them out again.
 	Capped   []corev1.ResourceName
 	MayLeave bool
-	// Entered is the revision of the catalog at which this generation was entered.
-	Entered int64
+	// Revision is the revision of the catalog at which this generation was entered.
+	Revision int64
 }
 
 // SetAllocation enters an allocation, or what it has become. The error says why it cannot be used as it is; it
@@ -48,7 +48,7 @@ func (c *Catalog) SetAllocation(object *quotav1alpha1.ResourceQuotaAllocation) e
 	}
 	c.allocations[object.Name] = &Allocation{
 		Name: object.Name, UID: object.UID, Generation: object.Generation,
-		Selector: selector, Scopes: allocation.ScopesOf(&object.Spec.Allocation), Entered: c.revision,
+		Selector: selector, Scopes: allocation.ScopesOf(&object.Spec.Allocation), Revision: c.revision,
 		Capped: slices.Sorted(maps.Keys(object.Spec.Allocation.Hard)), MayLeave: object.Spec.MayLeave,
 	}
 	return nil
@@ -106,8 +106,8 @@ func (c *Catalog) HasAllocations(version Digest) bool {
 	return c.declaredAllocations.had(version)
 }
 
-// PassedAllocations notes that the catalog is past a version that it has never been at.
-func (c *Catalog) PassedAllocations(version Digest) {
+// MarkAllocationsPassed notes that the catalog is past a version that it has never been at.
+func (c *Catalog) MarkAllocationsPassed(version Digest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.declaredAllocations.past.Add(version, nil)

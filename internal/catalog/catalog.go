@@ -26,10 +26,10 @@ type Catalog struct {
 	policies      map[string]*Policy
 	byKind        map[schema.GroupVersionKind][]*Policy
 	byGroupKind   map[schema.GroupKind][]*Policy
-	faulty        map[string]faulty // policies that do not compile, by name
-	// inForce are the policies that the registrations allow, or did since they were entered.
-	inForce     map[string]bool
-	withheld    map[string]bool
+	invalid       map[string]invalidPolicy // policies that do not compile, by name
+	// effective are the policies that the registrations allow, or did since they were entered.
+	effective   map[string]bool
+	suspended   map[string]bool
 	revision    int64
 	allocations map[string]*Allocation // by name
 	// What was declared, whether it can be used or not.
@@ -44,9 +44,9 @@ func New() *Catalog {
 		policies:      map[string]*Policy{},
 		byKind:        map[schema.GroupVersionKind][]*Policy{},
 		byGroupKind:   map[schema.GroupKind][]*Policy{},
-		faulty:        map[string]faulty{},
-		inForce:       map[string]bool{},
-		withheld:      map[string]bool{},
+		invalid:       map[string]invalidPolicy{},
+		effective:     map[string]bool{},
+		suspended:     map[string]bool{},
 		allocations:   map[string]*Allocation{},
 
 		declaredPolicies:      newDeclared(),

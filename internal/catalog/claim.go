@@ -39,8 +39,8 @@ func (c *Catalog) checkClaim(spec *quotav1alpha1.ResourceClaimSpec, mayClaim fun
 	var problems []string
 	for _, request := range spec.Requests {
 		r := c.Registration(request.ResourceType)
-		if flaw := claimFlaw(r, request.ResourceType, consumer, claiming, request.Dimensions, mayClaim); flaw != "" {
-			problems = append(problems, flaw)
+		if problem := claimProblem(r, request.ResourceType, consumer, claiming, request.Dimensions, mayClaim); problem != "" {
+			problems = append(problems, problem)
 		}
 	}
 	return joined(problems)
@@ -51,21 +51,21 @@ func (c *Catalog) checkClaim(spec *quotav1alpha1.ResourceClaimSpec, mayClaim fun
 func (c *Catalog) CheckPolicy(object *quotav1alpha1.ClaimCreationPolicy) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	flaws := c.policyFlawsLocked(TriggerOf(object).GroupKind(), &object.Spec.Target.ResourceClaimTemplate.Spec, anyMayClaim)
-	return joined(flaws)
+	problems := c.policyProblemsLocked(TriggerOf(object).GroupKind(), &object.Spec.Target.ResourceClaimTemplate.Spec, anyMayClaim)
+	return joined(problems)
 }
 
 // CheckClaiming tells why the kind that triggers a policy may not claim what the policy requests, or returns nil. Such a policy
 // is in force, and its claims are refused.
 func (c *Catalog) CheckClaiming(object *quotav1alpha1.ClaimCreationPolicy) error {
 	kind := TriggerOf(object).GroupKind()
-	var flaws []string
+	var problems []string
 	for _, request := range object.Spec.Target.ResourceClaimTemplate.Spec.Requests {
 		if r := c.Registration(request.ResourceType); r != nil && !r.MayClaim(kind) {
-			flaws = append(flaws, r.mayNotClaim(kind))
+			problems = append(problems, r.mayNotClaim(kind))
 		}
 	}
-	return joined(flaws)
+	return joined(problems)
 }
 
 func anyMayClaim(*Registration, schema.GroupKind) bool { return true }
@@ -80,35 +80,35 @@ func (r *Registration) mayNotClaim(kind schema.GroupKind) string {
 func (c *Catalog) Allows(p *Policy) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.policyFlawsLocked(p.Trigger.GroupKind(), p.template, (*Registration).MayClaim) == nil
+	return c.policyProblemsLocked(p.Trigger.GroupKind(), p.template, (*Registration).MayClaim) == nil
 }
 
 // isAllowedLocked tells whether the registrations allow a policy to be in force.
 func (c *Catalog) isAllowedLocked(p *Policy) bool {
-	return c.policyFlawsLocked(p.Trigger.GroupKind(), p.template, anyMayClaim) == nil
+	return c.policyProblemsLocked(p.Trigger.GroupKind(), p.template, anyMayClaim) == nil
 }
 
-func (c *Catalog) policyFlawsLocked(claiming schema.GroupKind, template *quotav1alpha1.ResourceClaimTemplateSpec, mayClaim func(*Registration, schema.GroupKind) bool) []string {
+func (c *Catalog) policyProblemsLocked(claiming schema.GroupKind, template *quotav1alpha1.ResourceClaimTemplateSpec, mayClaim func(*Registration, schema.GroupKind) bool) []string {
 	ref := template.ConsumerRef
-	var flaws []string
+	var problems []string
 	for _, request := range template.Requests {
 		r := c.byType[request.ResourceType]
 		consumer := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
 		if r != nil && strings.Contains(ref.APIGroup+ref.Kind, "{{") {
 			consumer = r.Consumer // what it comes to is known once it is rendered
 		}
-		if flaw := claimFlaw(r, request.ResourceType, consumer, claiming, request.Dimensions, mayClaim); flaw != "" {
-			flaws = append(flaws, flaw)
+		if problem := claimProblem(r, request.ResourceType, consumer, claiming, request.Dimensions, mayClaim); problem != "" {
+			problems = append(problems, problem)
 		} else if r.IsClosing {
-			flaws = append(flaws, r.closing())
+			problems = append(problems, r.closing())
 		}
 	}
-	return flaws
+	return problems
 }
 
-// claimFlaw tells why a registration, which may be nil, does not allow what a claim requests of it,
+// claimProblem tells why a registration, which may be nil, does not allow what a claim requests of it,
 // or returns "".
-func claimFlaw(r *Registration, resourceType string, consumer, claiming schema.GroupKind, dimensions map[string]string, mayClaim func(*Registration, schema.GroupKind) bool) string {
+func claimProblem(r *Registration, resourceType string, consumer, claiming schema.GroupKind, dimensions map[string]string, mayClaim func(*Registration, schema.GroupKind) bool) string {
 	switch {
 	case r == nil:
 		return notRegistered(resourceType)
@@ -117,7 +117,7 @@ func claimFlaw(r *Registration, resourceType string, consumer, claiming schema.G
 	case !mayClaim(r, claiming):
 		return r.mayNotClaim(claiming)
 	default:
-		return r.requestFlaw(dimensions)
+		return r.requestProblem(dimensions)
 	}
 }
 
@@ -150,25 +150,25 @@ func (c *Catalog) CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error {
 		case r.Consumer != consumer:
 			problems = append(problems, r.notFor(consumer))
 		default:
-			if flaw := r.selectorFlaw(allowance.DimensionSelector); flaw != "" {
-				problems = append(problems, flaw)
+			if problem := r.selectorProblem(allowance.DimensionSelector); problem != "" {
+				problems = append(problems, problem)
 			}
 		}
 	}
 	return joined(problems)
 }
 
-// requestFlaw tells why the resource type may not be requested with these dimensions, or returns "".
-func (r *Registration) requestFlaw(dimensions map[string]string) string {
-	return r.dimensionsFlaw(maps.Keys(dimensions), "request it without")
+// requestProblem tells why the resource type may not be requested with these dimensions, or returns "".
+func (r *Registration) requestProblem(dimensions map[string]string) string {
+	return r.dimensionsProblem(maps.Keys(dimensions), "request it without")
 }
 
-// selectorFlaw tells why the resource type may not be granted by this selector, or returns "".
-func (r *Registration) selectorFlaw(selector *metav1.LabelSelector) string {
-	return r.dimensionsFlaw(keysOf(selector), "select without")
+// selectorProblem tells why the resource type may not be granted by this selector, or returns "".
+func (r *Registration) selectorProblem(selector *metav1.LabelSelector) string {
+	return r.dimensionsProblem(keysOf(selector), "select without")
 }
 
-func (r *Registration) dimensionsFlaw(keys iter.Seq[string], instead string) string {
+func (r *Registration) dimensionsProblem(keys iter.Seq[string], instead string) string {
 	others := r.NotDimensions(keys)
 	if len(others) == 0 {
 		return ""

@@ -16,7 +16,7 @@ import (
 // by. Its watches may lag behind those of the replica that leads. V is a version of what was declared.
 type Gate[V any] struct {
 	// what is declared, in words.
-	what string
+	subject string
 	// has tells whether the catalog knows of all that was declared by a version, and passed has it remember one
 	// that it is past.
 	has    func(V) bool
@@ -24,13 +24,13 @@ type Gate[V any] struct {
 	// live is the version of what the API server has now.
 	live func(context.Context) (V, error)
 	// asking is held by the one request that asks the API server for all.
-	asking chan struct{}
+	listing chan struct{}
 }
 
 // PoliciesGate is about policies and registrations.
 func PoliciesGate(known *Catalog, live client.Reader) *Gate[Version] {
 	return &Gate[Version]{
-		what: "policies", has: known.Has, passed: known.Passed, asking: make(chan struct{}, 1),
+		subject: "policies", has: known.Has, passed: known.MarkPassed, listing: make(chan struct{}, 1),
 		live: func(ctx context.Context) (Version, error) {
 			var policies quotav1alpha1.ClaimCreationPolicyList
 			var registrations quotav1alpha1.ResourceRegistrationList
@@ -45,7 +45,7 @@ func PoliciesGate(known *Catalog, live client.Reader) *Gate[Version] {
 // AllocationsGate is about allocations.
 func AllocationsGate(known *Catalog, live client.Reader) *Gate[Digest] {
 	return &Gate[Digest]{
-		what: "allocations", has: known.HasAllocations, passed: known.PassedAllocations, asking: make(chan struct{}, 1),
+		subject: "allocations", has: known.HasAllocations, passed: known.MarkAllocationsPassed, listing: make(chan struct{}, 1),
 		live: func(ctx context.Context) (Digest, error) {
 			var allocations quotav1alpha1.ResourceQuotaAllocationList
 			if err := live.List(ctx, &allocations); err != nil {
@@ -70,7 +70,7 @@ func (g *Gate[V]) Wait(ctx context.Context, version V) error {
 		return current, nil
 	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("this replica of Bursar has not heard yet of the %s that are in force", g.what), problem)
+		return errors.Join(fmt.Errorf("this replica of Bursar has not heard yet of the %s that are in force", g.subject), problem)
 	}
 	return nil
 }
@@ -79,8 +79,8 @@ func (g *Gate[V]) Wait(ctx context.Context, version V) error {
 // with that begins now was declared later than a version that somebody came with.
 func (g *Gate[V]) isCurrent(ctx context.Context, version V) (bool, error) {
 	select {
-	case g.asking <- struct{}{}:
-		defer func() { <-g.asking }()
+	case g.listing <- struct{}{}:
+		defer func() { <-g.listing }()
 	case <-ctx.Done():
 		return false, nil
 	}

@@ -22,8 +22,8 @@ type Policy struct {
 	UID  types.UID
 	// Generation is that of the object that was compiled.
 	Generation int64
-	// Entered is the revision of the catalog with which it was entered, or last came to be used.
-	Entered int64
+	// Revision is the revision of the catalog with which it was entered, or last came to be used.
+	Revision int64
 	// Mode says what becomes of an object that exceeds a quota.
 	Mode quotav1alpha1.EnforcementMode
 	// Trigger is the kind whose creation the policy guards and, if it follows updates, whose changes.
@@ -67,7 +67,7 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 	}
 	if c.has(object) {
 		if wasReady(object) && c.Policy(object.Name) == nil {
-			c.change(func() { c.inForce[object.Name] = true })
+			c.change(func() { c.effective[object.Name] = true })
 		}
 		return nil
 	}
@@ -77,7 +77,7 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 		defer c.mu.Unlock()
 		c.removePolicyLocked(object.Name)
 		c.declaredPolicies.set(object.Name, stampOfPolicy(object))
-		c.faulty[object.Name] = faulty{object.UID, object.Generation, errs}
+		c.invalid[object.Name] = invalidPolicy{object.UID, object.Generation, errs}
 		return errs
 	}
 	p := &Policy{
@@ -91,11 +91,11 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 	c.removePolicyLocked(object.Name)
 	c.declaredPolicies.set(object.Name, stampOfPolicy(object))
 	c.revision++
-	p.Entered = c.revision
+	p.Revision = c.revision
 	c.policies[p.Name] = p
 	c.byKind[p.Trigger] = insertSorted(c.byKind[p.Trigger], p)
 	c.byGroupKind[p.Trigger.GroupKind()] = insertSorted(c.byGroupKind[p.Trigger.GroupKind()], p)
-	c.inForce[p.Name] = wasReady(object) || c.isAllowedLocked(p)
+	c.effective[p.Name] = wasReady(object) || c.isAllowedLocked(p)
 	return nil
 }
 
@@ -109,27 +109,27 @@ func wasReady(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == object.Generation
 }
 
-// Withhold keeps a generation of a policy from being used, or lets it be used again. It tells whether
+// SetSuspended keeps a generation of a policy from being used, or lets it be used again. It tells whether
 // that is a change.
-func (c *Catalog) Withhold(name string, generation int64, isWithheld bool) bool {
+func (c *Catalog) SetSuspended(name string, generation int64, isSuspended bool) bool {
 	c.mu.RLock()
 	p := c.policies[name]
-	isNews := p != nil && p.Generation == generation && c.withheld[name] != isWithheld
+	isChanged := p != nil && p.Generation == generation && c.suspended[name] != isSuspended
 	c.mu.RUnlock()
-	if !isNews {
+	if !isChanged {
 		return false
 	}
 	c.change(func() {
 		if now := c.policies[name]; now == nil || now.Generation != generation {
-			isNews = false
+			isChanged = false
 			return
 		}
-		delete(c.withheld, name)
-		if isWithheld {
-			c.withheld[name] = true
+		delete(c.suspended, name)
+		if isSuspended {
+			c.suspended[name] = true
 		}
 	})
-	return isNews
+	return isChanged
 }
 
 // change makes a change by which policies may come to be used again. Such a policy counts as newly
@@ -137,20 +137,20 @@ func (c *Catalog) Withhold(name string, generation int64, isWithheld bool) bool 
 func (c *Catalog) change(apply func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var unused []*Policy
+	var ineffective []*Policy
 	for _, p := range c.policies {
-		if !c.isUsableLocked(p) {
-			unused = append(unused, p)
+		if !c.isEffectiveLocked(p) {
+			ineffective = append(ineffective, p)
 		}
 	}
 	apply()
-	for _, p := range unused {
-		if !c.isUsableLocked(p) {
+	for _, p := range ineffective {
+		if !c.isEffectiveLocked(p) {
 			continue
 		}
 		c.revision++
 		again := *p
-		again.Entered = c.revision
+		again.Revision = c.revision
 		c.policies[p.Name] = &again
 		replaceIn(c.byKind, p.Trigger, p, &again)
 		replaceIn(c.byGroupKind, p.Trigger.GroupKind(), p, &again)
@@ -181,14 +181,14 @@ func (c *Catalog) RemovePolicy(name string) {
 }
 
 func (c *Catalog) removePolicyLocked(name string) {
-	delete(c.faulty, name)
+	delete(c.invalid, name)
 	p := c.policies[name]
 	if p == nil {
 		return
 	}
 	delete(c.policies, name)
-	delete(c.inForce, name)
-	delete(c.withheld, name)
+	delete(c.effective, name)
+	delete(c.suspended, name)
 	removeFrom(c.byKind, p.Trigger, p)
 	removeFrom(c.byGroupKind, p.Trigger.GroupKind(), p)
 }
@@ -202,19 +202,19 @@ func removeFrom[K comparable](index map[K][]*Policy, key K, p *Policy) {
 	index[key] = rest
 }
 
-// faulty is a policy that does not compile.
-type faulty struct {
+// invalidPolicy is a policy that does not compile.
+type invalidPolicy struct {
 	uid        types.UID
 	generation int64
 	errs       field.ErrorList
 }
 
-// FaultsOf returns why this generation of a policy does not compile, without compiling it again.
+// CompileErrors returns why this generation of a policy does not compile, without compiling it again.
 // It returns nothing of one that was not set.
-func (c *Catalog) FaultsOf(object *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
+func (c *Catalog) CompileErrors(object *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if f := c.faulty[object.Name]; f.uid == object.UID && f.generation == object.Generation {
+	if f := c.invalid[object.Name]; f.uid == object.UID && f.generation == object.Generation {
 		return f.errs
 	}
 	return nil
@@ -245,26 +245,26 @@ func (c *Catalog) PolicyGeneration(name string) int64 {
 func (c *Catalog) Policies(kind schema.GroupVersionKind) []*Policy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.usableLocked(c.byKind[kind])
+	return c.effectiveLocked(c.byKind[kind])
 }
 
-func (c *Catalog) usableLocked(policies []*Policy) []*Policy {
-	unusable := func(p *Policy) bool { return !c.isUsableLocked(p) }
-	if slices.ContainsFunc(policies, unusable) {
-		policies = slices.DeleteFunc(slices.Clone(policies), unusable)
+func (c *Catalog) effectiveLocked(policies []*Policy) []*Policy {
+	ineffective := func(p *Policy) bool { return !c.isEffectiveLocked(p) }
+	if slices.ContainsFunc(policies, ineffective) {
+		policies = slices.DeleteFunc(slices.Clone(policies), ineffective)
 	}
 	return policies
 }
 
-func (c *Catalog) isUsableLocked(p *Policy) bool {
-	return c.inForce[p.Name] && !c.withheld[p.Name] && !c.isUnregisteredLocked(p)
+func (c *Catalog) isEffectiveLocked(p *Policy) bool {
+	return c.effective[p.Name] && !c.suspended[p.Name] && !c.isUnregisteredLocked(p)
 }
 
 // Policy returns the usable policy of that name, or nil.
 func (c *Catalog) Policy(name string) *Policy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if p := c.policies[name]; p != nil && c.isUsableLocked(p) {
+	if p := c.policies[name]; p != nil && c.isEffectiveLocked(p) {
 		return p
 	}
 	return nil
@@ -274,11 +274,11 @@ func (c *Catalog) Policy(name string) *Policy {
 func (c *Catalog) PoliciesOf(kind schema.GroupKind) []*Policy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.usableLocked(c.byGroupKind[kind])
+	return c.effectiveLocked(c.byGroupKind[kind])
 }
 
-// Guarded is which kinds are guarded by what was declared.
-type Guarded struct {
+// Protected is which kinds are guarded by what was declared.
+type Protected struct {
 	// Triggers are the kinds that usable policies guard, in a fixed order.
 	Triggers []Trigger
 	// Version is that of what was declared, and Revision that of the catalog.
@@ -289,26 +289,26 @@ type Guarded struct {
 	Allocations Digest
 }
 
-// Guarded returns which kinds are guarded now.
-func (c *Catalog) Guarded() Guarded {
+// Protected returns which kinds are guarded now.
+func (c *Catalog) Protected() Protected {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return Guarded{c.triggersLocked(), c.versionLocked(), c.revision, c.declaredAllocations.digest}
+	return Protected{c.triggersLocked(), c.versionLocked(), c.revision, c.declaredAllocations.digest}
 }
 
 func (c *Catalog) triggersLocked() []Trigger {
 	var triggers []Trigger
 	for kind, policies := range c.byKind {
-		trigger, guarded := Trigger{GroupVersionKind: kind}, false
+		trigger, protected := Trigger{GroupVersionKind: kind}, false
 		for _, p := range policies {
-			if !c.isUsableLocked(p) {
+			if !c.isEffectiveLocked(p) {
 				continue
 			}
-			guarded = true
+			protected = true
 			trigger.Updates = trigger.Updates || p.FollowsUpdates()
 			trigger.Enforced = trigger.Enforced || p.Enforces()
 		}
-		if guarded {
+		if protected {
 			triggers = append(triggers, trigger)
 		}
 	}

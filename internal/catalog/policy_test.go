@@ -104,22 +104,22 @@ func TestPoliciesAreUsedOnceTheyFit(t *testing.T) {
 		"it is withheld": {"whatever the registrations say", func(t *testing.T, c *Catalog) {
 			register(c, "location")
 			set(t, c, instances(1))
-			if !c.Withhold("instances", 1, true) || c.Withhold("instances", 1, true) {
+			if !c.SetSuspended("instances", 1, true) || c.SetSuspended("instances", 1, true) {
 				t.Error("withholding is a change once")
 			}
 		}, false},
 		"it is withheld no more": {"what kept it is gone", func(t *testing.T, c *Catalog) {
 			register(c, "location")
 			set(t, c, instances(1))
-			c.Withhold("instances", 1, true)
-			if !c.Withhold("instances", 1, false) {
+			c.SetSuspended("instances", 1, true)
+			if !c.SetSuspended("instances", 1, false) {
 				t.Error("using it again is a change")
 			}
 		}, true},
 		"an earlier generation is withheld": {"which says nothing of this one", func(t *testing.T, c *Catalog) {
 			register(c, "location")
 			set(t, c, instances(2))
-			c.Withhold("instances", 1, true)
+			c.SetSuspended("instances", 1, true)
 		}, true},
 	}
 	for name, tt := range tests {
@@ -127,7 +127,7 @@ func TestPoliciesAreUsedOnceTheyFit(t *testing.T) {
 			c := New()
 			tt.happen(t, c)
 			kind := schema.GroupVersionKind{Version: "v1", Kind: "Instance"}
-			got := []bool{c.Policy("instances") != nil, len(c.Policies(kind)) == 1, len(c.PoliciesOf(kind.GroupKind())) == 1, len(c.Guarded().Triggers) == 1}
+			got := []bool{c.Policy("instances") != nil, len(c.Policies(kind)) == 1, len(c.PoliciesOf(kind.GroupKind())) == 1, len(c.Protected().Triggers) == 1}
 			for i, way := range []string{"by name", "by kind and version", "by kind", "as a trigger"} {
 				if got[i] != tt.want {
 					t.Errorf("%s: looked up %s it is used: %t, want %t", tt.reason, way, got[i], tt.want)
@@ -154,7 +154,7 @@ func TestPolicyThatIsUsedAgainIsNew(t *testing.T) {
 	register(c, "location")
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "Instance"}
 	again := c.Policy("instances")
-	if again == nil || again.Entered <= meanwhile || c.Policies(kind)[0] != again || c.PoliciesOf(kind.GroupKind())[0] != again {
+	if again == nil || again.Revision <= meanwhile || c.Policies(kind)[0] != again || c.PoliciesOf(kind.GroupKind())[0] != again {
 		t.Errorf("the policy is %+v, want one that was entered after revision %d, however it is looked up", again, meanwhile)
 	}
 }

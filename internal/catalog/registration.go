@@ -137,8 +137,8 @@ func (c *Catalog) electLocked(resourceType string) {
 	}
 	c.byType[resourceType] = oldest
 	for _, p := range c.policies {
-		if !c.inForce[p.Name] && slices.Contains(p.ResourceTypes, resourceType) {
-			c.inForce[p.Name] = c.isAllowedLocked(p)
+		if !c.effective[p.Name] && slices.Contains(p.ResourceTypes, resourceType) {
+			c.effective[p.Name] = c.isAllowedLocked(p)
 		}
 	}
 }

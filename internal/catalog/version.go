@@ -148,9 +148,9 @@ func (c *Catalog) Has(v Version) bool {
 	return c.declaredPolicies.had(v.Policies) && c.declaredRegistrations.had(v.Registrations)
 }
 
-// Passed notes that the catalog is past a version that it has never been at: it was told of several changes at
+// MarkPassed notes that the catalog is past a version that it has never been at: it was told of several changes at
 // once.
-func (c *Catalog) Passed(v Version) {
+func (c *Catalog) MarkPassed(v Version) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.declaredPolicies.past.Add(v.Policies, nil)

@@ -79,7 +79,7 @@ func TestHasWhatItWasToldOf(t *testing.T) {
 	if !c.Has(list(a1)) || !c.Has(list(a2)) {
 		t.Error("it is past what it was told of before")
 	}
-	c.Passed(list(b))
+	c.MarkPassed(list(b))
 	if !c.Has(list(b)) || c.Version() != list(a2) {
 		t.Error("what it has passed it knows of, and it stays where it is")
 	}

@@ -28,9 +28,9 @@ func Amendment(claim *quotav1alpha1.ResourceClaim, key string, charges []ledger.
 	}, nil
 }
 
-// LaterChange returns that of two outlines whose change is made to the later version of the object:
+// LaterIntent returns that of two outlines whose change is made to the later version of the object:
 // once there is such a version, a change to an earlier one cannot be made any more.
-func LaterChange(before, after string) string {
+func LaterIntent(before, after string) string {
 	a, errA := IntentOf(before)
 	b, errB := IntentOf(after)
 	if errA == nil && errB == nil && a.Base != b.Base && (b.Base == "" || MayChange(b.Base, a.Base)) {
@@ -67,20 +67,20 @@ func (c *Client) Reread(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	if err != nil || live.UID != claim.UID || !Stays(live) {
+	if err != nil || live.UID != claim.UID || !HoldsCharge(live) {
 		return nil, err
 	}
 	return live, nil
 }
 
-// Stays tells whether a claim holds something, and is not on its way out.
-func Stays(claim *quotav1alpha1.ResourceClaim) bool {
+// HoldsCharge tells whether a claim holds something, and is not on its way out.
+func HoldsCharge(claim *quotav1alpha1.ResourceClaim) bool {
 	return claimcache.StateOf(claim) == claimcache.Granted && claim.DeletionTimestamp == nil && !IsSuperseded(claim)
 }
 
-// IsGivenUp reports whether a claim that no policy made releases its charge as soon as it is deleted, although its object
+// HasEarlyRelease reports whether a claim that no policy made releases its charge as soon as it is deleted, although its object
 // exists.
-func IsGivenUp(claim *quotav1alpha1.ResourceClaim) bool {
+func HasEarlyRelease(claim *quotav1alpha1.ResourceClaim) bool {
 	return !claimcache.IsFromPolicy(claim) && claim.Annotations[quotav1alpha1.AnnotationRelease] == "true"
 }
 

@@ -45,10 +45,10 @@ type storedIntent struct {
 }
 
 // Encode writes the intent as JSON.
-func (o Intent) Encode() string {
+func (i Intent) Encode() string {
 	encoded, err := json.Marshal(storedIntent{
-		Claim: o.Claim.String(), APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Object: o.Object.String(),
-		Labels: o.Labels, Annotations: o.Annotations, Base: o.Base,
+		Claim: i.Claim.String(), APIVersion: i.Kind.GroupVersion().String(), Kind: i.Kind.Kind, Object: i.Object.String(),
+		Labels: i.Labels, Annotations: i.Annotations, Base: i.Base,
 	})
 	if err != nil {
 		panic(err) // strings always encode
@@ -109,10 +109,10 @@ func FromReservation(reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceC
 			Requests: RequestsOf(reservation.Charges),
 		},
 	}
-	mark(claim, origin{
+	setMarks(claim, origin{
 		policy: policy, kind: intent.Kind, object: intent.Object, uid: types.UID(uid), at: time.Unix(reservation.ReservedAt, 0),
 	})
-	label(claim)
+	setConsumerLabels(claim)
 	claim.Annotations[quotav1alpha1.AnnotationReservation] = strconv.FormatInt(reservation.Sequence, 10)
 	if intent.Object.Namespace == "" || intent.Object.Namespace == intent.Claim.Namespace {
 		claim.OwnerReferences = []metav1.OwnerReference{{

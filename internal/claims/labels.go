@@ -24,8 +24,8 @@ func ConsumerLabels(consumer quotav1alpha1.ConsumerRef) map[string]string {
 	return labels
 }
 
-// label puts the labels that name the consumer on a claim that is to be made.
-func label(claim *quotav1alpha1.ResourceClaim) {
+// setConsumerLabels puts the labels that name the consumer on a claim that is to be made.
+func setConsumerLabels(claim *quotav1alpha1.ResourceClaim) {
 	if claim.Labels == nil {
 		claim.Labels = map[string]string{}
 	}

@@ -21,8 +21,8 @@ type origin struct {
 	at     time.Time
 }
 
-// mark puts the standard labels, annotations and the finalizer on a policy's claim.
-func mark(claim *quotav1alpha1.ResourceClaim, origin origin) {
+// setMarks puts the standard labels, annotations and the finalizer on a policy's claim.
+func setMarks(claim *quotav1alpha1.ResourceClaim, origin origin) {
 	if claim.Labels == nil {
 		claim.Labels = map[string]string{}
 	}

@@ -62,16 +62,16 @@ func DenyFull(claim *quotav1alpha1.ResourceClaim, full *message.FullError, now t
 	})
 }
 
-// AwaitResize records in a granted claim's status why it does not hold yet what it is to hold.
-func AwaitResize(claim *quotav1alpha1.ResourceClaim, reason, message string) {
+// SetResizePending records in a granted claim's status why it does not hold yet what it is to hold.
+func SetResizePending(claim *quotav1alpha1.ResourceClaim, reason, message string) {
 	apimeta.SetStatusCondition(&claim.Status.Conditions, metav1.Condition{
 		Type: quotav1alpha1.ConditionResizePending, Status: metav1.ConditionTrue, Reason: reason, Message: message,
 		ObservedGeneration: claim.Generation,
 	})
 }
 
-// EndResize records in a claim's status that it holds what it is to hold.
-func EndResize(claim *quotav1alpha1.ResourceClaim) {
+// ClearResizePending records in a claim's status that it holds what it is to hold.
+func ClearResizePending(claim *quotav1alpha1.ResourceClaim) {
 	apimeta.RemoveStatusCondition(&claim.Status.Conditions, quotav1alpha1.ConditionResizePending)
 }
 

@@ -135,7 +135,7 @@ func optionsOf(c *config.Operator, api *rest.Config, listener net.Listener, logg
 		Quota: c.Quota, Config: api, InstallCRDs: c.InstallCRDs,
 		Webhooks: server.Options{
 			Listener: listener, PeerAddress: peerAddress(listener.Addr()), URL: c.Webhooks.URL, SecretName: c.Webhooks.Certificate.SecretName,
-			KeepSecret: c.Webhooks.Certificate.Source == config.SourceBursar, ShutdownDelay: c.Webhooks.ShutdownDelay.Duration,
+			ManageSecret: c.Webhooks.Certificate.Source == config.SourceBursar, ShutdownDelay: c.Webhooks.ShutdownDelay.Duration,
 		},
 		LeaderElection: &operator.LeaderElection{
 			LeaseDuration: c.LeaderElection.LeaseDuration.Duration, RenewDeadline: c.LeaderElection.RenewDeadline.Duration,

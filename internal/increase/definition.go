@@ -16,10 +16,10 @@ import (
 
 var modes = []openmcpv1alpha1.QuotaMode{openmcpv1alpha1.ModeCumulative, openmcpv1alpha1.ModeMaximum, openmcpv1alpha1.ModeSingular}
 
-// Flaws tells everything that is wrong with each definition of a configuration, in their order, except for what
+// ValidateDefinitions tells everything that is wrong with each definition of a configuration, in their order, except for what
 // only the API server knows about the spec of a ResourceQuota. A definition with a flaw cannot be used.
-func Flaws(config *openmcpv1alpha1.QuotaServiceConfig) []field.ErrorList {
-	flaws := make([]field.ErrorList, len(config.Spec.Quotas))
+func ValidateDefinitions(config *openmcpv1alpha1.QuotaServiceConfig) []field.ErrorList {
+	all := make([]field.ErrorList, len(config.Spec.Quotas))
 	for i := range config.Spec.Quotas {
 		definition, at := &config.Spec.Quotas[i], DefinitionPath(i)
 		errs := checkLabelValue(field.NewPath("metadata", "name"), config.Name)
@@ -36,9 +36,9 @@ func Flaws(config *openmcpv1alpha1.QuotaServiceConfig) []field.ErrorList {
 		template := at.Child("template")
 		errs = append(errs, metav1validation.ValidateLabels(definition.Template.Labels, template.Child("labels"))...)
 		errs = append(errs, apivalidation.ValidateAnnotations(definition.Template.Annotations, template.Child("annotations"))...)
-		flaws[i] = errs
+		all[i] = errs
 	}
-	return flaws
+	return all
 }
 
 // DefinitionPath is where a definition is in a configuration.

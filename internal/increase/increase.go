@@ -11,7 +11,7 @@
 // A resource that the base does not limit counts as 0 there; one that nothing gives more than 0 of stays without
 // limit, except in cumulative mode, where an increase by 0 is a limit of 0 as the sum says.
 //
-// Where a cap allows less, contributions are held back one by one: [Result.Next] says which is to be
+// Where a cap allows less, contributions are held back one by one: [Result.NextToHold] says which is to be
 // next, and [Input.Held] takes them.
 package increase
 
@@ -57,9 +57,9 @@ type Input struct {
 	Held map[Contribution]bool
 	// Fixed are the resources of which a cap does not even allow the base, with what they have instead.
 	Fixed corev1.ResourceList
-	// Kept are the resources of which a cap does not allow all, with what they have at least: what there was before,
+	// Floor are the resources of which a cap does not allow all, with what they have at least: what there was before,
 	// as far as it is not more than all. A cap keeps a quota from rising, and lowers none.
-	Kept corev1.ResourceList
+	Floor corev1.ResourceList
 }
 
 // Result is what a quota is made of.
@@ -71,7 +71,7 @@ type Result struct {
 
 	input Input
 	// kept are the resources that have what there was before.
-	kept map[corev1.ResourceName]bool
+	atFloor map[corev1.ResourceName]bool
 }
 
 // Effect is what an increase does.
@@ -89,7 +89,7 @@ type Effect struct {
 
 // Compute returns what a quota is made of.
 func Compute(input Input) Result {
-	result := Result{Hard: corev1.ResourceList{}, Effects: map[string]Effect{}, input: input, kept: map[corev1.ResourceName]bool{}}
+	result := Result{Hard: corev1.ResourceList{}, Effects: map[string]Effect{}, input: input, atFloor: map[corev1.ResourceName]bool{}}
 	maps.Copy(result.Hard, input.Base)
 	for _, each := range sorted(input.Increases) {
 		isUsed := input.Mode == openmcpv1alpha1.ModeSingular && each.Name == input.Use
@@ -112,36 +112,36 @@ func Compute(input Input) Result {
 			delete(effect.Hard, name)
 		}
 	}
-	result.keep()
-	result.weigh()
+	result.applyFloor()
+	result.updateEffectiveness()
 	return result
 }
 
 // keep sees to it that holding back lowers no resource below what it is to have at least, and leaves none out:
 // one that the quota does not name has no limit.
-func (r Result) keep() {
-	for name, amount := range r.input.Kept {
+func (r Result) applyFloor() {
+	for name, amount := range r.input.Floor {
 		if current, isLimited := r.Hard[name]; !isLimited || current.Cmp(amount) < 0 {
-			r.Hard[name], r.kept[name] = amount, true
+			r.Hard[name], r.atFloor[name] = amount, true
 		}
 	}
 	for _, effect := range r.Effects {
 		for _, name := range effect.Held {
 			if _, isLimited := r.Hard[name]; !isLimited {
-				r.Hard[name], r.kept[name] = *resource.NewQuantity(0, resource.DecimalSI), true
+				r.Hard[name], r.atFloor[name] = *resource.NewQuantity(0, resource.DecimalSI), true
 			}
 		}
 	}
 }
 
-// Unheld is the input with nothing held back.
-func (i Input) Unheld() Input {
-	i.Held, i.Fixed, i.Kept = nil, nil, nil
+// WithoutCaps is the input with nothing held back.
+func (i Input) WithoutCaps() Input {
+	i.Held, i.Fixed, i.Floor = nil, nil, nil
 	return i
 }
 
 // weigh takes the effectiveness from increases of which nothing is left.
-func (r Result) weigh() {
+func (r Result) updateEffectiveness() {
 	for name, effect := range r.Effects {
 		switch r.input.Mode {
 		case openmcpv1alpha1.ModeMaximum:
@@ -194,10 +194,10 @@ func (r Result) heldOf(each Increase) []corev1.ResourceName {
 	return held
 }
 
-// Next returns the contribution that is to be held back next where there is too much of a resource: in
+// NextToHold returns the contribution that is to be held back next where there is too much of a resource: in
 // cumulative mode that of the newest increase, otherwise the one that the quota is. There is none where
 // no increase has an effect on the resource.
-func (r Result) Next(name corev1.ResourceName) (next Contribution, found bool) {
+func (r Result) NextToHold(name corev1.ResourceName) (next Contribution, found bool) {
 	var newest time.Time
 	for _, each := range sorted(r.input.Increases) {
 		amount, contributes := r.Effects[each.Name].Hard[name]

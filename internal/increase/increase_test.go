@@ -176,7 +176,7 @@ func TestCompute(t *testing.T) {
 		"Kept": {
 			"a cap lowers nothing: the quota stays at what there was",
 			Input{Mode: maximum, Base: list{secrets: "10"}.hard(), Increases: increases(map[string]list{"big": {secrets: "120"}, "small": {secrets: "20"}}),
-				Held: map[Contribution]bool{{"big", secrets}: true}, Kept: list{secrets: "100"}.hard()},
+				Held: map[Contribution]bool{{"big", secrets}: true}, Floor: list{secrets: "100"}.hard()},
 			list{secrets: "100"}, map[string]string{"big": "", "small": "count/secrets: 20"}, []string{"big"},
 		},
 		"Fixed": {
@@ -227,7 +227,7 @@ func TestNext(t *testing.T) {
 			var got []string
 			tt.input.Held = map[Contribution]bool{}
 			for {
-				next, found := Compute(tt.input).Next(secrets)
+				next, found := Compute(tt.input).NextToHold(secrets)
 				if !found {
 					break
 				}

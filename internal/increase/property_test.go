@@ -100,7 +100,7 @@ func TestHoldingBackEndsAtTheBase(t *testing.T) {
 		input.Use, input.Held = "i0", map[Contribution]bool{}
 		result := Compute(input)
 		for steps := 0; ; steps++ {
-			next, found := result.Next(secrets)
+			next, found := result.NextToHold(secrets)
 			if !found {
 				break
 			}

@@ -82,7 +82,7 @@ func (d *declarations) follow(ctx context.Context, enforcer *enforce.Handler, ev
 	policies := informer.Handler(
 		func(object *quotav1alpha1.ClaimCreationPolicy) {
 			_ = known.SetPolicy(object) // why it does not compile is for its own controller to report
-			enforcer.PolicySet(object.Name)
+			enforcer.InitPolicyMetrics(object.Name)
 			d.PoliciesChanged()
 		},
 		func(name string) {

@@ -74,7 +74,7 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 			Kinds: c.kinds, Policies: []client.Reader{c.client, c.live}, SystemNamespace: o.options.SystemNamespace, Events: c.events,
 			Log: o.options.Log.WithName("engine"),
 		}),
-		reviewed:    reviewed.New(declared, enforce.RememberFor(ledgers.ReservationLifetime), o.options.Log.WithName("reviewed")),
+		reviewed:    reviewed.New(declared, enforce.AdmittedRetention(ledgers.ReservationLifetime), o.options.Log.WithName("reviewed")),
 		allocations: allocationstore.New(ctx, caps, projects),
 		projects:    projects,
 		specs:       quotavalidation.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)},

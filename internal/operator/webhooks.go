@@ -79,7 +79,7 @@ func (o *Operator) newEnforcer(c *cluster, q *quota, peers *routing.Peers, evalu
 // newResourceQuotas makes what decides on ResourceQuotas.
 func (o *Operator) newResourceQuotas(c *cluster, q *quota, loaded <-chan struct{}) *resourcequota.Handler {
 	return resourcequota.New(resourcequota.Dependencies{
-		Catalog: q.catalog, Books: q.allocations, Namespaces: namespaces.Live{Metadata: o.metadata}, Permissions: c.users, Username: o.options.Username,
+		Catalog: q.catalog, Ledgers: q.allocations, Namespaces: namespaces.Live{Metadata: o.metadata}, Permissions: c.users, Username: o.options.Username,
 		Ready: loaded, Declared: q.allocated, Log: o.options.Log.WithName("resourcequotas"),
 	})
 }
@@ -91,12 +91,12 @@ func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Contr
 		Registrations: registration.Stored{Live: c.live}, Catalog: q.catalog, Claims: q.claims, Engine: q.engine, GrantPolicies: grants,
 		Previewer: &preview.Previewer{
 			Evaluator: q.evaluator, Kinds: c.kinds, Live: c.dynamic,
-			Schemas: preview.Remember(&resolver.ClientDiscoveryResolver{Discovery: o.client.Discovery()}),
+			Schemas: preview.CacheSchemas(&resolver.ClientDiscoveryResolver{Discovery: o.client.Discovery()}),
 		},
 		Advice: &caution.Adviser{
 			Mapper: c.manager.GetRESTMapper(), Permission: c.permission, Users: c.users, Objects: c.objects, Ledgers: q.ledgers, Registrations: q.catalog,
 		},
-		Permissions: c.users, QuotaSpecs: q.specs, Projects: q.projects, Namespaces: c.namespaces,
+		Permissions: c.users, QuotaSpecs: q.specs, MemberNamespaces: q.projects, Namespaces: c.namespaces,
 	}
 }
 

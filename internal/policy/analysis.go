@@ -9,8 +9,8 @@ import (
 	"text/template/parse"
 )
 
-// fault is something wrong with a template.
-type fault struct {
+// templateError is something wrong with a template.
+type templateError struct {
 	// at is a byte offset in the source.
 	at     int
 	reason string
@@ -31,7 +31,7 @@ type fault struct {
 // Whatever default looks at is optional: chains of fields, index and what it reads from, and both
 // inside of parentheses. What other functions look at never is.
 type analysis struct {
-	faults []fault
+	errors []templateError
 	// added are the functions put in, by name.
 	added template.FuncMap
 	// reads has the names of the variables that the template reads, and where it first does, as byte
@@ -53,16 +53,16 @@ func analyse(tree *parse.Tree, trees map[string]*parse.Tree) *analysis {
 	a := &analysis{added: template.FuncMap{}, reads: map[string]int{}}
 	for _, other := range trees {
 		if other != tree {
-			a.fault(other.Root.Pos, "define and block are not allowed: a template cannot call another")
+			a.addError(other.Root.Pos, "define and block are not allowed: a template cannot call another")
 		}
 	}
 	a.list(tree.Root, true)
-	slices.SortStableFunc(a.faults, func(x, y fault) int { return cmp.Compare(x.at, y.at) })
+	slices.SortStableFunc(a.errors, func(x, y templateError) int { return cmp.Compare(x.at, y.at) })
 	return a
 }
 
-func (a *analysis) fault(at parse.Pos, format string, args ...any) {
-	a.faults = append(a.faults, fault{at: int(at), reason: fmt.Sprintf(format, args...)})
+func (a *analysis) addError(at parse.Pos, format string, args ...any) {
+	a.errors = append(a.errors, templateError{at: int(at), reason: fmt.Sprintf(format, args...)})
 }
 
 // list walks the body of a template or branch. Within with, dot is not the variables any more
@@ -85,11 +85,11 @@ func (a *analysis) list(list *parse.ListNode, atRoot bool) {
 			a.list(n.List, false)
 			a.list(n.ElseList, atRoot)
 		case *parse.RangeNode:
-			a.fault(n.Pos, "range is not allowed: templates have no loops")
+			a.addError(n.Pos, "range is not allowed: templates have no loops")
 		case *parse.TemplateNode:
-			a.fault(n.Pos, "template and block are not allowed: a template cannot call another")
+			a.addError(n.Pos, "template and block are not allowed: a template cannot call another")
 		default:
-			a.fault(node.Position(), "%s is not allowed", node)
+			a.addError(node.Position(), "%s is not allowed", node)
 		}
 	}
 }
@@ -107,11 +107,11 @@ func (a *analysis) action(n *parse.ActionNode, atRoot bool) {
 // pipe walks a pipeline; optional says whether default looks at its value.
 func (a *analysis) pipe(pipe *parse.PipeNode, atRoot, optional bool) {
 	for i, command := range pipe.Cmds {
-		looked := optional
+		isOptional := optional
 		if i+1 < len(pipe.Cmds) {
-			looked = functionOf(pipe.Cmds[i+1]) == "default"
+			isOptional = functionOf(pipe.Cmds[i+1]) == "default"
 		}
-		a.command(command, i > 0, atRoot, looked)
+		a.command(command, i > 0, atRoot, isOptional)
 	}
 }
 
@@ -136,13 +136,13 @@ func (a *analysis) command(command *parse.CommandNode, piped, atRoot, optional b
 			command.Args[0] = identifier(name.Pos, optionalIndexFunction)
 		}
 		for i := 1; i < len(command.Args); i++ {
-			looked := name.Ident == "default" || indexed && i == 1
-			command.Args[i] = a.argument(command.Args[i], atRoot, looked)
+			isOptional := name.Ident == "default" || indexed && i == 1
+			command.Args[i] = a.argument(command.Args[i], atRoot, isOptional)
 		}
 		return
 	}
 	if piped || len(command.Args) > 1 {
-		a.fault(start(command.Args[0]), "%s is not a function and takes no arguments", command.Args[0])
+		a.addError(start(command.Args[0]), "%s is not a function and takes no arguments", command.Args[0])
 		return
 	}
 	command.Args[0] = a.argument(command.Args[0], atRoot, optional)
@@ -153,13 +153,13 @@ func (a *analysis) call(name *parse.IdentifierNode, given int) {
 	f, known := functions[name.Ident]
 	switch {
 	case !known && isVariable(name.Ident):
-		a.fault(name.Pos, "there is no function %s; did you mean .%s?", name.Ident, name.Ident)
+		a.addError(name.Pos, "there is no function %s; did you mean .%s?", name.Ident, name.Ident)
 	case !known:
-		a.fault(name.Pos, "there is no function %s", name.Ident)
+		a.addError(name.Pos, "there is no function %s", name.Ident)
 	case given < f.argsMin && f.argsMin == f.argsMax, f.argsMax > 0 && given > f.argsMax:
-		a.fault(name.Pos, "%s takes %s, not %d", name.Ident, argumentCount(f.argsMin, f.argsMax), given)
+		a.addError(name.Pos, "%s takes %s, not %d", name.Ident, argumentCount(f.argsMin, f.argsMax), given)
 	case given < f.argsMin:
-		a.fault(name.Pos, "%s takes at least %s, not %d", name.Ident, argumentCount(f.argsMin, f.argsMin), given)
+		a.addError(name.Pos, "%s takes at least %s, not %d", name.Ident, argumentCount(f.argsMin, f.argsMin), given)
 	}
 }
 
@@ -208,13 +208,13 @@ func (a *analysis) argument(node parse.Node, atRoot, optional bool) parse.Node {
 		return a.lookup(n, a.argument(n.Node, atRoot, optional), base, n.Field, optional)
 	case *parse.PipeNode:
 		if len(n.Decl) > 0 {
-			a.fault(n.Pos, "a variable cannot be set within parentheses")
+			a.addError(n.Pos, "a variable cannot be set within parentheses")
 		}
 		a.pipe(n, atRoot, optional)
 	case *parse.IdentifierNode:
 		a.call(n, 0)
 	case *parse.NilNode:
-		a.fault(n.Pos, "nil is not allowed")
+		a.addError(n.Pos, "nil is not allowed")
 	}
 	return node
 }
@@ -243,9 +243,9 @@ func (a *analysis) chain(at parse.Pos, path []string) {
 	fields, known := variableFields[path[0]]
 	switch {
 	case !known:
-		a.fault(at, "there is no .%s; templates see .trigger, .object, .namespaceObject, .user and .requestInfo", path[0])
+		a.addError(at, "there is no .%s; templates see .trigger, .object, .namespaceObject, .user and .requestInfo", path[0])
 	case fields != nil && len(path) > 1 && !slices.Contains(fields, path[1]):
-		a.fault(at, "there is no .%s.%s; .%s has %s", path[0], path[1], path[0], strings.Join(fields, ", "))
+		a.addError(at, "there is no .%s.%s; .%s has %s", path[0], path[1], path[0], strings.Join(fields, ", "))
 	}
 }
 

@@ -69,7 +69,7 @@ type expression struct {
 
 // compileExpression returns every fault of an expression, each with its line and column. sees names the variables of
 // the environment. wanted says which types it may yield: the beginning of the sentence that it does not.
-func compileExpression(environ func() (*cel.Env, error), sees string, path *field.Path, source, wanted string, yields ...*cel.Type) (*expression, field.ErrorList) {
+func compileExpression(environ func() (*cel.Env, error), sees string, path *field.Path, source, mustYield string, yields ...*cel.Type) (*expression, field.ErrorList) {
 	if utf8.RuneCountInString(source) > expressionCharsMax {
 		return nil, field.ErrorList{field.TooLongCharacters(path, source, expressionCharsMax)}
 	}
@@ -79,15 +79,15 @@ func compileExpression(environ func() (*cel.Env, error), sees string, path *fiel
 	}
 	ast, issues := env.Compile(source)
 	if issues.Err() != nil {
-		var faults []string
+		var reasons []string
 		for _, issue := range issues.Errors() {
 			at := issue.Location
-			faults = append(faults, fmt.Sprintf("%v: %s", place{at.Line(), at.Column() + 1}, explained(issue.Message, source, sees)))
+			reasons = append(reasons, fmt.Sprintf("%v: %s", place{at.Line(), at.Column() + 1}, explain(issue.Message, source, sees)))
 		}
-		return nil, invalid(path, source, faults)
+		return nil, invalid(path, source, reasons)
 	}
 	if result := ast.OutputType(); !slices.ContainsFunc(yields, result.IsExactType) {
-		return nil, field.ErrorList{field.Invalid(path, source, fmt.Sprintf("1:1: %s, not %s", wanted, result))}
+		return nil, field.ErrorList{field.Invalid(path, source, fmt.Sprintf("1:1: %s, not %s", mustYield, result))}
 	}
 	program, err := env.Program(ast,
 		cel.CostLimit(expressionCostMax),

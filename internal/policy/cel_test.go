@@ -196,8 +196,8 @@ func TestCompileCondition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, errs := compileCondition(path, tc.expression, seesRequest)
 			if name == "very many" {
-				if len(errs) != faultsMax {
-					t.Errorf("%s: got %d errors, want %d", tc.reason, len(errs), faultsMax)
+				if len(errs) != errorsMax {
+					t.Errorf("%s: got %d errors, want %d", tc.reason, len(errs), errorsMax)
 				}
 				return
 			}

@@ -118,7 +118,7 @@ type compiler struct {
 	followsUpdates bool
 }
 
-func (c *compiler) fault(err *field.Error) { c.errs = append(c.errs, err) }
+func (c *compiler) addError(err *field.Error) { c.errs = append(c.errs, err) }
 
 // note looks for the namespace in an expression or template. To find it in a text where it is no
 // variable does no harm.
@@ -128,10 +128,10 @@ func (c *compiler) note(source string) {
 
 // steady notes what depends on the request, and refuses it in a policy that follows updates, where
 // it has to be the same for whoever changes the object.
-func (c *compiler) steady(path *field.Path, source string, read uses) {
+func (c *compiler) checkRequestUse(path *field.Path, source string, read uses) {
 	c.usesRequest = c.usesRequest || read.has(varUser, varRequestInfo)
 	if c.followsUpdates {
-		c.refuse(path, source, read,
+		c.rejectVariables(path, source, read,
 			"a policy with the operation UPDATE may not use %s here: what it asks has to depend on the object alone, whoever changes it",
 			varUser, varRequestInfo)
 	}
@@ -139,17 +139,17 @@ func (c *compiler) steady(path *field.Path, source string, read uses) {
 
 // refuse finds fault with the variables in names that a source reads, by a sentence with the name
 // in it.
-func (c *compiler) refuse(path *field.Path, source string, read uses, sentence string, names ...string) {
+func (c *compiler) rejectVariables(path *field.Path, source string, read uses, sentence string, names ...string) {
 	for _, name := range names {
 		if at, ok := read[name]; ok {
-			c.fault(field.Invalid(path, excerpt(source), fmt.Sprintf("%v: "+sentence, at, name)))
+			c.addError(field.Invalid(path, excerpt(source), fmt.Sprintf("%v: "+sentence, at, name)))
 		}
 	}
 }
 
 func (c *compiler) conditions(path *field.Path, expressions []quotav1alpha1.ConditionExpression) []*condition {
 	if len(expressions) > conditionsMax {
-		c.fault(field.TooMany(path, len(expressions), conditionsMax))
+		c.addError(field.TooMany(path, len(expressions), conditionsMax))
 		return nil
 	}
 	var conditions []*condition
@@ -158,7 +158,7 @@ func (c *compiler) conditions(path *field.Path, expressions []quotav1alpha1.Cond
 		compiled, errs := compileCondition(path.Index(i).Child("expression"), expression.Expression, c.sees)
 		c.errs = append(c.errs, errs...)
 		if compiled != nil {
-			c.steady(path.Index(i).Child("expression"), expression.Expression, compiled.uses)
+			c.checkRequestUse(path.Index(i).Child("expression"), expression.Expression, compiled.uses)
 		}
 		conditions = append(conditions, compiled)
 	}
@@ -170,7 +170,7 @@ func (c *compiler) field(path *field.Path, source string, rules fieldRules) temp
 	compiled, errs := compileField(path, source, rules)
 	c.errs = append(c.errs, errs...)
 	if compiled.template != nil && !rules.mayVary {
-		c.steady(path, source, compiled.template.uses)
+		c.checkRequestUse(path, source, compiled.template.uses)
 	}
 	return compiled
 }
@@ -190,7 +190,7 @@ func (c *compiler) labels(path *field.Path, labels map[string]string) map[string
 		size += len(key) + len(value)
 	}
 	if size > labelsBytesMax {
-		c.fault(field.TooLong(path, "", labelsBytesMax))
+		c.addError(field.TooLong(path, "", labelsBytesMax))
 	}
 	labels = maps.Clone(labels)
 	maps.DeleteFunc(labels, func(key, _ string) bool { return IsReserved(key) })
@@ -206,7 +206,7 @@ func (c *compiler) annotations(path *field.Path, annotations map[string]string) 
 			continue
 		}
 		for _, reason := range validation.IsQualifiedName(strings.ToLower(key)) {
-			c.fault(field.Invalid(path, key, reason))
+			c.addError(field.Invalid(path, key, reason))
 		}
 		value := c.field(path.Key(key), annotations[key], annotationRules)
 		fields = append(fields, keyedField{key, value})
@@ -216,7 +216,7 @@ func (c *compiler) annotations(path *field.Path, annotations map[string]string) 
 		}
 	}
 	if size > annotationsBytesMax {
-		c.fault(field.TooLong(path, "", annotationsBytesMax))
+		c.addError(field.TooLong(path, "", annotationsBytesMax))
 	}
 	return fields
 }
@@ -235,9 +235,9 @@ func (c *compiler) consumer(path *field.Path, ref quotav1alpha1.ConsumerRef) con
 func (c *compiler) requests(path *field.Path, requests []quotav1alpha1.ResourceRequestTemplate) []requestFields {
 	switch {
 	case len(requests) == 0:
-		c.fault(field.Required(path, "a claim requests at least one resource type"))
+		c.addError(field.Required(path, "a claim requests at least one resource type"))
 	case len(requests) > requestsMax:
-		c.fault(field.TooMany(path, len(requests), requestsMax))
+		c.addError(field.TooMany(path, len(requests), requestsMax))
 		return nil
 	}
 	seen := sets.New[string]()
@@ -259,13 +259,13 @@ func (c *compiler) requests(path *field.Path, requests []quotav1alpha1.ResourceR
 func (c *compiler) amount(path *field.Path, request quotav1alpha1.ResourceRequestTemplate) *amountExpression {
 	if request.AmountExpression == "" {
 		if request.Amount <= 0 {
-			c.fault(field.Invalid(path.Child("amount"), request.Amount, "must be greater than 0"))
+			c.addError(field.Invalid(path.Child("amount"), request.Amount, "must be greater than 0"))
 		}
 		return nil
 	}
 	at := path.Child("amountExpression")
 	if request.Amount != 0 {
-		c.fault(field.Forbidden(at, "give either amount or amountExpression"))
+		c.addError(field.Forbidden(at, "give either amount or amountExpression"))
 	}
 	c.note(request.AmountExpression)
 	compiled, errs := compileAmount(at, request.AmountExpression)
@@ -276,24 +276,24 @@ func (c *compiler) amount(path *field.Path, request quotav1alpha1.ResourceReques
 func (c *compiler) resourceType(path *field.Path, resourceType string, seen sets.Set[string]) {
 	switch {
 	case resourceType == "":
-		c.fault(field.Required(path, "a request names a resource type"))
+		c.addError(field.Required(path, "a request names a resource type"))
 	case strings.Contains(resourceType, "{{"):
-		c.fault(field.Invalid(path, resourceType, "may not be a template: the registration of a resource type is checked before there are objects"))
+		c.addError(field.Invalid(path, resourceType, "may not be a template: the registration of a resource type is checked before there are objects"))
 	case seen.Has(resourceType):
-		c.fault(field.Duplicate(path, resourceType))
+		c.addError(field.Duplicate(path, resourceType))
 	}
 	seen.Insert(resourceType)
 }
 
 func (c *compiler) dimensions(path *field.Path, dimensions map[string]string) []keyedField {
 	if len(dimensions) > dimensionsMax {
-		c.fault(field.TooMany(path, len(dimensions), dimensionsMax))
+		c.addError(field.TooMany(path, len(dimensions), dimensionsMax))
 		return nil
 	}
 	var fields []keyedField
 	for _, key := range slices.Sorted(maps.Keys(dimensions)) {
 		if len(key) > dimensionKeyBytesMax {
-			c.fault(field.Invalid(path, key, fmt.Sprintf("may not have a key of more than %d bytes", dimensionKeyBytesMax)))
+			c.addError(field.Invalid(path, key, fmt.Sprintf("may not have a key of more than %d bytes", dimensionKeyBytesMax)))
 		}
 		fields = append(fields, keyedField{key, c.field(path.Key(key), dimensions[key], dimensionRules)})
 	}

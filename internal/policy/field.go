@@ -60,18 +60,18 @@ func compileField(path *field.Path, source string, rules fieldRules) (templateFi
 	if len(source) > templateBytesMax {
 		return f, field.ErrorList{field.TooLong(path, "", templateBytesMax)}
 	}
-	var faults []string
-	f.template, faults = compileTemplate(source)
-	if len(faults) == 0 && f.template.compiled == nil {
-		faults = f.faultsOf(source)
+	var reasons []string
+	f.template, reasons = compileTemplate(source)
+	if len(reasons) == 0 && f.template.compiled == nil {
+		reasons = f.invalidReasons(source)
 	}
-	return f, invalid(path, source, faults)
+	return f, invalid(path, source, reasons)
 }
 
 // invalid returns an error for each fault of a field's source, or for the first of very many.
-func invalid(path *field.Path, source string, faults []string) field.ErrorList {
+func invalid(path *field.Path, source string, reasons []string) field.ErrorList {
 	var errs field.ErrorList
-	for _, reason := range faults[:min(len(faults), faultsMax)] {
+	for _, reason := range reasons[:min(len(reasons), errorsMax)] {
 		errs = append(errs, field.Invalid(path, excerpt(source), reason))
 	}
 	return errs
@@ -97,8 +97,8 @@ func (f *templateField) render(variables map[string]any) (string, error) {
 	if text == "" && f.rules.required {
 		return "", f.failed(errors.New("the text is empty"))
 	}
-	if faults := f.faultsOf(text); len(faults) > 0 {
-		return "", f.failed(fmt.Errorf("the text %q is not valid: %s", text, strings.Join(faults, "; ")))
+	if reasons := f.invalidReasons(text); len(reasons) > 0 {
+		return "", f.failed(fmt.Errorf("the text %q is not valid: %s", text, strings.Join(reasons, "; ")))
 	}
 	return text, nil
 }
@@ -107,8 +107,8 @@ func (f *templateField) failed(err error) error {
 	return &EvaluationError{Path: f.path, verb: "render", source: f.template.source, err: err}
 }
 
-// faultsOf says why the field may not have this text.
-func (f *templateField) faultsOf(text string) []string {
+// invalidReasons says why the field may not have this text.
+func (f *templateField) invalidReasons(text string) []string {
 	switch {
 	case text == "":
 		return nil

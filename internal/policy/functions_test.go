@@ -32,9 +32,9 @@ func TestFunctions(t *testing.T) {
 		"toInt of literal":     {"negative", `{{toInt "-5"}}`, "-5"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, faults := renderText(tc.source, sample())
-			if faults != nil || got != tc.want {
-				t.Errorf("%s: %s = %q, %q, want %q", tc.reason, tc.source, got, faults, tc.want)
+			got, reasons := renderText(tc.source, sample())
+			if reasons != nil || got != tc.want {
+				t.Errorf("%s: %s = %q, %q, want %q", tc.reason, tc.source, got, reasons, tc.want)
 			}
 		})
 	}
@@ -62,9 +62,9 @@ func TestFunctionErrors(t *testing.T) {
 		"index before zero": {"there are none", `{{index .user.groups -1}}`, `1:3: index: there is nothing under "-1"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, faults := renderText(tc.source, sample())
-			if len(faults) != 1 || faults[0] != tc.want {
-				t.Errorf("%s: %s = %q, %q, want %q", tc.reason, tc.source, got, faults, tc.want)
+			got, reasons := renderText(tc.source, sample())
+			if len(reasons) != 1 || reasons[0] != tc.want {
+				t.Errorf("%s: %s = %q, %q, want %q", tc.reason, tc.source, got, reasons, tc.want)
 			}
 		})
 	}

@@ -72,7 +72,7 @@ func (c *grantCompiler) objectConditions(path *field.Path, expressions []quotav1
 	compiled := c.conditions(path, expressions)
 	for i, condition := range compiled {
 		if condition != nil {
-			c.refuse(path.Index(i).Child("expression"), condition.source, condition.uses, notSeen, varUser, varRequestInfo, varNamespace)
+			c.rejectVariables(path.Index(i).Child("expression"), condition.source, condition.uses, notSeen, varUser, varRequestInfo, varNamespace)
 		}
 	}
 	return compiled
@@ -89,7 +89,7 @@ func (c *grantCompiler) checkVariables(path *field.Path, f *templateField) {
 	if f.template == nil {
 		return
 	}
-	c.refuse(path, f.template.source, f.template.uses, notSeen, varNamespace)
+	c.rejectVariables(path, f.template.source, f.template.uses, notSeen, varNamespace)
 	c.templatesUseRequest = c.templatesUseRequest || f.template.uses.has(varUser, varRequestInfo)
 }
 
@@ -107,7 +107,7 @@ func (c *grantCompiler) allowances(path *field.Path, allowances []quotav1alpha1.
 	copied := make([]quotav1alpha1.Allowance, len(allowances))
 	for i := range allowances {
 		if resourceType := allowances[i].ResourceType; strings.Contains(resourceType, "{{") {
-			c.fault(field.Invalid(path.Index(i).Child("resourceType"), resourceType,
+			c.addError(field.Invalid(path.Index(i).Child("resourceType"), resourceType,
 				"may not be a template: the registration of a resource type is checked before there are objects"))
 		}
 		allowances[i].DeepCopyInto(&copied[i])
@@ -123,11 +123,11 @@ type nameExpression struct{ expression }
 
 func (c *grantCompiler) parentName(path *field.Path, source string) *nameExpression {
 	if strings.TrimSpace(source) == "" {
-		c.fault(field.Required(path, "write a CEL expression that yields the name of the control plane"))
+		c.addError(field.Required(path, "write a CEL expression that yields the name of the control plane"))
 		return nil
 	}
 	if len([]rune(source)) > nameExpressionCharsMax {
-		c.fault(field.TooLongCharacters(path, source, nameExpressionCharsMax))
+		c.addError(field.TooLongCharacters(path, source, nameExpressionCharsMax))
 		return nil
 	}
 	c.note(source)
@@ -136,7 +136,7 @@ func (c *grantCompiler) parentName(path *field.Path, source string) *nameExpress
 	if compiled == nil {
 		return nil
 	}
-	c.refuse(path, source, compiled.uses, notSeen, varNamespace)
+	c.rejectVariables(path, source, compiled.uses, notSeen, varNamespace)
 	return &nameExpression{*compiled}
 }
 

@@ -65,8 +65,8 @@ const (
 
 // Bounds on what errors show.
 const (
-	// faultsMax is how many faults of one expression or template are reported.
-	faultsMax = 10
+	// errorsMax is how many faults of one expression or template are reported.
+	errorsMax = 10
 	// excerptBytesMax is how much of its source, and of its cause, an error shows.
 	excerptBytesMax = 256
 )

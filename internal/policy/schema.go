@@ -86,7 +86,7 @@ func mismatches(schema *spec.Schema, conditions []*condition, others []*expressi
 
 // mismatches compiles the expression with the type of the object known. wanted begins the sentence that it yields another type
 // than one of yields; it is empty if any will do.
-func (e *expression) mismatches(environ *cel.Env, wanted string, yields ...*cel.Type) []string {
+func (e *expression) mismatches(environ *cel.Env, mustYield string, yields ...*cel.Type) []string {
 	ast, issues := environ.Compile(e.source)
 	var found []string
 	if issues.Err() != nil {
@@ -96,8 +96,8 @@ func (e *expression) mismatches(environ *cel.Env, wanted string, yields ...*cel.
 		}
 		return found
 	}
-	if result := ast.OutputType(); wanted != "" && !slices.ContainsFunc(yields, result.IsExactType) {
-		found = append(found, fmt.Sprintf("%s: 1:1: %s, not %s", e.path, wanted, result))
+	if result := ast.OutputType(); mustYield != "" && !slices.ContainsFunc(yields, result.IsExactType) {
+		found = append(found, fmt.Sprintf("%s: 1:1: %s, not %s", e.path, mustYield, result))
 	}
 	return found
 }

@@ -32,9 +32,9 @@ func compileTemplate(source string) (*textTemplate, []string) {
 		return nil, []string{err.Error()}
 	}
 	analysed := analyse(tree, trees)
-	if len(analysed.faults) > 0 {
-		reasons := make([]string, len(analysed.faults))
-		for i, f := range analysed.faults {
+	if len(analysed.errors) > 0 {
+		reasons := make([]string, len(analysed.errors))
+		for i, f := range analysed.errors {
 			reasons[i] = fmt.Sprintf("%v: %s", placeOf(source, f.at), f.reason)
 		}
 		return nil, reasons

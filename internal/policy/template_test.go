@@ -41,10 +41,10 @@ func sample() Input {
 }
 
 // renderText compiles and executes a template and returns its text, or its faults.
-func renderText(source string, in Input) (text string, faults []string) {
-	compiled, faults := compileTemplate(source)
-	if faults != nil {
-		return "", faults
+func renderText(source string, in Input) (text string, reasons []string) {
+	compiled, reasons := compileTemplate(source)
+	if reasons != nil {
+		return "", reasons
 	}
 	text, err := compiled.execute(in.variables(), nameBytesMax)
 	if err != nil {
@@ -77,9 +77,9 @@ func TestTemplateText(t *testing.T) {
 		"built-in functions": {"those that cannot blow up", `{{len .trigger.spec.ports}}{{slice "abc" 1 2}}{{and true (not false)}}{{ne 1 2}}{{lt 1 2}}{{le 1 2}}{{gt 1 2}}{{ge 1 2}}`, "3btruetruetruetruefalsefalse"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, faults := renderText(tc.source, sample())
-			if faults != nil || got != tc.want {
-				t.Errorf("%s: %s = %q, %q, want %q", tc.reason, tc.source, got, faults, tc.want)
+			got, reasons := renderText(tc.source, sample())
+			if reasons != nil || got != tc.want {
+				t.Errorf("%s: %s = %q, %q, want %q", tc.reason, tc.source, got, reasons, tc.want)
 			}
 		})
 	}
@@ -109,9 +109,9 @@ func TestDefault(t *testing.T) {
 		"as a condition":    {"asks whether a field is there", `{{if default "" .trigger.a.b}}yes{{else}}no{{end}}`, "no"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, faults := renderText(tc.source, sample())
-			if faults != nil || got != tc.want {
-				t.Errorf("%s: %s = %q, %q, want %q", tc.reason, tc.source, got, faults, tc.want)
+			got, reasons := renderText(tc.source, sample())
+			if reasons != nil || got != tc.want {
+				t.Errorf("%s: %s = %q, %q, want %q", tc.reason, tc.source, got, reasons, tc.want)
 			}
 		})
 	}
@@ -171,8 +171,8 @@ func TestTemplateFaults(t *testing.T) {
 		"unknown local variable": {"found by the parser", "{{$x}}", []string{`line 1: undefined variable "$x"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, faults := renderText(tc.source, sample())
-			if diff := cmp.Diff(tc.want, faults); diff != "" {
+			got, reasons := renderText(tc.source, sample())
+			if diff := cmp.Diff(tc.want, reasons); diff != "" {
 				t.Errorf("%s: %s = %q, with faults (-want +got):\n%s", tc.reason, tc.source, got, diff)
 			}
 		})
@@ -211,8 +211,8 @@ func TestTemplateIsBounded(t *testing.T) {
 		"error":           {"errors do not repeat 3 MiB", `{{index .trigger .trigger.long}}`, `1:3: index: there is nothing under "` + megabytes[:40] + `"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, faults := renderText(tc.source, in)
-			if diff := cmp.Diff([]string{tc.want}, faults); diff != "" {
+			got, reasons := renderText(tc.source, in)
+			if diff := cmp.Diff([]string{tc.want}, reasons); diff != "" {
 				t.Errorf("%s: %s = %.100q, with faults (-want +got):\n%s", tc.reason, tc.source, got, diff)
 			}
 		})

@@ -72,7 +72,7 @@ func (r *replica) complete(o *operator.Options) {
 	}
 	o.Webhooks = server.Options{
 		Listener: r.listener, Service: &server.Service{Name: webhookService, Port: webhookServicePort}, PeerAddress: r.peers,
-		SecretName: naming.CertificateSecret, KeepSecret: true,
+		SecretName: naming.CertificateSecret, ManageSecret: true,
 	}
 }
 

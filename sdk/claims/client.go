@@ -38,39 +38,39 @@ var ErrDiffers = errors.New("the object has a quota claim of another consumer, w
 //
 // A claim that somebody deleted although its object stays is given up, and another is made once it is gone.
 func (c *Client) Ensure(ctx context.Context, request Request) (Decision, error) {
-	wanted, err := request.claim(c.Client.Scheme())
+	desired, err := request.claim(c.Client.Scheme())
 	if err != nil {
 		return Decision{State: Invalid, Message: err.Error()}, err
 	}
 	if request.Owner.GetDeletionTimestamp() != nil {
 		return Decision{Message: "it is being deleted"}, nil
 	}
-	claim, err := read(ctx, c.Client, wanted)
+	claim, err := read(ctx, c.Client, desired)
 	if claim == nil && err == nil {
-		claim, err = c.create(ctx, wanted)
+		claim, err = c.create(ctx, desired)
 	}
 	if err != nil {
-		return undecided(wanted, err)
+		return undecided(desired, err)
 	}
 	if claim.DeletionTimestamp != nil {
-		return Decision{Claim: claim, Message: releasedMessage}, c.giveUpDeleted(ctx, request.Owner, claim)
+		return Decision{Claim: claim, Message: releasedMessage}, c.releaseDeleted(ctx, request.Owner, claim)
 	}
-	if claim.Spec.ConsumerRef != wanted.Spec.ConsumerRef {
+	if claim.Spec.ConsumerRef != desired.Spec.ConsumerRef {
 		return Decision{Claim: claim, Message: ErrDiffers.Error()}, fmt.Errorf("ensure ResourceClaim %s/%s: %w", claim.Namespace, claim.Name, ErrDiffers)
 	}
-	return c.resize(ctx, claim, wanted.Spec.Requests)
+	return c.resize(ctx, claim, desired.Spec.Requests)
 }
 
 // Read returns what became of the claim of an object, and makes none. It reads from Live, so that what is to be
 // provisioned for real can be held against what the claim holds now. It says nothing of whether the object is being deleted.
 func (c *Client) Read(ctx context.Context, request Request) (Decision, error) {
-	wanted, err := request.claim(c.Client.Scheme())
+	desired, err := request.claim(c.Client.Scheme())
 	if err != nil {
 		return Decision{State: Invalid, Message: err.Error()}, err
 	}
-	claim, err := read(ctx, c.live(), wanted)
+	claim, err := read(ctx, c.live(), desired)
 	if err != nil {
-		return undecided(wanted, err)
+		return undecided(desired, err)
 	}
 	if claim != nil && claim.DeletionTimestamp != nil {
 		return Decision{Claim: claim, Message: releasedMessage}, nil
@@ -80,13 +80,13 @@ func (c *Client) Read(ctx context.Context, request Request) (Decision, error) {
 
 // resize has a claim ask for what is wanted, and returns what became of it. One that is not granted holds nothing, and
 // is made anew.
-func (c *Client) resize(ctx context.Context, claim *quotav1alpha1.ResourceClaim, wanted []quotav1alpha1.ResourceRequest) (Decision, error) {
+func (c *Client) resize(ctx context.Context, claim *quotav1alpha1.ResourceClaim, desired []quotav1alpha1.ResourceRequest) (Decision, error) {
 	decision := DecisionOf(claim)
-	asked := claim.Spec.Requests
+	requested := claim.Spec.Requests
 	if decision.Resize != nil {
-		asked = claim.ResizeRequests()
+		requested = claim.ResizeRequests()
 	}
-	if equality.Semantic.DeepEqual(asked, wanted) {
+	if equality.Semantic.DeepEqual(requested, desired) {
 		return decision, nil
 	}
 	if !decision.IsGranted() {
@@ -98,7 +98,7 @@ func (c *Client) resize(ctx context.Context, claim *quotav1alpha1.ResourceClaim,
 		return Decision{Claim: claim, Message: releasedMessage}, nil
 	}
 	resized := claim.DeepCopy()
-	if err := resized.SetResizeRequests(wanted); err != nil {
+	if err := resized.SetResizeRequests(desired); err != nil {
 		return decision, err
 	}
 	patch := client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{})
@@ -113,13 +113,13 @@ func (c *Client) resize(ctx context.Context, claim *quotav1alpha1.ResourceClaim,
 }
 
 // create makes a claim, or returns the one that is there already.
-func (c *Client) create(ctx context.Context, wanted *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
-	created := wanted.DeepCopy()
+func (c *Client) create(ctx context.Context, desired *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
+	created := desired.DeepCopy()
 	err := c.Client.Create(ctx, created)
 	if !apierrors.IsAlreadyExists(err) {
 		return created, err
 	}
-	claim, readErr := read(ctx, c.live(), wanted)
+	claim, readErr := read(ctx, c.live(), desired)
 	if claim == nil && readErr == nil {
 		return nil, err // it was deleted meanwhile
 	}
@@ -134,33 +134,33 @@ func (c *Client) live() client.Reader {
 }
 
 // read returns a claim, or nil if there is none. One of that name that is of another object is an error.
-func read(ctx context.Context, from client.Reader, wanted *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
+func read(ctx context.Context, from client.Reader, desired *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
 	claim := &quotav1alpha1.ResourceClaim{}
-	err := from.Get(ctx, client.ObjectKeyFromObject(wanted), claim)
+	err := from.Get(ctx, client.ObjectKeyFromObject(desired), claim)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if owner := metav1.GetControllerOf(claim); owner == nil || owner.UID != wanted.OwnerReferences[0].UID {
-		return nil, fmt.Errorf("it is there and is not of %s %s", wanted.Spec.ResourceRef.Kind, wanted.Spec.ResourceRef.Name)
+	if owner := metav1.GetControllerOf(claim); owner == nil || owner.UID != desired.OwnerReferences[0].UID {
+		return nil, fmt.Errorf("it is there and is not of %s %s", desired.Spec.ResourceRef.Kind, desired.Spec.ResourceRef.Name)
 	}
 	return claim, nil
 }
 
 // undecided returns what is told while a claim cannot be made or read.
-func undecided(wanted *quotav1alpha1.ResourceClaim, err error) (Decision, error) {
-	err = fmt.Errorf("ensure ResourceClaim %s/%s: %w", wanted.Namespace, wanted.Name, err)
+func undecided(desired *quotav1alpha1.ResourceClaim, err error) (Decision, error) {
+	err = fmt.Errorf("ensure ResourceClaim %s/%s: %w", desired.Namespace, desired.Name, err)
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) {
 		return Decision{State: Invalid, Message: err.Error()}, err
 	}
 	return Decision{Message: "quota cannot be claimed at the moment: " + err.Error()}, err
 }
 
-// giveUpDeleted has a deleted claim give back its charge, so that another can be made for its object. Where the object is
+// releaseDeleted has a deleted claim give back its charge, so that another can be made for its object. Where the object is
 // being deleted as well, as it is where the garbage collector deletes the claim first, the charge stays until it is gone.
-func (c *Client) giveUpDeleted(ctx context.Context, owner client.Object, claim *quotav1alpha1.ResourceClaim) error {
+func (c *Client) releaseDeleted(ctx context.Context, owner client.Object, claim *quotav1alpha1.ResourceClaim) error {
 	live := owner.DeepCopyObject().(client.Object)
 	if err := c.live().Get(ctx, client.ObjectKeyFromObject(owner), live); err != nil {
 		return client.IgnoreNotFound(err)
@@ -168,11 +168,11 @@ func (c *Client) giveUpDeleted(ctx context.Context, owner client.Object, claim *
 	if live.GetUID() != owner.GetUID() || live.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	return c.giveUp(ctx, claim)
+	return c.annotateRelease(ctx, claim)
 }
 
-// giveUp says that a claim gives back its charge once it is deleted, although its object exists.
-func (c *Client) giveUp(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
+// annotateRelease says that a claim gives back its charge once it is deleted, although its object exists.
+func (c *Client) annotateRelease(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
 	if claim.Annotations[quotav1alpha1.AnnotationRelease] == "true" {
 		return nil
 	}
@@ -187,15 +187,15 @@ func (c *Client) giveUp(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 // Release gives back what an object holds before it is gone, by the annotation [quotav1alpha1.AnnotationRelease].
 // There is nothing to do for an object that is gone. Call it only once the object uses nothing.
 func (c *Client) Release(ctx context.Context, request Request) error {
-	wanted, err := request.claim(c.Client.Scheme())
+	desired, err := request.claim(c.Client.Scheme())
 	if err != nil {
 		return err
 	}
-	claim, err := read(ctx, c.live(), wanted)
+	claim, err := read(ctx, c.live(), desired)
 	if claim == nil || err != nil {
 		return err
 	}
-	if err := c.giveUp(ctx, claim); err != nil {
+	if err := c.annotateRelease(ctx, claim); err != nil {
 		return err
 	}
 	err = c.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})

@@ -68,8 +68,8 @@ func DecisionOf(claim *quotav1alpha1.ResourceClaim) Decision {
 		return d
 	}
 	d.State = stateOf(granted.Reason)
-	if said := denials(claim); d.State == Exceeded && len(said) == 1 {
-		d.Message = said[0]
+	if messages := denials(claim); d.State == Exceeded && len(messages) == 1 {
+		d.Message = messages[0]
 	}
 	return d
 }
@@ -88,18 +88,18 @@ func resizeOf(claim *quotav1alpha1.ResourceClaim) *Resize {
 	if requests == nil || equality.Semantic.DeepEqual(requests, claim.Spec.Requests) {
 		return nil
 	}
-	if said := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionResizePending); said != nil {
-		return &Resize{State: stateOf(said.Reason), Message: said.Message}
+	if messages := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionResizePending); messages != nil {
+		return &Resize{State: stateOf(messages.Reason), Message: messages.Message}
 	}
 	return &Resize{Message: pendingMessage}
 }
 
 // denials are what is said of the requests that do not fit.
-func denials(claim *quotav1alpha1.ResourceClaim) (said []string) {
+func denials(claim *quotav1alpha1.ResourceClaim) (messages []string) {
 	for _, allocation := range claim.Status.Allocations {
 		if allocation.Status == quotav1alpha1.AllocationDenied && allocation.Reason == quotav1alpha1.ReasonQuotaExceeded && allocation.Message != "" {
-			said = append(said, allocation.Message)
+			messages = append(messages, allocation.Message)
 		}
 	}
-	return said
+	return messages
 }

@@ -12,10 +12,10 @@ import (
 )
 
 // claimWith is a claim with that condition, and what is said of its requests.
-func claimWith(status metav1.ConditionStatus, reason, message string, said ...quotav1alpha1.RequestAllocation) *quotav1alpha1.ResourceClaim {
+func claimWith(status metav1.ConditionStatus, reason, message string, messages ...quotav1alpha1.RequestAllocation) *quotav1alpha1.ResourceClaim {
 	return &quotav1alpha1.ResourceClaim{Status: quotav1alpha1.ResourceClaimStatus{
 		Conditions:  []metav1.Condition{{Type: quotav1alpha1.ConditionGranted, Status: status, Reason: reason, Message: message}},
-		Allocations: said,
+		Allocations: messages,
 	}}
 }
 

@@ -48,15 +48,15 @@ func (d *declared) set(triggers ...catalog.Trigger) {
 	d.revision++
 }
 
-func (d *declared) Guarded() catalog.Guarded {
+func (d *declared) Protected() catalog.Protected {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return catalog.Guarded{Triggers: slices.Clone(d.triggers), Version: catalog.Version{Policies: 7}, Revision: d.revision}
+	return catalog.Protected{Triggers: slices.Clone(d.triggers), Version: catalog.Version{Policies: 7}, Revision: d.revision}
 }
 
 // isInEffect tells whether what is declared is.
 func (d *declared) isInEffect(c *webhookconfig.Controller) bool {
-	return c.InEffect(configMaps.GroupVersionKind, d.Guarded().Revision)
+	return c.InEffect(configMaps.GroupVersionKind, d.Protected().Revision)
 }
 
 func (d *declared) DefinedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
@@ -176,8 +176,8 @@ func TestNothingIsTakenBack(t *testing.T) {
 	mustSync(t, before)
 	after, behind := newController(t)
 	after.Policies = gate(func(_ context.Context, version catalog.Version) error {
-		if version != d.Guarded().Version {
-			t.Errorf("it waits for version %s, want %s", version, d.Guarded().Version)
+		if version != d.Protected().Version {
+			t.Errorf("it waits for version %s, want %s", version, d.Protected().Version)
 		}
 		behind.set(configMaps)
 		return nil

@@ -151,7 +151,7 @@ func (s *scene) run(asked *requests, options operator.Options) (stop func()) {
 	}
 	options.Webhooks = server.Options{
 		Listener: listener, URL: fmt.Sprintf("https://localhost:%d", listener.Addr().(*net.TCPAddr).Port),
-		PeerAddress: listener.Addr().String(), SecretName: "bursar-webhooks-tls", KeepSecret: true,
+		PeerAddress: listener.Addr().String(), SecretName: "bursar-webhooks-tls", ManageSecret: true,
 	}
 	o, err := operator.New(options)
 	if err != nil {

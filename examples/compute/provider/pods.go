@@ -65,8 +65,8 @@ func (p Pods) Ensure(ctx context.Context, instance *computev1alpha1.Instance, re
 		_, err := p.Delete(ctx, instance) // that it is gone brings us back here
 		return p.ending(pod), err
 	}
-	if wanted := p.requirements(resources); !equality.Semantic.DeepEqual(containerOf(pod).Resources.Requests, wanted.Requests) {
-		containerOf(pod).Resources = wanted
+	if desired := p.requirements(resources); !equality.Semantic.DeepEqual(containerOf(pod).Resources.Requests, desired.Requests) {
+		containerOf(pod).Resources = desired
 		if err := p.Client.SubResource("resize").Update(ctx, pod); err != nil {
 			return p.machine(pod), fmt.Errorf("resize the Pod of Instance %s/%s: %w", instance.Namespace, instance.Name, err)
 		}

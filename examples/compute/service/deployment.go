@@ -149,16 +149,16 @@ func (r *deployments) remove(ctx context.Context, deployment *computev1alpha1.Wo
 	gone := 0
 	for i, instance := range p.remove {
 		err := r.cached.Delete(ctx, instance, client.Preconditions{UID: &instance.UID, ResourceVersion: &instance.ResourceVersion})
-		isGivenUp := i < p.givenUp
+		isExpired := i < p.expiredRemovals
 		switch {
 		case apierrors.IsConflict(err):
 			conflict = err
-			if isGivenUp {
+			if isExpired {
 				p.status.QuotaExpiredReplicas = max(p.status.QuotaExpiredReplicas-1, 0)
 			}
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("delete Instance %s: %w", instance.Name, err)
-		case isGivenUp:
+		case isExpired:
 			gone++
 		}
 	}

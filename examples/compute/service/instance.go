@@ -272,11 +272,11 @@ func (r *instances) describe(status *computev1alpha1.InstanceStatus, generation 
 		set(&status.Conditions, computev1alpha1.ConditionRunning, generation, machine.Running)
 		set(&status.Conditions, computev1alpha1.ConditionReady, generation, machine.Ready)
 	}
-	telling := claims.ConditionQuotaGranted
+	decisive := claims.ConditionQuotaGranted
 	if isGranted || machine != nil {
-		telling = computev1alpha1.ConditionReady
+		decisive = computev1alpha1.ConditionReady
 	}
-	if condition := apimeta.FindStatusCondition(status.Conditions, telling); condition != nil {
+	if condition := apimeta.FindStatusCondition(status.Conditions, decisive); condition != nil {
 		status.Reason = condition.Reason
 	}
 }

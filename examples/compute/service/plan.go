@@ -22,8 +22,8 @@ type plan struct {
 	create []string
 	// update and remove are Instances.
 	update, remove []*computev1alpha1.Instance
-	// givenUp is how many of those to be removed have waited for too long.
-	givenUp int
+	// expiredRemovals is how many of those to be removed have waited for too long.
+	expiredRemovals int
 	status  computev1alpha1.WorkloadDeploymentStatus
 	// again is when to plan anew though nothing changes, or 0.
 	again time.Duration
@@ -59,7 +59,7 @@ func planFor(d *computev1alpha1.WorkloadDeployment, all []computev1alpha1.Instan
 	}
 	p := plan{}
 	desired := int(*d.Spec.Replicas)
-	active, expired := p.giveUp(d, active, usage, now)
+	active, expired := p.expireWaiting(d, active, usage, now)
 	expired = min(expired, max(desired-active.count(isGranted), 0))
 
 	surplus := len(active) - (desired - expired)
@@ -78,9 +78,9 @@ func planFor(d *computev1alpha1.WorkloadDeployment, all []computev1alpha1.Instan
 	return p
 }
 
-// giveUp removes those that have waited for quota for as long as they may. It returns the others, and how many are given
+// expireWaiting removes those that have waited for quota for as long as they may. It returns the others, and how many are given
 // up in all until there is quota for them or the spec is changed.
-func (p *plan) giveUp(d *computev1alpha1.WorkloadDeployment, active replicas, usage []claims.Usage, now time.Time) (others replicas, expired int) {
+func (p *plan) expireWaiting(d *computev1alpha1.WorkloadDeployment, active replicas, usage []claims.Usage, now time.Time) (others replicas, expired int) {
 	ttl := d.Spec.Quota.WaitingTTL
 	if ttl == nil {
 		return active, 0
@@ -108,9 +108,9 @@ func (p *plan) giveUp(d *computev1alpha1.WorkloadDeployment, active replicas, us
 			continue
 		}
 		p.remove = append(p.remove, instance)
-		p.givenUp++
+		p.expiredRemovals++
 	}
-	return others, expired + p.givenUp
+	return others, expired + p.expiredRemovals
 }
 
 // isRoomFor tells whether such amounts would be granted, by what is known.

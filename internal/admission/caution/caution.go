@@ -67,16 +67,16 @@ func (a *Adviser) Grant(ctx context.Context, user authenticationv1.UserInfo, old
 	defer cancel()
 	switch {
 	case new == nil:
-		return append(a.keptByPolicy(old, "will make it again"), a.belowUse(ctx, old, nil)...)
+		return append(a.revertedByPolicy(old, "will make it again"), a.belowUse(ctx, old, nil)...)
 	case old != nil && equality.Semantic.DeepEqual(old.Spec, new.Spec):
 		return nil
 	}
-	warnings := a.keptByPolicy(old, "will undo the change")
+	warnings := a.revertedByPolicy(old, "will undo the change")
 	if old == nil || old.Spec.ConsumerRef != new.Spec.ConsumerRef {
 		scope := a.Consumer(new.Spec.ConsumerRef)
 		warnings = append(warnings, scope...)
 		if len(scope) == 0 {
-			warnings = append(warnings, a.missing(ctx, user, new.Spec.ConsumerRef)...)
+			warnings = append(warnings, a.missingConsumer(ctx, user, new.Spec.ConsumerRef)...)
 		}
 	}
 	if old != nil {
@@ -85,8 +85,8 @@ func (a *Adviser) Grant(ctx context.Context, user authenticationv1.UserInfo, old
 	return warnings
 }
 
-// keptByPolicy warns that a policy takes back what somebody does to a grant of its own, in the way that remedy says.
-func (a *Adviser) keptByPolicy(old *quotav1alpha1.ResourceGrant, remedy string) []string {
+// revertedByPolicy warns that a policy takes back what somebody does to a grant of its own, in the way that remedy says.
+func (a *Adviser) revertedByPolicy(old *quotav1alpha1.ResourceGrant, remedy string) []string {
 	if old == nil || old.Labels[quotav1alpha1.LabelAutoCreated] != "true" {
 		return nil
 	}
@@ -107,8 +107,8 @@ func (a *Adviser) Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	if err != nil {
 		return warnings // there are no objects of a kind that is not served
 	}
-	if flaw, err := a.Permission.Get(ctx, mapping.Resource); err == nil && flaw != "" {
-		warnings = append(warnings, fmt.Sprintf("once this claim is deleted, its charge goes back although %s %s may still exist: %s", ref.Kind, ref.Name, flaw))
+	if reason, err := a.Permission.Get(ctx, mapping.Resource); err == nil && reason != "" {
+		warnings = append(warnings, fmt.Sprintf("once this claim is deleted, its charge goes back although %s %s may still exist: %s", ref.Kind, ref.Name, reason))
 	}
 	return warnings
 }
@@ -139,12 +139,12 @@ func (a *Adviser) Consumer(ref quotav1alpha1.ConsumerRef) []string {
 }
 
 // missing warns of a consumer whose object does not exist, if the user may know.
-func (a *Adviser) missing(ctx context.Context, user authenticationv1.UserInfo, ref quotav1alpha1.ConsumerRef) []string {
+func (a *Adviser) missingConsumer(ctx context.Context, user authenticationv1.UserInfo, ref quotav1alpha1.ConsumerRef) []string {
 	mapping, err := a.Mapper.RESTMapping(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind})
 	if err != nil {
 		return nil
 	}
-	if flaw, err := a.Permission.Follow(ctx, mapping.Resource); err != nil || flaw != "" {
+	if reason, err := a.Permission.Follow(ctx, mapping.Resource); err != nil || reason != "" {
 		return nil
 	}
 	if may, err := a.Users.MayRead(ctx, user, mapping.GroupVersionKind); err != nil || !may {
@@ -167,10 +167,10 @@ func (a *Adviser) belowUse(ctx context.Context, old, new *quotav1alpha1.Resource
 		after = sums(new)
 	}
 	accounts := map[string]ledger.Account{}
-	err := a.Ledgers.View(ctx, old.Spec.ConsumerRef, func(books *ledger.Ledger) {
+	err := a.Ledgers.View(ctx, old.Spec.ConsumerRef, func(current *ledger.Ledger) {
 		clear(accounts)
 		for resourceType := range before {
-			accounts[resourceType] = books.Account(resourceType)
+			accounts[resourceType] = current.Account(resourceType)
 		}
 	})
 	if err != nil {

@@ -77,12 +77,12 @@ func (objects) Exists(_ context.Context, _ schema.GroupVersionResource, name typ
 type ledgers struct{ *testing.T }
 
 func (l ledgers) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
-	books := ledger.New()
-	if _, err := books.SetGrant(ledger.Grant{UID: "g", Allowances: []ledger.Allowance{{ResourceType: cpu, Amount: 4000}}}); err != nil {
+	current := ledger.New()
+	if _, err := current.SetGrant(ledger.Grant{UID: "g", Allowances: []ledger.Allowance{{ResourceType: cpu, Amount: 4000}}}); err != nil {
 		l.Error(err)
 	}
-	books.Reserve(ledger.Reservation{Key: "claim", Charges: []ledger.Charge{{ResourceType: cpu, Amount: 3000}}})
-	f(books)
+	current.Reserve(ledger.Reservation{Key: "claim", Charges: []ledger.Charge{{ResourceType: cpu, Amount: 3000}}})
+	f(current)
 	return nil
 }
 

@@ -98,14 +98,14 @@ func union(first, second []byte, at time.Time) []byte {
 }
 
 // renewed returns what a Secret of Bursar's own should hold at a time, or nil if that is what it holds.
-func (k *Manager) renewed(data map[string][]byte, at time.Time) (map[string][]byte, error) {
-	issuer := k.issuer()
+func (m *Manager) renewed(data map[string][]byte, at time.Time) (map[string][]byte, error) {
+	issuer := m.issuer()
 	soon := at.Add(renewBefore)
 	bundle, key := data[corev1.ServiceAccountRootCAKey], data[authorityKey]
 	authority, err := authorityOf(bundle, key)
 	isKept := err == nil && authority.Cert.NotAfter.After(soon)
 	if isKept {
-		if ok, _ := rotator.ValidCert(bundle, data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], k.DNSNames[0], issuer.ExtKeyUsages, soon); ok {
+		if ok, _ := rotator.ValidCert(bundle, data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], m.DNSNames[0], issuer.ExtKeyUsages, soon); ok {
 			return nil, nil
 		}
 	} else {
@@ -123,9 +123,9 @@ func (k *Manager) renewed(data map[string][]byte, at time.Time) (map[string][]by
 	}, nil
 }
 
-func (k *Manager) issuer() *rotator.CertRotator {
+func (m *Manager) issuer() *rotator.CertRotator {
 	return &rotator.CertRotator{
-		CAName: "bursar-webhooks", CAOrganization: "bursar", DNSName: k.DNSNames[0], ExtraDNSNames: k.DNSNames[1:],
+		CAName: "bursar-webhooks", CAOrganization: "bursar", DNSName: m.DNSNames[0], ExtraDNSNames: m.DNSNames[1:],
 		ExtKeyUsages: &[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 }

@@ -71,58 +71,58 @@ type Manager struct {
 }
 
 // OnPublish has f called after other authorities are to be published. It is called once, before Run.
-func (k *Manager) OnPublish(f func()) { k.onPublish = f }
+func (m *Manager) OnPublish(f func()) { m.onPublish = f }
 
 // GetCertificate has the form that [tls.Config] wants.
-func (k *Manager) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	if k.served == nil {
+func (m *Manager) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.served == nil {
 		return nil, errors.New("there is no certificate yet")
 	}
-	return k.served.certificate, nil
+	return m.served.certificate, nil
 }
 
 // Bundle returns the authorities that are to be published, in PEM, or nil if none is known yet.
-func (k *Manager) Bundle() []byte {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return k.bundle
+func (m *Manager) Bundle() []byte {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.bundle
 }
 
 // VerifiedBy reports whether one of some authorities, in PEM, is that of the certificate that is served.
-func (k *Manager) VerifiedBy(authorities []byte) bool {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return k.served != nil && k.served.verifiedBy(authorities, time.Now())
+func (m *Manager) VerifiedBy(authorities []byte) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.served != nil && m.served.verifiedBy(authorities, time.Now())
 }
 
 // Ready tells why there is nothing to serve, or returns nil.
-func (k *Manager) Ready() error {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
+func (m *Manager) Ready() error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	switch {
-	case k.served == nil:
-		return fmt.Errorf("the Secret %s/%s holds no certificate for the webhooks yet", k.Namespace, k.Name)
-	case !k.served.isValid(time.Now()):
+	case m.served == nil:
+		return fmt.Errorf("the Secret %s/%s holds no certificate for the webhooks yet", m.Namespace, m.Name)
+	case !m.served.isValid(time.Now()):
 		return fmt.Errorf("the certificate for the webhooks in Secret %s/%s is in force from %s to %s alone",
-			k.Namespace, k.Name, k.served.certificate.Leaf.NotBefore, k.served.certificate.Leaf.NotAfter)
+			m.Namespace, m.Name, m.served.certificate.Leaf.NotBefore, m.served.certificate.Leaf.NotAfter)
 	default:
 		return nil
 	}
 }
 
 // Run follows the Secret, and renews it if it is Bursar's own, until ctx ends.
-func (k *Manager) Run(ctx context.Context) error {
-	factory := informers.NewSharedInformerFactoryWithOptions(k.Client, 0, informers.WithNamespace(k.Namespace),
+func (m *Manager) Run(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactoryWithOptions(m.Client, 0, informers.WithNamespace(m.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, k.Name).String()
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, m.Name).String()
 		}))
 	secrets := factory.Core().V1().Secrets().Informer()
 	gone := make(chan struct{}, 1)
 	_, err := secrets.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { k.see(ctx, object) },
-		UpdateFunc: func(_, object any) { k.see(ctx, object) },
+		AddFunc:    func(object any) { m.observe(ctx, object) },
+		UpdateFunc: func(_, object any) { m.observe(ctx, object) },
 		DeleteFunc: func(any) {
 			select {
 			case gone <- struct{}{}:
@@ -131,17 +131,17 @@ func (k *Manager) Run(ctx context.Context) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("follow Secret %s/%s: %w", k.Namespace, k.Name, err)
+		return fmt.Errorf("follow Secret %s/%s: %w", m.Namespace, m.Name, err)
 	}
-	if err := k.learn(ctx); err != nil {
+	if err := m.loadPublished(ctx); err != nil {
 		return nil // ctx has ended
 	}
 	factory.StartWithContext(ctx)
 	for ctx.Err() == nil {
 		pause := checkInterval
-		if k.Renews {
-			if err := k.Renew(ctx); err != nil && ctx.Err() == nil {
-				k.Log.Error(err, "will try again")
+		if m.Renews {
+			if err := m.Renew(ctx); err != nil && ctx.Err() == nil {
+				m.Log.Error(err, "will try again")
 				pause = retryTime
 			}
 		}
@@ -157,17 +157,17 @@ func (k *Manager) Run(ctx context.Context) error {
 }
 
 // learn takes up the authorities that are published now, or returns an error once ctx has ended.
-func (k *Manager) learn(ctx context.Context) error {
+func (m *Manager) loadPublished(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, retryTime, true, func(ctx context.Context) (bool, error) {
-		bundles, err := k.Published.Authorities(ctx)
+		bundles, err := m.Published.Authorities(ctx)
 		if err != nil {
-			k.Log.Error(err, "will try again")
+			m.Log.Error(err, "will try again")
 			return false, nil
 		}
-		k.mu.Lock()
-		defer k.mu.Unlock()
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		for _, bundle := range bundles {
-			k.bundle = union(k.bundle, bundle, time.Now())
+			m.bundle = union(m.bundle, bundle, time.Now())
 		}
 		return true, nil
 	})
@@ -175,19 +175,19 @@ func (k *Manager) learn(ctx context.Context) error {
 
 // Renew creates the Secret, or renews it if its time has come. Replicas may do so at once: one of them
 // succeeds, and the others see what it stored.
-func (k *Manager) Renew(ctx context.Context) error {
-	api := k.Client.CoreV1().Secrets(k.Namespace)
-	secret, err := api.Get(ctx, k.Name, metav1.GetOptions{})
+func (m *Manager) Renew(ctx context.Context) error {
+	api := m.Client.CoreV1().Secrets(m.Namespace)
+	secret, err := api.Get(ctx, m.Name, metav1.GetOptions{})
 	isNew := apierrors.IsNotFound(err)
 	if isNew {
 		// One that was deleted is still served by: whoever starts now has to know its authorities.
-		data := map[string][]byte{corev1.ServiceAccountRootCAKey: k.Bundle()}
-		secret, err = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: k.Name}, Type: corev1.SecretTypeTLS, Data: data}, nil
+		data := map[string][]byte{corev1.ServiceAccountRootCAKey: m.Bundle()}
+		secret, err = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: m.Name}, Type: corev1.SecretTypeTLS, Data: data}, nil
 	}
 	if err != nil {
-		return fmt.Errorf("read Secret %s/%s: %w", k.Namespace, k.Name, err)
+		return fmt.Errorf("read Secret %s/%s: %w", m.Namespace, m.Name, err)
 	}
-	data, err := k.renewed(secret.Data, time.Now())
+	data, err := m.renewed(secret.Data, time.Now())
 	if data == nil || err != nil {
 		return err
 	}
@@ -201,58 +201,58 @@ func (k *Manager) Renew(ctx context.Context) error {
 		return nil // another replica was quicker
 	}
 	if err != nil {
-		return fmt.Errorf("store the certificate of the webhooks in Secret %s/%s: %w", k.Namespace, k.Name, err)
+		return fmt.Errorf("store the certificate of the webhooks in Secret %s/%s: %w", m.Namespace, m.Name, err)
 	}
 	return nil
 }
 
 // see takes up what the Secret holds.
-func (k *Manager) see(ctx context.Context, object any) {
+func (m *Manager) observe(ctx context.Context, object any) {
 	secret, ok := object.(*corev1.Secret)
 	if !ok {
 		return
 	}
 	seen, err := pairOf(secret)
 	if err != nil {
-		k.Log.Error(err, "the webhooks go on with the certificate that they have")
+		m.Log.Error(err, "the webhooks go on with the certificate that they have")
 		return
 	}
 	now := time.Now()
-	k.mu.Lock()
-	before := k.bundle
-	k.bundle = union(seen.bundle, before, now)
-	isNews := string(before) != string(k.bundle)
-	if k.latest == nil || !k.latest.equal(seen) { // a Secret that is listed anew is not news
-		k.latest = seen
-		if k.served == nil || !k.served.isValid(now) || seen.verifiedBy(before, now) {
-			k.served = seen
+	m.mu.Lock()
+	before := m.bundle
+	m.bundle = union(seen.bundle, before, now)
+	isChanged := string(before) != string(m.bundle)
+	if m.latest == nil || !m.latest.equal(seen) { // a Secret that is listed anew is not news
+		m.latest = seen
+		if m.served == nil || !m.served.isValid(now) || seen.verifiedBy(before, now) {
+			m.served = seen
 		} else {
-			k.after(ctx, publishTime, seen, func() { k.served = seen })
+			m.applyLater(ctx, publishTime, seen, func() { m.served = seen })
 		}
-		k.after(ctx, retireTime, seen, func() { k.bundle = union(seen.bundle, nil, time.Now()) })
+		m.applyLater(ctx, retireTime, seen, func() { m.bundle = union(seen.bundle, nil, time.Now()) })
 	}
-	k.mu.Unlock()
-	if isNews {
-		k.onPublish()
+	m.mu.Unlock()
+	if isChanged {
+		m.onPublish()
 	}
 }
 
 // after does something later, unless the Secret holds something else by then, and tells if what is to be published
 // has changed by it.
-func (k *Manager) after(ctx context.Context, delay time.Duration, seen *pair, do func()) {
+func (m *Manager) applyLater(ctx context.Context, delay time.Duration, seen *pair, do func()) {
 	time.AfterFunc(delay, func() {
 		if ctx.Err() != nil {
 			return
 		}
-		k.mu.Lock()
-		before := k.bundle
-		if k.latest == seen {
+		m.mu.Lock()
+		before := m.bundle
+		if m.latest == seen {
 			do()
 		}
-		isNews := string(before) != string(k.bundle)
-		k.mu.Unlock()
-		if isNews {
-			k.onPublish()
+		isChanged := string(before) != string(m.bundle)
+		m.mu.Unlock()
+		if isChanged {
+			m.onPublish()
 		}
 	})
 }

@@ -22,7 +22,7 @@ func (h *Handler) BreakGlass() http.Handler {
 		review.Serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
 			if !review.IsDryRun(request) {
 				h.expectUndecided(request)
-				h.record(request)
+				h.recordBreakGlass(request)
 			}
 			response := review.Allowed()
 			response.Warnings = []string{breakGlassWarning}
@@ -33,7 +33,7 @@ func (h *Handler) BreakGlass() http.Handler {
 
 // record tells of a request. The version of the object is part of what is told: the next change of
 // the same object is a request of its own.
-func (h *Handler) record(request *admissionv1.AdmissionRequest) {
+func (h *Handler) recordBreakGlass(request *admissionv1.AdmissionRequest) {
 	object, version, _ := h.subjectOf(request) // what cannot be told is left out
 	h.metrics.brokenGlass.Inc()
 	h.Log.Info("the glass was broken", "operation", request.Operation, "kind", object.Kind.Kind, "namespace", object.Name.Namespace,

@@ -42,7 +42,7 @@ type change struct {
 }
 
 // updateFor returns what the change means for the claim of a policy.
-func (c *change) updateFor(a asked) engine.Update {
+func (c *change) updateFor(a demandChange) engine.Update {
 	return engine.Update{Object: c.Object, Created: c.created, Base: c.base, Policy: a.policy, Before: a.before, After: a.after}
 }
 
@@ -73,7 +73,7 @@ func (h *Handler) changeIn(ctx context.Context, request *admissionv1.AdmissionRe
 }
 
 func unreadable(err error) *admissionv1.AdmissionResponse {
-	return review.Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
+	return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
 }
 
 func contentOf(raw runtime.RawExtension) (content map[string]any, err error) {
@@ -127,7 +127,7 @@ func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object evalu
 	meta, kind := metav1.PartialObjectMetadata{}, schema.GroupVersionKind(request.Kind)
 	err = json.Unmarshal(content, &meta)
 	if err == nil && request.SubResource == subresourceScale { // it has the UID and version of what it scales
-		ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), rollbackTimeout)
 		defer cancel()
 		kind, _, err = h.Kinds.KindOf(ctx, schema.GroupVersionResource(request.Resource))
 	}

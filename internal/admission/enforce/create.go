@@ -23,7 +23,7 @@ import (
 type create struct {
 	evaluator.Object
 	resource schema.GroupVersionResource
-	claims   []*plannedClaim
+	claims   []*evaluatedClaim
 	notices  notices
 	// owner names the owner of the create, see ownerOf.
 	owner string
@@ -33,29 +33,29 @@ type create struct {
 	revision int64
 }
 
-// plannedClaim is a claim that a policy makes for an object, before it is reserved.
-type plannedClaim struct {
+// evaluatedClaim is a claim that a policy makes for an object, before it is reserved.
+type evaluatedClaim struct {
 	*evaluator.Claim
 	policy *catalog.Policy
 }
 
 // create answers the review of a create.
-func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequest, elsewhere elsewhere) *admissionv1.AdmissionResponse {
-	create, refusal := h.plan(ctx, request)
-	if refusal != nil {
-		return refusal
+func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequest, forward forwardFunc) *admissionv1.AdmissionResponse {
+	create, denial := h.evaluatePolicies(ctx, request)
+	if denial != nil {
+		return denial
 	}
 	if create == nil {
 		return review.Allowed()
 	}
 	if len(create.claims) == 0 {
-		return h.notify(ctx, request, create.Object, create.notices)
+		return h.allowWithNotices(ctx, request, create.Object, create.notices)
 	}
 	if size := len(request.Object.Raw); size > h.MaxObjectBytes && isStoredAsJSON(create.Kind.Group) {
 		return tooLarge(size, h.MaxObjectBytes)
 	}
 	if !review.IsDryRun(request) {
-		if answer := elsewhere(byConsumer(create.claims)[0][0].Consumer); answer != nil {
+		if answer := forward(byConsumer(create.claims)[0][0].Consumer); answer != nil {
 			return answer
 		}
 	}
@@ -70,7 +70,7 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 
 // decide answers the review of a create that policies make claims for.
 func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
-	if exists, err := h.nameTaken(ctx, c); err != nil {
+	if exists, err := h.isNameTaken(ctx, c); err != nil {
 		return undecided(err)
 	} else if exists {
 		return alreadyExists(request, c.Name.Name)
@@ -89,10 +89,10 @@ func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequ
 // known to come back, and the answer may be another.
 func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
 	response := h.reserve(ctx, request, c)
-	if response.Allowed || !h.admitted.waitSeen(ctx, objectName{c.Kind.GroupKind(), c.Name}, recreatePatience) {
+	if response.Allowed || !h.admitted.waitSeen(ctx, objectName{c.Kind.GroupKind(), c.Name}, recreateTimeout) {
 		return response
 	}
-	if exists, err := h.nameTaken(ctx, c); err != nil {
+	if exists, err := h.isNameTaken(ctx, c); err != nil {
 		return undecided(err)
 	} else if exists {
 		return alreadyExists(request, c.Name.Name)
@@ -102,7 +102,7 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 
 // plan finds out which claims the object needs. It returns nil if it needs none and there is
 // nothing to say.
-func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionRequest) (*create, *admissionv1.AdmissionResponse) {
+func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.AdmissionRequest) (*create, *admissionv1.AdmissionResponse) {
 	kind := schema.GroupVersionKind(request.Kind)
 	revision := h.Catalog.Revision() // of what comes next, or of a part of it
 	policies := h.Catalog.Policies(kind)
@@ -111,7 +111,7 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 	}
 	var content map[string]any
 	if err := utiljson.Unmarshal(request.Object.Raw, &content); err != nil {
-		return nil, review.Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
+		return nil, review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
 	}
 	object := &unstructured.Unstructured{Object: content}
 	c := &create{
@@ -124,11 +124,11 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 		return nil, undecided(err)
 	}
 	if c.UID == "" {
-		return nil, review.Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object has no UID; quota is decided in the validating phase of a create")
+		return nil, review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object has no UID; quota is decided in the validating phase of a create")
 	}
 	c.decided, c.revision = true, revision
 	for _, p := range policies {
-		if denial := h.evaluate(ctx, request, p, c, input); denial != nil {
+		if denial := h.evaluatePolicy(ctx, request, p, c, input); denial != nil {
 			return nil, denial
 		}
 	}
@@ -142,9 +142,9 @@ func (h *Handler) plan(ctx context.Context, request *admissionv1.AdmissionReques
 }
 
 // evaluate adds what a policy asks of the object, or says that the policy cannot be applied: by a denial if it enforces.
-func (h *Handler) evaluate(ctx context.Context, request *admissionv1.AdmissionRequest, p *catalog.Policy, c *create, input policy.Input) *admissionv1.AdmissionResponse {
-	planned, err := h.Evaluator.Plan(ctx, p, c.Object, input)
-	if err == nil && planned != nil && p.Enforces() {
+func (h *Handler) evaluatePolicy(ctx context.Context, request *admissionv1.AdmissionRequest, p *catalog.Policy, c *create, input policy.Input) *admissionv1.AdmissionResponse {
+	evaluated, err := h.Evaluator.Evaluate(ctx, p, c.Object, input)
+	if err == nil && evaluated != nil && p.Enforces() {
 		err = h.Catalog.CheckNew(p.ResourceTypes...)
 	}
 	switch {
@@ -155,8 +155,8 @@ func (h *Handler) evaluate(ctx context.Context, request *admissionv1.AdmissionRe
 		c.decided = c.decided && !evaluator.IsTransient(err) && !evaluator.IsNotAllowed(err)
 		c.notices.fail(p, err)
 		return nil
-	case planned != nil:
-		c.claims = append(c.claims, &plannedClaim{planned, p})
+	case evaluated != nil:
+		c.claims = append(c.claims, &evaluatedClaim{evaluated, p})
 	}
 	h.succeeded(p)
 	return nil
@@ -184,12 +184,12 @@ func inputOf(request *admissionv1.AdmissionRequest, namespace string, content ma
 
 // byConsumer groups claims by whom they charge and in which mode: what is enforced first, then in
 // a fixed order. Every replica reserves for several consumers in the same order.
-func byConsumer(claims []*plannedClaim) [][]*plannedClaim {
-	slices.SortFunc(claims, func(a, b *plannedClaim) int {
+func byConsumer(claims []*evaluatedClaim) [][]*evaluatedClaim {
+	slices.SortFunc(claims, func(a, b *evaluatedClaim) int {
 		return cmp.Or(compareModes(a.policy, b.policy),
 			cmp.Compare(naming.Ledger(a.Consumer), naming.Ledger(b.Consumer)), cmp.Compare(a.Policy, b.Policy))
 	})
-	var groups [][]*plannedClaim
+	var groups [][]*evaluatedClaim
 	for i, claim := range claims {
 		if i == 0 || claim.Consumer != claims[i-1].Consumer || claim.policy.Mode != claims[i-1].policy.Mode {
 			groups = append(groups, nil)

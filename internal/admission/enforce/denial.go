@@ -33,9 +33,9 @@ type lack struct {
 }
 
 // lackOf is what a consumer lacks for the claims that policies make for a new object.
-func lackOf(planned []*plannedClaim, shortages []ledger.Shortage) lack {
-	l := lack{consumer: planned[0].Consumer, shortages: shortages}
-	for _, p := range planned {
+func lackOf(evaluated []*evaluatedClaim, shortages []ledger.Shortage) lack {
+	l := lack{consumer: evaluated[0].Consumer, shortages: shortages}
+	for _, p := range evaluated {
 		l.policies = append(l.policies, p.Policy)
 	}
 	return l
@@ -61,7 +61,7 @@ func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionReques
 		causes = append(causes, causesOf(l, d, maySee)...)
 		h.recordDenial(ctx, request, d)
 	}
-	response := review.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", strings.Join(sentences, " "))
+	response := review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", strings.Join(sentences, " "))
 	response.Result.Details = detailsOf(lacks[0].consumer, causes)
 	return response
 }
@@ -107,14 +107,14 @@ func (h *Handler) isMissing(ctx context.Context, consumer quotav1alpha1.Consumer
 		return false
 	}
 	key := fmt.Sprintf("exists %q", fmt.Sprint(consumer))
-	if known, ok := h.remembered.Get(key); ok {
+	if known, ok := h.cached.Get(key); ok {
 		return known.(bool)
 	}
 	exists, err := h.Consumers.ConsumerExists(ctx, consumer)
 	if err != nil {
 		return false
 	}
-	h.remembered.Set(key, !exists, sightFor)
+	h.cached.Set(key, !exists, permissionTTL)
 	return !exists
 }
 
@@ -151,9 +151,9 @@ func undecidable(policy string, err error) *admissionv1.AdmissionResponse {
 		return undecided(err)
 	}
 	if full := (*message.FullError)(nil); errors.As(err, &full) {
-		return review.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", full)
+		return review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", full)
 	}
-	response := review.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", notApplicable(policy, err))
+	response := review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", notApplicable(policy, err))
 	response.Result.Details = &metav1.StatusDetails{
 		Group: quotav1alpha1.GroupName, Kind: "ClaimCreationPolicy", Name: policy,
 		Causes: []metav1.StatusCause{quotav1alpha1.Denial{Reason: quotav1alpha1.CausePolicyNotApplicable, Policies: []string{policy}}.Cause()},

@@ -9,9 +9,9 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// elsewhere has a review decided by the replica that keeps the ledger of a consumer. It returns nil if it has
+// forwardFunc has a review decided by the replica that keeps the ledger of a consumer. It returns nil if it has
 // to be decided here.
-type elsewhere func(consumer quotav1alpha1.ConsumerRef) *admissionv1.AdmissionResponse
+type forwardFunc func(consumer quotav1alpha1.ConsumerRef) *admissionv1.AdmissionResponse
 
 // decideHere is for what another replica has sent, or must not write anything.
 func decideHere(quotav1alpha1.ConsumerRef) *admissionv1.AdmissionResponse { return nil }

@@ -41,10 +41,10 @@ import (
 )
 
 const (
-	// forwardedPatience is how long a replica may lag behind that has been sent a review.
-	forwardedPatience = 500 * time.Millisecond
-	// recreatePatience is how long a refused create waits for an earlier object of its name.
-	recreatePatience = time.Second
+	// forwardedTimeout is how long a replica may lag behind that has been sent a review.
+	forwardedTimeout = 500 * time.Millisecond
+	// recreateTimeout is how long a refused create waits for an earlier object of its name.
+	recreateTimeout = time.Second
 )
 
 // Dependencies are what a handler works with.
@@ -122,20 +122,20 @@ type Evaluations interface {
 // them.
 type Handler struct {
 	Dependencies
-	admitted   admitted
-	deciding   deciding
-	replaced   replaced
-	remembered *cache.Expiring // permissions of users, holders, and missing consumers
-	metrics    metrics
+	admitted admittedObjects
+	deciding deciding
+	replaced replaced
+	cached   *cache.Expiring // permissions of users, holders, and missing consumers
+	metrics  metrics
 }
 
 // New returns a handler.
-func New(parts Dependencies) *Handler {
-	parts.MaxObjectBytes = cmp.Or(parts.MaxObjectBytes, defaultMaxObjectBytes)
-	lifetime := parts.Store.ReservationLifetime
+func New(deps Dependencies) *Handler {
+	deps.MaxObjectBytes = cmp.Or(deps.MaxObjectBytes, defaultMaxObjectBytes)
+	lifetime := deps.Store.ReservationLifetime
 	return &Handler{
-		Dependencies: parts, remembered: cache.NewExpiring(), metrics: newMetrics(),
-		admitted: admitted{lifetime: lifetime}, replaced: replaced{lifetime: RememberFor(lifetime)},
+		Dependencies: deps, cached: cache.NewExpiring(), metrics: newMetrics(),
+		admitted: admittedObjects{lifetime: lifetime}, replaced: replaced{lifetime: AdmittedRetention(lifetime)},
 	}
 }
 
@@ -190,11 +190,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, finish func(*adm
 // serveForwarded decides a request that another replica has sent, and which does with the answer what is to be
 // done with it. It had better decide itself what this one cannot because it lags behind.
 func (h *Handler) serveForwarded(ctx context.Context, w http.ResponseWriter, r *http.Request, version catalog.Version) {
-	soon, cancel := context.WithTimeout(ctx, forwardedPatience)
+	waiting, cancel := context.WithTimeout(ctx, forwardedTimeout)
 	defer cancel()
-	err := h.waitReady(soon)
+	err := h.waitReady(waiting)
 	if err == nil {
-		err = h.Policies.Wait(soon, version)
+		err = h.Policies.Wait(waiting, version)
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -206,7 +206,7 @@ func (h *Handler) serveForwarded(ctx context.Context, w http.ResponseWriter, r *
 }
 
 // answer decides one request.
-func (h *Handler) answer(ctx context.Context, version catalog.Version, request *admissionv1.AdmissionRequest, elsewhere elsewhere) *admissionv1.AdmissionResponse {
+func (h *Handler) answer(ctx context.Context, version catalog.Version, request *admissionv1.AdmissionRequest, forward forwardFunc) *admissionv1.AdmissionResponse {
 	if err := h.waitReady(ctx); err != nil {
 		return undecided(err)
 	}
@@ -215,11 +215,11 @@ func (h *Handler) answer(ctx context.Context, version catalog.Version, request *
 	}
 	switch request.Operation {
 	case admissionv1.Create:
-		return h.create(ctx, request, elsewhere)
+		return h.create(ctx, request, forward)
 	case admissionv1.Update:
-		return h.update(ctx, request, elsewhere)
+		return h.update(ctx, request, forward)
 	default:
-		return review.Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "this webhook does not know the operation %q; correct the webhook configuration", request.Operation)
+		return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "this webhook does not know the operation %q; correct the webhook configuration", request.Operation)
 	}
 }
 

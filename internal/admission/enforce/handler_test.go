@@ -88,7 +88,7 @@ func newScene(t *testing.T, limit ledger.Amount) *scene {
 	t.Cleanup(transitions.Queue().ShutDown)
 	s.Handler = New(Dependencies{
 		Catalog: declared, Evaluator: evaluates, Store: store, Objects: objects, Engine: transitions, Ready: ready,
-		Reviewed: reviewed.New(declared, RememberFor(store.ReservationLifetime), logr.Discard()), Replicas: alone{}, Policies: open{},
+		Reviewed: reviewed.New(declared, AdmittedRetention(store.ReservationLifetime), logr.Discard()), Replicas: alone{}, Policies: open{},
 	})
 	registration := &quotav1alpha1.ResourceRegistration{
 		ObjectMeta: metav1.ObjectMeta{Name: "maps"},

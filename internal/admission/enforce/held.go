@@ -49,11 +49,11 @@ func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.In
 			return false, nil // the ledger need not be asked
 		}
 	}
-	var copied ledger.Snapshot
-	if err := h.Store.View(ctx, l.consumer, func(books *ledger.Ledger) { copied = books.Snapshot() }); err != nil {
+	var snapshot ledger.Snapshot
+	if err := h.Store.View(ctx, l.consumer, func(current *ledger.Ledger) { snapshot = current.Snapshot() }); err != nil {
 		return false, err
 	}
-	rest, err := ledger.Restore(copied)
+	rest, err := ledger.Restore(snapshot)
 	if err != nil {
 		return false, err
 	}
@@ -86,11 +86,11 @@ func (h *Handler) isLate(pending ledgerstore.InFlight) bool {
 	if uid == "" || ledgerstore.IsAmendment(pending.Key) || time.Since(pending.KnownSince) < appearsWithin {
 		return false
 	}
-	outline, err := claims.IntentOf(pending.Claim)
-	if err != nil || outline.Base != "" {
+	intent, err := claims.IntentOf(pending.Claim)
+	if err != nil || intent.Base != "" {
 		return false // it exists
 	}
-	return h.Objects.Presence(outline.Kind.GroupKind(), uid) == objectcache.Absent
+	return h.Objects.Presence(intent.Kind.GroupKind(), uid) == objectcache.Absent
 }
 
 // deciding are the objects that hold something of one consumer while they are decided for another. The zero value is
@@ -151,6 +151,6 @@ func isStoredAsJSON(group string) bool {
 
 // tooLarge denies what the API server could not store.
 func tooLarge(size, most int) *admissionv1.AdmissionResponse {
-	return review.Refuse(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
+	return review.Denied(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
 		"the object has %d bytes, and etcd stores at most %d: make it smaller; no quota was taken for it", size, most)
 }

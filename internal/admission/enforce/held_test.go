@@ -84,8 +84,8 @@ func TestHeldInOtherDimensions(t *testing.T) {
 		charged := func(region string) []ledger.Charge {
 			return []ledger.Charge{{ResourceType: "maps", Dimensions: in(region), Amount: 2}}
 		}
-		outline := claims.Intent{Kind: configMap, Object: types.NamespacedName{Namespace: "n", Name: "late"}}
-		if _, err := storagetest.Reserve(t.Context(), s.Store, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("acme", "late"), Charges: charged("east"), Claim: outline.Encode()}); err != nil {
+		intent := claims.Intent{Kind: configMap, Object: types.NamespacedName{Namespace: "n", Name: "late"}}
+		if _, err := storagetest.Reserve(t.Context(), s.Store, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("acme", "late"), Charges: charged("east"), Claim: intent.Encode()}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := storagetest.Reserve(t.Context(), s.Store, acme, ledger.Reservation{Key: ledgerstore.ClaimKey("used"), Charges: charged("west")}); err != nil {

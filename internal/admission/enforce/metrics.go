@@ -56,8 +56,10 @@ func (m *metrics) decided(policy *catalog.Policy, answer *admissionv1.AdmissionR
 // outcomeFailed counts requests whose object a policy could not be applied to.
 const outcomeFailed = "failed"
 
-// PolicySet makes the series of a policy exist before it fails for the first time.
-func (h *Handler) PolicySet(name string) { h.metrics.decisions.WithLabelValues(name, outcomeFailed) }
+// InitPolicyMetrics makes the series of a policy exist before it fails for the first time.
+func (h *Handler) InitPolicyMetrics(name string) {
+	h.metrics.decisions.WithLabelValues(name, outcomeFailed)
+}
 
 // failed records that a policy could not be applied to the object of a request, unless that is only so right now.
 func (h *Handler) failed(request *admissionv1.AdmissionRequest, p *catalog.Policy, object evaluator.Object, err error, isDenied bool) {

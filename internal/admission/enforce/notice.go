@@ -53,15 +53,15 @@ func notApplicable(policy string, err error) string {
 
 // notify lets the object pass and says what is to be said: to the user of the request, by policies
 // that warn or enforce, and to administrators, by those that audit. Of a dry run only the user is told.
-func (h *Handler) notify(ctx context.Context, request *admissionv1.AdmissionRequest, object evaluator.Object, notices notices) *admissionv1.AdmissionResponse {
+func (h *Handler) allowWithNotices(ctx context.Context, request *admissionv1.AdmissionRequest, object evaluator.Object, notices notices) *admissionv1.AdmissionResponse {
 	response := review.Allowed()
 	for _, n := range notices {
 		h.failed(request, n.policy, object, n.err, false)
 		switch n.policy.Mode {
 		case quotav1alpha1.EnforcementModeWarn:
-			response.Warnings = append(response.Warnings, h.toUser(ctx, request, n)+" This is not enforced yet.")
+			response.Warnings = append(response.Warnings, h.textForUser(ctx, request, n)+" This is not enforced yet.")
 		case quotav1alpha1.EnforcementModeEnforce:
-			response.Warnings = append(response.Warnings, h.toUser(ctx, request, n))
+			response.Warnings = append(response.Warnings, h.textForUser(ctx, request, n))
 			continue
 		}
 		if review.IsDryRun(request) {
@@ -70,31 +70,31 @@ func (h *Handler) notify(ctx context.Context, request *admissionv1.AdmissionRequ
 		h.metrics.notEnforced.WithLabelValues(n.policy.Name, string(n.policy.Mode)).Inc()
 		if n.policy.Mode == quotav1alpha1.EnforcementModeAudit && h.Events != nil {
 			h.Events.Eventf(n.policy.Reference(), object.Reference(), corev1.EventTypeWarning, EventReasonNotEnforced, "Audit",
-				"%s of %s by %s is allowed: %s", request.Operation, object, request.UserInfo.Username, h.forReadersOf(object.Name.Namespace, n))
+				"%s of %s by %s is allowed: %s", request.Operation, object, request.UserInfo.Username, h.textForNamespace(object.Name.Namespace, n))
 		}
 	}
 	return response
 }
 
-// forReadersOf returns the text of a notice for an event in a namespace, whose readers may not see the quota of others.
-func (h *Handler) forReadersOf(namespace string, n notice) string {
+// textForNamespace returns the text of a notice for an event in a namespace, whose readers may not see the quota of others.
+func (h *Handler) textForNamespace(namespace string, n notice) string {
 	isTheirs := n.lack != nil && h.Catalog.ConsumerNamespaces != nil && h.Catalog.ConsumerNamespace(n.lack.consumer) == namespace
 	if n.lack == nil || isTheirs || namespace == "" {
-		return h.inFull(n)
+		return h.fullText(n)
 	}
 	return message.Of(n.lack.consumer, n.lack.shortages).Hidden(h.Catalog)
 }
 
-// toUser returns the text of a notice for the user of the request.
-func (h *Handler) toUser(ctx context.Context, request *admissionv1.AdmissionRequest, n notice) string {
+// textForUser returns the text of a notice for the user of the request.
+func (h *Handler) textForUser(ctx context.Context, request *admissionv1.AdmissionRequest, n notice) string {
 	if n.lack == nil || h.maySee(ctx, request, n.lack.consumer) {
-		return h.inFull(n)
+		return h.fullText(n)
 	}
 	return message.Of(n.lack.consumer, n.lack.shortages).Hidden(h.Catalog)
 }
 
-// inFull returns the text of a notice for those who may see the quota.
-func (h *Handler) inFull(n notice) string {
+// fullText returns the text of a notice for those who may see the quota.
+func (h *Handler) fullText(n notice) string {
 	if n.lack == nil {
 		return n.message
 	}

@@ -22,10 +22,10 @@ const (
 
 // updateOutcomeOf decides what a decision comes to. An update that asks no more than before always passes: what it frees is found
 // out without the ledger, should that fail here.
-func updateOutcomeOf(d ledger.Decision, err error, asksMore, enforces, isDryRun bool) outcome {
+func updateOutcomeOf(d ledger.Decision, err error, demandsMore, enforces, isDryRun bool) outcome {
 	isAdmitted := err == nil && d.Code == ledger.Admitted
 	switch {
-	case !asksMore && !isAdmitted:
+	case !demandsMore && !isAdmitted:
 		return outcomeNothing
 	case err != nil, d.Code == ledger.NotHeld:
 		return outcomeUnknown

@@ -27,16 +27,16 @@ func TestUpdateOutcomeOf(t *testing.T) {
 		"invalid":   {ledger.Decision{Code: ledger.ChargesTooMany}, nil, impossible, same(outcomeNothing)},
 		"failed":    {ledger.Decision{}, failure, same(outcomeUnknown), same(outcomeNothing)},
 	} {
-		for _, asksMore := range []bool{true, false} {
+		for _, demandsMore := range []bool{true, false} {
 			want := tt.other
-			if asksMore {
+			if demandsMore {
 				want = tt.asksMore
 			}
 			of := func(enforces, isDryRun bool) outcome {
-				return updateOutcomeOf(tt.decision, tt.err, asksMore, enforces, isDryRun)
+				return updateOutcomeOf(tt.decision, tt.err, demandsMore, enforces, isDryRun)
 			}
 			if got := (outcomes{of(true, false), of(false, false), of(true, true), of(false, true)}); got != want {
-				t.Errorf("%s, asks more %t: got %+v, want %+v", name, asksMore, got, want)
+				t.Errorf("%s, asks more %t: got %+v, want %+v", name, demandsMore, got, want)
 			}
 		}
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// giveBackTimeout bounds giving back what was taken when a later consumer falls short, so that the
+// rollbackTimeout bounds giving back what was taken when a later consumer falls short, so that the
 // answer is still in time. What is not given back by then expires.
-const giveBackTimeout = 500 * time.Millisecond
+const rollbackTimeout = 500 * time.Millisecond
 
 // taken is what a consumer's ledger holds newly for an object.
 type taken = engine.Reserved
@@ -30,40 +30,40 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 	var all []taken
 	notices, charged := slices.Clone(c.notices), c.decided
 	groups := byConsumer(c.claims)
-	if refusal := h.foresee(ctx, request, groups); refusal != nil {
-		return refusal
+	if denial := h.denyEarly(ctx, request, groups); denial != nil {
+		return denial
 	}
-	reserving, conclude := h.tentatively(ctx, c.UID, enforcedOf(groups))
+	reserving, conclude := h.tentativeContext(ctx, c.UID, enforcedOf(groups))
 	defer conclude()
-	for i, planned := range groups {
-		if !planned[0].policy.Enforces() {
-			charged = h.charge(ctx, planned, false, &notices) && charged
+	for i, evaluated := range groups {
+		if !evaluated[0].policy.Enforces() {
+			charged = h.charge(ctx, evaluated, false, &notices) && charged
 			continue
 		}
-		outcome, err := h.reserveFor(reserving, c, planned, len(enforcedOf(groups)) == 1)
+		outcome, err := h.reserveFor(reserving, c, evaluated, len(enforcedOf(groups)) == 1)
 		if err == nil && outcome.Code == ledger.Admitted {
-			all = append(all, newIn(planned, outcome.Decisions)...)
+			all = append(all, newReservations(evaluated, outcome.Decisions)...)
 			continue
 		}
-		h.giveBack(ctx, all)
+		h.rollback(ctx, all)
 		if err != nil {
 			return undecided(err)
 		}
-		return h.refusal(ctx, request, planned, outcome, groups[i+1:])
+		return h.denialFor(ctx, request, evaluated, outcome, groups[i+1:])
 	}
 	h.admitted.add(c)
 	if charged {
 		h.Reviewed.Add(c.UID, c.revision)
 	}
-	return h.notify(ctx, request, c.Object, notices)
+	return h.allowWithNotices(ctx, request, c.Object, notices)
 }
 
 // enforcedOf returns the consumers whose quota is enforced.
-func enforcedOf(groups [][]*plannedClaim) []quotav1alpha1.ConsumerRef {
+func enforcedOf(groups [][]*evaluatedClaim) []quotav1alpha1.ConsumerRef {
 	var consumers []quotav1alpha1.ConsumerRef
-	for _, planned := range groups {
-		if planned[0].policy.Enforces() {
-			consumers = append(consumers, planned[0].Consumer)
+	for _, evaluated := range groups {
+		if evaluated[0].policy.Enforces() {
+			consumers = append(consumers, evaluated[0].Consumer)
 		}
 	}
 	return consumers
@@ -71,20 +71,20 @@ func enforcedOf(groups [][]*plannedClaim) []quotav1alpha1.ConsumerRef {
 
 // foresee denies a create that charges several consumers where one of them falls short already, before it holds
 // anything of the others: what it held, if only for a moment, would be denied to others.
-func (h *Handler) foresee(ctx context.Context, request *admissionv1.AdmissionRequest, groups [][]*plannedClaim) *admissionv1.AdmissionResponse {
+func (h *Handler) denyEarly(ctx context.Context, request *admissionv1.AdmissionRequest, groups [][]*evaluatedClaim) *admissionv1.AdmissionResponse {
 	if len(enforcedOf(groups)) < 2 {
 		return nil
 	}
-	for i, planned := range groups {
-		if !planned[0].policy.Enforces() {
+	for i, evaluated := range groups {
+		if !evaluated[0].policy.Enforces() {
 			continue
 		}
-		outcome, err := h.Store.Apply(ctx, planned[0].Consumer, ledgerstore.Request{Reservations: reservationsOf(planned), DryRun: ledgerstore.DryLikely})
+		outcome, err := h.Store.Apply(ctx, evaluated[0].Consumer, ledgerstore.Request{Reservations: reservationsOf(evaluated), DryRun: ledgerstore.DryLikely})
 		switch {
 		case err != nil:
 			return undecided(err)
 		case outcome.Code != ledger.Admitted:
-			return h.refusal(ctx, request, planned, outcome, groups[i+1:])
+			return h.denialFor(ctx, request, evaluated, outcome, groups[i+1:])
 		}
 	}
 	return nil
@@ -92,7 +92,7 @@ func (h *Handler) foresee(ctx context.Context, request *admissionv1.AdmissionReq
 
 // tentatively returns a context to reserve with for an object that charges these consumers. Until conclude is called,
 // other denials wait for what is reserved with it: it may be given back.
-func (h *Handler) tentatively(ctx context.Context, uid types.UID, consumers []quotav1alpha1.ConsumerRef) (reserving context.Context, conclude func()) {
+func (h *Handler) tentativeContext(ctx context.Context, uid types.UID, consumers []quotav1alpha1.ConsumerRef) (reserving context.Context, conclude func()) {
 	if len(consumers) < 2 {
 		return ctx, func() {}
 	}
@@ -110,49 +110,49 @@ func (h *Handler) tentatively(ctx context.Context, uid types.UID, consumers []qu
 // it says so at once, without waiting for what is about to become free. It reports false if that
 // could not be decided now, so that it has to be looked at again once the object is there. With dry
 // it takes nothing.
-func (h *Handler) charge(ctx context.Context, planned []*plannedClaim, dry bool, notices *notices) bool {
-	request := ledgerstore.Request{Reservations: reservationsOf(planned), Separately: true, Overdraft: true}
+func (h *Handler) charge(ctx context.Context, evaluated []*evaluatedClaim, dry bool, notices *notices) bool {
+	request := ledgerstore.Request{Reservations: reservationsOf(evaluated), Separately: true, Overdraft: true}
 	if dry {
 		request.DryRun = ledgerstore.Dry
 	}
-	outcome, err := h.Store.Apply(ctx, planned[0].Consumer, request)
+	outcome, err := h.Store.Apply(ctx, evaluated[0].Consumer, request)
 	if err == nil && slices.ContainsFunc(outcome.Decisions, func(d ledger.Decision) bool { return d.Code == 0 }) {
 		err = ledgerstore.ErrBusy
 	}
-	for i, p := range planned {
+	for i, p := range evaluated {
 		switch {
 		case err != nil:
 			notices.add(p.policy, fmt.Sprintf("quota could not be decided: %v; the object is charged later.", err))
 		case outcome.Decisions[i].Code != ledger.Admitted:
 			notices.add(p.policy, notApplicable(p.Policy, message.Impossible(p.Consumer, outcome.Decisions[i].Code)))
 		case len(outcome.Decisions[i].Shortages) > 0:
-			notices.lack(p.policy, lackOf([]*plannedClaim{p}, outcome.Decisions[i].Shortages))
+			notices.lack(p.policy, lackOf([]*evaluatedClaim{p}, outcome.Decisions[i].Shortages))
 		}
 	}
 	return err == nil
 }
 
-// newIn returns the reservations that were not there before. Another review of the same create
+// newReservations returns the reservations that were not there before. Another review of the same create
 // may have made the others, and relies on them: they are not given back, and whoever made them can no longer give
 // them back, since they go on under another sequence.
-func newIn(planned []*plannedClaim, decisions []ledger.Decision) []taken {
+func newReservations(evaluated []*evaluatedClaim, decisions []ledger.Decision) []taken {
 	var made []taken
 	for i, decision := range decisions {
 		if !decision.Existing {
-			made = append(made, taken{Consumer: planned[i].Consumer, Key: planned[i].Key, Sequence: decision.Sequence})
+			made = append(made, taken{Consumer: evaluated[i].Consumer, Key: evaluated[i].Key, Sequence: decision.Sequence})
 		}
 	}
 	return made
 }
 
-// giveBack cancels reservations of an object that will not be created. If whoever asked has gone, that is not
+// rollback cancels reservations of an object that will not be created. If whoever asked has gone, that is not
 // known: another replica may be deciding the same review, and rely on them. Then they expire.
-func (h *Handler) giveBack(ctx context.Context, all []taken) {
+func (h *Handler) rollback(ctx context.Context, all []taken) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
 	// The caller may have no time left; what it took is given back all the same.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
 	for _, t := range all {
 		// An error leaves the reservation to expire.
@@ -164,42 +164,42 @@ func (h *Handler) giveBack(ctx context.Context, all []taken) {
 func (h *Handler) check(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
 	notices := slices.Clone(c.notices)
 	groups := byConsumer(c.claims)
-	for i, planned := range groups {
-		if !planned[0].policy.Enforces() {
-			h.charge(ctx, planned, true, &notices)
+	for i, evaluated := range groups {
+		if !evaluated[0].policy.Enforces() {
+			h.charge(ctx, evaluated, true, &notices)
 			continue
 		}
-		outcome, err := h.Store.Apply(ctx, planned[0].Consumer, ledgerstore.Request{Reservations: reservationsOf(planned), DryRun: ledgerstore.Dry})
+		outcome, err := h.Store.Apply(ctx, evaluated[0].Consumer, ledgerstore.Request{Reservations: reservationsOf(evaluated), DryRun: ledgerstore.Dry})
 		if err != nil {
 			return undecided(err)
 		}
 		if outcome.Code != ledger.Admitted {
-			return h.refusal(ctx, request, planned, outcome, groups[i+1:])
+			return h.denialFor(ctx, request, evaluated, outcome, groups[i+1:])
 		}
 	}
-	return h.notify(ctx, request, c.Object, notices)
+	return h.allowWithNotices(ctx, request, c.Object, notices)
 }
 
-func reservationsOf(planned []*plannedClaim) []ledger.Reservation {
-	reservations := make([]ledger.Reservation, 0, len(planned))
-	for _, p := range planned {
+func reservationsOf(evaluated []*evaluatedClaim) []ledger.Reservation {
+	reservations := make([]ledger.Reservation, 0, len(evaluated))
+	for _, p := range evaluated {
 		reservations = append(reservations, reservationOf(p))
 	}
 	return reservations
 }
 
-func reservationOf(p *plannedClaim) ledger.Reservation {
+func reservationOf(p *evaluatedClaim) ledger.Reservation {
 	return ledger.Reservation{Key: p.Key, ReservedAt: time.Now().Unix(), Charges: p.Charges, Claim: p.Intent.Encode()}
 }
 
 // refusal explains why claims on one consumer are not admitted. If that is for lack of quota, it
 // also tells which of the other consumers lack it, so that nobody learns of them one by one.
-func (h *Handler) refusal(ctx context.Context, request *admissionv1.AdmissionRequest, planned []*plannedClaim, outcome ledgerstore.Outcome, others [][]*plannedClaim) *admissionv1.AdmissionResponse {
+func (h *Handler) denialFor(ctx context.Context, request *admissionv1.AdmissionRequest, evaluated []*evaluatedClaim, outcome ledgerstore.Outcome, others [][]*evaluatedClaim) *admissionv1.AdmissionResponse {
 	if outcome.Code != ledger.Exceeded {
-		at := planned[outcome.Fault]
+		at := evaluated[outcome.Fault]
 		return undecidable(at.Policy, message.Impossible(at.Consumer, outcome.Code))
 	}
-	lacks := []lack{lackOf(planned, outcome.Shortages)}
+	lacks := []lack{lackOf(evaluated, outcome.Shortages)}
 	for _, other := range others {
 		if !other[0].policy.Enforces() {
 			continue

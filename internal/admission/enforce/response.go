@@ -22,7 +22,7 @@ func alreadyExists(request *admissionv1.AdmissionRequest, name string) *admissio
 	if request.Resource.Group != "" {
 		resource += "." + request.Resource.Group
 	}
-	response := review.Refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists, "%s %q already exists", resource, name)
+	response := review.Denied(http.StatusConflict, metav1.StatusReasonAlreadyExists, "%s %q already exists", resource, name)
 	response.Result.Details = &metav1.StatusDetails{
 		Group: request.Resource.Group,
 		Kind:  request.Resource.Resource,

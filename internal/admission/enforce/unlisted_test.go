@@ -37,12 +37,12 @@ func (s *scene) connect(server *claimstest.Server) {
 func (s *scene) paid(policy string, amount ledger.Amount) *quotav1alpha1.ResourceClaim {
 	s.Helper()
 	consumer := organization("acme")
-	outline := claims.Intent{
+	intent := claims.Intent{
 		Claim: types.NamespacedName{Namespace: "claims", Name: "claim-" + policy},
 		Kind:  configMap, Object: types.NamespacedName{Namespace: "n", Name: "a"},
 	}
 	reservation := ledger.Reservation{
-		Key: ledgerstore.ObjectKey(policy, "u"), Charges: []ledger.Charge{{ResourceType: "maps", Amount: amount}}, Claim: outline.Encode(),
+		Key: ledgerstore.ObjectKey(policy, "u"), Charges: []ledger.Charge{{ResourceType: "maps", Amount: amount}}, Claim: intent.Encode(),
 	}
 	decision, err := storagetest.Reserve(s.Context(), s.Store, consumer, reservation)
 	if err != nil || decision.Code != ledger.Admitted {

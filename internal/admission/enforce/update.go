@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// claimPatience is how long an update waits for the claim of an object that was just created.
-	claimPatience = 2 * time.Second
-	claimPoll     = 10 * time.Millisecond
+	// claimTimeout is how long an update waits for the claim of an object that was just created.
+	claimTimeout = 2 * time.Second
+	claimPoll    = 10 * time.Millisecond
 )
 
-// asked is how an update changes what a policy asks of an object. Either side is nil for nothing.
-type asked struct {
+// demandChange is how an update changes what a policy asks of an object. Either side is nil for nothing.
+type demandChange struct {
 	policy        *catalog.Policy
 	before, after *evaluator.Claim
 	// isUnknown says that what the policy asks could not be found out.
@@ -35,7 +35,7 @@ type asked struct {
 }
 
 // charges are what the policy asks after the update.
-func (a asked) charges() []ledger.Charge {
+func (a demandChange) charges() []ledger.Charge {
 	if a.after == nil {
 		return nil
 	}
@@ -43,30 +43,30 @@ func (a asked) charges() []ledger.Charge {
 }
 
 // lack is what the consumer lacks for what the policy asks after the update.
-func (a asked) lack(decision ledger.Decision) lack {
+func (a demandChange) lack(decision ledger.Decision) lack {
 	return lack{consumer: a.after.Consumer, policies: []string{a.policy.Name}, shortages: decision.Shortages, totals: a.charges()}
 }
 
 // update answers the review of an update. What a policy asks depends on the object alone, so an
 // update that does not change it needs no look at the books.
-func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequest, elsewhere elsewhere) *admissionv1.AdmissionResponse {
-	c, refusal := h.changeIn(ctx, request)
-	if refusal != nil {
-		return refusal
+func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequest, forward forwardFunc) *admissionv1.AdmissionResponse {
+	c, denial := h.changeIn(ctx, request)
+	if denial != nil {
+		return denial
 	}
 	if c == nil {
 		return review.Allowed()
 	}
 	var notices notices
-	changed, refusal := h.compare(ctx, request, c, &notices)
-	if refusal != nil {
-		return refusal
+	changed, denial := h.compareDemand(ctx, request, c, &notices)
+	if denial != nil {
+		return denial
 	}
 	if len(changed) == 0 {
-		return h.notify(ctx, request, c.Object, notices)
+		return h.allowWithNotices(ctx, request, c.Object, notices)
 	}
 	if consumer, ok := chargedBy(changed); ok && !review.IsDryRun(request) {
-		if answer := elsewhere(consumer); answer != nil {
+		if answer := forward(consumer); answer != nil {
 			return answer
 		}
 	}
@@ -80,13 +80,13 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 }
 
 // decideChange answers the review of an update that changes what policies ask.
-func (h *Handler) decideChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, changed []asked, notices notices) *admissionv1.AdmissionResponse {
+func (h *Handler) decideChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, changed []demandChange, notices notices) *admissionv1.AdmissionResponse {
 	unlock, err := h.lockSettled(ctx, c, changed)
 	if err != nil {
 		return undecided(err)
 	}
 	defer unlock()
-	taking, conclude := h.tentatively(ctx, c.UID, takenFrom(changed))
+	taking, conclude := h.tentativeContext(ctx, c.UID, takenFrom(changed))
 	defer conclude()
 	var all []taken
 	for _, a := range changed {
@@ -94,35 +94,35 @@ func (h *Handler) decideChange(ctx context.Context, request *admissionv1.Admissi
 		if !takesMore(a) {
 			taking = ctx
 		}
-		took, refusal := h.prepare(taking, request, c, a, &notices)
-		if refusal != nil {
-			h.giveBack(ctx, all)
-			return refusal
+		took, denial := h.reserveChange(taking, request, c, a, &notices)
+		if denial != nil {
+			h.rollback(ctx, all)
+			return denial
 		}
 		all = append(all, took...)
 	}
 	if !review.IsDryRun(request) {
 		h.Engine.Expect(engine.Object{Kind: c.Kind.GroupKind(), UID: c.UID}, c.base, freedBy(changed))
 	}
-	return h.notify(ctx, request, c.Object, notices)
+	return h.allowWithNotices(ctx, request, c.Object, notices)
 }
 
 // lockSettled locks an object of which everything is settled that its claims hold. It waits for
 // that with the lock given back, since it takes the lock to settle. Where it takes too long, the
 // object is locked as it is: each policy then says what follows from that.
-func (h *Handler) lockSettled(ctx context.Context, c *change, changed []asked) (unlock func(), err error) {
-	patient, cancel := context.WithTimeout(ctx, claimPatience)
+func (h *Handler) lockSettled(ctx context.Context, c *change, changed []demandChange) (unlock func(), err error) {
+	settling, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	for {
 		if unlock, err = h.Store.LockObject(ctx, string(c.UID)); err != nil {
 			return nil, err
 		}
-		if h.areSettled(patient, c, changed) || patient.Err() != nil {
+		if h.areSettled(settling, c, changed) || settling.Err() != nil {
 			return unlock, nil
 		}
 		unlock()
 		select {
-		case <-patient.Done():
+		case <-settling.Done():
 		case <-time.After(claimPoll):
 		}
 	}
@@ -130,7 +130,7 @@ func (h *Handler) lockSettled(ctx context.Context, c *change, changed []asked) (
 
 // areSettled tells whether everything is settled that an update changes, and what it may ask more of:
 // what an earlier change of the object frees comes back under the lock of the object, too.
-func (h *Handler) areSettled(ctx context.Context, c *change, changed []asked) bool {
+func (h *Handler) areSettled(ctx context.Context, c *change, changed []demandChange) bool {
 	for _, a := range changed {
 		if a.isUnknown {
 			continue
@@ -146,32 +146,32 @@ func (h *Handler) areSettled(ctx context.Context, c *change, changed []asked) bo
 }
 
 // compare finds the policies that ask something else of the object after the change, or may.
-func (h *Handler) compare(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, notices *notices) ([]asked, *admissionv1.AdmissionResponse) {
+func (h *Handler) compareDemand(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, notices *notices) ([]demandChange, *admissionv1.AdmissionResponse) {
 	policies := slices.DeleteFunc(slices.Clone(h.Catalog.Policies(c.Kind)), func(p *catalog.Policy) bool { return !p.FollowsUpdates() })
 	before, after := h.Evaluator.Input(c.old), h.Evaluator.Input(c.new)
 	if err := errors.Join(h.Evaluator.Complete(ctx, &before, c.Name.Namespace, policies), h.Evaluator.Complete(ctx, &after, c.Name.Namespace, policies)); err != nil {
 		return nil, undecided(err)
 	}
-	var changed []asked
+	var changed []demandChange
 	for _, p := range policies {
-		a := asked{policy: p}
+		a := demandChange{policy: p}
 		var err, errBefore error
-		a.after, err = h.Evaluator.Plan(ctx, p, c.Object, after)
-		a.before, errBefore = h.Evaluator.Plan(ctx, p, c.Object, before)
+		a.after, err = h.Evaluator.Evaluate(ctx, p, c.Object, after)
+		a.before, errBefore = h.Evaluator.Evaluate(ctx, p, c.Object, before)
 		switch {
 		case evaluator.IsTransient(err):
-			if refusal := h.unknown(p, err, notices); refusal != nil {
-				return nil, refusal
+			if denial := h.undecidedIfEnforced(p, err, notices); denial != nil {
+				return nil, denial
 			}
-			changed = append(changed, asked{policy: p, isUnknown: true})
+			changed = append(changed, demandChange{policy: p, isUnknown: true})
 		case err != nil && errBefore == nil && p.Enforces():
 			h.failed(request, p, c.Object, err, true)
 			return nil, undecidable(p.Name, err)
 		case err != nil:
 			if p.Enforces() {
-				if refusal := h.keepWithin(ctx, c, p, before, after, err); refusal != nil {
+				if denial := h.limitToClaim(ctx, c, p, before, after, err); denial != nil {
 					h.failed(request, p, c.Object, err, true)
-					return nil, refusal
+					return nil, denial
 				}
 			}
 			notices.fail(p, err) // the claim stays as it is
@@ -184,7 +184,7 @@ func (h *Handler) compare(ctx context.Context, request *admissionv1.AdmissionReq
 			h.succeeded(p)
 		}
 	}
-	slices.SortFunc(changed, func(a, b asked) int {
+	slices.SortFunc(changed, func(a, b demandChange) int {
 		return cmp.Or(compareModes(a.policy, b.policy), cmp.Compare(ledgerOf(a.after), ledgerOf(b.after)), cmp.Compare(a.policy.Name, b.policy.Name))
 	})
 	return changed, nil
@@ -199,7 +199,7 @@ func ledgerOf(c *evaluator.Claim) string {
 }
 
 // chargedBy returns the first consumer that an update may charge or, if there is none, free.
-func chargedBy(changed []asked) (quotav1alpha1.ConsumerRef, bool) {
+func chargedBy(changed []demandChange) (quotav1alpha1.ConsumerRef, bool) {
 	for _, a := range changed {
 		if a.after != nil {
 			return a.after.Consumer, true
@@ -214,7 +214,7 @@ func chargedBy(changed []asked) (quotav1alpha1.ConsumerRef, bool) {
 }
 
 // freedBy returns the consumers that have more once the update was made.
-func freedBy(changed []asked) []quotav1alpha1.ConsumerRef {
+func freedBy(changed []demandChange) []quotav1alpha1.ConsumerRef {
 	var consumers []quotav1alpha1.ConsumerRef
 	for _, a := range changed {
 		if a.before != nil && !a.after.Covers(a.before) {
@@ -225,7 +225,7 @@ func freedBy(changed []asked) []quotav1alpha1.ConsumerRef {
 }
 
 // takenFrom returns the consumers from whom an update that is enforced takes more.
-func takenFrom(changed []asked) []quotav1alpha1.ConsumerRef {
+func takenFrom(changed []demandChange) []quotav1alpha1.ConsumerRef {
 	var consumers []quotav1alpha1.ConsumerRef
 	for _, a := range changed {
 		if takesMore(a) && !slices.Contains(consumers, a.after.Consumer) {
@@ -236,30 +236,32 @@ func takenFrom(changed []asked) []quotav1alpha1.ConsumerRef {
 }
 
 // takesMore reports whether a policy that enforces asks more after the update than before.
-func takesMore(a asked) bool { return !a.isUnknown && a.policy.Enforces() && !a.before.Covers(a.after) }
+func takesMore(a demandChange) bool {
+	return !a.isUnknown && a.policy.Enforces() && !a.before.Covers(a.after)
+}
 
 // prepare takes what a policy asks more of the object than it holds: the difference, if it charges
 // the same consumer, and all of it otherwise. What asks less is noted in the ledger too, so that every
 // replica knows that the claim has to follow.
-func (h *Handler) prepare(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, a asked, notices *notices) ([]taken, *admissionv1.AdmissionResponse) {
+func (h *Handler) reserveChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, a demandChange, notices *notices) ([]taken, *admissionv1.AdmissionResponse) {
 	if a.isUnknown {
 		return nil, nil
 	}
-	asksMore := !a.before.Covers(a.after)
-	if !asksMore {
+	demandsMore := !a.before.Covers(a.after)
+	if !demandsMore {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, claimPatience)
+		ctx, cancel = context.WithTimeout(ctx, claimTimeout)
 		defer cancel()
 	}
 	decision, took, err := h.Engine.PrepareUpdate(ctx, c.updateFor(a), review.IsDryRun(request), !a.policy.Enforces())
-	if asksMore && err == nil && decision.Code == ledger.Admitted && len(decision.Shortages) > 0 {
+	if demandsMore && err == nil && decision.Code == ledger.Admitted && len(decision.Shortages) > 0 {
 		notices.lack(a.policy, a.lack(decision))
 	}
-	switch updateOutcomeOf(decision, err, asksMore, a.policy.Enforces(), review.IsDryRun(request)) {
+	switch updateOutcomeOf(decision, err, demandsMore, a.policy.Enforces(), review.IsDryRun(request)) {
 	case outcomeTaken:
 		return []taken{took}, nil
 	case outcomeUnknown:
-		return nil, h.unknown(a.policy, cmp.Or(err, engine.ErrUnsettled), notices)
+		return nil, h.undecidedIfEnforced(a.policy, cmp.Or(err, engine.ErrUnsettled), notices)
 	case outcomeExceeded:
 		return nil, h.deny(ctx, request, []lack{a.lack(decision)})
 	case outcomeImpossible:
@@ -271,7 +273,7 @@ func (h *Handler) prepare(ctx context.Context, request *admissionv1.AdmissionReq
 }
 
 // unknown refuses because something could not be found out, or lets pass what is not enforced.
-func (h *Handler) unknown(p *catalog.Policy, err error, notices *notices) *admissionv1.AdmissionResponse {
+func (h *Handler) undecidedIfEnforced(p *catalog.Policy, err error, notices *notices) *admissionv1.AdmissionResponse {
 	if p.Enforces() {
 		return undecided(err)
 	}

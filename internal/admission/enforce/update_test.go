@@ -172,7 +172,7 @@ func TestReservationOfAMadeClaimIsNotExtended(t *testing.T) {
 		if diff := cmp.Diff(before, s.memory.Books(organization("acme")).Reservations, cmpopts.EquateComparable(ledger.Dimensions{})); diff != "" {
 			t.Errorf("the reservation changed (-before +after):\n%s", diff)
 		}
-		s.api.Take(made.Name)
+		s.api.Remove(made.Name)
 		if answer := s.update(s, false, numbered("2", 5), numbered("2", 7)); !answer.Allowed {
 			t.Fatalf("refused: %s", answer.Result.Message)
 		}

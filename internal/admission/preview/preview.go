@@ -138,7 +138,7 @@ func (p *Previewer) try(ctx context.Context, resource schema.GroupVersionResourc
 			}
 			continue
 		}
-		t.note(object, err)
+		t.record(object, err)
 	}
 	return t.warnings()
 }
@@ -150,7 +150,7 @@ func (p *Previewer) evaluate(ctx context.Context, each *catalog.Policy, object e
 	if err := p.Evaluator.Complete(ctx, &in, object.Name.Namespace, []*catalog.Policy{each}); err != nil {
 		return err
 	}
-	_, err := p.Evaluator.Plan(ctx, each, object, in)
+	_, err := p.Evaluator.Evaluate(ctx, each, object, in)
 	if evaluator.IsNotAllowed(err) {
 		return nil
 	}
@@ -172,7 +172,7 @@ type failure struct {
 	names  []string
 }
 
-func (t *trial) note(object evaluator.Object, err error) {
+func (t *trial) record(object evaluator.Object, err error) {
 	t.tried++
 	if err == nil {
 		return

@@ -29,12 +29,12 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// giveBackTimeout bounds giving back what was booked when another allocation falls short, so that the answer is
+// rollbackTimeout bounds giving back what was booked when another allocation falls short, so that the answer is
 // still in time. What is not given back by then is forgotten once the raise is no longer pending, see [allocationstore.PendingMargin].
-const giveBackTimeout = 500 * time.Millisecond
+const rollbackTimeout = 500 * time.Millisecond
 
-// Allocations are the books.
-type Allocations interface {
+// AllocationLedgers are the books.
+type AllocationLedgers interface {
 	Admit(ctx context.Context, name string, request allocationstore.Request) (allocationstore.Outcome, error)
 	Cancel(ctx context.Context, name, id string) error
 }
@@ -58,7 +58,7 @@ type Gate interface {
 // Dependencies are what a handler works with.
 type Dependencies struct {
 	Catalog *catalog.Catalog
-	Books   Allocations
+	Ledgers AllocationLedgers
 	// Namespaces are those that the API server has right now.
 	Namespaces  Namespaces
 	Permissions Permissions
@@ -78,7 +78,7 @@ type Handler struct {
 }
 
 // New returns a handler.
-func New(parts Dependencies) *Handler { return &Handler{Dependencies: parts, metrics: newMetrics()} }
+func New(deps Dependencies) *Handler { return &Handler{Dependencies: deps, metrics: newMetrics()} }
 
 // ServeHTTP implements [http.Handler]. The version of the allocations that were declared when the webhook was
 // published follows the path.
@@ -101,7 +101,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	change, err := read(request)
 	if err != nil {
-		return review.Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err)
+		return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err)
 	}
 	raised, dropped := change.raised(), change.dropped()
 	if len(raised) == 0 && len(dropped) == 0 {
@@ -122,17 +122,17 @@ func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *a
 	if namespace == nil {
 		return review.Allowed() // the API server refuses it
 	}
-	if refusal := h.checkDropped(ctx, request, change, dropped, namespace); refusal != nil {
-		return refusal
+	if denial := h.checkDropped(ctx, request, change, dropped, namespace); denial != nil {
+		return denial
 	}
 	if len(raised) == 0 {
 		return review.Allowed()
 	}
-	asked := h.asked(change, raised, namespace)
-	if len(asked) == 0 {
+	demands := h.demandsOf(change, raised, namespace)
+	if len(demands) == 0 {
 		return review.Allowed()
 	}
-	return h.admit(ctx, request, asked)
+	return h.admit(ctx, request, demands)
 }
 
 // change is what a request does to a ResourceQuota. from is empty on a create, and to on a deletion.
@@ -182,64 +182,64 @@ func (c *change) raised() corev1.ResourceList {
 	return raised
 }
 
-// asked is what is asked of the allocation of that name.
-type asked struct {
+// demand is what is asked of the allocation of that name.
+type demand struct {
 	allocation string
 	request    allocationstore.Request
 }
 
-// asked returns what a change by which that much is raised asks of each allocation, in the order of their names, in
+// demand returns what a change by which that much is raised asks of each allocation, in the order of their names, in
 // which every replica books.
-func (h *Handler) asked(c change, raised corev1.ResourceList, namespace *metav1.PartialObjectMetadata) []asked {
+func (h *Handler) demandsOf(c change, raised corev1.ResourceList, namespace *metav1.PartialObjectMetadata) []demand {
 	scopes := allocation.ScopesOf(&c.to.Spec)
 	raise := allocation.Raise{
 		ID: rand.Text(), Namespace: c.to.Namespace, Name: c.to.Name, UID: c.to.UID,
 		ResourceVersion: c.from.ResourceVersion, NamespaceVersion: namespace.ResourceVersion, Hard: raised, AdmittedAt: metav1.Now(),
 	}
-	var all []asked
+	var all []demand
 	set := labels.Set{}
 	maps.Copy(set, namespace.Labels)
 	for _, a := range h.Catalog.AllocationsFor(set) {
 		if a.Scopes == scopes {
-			all = append(all, asked{a.Name, allocationstore.Request{Raise: raise, Labels: set, Scopes: scopes}})
+			all = append(all, demand{a.Name, allocationstore.Request{Raise: raise, Labels: set, Scopes: scopes}})
 		}
 	}
 	return all
 }
 
 // admit books a change in all allocations or in none.
-func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest, asked []asked) *admissionv1.AdmissionResponse {
+func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest, demands []demand) *admissionv1.AdmissionResponse {
 	isDryRun := review.IsDryRun(request)
-	var booked []string
-	var refusals []refusal
-	for _, a := range asked {
+	var recorded []string
+	var denials []denial
+	for _, a := range demands {
 		// Once it is to be refused, the others are asked to tell everything that is short.
-		a.request.IsDryRun = isDryRun || len(refusals) > 0
-		outcome, err := h.Books.Admit(ctx, a.allocation, a.request)
+		a.request.IsDryRun = isDryRun || len(denials) > 0
+		outcome, err := h.Ledgers.Admit(ctx, a.allocation, a.request)
 		if err != nil {
-			h.giveBack(append(booked, a.allocation), a.request.ID) // it may be booked all the same
+			h.rollback(append(recorded, a.allocation), a.request.ID) // it may be booked all the same
 			return undecided(err)
 		}
 		if outcome.IsBooked {
-			booked = append(booked, a.allocation)
+			recorded = append(recorded, a.allocation)
 		}
 		for i, shortage := range outcome.Shortages {
-			refusals = append(refusals, refusal{a.allocation, a.request.Namespace, shortage, outcome.Holders[i]})
+			denials = append(denials, denial{a.allocation, a.request.Namespace, shortage, outcome.Holders[i]})
 		}
 	}
-	if len(refusals) > 0 {
-		h.giveBack(booked, asked[0].request.ID)
-		return h.refuse(ctx, request, refusals)
+	if len(denials) > 0 {
+		h.rollback(recorded, demands[0].request.ID)
+		return h.deny(ctx, request, denials)
 	}
 	return review.Allowed()
 }
 
-// giveBack forgets what was booked for a change that is not made.
-func (h *Handler) giveBack(allocations []string, id string) {
-	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
+// rollback forgets what was booked for a change that is not made.
+func (h *Handler) rollback(allocations []string, id string) {
+	ctx, cancel := context.WithTimeout(context.Background(), rollbackTimeout)
 	defer cancel()
 	for _, name := range allocations {
-		if err := h.Books.Cancel(ctx, name, id); err != nil && !errors.Is(err, allocationstore.ErrGone) {
+		if err := h.Ledgers.Cancel(ctx, name, id); err != nil && !errors.Is(err, allocationstore.ErrGone) {
 			h.Log.Error(err, "what was booked for a change that is refused is forgotten later", "allocation", name)
 		}
 	}

@@ -38,7 +38,7 @@ type world struct {
 	stored  *storagetest.Memory
 	// used is what each project takes.
 	used map[string]corev1.ResourceList
-	// asked are the allocations that were asked to book something.
+	// demand are the allocations that were asked to book something.
 	asked []string
 }
 
@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 	close(ready)
 	w.handler = New(Dependencies{
 		Catalog: catalog.New(),
-		Books:   noting{allocationstore.New(t.Context(), w.stored, w), w},
+		Ledgers: noting{allocationstore.New(t.Context(), w.stored, w), w},
 		Namespaces: namespaces(func() (*metav1.PartialObjectMetadata, error) {
 			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: team, ResourceVersion: "1"}}, nil
 		}),

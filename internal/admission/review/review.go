@@ -109,8 +109,8 @@ func Allowed() *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Allowed: true}
 }
 
-// Refuse says no, with a sentence for the user.
-func Refuse(code int32, reason metav1.StatusReason, format string, args ...any) *admissionv1.AdmissionResponse {
+// Denied says no, with a sentence for the user.
+func Denied(code int32, reason metav1.StatusReason, format string, args ...any) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    code,
@@ -126,7 +126,7 @@ func Undecided(err error, isBusy bool) *admissionv1.AdmissionResponse {
 	if isBusy {
 		code, reason = http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests
 	}
-	response := Refuse(code, reason, "quota could not be decided: %v; nothing was changed, try again", err)
+	response := Denied(code, reason, "quota could not be decided: %v; nothing was changed, try again", err)
 	response.Result.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds}
 	return response
 }

@@ -24,9 +24,9 @@ type Options struct {
 	// that name with "-callers" behind it holds the key by which they know who may call.
 	// Default: a certificate that is made anew at each start, for the listener's address.
 	SecretName string
-	// KeepSecret has the operator make the certificate in the Secret and renew it. Otherwise somebody
+	// ManageSecret has the operator make the certificate in the Secret and renew it. Otherwise somebody
 	// else does.
-	KeepSecret bool
+	ManageSecret bool
 	// ClientCertificates are what the API server shows, so that the published paths need no segment that proves who
 	// calls. Default: none.
 	ClientCertificates access.ClientCertificates

@@ -11,9 +11,9 @@ const publishedInterval = 50 * time.Millisecond
 
 // published remembers that the authority of the certificate is.
 type published struct {
-	mu    sync.Mutex
-	is    bool
-	asked time.Time
+	mu          sync.Mutex
+	isPublished bool
+	checkedAt   time.Time
 }
 
 // IsPublished reports whether API servers are told to check the webhooks by the authority of the certificate that this
@@ -23,10 +23,10 @@ func (s *Server) IsPublished(ctx context.Context) bool {
 	p := &s.published
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.is || time.Since(p.asked) < publishedInterval {
-		return p.is
+	if p.isPublished || time.Since(p.checkedAt) < publishedInterval {
+		return p.isPublished
 	}
-	p.asked = time.Now()
+	p.checkedAt = time.Now()
 	bundles, err := s.dependencies.Published.Authorities(ctx)
 	if err != nil {
 		s.dependencies.Log.V(1).Info("will look again", "err", err.Error())
@@ -37,6 +37,6 @@ func (s *Server) IsPublished(ctx context.Context) bool {
 			return false
 		}
 	}
-	p.is = true
+	p.isPublished = true
 	return true
 }

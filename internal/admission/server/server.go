@@ -63,7 +63,7 @@ type Server struct {
 	server       *http.Server
 	delay        time.Duration
 	// reach is how the API server gets here, but for the path and the certificate.
-	reach     func(path string) admissionregistrationv1.WebhookClientConfig
+	endpoint  func(path string) admissionregistrationv1.WebhookClientConfig
 	published published
 }
 
@@ -77,7 +77,7 @@ func New(ctx context.Context, options Options, dependencies Dependencies, handle
 		}
 	}
 	var err error
-	if s.Host, err = s.setReach(options, dependencies.Namespace); err != nil {
+	if s.Host, err = s.setEndpoint(options, dependencies.Namespace); err != nil {
 		return nil, err
 	}
 	key := access.NewKey()
@@ -86,7 +86,7 @@ func New(ctx context.Context, options Options, dependencies Dependencies, handle
 			return nil, err
 		}
 		s.Certificates = &certs.Manager{
-			Client: dependencies.Client, Namespace: dependencies.Namespace, Name: options.SecretName, DNSNames: []string{s.Host}, Renews: options.KeepSecret,
+			Client: dependencies.Client, Namespace: dependencies.Namespace, Name: options.SecretName, DNSNames: []string{s.Host}, Renews: options.ManageSecret,
 			Published: dependencies.Published, Log: dependencies.Log.WithName("certificate"),
 		}
 	} else if s.Certificates, err = newSelfSigned(s.Host); err != nil {
@@ -103,10 +103,10 @@ func New(ctx context.Context, options Options, dependencies Dependencies, handle
 	return s, nil
 }
 
-// setReach finds out how the API server gets here, and by which name or address.
-func (s *Server) setReach(options Options, namespace string) (host string, err error) {
+// setEndpoint finds out how the API server gets here, and by which name or address.
+func (s *Server) setEndpoint(options Options, namespace string) (host string, err error) {
 	if service := options.Service; service != nil {
-		s.reach = func(path string) admissionregistrationv1.WebhookClientConfig {
+		s.endpoint = func(path string) admissionregistrationv1.WebhookClientConfig {
 			return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
 				Namespace: namespace, Name: service.Name, Port: &service.Port, Path: &path,
 			}}
@@ -121,7 +121,7 @@ func (s *Server) setReach(options Options, namespace string) (host string, err e
 	if err != nil {
 		return "", fmt.Errorf("the URL of the webhooks: %w", err)
 	}
-	s.reach = func(path string) admissionregistrationv1.WebhookClientConfig {
+	s.endpoint = func(path string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{URL: new(parsed.JoinPath(path).String())}
 	}
 	return parsed.Hostname(), nil
@@ -129,7 +129,7 @@ func (s *Server) setReach(options Options, namespace string) (host string, err e
 
 // ClientConfig tells the API server how to reach a path.
 func (s *Server) ClientConfig(path string) admissionregistrationv1.WebhookClientConfig {
-	config := s.reach(s.Gate.PublishedPath(path))
+	config := s.endpoint(s.Gate.PublishedPath(path))
 	config.CABundle = s.Certificates.Bundle()
 	return config
 }

@@ -52,7 +52,7 @@ func allocationDefault(quota *quotav1alpha1.DefaultResourceQuota, hard corev1.Re
 }
 
 // allocationWarnings says what is probably not meant: a selector that selects nothing, or everything.
-func allocationWarnings(new *quotav1alpha1.ResourceQuotaAllocation, projects Projects) []string {
+func allocationWarnings(new *quotav1alpha1.ResourceQuotaAllocation, projects MemberNamespaces) []string {
 	selector, err := metav1.LabelSelectorAsSelector(&new.Spec.Selector)
 	switch {
 	case err != nil:

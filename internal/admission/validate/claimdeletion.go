@@ -12,39 +12,39 @@ import (
 
 // claimDeletion keeps a policy's claim for as long as the object exists that it pays for: without
 // it the object would be used for free. The claims of a namespace that is being deleted go.
-func (w *Webhooks) claimDeletion(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) verdict {
+func (w *Webhooks) claimDeletion(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) result {
 	claim := c.old
 	if c.byBursar || claim.DeletionTimestamp != nil {
-		return verdict{}
+		return result{}
 	}
 	if !claimcache.IsFromPolicy(claim) {
-		return verdict{warnings: w.keepsCharge(ctx, c)}
+		return result{warnings: w.warnChargeStays(ctx, c)}
 	}
 	ref := claim.Spec.ResourceRef
 	exists, err := w.Engine.InUse(ctx, claim)
 	if err != nil {
-		return verdict{unknown: fmt.Errorf("find out whether %s %s exists: %w", ref.Kind, ref.Name, err)}
+		return result{unknown: fmt.Errorf("find out whether %s %s exists: %w", ref.Kind, ref.Name, err)}
 	}
 	if !exists {
-		return verdict{}
+		return result{}
 	}
 	active, err := w.Namespaces.Active(ctx, claim.Namespace)
 	if err != nil {
-		return verdict{unknown: fmt.Errorf("find out whether namespace %s is being deleted: %w", claim.Namespace, err)}
+		return result{unknown: fmt.Errorf("find out whether namespace %s is being deleted: %w", claim.Namespace, err)}
 	}
 	if !active {
-		return verdict{}
+		return result{}
 	}
-	return verdict{forbidden: fmt.Sprintf("claim %s pays for %s %s, which still exists; delete the %s instead",
+	return result{forbidden: fmt.Sprintf("claim %s pays for %s %s, which still exists; delete the %s instead",
 		claim.Name, ref.Kind, ref.Name, ref.Kind)}
 }
 
-// keepsCharge warns a person who deletes a claim that keeps its charge until its object is gone. Programs, the garbage
+// warnChargeStays warns a person who deletes a claim that keeps its charge until its object is gone. Programs, the garbage
 // collector above all, delete very many claims, and do not read warnings.
-func (w *Webhooks) keepsCharge(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) []string {
+func (w *Webhooks) warnChargeStays(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) []string {
 	claim, ref := c.old, c.old.Spec.ResourceRef
 	isProgram := strings.HasPrefix(c.username, "system:serviceaccount:") || strings.HasPrefix(c.username, "system:kube-")
-	if isProgram || claimcache.StateOf(claim) != claimcache.Granted || claims.IsGivenUp(claim) {
+	if isProgram || claimcache.StateOf(claim) != claimcache.Granted || claims.HasEarlyRelease(claim) {
 		return nil
 	}
 	if exists, err := w.Engine.InUse(ctx, claim); err != nil || !exists {

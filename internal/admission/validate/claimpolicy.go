@@ -19,9 +19,9 @@ func ClaimPolicy(old, new *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
 	}
 	resource := new.Spec.Trigger.Resource
 	errs := checkTrigger(field.NewPath("spec", "trigger", "resource"), resource.APIVersion, resource.Kind, groupsWithoutPolicy, groupsWithoutWebhooks)
-	compiled, faults := policy.Compile(new)
+	compiled, compileErrs := policy.Compile(new)
 	if compiled != nil {
-		faults = compiled.ConstantErrors(context.Background())
+		compileErrs = compiled.ConstantErrors(context.Background())
 	}
-	return append(errs, faults...)
+	return append(errs, compileErrs...)
 }

@@ -40,13 +40,13 @@ func complete(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionRespo
 	}
 	claim, err := decode[mutated](request.Object)
 	if err != nil {
-		return refused(apierrors.NewBadRequest(err.Error()))
+		return errorResponse(apierrors.NewBadRequest(err.Error()))
 	}
 	needsFinalizer := !claimcache.HasFinalizer(claim)
 	if request.Operation == admissionv1.Update {
 		old, err := decode[metav1.PartialObjectMetadata](request.OldObject)
 		if err != nil {
-			return refused(apierrors.NewBadRequest(err.Error()))
+			return errorResponse(apierrors.NewBadRequest(err.Error()))
 		}
 		// Nobody may add it to a claim that is being deleted; validation says who may remove it.
 		needsFinalizer = needsFinalizer && claim.DeletionTimestamp == nil && claimcache.HasFinalizer(old)
@@ -67,7 +67,7 @@ func patched(operations []patchOperation) *admissionv1.AdmissionResponse {
 	}
 	patch, err := json.Marshal(operations)
 	if err != nil {
-		return refused(apierrors.NewInternalError(fmt.Errorf("encode the patch of a claim: %w", err)))
+		return errorResponse(apierrors.NewInternalError(fmt.Errorf("encode the patch of a claim: %w", err)))
 	}
 	patchType := admissionv1.PatchTypeJSONPatch
 	response.Patch, response.PatchType = patch, &patchType

@@ -14,13 +14,13 @@ import (
 // generatedQuota denies edits of a ResourceQuota that Bursar makes from a definition, unless the user may change the
 // definition: Bursar would undo them. Users may add labels and annotations, but not the labels that mark a generated
 // ResourceQuota: Bursar deletes one without a definition.
-func (w *Webhooks) generatedQuota(ctx context.Context, c change[corev1.ResourceQuota]) verdict {
+func (w *Webhooks) generatedQuota(ctx context.Context, c change[corev1.ResourceQuota]) result {
 	if c.old == nil || c.new == nil || c.byBursar {
-		return verdict{}
+		return result{}
 	}
 	isKept, comesToBe := isGenerated(c.old), !isGenerated(c.old) && isGenerated(c.new)
 	if !comesToBe && (!isKept || equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec)) {
-		return verdict{}
+		return result{}
 	}
 	by := c.old.Labels
 	if comesToBe {
@@ -32,14 +32,14 @@ func (w *Webhooks) generatedQuota(ctx context.Context, c change[corev1.ResourceQ
 	})
 	switch {
 	case err != nil:
-		return verdict{unknown: fmt.Errorf("find out whether the user may change QuotaServiceConfig %s: %w", config, err)}
+		return result{unknown: fmt.Errorf("find out whether the user may change QuotaServiceConfig %s: %w", config, err)}
 	case !may && comesToBe:
-		return verdict{forbidden: fmt.Sprintf("the labels %s and %s are reserved for ResourceQuotas that Bursar makes from definitions; leave them out", openmcpv1alpha1.LabelManagedBy, openmcpv1alpha1.LabelDefinition)}
+		return result{forbidden: fmt.Sprintf("the labels %s and %s are reserved for ResourceQuotas that Bursar makes from definitions; leave them out", openmcpv1alpha1.LabelManagedBy, openmcpv1alpha1.LabelDefinition)}
 	case !may:
-		return verdict{forbidden: fmt.Sprintf("its amounts come from definition %s of QuotaServiceConfig %s and the QuotaIncreases of the namespace, and Bursar would undo the edit;"+
+		return result{forbidden: fmt.Sprintf("its amounts come from definition %s of QuotaServiceConfig %s and the QuotaIncreases of the namespace, and Bursar would undo the edit;"+
 			" ask an administrator for a QuotaIncrease, or to change the definition", definition, config)}
 	}
-	return verdict{}
+	return result{}
 }
 
 // isGenerated reports whether a ResourceQuota has the labels of one that is made from a definition.

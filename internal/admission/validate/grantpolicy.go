@@ -36,8 +36,8 @@ func GrantPolicy(old, new *quotav1alpha1.GrantCreationPolicy) field.ErrorList {
 	if threshold := template.Metadata.Annotations[quotav1alpha1.AnnotationAlertThreshold]; !strings.Contains(threshold, "{{") {
 		errs = append(errs, checkThreshold(at.Child("metadata"), nil, template.Metadata.Annotations)...)
 	}
-	_, faults := policy.CompileGrant(new)
-	return append(errs, faults...)
+	_, compileErrs := policy.CompileGrant(new)
+	return append(errs, compileErrs...)
 }
 
 // grantPolicyWarnings are for whoever writes a policy that is valid and yet not what they may think.

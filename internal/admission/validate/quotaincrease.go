@@ -42,16 +42,16 @@ func changedAmounts(old, new *openmcpv1alpha1.QuotaIncrease) corev1.ResourceList
 	return changed
 }
 
-func (w *Webhooks) quotaIncrease(ctx context.Context, c change[openmcpv1alpha1.QuotaIncrease]) verdict {
+func (w *Webhooks) quotaIncrease(ctx context.Context, c change[openmcpv1alpha1.QuotaIncrease]) result {
 	if c.new == nil {
-		return verdict{}
+		return result{}
 	}
 	changed := changedAmounts(c.old, c.new)
 	if errs := QuotaIncrease(c.old, c.new); len(errs) > 0 || len(changed) == 0 {
-		return verdict{errs: errs}
+		return result{errs: errs}
 	}
 	errs, err := w.QuotaSpecs.Check(ctx, field.NewPath("spec"), &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: changed}})
-	return verdict{errs: errs, unknown: err}
+	return result{errs: errs, unknown: err}
 }
 
 // QuotaServiceConfig tells what is wrong with the definitions of a configuration that is created (old is nil)
@@ -59,12 +59,12 @@ func (w *Webhooks) quotaIncrease(ctx context.Context, c change[openmcpv1alpha1.Q
 // stay as they are may be wrong.
 func QuotaServiceConfig(old, new *openmcpv1alpha1.QuotaServiceConfig) field.ErrorList {
 	var errs field.ErrorList
-	flaws := increase.Flaws(new)
+	definitionErrs := increase.ValidateDefinitions(new)
 	for _, i := range changedDefinitions(old, new) {
-		for _, flaw := range flaws[i] {
+		for _, definitionErr := range definitionErrs[i] {
 			// What is wrong with the name of the configuration is a flaw of each.
-			if !slices.ContainsFunc(errs, func(e *field.Error) bool { return e.Error() == flaw.Error() }) {
-				errs = append(errs, flaw)
+			if !slices.ContainsFunc(errs, func(e *field.Error) bool { return e.Error() == definitionErr.Error() }) {
+				errs = append(errs, definitionErr)
 			}
 		}
 	}
@@ -91,22 +91,22 @@ func changedDefinitions(old, new *openmcpv1alpha1.QuotaServiceConfig) []int {
 	return changed
 }
 
-func (w *Webhooks) quotaServiceConfig(ctx context.Context, c change[openmcpv1alpha1.QuotaServiceConfig]) verdict {
+func (w *Webhooks) quotaServiceConfig(ctx context.Context, c change[openmcpv1alpha1.QuotaServiceConfig]) result {
 	if c.new == nil {
-		return verdict{}
+		return result{}
 	}
 	errs := QuotaServiceConfig(c.old, c.new)
 	for _, i := range changedDefinitions(c.old, c.new) {
 		found, err := w.QuotaSpecs.Check(ctx, increase.SpecPath(i), increase.Quota(&c.new.Spec.Quotas[i]))
 		if err != nil {
-			return verdict{unknown: err}
+			return result{unknown: err}
 		}
 		errs = append(errs, found...)
 	}
 	if len(errs) > 0 {
-		return verdict{errs: errs}
+		return result{errs: errs}
 	}
-	return verdict{warnings: definitionWarnings(c.new)}
+	return result{warnings: definitionWarnings(c.new)}
 }
 
 // definitionWarnings are for whoever writes definitions that are valid and yet not what they may think.

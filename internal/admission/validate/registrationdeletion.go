@@ -20,41 +20,41 @@ var garbageCollectors = map[string]bool{
 // registrationDeletion warns whoever deletes a registration in use that its finalizer keeps it: without the
 // registration, policies would stop being enforced and grants would no longer count. One that lost the finalizer
 // is kept by refusing. One that is not active, such as the second for its resource type, holds up nothing.
-func (w *Webhooks) registrationDeletion(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) verdict {
+func (w *Webhooks) registrationDeletion(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) result {
 	isHeld := isHeldInUse(c.old)
 	if c.old.DeletionTimestamp != nil || c.byBursar || !isHeld && garbageCollectors[c.username] {
-		return verdict{}
+		return result{}
 	}
 	v := w.registrationInUse(ctx, c.old)
 	switch {
 	case !isHeld:
 		return v
 	case v.forbidden != "":
-		return verdict{warnings: []string{"it stays, and accepts nothing new, until nothing uses it: " + v.forbidden}}
+		return result{warnings: []string{"it stays, and accepts nothing new, until nothing uses it: " + v.forbidden}}
 	default:
-		return verdict{} // what is not known now is found out before it goes
+		return result{} // what is not known now is found out before it goes
 	}
 }
 
 // registrationRelease forbids taking the finalizer from a deleted registration that is in use.
-func (w *Webhooks) registrationRelease(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) verdict {
+func (w *Webhooks) registrationRelease(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) result {
 	isReleased := c.old.DeletionTimestamp != nil && isHeldInUse(c.old) && !isHeldInUse(c.new)
 	if !isReleased || c.byBursar {
-		return verdict{}
+		return result{}
 	}
 	return w.registrationInUse(ctx, c.old)
 }
 
 // registrationInUse forbids that an active registration goes while somebody relies on it.
-func (w *Webhooks) registrationInUse(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) verdict {
+func (w *Webhooks) registrationInUse(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) result {
 	if !apimeta.IsStatusConditionTrue(registration.Status.Conditions, quotav1alpha1.ConditionActive) {
-		return verdict{}
+		return result{}
 	}
 	inUse, err := w.Registrations.InUse(ctx, registration)
 	if err != nil {
-		return verdict{unknown: fmt.Errorf("find out who uses resource type %q: %w", registration.Spec.ResourceType, err)}
+		return result{unknown: fmt.Errorf("find out who uses resource type %q: %w", registration.Spec.ResourceType, err)}
 	}
-	return verdict{forbidden: inUse}
+	return result{forbidden: inUse}
 }
 
 func isHeldInUse(registration *quotav1alpha1.ResourceRegistration) bool {
@@ -62,12 +62,12 @@ func isHeldInUse(registration *quotav1alpha1.ResourceRegistration) bool {
 }
 
 // checkNew forbids the use of resource types that take nothing new. Those used before may go on.
-func (w *Webhooks) checkNew(before, after []string) verdict {
+func (w *Webhooks) checkNew(before, after []string) result {
 	added := slices.DeleteFunc(slices.Clone(after), func(resourceType string) bool { return slices.Contains(before, resourceType) })
 	if err := w.Catalog.CheckNew(added...); err != nil {
-		return verdict{forbidden: err.Error() + "; wait until it is gone, and register the type again"}
+		return result{forbidden: err.Error() + "; wait until it is gone, and register the type again"}
 	}
-	return verdict{}
+	return result{}
 }
 
 func grantTypes(grant *quotav1alpha1.ResourceGrant) []string {

@@ -16,12 +16,12 @@ const subresourceStatus = "status"
 // may write one, whatever RBAC allows, not even one that changes nothing.
 func (w *Webhooks) status(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if request.Operation != admissionv1.Update {
-		return refused(apierrors.NewBadRequest(fmt.Sprintf("operation %q is not one that a status is validated for", request.Operation)))
+		return errorResponse(apierrors.NewBadRequest(fmt.Sprintf("operation %q is not one that a status is validated for", request.Operation)))
 	}
 	if request.UserInfo.Username == w.Username {
-		return verdict{}.response(request)
+		return result{}.response(request)
 	}
 	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource + "/" + subresourceStatus}
-	return refused(apierrors.NewForbidden(resource, request.Name,
+	return errorResponse(apierrors.NewForbidden(resource, request.Name,
 		fmt.Errorf("the status of %s %s is written by Bursar alone", request.Kind.Kind, request.Name)))
 }

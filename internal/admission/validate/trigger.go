@@ -34,14 +34,14 @@ var groupsWithoutWebhooks = map[string]string{
 
 // checkTrigger checks that a policy names a kind, and one that policies may act on: none of the
 // API groups that refused gives a reason for, and no events.
-func checkTrigger(path *field.Path, apiVersion, kind string, refused ...map[string]string) field.ErrorList {
+func checkTrigger(path *field.Path, apiVersion, kind string, excluded ...map[string]string) field.ErrorList {
 	var errs field.ErrorList
 	if !apiVersionPattern.MatchString(apiVersion) {
 		errs = append(errs, field.Invalid(path.Child("apiVersion"), apiVersion, "must be an API group and version, such as apps/v1, or v1 for the core group"))
 	}
 	errs = append(errs, checkKind(path.Child("kind"), kind)...)
 	group := schema.FromAPIVersionAndKind(apiVersion, kind).Group
-	for _, reasons := range refused {
+	for _, reasons := range excluded {
 		if reason, ok := reasons[group]; ok {
 			errs = append(errs, field.Forbidden(path, reason))
 		}

@@ -56,12 +56,12 @@ type Webhooks struct {
 	// GrantPolicies are the policies that make grants.
 	GrantPolicies GrantPolicies
 	// Previewer finds out what policies would do, and Advice warns of what a write does that its author may not expect.
-	Previewer   Previewer
-	Advice      Advice
-	Permissions Permissions
-	QuotaSpecs  QuotaSpecs
-	Projects    Projects
-	Namespaces  Namespaces
+	Previewer        Previewer
+	Advice           Advice
+	Permissions      Permissions
+	QuotaSpecs       QuotaSpecs
+	MemberNamespaces MemberNamespaces
+	Namespaces       Namespaces
 }
 
 // Registrations answers by what is stored right now. It need not know of creates that go on at the same time.
@@ -127,8 +127,8 @@ type QuotaSpecs interface {
 	Check(ctx context.Context, path *field.Path, quota *corev1.ResourceQuota) (field.ErrorList, error)
 }
 
-// Projects are the namespaces that may count under allocations.
-type Projects interface {
+// MemberNamespaces are the namespaces that may count under allocations.
+type MemberNamespaces interface {
 	// Selected returns those that a selector selects, as far as they are known.
 	Selected(selector labels.Selector) []string
 }
@@ -149,9 +149,9 @@ type Advice interface {
 
 // Validation returns the handler of the validating webhook.
 func (w *Webhooks) Validation() http.Handler {
-	judges := w.judges()
+	validators := w.validators()
 	return reviewer(func(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-		return w.validate(ctx, judges, request)
+		return w.validate(ctx, validators, request)
 	})
 }
 
@@ -174,9 +174,9 @@ func reviewer(answer func(context.Context, *admissionv1.AdmissionRequest) *admis
 }
 
 // validate answers a review by the judge of its kind.
-func (w *Webhooks) validate(ctx context.Context, judges map[schema.GroupVersionKind]judge, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func (w *Webhooks) validate(ctx context.Context, validators map[schema.GroupVersionKind]validator, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	kind := schema.GroupVersionKind(request.Kind)
-	judge, ok := judges[kind]
+	validator, ok := validators[kind]
 	switch {
 	case !ok:
 		return unexpected(request)
@@ -185,9 +185,9 @@ func (w *Webhooks) validate(ctx context.Context, judges map[schema.GroupVersionK
 	case request.SubResource != "":
 		return unexpected(request)
 	}
-	verdict, err := judge(ctx, request)
+	result, err := validator(ctx, request)
 	if err != nil {
-		return refused(apierrors.NewBadRequest(err.Error()))
+		return errorResponse(apierrors.NewBadRequest(err.Error()))
 	}
-	return verdict.response(request)
+	return result.response(request)
 }

@@ -22,10 +22,10 @@ type Cache struct {
 	handlers []func(before, after *Claim)
 
 	// telling is held while the cache changes and handlers hear of it, so that they hear in order.
-	telling sync.Mutex
+	changing sync.Mutex
 	// noted are the versions of the claims that this process wrote before the first list was there, and listedAt is
 	// the version of that list, once it is being taken in.
-	noted    map[types.NamespacedName]string
+	written  map[types.NamespacedName]string
 	listedAt string
 
 	mu         sync.RWMutex
@@ -50,7 +50,7 @@ var _ cache.TransformingStore = (*store)(nil)
 func New() *Cache {
 	return &Cache{
 		synced:     make(chan struct{}),
-		noted:      map[types.NamespacedName]string{},
+		written:    map[types.NamespacedName]string{},
 		byName:     map[types.NamespacedName]*Claim{},
 		byObject:   map[types.UID][]*Claim{},
 		byConsumer: map[quotav1alpha1.ConsumerRef]map[*Claim]struct{}{},
@@ -96,21 +96,21 @@ func (c *Cache) IsDeleting(uid types.UID) bool {
 	return is
 }
 
-// Note takes in a claim that this process has just written, as the API server returned it. It matters until the first
+// RecordWrite takes in a claim that this process has just written, as the API server returned it. It matters until the first
 // list of claims is there, which takes minutes where there are very many: until then nothing else tells of the claim.
 // Once the list is there, the watch does. Handlers may hear of the claim as it was before for a moment, when the
 // watch catches up.
-func (c *Cache) Note(claim *quotav1alpha1.ResourceClaim) {
-	c.telling.Lock()
-	defer c.telling.Unlock()
+func (c *Cache) RecordWrite(claim *quotav1alpha1.ResourceClaim) {
+	c.changing.Lock()
+	defer c.changing.Unlock()
 	if c.HasSynced() || c.listedAt != "" && !isNewer(claim.ResourceVersion, c.listedAt) {
 		return
 	}
 	known := Compact(claim)
-	if before, ok := c.noted[known.NamespacedName]; ok && !isNewer(claim.ResourceVersion, before) {
+	if before, ok := c.written[known.NamespacedName]; ok && !isNewer(claim.ResourceVersion, before) {
 		return
 	}
-	c.noted[known.NamespacedName] = claim.ResourceVersion
+	c.written[known.NamespacedName] = claim.ResourceVersion
 	c.put(known)
 }
 
@@ -155,12 +155,12 @@ func (c *Cache) ForObject(uid types.UID) []*Claim {
 }
 
 // ForConsumer returns the claims of a consumer that keep accepts, in no order.
-func (c *Cache) ForConsumer(consumer quotav1alpha1.ConsumerRef, keep func(*Claim) bool) []*Claim {
+func (c *Cache) ForConsumer(consumer quotav1alpha1.ConsumerRef, match func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var claims []*Claim
 	for claim := range c.byConsumer[consumer] {
-		if keep(claim) {
+		if match(claim) {
 			claims = append(claims, claim)
 		}
 	}
@@ -168,12 +168,12 @@ func (c *Cache) ForConsumer(consumer quotav1alpha1.ConsumerRef, keep func(*Claim
 }
 
 // Undecided returns the claims of policies that keep accepts among those that are neither decided nor being deleted.
-func (c *Cache) Undecided(keep func(*Claim) bool) []*Claim {
+func (c *Cache) Undecided(match func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var claims []*Claim
 	for claim := range c.undecided {
-		if keep(claim) {
+		if match(claim) {
 			claims = append(claims, claim)
 		}
 	}
@@ -181,7 +181,7 @@ func (c *Cache) Undecided(keep func(*Claim) bool) []*Claim {
 }
 
 // Incomplete returns up to max claims that keep accepts among those that stay and lack the finalizer or the labels of their consumer.
-func (c *Cache) Incomplete(max int, keep func(*Claim) bool) []*Claim {
+func (c *Cache) Incomplete(max int, match func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var claims []*Claim
@@ -190,7 +190,7 @@ func (c *Cache) Incomplete(max int, keep func(*Claim) bool) []*Claim {
 		if seen++; len(claims) == max || seen > lockedMax {
 			break
 		}
-		if keep(claim) {
+		if match(claim) {
 			claims = append(claims, claim)
 		}
 	}
@@ -207,7 +207,7 @@ func (c *Cache) CountOf(policy string) int {
 
 // Select returns all claims that keep accepts, in no order. It looks at every claim, so it takes long, and lets others change
 // the cache meanwhile: a claim that is added or removed meanwhile may or may not be in the result.
-func (c *Cache) Select(keep func(*Claim) bool) []*Claim {
+func (c *Cache) Select(match func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var claims []*Claim
@@ -217,7 +217,7 @@ func (c *Cache) Select(keep func(*Claim) bool) []*Claim {
 			c.mu.RUnlock()
 			c.mu.RLock()
 		}
-		if keep(claim) {
+		if match(claim) {
 			claims = append(claims, claim)
 		}
 	}
@@ -268,8 +268,8 @@ func (s *store) put(obj any) error {
 	if err != nil {
 		return err
 	}
-	s.telling.Lock()
-	defer s.telling.Unlock()
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	s.Cache.put(claim)
 	return nil
 }
@@ -278,10 +278,10 @@ func (s *store) put(obj any) error {
 func (c *Cache) put(claim *Claim) {
 	before := c.swap(claim.NamespacedName, claim)
 	if before != nil && before.UID != claim.UID {
-		c.tell(before, nil)
+		c.callHandlers(before, nil)
 		before = nil
 	}
-	c.tell(before, claim)
+	c.callHandlers(before, claim)
 }
 
 func (s *store) Delete(obj any) error {
@@ -289,8 +289,8 @@ func (s *store) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	s.telling.Lock()
-	defer s.telling.Unlock()
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	s.remove(claim.NamespacedName)
 	return nil
 }
@@ -298,7 +298,7 @@ func (s *store) Delete(obj any) error {
 // remove takes a claim out. The caller holds telling.
 func (c *Cache) remove(name types.NamespacedName) {
 	if before := c.swap(name, nil); before != nil {
-		c.tell(before, nil)
+		c.callHandlers(before, nil)
 	}
 }
 
@@ -311,16 +311,16 @@ func (s *store) Replace(list []any, version string) error {
 			return err
 		}
 	}
-	s.telling.Lock()
-	defer s.telling.Unlock()
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	s.listedAt = version
 	listed := make(map[types.NamespacedName]struct{}, len(claims))
-	for name, noted := range s.noted {
-		if isNewer(noted, version) {
+	for name, written := range s.written {
+		if isNewer(written, version) {
 			listed[name] = struct{}{}
 		}
 	}
-	clear(s.noted)
+	clear(s.written)
 	for _, claim := range claims {
 		if _, isOutdated := listed[claim.NamespacedName]; isOutdated {
 			continue
@@ -335,7 +335,7 @@ func (s *store) Replace(list []any, version string) error {
 	return nil
 }
 
-func (c *Cache) tell(before, after *Claim) {
+func (c *Cache) callHandlers(before, after *Claim) {
 	for _, handler := range c.handlers {
 		handler(before, after)
 	}

@@ -72,12 +72,12 @@ func (c *changes) watch(ctx context.Context) error {
 		if !ok {
 			return fmt.Errorf("unexpected object of type %T in a watch of claims", event.Object)
 		}
-		c.take(event.Type, claim)
+		c.record(event.Type, claim)
 	}
 	return errors.New("the watch of claims has ended")
 }
 
-func (c *changes) take(event watch.EventType, claim *quotav1alpha1.ResourceClaim) {
+func (c *changes) record(event watch.EventType, claim *quotav1alpha1.ResourceClaim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.version = claim.ResourceVersion
@@ -92,7 +92,7 @@ func (c *changes) take(event watch.EventType, claim *quotav1alpha1.ResourceClaim
 
 // reach waits until changes are known up to a version. An API server sends a bookmark about once a minute, also where
 // nothing changes.
-func (c *changes) reach(ctx context.Context, version string) error {
+func (c *changes) waitFor(ctx context.Context, version string) error {
 	const poll = 50 * time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
 		c.mu.Lock()

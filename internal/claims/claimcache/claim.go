@@ -98,7 +98,7 @@ func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 	if requests := ResizeOf(claim); requests != nil {
 		c.resize = internRequests(requests)
 	}
-	c.Resizing = c.IsToHoldElse() || saysResizePending(claim)
+	c.Resizing = c.HasResize() || hasResizePending(claim)
 	if IsFromPolicy(claim) {
 		c.policy = unique.Make(claim.Labels[quotav1alpha1.LabelPolicy])
 		c.ObjectUID = types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])

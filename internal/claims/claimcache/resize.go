@@ -18,18 +18,18 @@ func ResizeOf(claim *quotav1alpha1.ResourceClaim) []quotav1alpha1.ResourceReques
 	return requests
 }
 
-// IsToHoldElse tells whether the claim is to hold something else than it holds.
-func (c *Claim) IsToHoldElse() bool { return c.resize != unique.Handle[requestsKey]{} }
+// HasResize tells whether the claim is to hold something else than it holds.
+func (c *Claim) HasResize() bool { return c.resize != unique.Handle[requestsKey]{} }
 
 // Resize is what a claim is to hold that is to hold something else.
 func (c *Claim) Resize() []quotav1alpha1.ResourceRequest { return decodeRequests(c.resize) }
 
-// AsksSame tells whether two claims are to hold the same in place of what they hold, or nothing else.
-func (c *Claim) AsksSame(other *Claim) bool {
+// SameResize tells whether two claims are to hold the same in place of what they hold, or nothing else.
+func (c *Claim) SameResize(other *Claim) bool {
 	return c.resize == other.resize && c.Resizing == other.Resizing
 }
 
-// saysResizePending tells whether a granted claim says that it does not hold yet what it is to hold.
-func saysResizePending(claim *quotav1alpha1.ResourceClaim) bool {
+// hasResizePending tells whether a granted claim says that it does not hold yet what it is to hold.
+func hasResizePending(claim *quotav1alpha1.ResourceClaim) bool {
 	return StateOf(claim) == Granted && apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionResizePending) != nil
 }

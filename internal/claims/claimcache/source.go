@@ -27,8 +27,8 @@ const (
 	pageSize = 2000
 )
 
-// patience is for how long a page is asked for again: the reflector starts over at the first one.
-var patience = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 3, Jitter: 0.2, Steps: 5}
+// retryBackoff is for how long a page is asked for again: the reflector starts over at the first one.
+var retryBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 3, Jitter: 0.2, Steps: 5}
 
 // source lists claims page by page, and decodes no more of each than is kept. A stream of all claims, which
 // a reflector asks for otherwise, took this process more than twice the processor time with 15,000 of them.
@@ -67,7 +67,7 @@ func listAll(ctx context.Context, client rest.Interface) (*claimList, error) {
 		}
 		all = append(all, page.Items...)
 	}
-	if err := changes.reach(ctx, page.ResourceVersion); err != nil {
+	if err := changes.waitFor(ctx, page.ResourceVersion); err != nil {
 		return nil, err
 	}
 	return changes.applyTo(all), nil
@@ -96,9 +96,9 @@ func freshToken(err error) string {
 func list(ctx context.Context, client rest.Interface, token string) (*claimList, error) {
 	options := metav1.ListOptions{Limit: pageSize, Continue: token}
 	var result rest.Result
-	err := wait.ExponentialBackoffWithContext(ctx, patience, func(ctx context.Context) (done bool, err error) {
+	err := wait.ExponentialBackoffWithContext(ctx, retryBackoff, func(ctx context.Context) (done bool, err error) {
 		result = client.Get().Resource(resource).VersionedParams(&options, metav1.ParameterCodec).Do(ctx)
-		return result.Error() == nil || !isPassing(result.Error()), nil
+		return result.Error() == nil || !isTransient(result.Error()), nil
 	})
 	if result.Error() != nil {
 		err = result.Error() // it tells more than that the tries are used up, and more than Raw does
@@ -124,9 +124,9 @@ func list(ctx context.Context, client rest.Interface, token string) (*claimList,
 	return claims, nil
 }
 
-// isPassing tells whether a request may succeed that failed with err: the API server did not answer, was
+// isTransient tells whether a request may succeed that failed with err: the API server did not answer, was
 // late, has too much to do or is at fault.
-func isPassing(err error) bool {
+func isTransient(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return true

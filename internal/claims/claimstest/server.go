@@ -75,8 +75,8 @@ func (s *Server) Put(claim *quotav1alpha1.ResourceClaim) {
 	s.claims[claim.Name] = claim.DeepCopy()
 }
 
-// Take removes a claim without a word to those who watch.
-func (s *Server) Take(name string) {
+// Remove removes a claim without a word to those who watch.
+func (s *Server) Remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.claims, name)

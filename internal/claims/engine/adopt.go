@@ -18,32 +18,32 @@ import (
 
 // adopt charges an object that exists and has no claim. What was reserved for it already, for a
 // change that has been made now, is used.
-func (e *Engine) adopt(ctx context.Context, o evaluator.Object, asked *evaluator.Claim) (Result, error) {
+func (e *Engine) adopt(ctx context.Context, o evaluator.Object, demanded *evaluator.Claim) (Result, error) {
 	adopted := func(ctx context.Context) ([]ledger.Reservation, error) {
-		r := ledger.Reservation{Key: asked.Key, ReservedAt: time.Now().Unix(), Charges: asked.Charges, Claim: asked.Intent.Encode()}
-		if isCharged, err := e.isCharged(ctx, asked.Consumer, &r); isCharged || err != nil {
+		r := ledger.Reservation{Key: demanded.Key, ReservedAt: time.Now().Unix(), Charges: demanded.Charges, Claim: demanded.Intent.Encode()}
+		if isCharged, err := e.isCharged(ctx, demanded.Consumer, &r); isCharged || err != nil {
 			return nil, err
 		}
 		return []ledger.Reservation{r}, nil
 	}
-	outcome, err := e.Store.Apply(ctx, asked.Consumer, ledgerstore.Request{Verify: adopted, Overdraft: true, IsForExisting: true})
+	outcome, err := e.Store.Apply(ctx, demanded.Consumer, ledgerstore.Request{Verify: adopted, Overdraft: true, IsForExisting: true})
 	switch {
 	case err != nil:
 		return 0, transient(err)
 	case outcome.Code == 0:
 		return Pending, nil
 	case outcome.Code != ledger.Admitted:
-		return 0, message.Impossible(asked.Consumer, outcome.Code)
+		return 0, message.Impossible(demanded.Consumer, outcome.Code)
 	}
 	for _, reservation := range e.Store.ReservationsFor(string(o.UID)) {
-		if reservation.Key != asked.Key || reservation.Consumer != asked.Consumer {
+		if reservation.Key != demanded.Key || reservation.Consumer != demanded.Consumer {
 			continue
 		}
 		isMade, err := e.Materialize(ctx, reservation)
 		if err != nil {
 			return 0, transient(err)
 		}
-		if !isMade || !evaluator.SameCharges(reservation.Charges, asked.Charges) {
+		if !isMade || !evaluator.SameCharges(reservation.Charges, demanded.Charges) {
 			return Pending, nil // there is a claim for something else, which is amended next
 		}
 	}
@@ -52,7 +52,7 @@ func (e *Engine) adopt(ctx context.Context, o evaluator.Object, asked *evaluator
 
 // isCharged tells whether the object that r is for has a claim, of whatever reservation, which another
 // process may have made and the cache not show yet. One that had to be given its other name is found out
-// when the claim of r is to be made, see endSecond.
+// when the claim of r is to be made, see dedupe.
 func (e *Engine) isCharged(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r *ledger.Reservation) (bool, error) {
 	claim, err := claims.FromReservation(ledgerstore.InFlight{Consumer: consumer, Reservation: *r})
 	if err != nil {

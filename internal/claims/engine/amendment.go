@@ -33,7 +33,7 @@ func (e *Engine) SettleAmendment(ctx context.Context, consumer quotav1alpha1.Con
 
 // amend makes a claim hold what is asked. The amendment in the ledger tells, until the last step,
 // that the books still have what the claim held before; each step may be found done already.
-func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, asked *evaluator.Claim, amendment *ledgerstore.InFlight) (Result, error) {
+func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, demanded *evaluator.Claim, amendment *ledgerstore.InFlight) (Result, error) {
 	charges, err := claims.Charges(held.Spec.Requests)
 	if err != nil {
 		return 0, err
@@ -43,10 +43,10 @@ func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, a
 	switch {
 	case amendment != nil:
 		sequence = amendment.Sequence
-	case evaluator.SameCharges(charges, asked.Charges):
+	case evaluator.SameCharges(charges, demanded.Charges):
 		return Unchanged, nil
 	default:
-		decision, err := e.openAmendment(ctx, held, asked, key)
+		decision, err := e.openAmendment(ctx, held, demanded, key)
 		if err != nil {
 			return 0, err
 		}
@@ -55,12 +55,12 @@ func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, a
 		}
 		sequence = decision.Sequence
 	}
-	if err := e.Client.Amend(ctx, held, claims.RequestsOf(asked.Charges), func(amended *quotav1alpha1.ResourceClaim) {
+	if err := e.Client.Amend(ctx, held, claims.RequestsOf(demanded.Charges), func(amended *quotav1alpha1.ResourceClaim) {
 		claims.Grant(amended, e.Catalog, time.Now())
 	}); err != nil {
 		return 0, transient(fmt.Errorf("change what claim %s/%s holds: %w", held.Namespace, held.Name, err))
 	}
-	isEnded, err := e.SettleAmendment(ctx, asked.Consumer, key, sequence, asked.Charges)
+	isEnded, err := e.SettleAmendment(ctx, demanded.Consumer, key, sequence, demanded.Charges)
 	switch {
 	case err != nil:
 		return 0, transient(err)
@@ -72,7 +72,7 @@ func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, a
 }
 
 // openAmendment prepares to change what a claim holds, whatever the limits.
-func (e *Engine) openAmendment(ctx context.Context, held *quotav1alpha1.ResourceClaim, asked *evaluator.Claim, key string) (ledger.Decision, error) {
+func (e *Engine) openAmendment(ctx context.Context, held *quotav1alpha1.ResourceClaim, demanded *evaluator.Claim, key string) (ledger.Decision, error) {
 	amended := func(ctx context.Context) ([]ledger.Reservation, error) {
 		claim, err := e.Client.Reread(ctx, held)
 		if err != nil {
@@ -81,15 +81,15 @@ func (e *Engine) openAmendment(ctx context.Context, held *quotav1alpha1.Resource
 		if claim == nil {
 			return nil, apierrors.NewConflict(quotav1alpha1.Resource("resourceclaims"), held.Name, errors.New("it went away"))
 		}
-		return one(claims.Amendment(claim, key, asked.Charges, asked.Intent, ""))
+		return single(claims.Amendment(claim, key, demanded.Charges, demanded.Intent, ""))
 	}
-	outcome, err := e.Store.Apply(ctx, asked.Consumer, ledgerstore.Request{Verify: amended, Overdraft: true, Extend: claims.LaterChange})
+	outcome, err := e.Store.Apply(ctx, demanded.Consumer, ledgerstore.Request{Verify: amended, Overdraft: true, Extend: claims.LaterIntent})
 	decision := outcome.Single()
 	if err != nil {
 		return decision, transient(err)
 	}
 	if decision.Code != ledger.Admitted {
-		return decision, message.Impossible(asked.Consumer, decision.Code)
+		return decision, message.Impossible(demanded.Consumer, decision.Code)
 	}
 	return decision, nil
 }
@@ -131,7 +131,7 @@ func (e *Engine) amended(ctx context.Context, amendment ledgerstore.InFlight) (*
 
 // abandon ends what is reserved for a change of which the policy is gone: the claim reports whether
 // the change was made.
-func (e *Engine) abandon(ctx context.Context, reservation ledgerstore.InFlight) error {
+func (e *Engine) endWithoutPolicy(ctx context.Context, reservation ledgerstore.InFlight) error {
 	policy, _ := ledgerstore.SplitObjectKey(reservation.Key)
 	for _, p := range e.Catalog.PoliciesOf(kindOf(reservation)) {
 		if claims.LabelValue(p.Name) == policy && p.FollowsUpdates() {
@@ -187,8 +187,8 @@ func (e *Engine) endAmendment(ctx context.Context, o Object, amendment ledgersto
 	return nil
 }
 
-// one returns the only reservation of a request.
-func one(r *ledger.Reservation, err error) ([]ledger.Reservation, error) {
+// single returns the only reservation of a request.
+func single(r *ledger.Reservation, err error) ([]ledger.Reservation, error) {
 	if r == nil || err != nil {
 		return nil, err
 	}

@@ -38,9 +38,9 @@ func (e *Engine) Restore(o Object, policy string) {
 	e.queue.Add(o)
 }
 
-// lookAgain has an object looked at once what is under way is done. It is noted, because by then
+// requeueLater has an object looked at once what is under way is done. It is noted, because by then
 // nothing else may tell that there is a change to follow.
-func (e *Engine) lookAgain(o Object) {
+func (e *Engine) requeueLater(o Object) {
 	if !e.IsChanging(o.UID) {
 		e.changes.note(o.UID, &change{kind: o.Kind})
 	}
@@ -122,6 +122,6 @@ func (e *Engine) Sweep() {
 		}
 	}
 	// Those that ended in another way belong to claims that went away before they were seen.
-	e.granted.keep(e.IsInFlight)
-	e.gone.forget(now.Add(-2 * e.Store.ReservationLifetime))
+	e.granted.retain(e.IsInFlight)
+	e.gone.expire(now.Add(-2 * e.Store.ReservationLifetime))
 }

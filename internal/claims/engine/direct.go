@@ -181,7 +181,7 @@ func (e *Engine) Fit(ctx context.Context, consumer quotav1alpha1.ConsumerRef, wa
 func (e *Engine) reservationOfWaiting(known *claimcache.Claim) (ledger.Reservation, error) {
 	claim := quotav1alpha1.ResourceClaim{Spec: known.Spec()}
 	claim.Namespace, claim.Name, claim.UID = known.Namespace, known.Name, known.UID
-	if known.IsToHoldElse() {
+	if known.HasResize() {
 		return e.resizeReservation(&claim, known.Resize())
 	}
 	return e.reservationOf(&claim)

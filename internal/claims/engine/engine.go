@@ -60,12 +60,12 @@ type EventRecorder interface {
 // Engine changes claims and ledgers. It is safe for concurrent use.
 type Engine struct {
 	Dependencies
-	queue    workqueue.TypedRateLimitingInterface[Object]
-	gone     gone
-	changes  changes
-	granted  granted
-	refusals refusals
-	named    *namedObjects
+	queue   workqueue.TypedRateLimitingInterface[Object]
+	gone    gone
+	changes changes
+	granted granted
+	denials claimDenials
+	named   *namedObjects
 }
 
 // Object is a protected object of which the claims need work.
@@ -122,8 +122,8 @@ func (e *Engine) IsInFlight(r ledgerstore.InFlight) bool {
 
 // isReserved tells whether a reservation is in the books as they are now.
 func (e *Engine) isReserved(ctx context.Context, reservation ledgerstore.InFlight) (is bool, err error) {
-	err = e.Store.View(ctx, reservation.Consumer, func(books *ledger.Ledger) {
-		held, ok := books.Reservation(reservation.Key)
+	err = e.Store.View(ctx, reservation.Consumer, func(current *ledger.Ledger) {
+		held, ok := current.Reservation(reservation.Key)
 		is = ok && held.Sequence == reservation.Sequence
 	})
 	return is, err

@@ -74,7 +74,7 @@ func (f *facts) claimState(store *ledgerstore.Store) claimState {
 		return claimSuperseded
 	case held.DeletionTimestamp != nil:
 		return claimDeleting
-	case !claims.Stays(held):
+	case !claims.HoldsCharge(held):
 		return claimUncharged
 	case store.IsWithdrawn(held.Spec.ConsumerRef, held.Annotations[quotav1alpha1.AnnotationResourceUID], claims.SequenceOf(held)):
 		return claimWithdrawn
@@ -95,13 +95,13 @@ func (f *facts) madeFrom() *ledgerstore.InFlight {
 }
 
 // demandOf returns what the policy asks, or that the evaluation failed.
-func (f *facts) demandOf(asked *evaluator.Claim, err error) demand {
+func (f *facts) demandOf(demanded *evaluator.Claim, err error) demand {
 	switch {
 	case err != nil:
 		return demandUnknown
-	case asked == nil:
+	case demanded == nil:
 		return demandNone
-	case f.held != nil && asked.Consumer != f.held.Spec.ConsumerRef:
+	case f.held != nil && demanded.Consumer != f.held.Spec.ConsumerRef:
 		return demandElsewhere
 	default:
 		return demandHere

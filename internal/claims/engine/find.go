@@ -17,9 +17,9 @@ import (
 
 // Lookup returns the claim that a policy made for an object of which it asks this, from whatever
 // reservation. It finds nil as well if the object had another name for its claim when that was made.
-func (e *Engine) Lookup(ctx context.Context, asked *evaluator.Claim) (*quotav1alpha1.ResourceClaim, error) {
-	reservation := ledgerstore.InFlight{Consumer: asked.Consumer, Reservation: ledger.Reservation{
-		Key: asked.Key, Charges: asked.Charges, Claim: asked.Intent.Encode(),
+func (e *Engine) Lookup(ctx context.Context, demanded *evaluator.Claim) (*quotav1alpha1.ResourceClaim, error) {
+	reservation := ledgerstore.InFlight{Consumer: demanded.Consumer, Reservation: ledger.Reservation{
+		Key: demanded.Key, Charges: demanded.Charges, Claim: demanded.Intent.Encode(),
 	}}
 	claim, err := claims.FromReservation(reservation)
 	if err != nil {
@@ -47,7 +47,7 @@ func (e *Engine) findClaim(ctx context.Context, claim *quotav1alpha1.ResourceCla
 }
 
 // find reads a claim from the API server, wherever Materialize may have put it.
-func (e *Engine) find(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, is func(stored *quotav1alpha1.ResourceClaim) bool) (*quotav1alpha1.ResourceClaim, error) {
+func (e *Engine) find(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, match func(stored *quotav1alpha1.ResourceClaim) bool) (*quotav1alpha1.ResourceClaim, error) {
 	for _, name := range []types.NamespacedName{
 		{Namespace: claim.Namespace, Name: claim.Name},
 		{Namespace: claim.Namespace, Name: otherName(claim, reservation)},
@@ -61,7 +61,7 @@ func (e *Engine) find(ctx context.Context, claim *quotav1alpha1.ResourceClaim, r
 		if err != nil {
 			return nil, fmt.Errorf("read claim %s: %w", name, err)
 		}
-		if is(stored) {
+		if match(stored) {
 			return stored, nil
 		}
 	}

@@ -20,7 +20,7 @@ import (
 
 // follow brings the claims of an object in line with what policies ask of it now. While an update
 // that was admitted may still be made, what was reserved for it stays.
-func (e *Engine) follow(ctx context.Context, o Object) error {
+func (e *Engine) followChange(ctx context.Context, o Object) error {
 	change := cmp.Or(e.changes.of(o.UID), &change{})
 	isPending, err := e.reconcileAll(ctx, o, change)
 	if !isPending && err == nil || time.Since(change.since) >= pendingRetry {
@@ -108,12 +108,12 @@ func (e *Engine) reread(ctx context.Context, kind schema.GroupVersionKind, o eva
 }
 
 // ask finds out what a policy asks of an object.
-func (e *Engine) ask(ctx context.Context, p *catalog.Policy, o evaluator.Object, live *unstructured.Unstructured) (*evaluator.Claim, error) {
+func (e *Engine) evaluate(ctx context.Context, p *catalog.Policy, o evaluator.Object, live *unstructured.Unstructured) (*evaluator.Claim, error) {
 	in := e.Evaluator.Input(live.Object)
 	if err := e.Evaluator.Complete(ctx, &in, o.Name.Namespace, []*catalog.Policy{p}); err != nil {
 		return nil, err
 	}
-	return e.Evaluator.Plan(ctx, p, o, in)
+	return e.Evaluator.Evaluate(ctx, p, o, in)
 }
 
 // pendingRetry is how long a change that is under way is left alone.

@@ -16,9 +16,9 @@ import (
 // policy itself: nothing keeps the claims of a policy that was deleted.
 func (e *Engine) InUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
 	if !claimcache.IsFromPolicy(claim) {
-		return e.namedObjectLives(ctx, claim)
+		return e.namedObjectExists(ctx, claim)
 	}
-	lives, err := e.objectLives(ctx, claim)
+	lives, err := e.objectExists(ctx, claim)
 	if !lives || err != nil {
 		return false, err
 	}
@@ -38,8 +38,8 @@ func (e *Engine) InUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) 
 	return false, nil
 }
 
-// objectLives asks the API server whether the object that a policy's claim pays for exists.
-func (e *Engine) objectLives(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
+// objectExists asks the API server whether the object that a policy's claim pays for exists.
+func (e *Engine) objectExists(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
 	ref, uid := claim.Spec.ResourceRef, types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
 	if e.IsGone(uid) {
 		return false, nil

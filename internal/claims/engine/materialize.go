@@ -96,7 +96,7 @@ func (e *Engine) ensureClaim(ctx context.Context, claim *quotav1alpha1.ResourceC
 		case sameOrigin(stored, claim) && (stored.DeletionTimestamp != nil || claims.IsSuperseded(stored) || stored.Spec.ConsumerRef != claim.Spec.ConsumerRef):
 			return nil, fmt.Errorf("claim %s/%s: %w", named.Namespace, name, ErrEarlierClaim)
 		case sameOrigin(stored, claim):
-			return nil, e.endSecond(ctx, stored, reservation)
+			return nil, e.dedupe(ctx, stored, reservation)
 		case isOfEarlierObject(stored, claim):
 			return nil, fmt.Errorf("claim %s/%s: %w", named.Namespace, name, ErrEarlierClaim)
 		}
@@ -108,16 +108,16 @@ func (e *Engine) ensureClaim(ctx context.Context, claim *quotav1alpha1.ResourceC
 // object was admitted, or refuses claims: the charge has to live somewhere. The claim says where it is.
 func (e *Engine) create(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
 	created, err := e.Client.Create(ctx, claim)
-	moves := isNamespaceUnusable(err)
+	moves := isNamespaceGone(err)
 	switch {
 	case claim.Namespace == e.SystemNamespace:
 		moves = false
 	case err == nil:
-		e.refusals.end(claim.Namespace)
-	case isRefusal(err) && !moves:
+		e.denials.end(claim.Namespace)
+	case isDenial(err) && !moves:
 		var made *quotav1alpha1.ResourceClaim
 		var errFind error
-		if made, moves, errFind = e.refused(ctx, claim, reservation, err); made != nil || errFind != nil {
+		if made, moves, errFind = e.handleDenial(ctx, claim, reservation, err); made != nil || errFind != nil {
 			return made, errFind
 		}
 	}
@@ -131,7 +131,7 @@ func (e *Engine) create(ctx context.Context, claim *quotav1alpha1.ResourceClaim,
 	return created, nil
 }
 
-// isNamespaceUnusable tells whether a claim could not be created because of its namespace.
-func isNamespaceUnusable(err error) bool {
+// isNamespaceGone tells whether a claim could not be created because of its namespace.
+func isNamespaceGone(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

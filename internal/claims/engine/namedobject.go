@@ -13,13 +13,13 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// namedObjectLives asks the API server whether the object lives that a claim names which was made directly.
+// namedObjectExists asks the API server whether the object lives that a claim names which was made directly.
 //
 // The claim's owner reference tells the UID of the object. Without one, an object that was created after the deletion of
 // the claim is another object, as is one with another UID than at an earlier look. An object that only its own claims keep, because their owner references block its deletion
 // in the foreground, is as good as gone: it would wait for the claim, and the claim for it. For the same reason a claim
 // does not wait for the namespace that it is in.
-func (e *Engine) namedObjectLives(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
+func (e *Engine) namedObjectExists(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
 	ref := claim.Spec.ResourceRef
 	kind := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
 	if kind == (schema.GroupKind{Kind: "Namespace"}) && ref.Name == claim.Namespace {
@@ -44,13 +44,13 @@ func (e *Engine) namedObjectLives(ctx context.Context, claim *quotav1alpha1.Reso
 	case owner.UID != object.UID:
 		return false, nil
 	default:
-		isBlocked := owner.BlockOwnerDeletion != nil && *owner.BlockOwnerDeletion && keptByDependentsAlone(object)
+		isBlocked := owner.BlockOwnerDeletion != nil && *owner.BlockOwnerDeletion && onlyAwaitsDependents(object)
 		return !isBlocked, nil
 	}
 }
 
-// namedFor is how long the object of a deleted claim is remembered after the last look: longer than the time between two.
-const namedFor = 2 * time.Minute
+// namedTTL is how long the object of a deleted claim is remembered after the last look: longer than the time between two.
+const namedTTL = 2 * time.Minute
 
 // namedObjects remembers which object each deleted claim was seen to wait for. Times of creation have whole seconds, so they
 // do not tell an object from one that takes its name at once. Create it with newNamedObjects.
@@ -65,10 +65,10 @@ func newNamedObjects() *namedObjects {
 // isSame reports whether a claim was seen to wait for no other object than this one.
 func (n *namedObjects) isSame(claim, object types.UID) bool {
 	if before, ok := n.byClaim.Get(claim); ok && before != object {
-		n.byClaim.Set(claim, before, namedFor)
+		n.byClaim.Set(claim, before, namedTTL)
 		return false
 	}
-	n.byClaim.Set(claim, object, namedFor)
+	n.byClaim.Set(claim, object, namedTTL)
 	return true
 }
 
@@ -85,8 +85,8 @@ func ownerNamedBy(claim *quotav1alpha1.ResourceClaim) *metav1.OwnerReference {
 	return nil
 }
 
-// keptByDependentsAlone reports whether a deleted object is kept by the garbage collector alone, until it has deleted what
+// onlyAwaitsDependents reports whether a deleted object is kept by the garbage collector alone, until it has deleted what
 // the object owns.
-func keptByDependentsAlone(object *metav1.PartialObjectMetadata) bool {
+func onlyAwaitsDependents(object *metav1.PartialObjectMetadata) bool {
 	return object.DeletionTimestamp != nil && len(object.Finalizers) == 1 && object.Finalizers[0] == metav1.FinalizerDeleteDependents
 }

@@ -15,7 +15,7 @@ import (
 // may still be made, what was reserved for it stays, and the object comes back to the queue.
 func (e *Engine) Process(ctx context.Context, o Object) error {
 	if e.Objects.Presence(o.Kind, o.UID) == objectcache.Present {
-		return e.bind(ctx, o)
+		return e.processExisting(ctx, o)
 	}
 	// Somebody who read the object before it went may be making its claim.
 	unlock, err := e.Store.LockObject(ctx, string(o.UID))
@@ -40,7 +40,7 @@ func (e *Engine) Process(ctx context.Context, o Object) error {
 }
 
 // bind makes the claims of an object that exists, and has them follow it if it changes.
-func (e *Engine) bind(ctx context.Context, o Object) error {
+func (e *Engine) processExisting(ctx context.Context, o Object) error {
 	unlock, err := e.Store.LockObject(ctx, string(o.UID))
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (e *Engine) bind(ctx context.Context, o Object) error {
 	for _, reservation := range e.Store.ReservationsFor(string(o.UID)) {
 		if isForChange(reservation) {
 			follow = true // the change may not have been made yet
-			errs = append(errs, e.abandon(ctx, reservation))
+			errs = append(errs, e.endWithoutPolicy(ctx, reservation))
 			continue
 		}
 		_, err := e.Materialize(ctx, reservation)
@@ -58,7 +58,7 @@ func (e *Engine) bind(ctx context.Context, o Object) error {
 	}
 	unlock()
 	if follow {
-		errs = append(errs, e.follow(ctx, o))
+		errs = append(errs, e.followChange(ctx, o))
 	}
 	return errors.Join(errs...)
 }
@@ -83,7 +83,7 @@ func (e *Engine) processUnseen(ctx context.Context, o Object, reservation ledger
 			return err
 		}
 	}
-	return e.GiveUp(ctx, reservation)
+	return e.Expire(ctx, reservation)
 }
 
 // removeOrphan deletes a claim if its object is gone.

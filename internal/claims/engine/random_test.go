@@ -46,7 +46,7 @@ func (w *walk) say(format string, args ...any) { w.said = append(w.said, fmt.Spr
 func (w *walk) asks(p *catalog.Policy, object *unstructured.Unstructured) *evaluator.Claim {
 	w.T.Helper()
 	e := w.controller.Engine.Evaluator
-	asked, err := e.Plan(w.Context(), p, evaluator.ObjectOf(fleetKind, object), e.Input(object.Object))
+	asked, err := e.Evaluate(w.Context(), p, evaluator.ObjectOf(fleetKind, object), e.Input(object.Object))
 	w.must(err)
 	return asked
 }

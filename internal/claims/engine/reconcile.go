@@ -41,7 +41,7 @@ func (e *Engine) Reconcile(ctx context.Context, p *catalog.Policy, live *unstruc
 	}
 	result, err := e.reconcile(ctx, p, live)
 	if result == Pending && err == nil && p.FollowsUpdates() {
-		e.lookAgain(Object{p.Trigger.GroupKind(), live.GetUID()})
+		e.requeueLater(Object{p.Trigger.GroupKind(), live.GetUID()})
 	}
 	return result, err
 }
@@ -53,15 +53,15 @@ func (e *Engine) ReconcileListed(ctx context.Context, p *catalog.Policy, listed 
 	if err := e.Claims.WaitForSync(ctx); err != nil {
 		return 0, transient(err)
 	}
-	if p.FollowsUpdates() && e.holdsAsked(ctx, p, listed) {
+	if p.FollowsUpdates() && e.holdsDemand(ctx, p, listed) {
 		return Unchanged, nil
 	}
 	return e.Reconcile(ctx, p, listed)
 }
 
-// holdsAsked reports whether the one claim that an object has of a policy holds what the policy asks of it, and nothing
+// holdsDemand reports whether the one claim that an object has of a policy holds what the policy asks of it, and nothing
 // is about to change that. What cannot be told is left for Reconcile to report.
-func (e *Engine) holdsAsked(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) bool {
+func (e *Engine) holdsDemand(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) bool {
 	o := evaluator.ObjectOf(p.Trigger, listed)
 	if e.IsChanging(o.UID) || len(e.Store.ReservationsFor(string(o.UID))) > 0 {
 		return false
@@ -75,8 +75,8 @@ func (e *Engine) holdsAsked(ctx context.Context, p *catalog.Policy, listed *unst
 	if err != nil {
 		return false
 	}
-	asked, err := e.ask(ctx, p, o, listed)
-	return err == nil && asked != nil && asked.Consumer == held[0].Consumer() && evaluator.SameCharges(charges, asked.Charges)
+	demanded, err := e.evaluate(ctx, p, o, listed)
+	return err == nil && demanded != nil && demanded.Consumer == held[0].Consumer() && evaluator.SameCharges(charges, demanded.Charges)
 }
 
 func (e *Engine) reconcile(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
@@ -113,7 +113,7 @@ func (e *Engine) reconcile(ctx context.Context, p *catalog.Policy, live *unstruc
 	case doSupersede:
 		return Pending, transient(e.supersede(ctx, f.held))
 	case doCheckCharge:
-		return Pending, transient(e.endUncharged(ctx, f.held))
+		return Pending, transient(e.removeUncharged(ctx, f.held))
 	default:
 		return Unchanged, nil
 	}
@@ -121,21 +121,21 @@ func (e *Engine) reconcile(ctx context.Context, p *catalog.Policy, live *unstruc
 
 // reconcileDemand brings an object in line with what the policy asks of it now.
 func (e *Engine) reconcileDemand(ctx context.Context, p *catalog.Policy, o evaluator.Object, live *unstructured.Unstructured, f facts) (Result, error) {
-	asked, err := e.ask(ctx, p, o, live)
+	demanded, err := e.evaluate(ctx, p, o, live)
 	switch {
 	case evaluator.IsTransient(err):
 		return 0, transient(err) // what is in flight stays until it can be told
 	case policy.TookTooLong(err):
 		return 0, err
 	}
-	next := decideByDemand(f.held != nil, f.demandOf(asked, err))
+	next := decideByDemand(f.held != nil, f.demandOf(demanded, err))
 	if next == doRetain {
-		_, errDrop := e.cancelReserved(ctx, f.reserved, nil)
-		return 0, errors.Join(err, e.retain(ctx, f.held, f.amendment), errDrop)
+		_, errCancel := e.cancelReserved(ctx, f.reserved, nil)
+		return 0, errors.Join(err, e.retain(ctx, f.held, f.amendment), errCancel)
 	}
 	isMade, err := e.cancelReserved(ctx, f.reserved, func(r ledgerstore.InFlight) bool {
-		isTaken := f.held == nil || asked != nil && asked.Consumer != f.held.Spec.ConsumerRef
-		return isTaken && asked != nil && r.Consumer == asked.Consumer
+		isTaken := f.held == nil || demanded != nil && demanded.Consumer != f.held.Spec.ConsumerRef
+		return isTaken && demanded != nil && r.Consumer == demanded.Consumer
 	})
 	if err != nil {
 		return 0, err
@@ -145,11 +145,11 @@ func (e *Engine) reconcileDemand(ctx context.Context, p *catalog.Policy, o evalu
 	}
 	switch next {
 	case doAdopt:
-		return e.adopt(ctx, o, asked)
+		return e.adopt(ctx, o, demanded)
 	case doSupersede:
 		return Pending, transient(e.supersede(ctx, f.held))
 	case doAmend:
-		return e.amend(ctx, f.held, asked, f.amendment)
+		return e.amend(ctx, f.held, demanded, f.amendment)
 	default:
 		return Unchanged, nil
 	}

@@ -112,17 +112,17 @@ func TestAmendmentsEndThoughTheBooksDrifted(t *testing.T) {
 		},
 		"object and claim gone": {
 			"nobody needs what was reserved",
-			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); s.server.Take(c.Name) }, nil,
+			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); s.server.Remove(c.Name) }, nil,
 			[]string{"acme uses 2, 0 in flight"},
 		},
 		"claim gone, object free now": {
 			"nothing is left that could change",
-			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 0, "1"); s.server.Take(c.Name) }, fleet("2", "acme", 0),
+			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 0, "1"); s.server.Remove(c.Name) }, fleet("2", "acme", 0),
 			[]string{"acme uses 2, 0 in flight"},
 		},
 		"claim gone, object charged anew": {
 			"what the claim that is gone held is drift",
-			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); s.server.Take(c.Name) }, fleet("2", "acme", 5),
+			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); s.server.Remove(c.Name) }, fleet("2", "acme", 5),
 			[]string{"acme uses 7, 0 in flight", "claim of acme for 5"},
 		},
 	}

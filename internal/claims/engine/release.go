@@ -38,7 +38,7 @@ const (
 
 // releaseFacts are what the release of a claim depends on, besides its object.
 type releaseFacts struct {
-	exists, hasFinalizer, isSuperseded, isGivenUp, isFromPolicy, isGranted bool
+	exists, hasFinalizer, isSuperseded, hasEarlyRelease, isFromPolicy, isGranted bool
 }
 
 // releaseFactsOf finds the facts about a claim as the API server has it. live is nil if the claim is gone.
@@ -47,7 +47,7 @@ func releaseFactsOf(live *quotav1alpha1.ResourceClaim, uid types.UID) releaseFac
 		return releaseFacts{}
 	}
 	return releaseFacts{
-		exists: true, hasFinalizer: claimcache.HasFinalizer(live), isSuperseded: claims.IsSuperseded(live), isGivenUp: claims.IsGivenUp(live),
+		exists: true, hasFinalizer: claimcache.HasFinalizer(live), isSuperseded: claims.IsSuperseded(live), hasEarlyRelease: claims.HasEarlyRelease(live),
 		isFromPolicy: claimcache.IsFromPolicy(live), isGranted: claimcache.StateOf(live) == claimcache.Granted,
 	}
 }
@@ -58,7 +58,7 @@ func decideRelease(f releaseFacts) releaseAction {
 	switch {
 	case !f.exists, !f.hasFinalizer:
 		return releaseForget
-	case f.isSuperseded, f.isGivenUp, !f.isFromPolicy && !f.isGranted:
+	case f.isSuperseded, f.hasEarlyRelease, !f.isFromPolicy && !f.isGranted:
 		return releaseNow
 	default:
 		return releaseUnlessInUse

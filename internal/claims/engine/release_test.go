@@ -6,7 +6,7 @@ import "testing"
 func TestDecideRelease(t *testing.T) {
 	for n := range 1 << 6 {
 		f := releaseFacts{
-			exists: n&1 != 0, hasFinalizer: n&2 != 0, isSuperseded: n&4 != 0, isGivenUp: n&8 != 0, isFromPolicy: n&16 != 0, isGranted: n&32 != 0,
+			exists: n&1 != 0, hasFinalizer: n&2 != 0, isSuperseded: n&4 != 0, hasEarlyRelease: n&8 != 0, isFromPolicy: n&16 != 0, isGranted: n&32 != 0,
 		}
 		want := releaseUnlessInUse
 		for _, rule := range []struct {
@@ -16,7 +16,7 @@ func TestDecideRelease(t *testing.T) {
 			{!f.exists, releaseForget},
 			{!f.hasFinalizer, releaseForget},
 			{f.isSuperseded, releaseNow},
-			{f.isGivenUp, releaseNow},
+			{f.hasEarlyRelease, releaseNow},
 			{!f.isFromPolicy && !f.isGranted, releaseNow},
 		} {
 			if rule.applies {

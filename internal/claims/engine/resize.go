@@ -24,11 +24,11 @@ import (
 // [ledgerstore.ErrReleasing] as [Engine.Decide] does. The caller must not decide, resize or release the same claim at the same
 // time.
 func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (again bool, err error) {
-	var asked resize
+	var target resize
 	outcome, err := e.Store.Apply(ctx, consumer, ledgerstore.Request{
 		Verify: func(ctx context.Context) (_ []ledger.Reservation, err error) {
-			asked, err = e.resizeOf(ctx, name, consumer)
-			return asked.amendment, err
+			target, err = e.resizeOf(ctx, name, consumer)
+			return target.amendment, err
 		},
 		Extend: func(_, after string) string { return after },
 	})
@@ -36,18 +36,18 @@ func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("resize claim %s: %w", name, err)
-	case asked.claim == nil:
+	case target.claim == nil:
 		return false, nil
-	case asked.requests == nil:
-		return false, e.finishResize(ctx, asked.claim)
-	case asked.invalid != nil:
-		return false, e.await(ctx, asked.claim, quotav1alpha1.ReasonValidationFailed, asked.invalid.Error())
+	case target.requests == nil:
+		return false, e.finishResize(ctx, target.claim)
+	case target.invalid != nil:
+		return false, e.setResizePending(ctx, target.claim, quotav1alpha1.ReasonValidationFailed, target.invalid.Error())
 	}
 	switch decision.Code {
 	case ledger.Admitted:
-		return false, e.resizeTo(ctx, asked, decision.Sequence)
+		return false, e.applyResize(ctx, target, decision.Sequence)
 	case ledger.Exceeded:
-		return e.exceeded(ctx, asked, decision.Shortages)
+		return e.recordExceeded(ctx, target, decision.Shortages)
 	case ledger.NotHeld:
 		return false, fmt.Errorf("resize claim %s: %w", name, ErrNotHeld)
 	default:
@@ -55,7 +55,7 @@ func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer
 		if full := (*message.FullError)(nil); errors.As(err, &full) {
 			reason = quotav1alpha1.ReasonQuotaExceeded
 		}
-		return false, e.await(ctx, asked.claim, reason, err.Error())
+		return false, e.setResizePending(ctx, target.claim, reason, err.Error())
 	}
 }
 
@@ -117,20 +117,20 @@ func (e *Engine) HasResizeInFlight(claim *claimcache.Claim) bool {
 	return known
 }
 
-// resizeTo has a claim hold what was admitted.
-func (e *Engine) resizeTo(ctx context.Context, asked resize, sequence int64) error {
-	if err := e.writeHeld(ctx, asked.claim, asked.requests); err != nil {
+// applyResize has a claim hold what was admitted.
+func (e *Engine) applyResize(ctx context.Context, target resize, sequence int64) error {
+	if err := e.amendClaim(ctx, target.claim, target.requests); err != nil {
 		return err
 	}
-	_, err := e.SettleAmendment(ctx, asked.claim.Spec.ConsumerRef, asked.amendment[0].Key, sequence, asked.amendment[0].Charges)
+	_, err := e.SettleAmendment(ctx, target.claim.Spec.ConsumerRef, target.amendment[0].Key, sequence, target.amendment[0].Charges)
 	return err
 }
 
-// writeHeld writes into a claim that it holds some requests, and nothing if the claim says so already.
-func (e *Engine) writeHeld(ctx context.Context, claim *quotav1alpha1.ResourceClaim, requests []quotav1alpha1.ResourceRequest) error {
+// amendClaim writes into a claim that it holds some requests, and nothing if the claim says so already.
+func (e *Engine) amendClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, requests []quotav1alpha1.ResourceRequest) error {
 	if err := e.Client.Amend(ctx, claim, requests, func(amended *quotav1alpha1.ResourceClaim) {
 		claims.Grant(amended, e.Catalog, time.Now())
-		claims.EndResize(amended)
+		claims.ClearResizePending(amended)
 	}); err != nil {
 		return fmt.Errorf("change what claim %s/%s holds: %w", claim.Namespace, claim.Name, err)
 	}
@@ -140,7 +140,7 @@ func (e *Engine) writeHeld(ctx context.Context, claim *quotav1alpha1.ResourceCla
 // finishResize finishes what is left of a resize: the claim requests what it holds, and its status and the ledger may not
 // say so yet.
 func (e *Engine) finishResize(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
-	if err := e.writeHeld(ctx, claim, claim.Spec.Requests); err != nil {
+	if err := e.amendClaim(ctx, claim, claim.Spec.Requests); err != nil {
 		return err
 	}
 	return e.endInFlight(ctx, claim)
@@ -149,12 +149,12 @@ func (e *Engine) finishResize(ctx context.Context, claim *quotav1alpha1.Resource
 // exceeded records that there is no room for what a claim is to hold. An amendment to something else, which was asked
 // for before, is ended first: whoever opened it has changed the claim already, or cannot do so any more, since the
 // claim was changed by whoever asks for something else.
-func (e *Engine) exceeded(ctx context.Context, asked resize, shortages []ledger.Shortage) (again bool, err error) {
-	claim := asked.claim
-	if _, known := e.Store.ReservationOf(claim.Spec.ConsumerRef, asked.amendment[0].Key); known {
+func (e *Engine) recordExceeded(ctx context.Context, target resize, shortages []ledger.Shortage) (again bool, err error) {
+	claim := target.claim
+	if _, known := e.Store.ReservationOf(claim.Spec.ConsumerRef, target.amendment[0].Key); known {
 		return true, e.endInFlight(ctx, claim)
 	}
-	return false, e.await(ctx, claim, quotav1alpha1.ReasonQuotaExceeded, message.Of(claim.Spec.ConsumerRef, shortages).Sentences(e.Catalog,
+	return false, e.setResizePending(ctx, claim, quotav1alpha1.ReasonQuotaExceeded, message.Of(claim.Spec.ConsumerRef, shortages).Sentences(e.Catalog,
 		"This is in addition to what the claim holds, which it keeps; it is granted by itself once there is room."))
 }
 
@@ -172,9 +172,9 @@ func (e *Engine) endInFlight(ctx context.Context, claim *quotav1alpha1.ResourceC
 }
 
 // await records why a claim does not hold yet what it is to hold.
-func (e *Engine) await(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reason, message string) error {
+func (e *Engine) setResizePending(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reason, message string) error {
 	before := claim.Status.DeepCopy()
-	claims.AwaitResize(claim, reason, message)
+	claims.SetResizePending(claim, reason, message)
 	if equality.Semantic.DeepEqual(*before, claim.Status) {
 		return nil
 	}

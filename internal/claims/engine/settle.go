@@ -12,7 +12,7 @@ import (
 // list of claims, nothing but this process puts its claims into the cache.
 func (e *Engine) settle(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) {
 	e.granted.add(claim.UID, reservation)
-	e.Claims.Note(claim)
+	e.Claims.RecordWrite(claim)
 	seen := e.Claims.Get(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
 	if seen != nil && seen.UID == claim.UID {
 		e.Seen(claim.UID)

@@ -200,7 +200,7 @@ func (s *stage) amend(claim *quotav1alpha1.ResourceClaim, amount int64, base str
 	amendment, err := claims.Amendment(claim, ledgerstore.AmendmentKey("p", string(fleetUID)), charges(amount), outline(""), base)
 	s.must(err)
 	_, err = s.store.Apply(s.Context(), claim.Spec.ConsumerRef, ledgerstore.Request{
-		Reservations: []ledger.Reservation{*amendment}, Overdraft: true, Extend: claims.LaterChange,
+		Reservations: []ledger.Reservation{*amendment}, Overdraft: true, Extend: claims.LaterIntent,
 	})
 	s.must(err)
 }

@@ -144,7 +144,7 @@ func TestGivenUpWhileItIsGranted(t *testing.T) {
 					}
 				}()
 				<-mayWithdraw
-				s.must(givingUp.Engine.GiveUp(t.Context(), reservation))
+				s.must(givingUp.Engine.Expire(t.Context(), reservation))
 				synctest.Wait()
 				grant()
 				<-hasGranted

@@ -118,12 +118,12 @@ func (g *gone) add(uid types.UID) {
 func (g *gone) has(uid types.UID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_, is := g.since[uid]
-	return is
+	_, match := g.since[uid]
+	return match
 }
 
 // forget drops the objects that vanished before a time.
-func (g *gone) forget(before time.Time) {
+func (g *gone) expire(before time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for uid, since := range g.since {
@@ -158,11 +158,11 @@ func (g *granted) take(claim types.UID) (ledgerstore.InFlight, bool) {
 }
 
 // keep drops the claims whose reservations are not to be kept.
-func (g *granted) keep(is func(ledgerstore.InFlight) bool) {
+func (g *granted) retain(match func(ledgerstore.InFlight) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for claim, reservation := range g.byClaim {
-		if !is(reservation) {
+		if !match(reservation) {
 			delete(g.byClaim, claim)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// youngFor is how long an object without a claim may be one whose claim was not seen yet.
-const youngFor = 30 * time.Second
+// claimDelayMax is how long an object without a claim may be one whose claim was not seen yet.
+const claimDelayMax = 30 * time.Second
 
 // ErrUnsettled means that the claim of an object is being made, changed or taken away right now.
 var ErrUnsettled = errors.New("what the object uses is still being recorded")
@@ -60,7 +60,7 @@ func (e *Engine) PrepareUpdate(ctx context.Context, u Update, isDryRun, overdraf
 	if err != nil || held == nil && u.After == nil {
 		return ledger.Decision{}, Reserved{}, err
 	}
-	request := ledgerstore.Request{Overdraft: overdraft, Extend: claims.LaterChange}
+	request := ledgerstore.Request{Overdraft: overdraft, Extend: claims.LaterIntent}
 	if isDryRun {
 		request.DryRun = ledgerstore.Dry
 	}
@@ -68,7 +68,7 @@ func (e *Engine) PrepareUpdate(ctx context.Context, u Update, isDryRun, overdraf
 	if held != nil && (u.After == nil || u.After.Consumer == held.Spec.ConsumerRef) {
 		reserved = Reserved{Consumer: held.Spec.ConsumerRef, Key: ledgerstore.AmendmentKey(claims.LabelValue(u.Policy.Name), string(u.Object.UID))}
 		request.Verify = func(ctx context.Context) ([]ledger.Reservation, error) {
-			return one(e.amendmentFor(ctx, u, reserved.Key, held))
+			return single(e.amendmentFor(ctx, u, reserved.Key, held))
 		}
 	} else {
 		reserved = Reserved{Consumer: u.After.Consumer, Key: u.After.Key}
@@ -89,12 +89,12 @@ func (e *Engine) Held(ctx context.Context, u Update) (*quotav1alpha1.ResourceCla
 	case !settled:
 		return nil, ErrUnsettled
 	}
-	known, err := e.known(ctx, u)
+	known, err := e.claimsOf(ctx, u)
 	if err != nil {
 		return nil, err
 	}
 	held, err := e.Client.OfObject(ctx, known, claims.LabelValue(u.Policy.Name))
-	if apierrors.IsNotFound(err) || held != nil && !claims.Stays(held) {
+	if apierrors.IsNotFound(err) || held != nil && !claims.HoldsCharge(held) {
 		return nil, ErrUnsettled
 	}
 	return held, err
@@ -124,7 +124,7 @@ func (e *Engine) amendmentFor(ctx context.Context, u Update, key string, held *q
 // lock of the object.
 func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
 	policy, uid := claims.LabelValue(u.Policy.Name), string(u.Object.UID)
-	known, err := e.known(ctx, u)
+	known, err := e.claimsOf(ctx, u)
 	if err != nil {
 		return false, err
 	}
@@ -148,7 +148,7 @@ func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
 		}
 	}
 	if held == nil {
-		return u.Before == nil || time.Since(u.Created) > youngFor, nil
+		return u.Before == nil || time.Since(u.Created) > claimDelayMax, nil
 	}
 	return held.State == claimcache.Granted && !held.Deleting, nil
 }
@@ -156,7 +156,7 @@ func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
 // known returns the claims that policies made for the object. While the list of all claims is still being
 // loaded, that of one policy is looked up by its name: without the list every object would look as if it
 // had none.
-func (e *Engine) known(ctx context.Context, u Update) ([]*claimcache.Claim, error) {
+func (e *Engine) claimsOf(ctx context.Context, u Update) ([]*claimcache.Claim, error) {
 	if !e.Claims.HasSynced() && u.Before != nil {
 		held, err := e.Lookup(ctx, u.Before)
 		if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// GiveUp ends a reservation whose object is gone or never came, and takes its claim away if one was
+// Expire ends a reservation whose object is gone or never came, and takes its claim away if one was
 // made.
-func (e *Engine) GiveUp(ctx context.Context, reservation ledgerstore.InFlight) error {
+func (e *Engine) Expire(ctx context.Context, reservation ledgerstore.InFlight) error {
 	made, err := e.withdraw(ctx, reservation)
 	if err != nil {
 		return err
@@ -64,10 +64,10 @@ func (e *Engine) withdraw(ctx context.Context, reservation ledgerstore.InFlight)
 	return made, err
 }
 
-// endSecond ends one of two: a reservation, and the claim that its object has already of another one. If
+// dedupe ends one of two: a reservation, and the claim that its object has already of another one. If
 // the claim is granted, the create was reviewed twice, and the reservation goes. If not, whichever is not
 // in the books is out of date.
-func (e *Engine) endSecond(ctx context.Context, stored *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) error {
+func (e *Engine) dedupe(ctx context.Context, stored *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) error {
 	if claimcache.StateOf(stored) == claimcache.Granted {
 		made, err := e.withdraw(ctx, reservation)
 		if made == nil || err != nil {
@@ -84,9 +84,9 @@ func (e *Engine) endSecond(ctx context.Context, stored *quotav1alpha1.ResourceCl
 	return fmt.Errorf("claim %s/%s: %w", stored.Namespace, stored.Name, ErrEarlierClaim)
 }
 
-// endUncharged takes a claim away that was not granted if the books do not have what it was made from: whoever made
+// removeUncharged takes a claim away that was not granted if the books do not have what it was made from: whoever made
 // it has died, or could not take it away.
-func (e *Engine) endUncharged(ctx context.Context, held *quotav1alpha1.ResourceClaim) error {
+func (e *Engine) removeUncharged(ctx context.Context, held *quotav1alpha1.ResourceClaim) error {
 	isReserved, err := e.isReserved(ctx, ledgerstore.InFlight{Consumer: held.Spec.ConsumerRef, Reservation: ledger.Reservation{
 		Key:      ledgerstore.ObjectKey(claims.PolicyOf(held), held.Annotations[quotav1alpha1.AnnotationResourceUID]),
 		Sequence: claims.SequenceOf(held),
@@ -141,6 +141,6 @@ func (e *Engine) deleteClaim(ctx context.Context, name types.NamespacedName, uid
 	if err != nil {
 		return fmt.Errorf("read claim %s, which is deleted: %w", name, err)
 	}
-	e.Claims.Note(deleted)
+	e.Claims.RecordWrite(deleted)
 	return nil
 }

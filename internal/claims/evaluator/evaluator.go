@@ -90,7 +90,7 @@ func (e *TransientError) Unwrap() error { return e.Err }
 // notAllowedError says that the registrations do not allow the claim that a policy makes.
 type notAllowedError struct{ error }
 
-// IsNotAllowed tells whether an error of [Evaluator.Plan] is that the registrations do not allow the claim,
+// IsNotAllowed tells whether an error of [Evaluator.Evaluate] is that the registrations do not allow the claim,
 // so that it may be another once these have changed.
 func IsNotAllowed(err error) bool {
 	var notAllowed *notAllowedError
@@ -105,14 +105,14 @@ func IsTransient(err error) bool {
 }
 
 // Input is what policies see of an object that was not, or not just now, the subject of a request.
-func (p *Evaluator) Input(content map[string]any) policy.Input {
+func (e *Evaluator) Input(content map[string]any) policy.Input {
 	return policy.Input{Object: content, WithoutRequest: true}
 }
 
 // Complete adds to an input what policies may look at besides the request: the namespace, if one
 // of them does, and the base units.
-func (p *Evaluator) Complete(ctx context.Context, in *policy.Input, namespace string, policies []*catalog.Policy) error {
-	in.Units = p.Catalog
+func (e *Evaluator) Complete(ctx context.Context, in *policy.Input, namespace string, policies []*catalog.Policy) error {
+	in.Units = e.Catalog
 	if namespace == "" {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (p *Evaluator) Complete(ctx context.Context, in *policy.Input, namespace st
 			continue
 		}
 		var err error
-		if in.NamespaceObject, err = p.Namespaces.Object(ctx, namespace); err != nil {
+		if in.NamespaceObject, err = e.Namespaces.Object(ctx, namespace); err != nil {
 			return &TransientError{err}
 		}
 		return nil
@@ -129,10 +129,10 @@ func (p *Evaluator) Complete(ctx context.Context, in *policy.Input, namespace st
 	return nil
 }
 
-// Plan applies one policy. It returns nil if the policy asks nothing: its conditions leave the
+// Evaluate applies one policy. It returns nil if the policy asks nothing: its conditions leave the
 // object out, or all amounts come to 0. A [TransientError] says that this cannot be told now; any
 // other error, that the policy cannot be applied to the object.
-func (p *Evaluator) Plan(ctx context.Context, each *catalog.Policy, object Object, in policy.Input) (*Claim, error) {
+func (e *Evaluator) Evaluate(ctx context.Context, each *catalog.Policy, object Object, in policy.Input) (*Claim, error) {
 	if matches, err := each.Matches(ctx, in); err != nil || !matches {
 		return nil, err
 	}
@@ -140,14 +140,14 @@ func (p *Evaluator) Plan(ctx context.Context, each *catalog.Policy, object Objec
 	if err != nil || claim == nil {
 		return nil, err
 	}
-	if err := p.Catalog.CheckPolicyClaim(&claim.Spec); err != nil {
+	if err := e.Catalog.CheckPolicyClaim(&claim.Spec); err != nil {
 		return nil, &notAllowedError{err}
 	}
 	name := types.NamespacedName{
-		Namespace: cmp.Or(claim.Namespace, object.Name.Namespace, p.SystemNamespace),
+		Namespace: cmp.Or(claim.Namespace, object.Name.Namespace, e.SystemNamespace),
 		Name:      cmp.Or(claim.Name, claims.GeneratedName(claim.GenerateName, each.Name, object.UID)),
 	}
-	if err := p.checkPlace(ctx, name.Namespace, object); err != nil {
+	if err := e.checkNamespace(ctx, name.Namespace, object); err != nil {
 		return nil, err
 	}
 	charges, err := claims.Charges(claim.Spec.Requests)
@@ -165,19 +165,19 @@ func (p *Evaluator) Plan(ctx context.Context, each *catalog.Policy, object Objec
 	}, nil
 }
 
-// checkPlace makes sure that the claim can be created in its namespace. Its name may be taken;
+// checkNamespace makes sure that the claim can be created in its namespace. Its name may be taken;
 // then it gets another.
 //
 // The claim of a Namespace may not be in that Namespace: a claim goes after its object, and a Namespace
 // after what is in it, so neither would ever go.
-func (p *Evaluator) checkPlace(ctx context.Context, namespace string, object Object) error {
+func (e *Evaluator) checkNamespace(ctx context.Context, namespace string, object Object) error {
 	if namespace == object.Name.Namespace {
 		return nil
 	}
 	if namespace == namespaces.Of(object.Kind.GroupKind(), object.Name) {
 		return fmt.Errorf("its claim belongs in namespace %s, which is the object itself and could then never be deleted", namespace)
 	}
-	active, err := p.Namespaces.Active(ctx, namespace)
+	active, err := e.Namespaces.Active(ctx, namespace)
 	if err != nil {
 		return &TransientError{fmt.Errorf("look up namespace %s: %w", namespace, err)}
 	}

@@ -50,7 +50,7 @@ func planned(t *testing.T, namespace string, object *unstructured.Unstructured) 
 		t.Fatal(errs.ToAggregate())
 	}
 	p := &Evaluator{Catalog: known, Namespaces: everywhere{}, SystemNamespace: "sys"}
-	return p.Plan(t.Context(), known.Policy("p"), ObjectOf(kind, object), p.Input(object.Object))
+	return p.Evaluate(t.Context(), known.Policy("p"), ObjectOf(kind, object), p.Input(object.Object))
 }
 
 func TestWhereAClaimIs(t *testing.T) {

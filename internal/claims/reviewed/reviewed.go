@@ -21,7 +21,7 @@ type Objects struct {
 	catalog *catalog.Catalog
 	log     logr.Logger
 	// least is the least time for which an object is remembered.
-	least time.Duration
+	retention time.Duration
 
 	mu    sync.Mutex
 	since time.Time // of current
@@ -31,19 +31,19 @@ type Objects struct {
 
 // New returns an empty memory, which remembers each object for at least some time.
 func New(catalog *catalog.Catalog, least time.Duration, log logr.Logger) *Objects {
-	return &Objects{catalog: catalog, least: least, log: log}
+	return &Objects{catalog: catalog, retention: least, log: log}
 }
 
 // Add remembers that an object was decided by all policies of a revision of the catalog.
 func (o *Objects) Add(uid types.UID, revision int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.turnLocked()
+	o.rotateLocked()
 	o.current[uid] = revision
 }
 
-// Drop forgets an object.
-func (o *Objects) Drop(uid types.UID) {
+// Forget forgets an object.
+func (o *Objects) Forget(uid types.UID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.current, uid)
@@ -54,16 +54,16 @@ func (o *Objects) Drop(uid types.UID) {
 func (o *Objects) Has(uid types.UID, p *catalog.Policy) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.turnLocked()
-	return max(o.current[uid], o.before[uid]) >= p.Entered
+	o.rotateLocked()
+	return max(o.current[uid], o.before[uid]) >= p.Revision
 }
 
-// turnLocked begins another set when the current one is full of time.
-func (o *Objects) turnLocked() {
+// rotateLocked begins another set when the current one is full of time.
+func (o *Objects) rotateLocked() {
 	switch age := time.Since(o.since); {
-	case o.current == nil || age > 2*o.least:
+	case o.current == nil || age > 2*o.retention:
 		o.before, o.current, o.since = nil, map[types.UID]int64{}, time.Now()
-	case age > o.least:
+	case age > o.retention:
 		o.before, o.current, o.since = o.current, map[types.UID]int64{}, time.Now()
 	}
 }

@@ -159,7 +159,7 @@ func TestScanWhileThePolicyIsNotAllowed(t *testing.T) {
 	b.Catalog.SetRegistration(registration) // no kind may claim any more
 	planner := &evaluator.Evaluator{Catalog: b.Catalog}
 	object := evaluator.Object{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Name: types.NamespacedName{Namespace: "n", Name: "a"}}
-	_, err := planner.Plan(t.Context(), b.Catalog.Policy("p"), object, planner.Input(map[string]any{
+	_, err := planner.Evaluate(t.Context(), b.Catalog.Policy("p"), object, planner.Input(map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "n", "name": "a"},
 	}))
 	if !evaluator.IsNotAllowed(err) {

@@ -171,7 +171,7 @@ func (c *Controller) settle(ctx context.Context, name string) error {
 // ready says whether an allocation is enforced, or nil while that is not known.
 func (c *Controller) ready(declared *catalog.Allocation) *allocationstore.Ready {
 	ready := &allocationstore.Ready{UID: declared.UID, Generation: declared.Generation}
-	switch isInEffect, isKnown := c.Webhooks.AllocationInEffect(declared.Entered), c.Webhooks.Synced(); {
+	switch isInEffect, isKnown := c.Webhooks.AllocationInEffect(declared.Revision), c.Webhooks.Synced(); {
 	case !isKnown:
 		return nil
 	case isInEffect:

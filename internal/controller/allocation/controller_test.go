@@ -127,7 +127,7 @@ func TestReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &Controller{Webhooks: webhooks{tt.isInEffect, tt.isKnown}}
-			ready := c.ready(&catalog.Allocation{Name: "acme", UID: "u", Generation: 2, Entered: 7})
+			ready := c.ready(&catalog.Allocation{Name: "acme", UID: "u", Generation: 2, Revision: 7})
 			var want *allocationstore.Ready
 			if tt.want != nil {
 				want = &allocationstore.Ready{UID: "u", Generation: 2, Condition: *tt.want}

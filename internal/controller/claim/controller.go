@@ -129,7 +129,7 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 	case after.Deleting && after.Finalizer:
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
 		routing.Share(c.releases, c.Peers.PreferredFor(after.Consumer()), taskOf(after))
-	case !after.Deleting && !after.FromPolicy() && (after.Resizing && (before == nil || !after.AsksSame(before)) || c.isDecidable(after)):
+	case !after.Deleting && !after.FromPolicy() && (after.Resizing && (before == nil || !after.SameResize(before)) || c.isDecidable(after)):
 		routing.Share(c.decisions, c.Peers.PreferredFor(after.Consumer()), taskOf(after))
 	}
 }
@@ -173,7 +173,7 @@ func (c *Controller) track(before, after *claimcache.Claim) {
 }
 
 func isWaiting(claim *claimcache.Claim) bool {
-	return claim != nil && !claim.Deleting && !claim.FromPolicy() && (claim.State == claimcache.Waiting || claim.IsToHoldElse())
+	return claim != nil && !claim.Deleting && !claim.FromPolicy() && (claim.State == claimcache.Waiting || claim.HasResize())
 }
 
 func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change ledgerstore.Change) {

@@ -133,7 +133,7 @@ func (c *Controller) confirmGone(ctx context.Context) {
 
 // forgetUnlisted forgets the records whose claims are not in a list of the claims of a consumer.
 func (c *Controller) forgetUnlisted(ctx context.Context, consumer quotav1alpha1.ConsumerRef, ids []string) {
-	existing, err := c.Client.RecordedAs(ctx, consumer)
+	existing, err := c.Client.RecordedIDs(ctx, consumer)
 	if err != nil {
 		c.sweepFailed(ctx, err)
 		return

@@ -47,7 +47,7 @@ func (c *Controller) Waiting() map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.R
 
 // needOf returns what a waiting claim needs in addition to what it holds.
 func needOf(claim *claimcache.Claim) []quotav1alpha1.ResourceRequest {
-	if !claim.IsToHoldElse() {
+	if !claim.HasResize() {
 		return claim.Requests()
 	}
 	held := map[string]int64{}
@@ -103,7 +103,7 @@ func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerR
 	var missed atomic.Bool
 	for i, claim := range fitting {
 		group.Go(func() error {
-			if claim.IsToHoldElse() {
+			if claim.HasResize() {
 				errs[i] = c.resize(ctx, task{claim.NamespacedName, consumer})
 				return nil
 			}

@@ -160,7 +160,7 @@ func (r *Reconciler) judge(ctx context.Context, object *quotav1alpha1.ClaimCreat
 			Message: strings.Join(flaws, "; ")}, nil
 	}
 	p := r.Catalog.Policy(object.Name)
-	if p == nil || p.UID != object.UID || p.Generation != object.Generation || !r.Webhooks.InEffect(trigger, p.Entered) {
+	if p == nil || p.UID != object.UID || p.Generation != object.Generation || !r.Webhooks.InEffect(trigger, p.Revision) {
 		return nil, nil
 	}
 	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady, Message: readyMessage(p)}, nil
@@ -186,7 +186,7 @@ func readyMessage(p *catalog.Policy) string {
 // flaws says all that keeps a policy from being in effect.
 func (r *Reconciler) flaws(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy, trigger schema.GroupVersionKind) ([]string, error) {
 	var flaws []string
-	if errs := r.Catalog.FaultsOf(object); len(errs) > 0 {
+	if errs := r.Catalog.CompileErrors(object); len(errs) > 0 {
 		flaws = append(flaws, errs.ToAggregate().Error())
 	}
 	resource, served, err := r.Kinds.VersionedResourceFor(ctx, trigger)
@@ -199,7 +199,7 @@ func (r *Reconciler) flaws(ctx context.Context, object *quotav1alpha1.ClaimCreat
 		return nil, err
 	} else {
 		// What is created would be reserved for, and never be seen.
-		if r.Catalog.Withhold(object.Name, object.Generation, flaw != "") {
+		if r.Catalog.SetSuspended(object.Name, object.Generation, flaw != "") {
 			r.Listener.PoliciesChanged()
 		}
 		if flaw != "" {

@@ -67,7 +67,7 @@ func (c *Controller) Run(ctx context.Context) error {
 
 func (c *Controller) check(ctx context.Context) {
 	wanted := map[schema.GroupKind]schema.GroupVersionResource{}
-	for _, kind := range c.catalog.Guarded().Triggers {
+	for _, kind := range c.catalog.Protected().Triggers {
 		wanted[kind.GroupKind()] = schema.GroupVersionResource{}
 	}
 	for _, kind := range c.claims.Kinds() {

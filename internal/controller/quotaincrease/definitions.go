@@ -120,7 +120,7 @@ func (d *Definitions) judge(ctx context.Context, config *openmcpv1alpha1.QuotaSe
 	now := judged{uid: config.UID, generation: config.Generation}
 	ctx, cancel := context.WithTimeout(ctx, judgeWithin)
 	defer cancel()
-	for i, errs := range increase.Flaws(config) {
+	for i, errs := range increase.ValidateDefinitions(config) {
 		one, after := d.judgeOne(ctx, config, i, errs)
 		if now.verdicts = append(now.verdicts, one); after > 0 && (again == 0 || after < again) {
 			again = after

@@ -46,7 +46,7 @@ var errOvertaken = errors.New("the ResourceQuota was changed meanwhile")
 // there is an end to it.
 func (f *fit) run(ctx context.Context) error {
 	f.sentences, f.baseSentences, f.unusable = map[increase.Contribution]string{}, map[corev1.ResourceName]string{}, map[string]string{}
-	f.input.Held, f.input.Fixed, f.input.Kept = map[increase.Contribution]bool{}, corev1.ResourceList{}, corev1.ResourceList{}
+	f.input.Held, f.input.Fixed, f.input.Floor = map[increase.Contribution]bool{}, corev1.ResourceList{}, corev1.ResourceList{}
 	var err error
 	if f.former, err = f.formerly(ctx); err != nil {
 		return err

@@ -22,11 +22,11 @@ func (f *fit) holdBack(ctx context.Context, sentences map[corev1.ResourceName]st
 	f.outcomes.hold(f.namespace.Name)
 	room := f.room(ctx)
 	for name, sentence := range sentences {
-		if _, isKept := f.input.Kept[name]; !isKept {
+		if _, isKept := f.input.Floor[name]; !isKept {
 			f.keep(name)
 		}
 		most, isKnown := room[name]
-		if kept := f.input.Kept[name]; kept.Cmp(most) > 0 {
+		if kept := f.input.Floor[name]; kept.Cmp(most) > 0 {
 			most = kept // as much is the namespace's already
 		}
 		result := f.result
@@ -44,12 +44,12 @@ func (f *fit) holdBack(ctx context.Context, sentences map[corev1.ResourceName]st
 // holdBackOne holds one contribution to a resource back, or has the resource fixed where there is none left. It returns
 // false if that makes no difference.
 func (f *fit) holdBackOne(result increase.Result, name corev1.ResourceName, sentence string) (isLess bool) {
-	if next, found := result.Next(name); found {
+	if next, found := result.NextToHold(name); found {
 		f.input.Held[next] = true
 		f.sentences[next] = sentence
 		return true
 	}
-	amount := f.input.Kept[name]
+	amount := f.input.Floor[name]
 	if before, isFixed := f.input.Fixed[name]; isFixed && before.Cmp(amount) == 0 {
 		return false
 	}
@@ -60,11 +60,11 @@ func (f *fit) holdBackOne(result increase.Result, name corev1.ResourceName, sent
 
 // keep has a resource keep what it had, as far as it is to have that much at all.
 func (f *fit) keep(name corev1.ResourceName) {
-	all, had := increase.Compute(f.input.Unheld()).Hard[name], f.former[name]
+	all, had := increase.Compute(f.input.WithoutCaps()).Hard[name], f.former[name]
 	if had.Cmp(all) > 0 {
 		had = all
 	}
-	f.input.Kept[name] = had
+	f.input.Floor[name] = had
 }
 
 // room is the most that the ResourceQuota may give of each capped resource as far as the cache knows. Where that cannot

@@ -32,7 +32,7 @@ const (
 
 // Catalog knows which kinds its policies guard.
 type Catalog interface {
-	Guarded() catalog.Guarded
+	Protected() catalog.Protected
 }
 
 // Own are the webhooks on Bursar's own kinds.

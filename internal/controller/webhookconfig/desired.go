@@ -63,7 +63,7 @@ type validating struct {
 
 // desired returns what the validating configuration has to hold.
 func (c *Controller) desired(ctx context.Context) validating {
-	guarded := c.Catalog.Guarded()
+	guarded := c.Catalog.Protected()
 	asked := c.rules(ctx, guarded.Triggers)
 	version := "/" + guarded.Version.String()
 	webhooks := c.Own.Validating()

@@ -34,12 +34,12 @@ func advised(t catalog.Trigger) catalog.Trigger   { t.Enforced = false; return t
 
 type policies []catalog.Trigger
 
-// Guarded has a fixed order, like that of the catalog.
-func (p policies) Guarded() catalog.Guarded {
+// Protected has a fixed order, like that of the catalog.
+func (p policies) Protected() catalog.Protected {
 	triggers := slices.SortedFunc(slices.Values(p), func(a, b catalog.Trigger) int {
 		return stdcmp.Compare(a.Group+a.Kind+a.Version, b.Group+b.Kind+b.Version)
 	})
-	return catalog.Guarded{Triggers: triggers, Version: catalog.Version{Policies: 0xa, Registrations: 0xb}}
+	return catalog.Protected{Triggers: triggers, Version: catalog.Version{Policies: 0xa, Registrations: 0xb}}
 }
 
 // resources serves carts and config maps, does not serve ghosts, and cannot tell of riddles.

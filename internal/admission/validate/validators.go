@@ -36,8 +36,8 @@ const (
 // policy's.
 const markVerb = "mark"
 
-// judge decides a request. An error means that the request itself cannot be read.
-type judge func(ctx context.Context, request *admissionv1.AdmissionRequest) (verdict, error)
+// validator decides a request. An error means that the request itself cannot be read.
+type validator func(ctx context.Context, request *admissionv1.AdmissionRequest) (result, error)
 
 // change is what a request does to an object of type T: old is nil on a create, new on a delete.
 type change[T any] struct {
@@ -48,32 +48,32 @@ type change[T any] struct {
 }
 
 // judges returns the judge of every kind.
-func (w *Webhooks) judges() map[schema.GroupVersionKind]judge {
+func (w *Webhooks) validators() map[schema.GroupVersionKind]validator {
 	own := quotav1alpha1.GroupVersion.WithKind
-	return map[schema.GroupVersionKind]judge{
-		own("ResourceRegistration"):   judgeOf(w.Username, w.registration),
-		own("ResourceGrant"):          judgeOf(w.Username, w.grant),
-		own("ResourceClaim"):          judgeOf(w.Username, w.claim),
-		own("AllowanceBucket"):        judgeOf(w.Username, w.bucket),
-		own("EffectiveResourceGrant"): judgeOf(w.Username, w.effectiveGrant),
-		own("ClaimCreationPolicy"):    judgeOf(w.Username, w.claimPolicy),
-		own("GrantCreationPolicy"):    judgeOf(w.Username, w.grantPolicy),
-		own("ConsumerLedger"):         judgeOf(w.Username, w.ledger),
+	return map[schema.GroupVersionKind]validator{
+		own("ResourceRegistration"):   validatorOf(w.Username, w.registration),
+		own("ResourceGrant"):          validatorOf(w.Username, w.grant),
+		own("ResourceClaim"):          validatorOf(w.Username, w.claim),
+		own("AllowanceBucket"):        validatorOf(w.Username, w.bucket),
+		own("EffectiveResourceGrant"): validatorOf(w.Username, w.effectiveGrant),
+		own("ClaimCreationPolicy"):    validatorOf(w.Username, w.claimPolicy),
+		own("GrantCreationPolicy"):    validatorOf(w.Username, w.grantPolicy),
+		own("ConsumerLedger"):         validatorOf(w.Username, w.ledger),
 
-		own("ResourceQuotaAllocation"):                              judgeOf(w.Username, w.allocation),
-		own("LocalResourceQuotaAllocation"):                         judgeOf(w.Username, w.localAllocation),
-		own("AllocationLedger"):                                     judgeOf(w.Username, w.allocationLedger),
-		openmcpv1alpha1.GroupVersion.WithKind("QuotaIncrease"):      judgeOf(w.Username, w.quotaIncrease),
-		openmcpv1alpha1.GroupVersion.WithKind("QuotaServiceConfig"): judgeOf(w.Username, w.quotaServiceConfig),
+		own("ResourceQuotaAllocation"):                              validatorOf(w.Username, w.allocation),
+		own("LocalResourceQuotaAllocation"):                         validatorOf(w.Username, w.localAllocation),
+		own("AllocationLedger"):                                     validatorOf(w.Username, w.allocationLedger),
+		openmcpv1alpha1.GroupVersion.WithKind("QuotaIncrease"):      validatorOf(w.Username, w.quotaIncrease),
+		openmcpv1alpha1.GroupVersion.WithKind("QuotaServiceConfig"): validatorOf(w.Username, w.quotaServiceConfig),
 
-		corev1.SchemeGroupVersion.WithKind("Namespace"):     judgeOf(w.Username, w.namespace),
-		corev1.SchemeGroupVersion.WithKind("ResourceQuota"): judgeOf(w.Username, w.generatedQuota),
+		corev1.SchemeGroupVersion.WithKind("Namespace"):     validatorOf(w.Username, w.namespace),
+		corev1.SchemeGroupVersion.WithKind("ResourceQuota"): validatorOf(w.Username, w.generatedQuota),
 	}
 }
 
-// judgeOf reads the objects of a request for decide.
-func judgeOf[T any](username string, decide func(context.Context, change[T]) verdict) judge {
-	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (verdict, error) {
+// validatorOf reads the objects of a request for decide.
+func validatorOf[T any](username string, decide func(context.Context, change[T]) result) validator {
+	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (result, error) {
 		c := change[T]{user: request.UserInfo, username: request.UserInfo.Username, byBursar: request.UserInfo.Username == username}
 		var err error
 		switch request.Operation {
@@ -89,7 +89,7 @@ func judgeOf[T any](username string, decide func(context.Context, change[T]) ver
 			err = fmt.Errorf("operation %q is not one that objects are validated for", request.Operation)
 		}
 		if err != nil {
-			return verdict{}, err
+			return result{}, err
 		}
 		return decide(ctx, c), nil
 	}
@@ -106,7 +106,7 @@ func decode[T any](raw runtime.RawExtension) (*T, error) {
 	return object, nil
 }
 
-func (w *Webhooks) registration(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) verdict {
+func (w *Webhooks) registration(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) result {
 	if c.new == nil {
 		return w.registrationDeletion(ctx, c)
 	}
@@ -114,11 +114,11 @@ func (w *Webhooks) registration(ctx context.Context, c change[quotav1alpha1.Reso
 	if c.old == nil {
 		var err error
 		if taken, err = w.Registrations.RegisteredBy(ctx, c.new.Spec.ResourceType); err != nil {
-			return verdict{unknown: fmt.Errorf("find out whether resource type %q is registered: %w", c.new.Spec.ResourceType, err)}
+			return result{unknown: fmt.Errorf("find out whether resource type %q is registered: %w", c.new.Spec.ResourceType, err)}
 		}
 	}
 	if errs := Registration(c.old, c.new, taken); len(errs) > 0 {
-		return verdict{errs: errs}
+		return result{errs: errs}
 	}
 	if c.old != nil {
 		if v := w.baseUnitChange(ctx, c); v.unknown != nil || len(v.errs) > 0 {
@@ -128,32 +128,32 @@ func (w *Webhooks) registration(ctx context.Context, c change[quotav1alpha1.Reso
 			return v
 		}
 	}
-	return verdict{warnings: w.Advice.Registration(c.old, c.new)}
+	return result{warnings: w.Advice.Registration(c.old, c.new)}
 }
 
 // baseUnitChange rejects another base unit while amounts are stored in the present one.
-func (w *Webhooks) baseUnitChange(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) verdict {
+func (w *Webhooks) baseUnitChange(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) result {
 	if c.old.Spec.BaseUnit == c.new.Spec.BaseUnit {
-		return verdict{}
+		return result{}
 	}
 	user, err := w.Registrations.AmountsOf(ctx, c.old.Spec.ResourceType)
 	switch {
 	case err != nil:
-		return verdict{unknown: fmt.Errorf("find amounts of resource type %q: %w", c.old.Spec.ResourceType, err)}
+		return result{unknown: fmt.Errorf("find amounts of resource type %q: %w", c.old.Spec.ResourceType, err)}
 	case user != "":
-		return verdict{errs: field.ErrorList{field.Invalid(field.NewPath("spec", "baseUnit"), c.new.Spec.BaseUnit,
+		return result{errs: field.ErrorList{field.Invalid(field.NewPath("spec", "baseUnit"), c.new.Spec.BaseUnit,
 			fmt.Sprintf("amounts are stored in the base unit %q: %s; correct displayUnit and unitConversionFactor instead, or delete that first", c.old.Spec.BaseUnit, user))}}
 	default:
-		return verdict{}
+		return result{}
 	}
 }
 
-func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGrant]) verdict {
+func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGrant]) result {
 	if c.new == nil {
 		if c.byBursar || garbageCollectors[c.username] || c.old.DeletionTimestamp != nil {
-			return verdict{} // nobody reads the warning
+			return result{} // nobody reads the warning
 		}
-		return verdict{warnings: w.Advice.Grant(ctx, c.user, c.old, nil)}
+		return result{warnings: w.Advice.Grant(ctx, c.user, c.old, nil)}
 	}
 	errs := Grant(c.old, c.new)
 	if marks := GrantMarks(c.old, c.new); len(marks) > 0 && !c.byBursar {
@@ -161,14 +161,14 @@ func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGra
 			Namespace: c.new.Namespace, Verb: markVerb, Group: quotav1alpha1.GroupName, Resource: "resourcegrants",
 		})
 		if err != nil {
-			return verdict{unknown: fmt.Errorf("find out whether user %q may mark grants as a policy's: %w", c.username, err)}
+			return result{unknown: fmt.Errorf("find out whether user %q may mark grants as a policy's: %w", c.username, err)}
 		}
 		if !may {
 			errs = append(errs, marks...)
 		}
 	}
 	if len(errs) > 0 {
-		return verdict{errs: errs}
+		return result{errs: errs}
 	}
 	if v := w.checkNew(grantTypes(c.old), grantTypes(c.new)); v.forbidden != "" {
 		return v
@@ -177,15 +177,15 @@ func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGra
 	if err := w.Catalog.CheckGrant(&c.new.Spec); err != nil {
 		warnings = append(warnings, fmt.Sprintf("the grant does not count yet: %v", err))
 	}
-	return verdict{warnings: warnings}
+	return result{warnings: warnings}
 }
 
-func (w *Webhooks) claim(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) verdict {
+func (w *Webhooks) claim(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) result {
 	if c.new == nil {
 		return w.claimDeletion(ctx, c)
 	}
 	if errs := Claim(c.old, c.new, c.byBursar); len(errs) > 0 || c.old != nil {
-		return verdict{errs: errs}
+		return result{errs: errs}
 	}
 	if v := w.checkNew(nil, c.new.Spec.ResourceTypes()); v.forbidden != "" {
 		return v
@@ -197,35 +197,35 @@ func (w *Webhooks) claim(ctx context.Context, c change[quotav1alpha1.ResourceCla
 	if err := w.Catalog.CheckClaim(&c.new.Spec); err != nil {
 		warnings = append(warnings, fmt.Sprintf("the claim cannot be granted yet: %v", err))
 	}
-	return verdict{warnings: warnings}
+	return result{warnings: warnings}
 }
 
-func (w *Webhooks) bucket(_ context.Context, c change[quotav1alpha1.AllowanceBucket]) verdict {
+func (w *Webhooks) bucket(_ context.Context, c change[quotav1alpha1.AllowanceBucket]) result {
 	if c.new == nil {
-		return verdict{} // Bursar makes it again while it is needed.
+		return result{} // Bursar makes it again while it is needed.
 	}
 	if c.old == nil && !c.byBursar {
-		return verdict{forbidden: bucketIsBursars}
+		return result{forbidden: bucketIsBursars}
 	}
-	return verdict{errs: Bucket(c.old, c.new)}
+	return result{errs: Bucket(c.old, c.new)}
 }
 
-func (w *Webhooks) effectiveGrant(_ context.Context, c change[quotav1alpha1.EffectiveResourceGrant]) verdict {
+func (w *Webhooks) effectiveGrant(_ context.Context, c change[quotav1alpha1.EffectiveResourceGrant]) result {
 	if c.new == nil {
-		return verdict{} // Bursar makes it again while it is needed.
+		return result{} // Bursar makes it again while it is needed.
 	}
 	if c.old == nil && !c.byBursar {
-		return verdict{forbidden: effectiveGrantIsBursars}
+		return result{forbidden: effectiveGrantIsBursars}
 	}
-	return verdict{errs: EffectiveGrant(c.old, c.new)}
+	return result{errs: EffectiveGrant(c.old, c.new)}
 }
 
-func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.ClaimCreationPolicy]) verdict {
+func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.ClaimCreationPolicy]) result {
 	if c.new == nil {
-		return verdict{warnings: w.claimsLeft(c.old)}
+		return result{warnings: w.warnClaimsStay(c.old)}
 	}
 	if errs := ClaimPolicy(c.old, c.new); len(errs) > 0 {
-		return verdict{errs: errs}
+		return result{errs: errs}
 	}
 	if v := w.checkNew(claimPolicyTypes(c.old), claimPolicyTypes(c.new)); v.forbidden != "" {
 		return v
@@ -247,15 +247,15 @@ func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.Claim
 			warnings = append(warnings, fmt.Sprintf("the policy cannot be applied yet: %v", err))
 		}
 	}
-	return verdict{warnings: warnings}
+	return result{warnings: warnings}
 }
 
-func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.GrantCreationPolicy]) verdict {
+func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.GrantCreationPolicy]) result {
 	if c.new == nil {
-		return verdict{warnings: w.grantsLost(ctx, c.old)}
+		return result{warnings: w.warnGrantsDeleted(ctx, c.old)}
 	}
 	if errs := GrantPolicy(c.old, c.new); len(errs) > 0 {
-		return verdict{errs: errs}
+		return result{errs: errs}
 	}
 	if v := w.checkNew(grantPolicyTypes(c.old), grantPolicyTypes(c.new)); v.forbidden != "" {
 		return v
@@ -275,11 +275,11 @@ func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.Grant
 			warnings = append(warnings, notReadyYet(err))
 		}
 	}
-	return verdict{warnings: warnings}
+	return result{warnings: warnings}
 }
 
-// claimsLeft warns that the claims of a deleted policy stay.
-func (w *Webhooks) claimsLeft(policy *quotav1alpha1.ClaimCreationPolicy) []string {
+// warnClaimsStay warns that the claims of a deleted policy stay.
+func (w *Webhooks) warnClaimsStay(policy *quotav1alpha1.ClaimCreationPolicy) []string {
 	n := w.Claims.CountOf(claims.LabelValue(policy.Name))
 	if policy.DeletionTimestamp != nil || n == 0 {
 		return nil
@@ -288,8 +288,8 @@ func (w *Webhooks) claimsLeft(policy *quotav1alpha1.ClaimCreationPolicy) []strin
 		counted(n, "claim"), either(n, "stays", "stay"), either(n, "holds", "hold"), either(n, "it was granted", "they were granted"))}
 }
 
-// grantsLost warns that the grants of a deleted policy go with it.
-func (w *Webhooks) grantsLost(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) []string {
+// warnGrantsDeleted warns that the grants of a deleted policy go with it.
+func (w *Webhooks) warnGrantsDeleted(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) []string {
 	if policy.DeletionTimestamp != nil {
 		return nil
 	}
@@ -316,62 +316,62 @@ func either(n int, one, several string) string {
 
 // mayRead forbids a policy whose author may not read the kind that triggers it. What a policy makes of such an object
 // is read by others, its author among them.
-func (w *Webhooks) mayRead(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) verdict {
+func (w *Webhooks) mayRead(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) result {
 	may, err := w.Permissions.MayRead(ctx, user, kind)
 	switch {
 	case err != nil:
-		return verdict{unknown: fmt.Errorf("find out whether user %q may get objects of kind %s: %w", user.Username, kind.GroupKind(), err)}
+		return result{unknown: fmt.Errorf("find out whether user %q may get objects of kind %s: %w", user.Username, kind.GroupKind(), err)}
 	case !may:
-		return verdict{forbidden: fmt.Sprintf("user %q may not get objects of kind %s in all namespaces: a policy discloses what it reads of them, "+
+		return result{forbidden: fmt.Sprintf("user %q may not get objects of kind %s in all namespaces: a policy discloses what it reads of them, "+
 			"so ask an administrator for that permission, or to write the policy", user.Username, kind.GroupKind())}
 	default:
-		return verdict{}
+		return result{}
 	}
 }
 
 func notReadyYet(err error) string { return fmt.Sprintf("the policy is not ready yet: %v", err) }
 
 // ledger goes by the user alone: what Bursar writes is right, and nobody else may write.
-func (w *Webhooks) ledger(_ context.Context, c change[quotav1alpha1.ConsumerLedger]) verdict {
+func (w *Webhooks) ledger(_ context.Context, c change[quotav1alpha1.ConsumerLedger]) result {
 	if !c.byBursar {
-		return verdict{forbidden: ledgerIsBursars}
+		return result{forbidden: ledgerIsBursars}
 	}
-	return verdict{}
+	return result{}
 }
 
 // allocationLedger goes by the user, too, but for metadata: the garbage collector takes the owner from it where it is
 // to be kept. It is not asked about deletions, which are the garbage collector's.
-func (w *Webhooks) allocationLedger(_ context.Context, c change[quotav1alpha1.AllocationLedger]) verdict {
+func (w *Webhooks) allocationLedger(_ context.Context, c change[quotav1alpha1.AllocationLedger]) result {
 	isSame := c.old != nil && c.new != nil && equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec)
 	if !isSame && !c.byBursar {
-		return verdict{forbidden: allocationLedgerIsBursars}
+		return result{forbidden: allocationLedgerIsBursars}
 	}
-	return verdict{}
+	return result{}
 }
 
-func (w *Webhooks) allocation(ctx context.Context, c change[quotav1alpha1.ResourceQuotaAllocation]) verdict {
+func (w *Webhooks) allocation(ctx context.Context, c change[quotav1alpha1.ResourceQuotaAllocation]) result {
 	if c.new == nil || c.old != nil && equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec) {
-		return verdict{}
+		return result{}
 	}
 	errs := Allocation(c.old, c.new)
 	if c.old == nil || !equality.Semantic.DeepEqual(c.old.Spec.Allocation, c.new.Spec.Allocation) {
 		wrong, err := w.QuotaSpecs.Check(ctx, field.NewPath("spec", "allocation"), &corev1.ResourceQuota{Spec: c.new.Spec.Allocation})
 		if err != nil {
-			return verdict{unknown: err}
+			return result{unknown: err}
 		}
 		errs = append(errs, wrong...)
 	}
 	if len(errs) > 0 {
-		return verdict{errs: errs}
+		return result{errs: errs}
 	}
-	return verdict{warnings: allocationWarnings(c.new, w.Projects)}
+	return result{warnings: allocationWarnings(c.new, w.MemberNamespaces)}
 }
 
-func (w *Webhooks) localAllocation(_ context.Context, c change[quotav1alpha1.LocalResourceQuotaAllocation]) verdict {
+func (w *Webhooks) localAllocation(_ context.Context, c change[quotav1alpha1.LocalResourceQuotaAllocation]) result {
 	isBursars := c.new != nil && (c.old == nil ||
 		!equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec) || !equality.Semantic.DeepEqual(c.old.Status, c.new.Status))
 	if isBursars && !c.byBursar {
-		return verdict{forbidden: localIsBursars}
+		return result{forbidden: localIsBursars}
 	}
-	return verdict{} // Bursar makes it again while it is needed.
+	return result{} // Bursar makes it again while it is needed.
 }

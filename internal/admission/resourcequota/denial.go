@@ -21,21 +21,21 @@ import (
 // holdersMax is how many projects are named at most in a refusal of one resource.
 const holdersMax = 5
 
-// refusal is one resource of which an allocation has not enough room.
-type refusal struct {
-	allocation, project string
-	shortage            allocation.Shortage
-	holders             []allocation.Holder
+// denial is one resource of which an allocation has not enough room.
+type denial struct {
+	allocation, namespace string
+	shortage              allocation.Shortage
+	holders               []allocation.Holder
 }
 
 // refuse says which allocations have not enough room, of what, and who has it, as far as the asker may see that.
-func (h *Handler) refuse(ctx context.Context, request *admissionv1.AdmissionRequest, refusals []refusal) *admissionv1.AdmissionResponse {
-	maySee := h.remember(ctx, request.UserInfo)
+func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionRequest, denials []denial) *admissionv1.AdmissionResponse {
+	maySee := h.cachedMaySee(ctx, request.UserInfo)
 	var sentences []string
 	var causes []metav1.StatusCause
-	for _, r := range refusals {
+	for _, r := range denials {
 		sentence := r.String()
-		if held := held(r, maySee); held != "" {
+		if held := holdersText(r, maySee); held != "" {
 			sentence += "; " + held
 		}
 		sentences = append(sentences, sentence)
@@ -43,7 +43,7 @@ func (h *Handler) refuse(ctx context.Context, request *admissionv1.AdmissionRequ
 			Type: quotav1alpha1.CauseAllocationExceeded, Field: fmt.Sprintf("spec.hard[%s]", r.shortage.Resource), Message: sentence,
 		})
 	}
-	response := review.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden,
+	response := review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden,
 		"%s. Ask for less, lower another ResourceQuota that counts, or ask an administrator to raise the allocation.", strings.Join(sentences, "; "))
 	response.Result.Details = &metav1.StatusDetails{
 		Kind: string(corev1.ResourceQuotas), Name: request.Name, Causes: causes,
@@ -53,15 +53,15 @@ func (h *Handler) refuse(ctx context.Context, request *admissionv1.AdmissionRequ
 
 // String says what was asked, what there is, and how much would be possible, in the form that users of core
 // ResourceQuota know.
-func (r refusal) String() string {
+func (r denial) String() string {
 	s := r.shortage
 	return fmt.Sprintf("exceeded ResourceQuotaAllocation: %s, requested: %s=%s, allocated: %s=%s, limited: %s=%s (namespace %s holds %s and may have up to %s)",
 		r.allocation, s.Resource, s.Requested.String(), s.Resource, s.Allocated.String(), s.Resource, s.Limit.String(),
-		r.project, s.Held.String(), s.Possible())
+		r.namespace, s.Held.String(), s.Possible())
 }
 
-// held says which projects hold how much. Those that the asker may not see are one sum.
-func held(r refusal, maySee func(allocation, project string) bool) string {
+// holdersText says which projects hold how much. Those that the asker may not see are one sum.
+func holdersText(r denial, maySee func(allocation, namespace string) bool) string {
 	seesAll := maySee(r.allocation, "")
 	var parts []string
 	var others resource.Quantity
@@ -83,16 +83,16 @@ func held(r refusal, maySee func(allocation, project string) bool) string {
 
 // remember returns a function that tells whether somebody may see a project, which is asked once for each. What
 // cannot be found out is not shown.
-func (h *Handler) remember(ctx context.Context, user authenticationv1.UserInfo) func(allocation, project string) bool {
+func (h *Handler) cachedMaySee(ctx context.Context, user authenticationv1.UserInfo) func(allocation, namespace string) bool {
 	known := map[[2]string]bool{}
-	return func(allocation, project string) bool {
-		key := [2]string{allocation, project}
+	return func(allocation, namespace string) bool {
+		key := [2]string{allocation, namespace}
 		if may, ok := known[key]; ok {
 			return may
 		}
-		may, err := h.maySee(ctx, user, allocation, project)
+		may, err := h.maySee(ctx, user, allocation, namespace)
 		if err != nil {
-			h.Log.Error(err, "cannot find out whether a user may see a project", "user", user.Username, "allocation", allocation, "project", project)
+			h.Log.Error(err, "cannot find out whether a user may see a project", "user", user.Username, "allocation", allocation, "project", namespace)
 		}
 		known[key] = may && err == nil
 		return known[key]
@@ -101,13 +101,13 @@ func (h *Handler) remember(ctx context.Context, user authenticationv1.UserInfo) 
 
 // maySee reports whether somebody may see how much a project takes of an allocation or, without a project, how much all
 // do. Bursar itself sees none: what it is told is told to tenants.
-func (h *Handler) maySee(ctx context.Context, user authenticationv1.UserInfo, allocation, project string) (bool, error) {
+func (h *Handler) maySee(ctx context.Context, user authenticationv1.UserInfo, allocation, namespace string) (bool, error) {
 	if user.Username == h.Username {
 		return false, nil
 	}
 	what := authorizationv1.ResourceAttributes{Verb: "get", Group: quotav1alpha1.GroupName, Resource: "resourcequotaallocations", Name: allocation}
-	if project != "" {
-		what.Resource, what.Namespace = "localresourcequotaallocations", project
+	if namespace != "" {
+		what.Resource, what.Namespace = "localresourcequotaallocations", namespace
 	}
 	return h.Permissions.May(ctx, user, what)
 }

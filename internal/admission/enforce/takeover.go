@@ -20,12 +20,12 @@ import (
 // the earlier one after all, its object is charged when it appears, and the room for that is held until then.
 //
 // Who takes over gives nothing back, so it is done only where nothing else is decided.
-func (h *Handler) reserveFor(ctx context.Context, c *create, planned []*plannedClaim, isOnly bool) (ledgerstore.Outcome, error) {
+func (h *Handler) reserveFor(ctx context.Context, c *create, evaluated []*evaluatedClaim, isOnly bool) (ledgerstore.Outcome, error) {
 	kind := c.Kind.GroupKind()
 	earlier := h.admitted.uidOf(objectName{kind, c.Name})
-	request := ledgerstore.Request{Reservations: reservationsOf(planned), TakesOver: true}
-	if earlier == "" || earlier == c.UID || !isOnly || !areAdoptable(planned) {
-		return h.Store.Apply(ctx, planned[0].Consumer, request)
+	request := ledgerstore.Request{Reservations: reservationsOf(evaluated), TakesOver: true}
+	if earlier == "" || earlier == c.UID || !isOnly || !areAdoptable(evaluated) {
+		return h.Store.Apply(ctx, evaluated[0].Consumer, request)
 	}
 	unlock, err := h.Store.LockObject(ctx, string(earlier)) // its claim may be in the making
 	if err != nil {
@@ -33,28 +33,28 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, planned []*plannedC
 	}
 	defer unlock()
 	if h.admitted.uidOf(objectName{kind, c.Name}) != earlier || h.Objects.Presence(kind, earlier) == objectcache.Present {
-		return h.Store.Apply(ctx, planned[0].Consumer, request)
+		return h.Store.Apply(ctx, evaluated[0].Consumer, request)
 	}
 	request.Instead = map[string]string{}
 	var policies []string
-	for _, p := range planned {
+	for _, p := range evaluated {
 		policy := claims.LabelValue(p.Policy)
 		request.Instead[p.Key] = ledgerstore.ObjectKey(policy, string(earlier))
 		policies = append(policies, policy)
 	}
 	// Before it is uncharged: it may appear at any moment.
 	h.replaced.add(earlier, policies)
-	h.Reviewed.Drop(earlier)
-	outcome, err := h.Store.Apply(ctx, planned[0].Consumer, request)
-	if err == nil && outcome.Code == ledger.Admitted && len(outcome.Taken) == len(planned) {
+	h.Reviewed.Forget(earlier)
+	outcome, err := h.Store.Apply(ctx, evaluated[0].Consumer, request)
+	if err == nil && outcome.Code == ledger.Admitted && len(outcome.Taken) == len(evaluated) {
 		h.admitted.remove(earlier) // it holds nothing any more
 	}
 	return outcome, err
 }
 
 // areAdoptable reports whether objects can be charged after they were created.
-func areAdoptable(planned []*plannedClaim) bool {
-	for _, p := range planned {
+func areAdoptable(evaluated []*evaluatedClaim) bool {
+	for _, p := range evaluated {
 		if p.policy.UsesRequest() {
 			return false
 		}

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// refusalsMax is how often in a row a namespace may refuse claims before they are made in the system namespace. Each
+	// denialsMax is how often in a row a namespace may refuse claims before they are made in the system namespace. Each
 	// claim is still tried in its own namespace first, so that the namespace is used again once it accepts claims.
-	refusalsMax = 3
+	denialsMax = 3
 	// EventReasonClaimsRefused is the reason of the event on the object whose claim is the first to be made in the
 	// system namespace, because its own namespace refuses claims.
 	EventReasonClaimsRefused = "ClaimsRefused"
 )
 
-// refusals counts how often in a row each namespace has refused claims. The zero value has seen none.
-type refusals struct {
+// claimDenials counts how often in a row each namespace has refused claims. The zero value has seen none.
+type claimDenials struct {
 	mu          sync.Mutex
 	byNamespace map[string]int
 }
 
 // add counts a refusal and returns how many there were.
-func (r *refusals) add(namespace string) int {
+func (r *claimDenials) add(namespace string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byNamespace == nil {
@@ -41,40 +41,40 @@ func (r *refusals) add(namespace string) int {
 }
 
 // end forgets the refusals of a namespace that has accepted a claim.
-func (r *refusals) end(namespace string) {
+func (r *claimDenials) end(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.byNamespace, namespace)
 }
 
-// isRefusal reports whether an error means that a ResourceQuota or another webhook refused a create. A webhook may answer
+// isDenial reports whether an error means that a ResourceQuota or another webhook refused a create. A webhook may answer
 // with any of these.
-func isRefusal(err error) bool {
+func isDenial(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 }
 
 // refused decides what becomes of a claim that its namespace refuses. It returns the claim if it was made before, true
 // if the claim is to be made in the system namespace, and otherwise neither: then it is tried again.
-func (e *Engine) refused(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) (made *quotav1alpha1.ResourceClaim, moves bool, err error) {
+func (e *Engine) handleDenial(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) (made *quotav1alpha1.ResourceClaim, moves bool, err error) {
 	// A refusal comes before the API server finds out that the claim exists.
 	if made, err = e.findClaim(ctx, claim, reservation); made != nil || err != nil {
 		return made, false, err
 	}
-	times := e.refusals.add(claim.Namespace)
-	if times == refusalsMax {
-		e.reportRefusals(claim, reservation, why)
+	times := e.denials.add(claim.Namespace)
+	if times == denialsMax {
+		e.reportDenials(claim, reservation, why)
 	}
-	return nil, times >= refusalsMax, nil
+	return nil, times >= denialsMax, nil
 }
 
-// reportRefusals records that the claims of a namespace are made in the system namespace.
-func (e *Engine) reportRefusals(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) {
+// reportDenials records that the claims of a namespace are made in the system namespace.
+func (e *Engine) reportDenials(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) {
 	e.Log.Info("a namespace refuses claims, which are made in the system namespace", "namespace", claim.Namespace, "err", why.Error())
-	outline, err := claims.IntentOf(reservation.Claim)
+	intent, err := claims.IntentOf(reservation.Claim)
 	if e.Events == nil || err != nil {
 		return
 	}
-	object := evaluator.Object{Kind: outline.Kind, Name: outline.Object, UID: types.UID(ledgerstore.ObjectUID(reservation.Key))}
+	object := evaluator.Object{Kind: intent.Kind, Name: intent.Object, UID: types.UID(ledgerstore.ObjectUID(reservation.Key))}
 	e.Events.Eventf(object.Reference(), nil, corev1.EventTypeWarning, EventReasonClaimsRefused, "Claim",
 		"namespace %s refuses ResourceClaims, so those of its objects are in namespace %s, and charged all the same: %v", claim.Namespace, e.SystemNamespace, why)
 }

@@ -23,11 +23,11 @@ func (e Effect) String() string {
 		amount := e.Hard[name]
 		amounts = append(amounts, fmt.Sprintf("%s: %s", name, amount.String()))
 	}
-	said := strings.Join(amounts, ", ")
+	text := strings.Join(amounts, ", ")
 	if e.IsUsed {
-		return strings.TrimSuffix(openmcpv1alpha1.EffectActive+" "+said, " ")
+		return strings.TrimSuffix(openmcpv1alpha1.EffectActive+" "+text, " ")
 	}
-	return said
+	return text
 }
 
 // Composition tells what the amount of each resource is made of, such as
@@ -43,27 +43,27 @@ func (r Result) Composition() map[corev1.ResourceName]string {
 func (r Result) compositionOf(name corev1.ResourceName) string {
 	amount := r.Hard[name]
 	parts, held := r.partsOf(name)
-	said := fmt.Sprintf("%s: %s", name, amount.String())
+	text := fmt.Sprintf("%s: %s", name, amount.String())
 	switch {
 	case r.isCapped(name):
-		said += " as a cap allows no more"
+		text += " as a cap allows no more"
 	case r.input.Mode == openmcpv1alpha1.ModeCumulative:
-		said += " = " + join(parts, " + ")
+		text += " = " + join(parts, " + ")
 	case len(parts) == 1:
-		said += " = " + parts[0]
+		text += " = " + parts[0]
 	default:
-		said += " = highest of " + join(parts, ", ")
+		text += " = highest of " + join(parts, ", ")
 	}
 	if len(held) > 0 {
-		said += " (held back by a cap: " + join(held, ", ") + ")"
+		text += " (held back by a cap: " + join(held, ", ") + ")"
 	}
-	return said
+	return text
 }
 
 // isCapped reports whether a cap alone decides the amount of a resource.
 func (r Result) isCapped(name corev1.ResourceName) bool {
 	_, isFixed := r.input.Fixed[name]
-	return isFixed || r.kept[name]
+	return isFixed || r.atFloor[name]
 }
 
 // partsOf returns what the amount of a resource is made of, and what a cap holds back of it: the base, and the increases,
@@ -104,9 +104,9 @@ func join(parts []string, separator string) string {
 // Text is a composition in one line, in the order of the resources.
 func Text(composition map[corev1.ResourceName]string) string {
 	names := slices.SortedFunc(maps.Keys(composition), func(a, b corev1.ResourceName) int { return cmp.Compare(a, b) })
-	said := make([]string, len(names))
+	text := make([]string, len(names))
 	for i, name := range names {
-		said[i] = composition[name]
+		text[i] = composition[name]
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(text, "; ")
 }

@@ -21,7 +21,7 @@ func (c *counting) ResolveSchema(schema.GroupVersionKind) (*spec.Schema, error) 
 
 func TestSchemasAreRemembered(t *testing.T) {
 	c := &counting{err: errors.New("connection refused")}
-	schemas, app := Remember(c), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}
+	schemas, app := CacheSchemas(c), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}
 	if _, err := schemas.ResolveSchema(app); !errors.Is(err, c.err) {
 		t.Errorf("got %v, want %v", err, c.err)
 	}

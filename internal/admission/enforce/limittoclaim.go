@@ -15,11 +15,11 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// keepWithin decides an update of an object to which a policy cannot be applied, neither as it was nor as it becomes. It returns nil
+// limitToClaim decides an update of an object to which a policy cannot be applied, neither as it was nor as it becomes. It returns nil
 // for an update that may pass: of an object without a claim, of metadata alone, or one by which the object does not come to ask more than its
 // claim holds. Otherwise nothing would limit an object while its policy fails.
-func (h *Handler) keepWithin(ctx context.Context, c *change, p *catalog.Policy, before, after policy.Input, err error) *admissionv1.AdmissionResponse {
-	held, heldErr := h.Engine.Held(ctx, c.updateFor(asked{policy: p}))
+func (h *Handler) limitToClaim(ctx context.Context, c *change, p *catalog.Policy, before, after policy.Input, err error) *admissionv1.AdmissionResponse {
+	held, heldErr := h.Engine.Held(ctx, c.updateFor(demandChange{policy: p}))
 	switch {
 	case heldErr != nil:
 		return undecided(heldErr)

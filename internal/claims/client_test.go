@@ -33,7 +33,7 @@ func TestRecordedAs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids, err := client.RecordedAs(t.Context(), quotav1alpha1.ConsumerRef{Kind: "Org", Name: "acme"})
+	ids, err := client.RecordedIDs(t.Context(), quotav1alpha1.ConsumerRef{Kind: "Org", Name: "acme"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,13 +43,13 @@ func (h *Handler) mayLeave(ctx context.Context, request *admissionv1.AdmissionRe
 
 // dropped returns the resources that a ResourceQuota no longer limits after a change, in order.
 func (c *change) dropped() []corev1.ResourceName {
-	keeps := c.to.Spec.Hard
+	remaining := c.to.Spec.Hard
 	if allocation.ScopesOf(&c.from.Spec) != allocation.ScopesOf(&c.to.Spec) {
-		keeps = nil
+		remaining = nil
 	}
 	var dropped []corev1.ResourceName
 	for name := range c.from.Spec.Hard {
-		if _, isKept := keeps[name]; !isKept {
+		if _, isKept := remaining[name]; !isKept {
 			dropped = append(dropped, name)
 		}
 	}
@@ -106,7 +106,7 @@ func denyLeaving(quota, namespace string, left []leaving) *admissionv1.Admission
 			})
 		}
 	}
-	response := review.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden,
+	response := review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden,
 		"%s. Keep the resource and lower its amount instead, or ask those who may change the allocation: spec.mayLeave permits it.", strings.Join(sentences, "; "))
 	response.Result.Details = &metav1.StatusDetails{Kind: string(corev1.ResourceQuotas), Name: quota, Causes: causes}
 	return response

@@ -18,8 +18,8 @@ const (
 	retryAfterSeconds = 1
 )
 
-// verdict is what is to be said of a request. The zero value allows it.
-type verdict struct {
+// result is what is to be said of a request. The zero value allows it.
+type result struct {
 	// unknown is why it could not be found out whether the request is allowed.
 	unknown error
 	// forbidden is why the user may not do this, whatever the object is like.
@@ -31,24 +31,24 @@ type verdict struct {
 }
 
 // response gives the verdict the form in which the API server refuses by itself.
-func (v verdict) response(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func (v result) response(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}
 	switch {
 	case v.unknown != nil:
 		err := apierrors.NewServiceUnavailable(fmt.Sprintf("%s %q could not be checked: %v; nothing was changed, try again", resource, request.Name, v.unknown))
 		err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds}
-		return refused(err)
+		return errorResponse(err)
 	case v.forbidden != "":
-		return refused(apierrors.NewForbidden(resource, request.Name, errors.New(v.forbidden)))
+		return errorResponse(apierrors.NewForbidden(resource, request.Name, errors.New(v.forbidden)))
 	case len(v.errs) > 0:
 		kind := schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}
-		return refused(apierrors.NewInvalid(kind, request.Name, v.errs[:min(len(v.errs), errorsMax)]))
+		return errorResponse(apierrors.NewInvalid(kind, request.Name, v.errs[:min(len(v.errs), errorsMax)]))
 	}
 	return &admissionv1.AdmissionResponse{Allowed: true, Warnings: v.warnings}
 }
 
-// refused answers with the status of an error.
-func refused(err *apierrors.StatusError) *admissionv1.AdmissionResponse {
+// errorResponse answers with the status of an error.
+func errorResponse(err *apierrors.StatusError) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Result: &err.ErrStatus}
 }
 
@@ -58,5 +58,5 @@ func unexpected(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionRes
 	if request.SubResource != "" {
 		what += ", subresource " + request.SubResource
 	}
-	return refused(apierrors.NewBadRequest(fmt.Sprintf("this webhook does not know %s; correct the webhook configuration", what)))
+	return errorResponse(apierrors.NewBadRequest(fmt.Sprintf("this webhook does not know %s; correct the webhook configuration", what)))
 }

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// sightFor is how long the handler remembers what a user may read.
-	sightFor = 10 * time.Second
-	// holdersFor is how long it remembers who uses most.
-	holdersFor = 2 * time.Second
+	// permissionTTL is how long the handler remembers what a user may read.
+	permissionTTL = 10 * time.Second
+	// holdersTTL is how long it remembers who uses most.
+	holdersTTL = 2 * time.Second
 	// holdersMax is how many holders a denial names.
 	holdersMax = 3
 )
@@ -37,7 +37,7 @@ func (h *Handler) mayRead(ctx context.Context, request *admissionv1.AdmissionReq
 		return true
 	}
 	key := fmt.Sprintf("%q %s %s %s", fmt.Sprint(request.UserInfo), verb, resource, namespace)
-	if known, ok := h.remembered.Get(key); ok {
+	if known, ok := h.cached.Get(key); ok {
 		return known.(bool)
 	}
 	may, err := h.Permissions.May(ctx, request.UserInfo, authorizationv1.ResourceAttributes{
@@ -47,7 +47,7 @@ func (h *Handler) mayRead(ctx context.Context, request *admissionv1.AdmissionReq
 		h.Log.V(1).Info("leaving the figures out of a denial, because the API server did not say what its user may read", "user", request.UserInfo.Username, "err", err.Error())
 		return false
 	}
-	h.remembered.Set(key, may, sightFor)
+	h.cached.Set(key, may, permissionTTL)
 	return may
 }
 
@@ -64,11 +64,11 @@ func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionReq
 		}
 	}
 	key := fmt.Sprintf("%q %s %s", fmt.Sprint(consumer), resourceType, namespace)
-	if known, ok := h.remembered.Get(key); ok {
+	if known, ok := h.cached.Get(key); ok {
 		return known.([]message.Holder)
 	}
 	holders := h.largest(consumer, resourceType, namespace)
-	h.remembered.Set(key, holders, holdersFor)
+	h.cached.Set(key, holders, holdersTTL)
 	return holders
 }
 

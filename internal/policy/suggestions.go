@@ -12,14 +12,14 @@ const (
 	seesTrigger = "trigger and object"
 )
 
-// meant is what names that others use stand for here.
-var meant = map[string]string{
+// commonNames is what names that others use stand for here.
+var commonNames = map[string]string{
 	"self": varObject, "resource": varObject, "obj": varObject, "oldObject": varObject,
 	"request": varRequestInfo, "userInfo": varUser, "namespace": varNamespace, "ns": varNamespace,
 }
 
-// explained makes an error of CEL say what an expression sees, and what may have been meant.
-func explained(message, source, sees string) string {
+// explain makes an error of CEL say what an expression sees, and what may have been meant.
+func explain(message, source, sees string) string {
 	name, isReference := strings.CutPrefix(message, "undeclared reference to '")
 	if !isReference {
 		if strings.Contains(source, "{{") {
@@ -33,15 +33,15 @@ func explained(message, source, sees string) string {
 		return message
 	}
 	message += "; this expression sees " + sees
-	if variable := alike(name); variable != "" && strings.Contains(sees, variable) && variable != name {
+	if variable := similarVariable(name); variable != "" && strings.Contains(sees, variable) && variable != name {
 		message += fmt.Sprintf("; did you mean %s?", variable)
 	}
 	return message
 }
 
-// alike returns the variable that a name is likely to stand for, or "".
-func alike(name string) string {
-	if variable, ok := meant[name]; ok {
+// similarVariable returns the variable that a name is likely to stand for, or "".
+func similarVariable(name string) string {
+	if variable, ok := commonNames[name]; ok {
 		return variable
 	}
 	for variable := range variableFields {

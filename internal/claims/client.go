@@ -70,9 +70,9 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	return page.ResourceVersion, nil
 }
 
-// RecordedAs returns as what the books may have recorded that a consumer's claims give nothing back: their
+// RecordedIDs returns as what the books may have recorded that a consumer's claims give nothing back: their
 // UIDs, and the IDs of the reservations that they were made from ([ledgerstore.WithdrawnID]).
-func (c *Client) RecordedAs(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (map[string]bool, error) {
+func (c *Client) RecordedIDs(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (map[string]bool, error) {
 	const pageSize = 1000
 	selector := fields.Set{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}.String()
 	ids := map[string]bool{}

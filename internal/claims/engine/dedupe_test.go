@@ -44,8 +44,8 @@ func TestSecondReviewOfARenamedClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		outline := claims.Intent{Claim: types.NamespacedName{Namespace: "ns", Name: "taken"}, Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Object: types.NamespacedName{Namespace: "ns", Name: "a"}}
-		_, err := storagetest.Reserve(t.Context(), store, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("p", "u"), ReservedAt: time.Now().Unix(), Charges: []ledger.Charge{{ResourceType: "t", Amount: 1}}, Claim: outline.Encode()})
+		intent := claims.Intent{Claim: types.NamespacedName{Namespace: "ns", Name: "taken"}, Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Object: types.NamespacedName{Namespace: "ns", Name: "a"}}
+		_, err := storagetest.Reserve(t.Context(), store, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("p", "u"), ReservedAt: time.Now().Unix(), Charges: []ledger.Charge{{ResourceType: "t", Amount: 1}}, Claim: intent.Encode()})
 		if err != nil {
 			t.Fatal(err)
 		}

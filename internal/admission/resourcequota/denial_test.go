@@ -77,9 +77,9 @@ func TestRefusalShowsWhatTheAskerMaySee(t *testing.T) {
 				w.used[project] = list(fmt.Sprintf("pods=%d", amount))
 			}
 			w.allocation("acme", "pods=100")
-			asked := map[string]int{}
+			demands := map[string]int{}
 			w.handler.Permissions = permissions(func(_ string, what authorizationv1.ResourceAttributes) (bool, error) {
-				asked[what.Name+"/"+what.Namespace]++
+				demands[what.Name+"/"+what.Namespace]++
 				return tt.maySee(what.Namespace)
 			})
 			answer := w.review(create(t, "pods=101"))
@@ -91,13 +91,13 @@ func TestRefusalShowsWhatTheAskerMaySee(t *testing.T) {
 			if held != tt.want {
 				t.Errorf("%s: got %q, want %q", tt.reason, held, tt.want)
 			}
-			for project, n := range asked {
+			for project, n := range demands {
 				if n > 1 {
 					t.Errorf("whether %s may be seen is asked %d times", project, n)
 				}
 			}
-			if len(asked) > 1+holdersMax {
-				t.Errorf("the API server is asked %d times for one refusal", len(asked))
+			if len(demands) > 1+holdersMax {
+				t.Errorf("the API server is asked %d times for one refusal", len(demands))
 			}
 		})
 	}
@@ -108,13 +108,13 @@ func TestRefusalAsksOncePerProject(t *testing.T) {
 	w := newWorld(t)
 	w.used["shop"] = list("pods=1", "services=1")
 	w.allocation("acme", "pods=1", "services=1")
-	asked := 0
+	demands := 0
 	w.handler.Permissions = permissions(func(string, authorizationv1.ResourceAttributes) (bool, error) {
-		asked++
+		demands++
 		return false, nil
 	})
 	w.wantStatus(w.review(create(t, "pods=1", "services=1")), http.StatusForbidden, "pods=1", "services=1")
-	if asked != 2 {
-		t.Errorf("asked %d times, want once about everybody and once about shop", asked)
+	if demands != 2 {
+		t.Errorf("asked %d times, want once about everybody and once about shop", demands)
 	}
 }

@@ -12,8 +12,8 @@ import (
 // admittedMargin is for how much longer than its reservation an admitted object is remembered that does not appear.
 const admittedMargin = 20 * time.Second
 
-// RememberFor returns for how long the handler has to know which objects it has decided, where reservations have a lifetime.
-func RememberFor(lifetime time.Duration) time.Duration { return lifetime + admittedMargin }
+// AdmittedRetention returns for how long the handler has to know which objects it has decided, where reservations have a lifetime.
+func AdmittedRetention(lifetime time.Duration) time.Duration { return lifetime + admittedMargin }
 
 // objectName is the name of an object of some kind.
 type objectName struct {
@@ -21,19 +21,19 @@ type objectName struct {
 	types.NamespacedName
 }
 
-// admitted remembers the names of objects that were admitted and have not been seen yet. With
+// admittedObjects remembers the names of objects that were admitted and have not been seen yet. With
 // what the watches have seen, it tells which names may be taken.
-type admitted struct {
+type admittedObjects struct {
 	// lifetime is that of a reservation.
 	lifetime time.Duration
 
 	mu     sync.Mutex
 	byName map[objectName]types.UID
-	byUID  map[types.UID]admission
+	byUID  map[types.UID]admittedObject
 }
 
-// admission is one admitted object.
-type admission struct {
+// admittedObject is one admitted object.
+type admittedObject struct {
 	name   objectName
 	owner  string
 	since  time.Time
@@ -41,23 +41,23 @@ type admission struct {
 	seen   chan struct{}
 }
 
-func (a *admitted) add(c *create) {
+func (a *admittedObjects) add(c *create) {
 	name := objectName{c.Kind.GroupKind(), c.Name}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.byName == nil {
-		a.byName, a.byUID = map[objectName]types.UID{}, map[types.UID]admission{}
+		a.byName, a.byUID = map[objectName]types.UID{}, map[types.UID]admittedObject{}
 	}
 	uid := c.UID // the timer must not keep the whole create
 	a.byName[name] = uid
-	a.byUID[uid] = admission{
+	a.byUID[uid] = admittedObject{
 		name: name, owner: c.owner, since: time.Now(),
 		expiry: time.AfterFunc(a.lifetime+admittedMargin, func() { a.remove(uid) }), seen: make(chan struct{}),
 	}
 }
 
 // lateOf returns the admitted objects of an owner that should have been seen by now, and may still be, with their kinds.
-func (a *admitted) lateOf(owner string) map[types.UID]schema.GroupKind {
+func (a *admittedObjects) lateOf(owner string) map[types.UID]schema.GroupKind {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	late := map[types.UID]schema.GroupKind{}
@@ -69,7 +69,7 @@ func (a *admitted) lateOf(owner string) map[types.UID]schema.GroupKind {
 	return late
 }
 
-func (a *admitted) remove(uid types.UID) {
+func (a *admittedObjects) remove(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	object, ok := a.byUID[uid]
@@ -84,7 +84,7 @@ func (a *admitted) remove(uid types.UID) {
 	}
 }
 
-func (a *admitted) uidOf(name objectName) types.UID {
+func (a *admittedObjects) uidOf(name objectName) types.UID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.byName[name]
@@ -92,7 +92,7 @@ func (a *admitted) uidOf(name objectName) types.UID {
 
 // waitSeen waits until the object that was admitted under a name before is seen or forgotten.
 // It reports false if there is none, or if it was not within the given time.
-func (a *admitted) waitSeen(ctx context.Context, name objectName, within time.Duration) bool {
+func (a *admittedObjects) waitSeen(ctx context.Context, name objectName, within time.Duration) bool {
 	a.mu.Lock()
 	earlier, ok := a.byUID[a.byName[name]]
 	a.mu.Unlock()
@@ -116,9 +116,9 @@ func (h *Handler) Appeared(kind schema.GroupKind, uid types.UID) {
 	h.restoreReplaced(kind, uid)
 }
 
-// nameTaken tells whether the object cannot be created because its name is taken. Names that
+// isNameTaken tells whether the object cannot be created because its name is taken. Names that
 // may be taken are looked up; for all others the API server finds out when it stores the object.
-func (h *Handler) nameTaken(ctx context.Context, c *create) (bool, error) {
+func (h *Handler) isNameTaken(ctx context.Context, c *create) (bool, error) {
 	kind := c.Kind.GroupKind()
 	// In this order: an object is pending until it is seen.
 	pending := h.admitted.uidOf(objectName{kind, c.Name})

@@ -28,11 +28,11 @@ func TestNote(t *testing.T) {
 			heard = append(heard, string(after.UID))
 		}
 	})
-	c.Note(at("12", "listed", "1"))
-	c.Note(at("13", "gone", "2"))
-	c.Note(at("25", "written", "3"))
-	c.Note(at("26", "changed", "4"))
-	c.Note(at("21", "changed", "4"))
+	c.RecordWrite(at("12", "listed", "1"))
+	c.RecordWrite(at("13", "gone", "2"))
+	c.RecordWrite(at("25", "written", "3"))
+	c.RecordWrite(at("26", "changed", "4"))
+	c.RecordWrite(at("21", "changed", "4"))
 	if len(c.ForObject("object-written")) != 1 {
 		t.Error("a claim that was written is not there before the list is")
 	}
@@ -40,7 +40,7 @@ func TestNote(t *testing.T) {
 	if err := s.Replace([]any{at("12", "listed", "1"), at("20", "changed", "4"), at("9", "other", "5")}, "20"); err != nil {
 		t.Fatal(err)
 	}
-	c.Note(at("15", "gone", "2")) // the answer to a write comes late
+	c.RecordWrite(at("15", "gone", "2")) // the answer to a write comes late
 	for name, want := range map[string]bool{"listed": true, "gone": false, "written": true, "changed": true, "other": true} {
 		if got := c.Get(types.NamespacedName{Namespace: "n", Name: name}) != nil; got != want {
 			t.Errorf("claim %s is there: %t, want %t", name, got, want)
