@@ -1,4 +1,4 @@
-// Command compute is a compute service that takes quota from Bursar for what it makes.
+// Command compute is a compute service that claims quota from Bursar for its machines.
 package main
 
 import (
@@ -59,7 +59,7 @@ func newCommand() *cobra.Command {
 	return command
 }
 
-// configOf returns how to reach the API server.
+// configOf returns the configuration for the API server.
 func configOf(kubeconfig string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig

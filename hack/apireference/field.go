@@ -17,7 +17,7 @@ type field struct {
 	required bool
 }
 
-// writeField writes a field and those in it, each as an item of one list.
+// writeField writes a field and its inner fields, each as an item of one list.
 func writeField(page *bytes.Buffer, f field) {
 	need := "optional"
 	if f.required {
@@ -56,7 +56,7 @@ func writeRules(page *bytes.Buffer, indent string, rules []string) {
 	}
 }
 
-// elementOf is what a list or a map holds, or nil.
+// elementOf returns the schema of the elements of a list or map, or nil.
 func elementOf(schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
 	switch {
 	case schema.Items != nil:
@@ -91,11 +91,10 @@ func typeOf(schema *apiextensionsv1.JSONSchemaProps) string {
 	return schema.Type
 }
 
-// special are the characters that mean something in Markdown and occur in prose.
+// special are the characters with a meaning in Markdown that occur in prose.
 var special = strings.NewReplacer(`*`, `\*`, `_`, `\_`, `<`, `&lt;`, `|`, `\|`)
 
-// escape writes prose so that Markdown shows it as it is. What stands between backticks is shown
-// as it is anyway.
+// escape writes prose so that Markdown renders it unchanged. It leaves out the parts between backticks.
 func escape(text string) string {
 	parts := strings.Split(strings.TrimSpace(text), "`")
 	for i := range parts {

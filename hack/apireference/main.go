@@ -1,13 +1,13 @@
-// Command apireference writes the reference of the API as Markdown: every kind and every field
-// with its type, bounds, default and rules, as the API server enforces them. It reads the
-// embedded CustomResourceDefinitions, whose descriptions are the comments of the Go types.
+// Command apireference writes the reference of the API as Markdown: every kind and every field with its type, bounds,
+// default and rules, as the API server enforces them. It reads the embedded CustomResourceDefinitions. Their
+// descriptions are the comments of the Go types.
 //
-// A maintained generator, github.com/elastic/crd-ref-docs v0.3.0, was tried on the same types. Its page has the
-// descriptions and the enums, and lacks 341 of 365 field paths (it lists Go types, so that nobody can search for
-// spec.consumerRef.name), all 16 CEL rules with their messages, all 90 columns of kubectl get, all 25 field selectors, all
-// 13 short names, and 18 of 28 patterns. Templates of ours could add what stands in markers. They could not add what the API
-// server enforces of Kubernetes' own types, such as the patterns of a condition: that generator reads Go comments and links to
-// the documentation of Kubernetes, where only the CustomResourceDefinition has them.
+// The maintained generator github.com/elastic/crd-ref-docs v0.3.0 does not suffice for the same types. Its page has the
+// descriptions and the enums, and lacks 341 of 365 field paths (it lists Go types, so a search for
+// spec.consumerRef.name finds nothing), all 16 CEL rules with their messages, all 90 columns of kubectl get, all 25
+// field selectors, all 13 short names, and 18 of 28 patterns. Templates could add the content of markers. They could
+// not add the rules of Kubernetes' own types, such as the patterns of a condition: that generator reads Go comments and
+// links to the documentation of Kubernetes, while only the CustomResourceDefinition has the rules.
 package main
 
 import (

@@ -29,8 +29,7 @@ change with any release.
 
 `
 
-// write writes the page on these definitions. An error means that one of them has not exactly one
-// version with a schema.
+// write writes the page for these definitions. It returns an error unless each has exactly one version with a schema.
 func write(page *bytes.Buffer, definitions []*apiextensionsv1.CustomResourceDefinition) error {
 	kinds, versions := make([]kind, 0, len(definitions)), []string(nil)
 	for _, definition := range definitions {
@@ -62,7 +61,7 @@ var scopes = map[apiextensionsv1.ResourceScope]string{
 	apiextensionsv1.NamespaceScoped: "namespaced",
 }
 
-// rank puts internal kinds last.
+// rank orders internal kinds last.
 func rank(k kind) int {
 	if k.internal() {
 		return 1
@@ -87,11 +86,11 @@ func newKind(definition *apiextensionsv1.CustomResourceDefinition) (kind, error)
 
 func (k kind) name() string { return k.definition.Spec.Names.Kind }
 
-// internal tells whether the kind is for Bursar alone: those are in none of its categories, so
-// that "kubectl get bursar" does not show them.
+// internal reports whether only Bursar uses the kind. An internal kind is in none of Bursar's categories, so "kubectl
+// get bursar" does not list it.
 func (k kind) internal() bool { return len(k.definition.Spec.Names.Categories) == 0 }
 
-// summary is the first sentence of the kind's description.
+// summary returns the first sentence of the kind's description.
 func (k kind) summary() string {
 	text := "**Internal.** "
 	if !k.internal() {

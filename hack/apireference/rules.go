@@ -8,11 +8,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// isUnchanged is the rule of a field that cannot be changed.
+// isUnchanged is the rule of an immutable field.
 const isUnchanged = "self == oldSelf"
 
-// rulesOf says all that the API server holds a value against, but for its type, and what it puts
-// where there is none.
+// rulesOf returns all rules of the API server for a value, except its type, and the default.
 func rulesOf(schema *apiextensionsv1.JSONSchemaProps) []string {
 	var rules []string
 	add := func(format string, values ...any) { rules = append(rules, fmt.Sprintf(format, values...)) }
@@ -51,7 +50,7 @@ func rulesOf(schema *apiextensionsv1.JSONSchemaProps) []string {
 	return rules
 }
 
-// mergingOf says how server-side apply merges a list or an object, where it is told to.
+// mergingOf describes how server-side apply merges a list or an object, if the schema determines it.
 func mergingOf(schema *apiextensionsv1.JSONSchemaProps) []string {
 	switch {
 	case schema.XListType != nil && *schema.XListType == "map":
@@ -74,7 +73,7 @@ func ruleOf(validation apiextensionsv1.ValidationRule) string {
 	return "\"" + escape(validation.Message) + "\": " + code(validation.Rule)
 }
 
-// between words bounds, of which each may be missing.
+// between formats bounds. Each of them may be missing.
 func between(low, high string) string {
 	switch {
 	case low != "" && low == high:

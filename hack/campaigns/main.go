@@ -1,9 +1,9 @@
-// Campaigns prints the campaigns that may come to another result because of a change, a folder of test/campaign each.
+// Campaigns prints the campaigns with results that a change may affect, a folder of test/campaign each.
 //
 //	campaigns [BASE]
 //
-// The change is what differs from the merge base of BASE and HEAD, committed or not. Without a BASE, and with one that the
-// clone does not know, it prints all campaigns. Run it in the root of the repository.
+// The change is the difference from the merge base of BASE and HEAD, committed or not. Without a BASE, and with one
+// that the clone does not have, it prints all campaigns. Run it in the root of the repository.
 package main
 
 import (
@@ -18,10 +18,10 @@ import (
 
 const root = "test/campaign"
 
-// always names what every campaign depends on.
+// always lists the inputs of every campaign.
 var always = []string{"go.mod", "go.sum", "Makefile", ".ci", "deploy", "examples"}
 
-// reads names what a campaign reads beyond that, and beyond the Go packages it is made of.
+// reads lists further inputs of a campaign, beyond its Go packages.
 var reads = map[string][]string{"faults": {"docs"}}
 
 func main() {
@@ -60,7 +60,7 @@ func run(base string) error {
 	return nil
 }
 
-// changes returns the files that differ from the merge base, and reports whether that can be told.
+// changes returns the files that differ from the merge base. It reports false if they cannot be determined.
 func changes(base string) (files []string, known bool) {
 	if base == "" {
 		return nil, false
@@ -70,7 +70,7 @@ func changes(base string) (files []string, known bool) {
 		fmt.Fprintf(os.Stderr, "campaigns: %v: choose all\n", err)
 		return nil, false
 	}
-	// Without renames, so that a file that moved is named at both places.
+	// Without renames, so that a moved file is listed at both places.
 	differ, err := output("git", "diff", "--name-only", "--no-renames", strings.TrimSpace(fork))
 	if err != nil {
 		return nil, false
@@ -82,7 +82,7 @@ func changes(base string) (files []string, known bool) {
 	return strings.Fields(differ + added), true
 }
 
-// packages returns the folders of this module that packages and their tests are made of.
+// packages returns the folders of this module that packages and their tests depend on.
 func packages(patterns ...string) ([]string, error) {
 	const own = "{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}"
 	listed, err := output("go", append([]string{"list", "-deps", "-test", "-f", own}, patterns...)...)
@@ -105,7 +105,7 @@ func packages(patterns ...string) ([]string, error) {
 	return slices.Compact(folders), nil
 }
 
-// touches reports whether one of the changed files matters to a campaign that is made of Go packages in some folders.
+// touches reports whether one of the changed files affects a campaign that depends on Go packages in some folders.
 func touches(changed []string, campaign string, folders []string) bool {
 	own := path.Join(root, campaign)
 	inputs := slices.Concat(always, reads[campaign], []string{own})
@@ -113,7 +113,7 @@ func touches(changed []string, campaign string, folders []string) bool {
 		if slices.ContainsFunc(inputs, func(input string) bool { return within(file, input) }) {
 			return true
 		}
-		// What tests a package and what explains it are no part of it. What it embeds may be in a folder below.
+		// Tests and documentation of a package do not affect it. An embedded file may be in a folder below.
 		if strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".md") {
 			return false
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/allocation"
 )
 
-// Allocation is a ResourceQuotaAllocation in the form in which it is looked for. It is immutable.
+// Allocation is a ResourceQuotaAllocation, prepared for lookups. It is immutable.
 type Allocation struct {
 	Name       string
 	UID        types.UID
@@ -23,22 +23,22 @@ type Allocation struct {
 	// Selector selects the namespaces, and Scopes the ResourceQuotas in them.
 	Selector labels.Selector
 	Scopes   allocation.Scopes
-	// Capped are the resources that it caps, and MayLeave tells whether ResourceQuotas may leave them out again.
+	// Capped are the capped resources. MayLeave permits ResourceQuotas to remove them again.
 	Capped   []corev1.ResourceName
 	MayLeave bool
-	// Revision is the revision of the catalog at which this generation was entered.
+	// Revision is the revision of the catalog at which this generation was added.
 	Revision int64
 }
 
-// SetAllocation enters an allocation, or what it has become. The error says why it cannot be used as it is; it
-// caps nothing then.
+// SetAllocation adds or updates an allocation. It returns an error if the allocation is invalid; an invalid allocation
+// caps nothing.
 func (c *Catalog) SetAllocation(object *quotav1alpha1.ResourceQuotaAllocation) error {
 	selector, err := metav1.LabelSelectorAsSelector(&object.Spec.Selector)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	declared := stamp(object.UID, object.Generation)
 	if c.declaredAllocations.stamps[object.Name] == declared {
-		return err // its books have changed, which is nothing to be looked for by
+		return err // only its ledger has changed, which lookups do not use
 	}
 	c.revision++
 	delete(c.allocations, object.Name)
@@ -54,7 +54,7 @@ func (c *Catalog) SetAllocation(object *quotav1alpha1.ResourceQuotaAllocation) e
 	return nil
 }
 
-// RemoveAllocation forgets an allocation.
+// RemoveAllocation removes an allocation.
 func (c *Catalog) RemoveAllocation(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,21 +63,21 @@ func (c *Catalog) RemoveAllocation(name string) {
 	c.declaredAllocations.set(name, 0)
 }
 
-// Allocation returns the allocation of that name, or nil if there is none that can be used.
+// Allocation returns the valid allocation of that name, or nil.
 func (c *Catalog) Allocation(name string) *Allocation {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.allocations[name]
 }
 
-// Allocations returns all that can be used, in no order.
+// Allocations returns all valid allocations, in no order.
 func (c *Catalog) Allocations() []*Allocation {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.Collect(maps.Values(c.allocations))
 }
 
-// AllocationsFor returns those that select a namespace with one of these sets of labels, ordered by name.
+// AllocationsFor returns the allocations that select a namespace with one of these sets of labels, ordered by name.
 func (c *Catalog) AllocationsFor(sets ...labels.Set) []*Allocation {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -91,29 +91,29 @@ func (c *Catalog) AllocationsFor(sets ...labels.Set) []*Allocation {
 	return found
 }
 
-// AllocationsVersion digests which allocations are declared, whether they can be used or not. It is the same in
-// every process that knows of the same, and 0 if there are none.
+// AllocationsVersion returns the digest of the declared allocations, valid or not. It is the same in every process that
+// has the same allocations, and 0 if there are none.
 func (c *Catalog) AllocationsVersion() Digest {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.declaredAllocations.digest
 }
 
-// HasAllocations tells whether the catalog knows of everything that was declared by a version.
+// HasAllocations reports whether the catalog has all allocations declared by a version.
 func (c *Catalog) HasAllocations(version Digest) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.declaredAllocations.had(version)
 }
 
-// MarkAllocationsPassed notes that the catalog is past a version that it has never been at.
+// MarkAllocationsPassed records that the catalog is past a version that it never had.
 func (c *Catalog) MarkAllocationsPassed(version Digest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.declaredAllocations.past.Add(version, nil)
 }
 
-// allocationsVersionOf is the version of a catalog that was told of these objects alone.
+// allocationsVersionOf returns the version of a catalog with only these objects.
 func allocationsVersionOf(objects []quotav1alpha1.ResourceQuotaAllocation) (version Digest) {
 	for i := range objects {
 		version ^= stamp(objects[i].UID, objects[i].Generation)

@@ -1,6 +1,11 @@
-// Package catalog is what administrators have declared, in the form in which decisions use it:
-// the active registrations by resource type, the enabled policies, compiled, by the kind they protect, and the
-// caps on ResourceQuotas. It is filled from watches and read on every protected create.
+// Package catalog indexes the declarations of administrators for decisions: the active registrations by resource type,
+// the enabled policies, compiled, by the kind they protect, and the caps on ResourceQuotas. Watches fill it, and every
+// protected create reads it.
+//
+// A policy is effective once the registrations allow its requests, and stays effective while its resource types are
+// registered. [Version] and [Gate] make every replica decide with policies at least as new as the published webhooks.
+//
+// Webhooks, controllers and packages claims and evaluator import it. It imports only API types and pure packages.
 package catalog
 
 import (
@@ -14,10 +19,10 @@ import (
 
 // Catalog is safe for concurrent use.
 type Catalog struct {
-	// ExceededAdvice is what the platform says to do where there is not enough, with {{name}} for the consumer's name.
-	// It is set once, before use. Empty: what is said of no platform in particular.
+	// ExceededAdvice is the platform's advice on exceeded quota, with {{name}} for the consumer's name. It is set once,
+	// before use. Empty: general advice.
 	ExceededAdvice string
-	// ConsumerNamespaces, if set, say where the quota of consumers is shown. It is set once, before use.
+	// ConsumerNamespaces, if set, names the namespaces with the quota objects of consumers. It is set once, before use.
 	ConsumerNamespaces *naming.ConsumerNamespaces
 
 	mu            sync.RWMutex
@@ -27,12 +32,12 @@ type Catalog struct {
 	byKind        map[schema.GroupVersionKind][]*Policy
 	byGroupKind   map[schema.GroupKind][]*Policy
 	invalid       map[string]invalidPolicy // policies that do not compile, by name
-	// effective are the policies that the registrations allow, or did since they were entered.
+	// effective are the policies that the registrations allow, or have allowed since they were added.
 	effective   map[string]bool
 	suspended   map[string]bool
 	revision    int64
 	allocations map[string]*Allocation // by name
-	// What was declared, whether it can be used or not.
+	// All declared objects, valid or not.
 	declaredPolicies, declaredRegistrations, declaredAllocations declared
 }
 
@@ -55,7 +60,7 @@ func New() *Catalog {
 	}
 }
 
-// ConsumerNamespace returns the namespace that shows the quota of a consumer, or "" if that is not known.
+// ConsumerNamespace returns the namespace with the quota objects of a consumer, or "" if that is unknown.
 func (c *Catalog) ConsumerNamespace(consumer quotav1alpha1.ConsumerRef) string {
 	if c.ConsumerNamespaces == nil {
 		return ""

@@ -14,12 +14,12 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// namedMax is how many dimensions a flaw names. They may be long and a claim has many requests,
-// while the message of a condition is bounded.
+// namedMax bounds the dimensions that a message names. They may be long and a claim has many requests, while the
+// message of a condition is bounded.
 const namedMax = 2
 
-// CheckClaim tells why the registrations do not allow a claim that somebody makes directly, or
-// returns nil. Every reason is named, in the order of the requests.
+// CheckClaim returns the reasons why the registrations do not allow a claim that a user makes directly, or nil. The
+// reasons are in the order of the requests.
 func (c *Catalog) CheckClaim(spec *quotav1alpha1.ResourceClaimSpec) error {
 	if err := c.checkClaim(spec, (*Registration).mayBeClaimedFor); err != nil {
 		return err
@@ -27,8 +27,8 @@ func (c *Catalog) CheckClaim(spec *quotav1alpha1.ResourceClaimSpec) error {
 	return c.CheckNew(spec.ResourceTypes()...)
 }
 
-// CheckPolicyClaim is CheckClaim for the claim of a policy, which may be one that exists already: whether the resource
-// types take new ones is for [Catalog.CheckNew].
+// CheckPolicyClaim is CheckClaim for the claim of a policy. The claim may exist already, so it does not check whether
+// the resource types accept new claims, see [Catalog.CheckNew].
 func (c *Catalog) CheckPolicyClaim(spec *quotav1alpha1.ResourceClaimSpec) error {
 	return c.checkClaim(spec, (*Registration).MayClaim)
 }
@@ -46,8 +46,8 @@ func (c *Catalog) checkClaim(spec *quotav1alpha1.ResourceClaimSpec, mayClaim fun
 	return joined(problems)
 }
 
-// CheckPolicy tells why a policy cannot be in force as the registrations are, as far as its template tells, or
-// returns nil. Which kinds may claim is not for this function to check, but for [Catalog.CheckClaiming].
+// CheckPolicy returns the reasons why the registrations keep a policy from being effective, or nil, as far as the
+// template determines the claim. It does not check which kinds may claim, see [Catalog.CheckClaiming].
 func (c *Catalog) CheckPolicy(object *quotav1alpha1.ClaimCreationPolicy) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -55,8 +55,8 @@ func (c *Catalog) CheckPolicy(object *quotav1alpha1.ClaimCreationPolicy) error {
 	return joined(problems)
 }
 
-// CheckClaiming tells why the kind that triggers a policy may not claim what the policy requests, or returns nil. Such a policy
-// is in force, and its claims are refused.
+// CheckClaiming returns the reasons why the trigger kind of a policy may not claim its requests, or nil. Such a policy
+// is effective, and its claims are denied.
 func (c *Catalog) CheckClaiming(object *quotav1alpha1.ClaimCreationPolicy) error {
 	kind := TriggerOf(object).GroupKind()
 	var problems []string
@@ -75,15 +75,15 @@ func (r *Registration) mayNotClaim(kind schema.GroupKind) string {
 		r.ResourceType, kind, r.Name)
 }
 
-// Allows tells whether the registrations allow now what a policy's claims request, as far as its template
-// tells.
+// Allows reports whether the registrations allow the requests of a policy's claims now, as far as the template
+// determines them.
 func (c *Catalog) Allows(p *Policy) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.policyProblemsLocked(p.Trigger.GroupKind(), p.template, (*Registration).MayClaim) == nil
 }
 
-// isAllowedLocked tells whether the registrations allow a policy to be in force.
+// isAllowedLocked reports whether the registrations allow a policy to be effective.
 func (c *Catalog) isAllowedLocked(p *Policy) bool {
 	return c.policyProblemsLocked(p.Trigger.GroupKind(), p.template, anyMayClaim) == nil
 }
@@ -95,7 +95,7 @@ func (c *Catalog) policyProblemsLocked(claiming schema.GroupKind, template *quot
 		r := c.byType[request.ResourceType]
 		consumer := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
 		if r != nil && strings.Contains(ref.APIGroup+ref.Kind, "{{") {
-			consumer = r.Consumer // what it comes to is known once it is rendered
+			consumer = r.Consumer // unknown until the template is rendered
 		}
 		if problem := claimProblem(r, request.ResourceType, consumer, claiming, request.Dimensions, mayClaim); problem != "" {
 			problems = append(problems, problem)
@@ -106,8 +106,7 @@ func (c *Catalog) policyProblemsLocked(claiming schema.GroupKind, template *quot
 	return problems
 }
 
-// claimProblem tells why a registration, which may be nil, does not allow what a claim requests of it,
-// or returns "".
+// claimProblem returns the reason why a registration, which may be nil, does not allow a request, or "".
 func claimProblem(r *Registration, resourceType string, consumer, claiming schema.GroupKind, dimensions map[string]string, mayClaim func(*Registration, schema.GroupKind) bool) string {
 	switch {
 	case r == nil:
@@ -121,7 +120,7 @@ func claimProblem(r *Registration, resourceType string, consumer, claiming schem
 	}
 }
 
-// joined makes one error of all problems, or nil where there are none.
+// joined returns one error for all problems, or nil if there are none.
 func joined(problems []string) error {
 	if problems == nil {
 		return nil
@@ -137,8 +136,8 @@ func (r *Registration) notFor(consumer schema.GroupKind) string {
 	return fmt.Sprintf("resource type %q is granted to %s, not to %s", r.ResourceType, r.Consumer, consumer)
 }
 
-// CheckGrant tells why the registrations do not allow a grant, which may be one that counts already, or returns nil.
-// Whether the resource types take new ones is for [Catalog.CheckNew].
+// CheckGrant returns the reasons why the registrations do not allow a grant, or nil. The grant may count already, so it
+// does not check whether the resource types accept new grants, see [Catalog.CheckNew].
 func (c *Catalog) CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error {
 	consumer := schema.GroupKind{Group: spec.ConsumerRef.APIGroup, Kind: spec.ConsumerRef.Kind}
 	var problems []string
@@ -158,12 +157,12 @@ func (c *Catalog) CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error {
 	return joined(problems)
 }
 
-// requestProblem tells why the resource type may not be requested with these dimensions, or returns "".
+// requestProblem returns the reason why the resource type cannot be requested with these dimensions, or "".
 func (r *Registration) requestProblem(dimensions map[string]string) string {
 	return r.dimensionsProblem(maps.Keys(dimensions), "request it without")
 }
 
-// selectorProblem tells why the resource type may not be granted by this selector, or returns "".
+// selectorProblem returns the reason why the resource type cannot be granted by this selector, or "".
 func (r *Registration) selectorProblem(selector *metav1.LabelSelector) string {
 	return r.dimensionsProblem(keysOf(selector), "select without")
 }
@@ -189,7 +188,7 @@ func (r *Registration) dimensionsProblem(keys iter.Seq[string], instead string) 
 		r.ResourceType, what, list, them, r.Name, instead, them)
 }
 
-// keysOf yields the keys that a selector looks at, in no order and maybe repeatedly.
+// keysOf yields the keys of a selector, unordered and possibly repeated.
 func keysOf(selector *metav1.LabelSelector) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if selector == nil {

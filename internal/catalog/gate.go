@@ -12,22 +12,22 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Gate makes sure that this replica answers by nothing older than what the API server was told to ask
-// by. Its watches may lag behind those of the replica that leads. V is a version of what was declared.
+// Gate makes this replica wait until its catalog is at least as new as the published webhooks. Its watches may lag
+// behind those of the leader. V is the type of the version.
 type Gate[V any] struct {
-	// what is declared, in words.
+	// subject names the declared objects, for messages.
 	subject string
-	// has tells whether the catalog knows of all that was declared by a version, and passed has it remember one
-	// that it is past.
+	// has reports whether the catalog has all objects declared by a version, and passed records a version that it is
+	// past.
 	has    func(V) bool
 	passed func(V)
-	// live is the version of what the API server has now.
+	// live returns the version of the API server's current objects.
 	live func(context.Context) (V, error)
-	// asking is held by the one request that asks the API server for all.
+	// listing is held by the single request that lists the live objects.
 	listing chan struct{}
 }
 
-// PoliciesGate is about policies and registrations.
+// PoliciesGate returns the gate for policies and registrations.
 func PoliciesGate(known *Catalog, live client.Reader) *Gate[Version] {
 	return &Gate[Version]{
 		subject: "policies", has: known.Has, passed: known.MarkPassed, listing: make(chan struct{}, 1),
@@ -42,7 +42,7 @@ func PoliciesGate(known *Catalog, live client.Reader) *Gate[Version] {
 	}
 }
 
-// AllocationsGate is about allocations.
+// AllocationsGate returns the gate for allocations.
 func AllocationsGate(known *Catalog, live client.Reader) *Gate[Digest] {
 	return &Gate[Digest]{
 		subject: "allocations", has: known.HasAllocations, passed: known.MarkAllocationsPassed, listing: make(chan struct{}, 1),
@@ -56,8 +56,7 @@ func AllocationsGate(known *Catalog, live client.Reader) *Gate[Digest] {
 	}
 }
 
-// Wait waits until the catalog knows of all that was declared by a version. The error says that it did
-// not come to know in time.
+// Wait waits until the catalog has all objects declared by a version. It returns an error if ctx ends first.
 func (g *Gate[V]) Wait(ctx context.Context, version V) error {
 	if g.has(version) {
 		return nil
@@ -75,8 +74,8 @@ func (g *Gate[V]) Wait(ctx context.Context, version V) error {
 	return nil
 }
 
-// isCurrent tells whether the catalog is at a version or past it. Whatever the API server answers a list
-// with that begins now was declared later than a version that somebody came with.
+// isCurrent reports whether the catalog is at a version or past it. A list that begins now is at least as new as a
+// version that a request came with.
 func (g *Gate[V]) isCurrent(ctx context.Context, version V) (bool, error) {
 	select {
 	case g.listing <- struct{}{}:

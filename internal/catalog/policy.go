@@ -20,46 +20,45 @@ type Policy struct {
 	*policy.ClaimPolicy
 	Name string
 	UID  types.UID
-	// Generation is that of the object that was compiled.
+	// Generation is that of the compiled object.
 	Generation int64
-	// Revision is the revision of the catalog with which it was entered, or last came to be used.
+	// Revision is the revision of the catalog at which the policy was added, or last became effective.
 	Revision int64
-	// Mode says what becomes of an object that exceeds a quota.
+	// Mode determines the handling of an object that exceeds a quota.
 	Mode quotav1alpha1.EnforcementMode
-	// Trigger is the kind whose creation the policy guards and, if it follows updates, whose changes.
+	// Trigger is the kind that the policy protects: its creates and, if the policy follows updates, its changes.
 	Trigger schema.GroupVersionKind
-	// ResourceTypes are those that its claims request.
+	// ResourceTypes are the resource types in the requests of its claims.
 	ResourceTypes []string
 
 	template *quotav1alpha1.ResourceClaimTemplateSpec
 }
 
-// Reference is the policy as events refer to it.
+// Reference returns the policy as events refer to it.
 func (p *Policy) Reference() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ClaimCreationPolicy", Name: p.Name, UID: p.UID}
 }
 
-// Enforces tells whether objects that exceed a quota are refused.
+// Enforces reports whether objects that exceed a quota are denied.
 func (p *Policy) Enforces() bool { return p.Mode == quotav1alpha1.EnforcementModeEnforce }
 
-// Trigger is a kind that policies guard, and how.
+// Trigger is a protected kind.
 type Trigger struct {
 	schema.GroupVersionKind
-	// Updates is set if changes of an object are looked at too.
+	// Updates is set if changes of an object are reviewed too.
 	Updates bool
-	// Enforced is set if a policy refuses objects.
+	// Enforced is set if a policy denies objects.
 	Enforced bool
 }
 
-// TriggerOf returns the kind that a policy guards.
+// TriggerOf returns the kind that a policy protects.
 func TriggerOf(object *quotav1alpha1.ClaimCreationPolicy) schema.GroupVersionKind {
 	trigger := object.Spec.Trigger.Resource
 	return schema.FromAPIVersionAndKind(trigger.APIVersion, trigger.Kind)
 }
 
-// SetPolicy compiles and enters a policy, or removes it if it is disabled, being deleted or
-// does not compile. It returns why it does not compile. What is entered already is not compiled
-// again.
+// SetPolicy compiles and adds a policy. It removes a policy that is disabled, being deleted or does not compile. It
+// returns the compile errors. An unchanged policy is not compiled again.
 func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
 	if !isDeclared(object) {
 		c.RemovePolicy(object.Name)
@@ -99,8 +98,8 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 	return nil
 }
 
-// wasReady tells whether this generation of a policy has been in force already, maybe when another
-// process looked after it: nothing is adopted for one before it is ready.
+// wasReady reports whether this generation of a policy has been effective before, maybe in another process: adoption
+// starts only after a policy is ready.
 func wasReady(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	if adoption := object.Status.Adoption; adoption != nil && adoption.ObservedGeneration == object.Generation {
 		return true
@@ -109,8 +108,7 @@ func wasReady(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == object.Generation
 }
 
-// SetSuspended keeps a generation of a policy from being used, or lets it be used again. It tells whether
-// that is a change.
+// SetSuspended suspends a generation of a policy, or resumes it. It reports whether that is a change.
 func (c *Catalog) SetSuspended(name string, generation int64, isSuspended bool) bool {
 	c.mu.RLock()
 	p := c.policies[name]
@@ -132,8 +130,8 @@ func (c *Catalog) SetSuspended(name string, generation int64, isSuspended bool) 
 	return isChanged
 }
 
-// change makes a change by which policies may come to be used again. Such a policy counts as newly
-// entered: what was decided meanwhile was decided without it.
+// change applies a change that may make policies effective again. Such a policy gets a new revision, because earlier
+// decisions were made without it.
 func (c *Catalog) change(apply func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,14 +155,14 @@ func (c *Catalog) change(apply func()) {
 	}
 }
 
-// replaceIn leaves alone what was given out.
+// replaceIn replaces a policy in a copy of the list, because callers may hold the list.
 func replaceIn[K comparable](index map[K][]*Policy, key K, before, after *Policy) {
 	policies := slices.Clone(index[key])
 	policies[slices.Index(policies, before)] = after
 	index[key] = policies
 }
 
-// has tells whether this generation of a policy is entered.
+// has reports whether the catalog has this generation of a policy.
 func (c *Catalog) has(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -209,8 +207,8 @@ type invalidPolicy struct {
 	errs       field.ErrorList
 }
 
-// CompileErrors returns why this generation of a policy does not compile, without compiling it again.
-// It returns nothing of one that was not set.
+// CompileErrors returns the compile errors of this generation of a policy, without compiling it again. It returns nil
+// for a policy that was not set.
 func (c *Catalog) CompileErrors(object *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -220,15 +218,14 @@ func (c *Catalog) CompileErrors(object *quotav1alpha1.ClaimCreationPolicy) field
 	return nil
 }
 
-// Revision returns that of the catalog, which grows with every policy that is entered.
+// Revision returns the revision of the catalog. It grows with every policy that is added.
 func (c *Catalog) Revision() int64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.revision
 }
 
-// PolicyGeneration returns the generation of the policy of that name as decisions use it, or 0
-// if they do not.
+// PolicyGeneration returns the generation of a policy that decisions use, or 0 if there is none.
 func (c *Catalog) PolicyGeneration(name string) int64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -238,10 +235,9 @@ func (c *Catalog) PolicyGeneration(name string) int64 {
 	return 0
 }
 
-// Policies returns the usable policies that guard a kind, ordered by name. A policy is usable once
-// the registrations allow what it requests, and then for as long as every resource type that it
-// requests has an active registration: one that the registrations come to forbid refuses objects
-// rather than let them pass uncounted.
+// Policies returns the effective policies that protect a kind, ordered by name. A policy becomes effective once the
+// registrations allow its requests, and stays effective while all its resource types have an active registration. If
+// the registrations later forbid its requests, it denies objects rather than let them pass uncounted.
 func (c *Catalog) Policies(kind schema.GroupVersionKind) []*Policy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -260,7 +256,7 @@ func (c *Catalog) isEffectiveLocked(p *Policy) bool {
 	return c.effective[p.Name] && !c.suspended[p.Name] && !c.isUnregisteredLocked(p)
 }
 
-// Policy returns the usable policy of that name, or nil.
+// Policy returns the effective policy of that name, or nil.
 func (c *Catalog) Policy(name string) *Policy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -270,26 +266,26 @@ func (c *Catalog) Policy(name string) *Policy {
 	return nil
 }
 
-// PoliciesOf returns the usable policies that guard a kind in any version, ordered by name.
+// PoliciesOf returns the effective policies that protect a kind in any version, ordered by name.
 func (c *Catalog) PoliciesOf(kind schema.GroupKind) []*Policy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.effectiveLocked(c.byGroupKind[kind])
 }
 
-// Protected is which kinds are guarded by what was declared.
+// Protected lists the protected kinds, with the version of the declarations.
 type Protected struct {
-	// Triggers are the kinds that usable policies guard, in a fixed order.
+	// Triggers are the kinds that effective policies protect, in a fixed order.
 	Triggers []Trigger
-	// Version is that of what was declared, and Revision that of the catalog.
+	// Version is the version of the declarations, and Revision that of the catalog.
 	Version  Version
 	Revision int64
-	// Allocations is the version of the allocations that were declared, by which ResourceQuotas are guarded. It
-	// is 0 if there are none, and then no ResourceQuota is.
+	// Allocations is the version of the declared allocations, which protect ResourceQuotas. It is 0 if there are none;
+	// then ResourceQuotas are not protected.
 	Allocations Digest
 }
 
-// Protected returns which kinds are guarded now.
+// Protected returns the kinds that are protected now.
 func (c *Catalog) Protected() Protected {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -318,7 +314,7 @@ func (c *Catalog) triggersLocked() []Trigger {
 	return triggers
 }
 
-// isUnregisteredLocked tells whether a resource type of a policy has no active registration.
+// isUnregisteredLocked reports whether a resource type of a policy has no active registration.
 func (c *Catalog) isUnregisteredLocked(p *Policy) bool {
 	return slices.ContainsFunc(p.ResourceTypes, func(resourceType string) bool { return c.byType[resourceType] == nil })
 }

@@ -12,21 +12,21 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Registration is what decisions need to know of an active ResourceRegistration. It is immutable.
+// Registration is an active ResourceRegistration, prepared for decisions. It is immutable.
 type Registration struct {
 	Name         string
 	ResourceType string
 	Type         quotav1alpha1.RegistrationType
 	// Consumer is the kind that is granted and charged for this resource type.
 	Consumer schema.GroupKind
-	// BaseUnit is what amounts count; DisplayUnit is Factor base units.
+	// BaseUnit is the unit of amounts; DisplayUnit is Factor base units.
 	BaseUnit, DisplayUnit string
 	Factor                int64
-	// ExceededAdvice says what to do where there is not enough; empty where the platform's does.
+	// ExceededAdvice is the advice on exceeded quota. Empty: the platform's.
 	ExceededAdvice string
-	// AlertThresholdPercent is from which part of its limit on a consumer is near it; 0 where the platform says it.
+	// AlertThresholdPercent is the percentage of a limit at which a consumer counts as near it. 0: the platform's.
 	AlertThresholdPercent int
-	// IsClosing is set while the registration is being deleted: what uses it may go on, and nothing new may.
+	// IsClosing is set while the registration is being deleted: existing uses may continue, and new ones are denied.
 	IsClosing bool
 
 	claiming   map[schema.GroupKind]struct{}
@@ -34,20 +34,19 @@ type Registration struct {
 	created    time.Time
 }
 
-// MayClaim tells whether objects of that kind may use up this resource type through a policy.
+// MayClaim reports whether policies may charge this resource type for objects of that kind.
 func (r *Registration) MayClaim(kind schema.GroupKind) bool {
 	_, ok := r.claiming[kind]
 	return ok
 }
 
-// mayBeClaimedFor tells whether a claim that somebody makes directly may be for objects of that
-// kind. A registration that lists no kinds leaves it to those who make claims.
+// mayBeClaimedFor reports whether a claim that a user makes directly may be for objects of that kind. A registration
+// without kinds permits all.
 func (r *Registration) mayBeClaimedFor(kind schema.GroupKind) bool {
 	return len(r.claiming) == 0 || r.MayClaim(kind)
 }
 
-// NotDimensions returns, sorted and once each, those of the keys that are not dimensions of this
-// resource type.
+// NotDimensions returns the keys that are not dimensions of this resource type, sorted and without duplicates.
 func (r *Registration) NotDimensions(keys iter.Seq[string]) []string {
 	var others []string
 	for key := range keys {
@@ -59,8 +58,8 @@ func (r *Registration) NotDimensions(keys iter.Seq[string]) []string {
 	return slices.Compact(others)
 }
 
-// Subject is what people call the thing that is counted: the kind, where objects of one kind
-// are counted, else the resource type itself.
+// Subject is the name of the counted thing in messages: the kind if objects of one kind are counted, otherwise the
+// resource type.
 func (r *Registration) Subject() string {
 	if r.Type == quotav1alpha1.RegistrationTypeEntity && len(r.claiming) == 1 {
 		for kind := range r.claiming {
@@ -70,7 +69,7 @@ func (r *Registration) Subject() string {
 	return r.ResourceType
 }
 
-// SetRegistration enters a registration, or removes it unless it is active.
+// SetRegistration adds an active registration. It removes one that is not active.
 func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 	if !isActive(object) {
 		c.RemoveRegistration(object.Name)
@@ -121,9 +120,8 @@ func (c *Catalog) removeRegistrationLocked(name string) {
 	}
 }
 
-// electLocked chooses the registration that stands for a resource type: the oldest of those
-// that say that they are active, and of those that are being deleted only where there is no other.
-// For a moment there can be two, until the younger is told that it is a duplicate.
+// electLocked chooses the registration that represents a resource type: the oldest active one, and one that is being
+// deleted only if there is no other. For a moment there can be two, until the younger one is marked as a duplicate.
 func (c *Catalog) electLocked(resourceType string) {
 	var oldest *Registration
 	for _, r := range c.registrations {
@@ -143,8 +141,8 @@ func (c *Catalog) electLocked(resourceType string) {
 	}
 }
 
-// precedes tells whether r stands for a resource type rather than other: one that stays, then the older one; names
-// decide between those of one second.
+// precedes reports whether r represents a resource type rather than other: one that is not being deleted, then the
+// older one, then by name.
 func (r *Registration) precedes(other *Registration) bool {
 	if r.IsClosing != other.IsClosing {
 		return other.IsClosing
@@ -170,8 +168,8 @@ func (c *Catalog) BaseUnit(resourceType string) string {
 	return ""
 }
 
-// CheckNew tells why one of these resource types takes nothing new, or returns nil. Which are not registered at all
-// is not its concern.
+// CheckNew returns the reason why one of these resource types accepts no new uses, or nil. It ignores unregistered
+// types.
 func (c *Catalog) CheckNew(resourceTypes ...string) error {
 	for _, resourceType := range resourceTypes {
 		if r := c.Registration(resourceType); r != nil && r.IsClosing {
@@ -181,7 +179,7 @@ func (c *Catalog) CheckNew(resourceTypes ...string) error {
 	return nil
 }
 
-// closing says why a registration takes nothing new.
+// closing returns the reason why a registration accepts no new uses.
 func (r *Registration) closing() string {
 	return fmt.Sprintf("resource type %q accepts nothing new: ResourceRegistration %s is being deleted", r.ResourceType, r.Name)
 }

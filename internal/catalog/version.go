@@ -12,19 +12,19 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// pastMax is how many earlier versions of each kind a catalog remembers.
+// pastMax bounds the earlier versions of each kind that a catalog remembers.
 const pastMax = 4096
 
-// Version digests what administrators have declared. It is the same in every process that knows of the
-// same policies and registrations, in whichever order it heard of them.
+// Version is a digest of the declared policies and registrations. It is the same in every process with the same
+// objects, whatever the order in which they arrived.
 type Version struct {
 	Policies, Registrations Digest
 }
 
-// Digest is that of a set of objects, and 0 of an empty one.
+// Digest is the digest of a set of objects. It is 0 for the empty set.
 type Digest uint64
 
-// String returns a text that may be a segment of a path.
+// String returns a text that fits a segment of a path.
 func (d Digest) String() string { return fmt.Sprintf("%016x", uint64(d)) }
 
 // ParseDigest is the inverse of [Digest.String].
@@ -37,12 +37,12 @@ func ParseDigest(text string) (d Digest, err error) {
 
 const versionFormat = "%016x-%016x"
 
-// String returns a text that may be a segment of a path.
+// String returns a text that fits a segment of a path.
 func (v Version) String() string {
 	return fmt.Sprintf(versionFormat, uint64(v.Policies), uint64(v.Registrations))
 }
 
-// ParseVersion is the inverse of [Version.String]. Of nothing it makes the version at which nothing was declared.
+// ParseVersion is the inverse of [Version.String]. It returns the zero version, for no declarations, for an empty text.
 func ParseVersion(text string) (v Version, err error) {
 	if text == "" {
 		return v, nil
@@ -53,7 +53,7 @@ func ParseVersion(text string) (v Version, err error) {
 	return v, nil
 }
 
-// VersionOf is the version of a catalog that was told of these objects alone.
+// VersionOf returns the version of a catalog with only these objects.
 func VersionOf(policies []quotav1alpha1.ClaimCreationPolicy, registrations []quotav1alpha1.ResourceRegistration) Version {
 	var v Version
 	for i := range policies {
@@ -65,8 +65,8 @@ func VersionOf(policies []quotav1alpha1.ClaimCreationPolicy, registrations []quo
 	return v
 }
 
-// stampOfPolicy is 0 for a policy that is not to be used. The status, which changes while existing
-// objects are adopted, does not enter into it.
+// stampOfPolicy is 0 for a policy that is disabled or being deleted. The status, which changes during adoption, is not
+// part of it.
 func stampOfPolicy(object *quotav1alpha1.ClaimCreationPolicy) Digest {
 	if !isDeclared(object) {
 		return 0
@@ -74,8 +74,8 @@ func stampOfPolicy(object *quotav1alpha1.ClaimCreationPolicy) Digest {
 	return stamp(object.UID, object.Generation)
 }
 
-// stampOfRegistration is 0 for a registration that is not active. One that comes to be active again is
-// another one than before. What one that is being deleted says it waits for does not enter into it.
+// stampOfRegistration is 0 for a registration that is not active. A registration that becomes active again has a new
+// stamp. The status of a registration that is being deleted is not part of it.
 func stampOfRegistration(object *quotav1alpha1.ResourceRegistration) Digest {
 	switch {
 	case !isActive(object):
@@ -90,8 +90,8 @@ func isDeclared(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	return object.IsEnabled() && object.DeletionTimestamp == nil
 }
 
-// isActive reports whether a registration stands for its resource type. One that is being deleted does for as long as
-// something uses it.
+// isActive reports whether a registration represents its resource type. One that is being deleted does while it is in
+// use.
 func isActive(object *quotav1alpha1.ResourceRegistration) bool {
 	return apimeta.IsStatusConditionTrue(object.Status.Conditions, quotav1alpha1.ConditionActive) &&
 		(object.DeletionTimestamp == nil || slices.Contains(object.Finalizers, quotav1alpha1.FinalizerInUse))
@@ -102,7 +102,7 @@ func stamp(of ...any) Digest {
 	return Digest(binary.BigEndian.Uint64(sum[:]))
 }
 
-// declared is a set of objects, and which digests it has had.
+// declared is a set of objects, with its earlier digests.
 type declared struct {
 	stamps map[string]Digest // by name
 	digest Digest
@@ -115,7 +115,7 @@ func newDeclared() declared {
 	return d
 }
 
-// set enters an object with its stamp, or removes it if that is 0.
+// set adds an object with its stamp, or removes it if the stamp is 0.
 func (d *declared) set(name string, stamp Digest) {
 	d.digest ^= d.stamps[name] ^ stamp
 	if d.stamps[name] = stamp; stamp == 0 {
@@ -129,7 +129,7 @@ func (d *declared) had(digest Digest) bool {
 	return had
 }
 
-// Version returns that of the catalog.
+// Version returns the version of the catalog.
 func (c *Catalog) Version() Version {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -140,16 +140,14 @@ func (c *Catalog) versionLocked() Version {
 	return Version{c.declaredPolicies.digest, c.declaredRegistrations.digest}
 }
 
-// Has tells whether the catalog knows of everything that was declared by a version: it is at that one,
-// or past it.
+// Has reports whether the catalog has all objects declared by a version: it is at that version, or past it.
 func (c *Catalog) Has(v Version) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.declaredPolicies.had(v.Policies) && c.declaredRegistrations.had(v.Registrations)
 }
 
-// MarkPassed notes that the catalog is past a version that it has never been at: it was told of several changes at
-// once.
+// MarkPassed records that the catalog is past a version that it never had, because several changes arrived at once.
 func (c *Catalog) MarkPassed(v Version) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

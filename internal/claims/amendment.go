@@ -13,14 +13,14 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Amendment is the reservation under key that changes what a granted claim holds to charges. base
-// is the version of the object that the change goes with, if it is yet to be made.
+// Amendment returns the reservation under key that amends a granted claim to charges. base is the version of the object
+// that an outstanding update is based on, or empty.
 func Amendment(claim *quotav1alpha1.ResourceClaim, key string, charges []ledger.Charge, intent Intent, base string) (*ledger.Reservation, error) {
 	held, err := Charges(claim.Spec.Requests)
 	if err != nil {
 		return nil, err
 	}
-	// The claim exists already, with the labels and annotations that it has.
+	// The claim exists already, with its labels and annotations.
 	intent.Claim = types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 	intent.Labels, intent.Annotations, intent.Base = nil, nil, base
 	return &ledger.Reservation{
@@ -28,8 +28,8 @@ func Amendment(claim *quotav1alpha1.ResourceClaim, key string, charges []ledger.
 	}, nil
 }
 
-// LaterIntent returns that of two outlines whose change is made to the later version of the object:
-// once there is such a version, a change to an earlier one cannot be made any more.
+// LaterIntent returns the intent of two that is for an update of the later version of the object. Once that version
+// exists, an update of an earlier one is no longer possible.
 func LaterIntent(before, after string) string {
 	a, errA := IntentOf(before)
 	b, errB := IntentOf(after)
@@ -39,15 +39,15 @@ func LaterIntent(before, after string) string {
 	return after
 }
 
-// MayChange tells whether a change that is made to version base of an object may still come to an
-// object of the given version, which is where the object is not past base.
+// MayChange reports whether an update based on version base may still reach an object at the given version. It may
+// unless the object is past base.
 func MayChange(version, base string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, base)
 	return err == nil && order <= 0 || version == base
 }
 
-// OfObject reads the claim that a policy made for an object, known being those that the cache has
-// of the object. It returns nil if there is none; NotFound says that the cache is behind.
+// OfObject reads the claim that a policy made for an object. known are the claims of the object in the cache. It
+// returns nil if there is none. NotFound means that the cache lags behind.
 func (c *Client) OfObject(ctx context.Context, known []*claimcache.Claim, policy string) (*quotav1alpha1.ResourceClaim, error) {
 	for _, each := range known {
 		if each.Policy() != policy {
@@ -61,7 +61,7 @@ func (c *Client) OfObject(ctx context.Context, known []*claimcache.Claim, policy
 	return nil, nil
 }
 
-// Reread reads a claim again, and returns nil if it is not granted any more, or on its way out.
+// Reread reads a claim again. It returns nil if the claim is no longer granted, or is being removed.
 func (c *Client) Reread(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
 	live, err := c.Get(ctx, types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
 	if apierrors.IsNotFound(err) {
@@ -73,19 +73,19 @@ func (c *Client) Reread(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	return live, nil
 }
 
-// HoldsCharge tells whether a claim holds something, and is not on its way out.
+// HoldsCharge reports whether a claim is granted and is not being removed.
 func HoldsCharge(claim *quotav1alpha1.ResourceClaim) bool {
 	return claimcache.StateOf(claim) == claimcache.Granted && claim.DeletionTimestamp == nil && !IsSuperseded(claim)
 }
 
-// HasEarlyRelease reports whether a claim that no policy made releases its charge as soon as it is deleted, although its object
+// HasEarlyRelease reports whether a claim that no policy made releases its charge on deletion, although its object
 // exists.
 func HasEarlyRelease(claim *quotav1alpha1.ResourceClaim) bool {
 	return !claimcache.IsFromPolicy(claim) && claim.Annotations[quotav1alpha1.AnnotationRelease] == "true"
 }
 
-// IsSuperseded tells whether Bursar is replacing the claim by another, or taking it away because
-// its object costs nothing any more.
+// IsSuperseded reports whether Bursar is replacing the claim by another, or removing it because its object no longer
+// costs anything.
 func IsSuperseded(claim *quotav1alpha1.ResourceClaim) bool {
 	return claim.Annotations[quotav1alpha1.AnnotationSuperseded] == "true"
 }

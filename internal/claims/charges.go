@@ -7,7 +7,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Charges is what the requests of a claim take from its consumer.
+// Charges returns the charges of a claim's requests.
 func Charges(requests []quotav1alpha1.ResourceRequest) ([]ledger.Charge, error) {
 	charges := make([]ledger.Charge, 0, len(requests))
 	for _, request := range requests {

@@ -1,5 +1,7 @@
-// Package claims reads and writes ResourceClaims: the requests to the API server that the
-// controllers share, and the status that a decision gives a claim.
+// Package claims reads and writes ResourceClaims. It has the client for claims, the encoding of claims in reservations
+// ([Intent], [Reference]), and the status that a decision gives a claim. The client is live: it caches nothing.
+//
+// Package engine, controllers and webhooks import it. The compact cache of all claims is in package claimcache.
 package claims
 
 import (
@@ -25,7 +27,7 @@ import (
 
 const resource = "resourceclaims"
 
-// Client talks to the API server about claims, live: nothing is cached.
+// Client reads and writes claims in the API server. It caches nothing.
 type Client struct {
 	rest rest.Interface
 }
@@ -43,7 +45,7 @@ func NewClient(config *rest.Config, httpClient *http.Client) (*Client, error) {
 	return &Client{rest: client}, nil
 }
 
-// REST is the underlying client, for watches.
+// REST returns the underlying client, for watches.
 func (c *Client) REST() rest.Interface { return c.rest }
 
 // Get reads a claim from the API server.
@@ -56,8 +58,8 @@ func (c *Client) Get(ctx context.Context, name types.NamespacedName) (*quotav1al
 	return claim, nil
 }
 
-// Version returns the version of the API server that it has reached by now. A list of claims at that version, or later,
-// has every claim that exists now.
+// Version returns the current version of the API server. A list of claims at that version, or later, has every claim
+// that exists now.
 func (c *Client) Version(ctx context.Context) (string, error) {
 	raw, err := c.rest.Get().Resource(resource).SetHeader("Accept", restclient.OnlyMetadataList).Param("limit", "1").Do(ctx).Raw()
 	if err != nil {
@@ -70,7 +72,7 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	return page.ResourceVersion, nil
 }
 
-// RecordedIDs returns as what the books may have recorded that a consumer's claims give nothing back: their
+// RecordedIDs returns the IDs under which the ledger may have recorded that a consumer's claims release nothing: their
 // UIDs, and the IDs of the reservations that they were made from ([ledgerstore.WithdrawnID]).
 func (c *Client) RecordedIDs(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (map[string]bool, error) {
 	const pageSize = 1000
@@ -100,7 +102,7 @@ func (c *Client) RecordedIDs(ctx context.Context, consumer quotav1alpha1.Consume
 // Create creates a claim and completes its metadata as stored: UID, version and generation.
 func (c *Client) Create(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
 	result := c.rest.Post().Namespace(claim.Namespace).Resource(resource).Body(claim).SetHeader("Accept", restclient.OnlyMetadata).Do(ctx)
-	if err := result.Error(); err != nil { // unlike that of Raw, it says what the API server said
+	if err := result.Error(); err != nil { // unlike the error of Raw, it contains the API server's message
 		return nil, err
 	}
 	raw, err := result.Raw()
@@ -116,8 +118,8 @@ func (c *Client) Create(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	return created, nil
 }
 
-// claimStatus is the part of a claim that a status update needs. The API server takes nothing
-// else from it, and would only have to decode the rest.
+// claimStatus is the part of a claim that a status update needs. The API server ignores the rest, and would have to
+// decode it.
 type claimStatus struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        claimVersion                      `json:"metadata"`
@@ -145,14 +147,14 @@ func (c *Client) UpdateStatus(ctx context.Context, claim *quotav1alpha1.Resource
 		SetHeader("Accept", restclient.OnlyMetadata).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Error()
 }
 
-// Delete deletes the claim of that name if it still has that UID.
+// Delete deletes the claim of that name if it has that UID.
 func (c *Client) Delete(ctx context.Context, name types.NamespacedName, uid types.UID) error {
 	return c.rest.Delete().Namespace(name.Namespace).Resource(resource).Name(name.Name).
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
 }
 
-// Amend makes a claim request something else, and has its status say so: status completes it. What
-// is the case already is not written again.
+// Amend writes new requests into a claim, and completes its status with the status function. It skips writes without a
+// change.
 func (c *Client) Amend(ctx context.Context, claim *quotav1alpha1.ResourceClaim, requests []quotav1alpha1.ResourceRequest, status func(*quotav1alpha1.ResourceClaim)) error {
 	amended := claim.DeepCopy()
 	if !equality.Semantic.DeepEqual(amended.Spec.Requests, requests) {
@@ -174,18 +176,18 @@ func (c *Client) Amend(ctx context.Context, claim *quotav1alpha1.ResourceClaim, 
 	return c.UpdateStatus(ctx, amended)
 }
 
-// Supersede marks a claim as one that goes although its object exists.
+// Supersede marks a claim to be removed although its object exists.
 func (c *Client) Supersede(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
 	_, err := c.patch(ctx, claim, map[string]any{}, map[string]any{"annotations": map[string]any{quotav1alpha1.AnnotationSuperseded: "true"}})
 	return err
 }
 
-// AddFinalizer puts Bursar's finalizer on a claim that lacks it.
+// AddFinalizer adds Bursar's finalizer to a claim without it.
 func (c *Client) AddFinalizer(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
 	return c.setFinalizers(ctx, claim, append(slices.Clone(claim.Finalizers), quotav1alpha1.FinalizerQuotaRelease))
 }
 
-// RemoveFinalizer lets a deleted claim go.
+// RemoveFinalizer removes Bursar's finalizer from a deleted claim.
 func (c *Client) RemoveFinalizer(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
 	return c.setFinalizers(ctx, claim, slices.DeleteFunc(slices.Clone(claim.Finalizers), func(finalizer string) bool {
 		return finalizer == quotav1alpha1.FinalizerQuotaRelease
@@ -197,8 +199,8 @@ func (c *Client) setFinalizers(ctx context.Context, claim *quotav1alpha1.Resourc
 	return err
 }
 
-// patch changes a claim, with its metadata, if it has not changed since the version that is given, if any. It returns
-// the metadata as stored.
+// patch changes a claim and its metadata, if the claim still has the given version, if any. It returns the metadata as
+// stored.
 func (c *Client) patch(ctx context.Context, claim *quotav1alpha1.ResourceClaim, change, metadata map[string]any) ([]byte, error) {
 	meta := map[string]any{"uid": claim.UID}
 	if claim.ResourceVersion != "" {

@@ -17,19 +17,17 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Intent is what a policy's reservation keeps of the claim that is made from it once the object
-// has appeared. The rest is in the reservation itself, and a ledger is rewritten with every
-// batch of decisions, so this is short.
+// Intent is the part of a policy's claim that is stored in its reservation until the object has appeared. The rest is
+// in the reservation itself. A ledger is rewritten with every batch of decisions, so an intent is short.
 type Intent struct {
 	// Claim is the name of the claim.
 	Claim types.NamespacedName
-	// Kind and Object say what the claim pays for.
+	// Kind and Object identify the object of the claim.
 	Kind   schema.GroupVersionKind
 	Object types.NamespacedName
 	// Labels and Annotations are those of the policy's template.
 	Labels, Annotations map[string]string
-	// Base is, for what is reserved because an object is about to change, the resource version that
-	// the change is made to.
+	// Base is the resource version that an outstanding update of the object is based on. It is empty for a create.
 	Base string
 }
 
@@ -44,7 +42,7 @@ type storedIntent struct {
 	Base        string            `json:"base,omitempty"`
 }
 
-// Encode writes the intent as JSON.
+// Encode returns the intent as JSON.
 func (i Intent) Encode() string {
 	encoded, err := json.Marshal(storedIntent{
 		Claim: i.Claim.String(), APIVersion: i.Kind.GroupVersion().String(), Kind: i.Kind.Kind, Object: i.Object.String(),
@@ -56,7 +54,7 @@ func (i Intent) Encode() string {
 	return string(encoded)
 }
 
-// IntentOf reads what Encode wrote.
+// IntentOf decodes the result of Encode.
 func IntentOf(encoded string) (Intent, error) {
 	var stored storedIntent
 	if err := json.Unmarshal([]byte(encoded), &stored); err != nil {
@@ -77,8 +75,7 @@ func nameOf(text string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// SequenceOf returns the sequence of the reservation that a claim was made from, or 0 if it was created
-// directly.
+// SequenceOf returns the sequence of the reservation that a claim was made from, or 0 if it was created directly.
 func SequenceOf(claim metav1.Object) int64 {
 	sequence, err := strconv.ParseInt(claim.GetAnnotations()[quotav1alpha1.AnnotationReservation], 10, 64)
 	if err != nil {
@@ -87,8 +84,8 @@ func SequenceOf(claim metav1.Object) int64 {
 	return sequence
 }
 
-// FromReservation makes the claim of a policy's reservation, with the standard marks and, where
-// the namespaces allow it, owned by the object.
+// FromReservation makes the claim of a policy's reservation, with the standard marks. The object owns the claim if the
+// namespaces allow it.
 func FromReservation(reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
 	intent, err := IntentOf(reservation.Claim)
 	if err != nil {
@@ -123,7 +120,7 @@ func FromReservation(reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceC
 	return claim, nil
 }
 
-// RequestsOf undoes what Charges does.
+// RequestsOf is the inverse of Charges.
 func RequestsOf(charges []ledger.Charge) []quotav1alpha1.ResourceRequest {
 	requests := make([]quotav1alpha1.ResourceRequest, 0, len(charges))
 	for _, charge := range charges {

@@ -11,7 +11,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// ConsumerLabels are the labels of a claim that name its consumer. A value that cannot be one of a label is left out.
+// ConsumerLabels returns the labels with the consumer of a claim. It omits a value that is not a valid label value.
 func ConsumerLabels(consumer quotav1alpha1.ConsumerRef) map[string]string {
 	labels := map[string]string{}
 	for key, value := range map[string]string{
@@ -24,7 +24,7 @@ func ConsumerLabels(consumer quotav1alpha1.ConsumerRef) map[string]string {
 	return labels
 }
 
-// setConsumerLabels puts the labels that name the consumer on a claim that is to be made.
+// setConsumerLabels sets the labels with the consumer on a new claim.
 func setConsumerLabels(claim *quotav1alpha1.ResourceClaim) {
 	if claim.Labels == nil {
 		claim.Labels = map[string]string{}
@@ -32,7 +32,7 @@ func setConsumerLabels(claim *quotav1alpha1.ResourceClaim) {
 	maps.Copy(claim.Labels, ConsumerLabels(claim.Spec.ConsumerRef))
 }
 
-// Label puts the labels that name the consumer on a claim that was made without.
+// Label sets the labels with the consumer on an existing claim.
 func (c *Client) Label(ctx context.Context, name types.NamespacedName, uid types.UID, consumer quotav1alpha1.ConsumerRef) error {
 	claim := &quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, UID: uid}}
 	_, err := c.patch(ctx, claim, map[string]any{}, map[string]any{"labels": ConsumerLabels(consumer)})

@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// origin is where a policy's claim comes from.
+// origin is the origin of a policy's claim.
 type origin struct {
 	// policy is the label value of the policy.
 	policy string
@@ -21,7 +21,7 @@ type origin struct {
 	at     time.Time
 }
 
-// setMarks puts the standard labels, annotations and the finalizer on a policy's claim.
+// setMarks sets the standard labels, annotations and the finalizer on a policy's claim.
 func setMarks(claim *quotav1alpha1.ResourceClaim, origin origin) {
 	if claim.Labels == nil {
 		claim.Labels = map[string]string{}
@@ -39,13 +39,13 @@ func setMarks(claim *quotav1alpha1.ResourceClaim, origin origin) {
 	claim.Finalizers = []string{quotav1alpha1.FinalizerQuotaRelease}
 }
 
-// PolicyOf returns the label value of the policy that made a claim: its name, unless that is too
-// long for a label.
+// PolicyOf returns the label value of the policy that made a claim: its name, unless that is too long for a label.
 func PolicyOf(claim *quotav1alpha1.ResourceClaim) string {
 	return claim.Labels[quotav1alpha1.LabelPolicy]
 }
 
-// KindLabel is the label value of a kind: group.version.Kind, or version.Kind for the core group, unless that is too long.
+// KindLabel returns the label value of a kind: group.version.Kind, or version.Kind for the core group, unless that is
+// too long.
 func KindLabel(kind schema.GroupVersionKind) string {
 	if kind.Group == "" {
 		return LabelValue(kind.Version + "." + kind.Kind)
@@ -53,8 +53,7 @@ func KindLabel(kind schema.GroupVersionKind) string {
 	return LabelValue(kind.Group + "." + kind.Version + "." + kind.Kind)
 }
 
-// LabelValue makes s fit for a label value: one that is too long keeps its beginning and ends
-// in a hash of the whole.
+// LabelValue fits s into a label value. A value that is too long is cut and ends in a hash of the whole.
 func LabelValue(s string) string {
 	if len(s) <= validation.LabelValueMaxLength {
 		return s
@@ -63,8 +62,7 @@ func LabelValue(s string) string {
 	return s[:validation.LabelValueMaxLength-len(suffix)] + suffix
 }
 
-// GeneratedName completes the prefix of a name. The same policy and object always get the
-// same name.
+// GeneratedName completes the prefix of a name. The same policy and object always get the same name.
 func GeneratedName(prefix, policy string, uid types.UID) string {
 	suffix := naming.Suffix(policy, string(uid))
 	if room := validation.DNS1123SubdomainMaxLength - len(suffix); len(prefix) > room {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// reference is a claim reduced to its name, for the reservation of a claim that exists.
+// reference is a claim reduced to its name, for the reservation of an existing claim.
 type reference struct {
 	Metadata struct {
 		Namespace string `json:"namespace"`
@@ -15,8 +15,8 @@ type reference struct {
 	} `json:"metadata"`
 }
 
-// Reference is what the reservation of a claim that was created directly holds in place of a
-// claim to create: its name, as JSON.
+// Reference returns the name of a directly created claim as JSON. Its reservation has the reference instead of an
+// intent.
 func Reference(name types.NamespacedName) string {
 	var r reference
 	r.Metadata.Namespace, r.Metadata.Name = name.Namespace, name.Name
@@ -27,7 +27,7 @@ func Reference(name types.NamespacedName) string {
 	return string(encoded)
 }
 
-// ReferenceOf reads what Reference wrote.
+// ReferenceOf decodes the result of Reference.
 func ReferenceOf(encoded string) (types.NamespacedName, error) {
 	var r reference
 	if err := json.Unmarshal([]byte(encoded), &r); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// Grant records in the claim's status that all of its requests were granted.
+// Grant records in the claim's status that all of its requests are granted.
 func Grant(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, now time.Time) {
 	setCondition(claim, metav1.ConditionTrue, quotav1alpha1.ReasonQuotaAvailable,
 		"all requested quota is allocated to "+message.Consumer(claim.Spec.ConsumerRef))
@@ -30,8 +30,8 @@ func Grant(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, n
 	})
 }
 
-// Deny records in the claim's status that quota falls short. The claim stays and is decided
-// again when capacity appears.
+// Deny records in the claim's status that quota falls short. The claim stays, and is decided again when capacity
+// appears.
 func Deny(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, shortages []ledger.Shortage, now time.Time) {
 	consumer := claim.Spec.ConsumerRef
 	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded,
@@ -51,8 +51,8 @@ func Deny(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, sh
 
 const waits = " The claim waits, and is granted by itself once there is room."
 
-// DenyFull records in the claim's status that the ledger has no room for it. Like a claim that quota falls short for,
-// it is decided again when something was given back.
+// DenyFull records in the claim's status that the ledger has no room for the claim. Like a claim that lacks quota, it
+// is decided again after a release.
 func DenyFull(claim *quotav1alpha1.ResourceClaim, full *message.FullError, now time.Time) {
 	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded, full.Error()+"."+waits)
 	setAllocations(claim, now, func(_ quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
@@ -62,7 +62,7 @@ func DenyFull(claim *quotav1alpha1.ResourceClaim, full *message.FullError, now t
 	})
 }
 
-// SetResizePending records in a granted claim's status why it does not hold yet what it is to hold.
+// SetResizePending records in a granted claim's status why its resize is pending.
 func SetResizePending(claim *quotav1alpha1.ResourceClaim, reason, message string) {
 	apimeta.SetStatusCondition(&claim.Status.Conditions, metav1.Condition{
 		Type: quotav1alpha1.ConditionResizePending, Status: metav1.ConditionTrue, Reason: reason, Message: message,
@@ -70,12 +70,12 @@ func SetResizePending(claim *quotav1alpha1.ResourceClaim, reason, message string
 	})
 }
 
-// ClearResizePending records in a claim's status that it holds what it is to hold.
+// ClearResizePending records in a claim's status that no resize is pending.
 func ClearResizePending(claim *quotav1alpha1.ResourceClaim) {
 	apimeta.RemoveStatusCondition(&claim.Status.Conditions, quotav1alpha1.ConditionResizePending)
 }
 
-// Reject records in the claim's status that it can not be decided, and why.
+// Reject records in the claim's status that it cannot be decided, and why.
 func Reject(claim *quotav1alpha1.ResourceClaim, reason string, now time.Time) {
 	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, reason)
 	claim.Status.Requested = message.Requests(nil, claim.Spec.Requests)
@@ -89,7 +89,7 @@ func Reject(claim *quotav1alpha1.ResourceClaim, reason string, now time.Time) {
 func setCondition(claim *quotav1alpha1.ResourceClaim, status metav1.ConditionStatus, reason, message string) {
 	claim.Status.ObservedGeneration = claim.Generation
 	if c := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted); c != nil && c.LastTransitionTime.Unix() == 0 {
-		// It is the default of the schema, and nothing has happened to it at that time.
+		// This is the default of the schema, with a time at which nothing has happened.
 		apimeta.RemoveStatusCondition(&claim.Status.Conditions, quotav1alpha1.ConditionGranted)
 	}
 	apimeta.SetStatusCondition(&claim.Status.Conditions, metav1.Condition{
@@ -101,7 +101,7 @@ func setCondition(claim *quotav1alpha1.ResourceClaim, status metav1.ConditionSta
 	})
 }
 
-// setAllocations gives every request its entry, keeping the time of those that do not change.
+// setAllocations sets the entry of every request. Entries that do not change keep their time.
 func setAllocations(claim *quotav1alpha1.ResourceClaim, now time.Time, fill func(quotav1alpha1.ResourceRequest, *quotav1alpha1.RequestAllocation)) {
 	before := claim.Status.Allocations
 	claim.Status.Allocations = make([]quotav1alpha1.RequestAllocation, 0, len(claim.Spec.Requests))

@@ -12,11 +12,11 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// partsMax is how many increases are named one by one where a quota is made of more.
+// partsMax bounds the increases that a composition names.
 const partsMax = 20
 
-// String tells an effect as the annotation of an increase does: its amounts in the order of the resources,
-// after a word for the one that singular mode refers to.
+// String returns an effect as the annotation of an increase has it: its amounts in the order of the resources, after a
+// word for the increase that singular mode refers to.
 func (e Effect) String() string {
 	var amounts []string
 	for _, name := range slices.Sorted(maps.Keys(e.Hard)) {
@@ -30,8 +30,8 @@ func (e Effect) String() string {
 	return text
 }
 
-// Composition tells what the amount of each resource is made of, such as
-// "count/secrets: 165 = base 10 + big 100 + medium 50 + small 5".
+// Composition returns the composition of each resource's amount, such as "count/secrets: 165 = base 10 + big 100 +
+// medium 50 + small 5".
 func (r Result) Composition() map[corev1.ResourceName]string {
 	composition := map[corev1.ResourceName]string{}
 	for name := range r.Hard {
@@ -60,14 +60,14 @@ func (r Result) compositionOf(name corev1.ResourceName) string {
 	return text
 }
 
-// isCapped reports whether a cap alone decides the amount of a resource.
+// isCapped reports whether only a cap determines the amount of a resource.
 func (r Result) isCapped(name corev1.ResourceName) bool {
 	_, isFixed := r.input.Fixed[name]
 	return isFixed || r.atFloor[name]
 }
 
-// partsOf returns what the amount of a resource is made of, and what a cap holds back of it: the base, and the increases,
-// the largest first.
+// partsOf returns the parts of a resource's amount, and the parts that a cap holds back: the base, and the increases in
+// descending order.
 func (r Result) partsOf(name corev1.ResourceName) (parts, held []string) {
 	fixed, isFixed := r.input.Fixed[name]
 	if base, limited := r.input.Base[name]; limited && isFixed && fixed.Cmp(base) < 0 {
@@ -93,7 +93,7 @@ func (r Result) partsOf(name corev1.ResourceName) (parts, held []string) {
 	return parts, held
 }
 
-// join joins parts, and tells only how many there are of those that would be too many.
+// join joins parts, and counts the parts beyond partsMax.
 func join(parts []string, separator string) string {
 	if more := len(parts) - partsMax; more > 0 {
 		parts = append(slices.Clone(parts[:partsMax]), fmt.Sprintf("%d more", more))
@@ -101,7 +101,7 @@ func join(parts []string, separator string) string {
 	return strings.Join(parts, separator)
 }
 
-// Text is a composition in one line, in the order of the resources.
+// Text returns a composition in one line, in the order of the resources.
 func Text(composition map[corev1.ResourceName]string) string {
 	names := slices.SortedFunc(maps.Keys(composition), func(a, b corev1.ResourceName) int { return cmp.Compare(a, b) })
 	text := make([]string, len(names))

@@ -16,8 +16,8 @@ import (
 
 var modes = []openmcpv1alpha1.QuotaMode{openmcpv1alpha1.ModeCumulative, openmcpv1alpha1.ModeMaximum, openmcpv1alpha1.ModeSingular}
 
-// ValidateDefinitions tells everything that is wrong with each definition of a configuration, in their order, except for what
-// only the API server knows about the spec of a ResourceQuota. A definition with a flaw cannot be used.
+// ValidateDefinitions returns the errors of each definition of a configuration, in their order. It does not apply the
+// API server's own rules for the spec of a ResourceQuota. A definition with an error has no effect.
 func ValidateDefinitions(config *openmcpv1alpha1.QuotaServiceConfig) []field.ErrorList {
 	all := make([]field.ErrorList, len(config.Spec.Quotas))
 	for i := range config.Spec.Quotas {
@@ -41,13 +41,13 @@ func ValidateDefinitions(config *openmcpv1alpha1.QuotaServiceConfig) []field.Err
 	return all
 }
 
-// DefinitionPath is where a definition is in a configuration.
+// DefinitionPath is the path of a definition in a configuration.
 func DefinitionPath(i int) *field.Path { return field.NewPath("spec", "quotas").Index(i) }
 
-// SpecPath is where the spec of the ResourceQuota of a definition is in a configuration.
+// SpecPath is the path of the ResourceQuota spec of a definition in a configuration.
 func SpecPath(i int) *field.Path { return DefinitionPath(i).Child("template", "spec") }
 
-// checkName checks the name of a ResourceQuota that is the value of a label too.
+// checkName checks the name of a ResourceQuota that is also the value of a label.
 func checkName(path *field.Path, name string) field.ErrorList {
 	errs := checkLabelValue(path, name)
 	for _, problem := range validation.IsDNS1123Subdomain(name) {
@@ -63,14 +63,13 @@ func checkLabelValue(path *field.Path, value string) field.ErrorList {
 	return nil
 }
 
-// Quota is the ResourceQuota of a definition, without increases and without what says that it is generated.
+// Quota returns the ResourceQuota of a definition, without increases and without the labels of generated quotas.
 func Quota(definition *openmcpv1alpha1.QuotaDefinition) *corev1.ResourceQuota {
 	template := definition.Template.DeepCopy()
 	return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Labels: template.Labels, Annotations: template.Annotations}, Spec: template.Spec}
 }
 
-// Selector is the selector of a definition, which selects everything where there is none. An error says what
-// is wrong with it.
+// Selector returns the selector of a definition. Without one it selects everything. An error means that it is invalid.
 func Selector(definition *openmcpv1alpha1.QuotaDefinition) (labels.Selector, error) {
 	if definition.Selector == nil {
 		return labels.Everything(), nil

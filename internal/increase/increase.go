@@ -1,18 +1,19 @@
-// Package increase works out what the ResourceQuota of a namespace is made of: a base, the increases in the
-// namespace, and the mode in which these work together. It is pure: no clock, no goroutines, no requests.
+// Package increase computes the ResourceQuota of a namespace from a base, the increases in the namespace, and a mode.
+// It is pure: no clock, no goroutines, no requests.
 //
-//   - cumulative: of each resource, the sum of the base and all increases. Every increase has an effect.
-//   - maximum: of each resource, the highest amount of the base and all increases. An increase has an effect on
-//     a resource if it gives more than the base, as much as any other increase, and is the first by name of
-//     those that give as much.
-//   - singular: as maximum, of the base and one increase that is referred to. That one counts as effective
-//     whatever it gives, and no other does.
+//   - cumulative: for each resource, the sum of the base and all increases. Every increase has an effect.
+//   - maximum: for each resource, the highest amount of the base and all increases. An increase has an effect on
+//     a resource if it gives more than the base, as much as any other increase, and is the first of these by name.
+//   - singular: like maximum, for the base and one referenced increase. That one always counts as effective, and no
+//     other does.
 //
-// A resource that the base does not limit counts as 0 there; one that nothing gives more than 0 of stays without
-// limit, except in cumulative mode, where an increase by 0 is a limit of 0 as the sum says.
+// A resource that the base does not limit counts as 0 in the base. If no amount exceeds 0, the resource stays
+// unlimited, except in cumulative mode, where an increase by 0 is a limit of 0.
 //
-// Where a cap allows less, contributions are held back one by one: [Result.NextToHold] says which is to be
-// next, and [Input.Held] takes them.
+// If a cap allows less, contributions are held back one by one: [Result.NextToHold] returns the next one, and
+// [Input.Held] takes them.
+//
+// The webhook in package validate and the controller of quota increases import it.
 package increase
 
 import (
@@ -32,62 +33,61 @@ import (
 type Increase struct {
 	// Name is unique among the increases of a namespace.
 	Name string
-	// Created tells which of them came last.
+	// Created is the creation time, which orders increases.
 	Created time.Time
-	// Hard is what it gives. No amount is negative.
+	// Hard are the amounts of the increase. No amount is negative.
 	Hard corev1.ResourceList
 }
 
-// Contribution is what one increase gives of one resource.
+// Contribution is the contribution of one increase to one resource.
 type Contribution struct {
 	Increase string
 	Resource corev1.ResourceName
 }
 
-// Input is what a quota is made from. None of it is changed.
+// Input is the input of [Compute], which does not change it.
 type Input struct {
 	Mode openmcpv1alpha1.QuotaMode
-	// Base is what there is without increases.
+	// Base are the amounts without increases.
 	Base corev1.ResourceList
 	// Increases are those of the namespace, in any order.
 	Increases []Increase
 	// Use names the increase that counts in singular mode; it need not exist.
 	Use string
-	// Held are the contributions that are left out, because a cap does not allow them.
+	// Held are the contributions that a cap does not allow.
 	Held map[Contribution]bool
-	// Fixed are the resources of which a cap does not even allow the base, with what they have instead.
+	// Fixed are the amounts of resources whose base a cap does not allow.
 	Fixed corev1.ResourceList
-	// Floor are the resources of which a cap does not allow all, with what they have at least: what there was before,
-	// as far as it is not more than all. A cap keeps a quota from rising, and lowers none.
+	// Floor are the minimum amounts of capped resources: the previous amounts, up to the full ones. A cap keeps a quota
+	// from rising, and never lowers it.
 	Floor corev1.ResourceList
 }
 
-// Result is what a quota is made of.
+// Result is a computed quota.
 type Result struct {
-	// Hard is the whole quota. It is empty where neither the base nor an increase names a resource.
+	// Hard is the whole quota. It is empty if neither the base nor an increase names a resource.
 	Hard corev1.ResourceList
 	// Effects has an entry for each increase, by name.
 	Effects map[string]Effect
 
 	input Input
-	// kept are the resources that have what there was before.
+	// atFloor are the resources with the amount of their floor.
 	atFloor map[corev1.ResourceName]bool
 }
 
-// Effect is what an increase does.
+// Effect is the effect of an increase.
 type Effect struct {
-	// Hard is what it contributes: in cumulative mode its amounts, otherwise those of them that became the
-	// quota's.
+	// Hard are the contributed amounts: in cumulative mode all, otherwise those that the quota uses.
 	Hard corev1.ResourceList
-	// IsEffective tells whether it counts as effective, which in singular mode it may without contributing.
+	// IsEffective is set if the increase counts as effective. In singular mode that does not require a contribution.
 	IsEffective bool
-	// IsUsed tells whether it is the one that singular mode refers to.
+	// IsUsed is set if singular mode refers to this increase.
 	IsUsed bool
-	// Held are the resources of which its contribution is held back, in order.
+	// Held are the resources with a held-back contribution, in order.
 	Held []corev1.ResourceName
 }
 
-// Compute returns what a quota is made of.
+// Compute computes a quota.
 func Compute(input Input) Result {
 	result := Result{Hard: corev1.ResourceList{}, Effects: map[string]Effect{}, input: input, atFloor: map[corev1.ResourceName]bool{}}
 	maps.Copy(result.Hard, input.Base)
@@ -117,8 +117,8 @@ func Compute(input Input) Result {
 	return result
 }
 
-// keep sees to it that holding back lowers no resource below what it is to have at least, and leaves none out:
-// one that the quota does not name has no limit.
+// applyFloor raises resources to their floor. It adds held-back resources that the quota does not name, because a
+// missing resource has no limit.
 func (r Result) applyFloor() {
 	for name, amount := range r.input.Floor {
 		if current, isLimited := r.Hard[name]; !isLimited || current.Cmp(amount) < 0 {
@@ -134,13 +134,13 @@ func (r Result) applyFloor() {
 	}
 }
 
-// WithoutCaps is the input with nothing held back.
+// WithoutCaps returns the input with no contribution held back.
 func (i Input) WithoutCaps() Input {
 	i.Held, i.Fixed, i.Floor = nil, nil, nil
 	return i
 }
 
-// weigh takes the effectiveness from increases of which nothing is left.
+// updateEffectiveness marks increases without a remaining contribution as ineffective.
 func (r Result) updateEffectiveness() {
 	for name, effect := range r.Effects {
 		switch r.input.Mode {
@@ -153,12 +153,12 @@ func (r Result) updateEffectiveness() {
 	}
 }
 
-// takeHighest raises each resource to the highest amount that an increase gives.
+// takeHighest raises each resource to the highest amount of an increase.
 func (r Result) takeHighest() {
 	winners := map[corev1.ResourceName]string{}
 	for _, each := range sorted(r.input.Increases) {
 		for name, amount := range r.countedOf(each) {
-			if current := r.Hard[name]; amount.Cmp(current) > 0 { // the first of those that give as much stays
+			if current := r.Hard[name]; amount.Cmp(current) > 0 { // the first of equal amounts wins
 				r.Hard[name], winners[name] = amount, each.Name
 			}
 		}
@@ -168,8 +168,8 @@ func (r Result) takeHighest() {
 	}
 }
 
-// countedOf is what an increase gives that may count: in singular mode nothing but of the one referred to,
-// and never what is held back or fixed.
+// countedOf returns the amounts of an increase that may count: in singular mode only of the referenced one, and never a
+// held-back amount.
 func (r Result) countedOf(each Increase) corev1.ResourceList {
 	counted := corev1.ResourceList{}
 	if r.input.Mode == openmcpv1alpha1.ModeSingular && each.Name != r.input.Use {
@@ -194,9 +194,9 @@ func (r Result) heldOf(each Increase) []corev1.ResourceName {
 	return held
 }
 
-// NextToHold returns the contribution that is to be held back next where there is too much of a resource: in
-// cumulative mode that of the newest increase, otherwise the one that the quota is. There is none where
-// no increase has an effect on the resource.
+// NextToHold returns the contribution to hold back next if there is too much of a resource. In cumulative mode that is
+// the contribution of the newest increase, otherwise the one that determines the quota. It reports false if no increase
+// has an effect on the resource.
 func (r Result) NextToHold(name corev1.ResourceName) (next Contribution, found bool) {
 	var newest time.Time
 	for _, each := range sorted(r.input.Increases) {
@@ -213,7 +213,7 @@ func sorted(increases []Increase) []Increase {
 	return slices.SortedFunc(slices.Values(increases), func(a, b Increase) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// Negative returns the first resource, in order, of which there is less than nothing.
+// Negative returns the first resource, in order, with a negative amount.
 func Negative(hard corev1.ResourceList) (name corev1.ResourceName, amount resource.Quantity, found bool) {
 	for _, name := range slices.Sorted(maps.Keys(hard)) {
 		if amount := hard[name]; amount.Sign() < 0 {

@@ -1,5 +1,5 @@
-// Package naming gives the objects that Bursar creates their names: one name for one meaning,
-// the same in every replica and after every restart, and never the same for two meanings.
+// Package naming computes the names of objects that Bursar creates. A name is the same in every replica and after every
+// restart, and different meanings have different names. It is pure, and any package may import it.
 package naming
 
 import (
@@ -14,35 +14,36 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// The names of what Bursar keeps in its system namespace.
+// The names of Bursar's objects in its system namespace.
 const (
-	// CertificateSecret holds the certificate of the webhooks, unless the configuration names another Secret.
+	// CertificateSecret has the certificate of the webhooks, unless the configuration names another Secret.
 	CertificateSecret = "bursar-webhooks-tls"
-	// CallersSuffix makes the name of the Secret with the key of callers from that of the Secret with the certificate.
+	// CallersSuffix is the suffix of the Secret with the key of callers. The prefix is the name of the certificate's
+	// Secret.
 	CallersSuffix = "-callers"
-	// LeaderLease is the Lease by which replicas agree on a leader.
+	// LeaderLease is the Lease of leader election.
 	LeaderLease = "bursar-leader"
-	// ReviewsLease says until when objects were reviewed. It exists wherever Bursar has run.
+	// ReviewsLease records until when objects were reviewed. It exists in every control plane that Bursar has run in.
 	ReviewsLease = "bursar-reviews"
 )
 
-// prefixMax bounds the readable part of a name. With the hash a name stays within the 253
-// characters of a DNS subdomain and within what fits on a terminal.
+// prefixMax bounds the readable part of a name. With the hash a name stays within the 253 characters of a DNS subdomain
+// and within the width of a terminal.
 const prefixMax = 80
 
-// hashEncoding is lower-case base32, which is made of DNS label characters only.
+// hashEncoding is lower-case base32, which has only characters of DNS labels.
 var hashEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// Ledger is the name of the ConsumerLedger that holds a consumer's books. API group and
-// namespace count: two consumers that share kind and name have different ledgers.
+// Ledger returns the name of a consumer's ConsumerLedger. API group and namespace count: two consumers with the same
+// kind and name have different ledgers.
 func Ledger(consumer quotav1alpha1.ConsumerRef) string {
 	return join([]string{consumer.Kind, consumer.Name},
 		consumer.APIGroup, consumer.Kind, consumer.Namespace, consumer.Name)
 }
 
-// Bucket is the name of the AllowanceBucket of a consumer, a resource type and, unless they are
-// empty, dimensions. Its form is that of the API reference: consumer kind, consumer name, resource
-// type, hash; the values of the dimensions, in the order of their keys, come before the hash.
+// Bucket returns the name of the AllowanceBucket of a consumer, a resource type and, unless they are empty, dimensions.
+// Its form is that of the API reference: consumer kind, consumer name, resource type, hash; the values of the
+// dimensions, in the order of their keys, come before the hash.
 func Bucket(consumer quotav1alpha1.ConsumerRef, resourceType string, dimensions map[string]string) string {
 	readable := []string{consumer.Kind, consumer.Name, resourceType}
 	identity := []string{consumer.APIGroup, consumer.Kind, consumer.Namespace, consumer.Name, resourceType}
@@ -53,19 +54,19 @@ func Bucket(consumer quotav1alpha1.ConsumerRef, resourceType string, dimensions 
 	return join(readable, identity...)
 }
 
-// EffectiveGrant is the name of the EffectiveResourceGrant of a consumer and a resource type. It is
-// that of the bucket that shows the type as a whole.
+// EffectiveGrant returns the name of the EffectiveResourceGrant of a consumer and a resource type. It equals the name
+// of the bucket for the whole type.
 func EffectiveGrant(consumer quotav1alpha1.ConsumerRef, resourceType string) string {
 	return Bucket(consumer, resourceType, nil)
 }
 
-// Suffix is a short hash of the identity, for making a name that is taken distinct.
+// Suffix returns a short hash of the identity. It makes a name distinct if the name is taken.
 func Suffix(identity ...string) string {
 	return hash(identity)[:8]
 }
 
-// join makes a name from readable parts and the hash of what the name stands for. Only the
-// hash tells names apart: readable parts may be cut and have characters replaced.
+// join makes a name from readable parts and the hash of the identity. Only the hash distinguishes names: readable parts
+// may be cut and have characters replaced.
 func join(readable []string, identity ...string) string {
 	prefix := sanitize(strings.Join(readable, "-"))
 	if len(prefix) > prefixMax {
@@ -78,9 +79,9 @@ func join(readable []string, identity ...string) string {
 	return prefix + "-" + hash(identity)
 }
 
-// hash digests the parts with their boundaries kept, so that ("ab", "c") and ("a", "bc")
-// differ. Its 80 bits make a collision among a million names a one in 10^12 event; whoever
-// finds an object of another identity under a name must refuse to touch it.
+// hash digests the parts with their boundaries, so that ("ab", "c") and ("a", "bc") differ. Its 80 bits make a
+// collision among a million names a one in 10^12 event. A caller that finds an object of another identity under a name
+// must not change it.
 func hash(parts []string) string {
 	digest := sha256.New()
 	for _, part := range parts {
@@ -90,7 +91,7 @@ func hash(parts []string) string {
 	return hashEncoding.EncodeToString(digest.Sum(nil)[:10])
 }
 
-// sanitize lower-cases s and turns every character that a DNS label cannot hold into a dash.
+// sanitize lower-cases s and replaces every character that a DNS label cannot have by a dash.
 func sanitize(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -104,24 +105,24 @@ func sanitize(s string) string {
 	}, s)
 }
 
-// ConsumerName stands for a consumer's name in the template of its namespace.
+// ConsumerName is the placeholder of a consumer's name in the template of its namespace.
 const ConsumerName = "{{name}}"
 
-// ConsumerNamespaces say which namespace shows the quota of a consumer.
+// ConsumerNamespaces names the namespaces with the quota objects of consumers.
 type ConsumerNamespaces struct {
-	// Templates are those of kinds, with [ConsumerName] in them.
+	// Templates are the templates of kinds, with [ConsumerName] in them.
 	Templates map[schema.GroupKind]string
 	// System is the namespace of all other consumers.
 	System string
 }
 
-// Of returns the namespace that shows the quota of a consumer.
+// Of returns the namespace with the quota objects of a consumer.
 func (n *ConsumerNamespaces) Of(consumer quotav1alpha1.ConsumerRef) string {
 	return NamespaceOf(consumer, n.Templates, n.System)
 }
 
-// NamespaceOf returns the namespace that shows the quota of a consumer: that of the consumer, of the template for its kind,
-// or the system namespace.
+// NamespaceOf returns the namespace with the quota objects of a consumer: its own namespace, the one of the template
+// for its kind, or the system namespace.
 func NamespaceOf(consumer quotav1alpha1.ConsumerRef, templates map[schema.GroupKind]string, systemNamespace string) string {
 	if consumer.Namespace != "" {
 		return consumer.Namespace

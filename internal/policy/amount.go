@@ -19,7 +19,7 @@ import (
 // amountExpression is a CEL expression that yields an amount of base units.
 type amountExpression struct{ expression }
 
-// amountTypes are the types that an amount may have.
+// amountTypes are the permitted types of an amount.
 var amountTypes = []*cel.Type{cel.IntType, cel.UintType, cel.DoubleType, cel.StringType, apiservercel.QuantityType, cel.DynType}
 
 func compileAmount(path *field.Path, source string) (*amountExpression, field.ErrorList) {
@@ -30,7 +30,7 @@ func compileAmount(path *field.Path, source string) (*amountExpression, field.Er
 	return &amountExpression{*compiled}, nil
 }
 
-// evaluate returns the amount in base units, of which baseUnit is the name. It is never negative.
+// evaluate returns the amount in base units. baseUnit is the name of the base unit. The amount is never negative.
 func (a *amountExpression) evaluate(ctx context.Context, variables map[string]any, baseUnit string) (int64, error) {
 	value, _, err := a.expression.evaluate(ctx, variables)
 	if err != nil {
@@ -46,7 +46,7 @@ func (a *amountExpression) evaluate(ctx context.Context, variables map[string]an
 	return amount, nil
 }
 
-// amountOf takes numbers as base units, and converts quantities to them.
+// amountOf returns numbers as base units, and converts quantities to them.
 func amountOf(value ref.Val, baseUnit string) (int64, error) {
 	switch v := value.(type) {
 	case types.Int:
@@ -76,8 +76,7 @@ func amountOf(value ref.Val, baseUnit string) (int64, error) {
 	}
 }
 
-// quantityForm is what is taken for a quantity. Quantities with larger exponents can be written
-// that take hours to read.
+// quantityForm bounds quantities. A quantity with a larger exponent could take hours to parse.
 var quantityForm = regexp.MustCompile(`^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$`)
 
 func parseQuantity(text string) (resource.Quantity, error) {
@@ -89,8 +88,8 @@ func parseQuantity(text string) (resource.Quantity, error) {
 	return resource.Quantity{}, fmt.Errorf("it yields the text %.40q, which is not a quantity", text)
 }
 
-// baseUnits are how many of a base unit make a whole, for base units that are not wholes
-// themselves. Of those of the form smallUnit, as many do as smallUnits says for its prefix.
+// baseUnits has the number of base units in a whole, for base units other than wholes. smallUnits has it for the
+// prefixes of base units that match smallUnit.
 var (
 	baseUnits = map[string]*big.Rat{
 		"kB": big.NewRat(1, 1e3), "MB": big.NewRat(1, 1e6), "GB": big.NewRat(1, 1e9), "TB": big.NewRat(1, 1e12), "PB": big.NewRat(1, 1e15),
@@ -110,7 +109,7 @@ func perWhole(baseUnit string) *big.Rat {
 	return big.NewRat(1, 1)
 }
 
-// toBaseUnits counts a part of a base unit as one.
+// toBaseUnits converts a quantity to base units, rounded up.
 func toBaseUnits(quantity resource.Quantity, baseUnit string) (int64, error) {
 	decimal := quantity.AsDec()
 	value := new(big.Rat).SetInt(decimal.UnscaledBig())

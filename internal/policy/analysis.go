@@ -9,33 +9,32 @@ import (
 	"text/template/parse"
 )
 
-// templateError is something wrong with a template.
+// templateError is an error in a template.
 type templateError struct {
 	// at is a byte offset in the source.
 	at     int
 	reason string
 }
 
-// analysis checks a parsed template and rewrites it, so that reading a field that an object does
-// not have is an error that names the field, except under default, and so that only texts, numbers
-// and booleans can be printed:
+// analysis checks a parsed template and rewrites it for two guarantees: reading a field that an object does not have is
+// an error with the name of the field, except under default, and only texts, numbers and booleans can be printed.
 //
 //	{{.trigger.a.b}}               {{(bursar0 .) | bursar1}}
 //	{{default "x" .trigger.a.b}}   {{default "x" (bursar0 .) | bursar1}}
 //	{{$x.a}}                       {{(bursar0 $x) | bursar1}}
 //
-// The functions put in are made for the place they are at. Here bursar0 reads the path trigger.a.b
-// (or a) below what it is given, strictly or for default, and bursar1 takes only what can be printed.
-// Templates cannot name them, as the analysis knows every function that a template may call.
+// Each inserted function is made for its place. Here bursar0 reads the path trigger.a.b (or a) below its argument,
+// strictly or for default, and bursar1 accepts only printable values. Templates cannot name them, as the analysis knows
+// every function that a template may call.
 //
-// Whatever default looks at is optional: chains of fields, index and what it reads from, and both
-// inside of parentheses. What other functions look at never is.
+// The arguments of default are optional: chains of fields, index and its container, and both inside of parentheses. The
+// arguments of other functions are not.
 type analysis struct {
 	errors []templateError
-	// added are the functions put in, by name.
+	// added are the inserted functions, by name.
 	added template.FuncMap
-	// reads has the names of the variables that the template reads, and where it first does, as byte
-	// offsets in the source.
+	// reads has the names of the variables that the template reads, with the byte offset of the first read in the
+	// source.
 	reads map[string]int
 	// chains are the chains of fields that begin at the object.
 	chains []chain
@@ -47,8 +46,8 @@ type chain struct {
 	path []string
 }
 
-// analyse checks and rewrites a template. The faults of what it returns are in the order of the
-// source. trees are those of all templates that the source defines.
+// analyse checks and rewrites a template. The errors in the result are in the order of the source. trees are those of
+// all templates that the source defines.
 func analyse(tree *parse.Tree, trees map[string]*parse.Tree) *analysis {
 	a := &analysis{added: template.FuncMap{}, reads: map[string]int{}}
 	for _, other := range trees {
@@ -65,8 +64,8 @@ func (a *analysis) addError(at parse.Pos, format string, args ...any) {
 	a.errors = append(a.errors, templateError{at: int(at), reason: fmt.Sprintf(format, args...)})
 }
 
-// list walks the body of a template or branch. Within with, dot is not the variables any more
-// (atRoot false) but some value of the object.
+// list walks the body of a template or branch. Within with, dot is a value of the object and not the variables (atRoot
+// false).
 func (a *analysis) list(list *parse.ListNode, atRoot bool) {
 	if list == nil {
 		return
@@ -94,7 +93,7 @@ func (a *analysis) list(list *parse.ListNode, atRoot bool) {
 	}
 }
 
-// action walks {{pipeline}}, and has its value checked when it is printed.
+// action walks {{pipeline}}, and inserts the check of its printed value.
 func (a *analysis) action(n *parse.ActionNode, atRoot bool) {
 	source := n.Pipe.String()
 	a.pipe(n.Pipe, atRoot, false)
@@ -104,7 +103,7 @@ func (a *analysis) action(n *parse.ActionNode, atRoot bool) {
 	n.Pipe.Cmds = append(n.Pipe.Cmds, a.add(n.Pos, printer(source)))
 }
 
-// pipe walks a pipeline; optional says whether default looks at its value.
+// pipe walks a pipeline; optional means that its value is an argument of default.
 func (a *analysis) pipe(pipe *parse.PipeNode, atRoot, optional bool) {
 	for i, command := range pipe.Cmds {
 		isOptional := optional
@@ -123,7 +122,7 @@ func functionOf(command *parse.CommandNode) string {
 	return ""
 }
 
-// command walks one command of a pipeline; piped says whether it gets the value of another.
+// command walks one command of a pipeline; piped means that it gets the value of another command.
 func (a *analysis) command(command *parse.CommandNode, piped, atRoot, optional bool) {
 	if name, ok := command.Args[0].(*parse.IdentifierNode); ok {
 		given := len(command.Args) - 1
@@ -148,7 +147,7 @@ func (a *analysis) command(command *parse.CommandNode, piped, atRoot, optional b
 	command.Args[0] = a.argument(command.Args[0], atRoot, optional)
 }
 
-// call checks the call of a function with that many arguments.
+// call checks the number of arguments of a function call.
 func (a *analysis) call(name *parse.IdentifierNode, given int) {
 	f, known := functions[name.Ident]
 	switch {
@@ -179,7 +178,7 @@ func argumentCount(fewest, most int) string {
 	}
 }
 
-// argument walks an operand and returns what replaces it.
+// argument walks an operand and returns its replacement.
 func (a *analysis) argument(node parse.Node, atRoot, optional bool) parse.Node {
 	switch n := node.(type) {
 	case *parse.FieldNode:
@@ -219,15 +218,14 @@ func (a *analysis) argument(node parse.Node, atRoot, optional bool) parse.Node {
 	return node
 }
 
-// readAll notes that the template has all variables in its hands.
+// readAll records that the template has access to all variables.
 func (a *analysis) readAll(at parse.Pos) {
 	for name := range variableFields {
 		a.read(name, at)
 	}
 }
 
-// read notes that the template reads a variable. The walk follows the source, so the first time is
-// the first place.
+// read records that the template reads a variable. The walk follows the source, so the first record is the first place.
 func (a *analysis) read(name string, at parse.Pos) {
 	if _, known := a.reads[name]; !known {
 		a.reads[name] = int(at)
@@ -249,8 +247,8 @@ func (a *analysis) chain(at parse.Pos, path []string) {
 	}
 }
 
-// start is where an operand begins in the source. The parser gives chains of several fields the
-// position of the second one.
+// start returns the beginning of an operand in the source. The parser gives chains of several fields the position of
+// the second one.
 func start(node parse.Node) parse.Pos {
 	switch n := node.(type) {
 	case *parse.FieldNode:
@@ -267,8 +265,7 @@ func start(node parse.Node) parse.Pos {
 	return node.Position()
 }
 
-// lookup makes the operand that reads the field at path below base. baseText is how the template
-// writes base.
+// lookup makes the operand that reads the field at path below base. baseText is the text of base in the template.
 func (a *analysis) lookup(node, base parse.Node, baseText string, path []string, optional bool) parse.Node {
 	at := start(node)
 	return &parse.PipeNode{NodeType: parse.NodePipe, Pos: at, Cmds: []*parse.CommandNode{
@@ -276,7 +273,7 @@ func (a *analysis) lookup(node, base parse.Node, baseText string, path []string,
 	}}
 }
 
-// add makes the command that calls a function of our own.
+// add makes the command that calls an inserted function.
 func (a *analysis) add(at parse.Pos, function any, arguments ...parse.Node) *parse.CommandNode {
 	name := fmt.Sprintf("bursar%d", len(a.added))
 	a.added[name] = function

@@ -13,8 +13,9 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// arithmetic declares what expressions may do with quantities beyond the library of Kubernetes: multiply them by whole numbers, add,
-// subtract and compare them with each other and with whole numbers, make them of whole numbers, sum lists of them, and round them up.
+// arithmetic declares operations on quantities beyond the library of Kubernetes: multiply them by whole numbers, add,
+// subtract and compare them with each other and with whole numbers, make them of whole numbers, sum lists of them, and
+// round them up.
 //
 // The operators have no bindings here, since those of CEL have one for all types each; [arithmeticCall] evaluates them.
 func arithmetic() []cel.EnvOption {
@@ -104,7 +105,7 @@ var isArithmetic = map[string]bool{
 	operators.Less: true, operators.LessEquals: true, operators.Greater: true, operators.GreaterEquals: true,
 }
 
-// arithmeticCall is an operator that may have quantities as operands.
+// arithmeticCall is an operator with operands that may be quantities.
 type arithmeticCall struct{ interpreter.InterpretableCall }
 
 // Eval implements [interpreter.Interpretable].
@@ -156,7 +157,8 @@ func product(left, right ref.Val) ref.Val {
 	return apiservercel.Quantity{Quantity: &value}
 }
 
-// quantityOf returns a quantity or an integer as a quantity that the caller may change, and whether the value is one of these.
+// quantityOf returns a quantity or an integer as a quantity that the caller may change. It reports false for other
+// values.
 func quantityOf(value ref.Val) (resource.Quantity, bool) {
 	switch value := value.(type) {
 	case apiservercel.Quantity:
@@ -190,7 +192,8 @@ func standard(function string, left, right ref.Val) ref.Val {
 	return types.MaybeNoSuchOverloadErr(left)
 }
 
-// compared turns the order of two values into the value of a comparison. Where they have no order, it says so.
+// compared turns the order of two values into the value of a comparison. It returns an order that is not an integer
+// unchanged, as an error.
 func compared(function string, order ref.Val) ref.Val {
 	n, ok := order.(types.Int)
 	if !ok {

@@ -19,9 +19,9 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// conditionEnv is the CEL environment of Kubernetes with the variables of a policy, objectEnv that
-// with those alone that say what the object is. They are built on first use, because a process that
-// also runs an API server settles its feature gates first.
+// conditionEnv is the CEL environment of Kubernetes with the variables of a policy. objectEnv has only the variables
+// for the object. They are built on first use, because a process that also runs an API server must set its feature
+// gates first.
 var (
 	conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
 		return newEnv(requestVariables(apiservercel.DynType))
@@ -29,7 +29,7 @@ var (
 	objectEnv = sync.OnceValues(func() (*cel.Env, error) { return newEnv(objectVariables(apiservercel.DynType)) })
 )
 
-// objectVariables are those that say what an object of a type is.
+// objectVariables are the variables for an object of a type.
 func objectVariables(object *apiservercel.DeclType) []cel.EnvOption {
 	return []cel.EnvOption{
 		cel.Variable(varTrigger, object.CelType()),
@@ -38,7 +38,7 @@ func objectVariables(object *apiservercel.DeclType) []cel.EnvOption {
 	}
 }
 
-// requestVariables are those that say what the object of a request is, and what the request is.
+// requestVariables are the variables for an object of a type and for its request.
 func requestVariables(object *apiservercel.DeclType) []cel.EnvOption {
 	return append(objectVariables(object),
 		cel.Variable(varUser, cel.MapType(cel.StringType, cel.DynType)),
@@ -67,8 +67,8 @@ type expression struct {
 	uses    uses
 }
 
-// compileExpression returns every fault of an expression, each with its line and column. sees names the variables of
-// the environment. wanted says which types it may yield: the beginning of the sentence that it does not.
+// compileExpression returns every error of an expression, each with its line and column. sees names the variables of
+// the environment. mustYield begins the error for a result of another type than those in yields.
 func compileExpression(environ func() (*cel.Env, error), sees string, path *field.Path, source, mustYield string, yields ...*cel.Type) (*expression, field.ErrorList) {
 	if utf8.RuneCountInString(source) > expressionCharsMax {
 		return nil, field.ErrorList{field.TooLongCharacters(path, source, expressionCharsMax)}
@@ -99,7 +99,7 @@ func compileExpression(environ func() (*cel.Env, error), sees string, path *fiel
 	return &expression{path: path.String(), source: source, program: program, uses: variablesOf(ast)}, nil
 }
 
-// variablesOf finds the variables of an expression.
+// variablesOf returns the variables of an expression.
 func variablesOf(ast *cel.Ast) uses {
 	read := uses{}
 	info := ast.NativeRep().SourceInfo()
@@ -112,8 +112,8 @@ func variablesOf(ast *cel.Ast) uses {
 	return read
 }
 
-// evaluate returns the value of the expression, and what finding out has cost. When ctx ends
-// before that is known, the error wraps the cause.
+// evaluate returns the value of the expression, and its cost. If ctx ends before the value is known, the error wraps
+// the cause.
 func (e *expression) evaluate(ctx context.Context, variables map[string]any) (value ref.Val, cost uint64, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, e.failed(context.Cause(ctx))
@@ -134,11 +134,11 @@ func (e *expression) evaluate(ctx context.Context, variables map[string]any) (va
 	return value, cost, nil
 }
 
-// errTakesTooLong is why an evaluation ends that takes more than policyTimeMax.
+// errTakesTooLong ends an evaluation that takes longer than policyTimeMax.
 var errTakesTooLong = fmt.Errorf("the policy's expressions take longer than %v for this object", policyTimeMax)
 
-// TookTooLong tells whether a policy could not be evaluated because that took too long. Next time it may not: unlike
-// other errors, this one may be the fault of a machine that stood still.
+// TookTooLong reports whether the evaluation of a policy took too long. Unlike other errors, this one may be due to a
+// machine that stood still, so the next attempt may succeed.
 func TookTooLong(err error) bool { return errors.Is(err, errTakesTooLong) }
 
 func exceedsCost(err error) bool {
@@ -150,8 +150,8 @@ func (e *expression) failed(err error) error {
 	return &EvaluationError{Path: e.path, verb: "evaluate", source: e.source, err: shortError{err}}
 }
 
-// shortError says no more of an error than can be shown. CEL repeats what it cannot work with,
-// which comes from the object and may be as large.
+// shortError shortens the message of an error. CEL repeats invalid values from the object, which may be as large as the
+// object.
 type shortError struct{ error }
 
 func (e shortError) Error() string { return excerpt(e.error.Error()) }
@@ -161,7 +161,7 @@ func (e shortError) Unwrap() error { return e.error }
 // condition is an expression that yields a boolean.
 type condition struct{ expression }
 
-// compileCondition returns every fault of an expression, each with its line and column.
+// compileCondition returns every error of an expression, each with its line and column.
 func compileCondition(path *field.Path, source, sees string) (*condition, field.ErrorList) {
 	if source == "" {
 		return nil, field.ErrorList{field.Required(path, "a condition needs a CEL expression")}
@@ -173,7 +173,7 @@ func compileCondition(path *field.Path, source, sees string) (*condition, field.
 	return &condition{*compiled}, nil
 }
 
-// evaluate returns whether the condition holds, and what finding out has cost.
+// evaluate reports whether the condition holds, with the cost.
 func (c *condition) evaluate(ctx context.Context, variables map[string]any) (holds bool, cost uint64, err error) {
 	value, cost, err := c.expression.evaluate(ctx, variables)
 	if err != nil {
@@ -186,12 +186,12 @@ func (c *condition) evaluate(ctx context.Context, variables map[string]any) (hol
 	return bool(result), cost, nil
 }
 
-// Matches tells whether all conditions of the policy hold. They are evaluated in order and up to
-// the first that does not hold, so one may guard those after it. A condition that cannot be
-// evaluated (a field is missing, the result is not a bool, it costs or takes too much, ctx ends) is an
-// error that names the condition; the object should then be refused.
+// Matches reports whether all conditions of the policy hold. It evaluates them in order and stops at the first that
+// does not hold, so a condition may guard later ones. A condition that cannot be evaluated (a field is missing, the
+// result is not a bool, it costs or takes too much, ctx ends) is an error with the name of the condition; the object
+// should then be denied.
 //
-// Matches does not look at the policy's trigger kind.
+// Matches ignores the policy's trigger kind.
 func (p *ClaimPolicy) Matches(ctx context.Context, in Input) (bool, error) {
 	if len(p.conditions) == 0 {
 		return true, nil

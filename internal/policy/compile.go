@@ -25,34 +25,33 @@ type ClaimPolicy struct {
 	followsUpdates bool
 }
 
-// metadataFields are those of the object that a policy makes.
+// metadataFields are the metadata fields of the object that a policy makes.
 type metadataFields struct {
 	name, generateName, namespace templateField
-	// defaultPrefix begins the names of objects that the template does not name.
+	// defaultPrefix is the prefix of a name that the template does not determine.
 	defaultPrefix string
 	labels        map[string]string
 	annotations   []keyedField
 }
 
-// UsesNamespace tells whether the policy looks at [Input.NamespaceObject], which need not be
-// given otherwise.
+// UsesNamespace reports whether the policy reads [Input.NamespaceObject]. Otherwise the field may be empty.
 func (p *ClaimPolicy) UsesNamespace() bool { return p.usesNamespace }
 
-// UsesRequest tells whether what the policy asks of an object depends on who creates it, and how.
-// Of an object that exists it cannot be told then.
+// UsesRequest reports whether the policy's demand depends on the user or the request. Then the demand of an existing
+// object is unknown.
 func (p *ClaimPolicy) UsesRequest() bool { return p.usesRequest }
 
-// FollowsUpdates tells whether the policy applies to changes of an object too. What it asks of an
-// object then depends on the object and its namespace alone.
+// FollowsUpdates reports whether the policy applies to changes of an object too. Its demand then depends only on the
+// object and its namespace.
 func (p *ClaimPolicy) FollowsUpdates() bool { return p.followsUpdates }
 
 // consumerFields are the fields of the consumer reference.
 type consumerFields struct{ apiGroup, kind, name, namespace templateField }
 
-// requestFields are what one request is made from.
+// requestFields are the fields of one request.
 type requestFields struct {
 	resourceType string
-	// amount is fixed, or 0 where expression says how much.
+	// amount is fixed, or 0 if there is an expression.
 	amount     int64
 	expression *amountExpression
 	dimensions []keyedField
@@ -65,7 +64,7 @@ type keyedField struct {
 }
 
 // reservedKeys are the labels and annotations that Bursar sets itself. A template may have them, as templates of other
-// systems do, but what it says of them has no effect. Other keys of its domain are free for users.
+// systems do, but their values have no effect. Other keys of this domain are free for users.
 var reservedKeys = sets.New(
 	quotav1alpha1.LabelAutoCreated,
 	quotav1alpha1.LabelPolicy,
@@ -81,15 +80,14 @@ var reservedKeys = sets.New(
 	quotav1alpha1.AnnotationParentContext,
 )
 
-// IsReserved reports whether a label or annotation of what a policy makes is set by Bursar alone.
+// IsReserved reports whether only Bursar sets a label or annotation on the objects that policies make.
 func IsReserved(key string) bool { return reservedKeys.Has(key) }
 
-// Compile checks what can be checked of a policy without knowing objects or registrations. It
-// returns either a policy or every fault found, each under the field it is in; faults in
-// expressions and templates begin with their position (line:column, or "line N" where a
-// template's syntax is wrong).
+// Compile checks a policy as far as possible without objects or registrations. It returns either a policy or all
+// errors, each under its field. Errors in expressions and templates begin with their position (line:column, or "line N"
+// for a syntax error in a template).
 //
-// The template's resourceRef is not looked at: the claim always refers to the object itself.
+// Compile ignores the template's resourceRef: the claim always refers to the object itself.
 func Compile(policy *quotav1alpha1.ClaimCreationPolicy) (*ClaimPolicy, field.ErrorList) {
 	c := &compiler{sees: seesRequest, followsUpdates: slices.Contains(policy.Spec.Trigger.Operations, quotav1alpha1.TriggerOperationUpdate)}
 	spec := field.NewPath("spec")
@@ -108,7 +106,7 @@ func Compile(policy *quotav1alpha1.ClaimCreationPolicy) (*ClaimPolicy, field.Err
 	return p, nil
 }
 
-// compiler collects the faults of a policy, and whether it speaks of the namespace and the request.
+// compiler collects the errors of a policy, and whether it uses the namespace and the request.
 type compiler struct {
 	// sees names the variables of conditions.
 	sees           string
@@ -120,14 +118,13 @@ type compiler struct {
 
 func (c *compiler) addError(err *field.Error) { c.errs = append(c.errs, err) }
 
-// note looks for the namespace in an expression or template. To find it in a text where it is no
-// variable does no harm.
+// note records whether an expression or template may use the namespace. A false positive, in a text, does no harm.
 func (c *compiler) note(source string) {
 	c.usesNamespace = c.usesNamespace || strings.Contains(source, varNamespace)
 }
 
-// steady notes what depends on the request, and refuses it in a policy that follows updates, where
-// it has to be the same for whoever changes the object.
+// checkRequestUse records the use of the request, and rejects it in a policy that follows updates: its demand must be
+// the same for every user who changes the object.
 func (c *compiler) checkRequestUse(path *field.Path, source string, read uses) {
 	c.usesRequest = c.usesRequest || read.has(varUser, varRequestInfo)
 	if c.followsUpdates {
@@ -137,8 +134,7 @@ func (c *compiler) checkRequestUse(path *field.Path, source string, read uses) {
 	}
 }
 
-// refuse finds fault with the variables in names that a source reads, by a sentence with the name
-// in it.
+// rejectVariables adds an error for each variable in names that a source reads. sentence is a format for the name.
 func (c *compiler) rejectVariables(path *field.Path, source string, read uses, sentence string, names ...string) {
 	for _, name := range names {
 		if at, ok := read[name]; ok {
@@ -197,7 +193,7 @@ func (c *compiler) labels(path *field.Path, labels map[string]string) map[string
 	return labels
 }
 
-// annotations counts towards the bound on their size what is known before rendering.
+// annotations counts only sizes that are known before rendering towards the limit.
 func (c *compiler) annotations(path *field.Path, annotations map[string]string) []keyedField {
 	var fields []keyedField
 	size := 0
@@ -230,8 +226,8 @@ func (c *compiler) consumer(path *field.Path, ref quotav1alpha1.ConsumerRef) con
 	}
 }
 
-// requests wants 1 to 20 requests, each of another resource type. Types are fixed; amounts may be
-// expressions, and the values of dimensions templates.
+// requests compiles 1 to 20 requests, each of another resource type. Types are fixed; amounts may be expressions, and
+// the values of dimensions templates.
 func (c *compiler) requests(path *field.Path, requests []quotav1alpha1.ResourceRequestTemplate) []requestFields {
 	switch {
 	case len(requests) == 0:
@@ -255,7 +251,7 @@ func (c *compiler) requests(path *field.Path, requests []quotav1alpha1.ResourceR
 	return fields
 }
 
-// amount wants either a fixed amount or an expression, which it compiles.
+// amount checks that a request has either a fixed amount or an expression, and compiles the expression.
 func (c *compiler) amount(path *field.Path, request quotav1alpha1.ResourceRequestTemplate) *amountExpression {
 	if request.AmountExpression == "" {
 		if request.Amount <= 0 {

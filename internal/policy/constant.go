@@ -8,13 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// constantTimeMax is how long all expressions of a policy together may take that read nothing.
+// constantTimeMax bounds the evaluation of all constant expressions of a policy.
 const constantTimeMax = time.Second
 
-// ConstantErrors evaluates the expressions and templates that read nothing of an object or request. One that fails would fail for
-// every object, so it is an error of the policy.
+// ConstantErrors evaluates the expressions and templates that do not read the object or request. Such an expression
+// fails for every object or none, so its error is an error of the policy.
 //
-// They are not part of [Compile]: a policy that was stored before the check must keep denying objects instead of letting them pass.
+// It is not part of [Compile]: a policy that was stored before the check must still deny objects instead of letting
+// them pass.
 func (p *ClaimPolicy) ConstantErrors(ctx context.Context) field.ErrorList {
 	ctx, cancel := context.WithTimeout(ctx, constantTimeMax)
 	defer cancel()

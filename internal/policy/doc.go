@@ -1,18 +1,17 @@
-// Package policy turns a ClaimCreationPolicy into something that can be applied to a request:
-// [Compile] checks a policy as a whole, [ClaimPolicy.Matches] evaluates its CEL conditions and
-// [ClaimPolicy.Render] makes the claim from its Go templates. [CompileGrant] and [GrantPolicy] do
-// the same for a GrantCreationPolicy, which is applied to objects.
+// Package policy compiles and applies policies. [Compile] checks a ClaimCreationPolicy as a whole,
+// [ClaimPolicy.Matches] evaluates its CEL conditions, and [ClaimPolicy.Render] makes the claim from its Go templates.
+// [CompileGrant] and [GrantPolicy] do the same for a GrantCreationPolicy, which applies to objects.
 //
-// Policies are written by administrators, but what they are applied to comes from anyone. So
-// whatever an object holds, applying a policy takes bounded time and memory, and yields a valid
-// claim or an error that says which field of the policy failed, where, and why. Conditions run
-// under the cost limits of the Kubernetes API server. Templates have no loops and cannot call one
-// another, and every text and list that a function handles is bounded (limits.go).
+// Administrators write policies, but every user can write the objects that policies apply to. Therefore, whatever an
+// object contains, applying a policy takes bounded time and memory. It yields a valid claim or an error with the failed
+// field of the policy, the position and the reason. Conditions run under the cost limits of the Kubernetes API server.
+// Templates have no loops and cannot call one another, and every text and list in a function is bounded (limits.go).
 //
-// A field that an object does not have is an error wherever a policy reads it, never an empty
-// text: a claim that charges the consumer "" would be worse than none. In CEL, has() asks for it
-// first. In templates, the function default replaces it; that takes a rewrite of the parsed
-// template (analysis.go), since text/template fails on the missing field before default is called.
+// Reading a field that an object does not have is an error, and never an empty text: a claim on the consumer "" would
+// be worse than none. In CEL, has() checks for the field first. In templates, the function default replaces it. That
+// takes a rewrite of the parsed template (analysis.go), because text/template fails on the missing field before it
+// calls default.
 //
-// The package knows the API types and nothing of the ledger, of registrations or of clusters.
+// The package knows only the API types: no ledger, no registrations, no clusters. Catalog, evaluator and webhooks
+// import it.
 package policy

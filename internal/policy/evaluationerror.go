@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// EvaluationError says which expression or template of a policy cannot be applied to an object, and why.
+// EvaluationError is the error of an expression or template that cannot be applied to an object.
 type EvaluationError struct {
 	// Path is the field of the policy.
 	Path string
-	// verb is what was being done with the source of the field.
+	// verb is the operation on the source of the field.
 	verb, source string
 	err          error
 }
 
-// Error implements error. It shows the source of the field.
+// Error implements error. It contains the source of the field.
 func (e *EvaluationError) Error() string {
 	return fmt.Sprintf("%s %s %q: %v", e.verb, e.Path, excerpt(e.source), e.err)
 }
 
-// Unwrap returns why the field cannot be applied.
+// Unwrap returns the cause.
 func (e *EvaluationError) Unwrap() error { return e.err }
 
-// Reason is the error in short, for readers who have the policy before them. It names the field unless it
-// names what the field reads.
+// Reason returns a short form of the error, for readers of the policy. It names the field unless it names the read
+// field of the object.
 func (e *EvaluationError) Reason() string {
 	reason := e.err.Error()
 	var placed *placedError
@@ -37,7 +37,7 @@ func (e *EvaluationError) Reason() string {
 	return e.Path + ": " + reason
 }
 
-// placedError is a reason with the place in the source that it is about.
+// placedError is a reason with its place in the source.
 type placedError struct {
 	at     place
 	reason string

@@ -18,15 +18,15 @@ type templateField struct {
 	rules    fieldRules
 }
 
-// fieldRules say which texts a field may have.
+// fieldRules are the rules for the text of a field.
 type fieldRules struct {
-	// required means that the text may not be empty. Where it may, empty means absent.
+	// required means that the text may not be empty. Otherwise an empty text means an absent field.
 	required bool
 	// mayVary means that the text may depend on the request, in a policy that follows updates too.
 	mayVary bool
 	// bytesMax is the length of the longest text.
 	bytesMax int
-	// check says what is wrong with a text that is not empty; nil if any text will do.
+	// check returns the reasons why a text is invalid. It is not called for an empty text. Nil accepts every text.
 	check func(string) []string
 }
 
@@ -42,16 +42,16 @@ var (
 	dimensionRules         = fieldRules{bytesMax: nameBytesMax}
 )
 
-// isObjectName wants a DNS subdomain, which names of claims and API groups are.
+// isObjectName accepts a DNS subdomain, as for names of claims and API groups.
 func isObjectName(name string) []string { return validation.NameIsDNSSubdomain(name, false) }
 
-// isNamePrefix wants what becomes a DNS subdomain once letters are added.
+// isNamePrefix accepts a text that becomes a DNS subdomain with added letters.
 func isNamePrefix(prefix string) []string { return validation.NameIsDNSSubdomain(prefix, true) }
 
-// isKind wants a kind as CustomResourceDefinitions do: a DNS label, but in any case.
+// isKind accepts a kind as CustomResourceDefinitions do: a DNS label, but in any case.
 func isKind(kind string) []string { return namevalidation.IsDNS1035Label(strings.ToLower(kind)) }
 
-// compileField compiles the template of a field. A plain text is checked like a rendered one.
+// compileField compiles the template of a field. It checks a plain text like a rendered one.
 func compileField(path *field.Path, source string, rules fieldRules) (templateField, field.ErrorList) {
 	f := templateField{path: path.String(), rules: rules}
 	if source == "" && rules.required {
@@ -68,7 +68,7 @@ func compileField(path *field.Path, source string, rules fieldRules) (templateFi
 	return f, invalid(path, source, reasons)
 }
 
-// invalid returns an error for each fault of a field's source, or for the first of very many.
+// invalid returns an error for each reason why a field's source is invalid, up to errorsMax.
 func invalid(path *field.Path, source string, reasons []string) field.ErrorList {
 	var errs field.ErrorList
 	for _, reason := range reasons[:min(len(reasons), errorsMax)] {
@@ -77,7 +77,7 @@ func invalid(path *field.Path, source string, reasons []string) field.ErrorList 
 	return errs
 }
 
-// excerpt shortens a text, such as the source of a field, to what an error can show of it.
+// excerpt shortens a text, such as the source of a field, for an error.
 func excerpt(text string) string {
 	if len(text) <= excerptBytesMax {
 		return text
@@ -107,7 +107,7 @@ func (f *templateField) failed(err error) error {
 	return &EvaluationError{Path: f.path, verb: "render", source: f.template.source, err: err}
 }
 
-// invalidReasons says why the field may not have this text.
+// invalidReasons returns the reasons why the text is invalid for the field.
 func (f *templateField) invalidReasons(text string) []string {
 	switch {
 	case text == "":

@@ -8,22 +8,21 @@ import (
 	"text/template"
 )
 
-// function is one that templates may call.
+// function is a function that templates may call.
 type function struct {
-	// argsMin and argsMax bound the number of arguments, a piped one included; argsMax 0 means
-	// that there is no upper bound.
+	// argsMin and argsMax bound the number of arguments, including a piped one; argsMax 0 means no upper bound.
 	argsMin, argsMax int
 	// call implements the function; nil if text/template does.
 	call any
 }
 
-// functions lists what templates may call. Of the built-in functions those that format or call
-// (print, printf, println, html, js, urlquery, call) are left out: they make texts of any size
-// and show missing values as "<no value>".
+// functions are the functions that templates may call. They do not include the built-in functions that format or call
+// (print, printf, println, html, js, urlquery, call): these make texts of any size and write missing values as "<no
+// value>".
 //
-// The value that a function works on is its last argument, which is where text/template puts a
-// piped value: {{.trigger.metadata.name | lower | replace "." "-"}}. Texts are given to functions
-// as strings, numbers or booleans; numbers are written in full.
+// The last argument is the value that a function works on, because text/template puts a piped value there:
+// {{.trigger.metadata.name | lower | replace "." "-"}}. Functions take texts as strings, numbers or booleans; numbers
+// are written in full.
 var functions = map[string]function{
 	"and":      {argsMin: 1},
 	"or":       {argsMin: 1},
@@ -50,7 +49,7 @@ var functions = map[string]function{
 	"toInt":    {argsMin: 1, argsMax: 1, call: toInt},
 }
 
-// implementations holds what functions has of our own, and what the analysis puts in for it.
+// implementations are the functions that text/template does not implement, and the functions that the analysis inserts.
 var implementations = func() template.FuncMap {
 	implementations := template.FuncMap{optionalIndexFunction: optionalIndex}
 	for name, f := range functions {
@@ -61,7 +60,7 @@ var implementations = func() template.FuncMap {
 	return implementations
 }()
 
-// valueError says what is wrong with a value that a template reads or makes.
+// valueError is an error in a value that a template reads or makes.
 type valueError struct{ reason string }
 
 func (e *valueError) Error() string { return e.reason }
@@ -70,7 +69,7 @@ func valueErrorf(format string, args ...any) error {
 	return &valueError{fmt.Sprintf(format, args...)}
 }
 
-// textFunction makes a template function of one that turns a text into another.
+// textFunction makes a template function of a function on texts.
 func textFunction(name string, transform func(string) string) func(any) (string, error) {
 	return func(value any) (string, error) {
 		text, err := argument(name, value)
@@ -121,7 +120,7 @@ func replace(old, replacement, text any) (string, error) {
 	return strings.ReplaceAll(in, from, to), nil
 }
 
-// contains tells whether the container, a text, has the part in it, or, a list, the item.
+// contains reports whether the container has the part: a text in a text, or an item in a list.
 func contains(part, container any) (bool, error) {
 	list, ok := container.([]any)
 	if !ok {
@@ -146,8 +145,8 @@ func contains(part, container any) (bool, error) {
 	return false, nil
 }
 
-// split returns the parts of text between separators: {{index (split "/" .trigger.spec.ref) 0}}.
-// The parts can also be had as fields: {{(split "/" .trigger.spec.ref)._0}}.
+// split returns the parts of text between separators: {{index (split "/" .trigger.spec.ref) 0}}. The parts are also
+// fields: {{(split "/" .trigger.spec.ref)._0}}.
 func split(separator, text any) ([]any, error) {
 	texts, err := arguments("split", separator, text)
 	if err != nil {
@@ -190,7 +189,7 @@ func join(separator, list any) (string, error) {
 	return out.String(), nil
 }
 
-// toInt returns a whole number that is given as a number or in decimal digits. It fits 64 bits.
+// toInt returns a whole number of 64 bits from a number or decimal digits.
 func toInt(value any) (int64, error) {
 	if number, ok := value.(float64); ok {
 		// The bounds are exact in float64; the upper one is 2^63, which does not fit.

@@ -15,11 +15,11 @@ import (
 
 // GrantPolicy is a compiled GrantCreationPolicy. It is immutable and safe for concurrent use.
 //
-// It is applied to an object as it is, not to a request. So CEL sees trigger and object alone.
-// Templates may name user and requestInfo too, as the API promises, but all their fields are empty.
+// It applies to an object and not to a request, so CEL sees only trigger and object. Templates may name user and
+// requestInfo too, as the API promises, but all their fields are empty.
 type GrantPolicy struct {
 	conditions []*condition
-	// parentName names the control plane to make the grant in; nil for the policy's own.
+	// parentName yields the name of the control plane to make the grant in; nil for the policy's own.
 	parentName *nameExpression
 	metadataFields
 	consumer    consumerFields
@@ -27,12 +27,11 @@ type GrantPolicy struct {
 	usesRequest bool
 }
 
-// UsesRequest tells whether a template speaks of user or requestInfo, which are empty.
+// UsesRequest reports whether a template uses user or requestInfo, which are empty.
 func (p *GrantPolicy) UsesRequest() bool { return p.usesRequest }
 
-// CompileGrant checks what can be checked of a policy without knowing objects, registrations or
-// control planes, apart from its allowances, which are taken as they are. Faults are as those of
-// [Compile].
+// CompileGrant checks a policy as far as possible without objects, registrations or control planes. It does not check
+// the allowances. Errors are as those of [Compile].
 func CompileGrant(policy *quotav1alpha1.GrantCreationPolicy) (*GrantPolicy, field.ErrorList) {
 	c := &grantCompiler{compiler: compiler{sees: seesTrigger}}
 	spec := field.NewPath("spec")
@@ -62,7 +61,7 @@ func CompileGrant(policy *quotav1alpha1.GrantCreationPolicy) (*GrantPolicy, fiel
 	return p, nil
 }
 
-// grantCompiler is a compiler for what sees no request and no namespace.
+// grantCompiler is a compiler for policies without a request and a namespace.
 type grantCompiler struct {
 	compiler
 	templatesUseRequest bool
@@ -102,7 +101,7 @@ func (c *grantCompiler) grantConsumer(path *field.Path, ref quotav1alpha1.Consum
 	}
 }
 
-// allowances looks for templates, of which there may be none.
+// allowances rejects templates, which are not permitted in allowances.
 func (c *grantCompiler) allowances(path *field.Path, allowances []quotav1alpha1.Allowance) []quotav1alpha1.Allowance {
 	copied := make([]quotav1alpha1.Allowance, len(allowances))
 	for i := range allowances {
@@ -115,7 +114,7 @@ func (c *grantCompiler) allowances(path *field.Path, allowances []quotav1alpha1.
 	return copied
 }
 
-// notSeen is what is wrong with a variable that only a request has.
+// notSeen is the error for a variable that only a request has.
 const notSeen = "a GrantCreationPolicy does not see %s here: it applies to an object, of which it sees trigger and object"
 
 // nameExpression is a CEL expression that yields the name of a control plane.
@@ -140,15 +139,13 @@ func (c *grantCompiler) parentName(path *field.Path, source string) *nameExpress
 	return &nameExpression{*compiled}
 }
 
-// Matches tells whether all conditions of the policy hold for an object. It behaves as
-// [ClaimPolicy.Matches].
+// Matches reports whether all conditions of the policy hold for an object. It behaves as [ClaimPolicy.Matches].
 func (p *GrantPolicy) Matches(ctx context.Context, object map[string]any) (bool, error) {
 	in := Input{Object: object}
 	return allHold(ctx, p.conditions, in.variables())
 }
 
-// ParentName returns the name of the control plane to make an object's grant in, and "" if it is
-// the policy's own.
+// ParentName returns the name of the control plane for an object's grant, and "" for the policy's own.
 func (p *GrantPolicy) ParentName(ctx context.Context, object map[string]any) (string, error) {
 	if p.parentName == nil {
 		return "", nil
@@ -172,10 +169,9 @@ func (p *GrantPolicy) ParentName(ctx context.Context, object map[string]any) (st
 	return string(name), nil
 }
 
-// Render makes the grant that an object is the reason for: kind, name, namespace, labels,
-// annotations and spec. Names and the caller's part are as with [ClaimPolicy.Render]; allowances
-// are those of the template. The error names the first field that cannot be rendered, with the
-// position in its template.
+// Render makes the grant for an object: kind, name, namespace, labels, annotations and spec. Names and the caller's
+// part are as with [ClaimPolicy.Render]; allowances are those of the template. The error names the first field that
+// cannot be rendered, with the position in its template.
 func (p *GrantPolicy) Render(object map[string]any) (*quotav1alpha1.ResourceGrant, error) {
 	in := Input{Object: object}
 	r := rendering{variables: in.variables()}

@@ -6,46 +6,45 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Input is what a policy sees of one request. Policies only read it.
+// Input is the input of a policy for one request. Policies only read it.
 type Input struct {
-	// Object is the object under admission as decoded from JSON: maps, lists, strings, booleans,
-	// int64 and float64. Policies see it as trigger and as object.
+	// Object is the object under admission as decoded from JSON: maps, lists, strings, booleans, int64 and float64.
+	// Policies see it as trigger and as object.
 	Object map[string]any
-	// WithoutRequest says that there is no request, so that User and RequestInfo are empty. The annotations
-	// that a template makes of them are left out then.
+	// WithoutRequest means that there is no request, so that User and RequestInfo are empty. Annotations with templates
+	// that use them are then omitted.
 	WithoutRequest bool
-	// User is who makes the request. Policies see it as user.
+	// User is the user of the request. Policies see it as user.
 	User UserInfo
-	// RequestInfo is what is asked of the API server. Policies see it as requestInfo.
+	// RequestInfo describes the request. Policies see it as requestInfo.
 	RequestInfo RequestInfo
-	// NamespaceObject is the namespace that the object is created in, in the same form as Object:
-	// its metadata at least. Policies see it as namespaceObject. It is nil for cluster-scoped
-	// objects, Namespaces among them, and then its fields are missing.
+	// NamespaceObject is the namespace of the object, in the same form as Object: its metadata at least. Policies see
+	// it as namespaceObject. It is nil for cluster-scoped objects, including Namespaces, and then its fields are
+	// missing.
 	NamespaceObject map[string]any
-	// Units are those that quantities are converted to. Default: they are taken as they are.
+	// Units has the base units for the conversion of quantities. Default: no conversion.
 	Units Units
 }
 
-// Units are those of resource types.
+// Units has the base units of resource types.
 type Units interface {
-	// BaseUnit returns the base unit of a resource type, or "" to take quantities of it as they are.
+	// BaseUnit returns the base unit of a resource type, or "" for no conversion.
 	BaseUnit(resourceType string) string
 }
 
-// UserInfo is who makes a request, as the API server authenticated them.
+// UserInfo is the authenticated user of a request.
 type UserInfo struct {
-	// Name (user.name) is unique among the users at one time, such as jane or
-	// system:serviceaccount:web:deployer.
+	// Name (user.name) is unique among the users at one time, such as jane or system:serviceaccount:web:deployer.
 	Name string
-	// UID (user.uid) tells users apart who have the same name at different times. It may be empty.
+	// UID (user.uid) distinguishes users with the same name at different times. It may be empty.
 	UID string
-	// Groups (user.groups) are the groups that the user is in.
+	// Groups (user.groups) are the groups of the user.
 	Groups []string
-	// Extra (user.extra) is what else the authenticator knows.
+	// Extra (user.extra) are further attributes from the authenticator.
 	Extra map[string][]string
 }
 
-// RequestInfo is what is asked of the API server.
+// RequestInfo describes a request to the API server.
 type RequestInfo struct {
 	// Verb (requestInfo.verb) is the kind of request in lower case, such as create.
 	Verb string
@@ -72,8 +71,8 @@ const (
 	varNamespace   = "namespaceObject"
 )
 
-// variableFields lists the variables, each with its fields, or nil if it can have any. It agrees
-// with [Input.variables].
+// variableFields lists the variables, each with its fields, or nil if it can have any. It agrees with
+// [Input.variables].
 var variableFields = map[string][]string{
 	varTrigger:     nil,
 	varObject:      nil,
@@ -82,7 +81,7 @@ var variableFields = map[string][]string{
 	varRequestInfo: {"verb", "apiGroup", "apiVersion", "resource", "subresource", "namespace", "name"},
 }
 
-// variables is the input as conditions and templates see it.
+// variables returns the input as conditions and templates see it.
 func (in *Input) variables() map[string]any {
 	extra := make(map[string]any, len(in.User.Extra))
 	for key, values := range in.User.Extra {
@@ -111,8 +110,8 @@ func (in *Input) variables() map[string]any {
 	}
 }
 
-// visible is what policies see of an object. Of a Secret that is its metadata and type: what a policy makes of an object
-// is read by people who may not read Secrets, and the author of the policy may be one of them.
+// visible returns the part of an object that policies see. For a Secret that is its metadata and type: the results of a
+// policy are visible to people who may not read Secrets, including the author of the policy.
 func visible(object map[string]any) map[string]any {
 	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
 		return object

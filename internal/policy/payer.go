@@ -8,14 +8,14 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// objectPaths finds what a template reads of the object.
+// objectPaths matches the fields of the object in a template.
 var objectPaths = regexp.MustCompile(`\.(?:trigger|object)((?:\.\w+)*)`)
 
-// ownNamespace is the one field of an object that who writes it cannot choose freely.
+// ownNamespace is the only field of an object that its author cannot choose freely.
 const ownNamespace = ".metadata.namespace"
 
-// PayerFromObject warns of each field of the consumer reference that a template takes from what is in the object. Whoever
-// may write that chooses who pays.
+// PayerFromObject warns of each field of the consumer reference that a template takes from the object. The author of
+// such a field chooses the consumer.
 func PayerFromObject(policy *quotav1alpha1.ClaimCreationPolicy) []string {
 	ref := policy.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef
 	var warnings []string

@@ -6,8 +6,8 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// withQuantities has operators work on quantities, and keeps from CEL's quantity functions what they take hours to
-// read, which nothing could interrupt. It has the form of an [interpreter.InterpretableDecorator].
+// withQuantities makes operators work on quantities. It also protects CEL's quantity functions from texts that take
+// hours to parse, which could not be interrupted. It is an [interpreter.InterpretableDecorator].
 func withQuantities(i interpreter.Interpretable) (interpreter.Interpretable, error) {
 	call, ok := i.(interpreter.InterpretableCall)
 	if ok && len(call.Args()) == 2 && isArithmetic[call.Function()] {
@@ -26,7 +26,7 @@ func withQuantities(i interpreter.Interpretable) (interpreter.Interpretable, err
 	}
 }
 
-// guardedCall is the call of a function that is not made for texts that are no quantities.
+// guardedCall is the call of a function that is skipped for texts that are not quantities.
 type guardedCall struct {
 	interpreter.InterpretableCall
 	otherwise func(text string) ref.Val

@@ -15,18 +15,15 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Render makes the claim that the policy asks of an object: kind, name, namespace, labels,
-// annotations and spec, all valid. The caller adds Bursar's own labels and annotations, and the
-// namespace where the template names none.
+// Render makes the claim that the policy demands for an object: kind, name, namespace, labels, annotations and spec,
+// all valid. The caller adds Bursar's own labels and annotations, and the namespace if the template has none.
 //
-// Name wins over generateName. Without either, or where both render to nothing, generateName is
-// the policy's name and a dash. A generateName is not completed. spec.resourceRef is the object,
-// whatever the template says.
+// Name takes precedence over generateName. If both are missing or render to nothing, generateName is the policy's name
+// and a dash. A generateName is not completed. spec.resourceRef is the object, whatever the template contains.
 //
-// Without a request, annotations whose template speaks of user or requestInfo are left out.
+// Without a request, annotations with templates that use user or requestInfo are omitted.
 //
-// A request whose amount comes to 0 is left out. Where all are, Render returns nil: the object costs
-// nothing.
+// A request with the amount 0 is omitted. If all are, Render returns nil: the object costs nothing.
 //
 // The error names the first field that cannot be rendered, with the position in its template.
 func (p *ClaimPolicy) Render(ctx context.Context, in Input) (*quotav1alpha1.ResourceClaim, error) {
@@ -56,8 +53,8 @@ func (p *ClaimPolicy) Render(ctx context.Context, in Input) (*quotav1alpha1.Reso
 	return claim, nil
 }
 
-// Requests returns what the policy requests for an object, whether or not its conditions hold, and whomever it charges.
-// A request whose amount comes to 0 is left out.
+// Requests returns the policy's requests for an object, regardless of its conditions and its consumer. A request with
+// the amount 0 is omitted.
 func (p *ClaimPolicy) Requests(ctx context.Context, in Input) ([]quotav1alpha1.ResourceRequest, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)
 	defer cancel()
@@ -69,7 +66,7 @@ func (p *ClaimPolicy) Requests(ctx context.Context, in Input) ([]quotav1alpha1.R
 	return requests, nil
 }
 
-// referenceTo identifies an object by what it says of itself.
+// referenceTo returns a reference to an object, from the object's own fields.
 func referenceTo(object map[string]any) (quotav1alpha1.UnversionedObjectReference, error) {
 	content := unstructured.Unstructured{Object: object}
 	group, err := schema.ParseGroupVersion(content.GetAPIVersion())
@@ -86,10 +83,10 @@ func referenceTo(object map[string]any) (quotav1alpha1.UnversionedObjectReferenc
 	}, nil
 }
 
-// rendering renders fields up to the first that fails, and keeps its error.
+// rendering renders fields up to the first error, and has that error.
 type rendering struct {
 	variables map[string]any
-	// withoutRequest leaves out the annotations that speak of the request.
+	// withoutRequest omits the annotations that use the request.
 	withoutRequest bool
 	err            error
 }
@@ -103,7 +100,7 @@ func (r *rendering) text(f *templateField) string {
 	return text
 }
 
-// metadata renders the metadata of an object. A name wins over a prefix of one.
+// metadata renders the metadata of an object. A name takes precedence over a prefix.
 func (r *rendering) metadata(t *metadataFields) metav1.ObjectMeta {
 	meta := metav1.ObjectMeta{
 		Name:        r.text(&t.name),

@@ -13,17 +13,18 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// schemaFieldsMax is how many fields of an object a finding names.
+// schemaFieldsMax bounds the fields of an object that a finding names.
 const schemaFieldsMax = 8
 
-// fieldRead is a field of the object that a template reads, and where.
+// fieldRead is a field of the object that a template reads, with its place.
 type fieldRead struct {
 	at   place
 	path []string
 }
 
-// Mismatches compares what the policy reads of an object with the schema of its kind, with all references resolved. Each
-// finding begins with the field of the policy. None is certain: a schema may leave out fields, and says nothing of their values.
+// Mismatches compares the fields that the policy reads with the schema of its kind, with all references resolved. Each
+// finding begins with the field of the policy. None is certain: a schema may omit fields, and does not describe their
+// values.
 func (p *ClaimPolicy) Mismatches(schema *spec.Schema) []string {
 	amounts := make([]*expression, 0, len(p.requests))
 	var templates []*templateField
@@ -63,7 +64,7 @@ func mismatches(schema *spec.Schema, conditions []*condition, others []*expressi
 	object := declTypeOf(schema).MaybeAssignTypeName("object")
 	environ, err := newEnv(requestVariables(object), object)
 	if err != nil {
-		return nil // the schema is not one that CEL can express
+		return nil // CEL cannot express the schema
 	}
 	for _, c := range conditions {
 		found = append(found, c.mismatches(environ, "a condition must yield bool", cel.BoolType, cel.DynType)...)
@@ -84,8 +85,8 @@ func mismatches(schema *spec.Schema, conditions []*condition, others []*expressi
 	return found
 }
 
-// mismatches compiles the expression with the type of the object known. wanted begins the sentence that it yields another type
-// than one of yields; it is empty if any will do.
+// mismatches compiles the expression with the type of the object known. mustYield begins the finding for a result of
+// another type than those in yields; it is empty if every type is valid.
 func (e *expression) mismatches(environ *cel.Env, mustYield string, yields ...*cel.Type) []string {
 	ast, issues := environ.Compile(e.source)
 	var found []string
@@ -102,7 +103,7 @@ func (e *expression) mismatches(environ *cel.Env, mustYield string, yields ...*c
 	return found
 }
 
-// declTypeOf returns the type that values of a schema have in expressions, which see objects as decoded from JSON: times are
+// declTypeOf returns the type of a schema's values in expressions. These see objects as decoded from JSON: times are
 // texts, and a number may be whole or not.
 func declTypeOf(s *spec.Schema) *apiservercel.DeclType {
 	switch {
@@ -127,7 +128,7 @@ func declTypeOf(s *spec.Schema) *apiservercel.DeclType {
 	return apiservercel.NewObjectType("object", fields)
 }
 
-// isOpen reports whether a schema does not say which type its values have, or which fields.
+// isOpen reports whether a schema leaves the type of its values, or their fields, open.
 func isOpen(s *spec.Schema) bool {
 	preserves, _ := s.Extensions.GetBool("x-kubernetes-preserve-unknown-fields")
 	isIntOrString, _ := s.Extensions.GetBool("x-kubernetes-int-or-string")
@@ -150,7 +151,7 @@ func isOpen(s *spec.Schema) bool {
 	}
 }
 
-// undefinedIn says why a chain of fields that begins at a variable leads nowhere in the schema of the object, or returns "".
+// undefinedIn returns the reason why a chain of fields does not exist in the schema of the object, or "".
 func undefinedIn(s *spec.Schema, path []string) string {
 	for i, name := range path {
 		if i == 0 {
@@ -179,7 +180,7 @@ func undefinedIn(s *spec.Schema, path []string) string {
 	return ""
 }
 
-// alternatives names the fields that there are.
+// alternatives lists the existing fields.
 func alternatives(s *spec.Schema, at string) string {
 	if len(s.Properties) == 0 {
 		return ": " + at + " has no fields"

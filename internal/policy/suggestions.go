@@ -12,13 +12,13 @@ const (
 	seesTrigger = "trigger and object"
 )
 
-// commonNames is what names that others use stand for here.
+// commonNames maps names from other systems to variables.
 var commonNames = map[string]string{
 	"self": varObject, "resource": varObject, "obj": varObject, "oldObject": varObject,
 	"request": varRequestInfo, "userInfo": varUser, "namespace": varNamespace, "ns": varNamespace,
 }
 
-// explain makes an error of CEL say what an expression sees, and what may have been meant.
+// explain completes an error of CEL with the variables that an expression sees, and with a suggestion.
 func explain(message, source, sees string) string {
 	name, isReference := strings.CutPrefix(message, "undeclared reference to '")
 	if !isReference {
@@ -39,7 +39,7 @@ func explain(message, source, sees string) string {
 	return message
 }
 
-// similarVariable returns the variable that a name is likely to stand for, or "".
+// similarVariable returns the variable that a name is likely to mean, or "".
 func similarVariable(name string) string {
 	if variable, ok := commonNames[name]; ok {
 		return variable

@@ -8,7 +8,7 @@ import (
 	"text/template/parse"
 )
 
-// templateName stands before the position in the errors of text/template.
+// templateName precedes the position in the errors of text/template.
 const templateName = "claim"
 
 // textTemplate is a compiled template. It is immutable and safe for concurrent use.
@@ -21,8 +21,8 @@ type textTemplate struct {
 	reads []fieldRead
 }
 
-// compileTemplate takes a source of at most templateBytesMax. It returns every fault, each with its line and column; of faults in
-// the syntax only the first is found, and only its line is known. Columns count bytes from 1.
+// compileTemplate compiles a source of at most templateBytesMax. It returns every error, each with its line and column.
+// For syntax errors it returns only the first, with its line. Columns count bytes from 1.
 func compileTemplate(source string) (*textTemplate, []string) {
 	if !strings.Contains(source, "{{") {
 		return &textTemplate{source: source}, nil
@@ -55,11 +55,10 @@ func compileTemplate(source string) (*textTemplate, []string) {
 	return template, nil
 }
 
-// parseTemplate returns a template's tree, and all trees with those of further templates that it
-// defines.
+// parseTemplate returns a template's tree, and all trees with those of further templates that it defines.
 func parseTemplate(source string) (*parse.Tree, map[string]*parse.Tree, error) {
 	tree := parse.New(templateName)
-	// The analysis knows which functions there are, and where in the line an unknown one is.
+	// The analysis knows the functions, and the position of an unknown one.
 	tree.Mode = parse.SkipFuncCheck
 	trees := map[string]*parse.Tree{}
 	if _, err := tree.Parse(source, "", "", trees); err != nil {
@@ -101,8 +100,8 @@ func (t *textTemplate) execute(variables map[string]any, bytesMax int) (string, 
 	return out.String(), nil
 }
 
-// executionError keeps of an error of text/template the position and the reason. What lies between
-// shows the template as rewritten.
+// executionError reduces an error of text/template to position and reason. The part between them has the rewritten
+// template.
 func executionError(err error) error {
 	var execution template.ExecError
 	if !errors.As(err, &execution) {
@@ -122,7 +121,7 @@ func executionError(err error) error {
 	return &placedError{place{line, column + 1}, reason}
 }
 
-// boundedText collects what a template prints, and stops a template that prints too much.
+// boundedText collects the output of a template, and stops a template with too much output.
 type boundedText struct {
 	strings.Builder
 	bytesMax int
@@ -135,7 +134,7 @@ func (b *boundedText) Write(p []byte) (int, error) {
 	return b.Builder.Write(p)
 }
 
-// WriteString is Write; without it the embedded Builder's, which knows no bound, would be used.
+// WriteString is Write; without it the embedded Builder's, which has no bound, would be used.
 func (b *boundedText) WriteString(s string) (int, error) {
 	return b.Write([]byte(s))
 }

@@ -2,8 +2,8 @@ package policy
 
 import "fmt"
 
-// place is where something is in the source of an expression or template: a line and a column,
-// both counted from 1. Columns count characters in expressions and bytes in templates.
+// place is a position in the source of an expression or template: a line and a column, both counted from 1. Columns
+// count characters in expressions and bytes in templates.
 type place struct{ line, column int }
 
 func (p place) String() string { return fmt.Sprintf("%d:%d", p.line, p.column) }
@@ -12,17 +12,17 @@ func (p place) precedes(q place) bool {
 	return p.line < q.line || p.line == q.line && p.column < q.column
 }
 
-// uses are the variables that an expression or template reads, by name, and where it first does.
+// uses are the variables that an expression or template reads, by name, with the place of the first read.
 type uses map[string]place
 
-// note enters that a variable is read at a place.
+// note records that a variable is read at a place.
 func (u uses) note(name string, at place) {
 	if first, known := u[name]; !known || at.precedes(first) {
 		u[name] = at
 	}
 }
 
-// has tells whether one of the variables is read.
+// has reports whether one of the variables is read.
 func (u uses) has(names ...string) bool {
 	for _, name := range names {
 		if _, ok := u[name]; ok {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// reader makes the template function that reads the field at path below its argument. baseText is
-// how the template writes that argument. A field that is missing or null, or below one that is, is
-// nil if optional and an error if not.
+// reader makes the template function that reads the field at path below its argument. baseText is the text of that
+// argument in the template. If the field or one above it is missing or null, the result is nil if optional, and an
+// error if not.
 func reader(baseText string, path []string, optional bool) func(any) (any, error) {
 	return func(base any) (any, error) {
 		value, walked, err := lookUp(base, baseText, path)
@@ -25,8 +25,8 @@ func reader(baseText string, path []string, optional bool) func(any) (any, error
 	}
 }
 
-// printer makes the template function that turns a value into the text to print. source is how the
-// template writes the value.
+// printer makes the template function that turns a value into the text to print. source is the text of the value in the
+// template.
 func printer(source string) func(any) (string, error) {
 	return func(value any) (string, error) {
 		text, err := textOf(value)
@@ -37,8 +37,8 @@ func printer(source string) func(any) (string, error) {
 	}
 }
 
-// lookUp walks along path up to its end, or to the first part that is missing or null, and
-// returns how many parts it has walked.
+// lookUp walks along path to its end, or to the first part that is missing or null, and returns the number of walked
+// parts.
 func lookUp(base any, baseText string, path []string) (value any, walked int, err error) {
 	value = base
 	for i, name := range path {
@@ -57,7 +57,7 @@ func lookUp(base any, baseText string, path []string) (value any, walked int, er
 	return value, len(path), nil
 }
 
-// item returns the item that _0, _1 and so on stand for, or nil if there is none.
+// item returns the item for _0, _1 and so on, or nil if there is none.
 func item(list []any, name string) any {
 	digits, ok := strings.CutPrefix(name, "_")
 	n, err := strconv.Atoi(digits)
@@ -74,10 +74,9 @@ func chainText(baseText string, path []string) string {
 	return strings.TrimSuffix(baseText, ".") + "." + strings.Join(path, ".")
 }
 
-// index returns what is under a key of an object, or at a position of a list, counted from 0, and
-// so on for further keys. A key that is missing or null is an error. Unlike a chain of fields,
-// index can read keys that hold dots, slashes or dashes:
-// {{index .trigger.metadata.labels "app.kubernetes.io/name"}}.
+// index returns the value under a key of an object, or at a position of a list, counted from 0, and so on for further
+// keys. A key that is missing or null is an error. Unlike a chain of fields, index can read keys with dots, slashes or
+// dashes: {{index .trigger.metadata.labels "app.kubernetes.io/name"}}.
 func index(container any, keys ...any) (any, error) {
 	for _, key := range keys {
 		value, err := indexOne(container, key)
@@ -92,10 +91,10 @@ func index(container any, keys ...any) (any, error) {
 	return container, nil
 }
 
-// optionalIndexFunction names optionalIndex, which the analysis puts in for index under default.
+// optionalIndexFunction names optionalIndex, which the analysis inserts for index under default.
 const optionalIndexFunction = "bursarOptionalIndex"
 
-// optionalIndex is index, but returns nil where something is missing or null.
+// optionalIndex is index, but returns nil for a missing or null value.
 func optionalIndex(container any, keys ...any) (any, error) {
 	for _, key := range keys {
 		if container == nil {

@@ -14,29 +14,32 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Client takes quota for objects. It is safe for concurrent use.
+// Client claims quota for objects. It is safe for concurrent use.
 type Client struct {
-	// Client reads and writes claims, and knows the kinds of their owners. It may read from a cache.
+	// Client reads and writes claims, and maps their owners to kinds. It may read from a cache.
 	Client client.Client
-	// Live reads from the API server what the cache may not know of yet, objects among it. It is Client where it is nil,
-	// which then must not read from a cache.
+	// Live reads claims and objects from the API server, because a cache may lag behind. Default: Client, which then
+	// must not read from a cache.
 	Live client.Reader
 }
 
-// ErrDiffers is returned for an object that has a claim of another consumer. Who is charged cannot be changed: release
-// the claim, and then ensure another.
+// ErrDiffers is returned for an object with a claim of another consumer. The consumer of a claim cannot be changed:
+// release the claim, and then ensure another.
 var ErrDiffers = errors.New("the object has a quota claim of another consumer, which has to be released first")
 
-// Ensure has a claim be there for an object and returns what became of it.
+// Ensure creates the claim of the request's owner if it does not exist, and returns its current decision.
 //
-// If the object has quota for other amounts, it keeps it until the change is granted, see [Decision.Resize], as a whole
-// or not at all; where nothing becomes more it always is. So an object that shrinks asks for less once it needs less.
+// If the amounts differ from those of a granted claim, Ensure requests a resize, see [Decision.Resize]. The object
+// keeps its current amounts until the resize is granted. A resize is granted as a whole or not at all, and one without
+// an increase is always granted. Shrink the object before you request less for it.
 //
-// An object whose claim is of another consumer gets [ErrDiffers]. With any error the decision is one that can be told as
-// well: that quota cannot be claimed at the moment, or as it is asked for. Try again later. For an object that is being
-// deleted nothing is claimed, and nothing is granted any more, whatever its claim says: it is not to be provisioned.
+// If the claim has another consumer, Ensure returns [ErrDiffers]. The Decision is valid even if err is non-nil: it says
+// that quota cannot be claimed at the moment, or not as requested, and can be written to the status of the object. Call
+// Ensure again later.
 //
-// A claim that somebody deleted although its object stays is given up, and another is made once it is gone.
+// If the owner is being deleted, Ensure creates no claim and returns a decision that is not granted, whatever the
+// claim's status: do not provision the object. If the claim is being deleted although its owner exists, Ensure releases
+// it. A later call creates another claim.
 func (c *Client) Ensure(ctx context.Context, request Request) (Decision, error) {
 	desired, err := request.claim(c.Client.Scheme())
 	if err != nil {
@@ -61,8 +64,9 @@ func (c *Client) Ensure(ctx context.Context, request Request) (Decision, error) 
 	return c.resize(ctx, claim, desired.Spec.Requests)
 }
 
-// Read returns what became of the claim of an object, and makes none. It reads from Live, so that what is to be
-// provisioned for real can be held against what the claim holds now. It says nothing of whether the object is being deleted.
+// Read returns the current decision on the claim of the request's owner. It creates nothing. It reads from Live, so
+// that you can compare the resources to provision with the amounts of the claim. It does not check whether the owner is
+// being deleted.
 func (c *Client) Read(ctx context.Context, request Request) (Decision, error) {
 	desired, err := request.claim(c.Client.Scheme())
 	if err != nil {
@@ -78,8 +82,8 @@ func (c *Client) Read(ctx context.Context, request Request) (Decision, error) {
 	return DecisionOf(claim), nil
 }
 
-// resize has a claim ask for what is wanted, and returns what became of it. One that is not granted holds nothing, and
-// is made anew.
+// resize requests the desired amounts for a claim, and returns its decision. A claim that is not granted holds nothing.
+// It is deleted, so that the next call creates another.
 func (c *Client) resize(ctx context.Context, claim *quotav1alpha1.ResourceClaim, desired []quotav1alpha1.ResourceRequest) (Decision, error) {
 	decision := DecisionOf(claim)
 	requested := claim.Spec.Requests
@@ -107,12 +111,12 @@ func (c *Client) resize(ctx context.Context, claim *quotav1alpha1.ResourceClaim,
 	}
 	decision = DecisionOf(resized)
 	if decision.Resize != nil {
-		decision.Resize = &Resize{Message: pendingMessage} // what is said is of what was asked for before
+		decision.Resize = &Resize{Message: pendingMessage} // the message is for the earlier request
 	}
 	return decision, nil
 }
 
-// create makes a claim, or returns the one that is there already.
+// create creates a claim, or returns the existing one.
 func (c *Client) create(ctx context.Context, desired *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
 	created := desired.DeepCopy()
 	err := c.Client.Create(ctx, created)
@@ -121,7 +125,7 @@ func (c *Client) create(ctx context.Context, desired *quotav1alpha1.ResourceClai
 	}
 	claim, readErr := read(ctx, c.live(), desired)
 	if claim == nil && readErr == nil {
-		return nil, err // it was deleted meanwhile
+		return nil, err // it was deleted in between
 	}
 	return claim, readErr
 }
@@ -133,7 +137,8 @@ func (c *Client) live() client.Reader {
 	return c.Client
 }
 
-// read returns a claim, or nil if there is none. One of that name that is of another object is an error.
+// read returns a claim, or nil if there is none. It returns an error if the claim of that name belongs to another
+// object.
 func read(ctx context.Context, from client.Reader, desired *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
 	claim := &quotav1alpha1.ResourceClaim{}
 	err := from.Get(ctx, client.ObjectKeyFromObject(desired), claim)
@@ -149,7 +154,7 @@ func read(ctx context.Context, from client.Reader, desired *quotav1alpha1.Resour
 	return claim, nil
 }
 
-// undecided returns what is told while a claim cannot be made or read.
+// undecided returns the decision for a claim that cannot be created or read.
 func undecided(desired *quotav1alpha1.ResourceClaim, err error) (Decision, error) {
 	err = fmt.Errorf("ensure ResourceClaim %s/%s: %w", desired.Namespace, desired.Name, err)
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) {
@@ -158,8 +163,9 @@ func undecided(desired *quotav1alpha1.ResourceClaim, err error) (Decision, error
 	return Decision{Message: "quota cannot be claimed at the moment: " + err.Error()}, err
 }
 
-// releaseDeleted has a deleted claim give back its charge, so that another can be made for its object. Where the object is
-// being deleted as well, as it is where the garbage collector deletes the claim first, the charge stays until it is gone.
+// releaseDeleted releases the charge of a deleted claim, so that another can be created for its object. If the object
+// is being deleted as well, the garbage collector may have deleted the claim first. Then the charge stays until the
+// object is gone.
 func (c *Client) releaseDeleted(ctx context.Context, owner client.Object, claim *quotav1alpha1.ResourceClaim) error {
 	live := owner.DeepCopyObject().(client.Object)
 	if err := c.live().Get(ctx, client.ObjectKeyFromObject(owner), live); err != nil {
@@ -171,7 +177,7 @@ func (c *Client) releaseDeleted(ctx context.Context, owner client.Object, claim 
 	return c.annotateRelease(ctx, claim)
 }
 
-// annotateRelease says that a claim gives back its charge once it is deleted, although its object exists.
+// annotateRelease marks a claim to release its charge on deletion, although its object exists.
 func (c *Client) annotateRelease(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
 	if claim.Annotations[quotav1alpha1.AnnotationRelease] == "true" {
 		return nil
@@ -184,8 +190,9 @@ func (c *Client) annotateRelease(ctx context.Context, claim *quotav1alpha1.Resou
 	return nil
 }
 
-// Release gives back what an object holds before it is gone, by the annotation [quotav1alpha1.AnnotationRelease].
-// There is nothing to do for an object that is gone. Call it only once the object uses nothing.
+// Release releases the claim of an object before the object is deleted, see [quotav1alpha1.AnnotationRelease]. Call it
+// only once the object uses no resources, otherwise their quota is granted to others while they are still in use. You
+// need not call it for a deleted object.
 func (c *Client) Release(ctx context.Context, request Request) error {
 	desired, err := request.claim(c.Client.Scheme())
 	if err != nil {

@@ -8,15 +8,16 @@ import (
 )
 
 const (
-	// ConditionQuotaGranted says of an object whether it has the quota that it needs. It is Unknown with reason
-	// PendingEvaluation, True with QuotaAvailable, or False with QuotaExceeded or ValidationFailed.
+	// ConditionQuotaGranted is the condition of an object with quota. It is Unknown with reason PendingEvaluation, True
+	// with QuotaAvailable, or False with QuotaExceeded or ValidationFailed.
 	ConditionQuotaGranted = "QuotaGranted"
 
-	// ConditionQuotaResizePending is True on an object that has quota, and is to have another amount for which it has to
-	// wait. Its reason is PendingEvaluation, QuotaExceeded or ValidationFailed. Other objects do not have it.
+	// ConditionQuotaResizePending is True on an object with quota while a resize of its claim is pending. Its reason is
+	// PendingEvaluation, QuotaExceeded or ValidationFailed. Otherwise the condition is absent.
 	ConditionQuotaResizePending = "QuotaResizePending"
 
-	// ReasonPendingQuota is the reason of those conditions of an object that are False because it has no quota yet.
+	// ReasonPendingQuota is the reason of the conditions that [Decision.Set] sets to False while an object has no
+	// quota.
 	ReasonPendingQuota = "PendingQuota"
 
 	pendingMessage = "the quota claim awaits evaluation"
@@ -26,7 +27,7 @@ const (
 	releasedMessage = "the former quota claim is being released"
 )
 
-// Condition is what the decision says of an object: the condition [ConditionQuotaGranted].
+// Condition returns the decision as the condition [ConditionQuotaGranted].
 func (d Decision) Condition(generation int64) metav1.Condition {
 	c := metav1.Condition{Type: ConditionQuotaGranted, ObservedGeneration: generation, Status: metav1.ConditionFalse, Message: d.Message}
 	switch c.Reason = d.State.reason(); d.State {
@@ -38,7 +39,7 @@ func (d Decision) Condition(generation int64) metav1.Condition {
 	return c
 }
 
-// reason is that of a condition that says so.
+// reason returns the reason of the condition for a state.
 func (s State) reason() string {
 	switch s {
 	case Granted:
@@ -52,9 +53,9 @@ func (s State) reason() string {
 	}
 }
 
-// Set enters the decision into the conditions of an object: [ConditionQuotaGranted], while the object waits for another
-// amount [ConditionQuotaResizePending] and, while nothing is granted, those that wait for it, which are False then. Once
-// it is granted these are left to whoever brings them about. It tells whether anything is different.
+// Set writes the decision into the conditions of an object: [ConditionQuotaGranted], and [ConditionQuotaResizePending]
+// while a resize is pending. While the claim is not granted, it also sets the conditions named by waiting to False.
+// Once the claim is granted, it no longer writes these, so set them yourself. It reports whether any condition changed.
 func (d Decision) Set(conditions *[]metav1.Condition, generation int64, waiting ...string) (isChanged bool) {
 	isChanged = apimeta.SetStatusCondition(conditions, d.Condition(generation))
 	if d.Resize == nil {

@@ -8,43 +8,43 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// State is what became of a request.
+// State is the state of a decision.
 type State int
 
 const (
-	// Pending means that it is not decided yet.
+	// Pending means that the request is not decided yet.
 	Pending State = iota
-	// Granted means that the object may be provisioned.
+	// Granted means that you may provision the object.
 	Granted
-	// Exceeded means that there is not enough quota. It is granted by itself once there is.
+	// Exceeded means that the quota does not suffice. Bursar grants the request as soon as it does.
 	Exceeded
-	// Invalid means that it cannot be decided as it is, which is for the platform to put right.
+	// Invalid means that the request cannot be decided as it is. An administrator of the platform has to correct the
+	// cause.
 	Invalid
 )
 
-// Decision is what became of a request. The zero value is one that is not decided yet.
+// Decision is the decision on a request. The zero value is a pending decision.
 type Decision struct {
 	State State
-	// Message says why, in a sentence for the owner of the object.
+	// Message is the reason, in a sentence for the owner of the object.
 	Message string
-	// Resize says why a granted object has other amounts than are asked for now. It is nil for one that has those.
+	// Resize is the state of a requested resize. It is nil if the granted amounts are the requested ones.
 	Resize *Resize
-	// Claim is what it is taken from, or nil.
+	// Claim is the claim that the decision was read from, or nil.
 	Claim *quotav1alpha1.ResourceClaim
 }
 
-// Resize is what became of a change to the amounts that a granted object has. It is Pending, Exceeded or Invalid, which
-// mean of the change what they mean of a request.
+// Resize is the decision on a resize of a granted claim. Its State is Pending, Exceeded or Invalid.
 type Resize struct {
 	State   State
 	Message string
 }
 
-// IsGranted tells whether the object may be provisioned.
+// IsGranted reports whether you may provision the object.
 func (d Decision) IsGranted() bool { return d.State == Granted }
 
-// Held returns the amounts that the object may use now: those that were asked for or, while a change has to wait, those
-// from before.
+// Held returns the amounts that the object may use now: the requested amounts or, while a resize is pending, the
+// earlier ones.
 func (d Decision) Held() []quotav1alpha1.ResourceRequest {
 	if !d.IsGranted() || d.Claim == nil {
 		return nil
@@ -52,7 +52,7 @@ func (d Decision) Held() []quotav1alpha1.ResourceRequest {
 	return d.Claim.Spec.Requests
 }
 
-// DecisionOf returns what a claim says. nil is one that is not there yet.
+// DecisionOf returns the decision in the status of a claim. A nil claim is one that does not exist yet.
 func DecisionOf(claim *quotav1alpha1.ResourceClaim) Decision {
 	d := Decision{Claim: claim, Message: pendingMessage}
 	if claim == nil {
@@ -74,7 +74,7 @@ func DecisionOf(claim *quotav1alpha1.ResourceClaim) Decision {
 	return d
 }
 
-// stateOf returns what a claim came to that is not granted for that reason, or not resized.
+// stateOf returns the state for the reason why a claim is not granted, or not resized.
 func stateOf(reason string) State {
 	if reason == quotav1alpha1.ReasonQuotaExceeded {
 		return Exceeded
@@ -82,7 +82,7 @@ func stateOf(reason string) State {
 	return Invalid
 }
 
-// resizeOf returns what became of a change to what a granted claim holds, or nil if there is none.
+// resizeOf returns the decision on the requested resize of a granted claim, or nil if there is none.
 func resizeOf(claim *quotav1alpha1.ResourceClaim) *Resize {
 	requests := claim.ResizeRequests()
 	if requests == nil || equality.Semantic.DeepEqual(requests, claim.Spec.Requests) {
@@ -94,7 +94,7 @@ func resizeOf(claim *quotav1alpha1.ResourceClaim) *Resize {
 	return &Resize{Message: pendingMessage}
 }
 
-// denials are what is said of the requests that do not fit.
+// denials returns the messages of the requests that do not fit.
 func denials(claim *quotav1alpha1.ResourceClaim) (messages []string) {
 	for _, allocation := range claim.Status.Allocations {
 		if allocation.Status == quotav1alpha1.AllocationDenied && allocation.Reason == quotav1alpha1.ReasonQuotaExceeded && allocation.Message != "" {

@@ -1,11 +1,11 @@
-// Package claims lets a service take quota for its objects: one ResourceClaim for each, made by the controller that
-// looks after the object, which provisions nothing before the claim is granted.
+// Package claims lets a service claim quota for its objects. The controller of the objects creates one ResourceClaim
+// for each, and provisions an object only once its claim is granted.
 //
-// Objects of such a service are created whether there is quota for them or not. Those that have to wait say so in
-// their conditions, and go on by themselves once there is capacity. (Where creating is to be refused instead, no
-// service needs to do anything: that is what a ClaimCreationPolicy is for.)
+// Users can create objects of such a service whether there is quota for them or not. An object without quota has
+// conditions that say so, and is provisioned as soon as there is capacity. (To deny the creation instead, use a
+// ClaimCreationPolicy. The service then needs no code.)
 //
-// A reconciler ensures the claim, says what became of it, and goes on if it may:
+// A reconciler ensures the claim, writes the decision to the status, and continues if it may:
 //
 //	decision, err := r.Claims.Ensure(ctx, claims.For(instance, consumer, requests...))
 //	decision.Set(&instance.Status.Conditions, instance.Generation, "Programmed", "Running", "Ready")
@@ -13,16 +13,18 @@
 //		return ctrl.Result{}, err
 //	}
 //
-// and is called again when something becomes of the claim, as the object is its controller:
+// The object is the controller of its claim, so a change of the claim's status triggers the reconciler:
 //
 //	ctrl.NewControllerManagedBy(mgr).For(&Instance{}).Owns(&quotav1alpha1.ResourceClaim{})
 //
-// An object that is to have other amounts asks for them in the same way, and keeps what it has until they are granted.
+// To resize an object, ensure other amounts. The object keeps its amounts until the resize is granted.
 //
-// The claim goes with its object, by the garbage collector. Whoever deletes the claim, and whenever, it gives back what it
-// holds once the object is gone. An object whose capacity is free before that gives it back by [Client.Release].
+// The garbage collector deletes the claim with its object. A deleted claim releases its charge only once the object is
+// gone, whoever deletes the claim. To release the charge of an object earlier, call [Client.Release].
 //
-// Nothing depends on what a process remembers: the name of the claim follows from the object, and everything else is
-// read. It may be called at any time, as often as one likes, and by several replicas at once. Where quota is not to be
-// had, because Bursar is not there or does not answer, nothing is granted and the condition says so.
+// The package keeps no state: the name of the claim follows from the object, and everything else is read. Several
+// replicas may call it at any time, as often as they like. If Bursar is not installed or does not answer, nothing is
+// granted, and the condition says so.
+//
+// It imports the API types and controller-runtime, and nothing else of Bursar.
 package claims

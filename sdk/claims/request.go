@@ -17,16 +17,16 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Request is what an object is to have.
+// Request is a request for quota for an object.
 type Request struct {
-	// Owner is the object. The claim is in its namespace, and goes with it.
+	// Owner is the object. The claim is in its namespace, and is deleted with it.
 	Owner client.Object
-	// Consumer is whose quota is charged. It cannot be another later.
+	// Consumer is the consumer to charge. It cannot be changed later.
 	Consumer quotav1alpha1.ConsumerRef
-	// Amounts are 1 to 20, each of another resource type, in base units and in any order. All of them are granted, or
-	// none.
+	// Amounts are 1 to 20 amounts, each of another resource type, in base units and in any order. They are granted
+	// together or not at all.
 	Amounts []quotav1alpha1.ResourceRequest
-	// Namespace is where the claim of a cluster-scoped object is. It is empty for others.
+	// Namespace is the namespace of the claim of a cluster-scoped object. It is empty for other objects.
 	Namespace string
 }
 
@@ -35,12 +35,12 @@ func For(owner client.Object, consumer quotav1alpha1.ConsumerRef, amounts ...quo
 	return Request{Owner: owner, Consumer: consumer, Amounts: amounts}
 }
 
-// Amount is so much of a resource type, in base units.
+// Amount returns an amount of a resource type, in base units.
 func Amount(resourceType string, amount int64) quotav1alpha1.ResourceRequest {
 	return quotav1alpha1.ResourceRequest{ResourceType: resourceType, Amount: amount}
 }
 
-// namespace is where the claim is.
+// namespace returns the namespace of the claim.
 func (r Request) namespace() string {
 	if r.Owner.GetNamespace() != "" {
 		return r.Owner.GetNamespace()
@@ -48,7 +48,7 @@ func (r Request) namespace() string {
 	return r.Namespace
 }
 
-// check says what is wrong with a request that the API server cannot see.
+// check returns the errors in a request that the API server cannot detect.
 func (r Request) check() error {
 	switch {
 	case r.Owner == nil:
@@ -63,7 +63,7 @@ func (r Request) check() error {
 	return nil
 }
 
-// claim is the claim that a request asks for. The error says what is wrong with the request.
+// claim returns the claim for a request, or the error in the request.
 func (r Request) claim(scheme *runtime.Scheme) (*quotav1alpha1.ResourceClaim, error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (r Request) claim(scheme *runtime.Scheme) (*quotav1alpha1.ResourceClaim, er
 // prefixMax bounds the readable part of a name.
 const prefixMax = 80
 
-// nameOf is the name of the claim of an object: readable, and another one for each object there ever was.
+// nameOf returns the name of an object's claim: readable, and unique among all objects that ever existed.
 func nameOf(kind schema.GroupVersionKind, owner client.Object) string {
 	digest := sha256.Sum256([]byte(owner.GetUID()))
 	suffix := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(digest[:10]))

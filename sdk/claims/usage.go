@@ -12,15 +12,15 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Usage is how much of a resource type a consumer uses, in base units.
+// Usage is a consumer's use of a resource type, in base units.
 type Usage struct {
 	ResourceType           string
 	Used, Limit, Available int64
-	// Display is the same in display units, or nil while the resource type has no active registration.
+	// Display has the same figures in display units. It is nil while the resource type has no active registration.
 	Display *quotav1alpha1.DisplayedQuota
 }
 
-// String says it for people, such as "15.5/16 vCPUs used".
+// String returns the usage for people, such as "15.5/16 vCPUs used".
 func (u Usage) String() string {
 	if u.Display == nil {
 		return fmt.Sprintf("%d/%d used", u.Used, u.Limit)
@@ -29,11 +29,11 @@ func (u Usage) String() string {
 	return used + "/" + u.Display.TotalLimit + " used"
 }
 
-// Usage returns how much a consumer uses of each resource type that it has been granted some of or asks for, in order of
-// their names. It is for those who would know before they create something. It is a moment old, and says nothing of
-// dimensions: what is granted is told by the decision on a claim alone.
+// Usage returns a consumer's use of each resource type with a grant or a claim, in the order of their names. Use it to
+// inform users before they create objects. It is slightly out of date and ignores dimensions: only the decision on a
+// claim tells whether an amount is granted.
 //
-// It is read from Live. An error is that of the API server.
+// It reads from Live. An error is that of the API server.
 func (c *Client) Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]Usage, error) {
 	var list quotav1alpha1.EffectiveResourceGrantList
 	err := c.live().List(ctx, &list, client.MatchingFields{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name})

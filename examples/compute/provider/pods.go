@@ -20,15 +20,16 @@ import (
 const (
 	// machineContainer is the container of a Pod that is a machine.
 	machineContainer = "machine"
-	// annotationImage on a Pod is the image of its Instance. That of the container may have been changed on the way.
+	// annotationImage on a Pod is the image of its Instance. The image of the container may have been changed by a
+	// webhook.
 	annotationImage = "compute.datumapis.com/image"
 )
 
-// Pods runs machines as Pods, which have all of their resources to themselves. They are resized in place.
+// Pods runs machines as Pods with dedicated resources. They are resized in place.
 type Pods struct {
 	// Client reads Pods from the API server, not from a cache.
 	Client client.Client
-	// GPU is the resource that nodes have one of for each GPU.
+	// GPU is the extended resource of nodes with one unit for each GPU.
 	GPU corev1.ResourceName
 }
 
@@ -47,8 +48,7 @@ func (p Pods) Get(ctx context.Context, instance *computev1alpha1.Instance) (*Mac
 	return p.machine(pod), nil
 }
 
-// Ensure implements [Provider]. A Pod that has ended, because it was evicted for example, is replaced, as is one that is to
-// have another image.
+// Ensure implements [Provider]. It replaces a Pod that has ended, for example by an eviction, or has another image.
 func (p Pods) Ensure(ctx context.Context, instance *computev1alpha1.Instance, resources computev1alpha1.Resources) (*Machine, error) {
 	pod := &corev1.Pod{}
 	found, err := read(ctx, p.Client, instance, pod)
@@ -62,7 +62,7 @@ func (p Pods) Ensure(ctx context.Context, instance *computev1alpha1.Instance, re
 		return p.machine(pod), nil
 	}
 	if isEnding(pod) || pod.Annotations[annotationImage] != instance.Spec.Image {
-		_, err := p.Delete(ctx, instance) // that it is gone brings us back here
+		_, err := p.Delete(ctx, instance) // its deletion triggers a reconcile
 		return p.ending(pod), err
 	}
 	if desired := p.requirements(resources); !equality.Semantic.DeepEqual(containerOf(pod).Resources.Requests, desired.Requests) {
@@ -91,7 +91,7 @@ func (p Pods) create(ctx context.Context, instance *computev1alpha1.Instance, re
 	return pod, p.Client.Create(ctx, pod)
 }
 
-// requirements are what a container asks for that has these resources to itself.
+// requirements returns the requirements of a container with dedicated resources.
 func (p Pods) requirements(resources computev1alpha1.Resources) corev1.ResourceRequirements {
 	list := corev1.ResourceList{corev1.ResourceCPU: resources.VCPUs, corev1.ResourceMemory: resources.Memory}
 	if resources.GPUs > 0 {
@@ -130,13 +130,14 @@ func (p Pods) machine(pod *corev1.Pod) *Machine {
 	return machine
 }
 
-// ending is the machine of a Pod that has ended, or is about to.
+// ending returns the machine of a Pod that has ended, or is about to.
 func (p Pods) ending(pod *corev1.Pod) *Machine {
 	state := State{Reason: "Restarting", Message: "The Pod " + pod.Name + " has ended, or is about to"}
 	return &Machine{Resources: p.used(pod), IsEnding: true, NetworkIP: pod.Status.PodIP, Programmed: state, Running: state, Ready: state}
 }
 
-// used is what a Pod may be using: what it asks for or, until it has been resized, what it had before if that is more.
+// used returns the resources that a Pod may use: its requests or, until it has been resized, the earlier ones if they
+// are larger.
 func (p Pods) used(pod *corev1.Pod) computev1alpha1.Resources {
 	requests := maps.Clone(containerOf(pod).Resources.Requests)
 	for _, status := range pod.Status.ContainerStatuses {
@@ -153,12 +154,12 @@ func (p Pods) used(pod *corev1.Pod) computev1alpha1.Resources {
 	return computev1alpha1.Resources{VCPUs: requests[corev1.ResourceCPU], Memory: requests[corev1.ResourceMemory], GPUs: int32(gpus.Value())}
 }
 
-// isEnding tells whether a Pod will never run again.
+// isEnding reports whether a Pod will never run again.
 func isEnding(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// containerOf returns the container that is the machine. Others may have been put beside it.
+// containerOf returns the container of the machine. A webhook may have added other containers.
 func containerOf(pod *corev1.Pod) *corev1.Container {
 	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == machineContainer })
 	return &pod.Spec.Containers[max(i, 0)]

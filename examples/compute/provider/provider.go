@@ -1,5 +1,5 @@
-// Package provider makes the machines of Instances: as Pods where there are Pods, and as notes of machines where there
-// are none.
+// Package provider makes the machines of Instances: as Pods in a cluster with nodes, and as records in ConfigMaps
+// elsewhere.
 package provider
 
 import (
@@ -13,53 +13,53 @@ import (
 	computev1alpha1 "github.com/bursar/bursar/examples/compute/api/v1alpha1"
 )
 
-// Provider makes machines. Each is an object in the namespace of its Instance, which is its controller. What is returned
-// is what the API server has, and not what a cache had.
+// Provider makes machines. Each is an object in the namespace of its Instance, which is its controller. Results are
+// read from the API server, not from a cache.
 type Provider interface {
-	// Name is what the status of an Instance says that its machine is.
+	// Name is the name of the provider in the status of an Instance.
 	Name() string
-	// Kind is an object of the kind that machines are.
+	// Kind returns an object of the kind of machines.
 	Kind() client.Object
 	// Get returns the machine of an Instance, or nil if there is none.
 	Get(ctx context.Context, instance *computev1alpha1.Instance) (*Machine, error)
-	// Ensure has a machine be there for an Instance with these resources, whatever the Instance asks for, and returns it as
-	// it is now. It may take until later to be as it should; its object changes then.
+	// Ensure creates or updates the machine of an Instance with these resources, regardless of the Instance's spec, and
+	// returns its current state. It may take a while to reach the desired state; its object changes then.
 	Ensure(ctx context.Context, instance *computev1alpha1.Instance, resources computev1alpha1.Resources) (*Machine, error)
-	// Delete ends the machine of an Instance, and tells whether it is gone.
+	// Delete deletes the machine of an Instance. It reports whether it is gone.
 	Delete(ctx context.Context, instance *computev1alpha1.Instance) (isGone bool, err error)
 }
 
-// Machine is what there is for an Instance.
+// Machine is the machine of an Instance.
 type Machine struct {
 	// Resources are the most that the machine may be using now.
 	Resources computev1alpha1.Resources
-	// Programmed, Running and Ready are what the conditions of those names are to be.
+	// Programmed, Running and Ready are the states of the conditions with these names.
 	Programmed, Running, Ready State
-	// IsEnding tells that it is about to be gone.
+	// IsEnding is set if the machine is about to be gone.
 	IsEnding bool
 	// NetworkIP and ExternalIP are its addresses, or empty.
 	NetworkIP, ExternalIP string
 }
 
-// State is what a condition is to say.
+// State is the content of a condition.
 type State struct {
 	Is              bool
 	Reason, Message string
 }
 
-// prefix begins the names of machines, so that they do not take those of other objects.
+// prefix is the prefix of machines' names, so that they do not collide with other objects.
 const prefix = "instance-"
 
-// keyOf is where the machine of an Instance is.
+// keyOf returns namespace and name of the machine of an Instance.
 func keyOf(instance *computev1alpha1.Instance) client.ObjectKey {
 	return client.ObjectKey{Namespace: instance.Namespace, Name: prefix + instance.Name}
 }
 
-// ErrNameTaken is returned for an Instance whose machine cannot be, as another object has its name.
+// ErrNameTaken is returned if another object has the name of an Instance's machine.
 var ErrNameTaken = errors.New("it is not the machine of the Instance: delete it, or give the Instance another name")
 
-// read returns the object of a machine in object, and whether there is one. The error wraps [ErrNameTaken] if the object is
-// not that of the Instance.
+// read reads the object of a machine into object, and reports whether it exists. The error wraps [ErrNameTaken] if the
+// object does not belong to the Instance.
 func read(ctx context.Context, api client.Client, instance *computev1alpha1.Instance, object client.Object) (bool, error) {
 	err := api.Get(ctx, keyOf(instance), object)
 	if client.IgnoreNotFound(err) != nil {
@@ -75,8 +75,8 @@ func read(ctx context.Context, api client.Client, instance *computev1alpha1.Inst
 	return true, nil
 }
 
-// remove deletes the object of a machine, and tells whether it is gone. An object that is not that of the Instance is left
-// alone.
+// remove deletes the object of a machine, and reports whether it is gone. It does not delete an object that does not
+// belong to the Instance.
 func remove(ctx context.Context, api client.Client, instance *computev1alpha1.Instance, object client.Object) (isGone bool, err error) {
 	found, err := read(ctx, api, instance, object)
 	if errors.Is(err, ErrNameTaken) {

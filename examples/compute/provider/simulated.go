@@ -16,10 +16,10 @@ import (
 	computev1alpha1 "github.com/bursar/bursar/examples/compute/api/v1alpha1"
 )
 
-// resourcesKey is where a ConfigMap holds the resources of a machine.
+// resourcesKey is the key of a machine's resources in its ConfigMap.
 const resourcesKey = "resources"
 
-// Simulated notes in ConfigMaps which machines there would be. Nothing runs, and the conditions of its Instances say so.
+// Simulated records machines in ConfigMaps. Nothing runs, and the conditions of the Instances say so.
 type Simulated struct {
 	// Client reads ConfigMaps from the API server, not from a cache.
 	Client client.Client
@@ -81,7 +81,7 @@ func simulated(note *corev1.ConfigMap) (*Machine, error) {
 	return machine, nil
 }
 
-// addresses makes up the addresses of a machine: a private one, and one of those reserved for benchmarks (RFC 2544).
+// addresses invents the addresses of a machine: a private one, and one from the range for benchmarks (RFC 2544).
 func addresses(uid string) (network, external string) {
 	hash := xxhash.Sum64String(uid)
 	in := func(prefix [4]byte, bits int, host uint32) string {

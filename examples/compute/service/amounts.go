@@ -18,7 +18,7 @@ const (
 
 const mebibyte = 1 << 20
 
-// amountsOf are what an Instance with these resources claims. What is a part of a base unit counts as one.
+// amountsOf returns the amounts that an Instance with these resources claims, rounded up to base units.
 func amountsOf(r computev1alpha1.Resources) []quotav1alpha1.ResourceRequest {
 	amounts := []quotav1alpha1.ResourceRequest{
 		claims.Amount(typeInstances, 1),
@@ -31,7 +31,7 @@ func amountsOf(r computev1alpha1.Resources) []quotav1alpha1.ResourceRequest {
 	return amounts
 }
 
-// within returns the resources, or what is held of them if that is less.
+// within returns the resources, limited to the held amounts.
 func within(r computev1alpha1.Resources, held []quotav1alpha1.ResourceRequest) computev1alpha1.Resources {
 	limit := computev1alpha1.Resources{GPUs: r.GPUs} // they cannot be changed
 	for _, request := range held {

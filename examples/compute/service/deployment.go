@@ -24,10 +24,10 @@ import (
 	"github.com/bursar/bursar/sdk/claims"
 )
 
-// deploymentWorkers is how many WorkloadDeployments are looked at beside each other.
+// deploymentWorkers is the number of WorkloadDeployments that are reconciled concurrently.
 const deploymentWorkers = 4
 
-// deployments has Instances be there for WorkloadDeployments.
+// deployments reconciles WorkloadDeployments with their Instances.
 type deployments struct {
 	cached   client.Client
 	live     client.Reader
@@ -44,7 +44,8 @@ func (r *deployments) setUp(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// blockedBy asks for the deployments that wait for the quota of a Project, and so have something to say of it.
+// blockedBy returns requests for the deployments that wait for the quota of a Project, because their messages have its
+// figures.
 func (r *deployments) blockedBy(ctx context.Context, object client.Object) (blocked []reconcile.Request) {
 	consumer := object.(*quotav1alpha1.EffectiveResourceGrant).Spec.ConsumerRef
 	if consumer.APIGroup != projectGroup || consumer.Kind != projectKind {
@@ -74,7 +75,7 @@ func (r *deployments) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	reader := client.Reader(r.cached)
-	if deployment.Spec.Quota.WaitingTTL != nil { // whom it gives up must not be counted twice
+	if deployment.Spec.Quota.WaitingTTL != nil { // expired Instances must not be counted twice
 		reader = r.live
 		if err := reader.Get(ctx, request.NamespacedName, deployment); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -96,7 +97,7 @@ func (r *deployments) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 	return ctrl.Result{RequeueAfter: plan.again}, nil
 }
 
-// usage reads how much the Project of a deployment uses, if that matters because replicas have to wait.
+// usage reads the usage of a deployment's Project if replicas wait.
 func (r *deployments) usage(ctx context.Context, deployment *computev1alpha1.WorkloadDeployment, all []computev1alpha1.Instance) ([]claims.Usage, error) {
 	isWaiting := deployment.Status.QuotaBlockedReplicas > 0
 	for i := range all {
@@ -112,8 +113,8 @@ func (r *deployments) usage(ctx context.Context, deployment *computev1alpha1.Wor
 	return r.quota.Usage(ctx, *project)
 }
 
-// carryOut does what a plan says. Those who have waited for too long are removed before they are counted: were it the other
-// way round, others would be removed in their place if we die in between. A conflict is returned once all else is done.
+// carryOut carries out a plan. Expired Instances are removed before they are counted. In the reverse order, a crash in
+// between would remove others instead of them. carryOut returns a conflict after everything else is done.
 func (r *deployments) carryOut(ctx context.Context, deployment *computev1alpha1.WorkloadDeployment, p plan) error {
 	conflict := r.remove(ctx, deployment, &p)
 	if conflict != nil && !apierrors.IsConflict(conflict) {
@@ -143,8 +144,8 @@ func (r *deployments) carryOut(ctx context.Context, deployment *computev1alpha1.
 	return conflict
 }
 
-// remove deletes the Instances that a plan says. Those that have changed since stay, and are not counted as given up: they
-// may have been granted.
+// remove deletes the Instances in a plan. Instances that have changed since stay, and do not count as expired: they may
+// have been granted.
 func (r *deployments) remove(ctx context.Context, deployment *computev1alpha1.WorkloadDeployment, p *plan) (conflict error) {
 	gone := 0
 	for i, instance := range p.remove {
@@ -169,7 +170,7 @@ func (r *deployments) remove(ctx context.Context, deployment *computev1alpha1.Wo
 	return conflict
 }
 
-// create makes an Instance, unless it is there and the cache does not know it yet.
+// create creates an Instance, unless it exists and the cache lags behind.
 func (r *deployments) create(ctx context.Context, deployment *computev1alpha1.WorkloadDeployment, name string) error {
 	labels := maps.Clone(deployment.Spec.Template.Metadata.Labels)
 	if labels == nil {

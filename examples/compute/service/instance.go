@@ -27,25 +27,25 @@ import (
 	"github.com/bursar/bursar/sdk/claims"
 )
 
-// instanceWorkers is how many Instances are looked at beside each other.
+// instanceWorkers is the number of Instances that are reconciled concurrently.
 const instanceWorkers = 8
 
 const (
-	// conflictPause is how long it takes until a cache knows what has changed since it was read.
+	// conflictPause is the time until a cache has a change that caused a conflict.
 	conflictPause = 50 * time.Millisecond
-	// nameTakenPause is the time between two looks at whether the name of a machine is still taken, which the Instance tells.
+	// nameTakenPause is the time between checks of a taken name. The Instance reports the conflict.
 	nameTakenPause = 10 * time.Second
 )
 
-// Reasons of conditions of an Instance that has quota.
+// Reasons of conditions of an Instance with quota.
 const (
 	// reasonProvisioning: its machine is being made.
 	reasonProvisioning = "Provisioning"
-	// reasonFailed: its machine cannot be made, or cannot be as it should. It is tried again.
+	// reasonFailed: its machine cannot be made, or cannot reach its desired state. The controller retries.
 	reasonFailed = "ProvisioningFailed"
 )
 
-// instances has machines be there for the Instances that have quota.
+// instances reconciles Instances with their machines.
 type instances struct {
 	cached   client.Client
 	live     client.Reader
@@ -65,7 +65,7 @@ func (r *instances) setUp(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// ofProject asks for all Instances that a Project pays for.
+// ofProject returns requests for all Instances that a Project is charged for.
 func (r *instances) ofProject(ctx context.Context, project client.Object) (all []reconcile.Request) {
 	var list corev1.NamespaceList
 	if err := r.cached.List(ctx, &list, client.MatchingLabels{LabelProject: project.GetName()}); err != nil {
@@ -78,7 +78,7 @@ func (r *instances) ofProject(ctx context.Context, project client.Object) (all [
 	return all
 }
 
-// inNamespace asks for all Instances in a namespace.
+// inNamespace returns requests for all Instances in a namespace.
 func (r *instances) inNamespace(ctx context.Context, namespace client.Object) (all []reconcile.Request) {
 	var list computev1alpha1.InstanceList
 	if err := r.cached.List(ctx, &list, client.InNamespace(namespace.GetName())); err != nil {
@@ -105,7 +105,7 @@ func (r *instances) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.R
 	case err == nil:
 		machine, err = r.ensure(ctx, instance, machine)
 	case !errors.Is(err, provider.ErrNameTaken):
-		return ctrl.Result{}, err // nothing is known
+		return ctrl.Result{}, err // the state is unknown
 	}
 	if apierrors.IsConflict(err) {
 		return later(err)
@@ -117,7 +117,7 @@ func (r *instances) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.R
 	return later(err)
 }
 
-// later returns when to look again after an error that goes by itself or by what somebody does, and tells of all others.
+// later returns a result that retries errors that end by themselves, or by an action of a user, and returns all others.
 func later(err error) (ctrl.Result, error) {
 	switch {
 	case apierrors.IsConflict(err):
@@ -129,9 +129,9 @@ func later(err error) (ctrl.Result, error) {
 	}
 }
 
-// ensure claims quota for an Instance and, once it has some, has its machine be as the quota allows.
+// ensure claims quota for an Instance and, once there is some, makes its machine as the quota allows.
 //
-// What is claimed is never less than the machine uses: the machine shrinks first, and the claim then.
+// The claim is never smaller than the machine: the machine shrinks first, and the claim after it.
 func (r *instances) ensure(ctx context.Context, instance *computev1alpha1.Instance, machine *provider.Machine) (*provider.Machine, error) {
 	decision, request, err := r.claim(ctx, instance, machine)
 	waiting := []string{computev1alpha1.ConditionProgrammed, computev1alpha1.ConditionRunning, computev1alpha1.ConditionReady}
@@ -142,11 +142,11 @@ func (r *instances) ensure(ctx context.Context, instance *computev1alpha1.Instan
 	decision.Set(&instance.Status.Conditions, instance.Generation, waiting...)
 	switch {
 	case err != nil:
-		return machine, err // a machine that is there stays while nobody knows
+		return machine, err // an existing machine stays while the decision is unknown
 	case decision.IsGranted():
 		return r.provision(ctx, instance, machine, request)
 	case isLost:
-		// Its claim was taken away, and there is no room for another.
+		// Its claim was removed, and there is no room for another.
 		if !machine.IsEnding {
 			r.recorder.Eventf(instance, nil, corev1.EventTypeWarning, "QuotaLost", "Deprovision", "The machine is ended: %s", decision.Message)
 		}
@@ -156,8 +156,8 @@ func (r *instances) ensure(ctx context.Context, instance *computev1alpha1.Instan
 	return machine, nil
 }
 
-// claim returns what became of the claim of an Instance, and what it asks for. The Project that paid when its machine was
-// made goes on paying; until then it is the one that the namespace belongs to now.
+// claim returns the decision on the claim of an Instance, with its request. The Project that was charged when the
+// machine was made is charged from then on. Until then it is the current Project of the namespace.
 func (r *instances) claim(ctx context.Context, instance *computev1alpha1.Instance, machine *provider.Machine) (claims.Decision, claims.Request, error) {
 	project, err := projectOf(ctx, r.cached, instance.Namespace)
 	if err != nil {
@@ -197,16 +197,16 @@ func (r *instances) claim(ctx context.Context, instance *computev1alpha1.Instanc
 	}
 	decision, err := r.quota.Ensure(ctx, request)
 	if errors.Is(err, claims.ErrDiffers) {
-		return decision, request, r.quota.Release(ctx, request) // that it is gone brings us back here
+		return decision, request, r.quota.Release(ctx, request) // its deletion triggers a reconcile
 	}
 	return decision, request, err
 }
 
-// provision has the machine of an Instance be there as its claim allows.
+// provision makes the machine of an Instance as its claim allows.
 //
-// None is made once the Instance is being deleted, and none has more than the claim holds, either of which the cache may
-// not know yet. The finalizer, which cannot be added any more once it is being deleted, keeps the Instance and its claim
-// from now on for as long as there is a machine.
+// It makes no machine once the Instance is being deleted, and no machine larger than the claim. The cache may lag
+// behind in both cases, so it reads live. The finalizer, which cannot be added to an Instance that is being deleted,
+// keeps the Instance and its claim for as long as there is a machine.
 func (r *instances) provision(ctx context.Context, instance *computev1alpha1.Instance, machine *provider.Machine, request claims.Request) (*provider.Machine, error) {
 	if machine == nil {
 		live := &computev1alpha1.Instance{}
@@ -223,7 +223,7 @@ func (r *instances) provision(ctx context.Context, instance *computev1alpha1.Ins
 	}
 	decision, err := r.quota.Read(ctx, request)
 	if err != nil || !decision.IsGranted() {
-		return machine, err // its change brings us back here
+		return machine, err // its change triggers a reconcile
 	}
 	provided, err := r.machines.Ensure(ctx, instance, within(instance.Spec.Resources, decision.Held()))
 	if machine == nil && provided != nil {
@@ -232,22 +232,22 @@ func (r *instances) provision(ctx context.Context, instance *computev1alpha1.Ins
 	return provided, err
 }
 
-// end lets an Instance go that is being deleted, and with it its claim, once its machine is gone.
+// end removes the finalizer of a deleted Instance once its machine is gone. The claim is deleted with the Instance.
 func (r *instances) end(ctx context.Context, instance *computev1alpha1.Instance) error {
 	if !controllerutil.ContainsFinalizer(instance, computev1alpha1.FinalizerMachine) {
 		return nil // there never was a machine
 	}
 	isGone, err := r.machines.Delete(ctx, instance)
 	if err != nil || !isGone {
-		return err // that it is gone brings us back here
+		return err // its deletion triggers a reconcile
 	}
 	before := instance.DeepCopy()
 	controllerutil.RemoveFinalizer(instance, computev1alpha1.FinalizerMachine)
 	return client.IgnoreNotFound(r.cached.Patch(ctx, instance, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
-// describe says in a status what there is of a machine. What there is to say of its quota is in it already. err is what
-// keeps the machine from being as it should.
+// describe writes the state of a machine into a status. The state of the quota is in it already. err is the error that
+// keeps the machine from its desired state.
 func (r *instances) describe(status *computev1alpha1.InstanceStatus, generation int64, machine *provider.Machine, err error) {
 	status.ObservedGeneration = generation
 	isGranted := apimeta.IsStatusConditionTrue(status.Conditions, claims.ConditionQuotaGranted)

@@ -16,23 +16,23 @@ import (
 	"github.com/bursar/bursar/sdk/claims"
 )
 
-// plan is what is to be done for a WorkloadDeployment, and what is to be said of it.
+// plan is the work on a WorkloadDeployment, with its new status.
 type plan struct {
 	// create are the names of new Instances.
 	create []string
 	// update and remove are Instances.
 	update, remove []*computev1alpha1.Instance
-	// expiredRemovals is how many of those to be removed have waited for too long.
+	// expiredRemovals is the number of Instances in remove that have waited for too long.
 	expiredRemovals int
-	status  computev1alpha1.WorkloadDeploymentStatus
-	// again is when to plan anew though nothing changes, or 0.
+	status          computev1alpha1.WorkloadDeploymentStatus
+	// again is the time until the next plan if nothing changes, or 0.
 	again time.Duration
 }
 
 // replicas are the Instances of a WorkloadDeployment that are not being deleted.
 type replicas []*computev1alpha1.Instance
 
-// count tells how many of them are as told.
+// count returns the number of replicas that is accepts.
 func (r replicas) count(is func(*computev1alpha1.Instance) bool) (n int) {
 	for _, instance := range r {
 		if is(instance) {
@@ -42,12 +42,12 @@ func (r replicas) count(is func(*computev1alpha1.Instance) bool) (n int) {
 	return n
 }
 
-// planFor plans for a deployment. all are the Instances in its namespace, usage is what is known of the quota of the
-// Project that pays.
+// planFor makes the plan for a deployment. all are the Instances in its namespace, and usage is the known usage of its
+// Project.
 //
-// Instances are created for as long as no more than a few wait for quota: these tell whether there is any, and take it as
-// soon as there is. So a deployment that is far too large does not fill the waiting list, and one whose quota is raised
-// goes on at once.
+// It creates Instances while only a few wait for quota: these show whether there is any, and take it as soon as there
+// is. So a deployment that is far too large does not fill the waiting list, and one whose quota is raised continues at
+// once.
 func planFor(d *computev1alpha1.WorkloadDeployment, all []computev1alpha1.Instance, usage []claims.Usage, now time.Time) plan {
 	var active replicas
 	taken := map[string]bool{}
@@ -78,8 +78,8 @@ func planFor(d *computev1alpha1.WorkloadDeployment, all []computev1alpha1.Instan
 	return p
 }
 
-// expireWaiting removes those that have waited for quota for as long as they may. It returns the others, and how many are given
-// up in all until there is quota for them or the spec is changed.
+// expireWaiting removes the Instances that have waited for the maximum time. It returns the others, and the total
+// number of removed ones until there is quota for them or the spec changes.
 func (p *plan) expireWaiting(d *computev1alpha1.WorkloadDeployment, active replicas, usage []claims.Usage, now time.Time) (others replicas, expired int) {
 	ttl := d.Spec.Quota.WaitingTTL
 	if ttl == nil {
@@ -88,8 +88,8 @@ func (p *plan) expireWaiting(d *computev1alpha1.WorkloadDeployment, active repli
 	if d.Generation == d.Status.ObservedGeneration {
 		expired = int(d.Status.QuotaExpiredReplicas)
 	}
-	// They come back one by one, as what is known of the quota is a moment old and says nothing of dimensions: who comes
-	// back in vain waits for as long again, alone.
+	// They return one by one, because the known usage is slightly out of date and ignores dimensions. An Instance that
+	// returns in vain waits for the maximum time again, by itself.
 	if expired > 0 && active.count(isGranted) == len(active) && isRoomFor(amountsOf(d.Spec.Template.Spec.Resources), usage) {
 		expired--
 	}
@@ -113,7 +113,7 @@ func (p *plan) expireWaiting(d *computev1alpha1.WorkloadDeployment, active repli
 	return others, expired + p.expiredRemovals
 }
 
-// isRoomFor tells whether such amounts would be granted, by what is known.
+// isRoomFor reports whether the amounts would be granted, by the known usage.
 func isRoomFor(amounts []quotav1alpha1.ResourceRequest, usage []claims.Usage) bool {
 	return !slices.ContainsFunc(amounts, func(amount quotav1alpha1.ResourceRequest) bool {
 		of := usageOf(usage, amount.ResourceType)
@@ -129,7 +129,7 @@ func usageOf(usage []claims.Usage, resourceType string) *claims.Usage {
 	return &usage[i]
 }
 
-// worth is less for Instances that go first: those without quota, then those that are not ready.
+// worth orders Instances for removal: those without quota first, then those that are not ready.
 func worth(instance *computev1alpha1.Instance) int {
 	switch {
 	case isReady(instance):
@@ -141,8 +141,8 @@ func worth(instance *computev1alpha1.Instance) int {
 	}
 }
 
-// toUpdate returns those that are to be made as the template says: all that are not ready and, once those that are as it
-// says are ready and have what it says, one that is.
+// toUpdate returns the Instances to update to the template: all that are not ready and, once all updated ones are ready
+// with the resources of the template, one that is ready.
 func toUpdate(d *computev1alpha1.WorkloadDeployment, active replicas) (update []*computev1alpha1.Instance) {
 	var ready []*computev1alpha1.Instance
 	isSettled := true
@@ -167,7 +167,7 @@ func isAsTemplate(d *computev1alpha1.WorkloadDeployment, instance *computev1alph
 	return equality.Semantic.DeepEqual(instance.Spec, d.Spec.Template.Spec)
 }
 
-// isUpdated tells whether an Instance is as the template says, and has what it says.
+// isUpdated reports whether an Instance matches the template and has its resources.
 func isUpdated(d *computev1alpha1.WorkloadDeployment, instance *computev1alpha1.Instance) bool {
 	return isAsTemplate(d, instance) && instance.Status.ObservedGeneration == instance.Generation &&
 		apimeta.IsStatusConditionTrue(instance.Status.Conditions, computev1alpha1.ConditionProgrammed) &&
@@ -182,13 +182,13 @@ func isGranted(instance *computev1alpha1.Instance) bool {
 	return apimeta.IsStatusConditionTrue(instance.Status.Conditions, claims.ConditionQuotaGranted)
 }
 
-// isDenied tells whether an Instance has no quota for that reason.
+// isDenied reports whether an Instance has no quota for that reason.
 func isDenied(instance *computev1alpha1.Instance, reason string) bool {
 	condition := apimeta.FindStatusCondition(instance.Status.Conditions, claims.ConditionQuotaGranted)
 	return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == reason
 }
 
-// isBlocked tells whether there is not enough quota for an Instance.
+// isBlocked reports whether there is not enough quota for an Instance.
 func isBlocked(instance *computev1alpha1.Instance) bool {
 	return isDenied(instance, quotav1alpha1.ReasonQuotaExceeded)
 }
@@ -197,7 +197,7 @@ func isInvalid(instance *computev1alpha1.Instance) bool {
 	return isDenied(instance, quotav1alpha1.ReasonValidationFailed)
 }
 
-// statusOf says what there is of a deployment.
+// statusOf returns the status of a deployment.
 func statusOf(d *computev1alpha1.WorkloadDeployment, active replicas, expired int, usage []claims.Usage) computev1alpha1.WorkloadDeploymentStatus {
 	status := *d.Status.DeepCopy()
 	desired, granted, waiting := int(*d.Spec.Replicas), active.count(isGranted), active.count(isBlocked)
@@ -233,7 +233,7 @@ func statusOf(d *computev1alpha1.WorkloadDeployment, active replicas, expired in
 	return status
 }
 
-// blockedMessage counts the replicas that have no quota, and says of what there is too little.
+// blockedMessage counts the replicas without quota, and names the resource types that are short.
 func blockedMessage(d *computev1alpha1.WorkloadDeployment, blocked, waiting, expired int, usage []claims.Usage) string {
 	text := fmt.Sprintf("%d of %d desired replicas are pending quota", blocked, *d.Spec.Replicas)
 	var short []string

@@ -14,17 +14,17 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// The kind of those who pay for Instances.
+// The kind of the consumers of Instances.
 const (
 	projectGroup = "resourcemanager.miloapis.com"
 	projectKind  = "Project"
 )
 
-// LabelProject on a namespace names the Project that pays for the Instances in it. Whoever may label namespaces decides
-// who pays.
+// LabelProject on a namespace names the Project that is charged for the Instances in it. A user who may label
+// namespaces can choose the Project.
 const LabelProject = projectGroup + "/project-name"
 
-// projectOf returns the Project that pays for what is in a namespace, or nil if there is none.
+// projectOf returns the Project that is charged for a namespace, or nil if there is none.
 func projectOf(ctx context.Context, cached client.Reader, namespace string) (*quotav1alpha1.ConsumerRef, error) {
 	object := &corev1.Namespace{}
 	if err := cached.Get(ctx, types.NamespacedName{Name: namespace}, object); err != nil {
@@ -37,15 +37,15 @@ func projectOf(ctx context.Context, cached client.Reader, namespace string) (*qu
 	return &quotav1alpha1.ConsumerRef{APIGroup: projectGroup, Kind: projectKind, Name: name}, nil
 }
 
-// anyProject is the metadata of a Project, to be read into.
+// anyProject returns the metadata of a Project, to be read into.
 func anyProject() *metav1.PartialObjectMetadata {
 	project := &metav1.PartialObjectMetadata{}
 	project.SetGroupVersionKind(schema.GroupVersionKind{Group: projectGroup, Version: "v1alpha1", Kind: projectKind})
 	return project
 }
 
-// projectExists reports whether there is a Project of that name. One that is not there has no quota, which is for the
-// platform to put right, and not for whoever made an Instance.
+// projectExists reports whether there is a Project of that name. A missing Project has no quota. An administrator has
+// to correct that, not the user who created an Instance.
 func projectExists(ctx context.Context, cached client.Reader, name string) (bool, error) {
 	err := cached.Get(ctx, types.NamespacedName{Name: name}, anyProject())
 	if apierrors.IsNotFound(err) {

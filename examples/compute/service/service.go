@@ -1,5 +1,5 @@
-// Package service is the compute service: it has machines be there for Instances once their Project has the quota, and
-// Instances for WorkloadDeployments. Of Bursar it uses the types of the API and sdk/claims.
+// Package service is the compute service: it makes machines for Instances once their Project has the quota, and
+// Instances for WorkloadDeployments. Of Bursar it imports only the API types and sdk/claims.
 package service
 
 import (
@@ -26,31 +26,31 @@ import (
 	"github.com/bursar/bursar/sdk/claims"
 )
 
-// The providers that there are. Auto is Pods where the API server has nodes, and Simulated elsewhere.
+// The providers. Auto is Pods if the API server has nodes, and Simulated otherwise.
 const (
 	ProviderAuto      = "auto"
 	ProviderPods      = "pods"
 	ProviderSimulated = "simulated"
 )
 
-// Options are how the service runs.
+// Options are the options of the service.
 type Options struct {
-	// Config is how the API server is reached.
+	// Config is the configuration for the API server.
 	Config *rest.Config
-	// Provider is one of those above. Empty means ProviderAuto.
+	// Provider is one of the providers above. Default: ProviderAuto.
 	Provider string
-	// GPU is the resource that nodes have one of for each GPU, for Pods.
+	// GPU is the extended resource of nodes with one unit for each GPU, for Pods.
 	GPU string
-	// LeaderElectionNamespace is where replicas agree on which of them works. Empty means that there is one only.
+	// LeaderElectionNamespace is the namespace of leader election. Default: no leader election, for a single replica.
 	LeaderElectionNamespace string
-	// MetricsAddress is where metrics are served as host:port. Empty means nowhere.
+	// MetricsAddress is the address of the metrics endpoint as host:port. Default: no metrics.
 	MetricsAddress string
-	// Log is told what happens.
+	// Log receives the log.
 	Log logr.Logger
 }
 
-// Run runs the service until ctx ends. It is an error if the API server lacks kinds that are needed, and if this replica
-// leads no more: start it again then.
+// Run runs the service until ctx ends. It returns an error if the API server lacks required kinds, or if this replica
+// loses the leadership: start it again then.
 func Run(ctx context.Context, o Options) error {
 	if !slices.Contains([]string{"", ProviderAuto, ProviderPods, ProviderSimulated}, o.Provider) {
 		return fmt.Errorf("there is no provider %q: choose %s, %s or %s", o.Provider, ProviderAuto, ProviderPods, ProviderSimulated)
@@ -89,7 +89,7 @@ func newManager(o Options) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(o.Config, ctrl.Options{
 		Scheme: types, Logger: o.Log,
 		Metrics: metricsserver.Options{BindAddress: o.MetricsAddress},
-		// Providers go by what there is: a cache may not know of a machine yet that was just made.
+		// Providers need the current state: a cache may lack a machine that was just made.
 		Client:         client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Pod{}, &corev1.ConfigMap{}}}},
 		LeaderElection: o.LeaderElectionNamespace != "", LeaderElectionNamespace: o.LeaderElectionNamespace, LeaderElectionID: "compute.datumapis.com",
 		LeaderElectionReleaseOnCancel: true,
@@ -105,7 +105,7 @@ func newManager(o Options) (ctrl.Manager, error) {
 	return mgr, nil
 }
 
-// checkKinds returns an error if the API server does not serve what the service is about.
+// checkKinds returns an error if the API server does not serve the required kinds.
 func checkKinds(mapper apimeta.RESTMapper) error {
 	for _, needed := range []struct {
 		group, kind, advice string
@@ -126,7 +126,7 @@ func checkKinds(mapper apimeta.RESTMapper) error {
 	return nil
 }
 
-// newProvider returns the provider that options ask for.
+// newProvider returns the provider for the options.
 func newProvider(o Options, api client.Client, mapper apimeta.RESTMapper) (provider.Provider, error) {
 	name := o.Provider
 	if name == "" || name == ProviderAuto {

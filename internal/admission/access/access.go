@@ -1,17 +1,19 @@
-// Package access decides who may call the webhook listener. Its handlers change ledgers and answer with figures of
-// consumers, so a caller proves that it is the API server or another replica before a handler sees the request.
+// Package access authenticates the callers of the webhook listener. Its handlers change ledgers and answer with figures
+// of consumers, so a caller must prove that it is the API server or another replica before a handler sees the request.
 //
-// The proof is the first segment of the path. Replicas make it from a key that they share in a Secret, and the API
-// server learns it from the webhook configurations, which administrators alone may read.
+// The proof is the first segment of the path. Replicas derive it from a key that they share in a Secret. The API server
+// finds it in the webhook configurations, which only administrators may read.
 //
-// An API server names the path in its error when a call fails, so a tenant may come to see one. Hence segments are
+// An API server names the path in its error when a call fails, so a tenant may see a segment. Therefore segments are
 // numbered, and the leader publishes the next number regularly. Every replica accepts a newer number at once, because
-// it can check it by the key, and stops accepting an older one once it has seen a newer one published for a while. So
-// neither a watch that lags nor a leader that is away makes a call fail. Replicas call each other by a segment of
+// it can verify it with the key. It stops accepting an older number once a newer one has been published for a while. As
+// a result, neither a lagging watch nor an absent leader makes a call fail. Replicas call each other with a segment of
 // their own, which is never published.
 //
-// Where the API server has a client certificate for webhooks, that certificate is accepted as well, and the published
-// paths carry no segment.
+// If the API server has a client certificate for webhooks, that certificate is accepted as well, and the published
+// paths contain no segment.
+//
+// Packages server and routing's composition import it.
 package access
 
 import (
@@ -27,17 +29,18 @@ import (
 )
 
 const (
-	// keyBytes is the length of a key, that of what SHA-256 yields.
+	// keyBytes is the length of a key: the size of a SHA-256 sum.
 	keyBytes = sha256.Size
-	// rotation is how often the leader publishes a new segment.
+	// rotation is the interval at which the leader publishes a new segment.
 	rotation = 10 * time.Minute
-	// grace is how long a segment is accepted after a newer one was seen: API servers may learn of it later.
+	// grace is how long a segment is accepted after a newer one was seen, because API servers may learn of the newer
+	// one later.
 	grace = time.Minute
-	// peer stands for a number in the segment of replicas.
+	// peer takes the place of the number in the segment of replicas.
 	peer = "peer"
 )
 
-// Key is what segments are made from.
+// Key is the secret that segments are derived from.
 type Key []byte
 
 // NewKey makes a key.
@@ -50,7 +53,7 @@ func NewKey() Key {
 // String hides the key from logs.
 func (Key) String() string { return "[key]" }
 
-// Gate knows which callers are let in. It is safe for concurrent use.
+// Gate admits authenticated callers. It is safe for concurrent use.
 type Gate struct {
 	key          Key
 	certificates ClientCertificates
@@ -58,7 +61,7 @@ type Gate struct {
 	now          func() time.Time
 
 	mu sync.Mutex
-	// newest is the highest number that was seen published, and oldest the lowest that is accepted.
+	// newest is the highest number seen published, and oldest is the lowest number still accepted.
 	newest, oldest int64
 }
 
@@ -67,26 +70,26 @@ func NewGate(key Key, certificates ClientCertificates) *Gate {
 	return &Gate{key: key, certificates: certificates, grace: grace, now: time.Now}
 }
 
-// PublishedPath is where the API server reaches a path of the listener. It changes with each rotation.
+// PublishedPath returns the path of a handler for the API server. It changes with each rotation.
 func (g *Gate) PublishedPath(path string) string {
 	if g.certificates.Authorities != nil {
 		return path
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// A clock that is behind that of the last leader does not go back to an older number.
+	// A clock behind that of the last leader must not lead back to an older number.
 	number := max(g.now().Unix()/int64(rotation.Seconds()), g.newest)
 	return "/" + g.segment(strconv.FormatInt(number, 10)) + path
 }
 
-// PeerPath is where other replicas reach a path of the listener.
+// PeerPath returns the path of a handler for other replicas.
 func (g *Gate) PeerPath(path string) string { return "/" + g.segment(peer) + path }
 
-// Observe notes a path that is published now.
+// Observe records that a path is published now.
 func (g *Gate) Observe(path string) {
 	number, ok := g.verify(firstSegment(path))
 	if !ok {
-		return // it was published by an older version, or with another key
+		return // published by an older version, or with another key
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,9 +104,8 @@ func (g *Gate) Observe(path string) {
 	})
 }
 
-// Guard passes on to next the requests of callers that prove themselves, without the segment in their path. It
-// answers everybody else with 404 before the body is read, whatever the path, so that nobody learns which paths there
-// are.
+// Guard passes the requests of authenticated callers to next, without the segment in their path. It answers all other
+// requests with 404 before the body is read, whatever the path, so that the answer does not reveal which paths exist.
 func (g *Gate) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch segment := firstSegment(r.URL.Path); {

@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// ClientCertificates are those that the API server may show. The zero value accepts none.
+// ClientCertificates are the accepted client certificates of the API server. The zero value accepts none.
 type ClientCertificates struct {
-	// Authorities sign them.
+	// Authorities are the issuers of the certificates.
 	Authorities *x509.CertPool
-	// Names are the common names that are accepted.
+	// Names are the accepted common names.
 	Names []string
 }
 
-// Configure has a TLS server ask for client certificates. It goes on serving callers that show none.
+// Configure makes a TLS server request client certificates. The server still serves callers without one.
 func (c ClientCertificates) Configure(config *tls.Config) {
 	if c.Authorities != nil {
 		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, c.Authorities

@@ -10,11 +10,11 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// entry is where the Secret has the key.
+// entry is the entry of the Secret that has the key.
 const entry = "key"
 
 // SharedKey returns the key in the Secret of that name, which all replicas use. The first replica makes it. A replica
-// keeps the key that it started with.
+// uses the key that it started with until it ends.
 func SharedKey(ctx context.Context, secrets typedcorev1.SecretInterface, name string) (Key, error) {
 	secret, err := secrets.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

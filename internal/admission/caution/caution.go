@@ -1,6 +1,6 @@
-// Package caution warns those who write grants, claims, policies and registrations of effects that they may not expect.
-// It rejects nothing, because the author may mean what it warns of, or it may become right later. It leaves out what it
-// cannot find out in time.
+// Package caution warns authors of grants, claims, policies and registrations of unexpected effects. It rejects
+// nothing, because the effect may be intended, or may become right later. It omits a warning if it cannot check the
+// facts in time. Package validate calls it through an interface.
 package caution
 
 import (
@@ -23,41 +23,41 @@ import (
 // adviceTimeout bounds how long a write waits for warnings.
 const adviceTimeout = time.Second
 
-// Permission is what Bursar may do. Each method returns why it may not, or "".
+// Permission looks up Bursar's own permissions. Each method returns the reason why Bursar may not, or "".
 type Permission interface {
 	// Follow is about reading all objects of a resource, and Get about looking up single ones.
 	Follow(ctx context.Context, resource schema.GroupVersionResource) (string, error)
 	Get(ctx context.Context, resource schema.GroupVersionResource) (string, error)
 }
 
-// Users knows what users may do.
+// Users looks up the permissions of users.
 type Users interface {
 	// MayRead reports whether a user may get the objects of a kind.
 	MayRead(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error)
 }
 
-// Objects are those of all kinds.
+// Objects looks up objects of all kinds.
 type Objects interface {
 	// Exists reports whether an object of that name exists; an empty UID stands for any.
 	Exists(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName, uid types.UID) (bool, error)
 }
 
-// Ledgers are those of all consumers.
+// Ledgers reads the ledgers of all consumers.
 type Ledgers interface {
 	// View calls f with the ledger of a consumer.
 	View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
 }
 
-// Adviser finds warnings. Its fields are set once, before use; it is safe for concurrent use if they are.
+// Adviser returns warnings. Its fields are set once, before use. It is safe for concurrent use if they are.
 type Adviser struct {
-	// Mapper knows which kinds are served, and in which scope.
+	// Mapper maps kinds to resources, with their scope.
 	Mapper apimeta.RESTMapper
-	// Permission is Bursar's own, and Users are those of others.
+	// Permission has Bursar's own permissions, and Users those of users.
 	Permission Permission
 	Users      Users
 	Objects    Objects
 	Ledgers    Ledgers
-	// Registrations are the active ones.
+	// Registrations are the active registrations.
 	Registrations message.Registrations
 }
 
@@ -85,7 +85,7 @@ func (a *Adviser) Grant(ctx context.Context, user authenticationv1.UserInfo, old
 	return warnings
 }
 
-// revertedByPolicy warns that a policy takes back what somebody does to a grant of its own, in the way that remedy says.
+// revertedByPolicy warns that a policy reverts changes to a grant of its own. remedy names how.
 func (a *Adviser) revertedByPolicy(old *quotav1alpha1.ResourceGrant, remedy string) []string {
 	if old == nil || old.Labels[quotav1alpha1.LabelAutoCreated] != "true" {
 		return nil
@@ -113,8 +113,8 @@ func (a *Adviser) Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	return warnings
 }
 
-// Consumer warns of a reference to a consumer that names a namespace although its kind has none, or the reverse. No object
-// is such a consumer.
+// Consumer warns of a reference to a consumer that names a namespace although its kind has none, or the reverse. No
+// object matches such a reference.
 func (a *Adviser) Consumer(ref quotav1alpha1.ConsumerRef) []string {
 	if !strings.Contains(ref.Name, "{{") && strings.ContainsAny(ref.Name, "{}") {
 		return []string{fmt.Sprintf("consumerRef.name %q is taken as it stands, and no object has such a name: templates are in double braces, such as {{.trigger.metadata.namespace}}", ref.Name)}
@@ -138,7 +138,7 @@ func (a *Adviser) Consumer(ref quotav1alpha1.ConsumerRef) []string {
 	}
 }
 
-// missing warns of a consumer whose object does not exist, if the user may know.
+// missingConsumer warns of a consumer without an object, if the user may know.
 func (a *Adviser) missingConsumer(ctx context.Context, user authenticationv1.UserInfo, ref quotav1alpha1.ConsumerRef) []string {
 	mapping, err := a.Mapper.RESTMapping(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind})
 	if err != nil {
@@ -157,7 +157,7 @@ func (a *Adviser) missingConsumer(ctx context.Context, user authenticationv1.Use
 	return []string{fmt.Sprintf("%s does not exist: check the name; the grant counts all the same", message.Consumer(ref))}
 }
 
-// belowUse warns of a change of a grant, or its deletion, after which the consumer that had it uses more than its limit.
+// belowUse warns of a change of a grant, or its deletion, that lowers a consumer's limit below its use.
 func (a *Adviser) belowUse(ctx context.Context, old, new *quotav1alpha1.ResourceGrant) []string {
 	if !apimeta.IsStatusConditionTrue(old.Status.Conditions, quotav1alpha1.ConditionActive) {
 		return nil
@@ -192,7 +192,7 @@ func (a *Adviser) belowUse(ctx context.Context, old, new *quotav1alpha1.Resource
 	return warnings
 }
 
-// sums returns what a grant gives of each resource type.
+// sums returns the amounts of a grant by resource type.
 func sums(grant *quotav1alpha1.ResourceGrant) map[string]ledger.Amount {
 	sums := map[string]ledger.Amount{}
 	for _, allowance := range grant.Spec.Allowances {

@@ -18,20 +18,20 @@ import (
 const (
 	authorityLifetime   = 10 * 365 * 24 * time.Hour
 	certificateLifetime = 365 * 24 * time.Hour
-	// renewBefore is how long before its end a certificate, or an authority, is replaced.
+	// renewBefore is the remaining lifetime at which a certificate or an authority is replaced.
 	renewBefore = 90 * 24 * time.Hour
-	// skew is how far the clocks of those who check a certificate may be behind.
+	// skew is how far the clock of a verifier may be behind.
 	skew = time.Hour
 
-	// authorityKey is where a Secret of Bursar's own has the key of its authority. The other entries are
-	// as in every Secret of type kubernetes.io/tls, and ca.crt as cert-manager writes it.
+	// authorityKey is the entry with the key of the authority in a Secret of Bursar's own. The other entries are those
+	// of every Secret of type kubernetes.io/tls, and ca.crt as cert-manager writes it.
 	authorityKey = "ca.key"
 )
 
-// pair is a certificate with its key, and the authorities that it is to be checked by.
+// pair is a certificate with its key, and the authorities that verify it.
 type pair struct {
 	certificate *tls.Certificate
-	// bundle are the authorities in PEM, that of the certificate first.
+	// bundle are the authorities in PEM. The issuer of the certificate comes first.
 	bundle []byte
 }
 
@@ -48,26 +48,25 @@ func pairOf(secret *corev1.Secret) (*pair, error) {
 	return &pair{&certificate, bundle}, nil
 }
 
-// equal tells whether both are the same.
+// equal reports whether both are the same.
 func (p *pair) equal(other *pair) bool {
 	return slices.EqualFunc(p.certificate.Certificate, other.certificate.Certificate, bytes.Equal) && bytes.Equal(p.bundle, other.bundle)
 }
 
-// isValid tells whether the certificate is in force at a time.
+// isValid reports whether the certificate is valid at a time.
 func (p *pair) isValid(at time.Time) bool {
 	leaf := p.certificate.Leaf
 	return !at.Before(leaf.NotBefore) && !at.After(leaf.NotAfter)
 }
 
-// verifiedBy tells whether the certificate, served with those between it and an authority, can be checked by
-// the authorities of a bundle.
+// verifiedBy reports whether the authorities of a bundle verify the certificate, served with its intermediates.
 func (p *pair) verifiedBy(bundle []byte, at time.Time) bool {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
 	for _, content := range p.certificate.Certificate[1:] {
 		certificate, err := x509.ParseCertificate(content)
 		if err != nil {
-			return false // the API server refuses all of what is served then
+			return false // then the API server rejects the whole chain
 		}
 		between.AddCert(certificate)
 	}
@@ -77,7 +76,7 @@ func (p *pair) verifiedBy(bundle []byte, at time.Time) bool {
 	return err == nil
 }
 
-// union returns the authorities of both bundles, each once, but for those that have ended.
+// union returns the authorities of both bundles, each once, without expired ones.
 func union(first, second []byte, at time.Time) []byte {
 	var all bytes.Buffer
 	seen := map[string]bool{}
@@ -97,7 +96,7 @@ func union(first, second []byte, at time.Time) []byte {
 	return all.Bytes()
 }
 
-// renewed returns what a Secret of Bursar's own should hold at a time, or nil if that is what it holds.
+// renewed returns the new content of a Secret of Bursar's own, or nil if the content needs no change.
 func (m *Manager) renewed(data map[string][]byte, at time.Time) (map[string][]byte, error) {
 	issuer := m.issuer()
 	soon := at.Add(renewBefore)
@@ -130,7 +129,7 @@ func (m *Manager) issuer() *rotator.CertRotator {
 	}
 }
 
-// authorityOf reads the authority that signs: the first of a bundle, which the key is of.
+// authorityOf reads the signing authority: the first of a bundle, with its key.
 func authorityOf(bundle, key []byte) (*rotator.KeyPairArtifacts, error) {
 	block, _ := pem.Decode(bundle)
 	keyBlock, _ := pem.Decode(key)

@@ -1,10 +1,12 @@
-// Package certs keeps the certificate by which the webhooks are served, in a Secret that all replicas
-// share, and replaces it without a call that fails.
+// Package certs manages the serving certificate of the webhooks, in a Secret that all replicas share. It replaces the
+// certificate without a failed call.
 //
-// A certificate of the same authority is served at once. One of another authority waits until the API
-// server has had the time to learn of that authority. Authorities that replicas may be serving by are published
-// together, so that whichever certificate one serves can be checked; those that the Secret does not hold are left out
+// A certificate of the same authority is served at once. A certificate of another authority is served after the API
+// servers have had time to learn of that authority. All authorities that replicas may be serving by are published
+// together, so that every served certificate can be verified. Authorities that are no longer in the Secret are removed
 // later.
+//
+// Package server imports it.
 package certs
 
 import (
@@ -27,53 +29,50 @@ import (
 )
 
 const (
-	// publishTime is how long it takes at most until the API servers know of an authority that was
-	// published.
+	// publishTime bounds the time from publishing an authority until all API servers know it.
 	publishTime = time.Minute
-	// retireTime is how long authorities that the Secret does not hold stay published, because replicas may still be
-	// serving by them. It is a multiple of publishTime: not all replicas see what becomes of the Secret at once.
+	// retireTime is how long authorities that are not in the Secret stay published, because replicas may still serve by
+	// them. It is a multiple of publishTime, because replicas do not all see a change of the Secret at once.
 	retireTime = 10 * publishTime
-	// checkInterval is how often it is checked whether the certificate has to be renewed, and retryTime
-	// how soon again if that failed.
+	// checkInterval is the interval of checks for renewal, and retryTime the interval after a failure.
 	checkInterval = 12 * time.Hour
 	retryTime     = 5 * time.Second
 )
 
-// Published are the authorities by which API servers are told to check the webhooks.
+// Published are the authorities in the published webhook configurations.
 type Published interface {
-	// Authorities returns bundles of them, in PEM, or why it cannot tell. A replica that starts has to know of those that
-	// others may still be serving by: it may be the next one to publish.
+	// Authorities returns bundles in PEM. A new replica must know the authorities that others may still be serving by,
+	// because it may be the next one to publish.
 	Authorities(ctx context.Context) ([][]byte, error)
 }
 
-// Manager keeps a certificate. Its fields are set once; then Run it.
+// Manager maintains a certificate. Set its fields once, then call Run.
 type Manager struct {
 	Client kubernetes.Interface
 	// Namespace and Name are those of the Secret.
 	Namespace, Name string
-	// DNSNames are what the webhooks are called by. There is at least one.
+	// DNSNames are the names in the certificate. There is at least one.
 	DNSNames []string
-	// Renews tells that the Secret is Bursar's own: it is created, and renewed in time. Otherwise
-	// somebody else does so, such as cert-manager.
+	// Renews makes the manager create and renew the Secret. Otherwise another component does, such as cert-manager.
 	Renews bool
 	// Published are the authorities that are published now.
 	Published Published
 	Log       logr.Logger
 
-	// onPublish is called after other authorities are to be published.
+	// onPublish is called after the authorities to publish have changed.
 	onPublish func()
 
 	mu     sync.RWMutex
 	served *pair
-	// latest is what the Secret holds, which is served once its authority is known.
+	// latest is the content of the Secret. It is served once its authority is known.
 	latest *pair
 	bundle []byte
 }
 
-// OnPublish has f called after other authorities are to be published. It is called once, before Run.
+// OnPublish registers f, which is called after the authorities to publish have changed. Call it once, before Run.
 func (m *Manager) OnPublish(f func()) { m.onPublish = f }
 
-// GetCertificate has the form that [tls.Config] wants.
+// GetCertificate is a GetCertificate function of [tls.Config].
 func (m *Manager) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -83,21 +82,21 @@ func (m *Manager) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	return m.served.certificate, nil
 }
 
-// Bundle returns the authorities that are to be published, in PEM, or nil if none is known yet.
+// Bundle returns the authorities to publish, in PEM, or nil if none is known yet.
 func (m *Manager) Bundle() []byte {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.bundle
 }
 
-// VerifiedBy reports whether one of some authorities, in PEM, is that of the certificate that is served.
+// VerifiedBy reports whether one of the authorities, in PEM, issued the served certificate.
 func (m *Manager) VerifiedBy(authorities []byte) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.served != nil && m.served.verifiedBy(authorities, time.Now())
 }
 
-// Ready tells why there is nothing to serve, or returns nil.
+// Ready returns nil if there is a valid certificate to serve, or the reason why not.
 func (m *Manager) Ready() error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -112,7 +111,7 @@ func (m *Manager) Ready() error {
 	}
 }
 
-// Run follows the Secret, and renews it if it is Bursar's own, until ctx ends.
+// Run watches the Secret, and renews it if it is Bursar's own, until ctx ends.
 func (m *Manager) Run(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(m.Client, 0, informers.WithNamespace(m.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -156,7 +155,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// learn takes up the authorities that are published now, or returns an error once ctx has ended.
+// loadPublished adds the authorities that are published now to the bundle. It returns an error once ctx has ended.
 func (m *Manager) loadPublished(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, retryTime, true, func(ctx context.Context) (bool, error) {
 		bundles, err := m.Published.Authorities(ctx)
@@ -173,14 +172,14 @@ func (m *Manager) loadPublished(ctx context.Context) error {
 	})
 }
 
-// Renew creates the Secret, or renews it if its time has come. Replicas may do so at once: one of them
-// succeeds, and the others see what it stored.
+// Renew creates the Secret, or renews it when due. Replicas may do so at the same time: one of them succeeds, and the
+// others see the result.
 func (m *Manager) Renew(ctx context.Context) error {
 	api := m.Client.CoreV1().Secrets(m.Namespace)
 	secret, err := api.Get(ctx, m.Name, metav1.GetOptions{})
 	isNew := apierrors.IsNotFound(err)
 	if isNew {
-		// One that was deleted is still served by: whoever starts now has to know its authorities.
+		// A deleted certificate may still be served, so a new replica has to know its authorities.
 		data := map[string][]byte{corev1.ServiceAccountRootCAKey: m.Bundle()}
 		secret, err = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: m.Name}, Type: corev1.SecretTypeTLS, Data: data}, nil
 	}
@@ -206,7 +205,7 @@ func (m *Manager) Renew(ctx context.Context) error {
 	return nil
 }
 
-// see takes up what the Secret holds.
+// observe takes over the content of the Secret.
 func (m *Manager) observe(ctx context.Context, object any) {
 	secret, ok := object.(*corev1.Secret)
 	if !ok {
@@ -222,7 +221,7 @@ func (m *Manager) observe(ctx context.Context, object any) {
 	before := m.bundle
 	m.bundle = union(seen.bundle, before, now)
 	isChanged := string(before) != string(m.bundle)
-	if m.latest == nil || !m.latest.equal(seen) { // a Secret that is listed anew is not news
+	if m.latest == nil || !m.latest.equal(seen) { // a relisted Secret is not a change
 		m.latest = seen
 		if m.served == nil || !m.served.isValid(now) || seen.verifiedBy(before, now) {
 			m.served = seen
@@ -237,8 +236,7 @@ func (m *Manager) observe(ctx context.Context, object any) {
 	}
 }
 
-// after does something later, unless the Secret holds something else by then, and tells if what is to be published
-// has changed by it.
+// applyLater calls do after a delay, unless the Secret has changed by then, and reports a change of the bundle.
 func (m *Manager) applyLater(ctx context.Context, delay time.Duration, seen *pair, do func()) {
 	time.AfterFunc(delay, func() {
 		if ctx.Err() != nil {

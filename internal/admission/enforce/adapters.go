@@ -23,8 +23,8 @@ type EffectiveGrantEvents struct {
 	Events  *events.Latest
 }
 
-// RecordDenial implements [Denials]: it records a denial on the effective grant of the resource type, in the namespace that
-// shows the quota of the consumer. The effective grant need not exist, for example while nothing is granted.
+// RecordDenial implements [Denials]. It records a denial on the effective grant of the resource type, in the namespace
+// that has the consumer's quota objects. The effective grant need not exist, for example while nothing is granted.
 func (e *EffectiveGrantEvents) RecordDenial(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType, note string) {
 	name := types.NamespacedName{Namespace: e.Catalog.ConsumerNamespace(consumer), Name: naming.EffectiveGrant(consumer, resourceType)}
 	shown := &corev1.ObjectReference{
@@ -37,14 +37,14 @@ func (e *EffectiveGrantEvents) RecordDenial(ctx context.Context, consumer quotav
 	e.Events.Record(shown, EventReasonDenied, note)
 }
 
-// ConsumerObjects are the objects that are consumers.
+// ConsumerObjects looks up the objects that are consumers.
 type ConsumerObjects struct {
 	Kinds   *discoverycache.Cache
 	Objects *objectcache.Cache
 }
 
-// ConsumerExists implements [Consumers]: it asks the API server whether a consumer exists. If its kind is not defined here,
-// it may exist elsewhere.
+// ConsumerExists implements [Consumers]. It asks the API server whether a consumer exists. A consumer of a kind that is
+// not defined here may exist in another control plane.
 func (c *ConsumerObjects) ConsumerExists(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (bool, error) {
 	kind := schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind}
 	state, _, err := c.Kinds.StateOf(ctx, kind)

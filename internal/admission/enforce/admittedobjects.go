@@ -9,22 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// admittedMargin is for how much longer than its reservation an admitted object is remembered that does not appear.
+// admittedMargin is added to the lifetime of a reservation. The handler forgets an admitted object that has not
+// appeared after the sum.
 const admittedMargin = 20 * time.Second
 
-// AdmittedRetention returns for how long the handler has to know which objects it has decided, where reservations have a lifetime.
+// AdmittedRetention returns how long the handler remembers an admitted object, given the lifetime of a reservation.
 func AdmittedRetention(lifetime time.Duration) time.Duration { return lifetime + admittedMargin }
 
-// objectName is the name of an object of some kind.
+// objectName is the name of an object of a kind.
 type objectName struct {
 	kind schema.GroupKind
 	types.NamespacedName
 }
 
-// admittedObjects remembers the names of objects that were admitted and have not been seen yet. With
-// what the watches have seen, it tells which names may be taken.
+// admittedObjects holds the names of objects that were admitted and have not been seen yet. Together with the object
+// cache it yields all names that may be taken.
 type admittedObjects struct {
-	// lifetime is that of a reservation.
+	// lifetime is the lifetime of a reservation.
 	lifetime time.Duration
 
 	mu     sync.Mutex
@@ -48,7 +49,7 @@ func (a *admittedObjects) add(c *create) {
 	if a.byName == nil {
 		a.byName, a.byUID = map[objectName]types.UID{}, map[types.UID]admittedObject{}
 	}
-	uid := c.UID // the timer must not keep the whole create
+	uid := c.UID // the timer must not hold a reference to the whole create
 	a.byName[name] = uid
 	a.byUID[uid] = admittedObject{
 		name: name, owner: c.owner, since: time.Now(),
@@ -56,7 +57,7 @@ func (a *admittedObjects) add(c *create) {
 	}
 }
 
-// lateOf returns the admitted objects of an owner that should have been seen by now, and may still be, with their kinds.
+// lateOf returns the UIDs and kinds of an owner's admitted objects that are overdue but may still appear.
 func (a *admittedObjects) lateOf(owner string) map[types.UID]schema.GroupKind {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,8 +91,8 @@ func (a *admittedObjects) uidOf(name objectName) types.UID {
 	return a.byName[name]
 }
 
-// waitSeen waits until the object that was admitted under a name before is seen or forgotten.
-// It reports false if there is none, or if it was not within the given time.
+// waitSeen waits until an object admitted earlier under the same name is seen or forgotten. It reports false if there
+// is no such object, or if the wait exceeds within.
 func (a *admittedObjects) waitSeen(ctx context.Context, name objectName, within time.Duration) bool {
 	a.mu.Lock()
 	earlier, ok := a.byUID[a.byName[name]]
@@ -110,14 +111,14 @@ func (a *admittedObjects) waitSeen(ctx context.Context, name objectName, within 
 	return false
 }
 
-// Appeared tells the handler that an object was seen. It has the form of a [objectcache.Handler].
+// Appeared records that an object was seen. It is an [objectcache.Handler].
 func (h *Handler) Appeared(kind schema.GroupKind, uid types.UID) {
 	h.admitted.remove(uid)
 	h.restoreReplaced(kind, uid)
 }
 
-// isNameTaken tells whether the object cannot be created because its name is taken. Names that
-// may be taken are looked up; for all others the API server finds out when it stores the object.
+// isNameTaken reports whether the object cannot be created because its name is taken. It looks up only names that may
+// be taken. For all other names the API server finds out when it stores the object.
 func (h *Handler) isNameTaken(ctx context.Context, c *create) (bool, error) {
 	kind := c.Kind.GroupKind()
 	// In this order: an object is pending until it is seen.

@@ -10,13 +10,14 @@ import (
 	"github.com/bursar/bursar/internal/admission/review"
 )
 
-// EventReasonBrokenGlass is the reason of the events on objects that were let past enforcement.
+// EventReasonBrokenGlass is the reason of events on objects whose request bypassed enforcement.
 const EventReasonBrokenGlass = "BrokenGlass"
 
-// breakGlassWarning is what its user is told of such a request.
+// breakGlassWarning is the warning that the user of such a request receives.
 const breakGlassWarning = "quota is not enforced for this request, which is recorded; what it creates is charged all the same"
 
-// BreakGlass records the requests that enforcement leaves out: by whom, and of what. It refuses none.
+// BreakGlass returns a handler that records requests that bypass enforcement: the user and the object. It admits all of
+// them.
 func (h *Handler) BreakGlass() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review.Serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
@@ -31,10 +32,10 @@ func (h *Handler) BreakGlass() http.Handler {
 	})
 }
 
-// record tells of a request. The version of the object is part of what is told: the next change of
-// the same object is a request of its own.
+// recordBreakGlass records a request. The event names the version of the object, so that the next change of the same
+// object gets an event of its own.
 func (h *Handler) recordBreakGlass(request *admissionv1.AdmissionRequest) {
-	object, version, _ := h.subjectOf(request) // what cannot be told is left out
+	object, version, _ := h.subjectOf(request) // an error leaves only fields empty
 	h.metrics.brokenGlass.Inc()
 	h.Log.Info("the glass was broken", "operation", request.Operation, "kind", object.Kind.Kind, "namespace", object.Name.Namespace,
 		"name", object.Name.Name, "user", request.UserInfo.Username, "groups", request.UserInfo.Groups)

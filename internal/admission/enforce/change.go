@@ -25,7 +25,7 @@ import (
 // subresourceScale is the subresource that sets the number of an object's replicas.
 const subresourceScale = "scale"
 
-// Kinds tells about the kinds that the API server serves. An error means that it cannot tell.
+// Kinds describes the kinds that the API server serves. An error means that the answer is unknown.
 type Kinds interface {
 	KindOf(ctx context.Context, resource schema.GroupVersionResource) (schema.GroupVersionKind, bool, error)
 	ReplicasPath(ctx context.Context, resource schema.GroupVersionResource) ([]string, error)
@@ -35,18 +35,18 @@ type Kinds interface {
 type change struct {
 	evaluator.Object
 	old, new map[string]any
-	// base is the version that the change is made to: when the object has another one, the change
-	// was made, or will not be.
+	// base is the version that the update is based on. Once the object has another version, the update has either been
+	// made or can no longer be made.
 	base    string
 	created time.Time
 }
 
-// updateFor returns what the change means for the claim of a policy.
+// updateFor returns the update as it affects the claim of one policy.
 func (c *change) updateFor(a demandChange) engine.Update {
 	return engine.Update{Object: c.Object, Created: c.created, Base: c.base, Policy: a.policy, Before: a.before, After: a.after}
 }
 
-// changeIn reads the change that a request makes.
+// changeIn decodes the change that a request makes. It returns nil if the object no longer exists.
 func (h *Handler) changeIn(ctx context.Context, request *admissionv1.AdmissionRequest) (*change, *admissionv1.AdmissionResponse) {
 	before, err := contentOf(request.OldObject)
 	if err != nil {
@@ -63,7 +63,7 @@ func (h *Handler) changeIn(ctx context.Context, request *admissionv1.AdmissionRe
 		}
 	}
 	if before == nil {
-		return nil, nil // the object is gone, and the API server will say so
+		return nil, nil // the object no longer exists; the API server reports that itself
 	}
 	object := unstructured.Unstructured{Object: before}
 	return &change{
@@ -81,9 +81,9 @@ func contentOf(raw runtime.RawExtension) (content map[string]any, err error) {
 	return content, err
 }
 
-// scaled returns the object that a request on the scale subresource changes, before and after. Of
-// the object itself the request says nothing, so it is read. If it changes before the request is
-// carried out, the API server asks again.
+// scaled returns the object behind a request on the scale subresource, before and after the request. The request does
+// not contain the object, so it is read. If the object changes before the request is carried out, the API server
+// repeats the review.
 func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequest, scale map[string]any) (kind schema.GroupVersionKind, before, after map[string]any, err error) {
 	resource := schema.GroupVersionResource(request.Resource)
 	kind, served, err := h.Kinds.KindOf(ctx, resource)
@@ -116,9 +116,9 @@ func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequ
 	return kind, before, after, unstructured.SetNestedField(after, replicas, path...)
 }
 
-// subjectOf finds the object that a request creates or changes, and the version that a change is
-// made to. It depends on little but the request, since what the decision depends on may be what is
-// missing. With an error it returns what there is to tell.
+// subjectOf returns the object that a request creates or changes, and the version that a change is based on. It needs
+// little beyond the request, because the dependencies of a decision may be missing. With an error it returns as much as
+// is known.
 func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object evaluator.Object, version string, err error) {
 	content := request.OldObject.Raw
 	if request.Operation == admissionv1.Create {
@@ -126,7 +126,7 @@ func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object evalu
 	}
 	meta, kind := metav1.PartialObjectMetadata{}, schema.GroupVersionKind(request.Kind)
 	err = json.Unmarshal(content, &meta)
-	if err == nil && request.SubResource == subresourceScale { // it has the UID and version of what it scales
+	if err == nil && request.SubResource == subresourceScale { // the scale object has the UID and version of the object it scales
 		ctx, cancel := context.WithTimeout(context.Background(), rollbackTimeout)
 		defer cancel()
 		kind, _, err = h.Kinds.KindOf(ctx, schema.GroupVersionResource(request.Resource))
@@ -136,10 +136,10 @@ func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object evalu
 	return object, meta.ResourceVersion, err
 }
 
-// expectUndecided has the claims of an object follow an update that passes without a decision.
+// expectUndecided makes the object's claims follow an update that passes without a decision.
 func (h *Handler) expectUndecided(request *admissionv1.AdmissionRequest) {
 	if request.Operation != admissionv1.Update {
-		return // a new object is looked at without being expected
+		return // a new object is reconciled without being expected
 	}
 	object, base, err := h.subjectOf(request)
 	if err != nil {

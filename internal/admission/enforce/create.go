@@ -19,7 +19,7 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// create is one object that is about to be created, and the claims that policies make for it.
+// create is one object to be created, with the claims that policies make for it.
 type create struct {
 	evaluator.Object
 	resource schema.GroupVersionResource
@@ -27,9 +27,9 @@ type create struct {
 	notices  notices
 	// owner names the owner of the create, see ownerOf.
 	owner string
-	// decided is set unless a policy could not be applied now, but maybe later.
+	// decided is false if a policy could not be applied now but may be applicable later.
 	decided bool
-	// revision is that of the catalog that the claims are planned by.
+	// revision is the revision of the catalog that the policies were read from.
 	revision int64
 }
 
@@ -68,7 +68,7 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 	return answer
 }
 
-// decide answers the review of a create that policies make claims for.
+// decide answers the review of a create that needs claims.
 func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
 	if exists, err := h.isNameTaken(ctx, c); err != nil {
 		return undecided(err)
@@ -84,9 +84,9 @@ func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequ
 	return h.admit(ctx, request, c)
 }
 
-// admit reserves for the object. If that is refused while an object that was admitted under the
-// same name has not been seen yet, that one may be gone already: once it was seen, its charge is
-// known to come back, and the answer may be another.
+// admit reserves quota for the object. If the reservation is denied and an object admitted earlier under the same name
+// has not been seen yet, that object may already be deleted. admit then waits until it is seen: from then on its charge
+// is known to be released, and a second attempt may succeed.
 func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
 	response := h.reserve(ctx, request, c)
 	if response.Allowed || !h.admitted.waitSeen(ctx, objectName{c.Kind.GroupKind(), c.Name}, recreateTimeout) {
@@ -100,11 +100,11 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	return h.reserve(ctx, request, c)
 }
 
-// plan finds out which claims the object needs. It returns nil if it needs none and there is
-// nothing to say.
+// evaluatePolicies evaluates all policies for the object. It returns nil if the object needs no claims and there is
+// nothing to report.
 func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.AdmissionRequest) (*create, *admissionv1.AdmissionResponse) {
 	kind := schema.GroupVersionKind(request.Kind)
-	revision := h.Catalog.Revision() // of what comes next, or of a part of it
+	revision := h.Catalog.Revision() // read before the policies, so it is never newer than them
 	policies := h.Catalog.Policies(kind)
 	if len(policies) == 0 {
 		return nil, nil
@@ -141,7 +141,8 @@ func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.Adm
 	return c, nil
 }
 
-// evaluate adds what a policy asks of the object, or says that the policy cannot be applied: by a denial if it enforces.
+// evaluatePolicy adds the claim of a policy to the create. If the policy cannot be applied, it denies the request when
+// the policy enforces, and adds a notice otherwise.
 func (h *Handler) evaluatePolicy(ctx context.Context, request *admissionv1.AdmissionRequest, p *catalog.Policy, c *create, input policy.Input) *admissionv1.AdmissionResponse {
 	evaluated, err := h.Evaluator.Evaluate(ctx, p, c.Object, input)
 	if err == nil && evaluated != nil && p.Enforces() {
@@ -162,8 +163,8 @@ func (h *Handler) evaluatePolicy(ctx context.Context, request *admissionv1.Admis
 	return nil
 }
 
-// inputOf is what policies see of a request to create an object in a namespace. The request itself has
-// another one where the object is a Namespace: its own name.
+// inputOf returns the input of policies for a request to create an object in a namespace. The namespace of the request
+// differs for a Namespace object: there it is the object's own name.
 func inputOf(request *admissionv1.AdmissionRequest, namespace string, content map[string]any) policy.Input {
 	extra := make(map[string][]string, len(request.UserInfo.Extra))
 	for key, values := range request.UserInfo.Extra {
@@ -182,8 +183,8 @@ func inputOf(request *admissionv1.AdmissionRequest, namespace string, content ma
 	}
 }
 
-// byConsumer groups claims by whom they charge and in which mode: what is enforced first, then in
-// a fixed order. Every replica reserves for several consumers in the same order.
+// byConsumer groups claims by consumer and mode. Enforced groups come first; the rest of the order is fixed, so that
+// every replica reserves for several consumers in the same order.
 func byConsumer(claims []*evaluatedClaim) [][]*evaluatedClaim {
 	slices.SortFunc(claims, func(a, b *evaluatedClaim) int {
 		return cmp.Or(compareModes(a.policy, b.policy),
@@ -199,7 +200,7 @@ func byConsumer(claims []*evaluatedClaim) [][]*evaluatedClaim {
 	return groups
 }
 
-// compareModes puts what is enforced first.
+// compareModes orders enforced policies first.
 func compareModes(a, b *catalog.Policy) int {
 	if a.Enforces() != b.Enforces() {
 		if a.Enforces() {

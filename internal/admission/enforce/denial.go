@@ -20,19 +20,19 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// explainTimeout bounds how long a denial looks for holders and permissions.
+// explainTimeout bounds how long a denial looks up holders and permissions.
 const explainTimeout = 500 * time.Millisecond
 
-// lack is what one consumer lacks for a request.
+// lack is the quota that one consumer lacks for a request.
 type lack struct {
 	consumer  quotav1alpha1.ConsumerRef
 	policies  []string
 	shortages []ledger.Shortage
-	// totals are what the object would cost in all after an update.
+	// totals are the total charges of the object after an update.
 	totals []ledger.Charge
 }
 
-// lackOf is what a consumer lacks for the claims that policies make for a new object.
+// lackOf returns a consumer's lack for the claims of a new object.
 func lackOf(evaluated []*evaluatedClaim, shortages []ledger.Shortage) lack {
 	l := lack{consumer: evaluated[0].Consumer, shortages: shortages}
 	for _, p := range evaluated {
@@ -41,7 +41,8 @@ func lackOf(evaluated []*evaluatedClaim, shortages []ledger.Shortage) lack {
 	return l
 }
 
-// deny denies a request for what consumers lack. If it would fit without creates in flight, it asks to try again instead.
+// deny denies a request for lack of quota. If the request would fit without creates in flight, it answers "try again"
+// instead.
 func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) *admissionv1.AdmissionResponse {
 	if held := h.heldFor(ctx, request, lacks); held != nil {
 		return undecided(held)
@@ -66,7 +67,7 @@ func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionReques
 	return response
 }
 
-// denialOf adds to what a consumer lacks what people need to act: totals, holders, and whether the consumer exists.
+// denialOf adds to a lack the facts that people need to act: totals, holders, and whether the consumer exists.
 func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRequest, l lack) *message.Denial {
 	d := message.Of(l.consumer, l.shortages)
 	for i := range d.Shortfalls {
@@ -88,7 +89,7 @@ func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRe
 // EventReasonDenied is the reason of the events on denials, in the namespaces of consumers.
 const EventReasonDenied = "QuotaDenied"
 
-// recordDenial records a denial for those who may read the quota of the consumer. A consumer that does not exist has none.
+// recordDenial records a denial for readers of the consumer's quota. A consumer that does not exist has no readers.
 func (h *Handler) recordDenial(ctx context.Context, request *admissionv1.AdmissionRequest, d *message.Denial) {
 	if h.Denials == nil || review.IsDryRun(request) || d.IsMissing {
 		return
@@ -101,7 +102,7 @@ func (h *Handler) recordDenial(ctx context.Context, request *admissionv1.Admissi
 		fmt.Sprintf("%s of %s %s by %s was denied: %s", request.Operation, request.Kind.Kind, name, request.UserInfo.Username, d.Sentences(h.Catalog)))
 }
 
-// isMissing reports whether it is known that there is no such consumer.
+// isMissing reports whether the consumer is known not to exist.
 func (h *Handler) isMissing(ctx context.Context, consumer quotav1alpha1.ConsumerRef) bool {
 	if h.Consumers == nil {
 		return false
@@ -118,7 +119,7 @@ func (h *Handler) isMissing(ctx context.Context, consumer quotav1alpha1.Consumer
 	return !exists
 }
 
-// causesOf returns what a consumer lacks as causes, for programs.
+// causesOf returns a lack as causes, for programs.
 func causesOf(l lack, d *message.Denial, withFigures bool) []metav1.StatusCause {
 	causes := make([]metav1.StatusCause, 0, len(d.Shortfalls))
 	for i := range d.Shortfalls {
@@ -140,12 +141,12 @@ func causesOf(l lack, d *message.Denial, withFigures bool) []metav1.StatusCause 
 	return causes
 }
 
-// detailsOf are the details of a denial, which is about a consumer.
+// detailsOf returns the details of a denial for lack of a consumer's quota.
 func detailsOf(consumer quotav1alpha1.ConsumerRef, causes []metav1.StatusCause) *metav1.StatusDetails {
 	return &metav1.StatusDetails{Group: consumer.APIGroup, Kind: consumer.Kind, Name: consumer.Name, Causes: causes}
 }
 
-// undecidable denies a request whose object a policy cannot be applied to.
+// undecidable denies a request because a policy cannot be applied to its object.
 func undecidable(policy string, err error) *admissionv1.AdmissionResponse {
 	if evaluator.IsTransient(err) {
 		return undecided(err)
@@ -168,11 +169,11 @@ func undecided(err error) *admissionv1.AdmissionResponse {
 	return response
 }
 
-// errHeld says that creates in flight hold quota, and that they may still fail.
+// errHeld means that creates in flight hold quota. They may still fail.
 var errHeld = errors.New("held by creates in flight")
 
-// heldFor returns errHeld, with the held amounts, if a request would fit without what creates in flight hold, or why that cannot be
-// found out.
+// heldFor returns errHeld, with the amounts, if a request would fit without the reservations of creates in flight. Any
+// other error means that this could not be determined.
 func (h *Handler) heldFor(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) error {
 	var first error
 	for _, l := range lacks {

@@ -9,15 +9,14 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// forwardFunc has a review decided by the replica that keeps the ledger of a consumer. It returns nil if it has
-// to be decided here.
+// forwardFunc sends a review to the preferred replica of a consumer. It returns nil if this replica has to decide the
+// review itself.
 type forwardFunc func(consumer quotav1alpha1.ConsumerRef) *admissionv1.AdmissionResponse
 
-// decideHere is for what another replica has sent, or must not write anything.
+// decideHere is the [forwardFunc] for reviews that another replica has sent and for dry runs.
 func decideHere(quotav1alpha1.ConsumerRef) *admissionv1.AdmissionResponse { return nil }
 
-// forward sends a review to the replica that keeps the ledger of a consumer. What that one cannot read or
-// answer is decided here.
+// forward sends a review to the preferred replica of a consumer. It returns nil if that replica cannot answer.
 func (h *Handler) forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, body []byte) *admissionv1.AdmissionResponse {
 	answer, ok := h.Replicas.Forward(ctx, consumer, path, body)
 	if !ok {

@@ -1,15 +1,16 @@
-// Package enforce is the validating webhook on the kinds that policies protect. For each
-// object that is about to be created it finds the policies that apply, renders their claims,
-// and reserves what they ask for in the consumers' ledgers. Only when every claim of a policy that
-// enforces is reserved may the object be created. Policies that do not enforce let the object pass,
-// charge it all the same, and say that it exceeds its quota.
+// Package enforce is the validating webhook for the kinds that policies protect.
 //
-// A change of an object that costs more by it is decided on the difference. What becomes less, and
-// what the claim says, follows when the change is seen (package lifecycle).
+// For a create, it evaluates the applicable policies, renders their claims, and reserves their charges in the ledgers
+// of the consumers. It admits the object only after every claim of an enforcing policy is reserved. A policy that does
+// not enforce charges the object beyond the limit if necessary, and warns that the quota is exceeded.
 //
-// The claims themselves are written after the object has appeared (package lifecycle): until
-// then the reservation holds everything that is needed to make the claim. So a create that
-// fails after admission costs no more than a reservation, which expires.
+// For an update that raises the cost of an object, it reserves the difference. A decrease is released once the change
+// is seen (package engine).
+//
+// Package engine writes the claims after the object has appeared. Until then the reservation contains everything needed
+// to create the claim. A create that fails after admission therefore costs only a reservation, which expires.
+//
+// Only the composition in package operator imports this package.
 package enforce
 
 import (
@@ -41,56 +42,58 @@ import (
 )
 
 const (
-	// forwardedTimeout is how long a replica may lag behind that has been sent a review.
+	// forwardedTimeout bounds how long a replica waits for its own caches before it decides a forwarded review.
 	forwardedTimeout = 500 * time.Millisecond
-	// recreateTimeout is how long a refused create waits for an earlier object of its name.
+	// recreateTimeout bounds how long a denied create waits for an earlier object of the same name.
 	recreateTimeout = time.Second
 )
 
-// Dependencies are what a handler works with.
+// Dependencies are the dependencies of a handler.
 type Dependencies struct {
 	Catalog   *catalog.Catalog
 	Evaluator *evaluator.Evaluator
 	Store     *ledgerstore.Store
 	Objects   *objectcache.Cache
-	// Claims name who holds most in denials. Default: denials name nobody.
+	// Claims name the largest holders in denials. Default: denials name no holders.
 	Claims *claimcache.Cache
-	// Engine reserves what updates need, and has the claims follow.
+	// Engine reserves quota for updates and makes the claims follow.
 	Engine *engine.Engine
-	// Reviewed remembers what was decided.
+	// Reviewed remembers which objects were reviewed.
 	Reviewed *reviewed.Objects
-	// Kinds and Live are for reading the objects that requests on the scale subresource change.
+	// Kinds and Live read the objects behind requests on the scale subresource.
 	Kinds Kinds
 	Live  dynamic.Interface
-	// Events receives what policies in the mode Audit have to say. Default: no events.
+	// Events receives the notices of policies in the mode Audit. Default: no events.
 	Events events.EventRecorder
 	// Evaluations, if set, records whether policies could be applied to objects.
 	Evaluations Evaluations
 	// Denials, if set, records denials.
 	Denials Denials
-	// Permissions, if set, limits what denials say to what their reader may read. Otherwise everybody may read everything.
+	// Permissions, if set, limits denials to the figures that the user may read. Otherwise every user may read
+	// everything.
 	Permissions Permissions
-	// Consumers, if set, finds out which consumers exist.
+	// Consumers, if set, looks up whether consumers exist.
 	Consumers Consumers
-	// MaxObjectBytes is the size of the largest object that the API server's etcd stores. Default: etcd's own.
+	// MaxObjectBytes is the size of the largest object that the API server's etcd stores. Default: etcd's own limit.
 	MaxObjectBytes int
-	// Log receives who broke the glass. Default: nothing is logged.
+	// Log receives break-glass requests. Default: nothing is logged.
 	Log logr.Logger
 	// Ready is closed once everything that decisions depend on is loaded.
 	Ready <-chan struct{}
-	// Replicas decide reviews whose ledgers they keep.
+	// Replicas decide the reviews of consumers that they are preferred for.
 	Replicas Replicas
-	// Policies is the gate to the policies of a version.
+	// Policies waits until the catalog contains the policies of a version.
 	Policies Gate
 }
 
-// Denials records denials where those read them whose quota is short.
+// Denials records denials in the namespaces of the affected consumers.
 type Denials interface {
-	// RecordDenial records a denial for lack of a resource type in the namespace that shows the quota of the consumer.
+	// RecordDenial records a denial for lack of a resource type, in the namespace that has the consumer's quota
+	// objects.
 	RecordDenial(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType, note string)
 }
 
-// Permissions asks the API server what users may do.
+// Permissions asks the API server for the permissions of users.
 type Permissions interface {
 	May(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error)
 }
@@ -102,12 +105,12 @@ type Consumers interface {
 
 // Replicas are the other replicas.
 type Replicas interface {
-	// Forward sends a review, as it came to a path, to the replica that keeps the ledger of a consumer, and returns
-	// its answer, or false if it has to be decided here.
+	// Forward sends a review, as it came to a path, to the preferred replica of a consumer. It returns the answer, or
+	// false if this replica has to decide.
 	Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, review []byte) ([]byte, bool)
 }
 
-// Gate waits until the catalog has what was declared by a version, or returns an error.
+// Gate waits until the catalog contains all objects declared by a version, or returns an error.
 type Gate interface {
 	Wait(ctx context.Context, version catalog.Version) error
 }
@@ -118,8 +121,8 @@ type Evaluations interface {
 	Succeeded(p *catalog.Policy)
 }
 
-// Handler answers the reviews of creates of protected objects, and of updates where a policy follows
-// them.
+// Handler answers the reviews of creates of protected objects. It also answers the reviews of updates if a policy
+// follows updates.
 type Handler struct {
 	Dependencies
 	admitted admittedObjects
@@ -139,15 +142,15 @@ func New(deps Dependencies) *Handler {
 	}
 }
 
-// ServeHTTP implements [http.Handler]. A version of what was declared may follow the path.
+// ServeHTTP implements [http.Handler]. A catalog version may follow the path.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serve(w, r, func(_ *admissionv1.AdmissionRequest, answer *admissionv1.AdmissionResponse) *admissionv1.AdmissionResponse {
 		return answer
 	})
 }
 
-// Advise answers for kinds of which no policy enforces: whatever comes of a review, the request
-// passes. What could not be decided is looked at again once the object is there, or has changed.
+// Advise returns a handler for kinds without an enforcing policy: it admits every request. An undecided object is
+// reconciled after it was created or changed.
 func (h *Handler) Advise() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.serve(w, r, func(request *admissionv1.AdmissionRequest, answer *admissionv1.AdmissionResponse) *admissionv1.AdmissionResponse {
@@ -164,7 +167,7 @@ func (h *Handler) Advise() http.Handler {
 	})
 }
 
-// serve decides a request, and writes what becomes of the answer.
+// serve decides a request and passes the answer through finish.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, finish func(*admissionv1.AdmissionRequest, *admissionv1.AdmissionResponse) *admissionv1.AdmissionResponse) {
 	version, err := catalog.ParseVersion(r.PathValue("version"))
 	if err != nil {
@@ -187,8 +190,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, finish func(*adm
 	})
 }
 
-// serveForwarded decides a request that another replica has sent, and which does with the answer what is to be
-// done with it. It had better decide itself what this one cannot because it lags behind.
+// serveForwarded decides a request that another replica has sent. The sender finishes the answer. If this replica lags
+// behind, it returns an error, and the sender decides itself.
 func (h *Handler) serveForwarded(ctx context.Context, w http.ResponseWriter, r *http.Request, version catalog.Version) {
 	waiting, cancel := context.WithTimeout(ctx, forwardedTimeout)
 	defer cancel()

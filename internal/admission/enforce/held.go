@@ -23,30 +23,30 @@ import (
 )
 
 const (
-	// appearsWithin is how soon after its review an object appears, unless its create failed or is very slow.
+	// appearsWithin is the time from review to appearance of an object, unless its create failed or is very slow.
 	appearsWithin = 2 * time.Second
-	// lateMax is how many creates of one owner may be in flight for longer than appearsWithin. Nobody else can use the
-	// quota that they hold until the lifetime of a reservation has passed.
+	// lateMax bounds the creates of one owner that are in flight for longer than appearsWithin. The quota that they
+	// hold is unavailable to others until the lifetime of a reservation has passed.
 	lateMax = 16
-	// defaultMaxObjectBytes is the size of the largest object that etcd stores unless it is told otherwise.
+	// defaultMaxObjectBytes is the default size limit of etcd.
 	defaultMaxObjectBytes = 3 << 19
 )
 
-// heldOf returns what creates hold of a consumer's quota whose objects should have appeared by now, or that are being decided
-// for another consumer as well.
+// heldOf returns the reservations on a consumer's quota by creates that may not succeed: the object is overdue, or it
+// is still being decided for another consumer.
 func (h *Handler) heldOf(consumer quotav1alpha1.ConsumerRef) []ledgerstore.InFlight {
 	return slices.DeleteFunc(h.Store.ReservationsOf(consumer), func(pending ledgerstore.InFlight) bool {
 		return !h.isLate(pending) && !h.deciding.has(types.UID(ledgerstore.ObjectUID(pending.Key)))
 	})
 }
 
-// fitsWithout reports whether a consumer would have all that it lacks if these reservations came to nothing. An error means that
-// the ledger could not be read.
+// fitsWithout reports whether the request fits if these reservations are cancelled. An error means that the ledger
+// could not be read.
 func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.InFlight) (bool, error) {
 	amounts := amountsOf(held)
 	for _, s := range l.shortages {
 		if amounts[s.ResourceType] < s.Requested-s.Available {
-			return false, nil // the ledger need not be asked
+			return false, nil // the ledger need not be read
 		}
 	}
 	var snapshot ledger.Snapshot
@@ -67,7 +67,7 @@ func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.In
 	return rest.Check(charges).Code == ledger.Admitted, nil
 }
 
-// amountsOf adds up what reservations hold of each resource type.
+// amountsOf returns the sum of reservations by resource type.
 func amountsOf(held []ledgerstore.InFlight) map[string]ledger.Amount {
 	amounts := map[string]ledger.Amount{}
 	for _, pending := range held {
@@ -80,7 +80,7 @@ func amountsOf(held []ledgerstore.InFlight) map[string]ledger.Amount {
 	return amounts
 }
 
-// isLate reports whether the object of a reservation should have appeared by now.
+// isLate reports whether the object of a reservation is overdue.
 func (h *Handler) isLate(pending ledgerstore.InFlight) bool {
 	uid := types.UID(ledgerstore.ObjectUID(pending.Key))
 	if uid == "" || ledgerstore.IsAmendment(pending.Key) || time.Since(pending.KnownSince) < appearsWithin {
@@ -88,12 +88,12 @@ func (h *Handler) isLate(pending ledgerstore.InFlight) bool {
 	}
 	intent, err := claims.IntentOf(pending.Claim)
 	if err != nil || intent.Base != "" {
-		return false // it exists
+		return false // the object exists
 	}
 	return h.Objects.Presence(intent.Kind.GroupKind(), uid) == objectcache.Absent
 }
 
-// deciding are the objects that hold something of one consumer while they are decided for another. The zero value is
+// deciding is the set of objects that hold quota of one consumer while they are decided for another. The zero value is
 // ready to use.
 type deciding struct {
 	mu   sync.Mutex
@@ -117,7 +117,7 @@ func (d *deciding) has(uid types.UID) bool {
 	return d.uids[uid] > 0
 }
 
-// ownerOf names the owner of a create: the controller that owns the object, or else the user, in a namespace.
+// ownerOf names the owner of a create: the controller that owns the object, or else the user in a namespace.
 func ownerOf(object *unstructured.Unstructured, user string) string {
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
 		return fmt.Sprintf("%s %s in namespace %s", owner.Kind, owner.Name, object.GetNamespace())
@@ -128,8 +128,8 @@ func ownerOf(object *unstructured.Unstructured, user string) string {
 	return fmt.Sprintf("user %s in namespace %s", user, object.GetNamespace())
 }
 
-// tooManyLate returns an error if the owner of an object has lateMax creates whose objects have not appeared. Objects of a kind
-// that is being listed may have.
+// tooManyLate returns an error if the owner of an object has lateMax overdue creates. It ignores objects of kinds that
+// are still being listed, because they may have appeared.
 func (h *Handler) tooManyLate(c *create) error {
 	late := 0
 	for uid, kind := range h.admitted.lateOf(c.owner) {
@@ -143,13 +143,13 @@ func (h *Handler) tooManyLate(c *create) error {
 	return nil
 }
 
-// isStoredAsJSON reports whether the objects of an API group are stored as they are sent: those of groups that are not
-// Kubernetes' own.
+// isStoredAsJSON reports whether objects of an API group are stored as they are sent. That holds for all groups except
+// those of Kubernetes itself.
 func isStoredAsJSON(group string) bool {
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 }
 
-// tooLarge denies what the API server could not store.
+// tooLarge denies an object that the API server could not store.
 func tooLarge(size, most int) *admissionv1.AdmissionResponse {
 	return review.Denied(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
 		"the object has %d bytes, and etcd stores at most %d: make it smaller; no quota was taken for it", size, most)

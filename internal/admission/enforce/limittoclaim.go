@@ -15,9 +15,9 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// limitToClaim decides an update of an object to which a policy cannot be applied, neither as it was nor as it becomes. It returns nil
-// for an update that may pass: of an object without a claim, of metadata alone, or one by which the object does not come to ask more than its
-// claim holds. Otherwise nothing would limit an object while its policy fails.
+// limitToClaim decides an update of an object to which a policy can be applied neither before nor after the update. It
+// returns nil if the update may pass: the object has no claim, only metadata changes, or the object does not come to
+// need more than its claim holds. Without this rule nothing would limit an object while its policy fails.
 func (h *Handler) limitToClaim(ctx context.Context, c *change, p *catalog.Policy, before, after policy.Input, err error) *admissionv1.AdmissionResponse {
 	held, heldErr := h.Engine.Held(ctx, c.updateFor(demandChange{policy: p}))
 	switch {
@@ -41,7 +41,7 @@ func (h *Handler) limitToClaim(ctx context.Context, c *change, p *catalog.Policy
 		return nil
 	}
 	if earlier, earlierErr := demandOf(ctx, p, before); earlierErr == nil && earlier.Covers(demand) {
-		return nil // it asked as much before
+		return nil // the demand was as high before
 	}
 	return undecidable(p.Name, beyondClaim(held, err))
 }
@@ -50,7 +50,7 @@ func beyondClaim(held *quotav1alpha1.ResourceClaim, err error) error {
 	return fmt.Errorf("%w; until it can be, the object must not need more than its claim %s/%s holds, and this change may make it need more", err, held.Namespace, held.Name)
 }
 
-// demandOf returns the charges that a policy demands for an object, without evaluating its conditions and its consumer.
+// demandOf returns the charges that a policy demands for an object. It evaluates neither conditions nor consumer.
 func demandOf(ctx context.Context, p *catalog.Policy, in policy.Input) (*evaluator.Claim, error) {
 	requests, err := p.Requests(ctx, in)
 	if err != nil {
@@ -63,7 +63,7 @@ func demandOf(ctx context.Context, p *catalog.Policy, in policy.Input) (*evaluat
 	return &evaluator.Claim{Charges: charges}, nil
 }
 
-// isOfMetadata reports whether the change is only in the metadata and status of the object.
+// isOfMetadata reports whether the change affects only the metadata and status of the object.
 func (c *change) isOfMetadata() bool {
 	return equality.Semantic.DeepEqual(withoutMetadata(c.old), withoutMetadata(c.new))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/evaluator"
 )
 
-// metrics counts reviews and times them.
+// metrics counts reviews and measures their duration.
 type metrics struct {
 	reviews     *prometheus.HistogramVec
 	decisions   *prometheus.CounterVec
@@ -48,20 +48,20 @@ func (m *metrics) reviewed(answer *admissionv1.AdmissionResponse, took time.Dura
 	m.reviews.WithLabelValues(outcomeOf(answer)).Observe(took.Seconds())
 }
 
-// decided counts what became of a request that a policy asks quota for.
+// decided counts the outcome of a request that a policy demands quota for.
 func (m *metrics) decided(policy *catalog.Policy, answer *admissionv1.AdmissionResponse) {
 	m.decisions.WithLabelValues(policy.Name, outcomeOf(answer)).Inc()
 }
 
-// outcomeFailed counts requests whose object a policy could not be applied to.
+// outcomeFailed counts requests with an object that a policy could not be applied to.
 const outcomeFailed = "failed"
 
-// InitPolicyMetrics makes the series of a policy exist before it fails for the first time.
+// InitPolicyMetrics creates the series of a policy before its first failure.
 func (h *Handler) InitPolicyMetrics(name string) {
 	h.metrics.decisions.WithLabelValues(name, outcomeFailed)
 }
 
-// failed records that a policy could not be applied to the object of a request, unless that is only so right now.
+// failed records that a policy could not be applied to the object of a request. Transient errors do not count.
 func (h *Handler) failed(request *admissionv1.AdmissionRequest, p *catalog.Policy, object evaluator.Object, err error, isDenied bool) {
 	if err == nil || evaluator.IsTransient(err) || review.IsDryRun(request) {
 		return

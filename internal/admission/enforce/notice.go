@@ -18,18 +18,18 @@ import (
 // EventReasonNotEnforced is the reason of the events on policies in the mode Audit.
 const EventReasonNotEnforced = "NotEnforced"
 
-// notice is what would have been a refusal: of a policy that does not enforce, or of something for
-// which the request is not to blame.
+// notice is a denial that is not enforced, either because of the policy's mode or because the request did not cause the
+// problem.
 type notice struct {
 	policy  *catalog.Policy
 	message string
 	// err is set if the policy could not be applied to the object.
 	err error
-	// lack is what a consumer lacks, instead of a message.
+	// lack is the consumer's lack of quota. It replaces the message.
 	lack *lack
 }
 
-// notices are those of one review.
+// notices are the notices of one review.
 type notices []notice
 
 func (n *notices) add(p *catalog.Policy, message string) {
@@ -43,7 +43,7 @@ func (n *notices) fail(p *catalog.Policy, err error) {
 
 func (n *notices) lack(p *catalog.Policy, l lack) { *n = append(*n, notice{policy: p, lack: &l}) }
 
-// notApplicable says that a policy cannot be applied to an object.
+// notApplicable returns the message for a policy that cannot be applied to an object.
 func notApplicable(policy string, err error) string {
 	if full := (*message.FullError)(nil); errors.As(err, &full) {
 		return full.Error()
@@ -51,8 +51,8 @@ func notApplicable(policy string, err error) string {
 	return fmt.Sprintf("ClaimCreationPolicy %s cannot be applied to this object: %v; correct the object, or ask an administrator to correct the policy", policy, err)
 }
 
-// notify lets the object pass and says what is to be said: to the user of the request, by policies
-// that warn or enforce, and to administrators, by those that audit. Of a dry run only the user is told.
+// allowWithNotices admits the object and delivers the notices. Notices of policies that warn or enforce go to the user
+// of the request; notices of policies that audit go to administrators. In a dry run only the user receives notices.
 func (h *Handler) allowWithNotices(ctx context.Context, request *admissionv1.AdmissionRequest, object evaluator.Object, notices notices) *admissionv1.AdmissionResponse {
 	response := review.Allowed()
 	for _, n := range notices {
@@ -76,7 +76,8 @@ func (h *Handler) allowWithNotices(ctx context.Context, request *admissionv1.Adm
 	return response
 }
 
-// textForNamespace returns the text of a notice for an event in a namespace, whose readers may not see the quota of others.
+// textForNamespace returns the text of a notice for an event in a namespace. Its readers may not see the quota of other
+// consumers.
 func (h *Handler) textForNamespace(namespace string, n notice) string {
 	isTheirs := n.lack != nil && h.Catalog.ConsumerNamespaces != nil && h.Catalog.ConsumerNamespace(n.lack.consumer) == namespace
 	if n.lack == nil || isTheirs || namespace == "" {
@@ -93,7 +94,7 @@ func (h *Handler) textForUser(ctx context.Context, request *admissionv1.Admissio
 	return message.Of(n.lack.consumer, n.lack.shortages).Hidden(h.Catalog)
 }
 
-// fullText returns the text of a notice for those who may see the quota.
+// fullText returns the text of a notice for readers who may see the quota.
 func (h *Handler) fullText(n notice) string {
 	if n.lack == nil {
 		return n.message

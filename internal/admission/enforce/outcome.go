@@ -2,26 +2,26 @@ package enforce
 
 import "github.com/bursar/bursar/internal/ledger"
 
-// outcome is what the decision on an update comes to.
+// outcome is the result of the decision on an update.
 type outcome int
 
 const (
-	// outcomeNothing: nothing was taken that may have to be given back, and nothing is to be said.
+	// outcomeNothing: no reservation to roll back, and nothing to report.
 	outcomeNothing outcome = iota
-	// outcomeTaken: the reservation is given back if the update is denied for another reason.
+	// outcomeTaken: the reservation is rolled back if the update is denied for another reason.
 	outcomeTaken
-	// outcomeUnknown: it could not be decided.
+	// outcomeUnknown: the update could not be decided.
 	outcomeUnknown
-	// outcomeExceeded: there is no room.
+	// outcomeExceeded: the quota does not suffice.
 	outcomeExceeded
-	// outcomeImpossible: an enforced policy asks what no ledger can hold.
+	// outcomeImpossible: an enforced policy demands amounts that no ledger can hold.
 	outcomeImpossible
-	// outcomeNotApplicable: a policy that is not enforced asks what no ledger can hold.
+	// outcomeNotApplicable: a policy that is not enforced demands amounts that no ledger can hold.
 	outcomeNotApplicable
 )
 
-// updateOutcomeOf decides what a decision comes to. An update that asks no more than before always passes: what it frees is found
-// out without the ledger, should that fail here.
+// updateOutcomeOf returns the outcome of a decision. An update that does not demand more always passes: the engine
+// finds the freed amounts without the ledger if the ledger fails here.
 func updateOutcomeOf(d ledger.Decision, err error, demandsMore, enforces, isDryRun bool) outcome {
 	isAdmitted := err == nil && d.Code == ledger.Admitted
 	switch {

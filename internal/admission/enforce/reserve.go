@@ -17,15 +17,15 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// rollbackTimeout bounds giving back what was taken when a later consumer falls short, so that the
-// answer is still in time. What is not given back by then expires.
+// rollbackTimeout bounds the rollback of reservations after a later consumer falls short, so that the answer is still
+// in time. Reservations that are not cancelled by then expire.
 const rollbackTimeout = 500 * time.Millisecond
 
-// taken is what a consumer's ledger holds newly for an object.
+// taken is a new reservation in a consumer's ledger.
 type taken = engine.Reserved
 
-// reserve takes what every claim of a policy that enforces needs, or nothing: consumer by consumer
-// in a fixed order, all claims on one consumer together. Then it charges what the others ask.
+// reserve reserves every claim of an enforcing policy, or none: consumer by consumer in a fixed order, with all claims
+// on one consumer in one request. Then it charges the claims of the other policies.
 func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
 	var all []taken
 	notices, charged := slices.Clone(c.notices), c.decided
@@ -58,7 +58,7 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 	return h.allowWithNotices(ctx, request, c.Object, notices)
 }
 
-// enforcedOf returns the consumers whose quota is enforced.
+// enforcedOf returns the consumers with an enforced claim.
 func enforcedOf(groups [][]*evaluatedClaim) []quotav1alpha1.ConsumerRef {
 	var consumers []quotav1alpha1.ConsumerRef
 	for _, evaluated := range groups {
@@ -69,8 +69,8 @@ func enforcedOf(groups [][]*evaluatedClaim) []quotav1alpha1.ConsumerRef {
 	return consumers
 }
 
-// foresee denies a create that charges several consumers where one of them falls short already, before it holds
-// anything of the others: what it held, if only for a moment, would be denied to others.
+// denyEarly denies a create for several consumers if one of them already falls short. It decides before anything is
+// reserved, because even a short reservation on the other consumers would deny quota to others.
 func (h *Handler) denyEarly(ctx context.Context, request *admissionv1.AdmissionRequest, groups [][]*evaluatedClaim) *admissionv1.AdmissionResponse {
 	if len(enforcedOf(groups)) < 2 {
 		return nil
@@ -90,8 +90,8 @@ func (h *Handler) denyEarly(ctx context.Context, request *admissionv1.AdmissionR
 	return nil
 }
 
-// tentatively returns a context to reserve with for an object that charges these consumers. Until conclude is called,
-// other denials wait for what is reserved with it: it may be given back.
+// tentativeContext returns a context to reserve with for an object that charges several consumers. Until conclude is
+// called, other denials wait for the reservations made with it, because they may be rolled back.
 func (h *Handler) tentativeContext(ctx context.Context, uid types.UID, consumers []quotav1alpha1.ConsumerRef) (reserving context.Context, conclude func()) {
 	if len(consumers) < 2 {
 		return ctx, func() {}
@@ -106,10 +106,9 @@ func (h *Handler) tentativeContext(ctx context.Context, uid types.UID, consumers
 	}
 }
 
-// charge takes what claims of one consumer need that is not enforced: beyond the limit too, where
-// it says so at once, without waiting for what is about to become free. It reports false if that
-// could not be decided now, so that it has to be looked at again once the object is there. With dry
-// it takes nothing.
+// charge charges the claims of one consumer that are not enforced, beyond the limit if necessary. It does not wait for
+// quota that is about to become free. It reports false if the charges could not be decided now; the object must then be
+// reconciled after its creation. In a dry run it charges nothing.
 func (h *Handler) charge(ctx context.Context, evaluated []*evaluatedClaim, dry bool, notices *notices) bool {
 	request := ledgerstore.Request{Reservations: reservationsOf(evaluated), Separately: true, Overdraft: true}
 	if dry {
@@ -132,9 +131,9 @@ func (h *Handler) charge(ctx context.Context, evaluated []*evaluatedClaim, dry b
 	return err == nil
 }
 
-// newReservations returns the reservations that were not there before. Another review of the same create
-// may have made the others, and relies on them: they are not given back, and whoever made them can no longer give
-// them back, since they go on under another sequence.
+// newReservations returns the reservations that did not exist before. Another review of the same create may have made
+// the others and rely on them, so they are not rolled back. That review can no longer roll them back either, since they
+// continue under another sequence.
 func newReservations(evaluated []*evaluatedClaim, decisions []ledger.Decision) []taken {
 	var made []taken
 	for i, decision := range decisions {
@@ -145,13 +144,14 @@ func newReservations(evaluated []*evaluatedClaim, decisions []ledger.Decision) [
 	return made
 }
 
-// rollback cancels reservations of an object that will not be created. If whoever asked has gone, that is not
-// known: another replica may be deciding the same review, and rely on them. Then they expire.
+// rollback cancels the reservations of an object that will not be created. If the caller has disconnected, the outcome
+// is unknown: another replica may be deciding the same review and rely on the reservations. Then they are left to
+// expire.
 func (h *Handler) rollback(ctx context.Context, all []taken) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
-	// The caller may have no time left; what it took is given back all the same.
+	// The caller may have no time left. The rollback has its own timeout.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
 	for _, t := range all {
@@ -160,7 +160,7 @@ func (h *Handler) rollback(ctx context.Context, all []taken) {
 	}
 }
 
-// check answers a dry run: what reserve would answer, with nothing written.
+// check answers a dry run with the answer of reserve. It writes nothing.
 func (h *Handler) check(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
 	notices := slices.Clone(c.notices)
 	groups := byConsumer(c.claims)
@@ -192,8 +192,8 @@ func reservationOf(p *evaluatedClaim) ledger.Reservation {
 	return ledger.Reservation{Key: p.Key, ReservedAt: time.Now().Unix(), Charges: p.Charges, Claim: p.Intent.Encode()}
 }
 
-// refusal explains why claims on one consumer are not admitted. If that is for lack of quota, it
-// also tells which of the other consumers lack it, so that nobody learns of them one by one.
+// denialFor explains why the claims on one consumer are not admitted. For lack of quota it also lists the other
+// consumers that lack it, so that the user learns of all of them at once.
 func (h *Handler) denialFor(ctx context.Context, request *admissionv1.AdmissionRequest, evaluated []*evaluatedClaim, outcome ledgerstore.Outcome, others [][]*evaluatedClaim) *admissionv1.AdmissionResponse {
 	if outcome.Code != ledger.Exceeded {
 		at := evaluated[outcome.Fault]

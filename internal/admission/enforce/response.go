@@ -11,12 +11,12 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// isBusy reports whether an error is that too much is in flight.
+// isBusy reports whether an error means that too much is in flight.
 func isBusy(err error) bool {
 	return errors.Is(err, ledgerstore.ErrBusy) || errors.Is(err, errHeld)
 }
 
-// alreadyExists answers for the API server what it would answer itself, before anything is charged.
+// alreadyExists gives the answer of the API server for an existing name, before anything is charged.
 func alreadyExists(request *admissionv1.AdmissionRequest, name string) *admissionv1.AdmissionResponse {
 	resource := request.Resource.Resource
 	if request.Resource.Group != "" {

@@ -15,11 +15,11 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// reserveFor reserves what claims of one consumer ask for a new object. Where an earlier create of the same name was
-// admitted, and no object of that name exists, what it holds is taken over: of both one can succeed at a time. Should it be
-// the earlier one after all, its object is charged when it appears, and the room for that is held until then.
+// reserveFor reserves the claims of one consumer for a new object. If an earlier create of the same name was admitted
+// and no object of that name exists, it takes over the earlier reservation, because only one of the two can succeed. If
+// the earlier object appears after all, it is charged then, and room for it is held until then.
 //
-// Who takes over gives nothing back, so it is done only where nothing else is decided.
+// A takeover cannot be rolled back, so it happens only if no other consumer has to be decided.
 func (h *Handler) reserveFor(ctx context.Context, c *create, evaluated []*evaluatedClaim, isOnly bool) (ledgerstore.Outcome, error) {
 	kind := c.Kind.GroupKind()
 	earlier := h.admitted.uidOf(objectName{kind, c.Name})
@@ -42,12 +42,12 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, evaluated []*evalua
 		request.Instead[p.Key] = ledgerstore.ObjectKey(policy, string(earlier))
 		policies = append(policies, policy)
 	}
-	// Before it is uncharged: it may appear at any moment.
+	// Before the charge moves: the object may appear at any moment.
 	h.replaced.add(earlier, policies)
 	h.Reviewed.Forget(earlier)
 	outcome, err := h.Store.Apply(ctx, evaluated[0].Consumer, request)
 	if err == nil && outcome.Code == ledger.Admitted && len(outcome.Taken) == len(evaluated) {
-		h.admitted.remove(earlier) // it holds nothing any more
+		h.admitted.remove(earlier) // it no longer holds anything
 	}
 	return outcome, err
 }
@@ -62,15 +62,15 @@ func areAdoptable(evaluated []*evaluatedClaim) bool {
 	return true
 }
 
-// restoreReplaced has an object charged that appears although another create of its name has taken over what was held for
-// it.
+// restoreReplaced charges an object that appears although another create of its name has taken over its reservation.
 func (h *Handler) restoreReplaced(kind schema.GroupKind, uid types.UID) {
 	for _, policy := range h.replaced.take(uid) {
 		h.Engine.Restore(engine.Object{Kind: kind, UID: uid}, policy)
 	}
 }
 
-// replaced are the objects whose reservations another create has taken over, with the policies that reserved for them.
+// replaced holds the objects whose reservations another create has taken over, with the policies that had reserved for
+// them.
 type replaced struct {
 	// lifetime is how long an object is remembered.
 	lifetime time.Duration
@@ -92,7 +92,7 @@ func (r *replaced) add(uid types.UID, policies []string) {
 	r.policies[uid] = policies
 }
 
-// take forgets an object.
+// take returns the policies of an object and forgets it.
 func (r *replaced) take(uid types.UID) (policies []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	// claimTimeout is how long an update waits for the claim of an object that was just created.
+	// claimTimeout bounds how long an update waits for the claim of a new object.
 	claimTimeout = 2 * time.Second
 	claimPoll    = 10 * time.Millisecond
 )
 
-// demandChange is how an update changes what a policy asks of an object. Either side is nil for nothing.
+// demandChange is the change of a policy's demand for an object. A nil side means no demand.
 type demandChange struct {
 	policy        *catalog.Policy
 	before, after *evaluator.Claim
-	// isUnknown says that what the policy asks could not be found out.
+	// isUnknown is set if the demand could not be determined.
 	isUnknown bool
 }
 
-// charges are what the policy asks after the update.
+// charges are the demanded charges after the update.
 func (a demandChange) charges() []ledger.Charge {
 	if a.after == nil {
 		return nil
@@ -42,13 +42,13 @@ func (a demandChange) charges() []ledger.Charge {
 	return a.after.Charges
 }
 
-// lack is what the consumer lacks for what the policy asks after the update.
+// lack returns the consumer's lack for the demand after the update.
 func (a demandChange) lack(decision ledger.Decision) lack {
 	return lack{consumer: a.after.Consumer, policies: []string{a.policy.Name}, shortages: decision.Shortages, totals: a.charges()}
 }
 
-// update answers the review of an update. What a policy asks depends on the object alone, so an
-// update that does not change it needs no look at the books.
+// update answers the review of an update. The demand of a policy depends only on the object, so an update that does not
+// change the demand does not need the ledger.
 func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequest, forward forwardFunc) *admissionv1.AdmissionResponse {
 	c, denial := h.changeIn(ctx, request)
 	if denial != nil {
@@ -79,7 +79,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 	return answer
 }
 
-// decideChange answers the review of an update that changes what policies ask.
+// decideChange answers the review of an update that changes the demand of policies.
 func (h *Handler) decideChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, changed []demandChange, notices notices) *admissionv1.AdmissionResponse {
 	unlock, err := h.lockSettled(ctx, c, changed)
 	if err != nil {
@@ -107,9 +107,8 @@ func (h *Handler) decideChange(ctx context.Context, request *admissionv1.Admissi
 	return h.allowWithNotices(ctx, request, c.Object, notices)
 }
 
-// lockSettled locks an object of which everything is settled that its claims hold. It waits for
-// that with the lock given back, since it takes the lock to settle. Where it takes too long, the
-// object is locked as it is: each policy then says what follows from that.
+// lockSettled locks an object once all reservations of its claims are settled. It waits without the lock, because
+// settling takes the lock. On timeout it locks the object as it is, and each policy decides on that.
 func (h *Handler) lockSettled(ctx context.Context, c *change, changed []demandChange) (unlock func(), err error) {
 	settling, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
@@ -128,8 +127,8 @@ func (h *Handler) lockSettled(ctx context.Context, c *change, changed []demandCh
 	}
 }
 
-// areSettled tells whether everything is settled that an update changes, and what it may ask more of:
-// what an earlier change of the object frees comes back under the lock of the object, too.
+// areSettled reports whether all reservations that an update changes are settled, and whether the quota freed by
+// earlier changes of the object is available again. Both happen under the lock of the object.
 func (h *Handler) areSettled(ctx context.Context, c *change, changed []demandChange) bool {
 	for _, a := range changed {
 		if a.isUnknown {
@@ -145,7 +144,7 @@ func (h *Handler) areSettled(ctx context.Context, c *change, changed []demandCha
 	return true
 }
 
-// compare finds the policies that ask something else of the object after the change, or may.
+// compareDemand returns the policies with a demand that the change changes, or may change.
 func (h *Handler) compareDemand(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, notices *notices) ([]demandChange, *admissionv1.AdmissionResponse) {
 	policies := slices.DeleteFunc(slices.Clone(h.Catalog.Policies(c.Kind)), func(p *catalog.Policy) bool { return !p.FollowsUpdates() })
 	before, after := h.Evaluator.Input(c.old), h.Evaluator.Input(c.new)
@@ -177,7 +176,7 @@ func (h *Handler) compareDemand(ctx context.Context, request *admissionv1.Admiss
 			notices.fail(p, err) // the claim stays as it is
 			continue
 		case errBefore != nil || !evaluator.Same(a.before, a.after):
-			// A policy that could not be applied to what the object was may have charged anything for it.
+			// A policy that could not be applied to the old object may have charged any amount for it.
 			changed = append(changed, a)
 		}
 		if err == nil {
@@ -190,7 +189,7 @@ func (h *Handler) compareDemand(ctx context.Context, request *admissionv1.Admiss
 	return changed, nil
 }
 
-// ledgerOf names the ledger that a claim is reserved in.
+// ledgerOf names the ledger of a claim.
 func ledgerOf(c *evaluator.Claim) string {
 	if c == nil {
 		return ""
@@ -213,7 +212,7 @@ func chargedBy(changed []demandChange) (quotav1alpha1.ConsumerRef, bool) {
 	return quotav1alpha1.ConsumerRef{}, false
 }
 
-// freedBy returns the consumers that have more once the update was made.
+// freedBy returns the consumers that regain quota once the update was made.
 func freedBy(changed []demandChange) []quotav1alpha1.ConsumerRef {
 	var consumers []quotav1alpha1.ConsumerRef
 	for _, a := range changed {
@@ -224,7 +223,7 @@ func freedBy(changed []demandChange) []quotav1alpha1.ConsumerRef {
 	return consumers
 }
 
-// takenFrom returns the consumers from whom an update that is enforced takes more.
+// takenFrom returns the consumers that an enforced update charges more.
 func takenFrom(changed []demandChange) []quotav1alpha1.ConsumerRef {
 	var consumers []quotav1alpha1.ConsumerRef
 	for _, a := range changed {
@@ -235,14 +234,14 @@ func takenFrom(changed []demandChange) []quotav1alpha1.ConsumerRef {
 	return consumers
 }
 
-// takesMore reports whether a policy that enforces asks more after the update than before.
+// takesMore reports whether an enforcing policy demands more after the update than before.
 func takesMore(a demandChange) bool {
 	return !a.isUnknown && a.policy.Enforces() && !a.before.Covers(a.after)
 }
 
-// prepare takes what a policy asks more of the object than it holds: the difference, if it charges
-// the same consumer, and all of it otherwise. What asks less is noted in the ledger too, so that every
-// replica knows that the claim has to follow.
+// reserveChange reserves the demand of a policy beyond the object's claim: the difference if the consumer stays the
+// same, the whole demand otherwise. It records a decrease in the ledger too, so that every replica knows that the claim
+// has to follow.
 func (h *Handler) reserveChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, a demandChange, notices *notices) ([]taken, *admissionv1.AdmissionResponse) {
 	if a.isUnknown {
 		return nil, nil
@@ -272,7 +271,8 @@ func (h *Handler) reserveChange(ctx context.Context, request *admissionv1.Admiss
 	return nil, nil
 }
 
-// unknown refuses because something could not be found out, or lets pass what is not enforced.
+// undecidedIfEnforced rejects a request that could not be evaluated if the policy enforces, and adds a notice
+// otherwise.
 func (h *Handler) undecidedIfEnforced(p *catalog.Policy, err error, notices *notices) *admissionv1.AdmissionResponse {
 	if p.Enforces() {
 		return undecided(err)

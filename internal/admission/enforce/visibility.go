@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// permissionTTL is how long the handler remembers what a user may read.
+	// permissionTTL is how long the handler remembers the permissions of a user.
 	permissionTTL = 10 * time.Second
-	// holdersTTL is how long it remembers who uses most.
+	// holdersTTL is how long the handler remembers the largest holders.
 	holdersTTL = 2 * time.Second
-	// holdersMax is how many holders a denial names.
+	// holdersMax is the number of holders that a denial names.
 	holdersMax = 3
 )
 
-// maySee reports whether the user of a request may see the figures of a consumer: users may who can get its
-// EffectiveResourceGrants. The answer is no if the API server does not answer in time.
+// maySee reports whether the user of a request may see the figures of a consumer. Users may if they can get the
+// consumer's EffectiveResourceGrants. It reports false if the API server does not answer in time.
 func (h *Handler) maySee(ctx context.Context, request *admissionv1.AdmissionRequest, consumer quotav1alpha1.ConsumerRef) bool {
 	return h.mayRead(ctx, request, "get", "effectiveresourcegrants", h.Catalog.ConsumerNamespace(consumer))
 }
@@ -51,7 +51,8 @@ func (h *Handler) mayRead(ctx context.Context, request *admissionv1.AdmissionReq
 	return may
 }
 
-// holders returns who uses most of a consumer's resource type, as far as the user of the request may list the claims.
+// holders returns the largest holders of a consumer's resource type, among the claims that the user of the request may
+// list.
 func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionRequest, consumer quotav1alpha1.ConsumerRef, resourceType string) []message.Holder {
 	if h.Claims == nil || !h.Claims.HasSynced() {
 		return nil
@@ -72,7 +73,7 @@ func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionReq
 	return holders
 }
 
-// largest returns the objects that use most of a resource type of a consumer, in a namespace or, without one, in all.
+// largest returns the objects with the largest use of a consumer's resource type, in one namespace or in all.
 func (h *Handler) largest(consumer quotav1alpha1.ConsumerRef, resourceType, namespace string) []message.Holder {
 	type use struct {
 		claim  *claimcache.Claim
@@ -101,7 +102,7 @@ func (h *Handler) largest(consumer quotav1alpha1.ConsumerRef, resourceType, name
 	return holders
 }
 
-// holderName names the object that a claim is for.
+// holderName names the object of a claim.
 func holderName(claim *claimcache.Claim) string {
 	return claim.Kind().Kind + " " + cache.NamespacedNameAsObjectName(claim.Object).String()
 }

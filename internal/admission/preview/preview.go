@@ -1,5 +1,5 @@
 // Package preview evaluates a policy on existing objects when it is written, and warns its author. It only reads, for a
-// short time, and it only warns, because the objects may change.
+// short time. It only warns, because the objects may change. Package validate calls it through an interface.
 package preview
 
 import (
@@ -27,17 +27,17 @@ import (
 )
 
 const (
-	// timeMax is how long a preview may take. The writer of the policy waits for it.
+	// timeMax bounds a preview. The author of the policy waits for it.
 	timeMax = 1500 * time.Millisecond
-	// objectsMax is how many objects a policy is evaluated on.
+	// objectsMax is the number of objects that a policy is evaluated on.
 	objectsMax = 20
-	// namesMax is how many objects a warning names.
+	// namesMax is the number of objects that a warning names.
 	namesMax = 3
-	// reasonsMax is how many different reasons are reported, and mismatchesMax how many mismatches.
+	// reasonsMax bounds the reported reasons, and mismatchesMax the reported mismatches.
 	reasonsMax, mismatchesMax = 3, 5
 )
 
-// Schemas knows the schemas of kinds, with all references resolved.
+// Schemas returns the schemas of kinds, with all references resolved.
 type Schemas interface {
 	ResolveSchema(kind schema.GroupVersionKind) (*spec.Schema, error)
 }
@@ -51,7 +51,7 @@ type Previewer struct {
 	Live dynamic.Interface
 }
 
-// ClaimPolicy returns warnings for the writer of a policy that compiles.
+// ClaimPolicy returns warnings for the author of a policy that compiles.
 func (p *Previewer) ClaimPolicy(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy) []string {
 	compiled, errs := policy.Compile(object)
 	if len(errs) > 0 {
@@ -69,13 +69,13 @@ func (p *Previewer) ClaimPolicy(ctx context.Context, object *quotav1alpha1.Claim
 	}
 	warnings := p.mismatches(ctx, kind, compiled)
 	if compiled.UsesRequest() {
-		return warnings // nobody knows the requests that created existing objects
+		return warnings // the requests that created existing objects are unknown
 	}
 	return append(warnings, p.try(ctx, resource, &catalog.Policy{ClaimPolicy: compiled, Name: object.Name, Trigger: kind})...)
 }
 
-// GrantPolicy returns warnings for the writer of a policy that compiles. What it does with the objects that exist is found out
-// as soon as it is stored.
+// GrantPolicy returns warnings for the author of a policy that compiles. It does not evaluate the policy, because that
+// happens as soon as the policy is stored.
 func (p *Previewer) GrantPolicy(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) []string {
 	compiled, errs := policy.CompileGrant(object)
 	if len(errs) > 0 {
@@ -93,7 +93,7 @@ func (p *Previewer) mismatches(ctx context.Context, kind schema.GroupVersionKind
 },
 ) []string {
 	found := make(chan []string, 1)
-	go func() { // the resolver knows no context
+	go func() { // the resolver takes no context
 		object, err := p.Schemas.ResolveSchema(kind)
 		if err != nil {
 			found <- nil
@@ -143,8 +143,8 @@ func (p *Previewer) try(ctx context.Context, resource schema.GroupVersionResourc
 	return t.warnings()
 }
 
-// evaluate returns why a policy cannot be applied to an object. What the registrations do not allow is not for this package
-// to report.
+// evaluate returns the reason why a policy cannot be applied to an object. It ignores violations of registrations,
+// because their warnings come from package validate.
 func (p *Previewer) evaluate(ctx context.Context, each *catalog.Policy, object evaluator.Object, item *unstructured.Unstructured) error {
 	in := p.Evaluator.Input(item.Object)
 	if err := p.Evaluator.Complete(ctx, &in, object.Name.Namespace, []*catalog.Policy{each}); err != nil {
@@ -160,13 +160,13 @@ func (p *Previewer) evaluate(ctx context.Context, each *catalog.Policy, object e
 // trial collects the results of a policy on objects of a kind.
 type trial struct {
 	kind, resource string
-	// isPart is set if there are more objects than those that were tried.
+	// isPart is set if there are more objects than the tried ones.
 	isPart bool
 	tried  int
 	failed []failure
 }
 
-// failure is a reason for which the policy cannot be applied to objects of these names.
+// failure is a reason why the policy cannot be applied to objects, with the names of the objects.
 type failure struct {
 	reason string
 	names  []string
@@ -192,7 +192,7 @@ func (t *trial) record(object evaluator.Object, err error) {
 	t.failed = append(t.failed, failure{reason, []string{name}})
 }
 
-// warnings begins with the reason that concerns most objects.
+// warnings begins with the reason that affects most objects.
 func (t *trial) warnings() []string {
 	slices.SortStableFunc(t.failed, func(a, b failure) int { return cmp.Compare(len(b.names), len(a.names)) })
 	of := fmt.Sprintf("%d", t.tried)

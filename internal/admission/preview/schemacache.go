@@ -8,17 +8,17 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// schemaTTL is how long a schema is remembered. Whoever changes it and then a policy sees the change soon.
+// schemaTTL is how long a schema is cached. An author who changes a schema and then a policy sees the change soon.
 const schemaTTL = 10 * time.Second
 
-// schemaCache are schemas that are asked for once in a while: they are in documents of some megabytes, and many policies that
-// are applied together are for few kinds.
+// schemaCache caches schemas. The schema documents have some megabytes, and many policies that are applied together are
+// for few kinds.
 type schemaCache struct {
 	schemas Schemas
 	byKind  *utilcache.Expiring
 }
 
-// CacheSchemas returns the same schemas, each for some seconds without asking again.
+// CacheSchemas returns a cache of schemas. Each schema is cached for some seconds.
 func CacheSchemas(schemas Schemas) Schemas {
 	return &schemaCache{schemas, utilcache.NewExpiring()}
 }

@@ -18,17 +18,18 @@ import (
 	"github.com/bursar/bursar/internal/allocation"
 )
 
-// holdersMax is how many projects are named at most in a refusal of one resource.
+// holdersMax bounds the number of member namespaces that a denial names per resource.
 const holdersMax = 5
 
-// denial is one resource of which an allocation has not enough room.
+// denial is the shortage of one resource in an allocation.
 type denial struct {
 	allocation, namespace string
 	shortage              allocation.Shortage
 	holders               []allocation.Holder
 }
 
-// refuse says which allocations have not enough room, of what, and who has it, as far as the asker may see that.
+// deny returns a denial with all shortages and the holders of each resource. It names the holders that the user may
+// see.
 func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionRequest, denials []denial) *admissionv1.AdmissionResponse {
 	maySee := h.cachedMaySee(ctx, request.UserInfo)
 	var sentences []string
@@ -51,8 +52,7 @@ func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionReques
 	return response
 }
 
-// String says what was asked, what there is, and how much would be possible, in the form that users of core
-// ResourceQuota know.
+// String returns the requested, allocated and possible amounts, in the form that users of core ResourceQuota know.
 func (r denial) String() string {
 	s := r.shortage
 	return fmt.Sprintf("exceeded ResourceQuotaAllocation: %s, requested: %s=%s, allocated: %s=%s, limited: %s=%s (namespace %s holds %s and may have up to %s)",
@@ -60,7 +60,7 @@ func (r denial) String() string {
 		r.namespace, s.Held.String(), s.Possible())
 }
 
-// holdersText says which projects hold how much. Those that the asker may not see are one sum.
+// holdersText lists the member namespaces with their amounts. It sums up those that the user may not see.
 func holdersText(r denial, maySee func(allocation, namespace string) bool) string {
 	seesAll := maySee(r.allocation, "")
 	var parts []string
@@ -81,8 +81,7 @@ func holdersText(r denial, maySee func(allocation, namespace string) bool) strin
 	return "held by " + strings.Join(parts, ", ")
 }
 
-// remember returns a function that tells whether somebody may see a project, which is asked once for each. What
-// cannot be found out is not shown.
+// cachedMaySee returns maySee for a user, with a cache for the time of one denial. An error counts as "no".
 func (h *Handler) cachedMaySee(ctx context.Context, user authenticationv1.UserInfo) func(allocation, namespace string) bool {
 	known := map[[2]string]bool{}
 	return func(allocation, namespace string) bool {
@@ -99,8 +98,8 @@ func (h *Handler) cachedMaySee(ctx context.Context, user authenticationv1.UserIn
 	}
 }
 
-// maySee reports whether somebody may see how much a project takes of an allocation or, without a project, how much all
-// do. Bursar itself sees none: what it is told is told to tenants.
+// maySee reports whether a user may see the amounts of a member namespace in an allocation or, without a namespace, the
+// amounts of all. Bursar itself may see none, because it passes denials on to tenants.
 func (h *Handler) maySee(ctx context.Context, user authenticationv1.UserInfo, allocation, namespace string) (bool, error) {
 	if user.Username == h.Username {
 		return false, nil

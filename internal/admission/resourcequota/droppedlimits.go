@@ -19,14 +19,14 @@ import (
 	"github.com/bursar/bursar/internal/allocation"
 )
 
-// onBehalf are users that delete for others, with rights that the others lack: the garbage collector of a cluster follows
-// owner references, and anybody who may write an object can set those.
+// onBehalf are users that delete on behalf of other users, with permissions that those lack. The garbage collector of a
+// cluster follows owner references, and every user with write access to an object can set them.
 var onBehalf = []string{
 	"system:apiserver", "system:kube-controller-manager", "system:serviceaccount:kube-system:generic-garbage-collector",
 }
 
-// mayLeave reports whether a user may take capped resources out of a ResourceQuota. Bursar's own user is also the garbage
-// collector of a standalone server: it may delete those ResourceQuotas that a definition made.
+// mayLeave reports whether a user may remove capped resources from a ResourceQuota. Bursar's own user is also the
+// garbage collector of a standalone server, so it may delete the ResourceQuotas of definitions.
 func (h *Handler) mayLeave(ctx context.Context, request *admissionv1.AdmissionRequest, c change, allocation string) (bool, error) {
 	user := request.UserInfo.Username
 	switch {
@@ -57,14 +57,14 @@ func (c *change) dropped() []corev1.ResourceName {
 	return dropped
 }
 
-// leaving is an allocation whose cap a change would leave, and the capped resources that it takes out.
+// leaving is an allocation with the capped resources that a change removes from a ResourceQuota.
 type leaving struct {
 	allocation string
 	resources  []corev1.ResourceName
 }
 
-// checkDropped denies a change that takes a capped resource out of a ResourceQuota, unless the allocation permits that or
-// the user may change the allocation. It returns nil if the change may pass.
+// checkDropped denies a change that removes a capped resource from a ResourceQuota, unless the allocation permits it or
+// the user may update the allocation. It returns nil if the change may pass.
 func (h *Handler) checkDropped(ctx context.Context, request *admissionv1.AdmissionRequest, c change, dropped []corev1.ResourceName, namespace *metav1.PartialObjectMetadata) *admissionv1.AdmissionResponse {
 	if len(dropped) == 0 || namespace.DeletionTimestamp != nil {
 		return nil
@@ -93,7 +93,7 @@ func (h *Handler) checkDropped(ctx context.Context, request *admissionv1.Admissi
 	return denyLeaving(c.from.Name, namespace.Name, left)
 }
 
-// denyLeaving returns a denial that names the caps, and what to do instead.
+// denyLeaving returns a denial with the caps and the alternatives.
 func denyLeaving(quota, namespace string, left []leaving) *admissionv1.AdmissionResponse {
 	var sentences []string
 	var causes []metav1.StatusCause

@@ -1,7 +1,11 @@
-// Package resourcequota is the validating webhook on the ResourceQuotas of Kubernetes. One that is created, or gives
-// more than before, is booked in every ResourceQuotaAllocation that selects its namespace and counts it, or refused
-// if one of them has not enough room. A change that takes a capped resource out of a ResourceQuota, or deletes the
-// ResourceQuota, is denied unless the user may change the allocation. Any other change that raises nothing passes at once.
+// Package resourcequota is the validating webhook for the ResourceQuotas of Kubernetes.
+//
+// A ResourceQuota that is created or raised is recorded in every ResourceQuotaAllocation that selects its namespace and
+// counts it. The request is denied if one of them has not enough room. A change that removes a capped resource from a
+// ResourceQuota, or deletes the ResourceQuota, is denied unless the user may update the allocation. All other changes
+// pass at once.
+//
+// Only the composition in package operator imports this package.
 package resourcequota
 
 import (
@@ -29,11 +33,12 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// rollbackTimeout bounds giving back what was booked when another allocation falls short, so that the answer is
-// still in time. What is not given back by then is forgotten once the raise is no longer pending, see [allocationstore.PendingMargin].
+// rollbackTimeout bounds the rollback in the other allocations when one falls short, so that the answer is still in
+// time. A change that is not rolled back by then expires once it is no longer pending, see
+// [allocationstore.PendingMargin].
 const rollbackTimeout = 500 * time.Millisecond
 
-// AllocationLedgers are the books.
+// AllocationLedgers are the ledgers of all allocations.
 type AllocationLedgers interface {
 	Admit(ctx context.Context, name string, request allocationstore.Request) (allocationstore.Outcome, error)
 	Cancel(ctx context.Context, name, id string) error
@@ -41,32 +46,32 @@ type AllocationLedgers interface {
 
 // Namespaces looks up namespaces.
 type Namespaces interface {
-	// Get returns the metadata that a namespace has right now, or nil if there is no such namespace.
+	// Get returns the current metadata of a namespace, or nil if the namespace does not exist.
 	Get(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error)
 }
 
-// Permissions are those of users.
+// Permissions looks up the permissions of users.
 type Permissions interface {
 	May(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error)
 }
 
-// Gate waits until the catalog knows of the allocations that were declared by a version, or returns an error.
+// Gate waits until the catalog contains the allocations of a version, or returns an error.
 type Gate interface {
 	Wait(ctx context.Context, version catalog.Digest) error
 }
 
-// Dependencies are what a handler works with.
+// Dependencies are the dependencies of a handler.
 type Dependencies struct {
 	Catalog *catalog.Catalog
 	Ledgers AllocationLedgers
-	// Namespaces are those that the API server has right now.
+	// Namespaces reads from the API server, without a cache.
 	Namespaces  Namespaces
 	Permissions Permissions
 	// Username is the name of Bursar's own user.
 	Username string
 	// Ready is closed once the catalog is loaded.
 	Ready <-chan struct{}
-	// Declared is the gate to the allocations of a version.
+	// Declared waits for the allocations of a version.
 	Declared Gate
 	Log      logr.Logger
 }
@@ -80,8 +85,8 @@ type Handler struct {
 // New returns a handler.
 func New(deps Dependencies) *Handler { return &Handler{Dependencies: deps, metrics: newMetrics()} }
 
-// ServeHTTP implements [http.Handler]. The version of the allocations that were declared when the webhook was
-// published follows the path.
+// ServeHTTP implements [http.Handler]. The path ends with the version of the allocations at the time when the webhook
+// was published.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	version, err := catalog.ParseDigest(r.PathValue("version"))
 	if err != nil {
@@ -120,7 +125,7 @@ func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *a
 		return undecided(err)
 	}
 	if namespace == nil {
-		return review.Allowed() // the API server refuses it
+		return review.Allowed() // the API server rejects it
 	}
 	if denial := h.checkDropped(ctx, request, change, dropped, namespace); denial != nil {
 		return denial
@@ -135,10 +140,10 @@ func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *a
 	return h.admit(ctx, request, demands)
 }
 
-// change is what a request does to a ResourceQuota. from is empty on a create, and to on a deletion.
+// change is the effect of a request on a ResourceQuota. from is empty for a create, and to is empty for a deletion.
 type change struct{ from, to corev1.ResourceQuota }
 
-// read returns the change that is asked for, or says why the request is none.
+// read decodes the change that a request makes.
 func read(request *admissionv1.AdmissionRequest) (change, error) {
 	var c change
 	switch request.Operation {
@@ -167,7 +172,7 @@ func read(request *admissionv1.AdmissionRequest) (change, error) {
 	return c, nil
 }
 
-// raised returns what becomes more by a change. What counted under other scopes is all new under these.
+// raised returns the raised amounts. If the scopes change, all amounts under the new scopes count as raised.
 func (c *change) raised() corev1.ResourceList {
 	raised := corev1.ResourceList{}
 	before := c.from.Spec.Hard
@@ -182,14 +187,14 @@ func (c *change) raised() corev1.ResourceList {
 	return raised
 }
 
-// demand is what is asked of the allocation of that name.
+// demand is the demand on one allocation.
 type demand struct {
 	allocation string
 	request    allocationstore.Request
 }
 
-// demand returns what a change by which that much is raised asks of each allocation, in the order of their names, in
-// which every replica books.
+// demandsOf returns the demands of a change on each allocation. They are in the order of the allocations' names. Every
+// replica records changes in this order.
 func (h *Handler) demandsOf(c change, raised corev1.ResourceList, namespace *metav1.PartialObjectMetadata) []demand {
 	scopes := allocation.ScopesOf(&c.to.Spec)
 	raise := allocation.Raise{
@@ -207,17 +212,17 @@ func (h *Handler) demandsOf(c change, raised corev1.ResourceList, namespace *met
 	return all
 }
 
-// admit books a change in all allocations or in none.
+// admit records a change in all allocations or in none.
 func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest, demands []demand) *admissionv1.AdmissionResponse {
 	isDryRun := review.IsDryRun(request)
 	var recorded []string
 	var denials []denial
 	for _, a := range demands {
-		// Once it is to be refused, the others are asked to tell everything that is short.
+		// After the first denial the others are only checked, so that the user learns of all shortages at once.
 		a.request.IsDryRun = isDryRun || len(denials) > 0
 		outcome, err := h.Ledgers.Admit(ctx, a.allocation, a.request)
 		if err != nil {
-			h.rollback(append(recorded, a.allocation), a.request.ID) // it may be booked all the same
+			h.rollback(append(recorded, a.allocation), a.request.ID) // the change may be recorded in spite of the error
 			return undecided(err)
 		}
 		if outcome.IsBooked {
@@ -234,7 +239,7 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	return review.Allowed()
 }
 
-// rollback forgets what was booked for a change that is not made.
+// rollback removes a change that is not made from the ledgers of allocations.
 func (h *Handler) rollback(allocations []string, id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackTimeout)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// metrics counts reviews and times them.
+// metrics counts reviews and measures their duration.
 type metrics struct{ reviews *prometheus.HistogramVec }
 
 func newMetrics() metrics {

@@ -1,4 +1,5 @@
-// Package review is what all webhooks have in common: how they read a review, and how they answer it.
+// Package review decodes AdmissionReviews and encodes the answers, for all webhooks. It limits the memory of open
+// reviews.
 package review
 
 import (
@@ -16,27 +17,27 @@ import (
 )
 
 const (
-	// bytesMax bounds a review. The API server reads 3 MiB of an object and stores half of that; in a review
-	// a character may be escaped by six, and there may be an object before and one after a change.
+	// bytesMax bounds a review. The API server reads 3 MiB of an object and stores half of that. In a review a
+	// character may be escaped by six, and a change has an object before and one after.
 	bytesMax = 6*(3<<20) + 6<<20
-	// inMemoryMax bounds what all reviews take together that are being answered, in bytes of their bodies.
+	// inMemoryMax bounds the bytes of the bodies of all open reviews.
 	inMemoryMax = 128 << 20
-	// answerTime is kept back from the API server's timeout, so that a late decision still reaches the user
-	// as a sentence and not as a failed call.
+	// answerTime is subtracted from the API server's timeout, so that a late decision still reaches the user as a
+	// sentence and not as a failed call.
 	answerTime = 500 * time.Millisecond
-	// timeoutDefault applies when the API server does not say how long it waits.
+	// timeoutDefault applies if the request has no timeout.
 	timeoutDefault = 5 * time.Second
-	// retryAfterSeconds is what clients are told to wait when nothing could be decided.
+	// retryAfterSeconds is the wait that an undecided answer asks of clients.
 	retryAfterSeconds = 1
 )
 
-// inMemory has the bytes of the bodies that are being answered.
+// inMemory holds the bytes of the bodies of open reviews.
 var inMemory = semaphore.NewWeighted(inMemoryMax)
 
-// Serve reads a review and writes the answer to it. answer is given the request, and the body that it came in. A
-// body that is no AdmissionReview of admission.k8s.io/v1 with a request is answered with status 400, one that is
-// too large for one with 413. Where the reviews that are being answered take all the memory that they may, it waits for
-// as long as the API server does, and then answers with 503.
+// Serve decodes a review, calls answer with its request and its body, and writes the response. It answers with status
+// 400 if the body is not an AdmissionReview of admission.k8s.io/v1 with a request, and with 413 if it is too large. If
+// the open reviews take all the memory that they may, Serve waits for as long as the API server does, and then answers
+// with 503.
 func Serve(w http.ResponseWriter, r *http.Request, answer func(request *admissionv1.AdmissionRequest, body []byte) *admissionv1.AdmissionResponse) {
 	size := int64(bytesMax)
 	if r.ContentLength >= 0 {
@@ -66,7 +67,7 @@ func Serve(w http.ResponseWriter, r *http.Request, answer func(request *admissio
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	_, _ = w.Write(content) // a client that is gone is no error of ours
+	_, _ = w.Write(content) // a disconnected client is not an error of the webhook
 }
 
 func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, []byte, error) {
@@ -87,7 +88,7 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview,
 	return review, body, nil
 }
 
-// Timeout is how long an answer may take.
+// Timeout returns how long an answer may take.
 func Timeout(r *http.Request) time.Duration {
 	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || timeout <= 0 {
@@ -99,17 +100,17 @@ func Timeout(r *http.Request) time.Duration {
 	return timeout
 }
 
-// IsDryRun tells whether nothing is to come of a request.
+// IsDryRun reports whether a request changes nothing.
 func IsDryRun(request *admissionv1.AdmissionRequest) bool {
 	return request.DryRun != nil && *request.DryRun
 }
 
-// Allowed lets a request pass.
+// Allowed admits a request.
 func Allowed() *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Allowed: true}
 }
 
-// Denied says no, with a sentence for the user.
+// Denied denies a request with a message for the user.
 func Denied(code int32, reason metav1.StatusReason, format string, args ...any) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
 		Status:  metav1.StatusFailure,
@@ -119,8 +120,8 @@ func Denied(code int32, reason metav1.StatusReason, format string, args ...any) 
 	}}
 }
 
-// Undecided refuses because no decision could be had right now, and asks to try again. It never says that quota is
-// used up, because nobody knows. With isBusy, it is that too much is asked at once.
+// Undecided rejects a request because no decision is possible right now, and asks the client to try again. The message
+// never claims that quota is used up, because that is unknown. isBusy means that too many requests are in flight.
 func Undecided(err error, isBusy bool) *admissionv1.AdmissionResponse {
 	code, reason := int32(http.StatusServiceUnavailable), metav1.StatusReasonServiceUnavailable
 	if isBusy {

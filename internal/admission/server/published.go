@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// publishedInterval is how often it is looked whether an authority is published.
+// publishedInterval is the minimum time between checks whether the authority is published.
 const publishedInterval = 50 * time.Millisecond
 
-// published remembers that the authority of the certificate is.
+// published caches whether the authority of the served certificate is published.
 type published struct {
 	mu          sync.Mutex
 	isPublished bool
 	checkedAt   time.Time
 }
 
-// IsPublished reports whether API servers are told to check the webhooks by the authority of the certificate that this
-// replica serves. One that starts after the Secret was given another authority serves by that at once, and the leader may
+// IsPublished reports whether API servers verify the webhooks by the authority of the certificate that this replica
+// serves. A replica that starts after the Secret was given another authority serves by it at once, but the leader may
 // not have published it yet.
 func (s *Server) IsPublished(ctx context.Context) bool {
 	p := &s.published

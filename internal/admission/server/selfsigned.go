@@ -10,8 +10,8 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// selfSigned is a certificate of the process, which is made anew at each start. The API server learns
-// it from the webhook configuration.
+// selfSigned is a self-signed certificate. Each start of the process makes a new one. The API server trusts it through
+// the webhook configuration.
 type selfSigned struct {
 	pair   tls.Certificate
 	bundle []byte
@@ -45,7 +45,7 @@ func (s *selfSigned) VerifiedBy(authorities []byte) bool {
 
 func (s *selfSigned) Ready() error { return nil }
 
-// OnPublish has nothing to report: the certificate is never replaced.
+// OnPublish does nothing: the certificate is never replaced.
 func (s *selfSigned) OnPublish(func()) {}
 
 func (s *selfSigned) Run(context.Context) error { return nil }

@@ -1,4 +1,5 @@
-// Package server serves the webhooks to API servers, and reviews to other replicas.
+// Package server serves the webhooks to API servers, and reviews to other replicas, over TLS. It authenticates every
+// caller with package access. Only the composition in package operator and its options import it.
 package server
 
 import (
@@ -21,53 +22,53 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// shutdownTime is how long reviews that are being answered may take once the operator stops.
+// shutdownTime bounds how long open reviews may take once the operator stops.
 const shutdownTime = 5 * time.Second
 
-// Certificates are what a server serves by.
+// Certificates is the source of the serving certificate.
 type Certificates interface {
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Bundle returns the authorities that the API server is to check it by, in PEM.
+	// Bundle returns the authorities, in PEM, that verify the certificate.
 	Bundle() []byte
-	// VerifiedBy tells whether one of some authorities, in PEM, is that of the certificate that is served.
+	// VerifiedBy reports whether one of the authorities, in PEM, issued the served certificate.
 	VerifiedBy(authorities []byte) bool
-	// Ready tells why there is nothing to serve by, or returns nil.
+	// Ready returns nil if there is a certificate to serve, or the reason why not.
 	Ready() error
-	// OnPublish has f called after Bundle has changed. It is called once, before Run.
+	// OnPublish registers f, which is called after Bundle has changed. Call it once, before Run.
 	OnPublish(f func())
-	// Run keeps the certificate until ctx ends.
+	// Run maintains the certificate until ctx ends.
 	Run(ctx context.Context) error
 }
 
-// Dependencies are what a server uses.
+// Dependencies are the dependencies of a server.
 type Dependencies struct {
-	// Client reaches the Secrets in Namespace, the system namespace.
+	// Client reads and writes the Secrets in Namespace, the system namespace.
 	Client    kubernetes.Interface
 	Namespace string
-	// Published are the authorities by which API servers are told to check the webhooks.
+	// Published are the authorities in the published webhook configurations.
 	Published certs.Published
 	Log       logr.Logger
 }
 
-// Server serves a handler to those who prove that they may call.
+// Server serves a handler to authenticated callers.
 type Server struct {
-	// Certificates are what it serves by. Whoever runs the server runs them.
+	// Certificates is the source of the serving certificate. The owner of the server runs it.
 	Certificates Certificates
-	// Host is the name or address that the certificate is for.
+	// Host is the name or address in the certificate.
 	Host string
-	// Gate knows who may call.
+	// Gate authenticates the callers.
 	Gate *access.Gate
 
 	dependencies Dependencies
 	listener     net.Listener
 	server       *http.Server
 	delay        time.Duration
-	// reach is how the API server gets here, but for the path and the certificate.
+	// endpoint returns the client configuration of a path, without the certificate.
 	endpoint  func(path string) admissionregistrationv1.WebhookClientConfig
 	published published
 }
 
-// New makes a server of a handler. It listens at once, and serves once it runs.
+// New makes a server for a handler. It listens at once, and serves once it runs.
 func New(ctx context.Context, options Options, dependencies Dependencies, handler http.Handler) (*Server, error) {
 	s := &Server{dependencies: dependencies, listener: options.Listener, delay: options.ShutdownDelay}
 	if s.listener == nil {
@@ -103,7 +104,7 @@ func New(ctx context.Context, options Options, dependencies Dependencies, handle
 	return s, nil
 }
 
-// setEndpoint finds out how the API server gets here, and by which name or address.
+// setEndpoint sets the address for the API server, and returns its name or IP.
 func (s *Server) setEndpoint(options Options, namespace string) (host string, err error) {
 	if service := options.Service; service != nil {
 		s.endpoint = func(path string) admissionregistrationv1.WebhookClientConfig {
@@ -127,15 +128,15 @@ func (s *Server) setEndpoint(options Options, namespace string) (host string, er
 	return parsed.Hostname(), nil
 }
 
-// ClientConfig tells the API server how to reach a path.
+// ClientConfig returns the configuration by which the API server calls a path.
 func (s *Server) ClientConfig(path string) admissionregistrationv1.WebhookClientConfig {
 	config := s.endpoint(s.Gate.PublishedPath(path))
 	config.CABundle = s.Certificates.Bundle()
 	return config
 }
 
-// Serve serves until ctx ends and a while longer, and then finishes what it is answering. Once working
-// has ended nothing can be answered.
+// Serve serves until ctx ends and the shutdown delay has passed, and then finishes open requests. Once working has
+// ended, requests can no longer be answered, and it stops at once.
 func (s *Server) Serve(ctx, working context.Context) error {
 	stopped := make(chan struct{})
 	go func() {
@@ -150,7 +151,7 @@ func (s *Server) Serve(ctx, working context.Context) error {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 		defer cancel()
-		_ = s.server.Shutdown(ctx) // what is not answered by then fails, as it would without us
+		_ = s.server.Shutdown(ctx) // requests that are still open then fail
 	}()
 	err := s.server.ServeTLS(s.listener, "", "")
 	if errors.Is(err, http.ErrServerClosed) {
@@ -160,7 +161,7 @@ func (s *Server) Serve(ctx, working context.Context) error {
 	return fmt.Errorf("serve the webhooks: %w", err)
 }
 
-// logWriter makes a logger take the lines of another.
+// logWriter forwards the lines of another logger.
 type logWriter struct{ logr.Logger }
 
 func (w logWriter) Write(line []byte) (int, error) {

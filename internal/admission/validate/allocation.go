@@ -14,8 +14,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Allocation tells what is wrong with an allocation that is created (old is nil) or changed, but for what the
-// API server says of a ResourceQuota with such a spec.
+// Allocation validates an allocation that is created (old is nil) or changed. The rules of the API server for the spec
+// of a ResourceQuota are checked elsewhere, see [QuotaSpecs].
 func Allocation(old, new *quotav1alpha1.ResourceQuotaAllocation) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec")
@@ -31,7 +31,7 @@ func Allocation(old, new *quotav1alpha1.ResourceQuotaAllocation) field.ErrorList
 	return errs
 }
 
-// allocationDefault checks the ResourceQuota of namespaces that have none against the cap.
+// allocationDefault validates the default ResourceQuota of namespaces against the cap.
 func allocationDefault(quota *quotav1alpha1.DefaultResourceQuota, hard corev1.ResourceList, path *field.Path) (errs field.ErrorList) {
 	if len(quota.Hard) == 0 {
 		return field.ErrorList{field.Required(path.Child("hard"), "name at least one capped resource and how much of it a namespace gets")}
@@ -51,7 +51,7 @@ func allocationDefault(quota *quotav1alpha1.DefaultResourceQuota, hard corev1.Re
 	return errs
 }
 
-// allocationWarnings says what is probably not meant: a selector that selects nothing, or everything.
+// allocationWarnings warns of a selector that selects no namespace, or every namespace.
 func allocationWarnings(new *quotav1alpha1.ResourceQuotaAllocation, projects MemberNamespaces) []string {
 	selector, err := metav1.LabelSelectorAsSelector(&new.Spec.Selector)
 	switch {

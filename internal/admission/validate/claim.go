@@ -16,8 +16,7 @@ import (
 
 const requestsMax = 20
 
-// marks are what tells Bursar's own claims from others. Whoever could set them would get a claim
-// that counts as paid for.
+// These marks distinguish Bursar's own claims. A user who could set them would get a claim that counts as charged.
 var (
 	markLabels      = []string{quotav1alpha1.LabelAutoCreated, quotav1alpha1.LabelPolicy}
 	markAnnotations = []string{
@@ -28,10 +27,9 @@ var (
 	}
 )
 
-// Claim tells everything that is wrong with a claim that is created (old is nil) or changed.
-// byBursar tells that Bursar itself does it, which alone may set the marks of a policy's claim
-// and remove the finalizer. Resource types that are not registered are not wrong: the claim is
-// decided when they are.
+// Claim validates a claim that is created (old is nil) or changed. byBursar is set for requests of Bursar itself: only
+// Bursar may set the marks of a policy's claim and remove the finalizer. Unregistered resource types are valid: the
+// claim is decided once they are registered.
 func Claim(old, new *quotav1alpha1.ResourceClaim, byBursar bool) field.ErrorList {
 	var errs field.ErrorList
 	if old == nil {
@@ -58,7 +56,7 @@ func Claim(old, new *quotav1alpha1.ResourceClaim, byBursar bool) field.ErrorList
 	return errs
 }
 
-// checkResize checks what a claim is to hold in place of what it holds, where that is new.
+// checkResize validates a new resize annotation: the requests that the claim is to be resized to.
 func checkResize(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.ErrorList {
 	before, encoded := old.Annotations[quotav1alpha1.AnnotationResize], new.Annotations[quotav1alpha1.AnnotationResize]
 	if encoded == before {
@@ -78,7 +76,7 @@ func checkResize(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.
 	return checkRequests(path, requests)
 }
 
-// checkRelease checks a new release annotation, by which a claim gives back its charge before its object is gone.
+// checkRelease validates a new release annotation, which makes a claim release its charge before its object is deleted.
 func checkRelease(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.ErrorList {
 	before, wasSet := old.Annotations[quotav1alpha1.AnnotationRelease]
 	after, isSet := new.Annotations[quotav1alpha1.AnnotationRelease]
@@ -94,9 +92,9 @@ func checkRelease(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field
 	}
 }
 
-// checkOwners rejects new owners of a policy's claim, so that the garbage collector deletes the claim only with its object.
-// An owner may be removed: the garbage collector does that where the object's deletion orphans its dependents, and Bursar
-// deletes the claim by itself once the object is gone.
+// checkOwners rejects new owners of a policy's claim, so that the garbage collector deletes the claim only with its
+// object. An owner may be removed: the garbage collector does so if the object is deleted without its dependents.
+// Bursar then deletes the claim itself.
 func checkOwners(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.ErrorList {
 	if !claimcache.IsFromPolicy(old) {
 		return nil
@@ -131,7 +129,7 @@ func checkClaimChange(path *field.Path, old, new *quotav1alpha1.ResourceClaim) f
 	return append(errs, immutable(path.Child("resourceRef"), old.Spec.ResourceRef != new.Spec.ResourceRef)...)
 }
 
-// checkMarks refuses every difference in the marks.
+// checkMarks rejects every difference in the marks.
 func checkMarks(path *field.Path, marks []string, old, new map[string]string) field.ErrorList {
 	var errs field.ErrorList
 	for _, mark := range marks {
@@ -144,8 +142,8 @@ func checkMarks(path *field.Path, marks []string, old, new map[string]string) fi
 	return errs
 }
 
-// checkRequests checks what a claim asks for. As every resource type
-// occurs once, no amounts add up within a claim.
+// checkRequests validates the requests of a claim. Every resource type occurs once, so no amounts add up within a
+// claim.
 func checkRequests(path *field.Path, requests []quotav1alpha1.ResourceRequest) field.ErrorList {
 	errs := checkCount(path, len(requests), requestsMax)
 	requests = requests[:min(len(requests), requestsMax)]

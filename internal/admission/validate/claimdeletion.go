@@ -10,8 +10,8 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 )
 
-// claimDeletion keeps a policy's claim for as long as the object exists that it pays for: without
-// it the object would be used for free. The claims of a namespace that is being deleted go.
+// claimDeletion forbids deleting a policy's claim while its object exists: without the claim the object would be used
+// for free. The claims of a namespace that is being deleted may be deleted.
 func (w *Webhooks) claimDeletion(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) result {
 	claim := c.old
 	if c.byBursar || claim.DeletionTimestamp != nil {
@@ -39,8 +39,8 @@ func (w *Webhooks) claimDeletion(ctx context.Context, c change[quotav1alpha1.Res
 		claim.Name, ref.Kind, ref.Name, ref.Kind)}
 }
 
-// warnChargeStays warns a person who deletes a claim that keeps its charge until its object is gone. Programs, the garbage
-// collector above all, delete very many claims, and do not read warnings.
+// warnChargeStays warns a person who deletes a claim that holds its charge until its object is deleted. Programs, above
+// all the garbage collector, delete very many claims and do not read warnings.
 func (w *Webhooks) warnChargeStays(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) []string {
 	claim, ref := c.old, c.old.Spec.ResourceRef
 	isProgram := strings.HasPrefix(c.username, "system:serviceaccount:") || strings.HasPrefix(c.username, "system:kube-")

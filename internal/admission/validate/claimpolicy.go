@@ -10,9 +10,8 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// ClaimPolicy tells everything that is wrong with a policy that is created (old is nil) or
-// changed: the kind that it is triggered by, and what does not compile. Resource types that are
-// not registered are not wrong: the policy becomes ready when they are.
+// ClaimPolicy validates a policy that is created (old is nil) or changed: its trigger kind and its expressions.
+// Unregistered resource types are valid: the policy becomes ready once they are registered.
 func ClaimPolicy(old, new *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
 	if old != nil && equality.Semantic.DeepEqual(old.Spec, new.Spec) {
 		return nil

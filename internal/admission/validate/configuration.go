@@ -14,27 +14,27 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// The paths at which the webhooks are served.
+// The paths of the webhooks.
 const (
-	// ValidationPath is that of [Webhooks.Validation].
+	// ValidationPath is the path of [Webhooks.Validation].
 	ValidationPath = "/validate"
-	// MutationPath is that of [Webhooks.Mutation].
+	// MutationPath is the path of [Webhooks.Mutation].
 	MutationPath = "/finalize"
 )
 
 // timeoutSeconds is how long the API server waits for an answer.
 const timeoutSeconds = 5
 
-// ClientConfig tells the API server how to reach a path of Bursar's webhook server.
+// ClientConfig returns the configuration by which the API server calls a path of Bursar's webhook server.
 type ClientConfig func(path string) admissionregistrationv1.WebhookClientConfig
 
 // Server serves the webhooks.
 type Server interface {
-	// ClientConfig tells the API server how to reach a path.
+	// ClientConfig returns the configuration by which the API server calls a path.
 	ClientConfig(path string) admissionregistrationv1.WebhookClientConfig
 }
 
-// OwnKinds are the webhooks on Bursar's own kinds.
+// OwnKinds builds the webhooks for Bursar's own kinds.
 type OwnKinds struct {
 	Server                    Server
 	Username, SystemNamespace string
@@ -50,10 +50,9 @@ func (k OwnKinds) Mutating() []admissionregistrationv1.MutatingWebhook {
 	return MutatingWebhooks(k.Server.ClientConfig, k.Username)
 }
 
-// ValidatingWebhooks is what a ValidatingWebhookConfiguration holds for [Webhooks.Validation].
-// The API server does not ask it about requests of username, which is Bursar's own: Bursar's
-// writes are many, and right by themselves. Of namespaces it asks about the deletion of
-// systemNamespace, and about no other, so that none depends on Bursar.
+// ValidatingWebhooks returns the webhooks of the ValidatingWebhookConfiguration for [Webhooks.Validation]. They exclude
+// requests of username, Bursar's own user: its writes are many, and valid by construction. Of all namespaces, they
+// review only the deletion of systemNamespace, so that no other namespace depends on Bursar.
 func ValidatingWebhooks(client ClientConfig, username, systemNamespace string) []admissionregistrationv1.ValidatingWebhook {
 	writes := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
 	updates := []admissionregistrationv1.OperationType{admissionregistrationv1.Update}
@@ -70,14 +69,14 @@ func ValidatingWebhooks(client ClientConfig, username, systemNamespace string) [
 	)
 	namespace := validating("namespace", client, username, ruleOf(corev1.SchemeGroupVersion, deletes, "namespaces"))
 	namespace.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: systemNamespace}}
-	// It only warns, so nobody waits for Bursar to delete a policy or grant.
+	// It only warns, so the deletion of a policy or grant must not wait for Bursar.
 	policies := validating("warn", client, username, rule(deletes, "claimcreationpolicies", "grantcreationpolicies", "resourcegrants"))
 	policies.FailurePolicy = new(admissionregistrationv1.Ignore)
 	return []admissionregistrationv1.ValidatingWebhook{ownKinds, namespace, generatedQuotas(client, username), policies}
 }
 
-// generatedQuotas is the webhook on ResourceQuotas that are made from a definition. Where it does not answer, an edit
-// passes, and is taken back like that of whoever may change the definition.
+// generatedQuotas is the webhook for ResourceQuotas made from a definition. If it does not answer, an edit passes, and
+// the controller reverts it, as it reverts an edit by a user who may change the definition.
 func generatedQuotas(client ClientConfig, username string) admissionregistrationv1.ValidatingWebhook {
 	w := validating("generatedquotas", client, username,
 		ruleOf(corev1.SchemeGroupVersion, []admissionregistrationv1.OperationType{admissionregistrationv1.Update}, string(corev1.ResourceQuotas)))
@@ -93,7 +92,7 @@ func generatedQuotas(client ClientConfig, username string) admissionregistration
 	return w
 }
 
-// validating is a webhook that fails closed.
+// validating returns a webhook that fails closed.
 func validating(name string, client ClientConfig, username string, rules ...admissionregistrationv1.RuleWithOperations) admissionregistrationv1.ValidatingWebhook {
 	return admissionregistrationv1.ValidatingWebhook{
 		Name:                    name + "." + quotav1alpha1.GroupName,
@@ -108,8 +107,8 @@ func validating(name string, client ClientConfig, username string, rules ...admi
 	}
 }
 
-// MutatingWebhooks is what a MutatingWebhookConfiguration holds for [Webhooks.Mutation]. The API
-// server does not ask it about requests of username, which is Bursar's own.
+// MutatingWebhooks returns the webhooks of the MutatingWebhookConfiguration for [Webhooks.Mutation]. They exclude
+// requests of username, Bursar's own user.
 func MutatingWebhooks(client ClientConfig, username string) []admissionregistrationv1.MutatingWebhook {
 	writes := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
 	return []admissionregistrationv1.MutatingWebhook{{
@@ -126,7 +125,7 @@ func MutatingWebhooks(client ClientConfig, username string) []admissionregistrat
 	}}
 }
 
-// statusOf names the status of each resource as rules do.
+// statusOf returns the status subresources of resources, as rules name them.
 func statusOf(resources ...string) []string {
 	for i := range resources {
 		resources[i] += "/" + subresourceStatus
@@ -134,8 +133,7 @@ func statusOf(resources ...string) []string {
 	return resources
 }
 
-// rule matches operations on resources of Bursar's group, and on those of their subresources that
-// are named.
+// rule matches operations on resources of Bursar's group, and on the named subresources.
 func rule(operations []admissionregistrationv1.OperationType, resources ...string) admissionregistrationv1.RuleWithOperations {
 	return ruleOf(quotav1alpha1.GroupVersion, operations, resources...)
 }

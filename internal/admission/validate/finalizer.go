@@ -23,15 +23,15 @@ type patchOperation struct {
 	Value     any    `json:"value"`
 }
 
-// mutated is the part of a claim that the mutation looks at.
+// mutated is the part of a claim that the mutation reads.
 type mutated struct {
 	metav1.ObjectMeta `json:"metadata"`
-	// Spec is read apart, since what is wrong with it is for validation to say.
+	// Spec is decoded separately, because errors in it are reported by validation.
 	Spec json.RawMessage `json:"spec"`
 }
 
-// complete answers the create or update of a claim with a patch that puts the finalizer on it, if it has none, and the labels
-// that name its consumer. A claim that is replaced by the manifest that it was created from keeps both.
+// complete answers the create or update of a claim. Its patch adds a missing finalizer and the labels of the consumer,
+// so that a claim replaced by its original manifest has both.
 func complete(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	kind := quotav1alpha1.GroupVersion.WithKind("ResourceClaim")
 	isWrite := request.Operation == admissionv1.Create || request.Operation == admissionv1.Update
@@ -48,7 +48,7 @@ func complete(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionRespo
 		if err != nil {
 			return errorResponse(apierrors.NewBadRequest(err.Error()))
 		}
-		// Nobody may add it to a claim that is being deleted; validation says who may remove it.
+		// A finalizer cannot be added to a claim that is being deleted. Validation decides who may remove it.
 		needsFinalizer = needsFinalizer && claim.DeletionTimestamp == nil && claimcache.HasFinalizer(old)
 	}
 	var operations []patchOperation
@@ -81,7 +81,7 @@ func addFinalizer(others []string) patchOperation {
 	return patchOperation{"add", "/metadata/finalizers/-", quotav1alpha1.FinalizerQuotaRelease}
 }
 
-// labelConsumer sets the labels that name a claim's consumer, where they are missing or say something else.
+// labelConsumer sets the labels of a claim's consumer if they are missing or differ.
 func labelConsumer(claim *mutated) []patchOperation {
 	var spec struct {
 		ConsumerRef quotav1alpha1.ConsumerRef `json:"consumerRef"`

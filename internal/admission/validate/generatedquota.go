@@ -11,9 +11,9 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// generatedQuota denies edits of a ResourceQuota that Bursar makes from a definition, unless the user may change the
-// definition: Bursar would undo them. Users may add labels and annotations, but not the labels that mark a generated
-// ResourceQuota: Bursar deletes one without a definition.
+// generatedQuota denies edits of a ResourceQuota that Bursar makes from a definition, because Bursar would undo them.
+// Users who may change the definition may edit it. Users may add labels and annotations, except the labels that mark a
+// generated ResourceQuota: Bursar deletes a marked one without a definition.
 func (w *Webhooks) generatedQuota(ctx context.Context, c change[corev1.ResourceQuota]) result {
 	if c.old == nil || c.new == nil || c.byBursar {
 		return result{}
@@ -42,7 +42,7 @@ func (w *Webhooks) generatedQuota(ctx context.Context, c change[corev1.ResourceQ
 	return result{}
 }
 
-// isGenerated reports whether a ResourceQuota has the labels of one that is made from a definition.
+// isGenerated reports whether a ResourceQuota has the labels of one made from a definition.
 func isGenerated(quota *corev1.ResourceQuota) bool {
 	return quota.Labels[openmcpv1alpha1.LabelManagedBy] != "" && quota.Labels[openmcpv1alpha1.LabelDefinition] == quota.Name
 }

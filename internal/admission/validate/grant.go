@@ -15,16 +15,14 @@ import (
 
 const allowancesMax = 20
 
-// These marks are what tells a policy's grants from others. The policy would change or delete what
-// carries them.
+// These marks distinguish a policy's grants. The policy would change or delete a grant with these marks.
 var (
 	grantMarkLabels      = []string{quotav1alpha1.LabelAutoCreated, quotav1alpha1.LabelPolicy, quotav1alpha1.LabelPolicyUID}
 	grantMarkAnnotations = []string{quotav1alpha1.AnnotationCreatedBy, quotav1alpha1.AnnotationResourceUID, quotav1alpha1.AnnotationParentContext}
 )
 
-// Grant tells everything that is wrong with a grant that is created (old is nil) or changed.
-// Resource types that are not registered and consumers of another kind are not wrong: the grant
-// becomes active when the registration fits.
+// Grant validates a grant that is created (old is nil) or changed. Unregistered resource types and consumers of another
+// kind are valid: the grant becomes active once the registration fits.
 func Grant(old, new *quotav1alpha1.ResourceGrant) field.ErrorList {
 	var annotations map[string]string
 	if old != nil {
@@ -39,8 +37,8 @@ func Grant(old, new *quotav1alpha1.ResourceGrant) field.ErrorList {
 	return append(errs, checkReference(path.Child("consumerRef"), new.Spec.ConsumerRef)...)
 }
 
-// GrantMarks tells which marks of a policy's grant differ between old, which is nil on a create,
-// and new.
+// GrantMarks returns an error for each mark of a policy's grant that differs between old and new. old is nil on a
+// create.
 func GrantMarks(old, new *quotav1alpha1.ResourceGrant) field.ErrorList {
 	if old == nil {
 		old = &quotav1alpha1.ResourceGrant{}
@@ -50,8 +48,8 @@ func GrantMarks(old, new *quotav1alpha1.ResourceGrant) field.ErrorList {
 	return append(errs, checkMarks(metadata.Child("annotations"), grantMarkAnnotations, old.Annotations, new.Annotations)...)
 }
 
-// checkAllowances checks what a grant or the template of one gives. One resource type may be in
-// several allowances, which add up; their sum has to stay an amount.
+// checkAllowances validates the allowances of a grant or of its template. Several allowances of one resource type add
+// up; their sum must fit an amount.
 func checkAllowances(path *field.Path, allowances []quotav1alpha1.Allowance) field.ErrorList {
 	errs := checkCount(path, len(allowances), allowancesMax)
 	sums := map[string]ledger.Amount{}
@@ -71,8 +69,8 @@ func checkSelector(path *field.Path, selector *metav1.LabelSelector) field.Error
 	return nil
 }
 
-// checkBuckets checks the amounts of an allowance and adds them to the sums of the grant. An
-// amount that does not fit into the sum is reported and left out of it.
+// checkBuckets validates the amounts of an allowance and adds them to the sums of the grant. It reports an amount that
+// overflows the sum, and leaves it out.
 func checkBuckets(path *field.Path, allowance quotav1alpha1.Allowance, sums map[string]ledger.Amount) field.ErrorList {
 	if len(allowance.Buckets) == 0 {
 		return field.ErrorList{field.Required(path, "must have at least 1 item")}
@@ -95,10 +93,10 @@ func checkBuckets(path *field.Path, allowance quotav1alpha1.Allowance, sums map[
 	return errs
 }
 
-// Rules are those of this package, for controllers whose writes no webhook reviews.
+// Rules gives controllers the rules of this package, for writes without a webhook review.
 type Rules struct{}
 
-// ValidateGrant returns everything that is wrong with a grant that is to be created.
+// ValidateGrant validates a grant to be created.
 func (Rules) ValidateGrant(grant *quotav1alpha1.ResourceGrant) field.ErrorList {
 	return Grant(nil, grant)
 }

@@ -10,14 +10,13 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// requestIsEmpty warns of a policy that will not do what it seems to.
+// requestIsEmpty warns of a template that uses fields without a value.
 const requestIsEmpty = "the template speaks of user or requestInfo, whose fields are all empty in a GrantCreationPolicy: " +
 	"it applies to objects, and no request is involved"
 
-// GrantPolicy tells everything that is wrong with a policy that is created (old is nil) or
-// changed: the kind that it is triggered by, the kind of control plane that it names, its
-// allowances, and what does not compile. Kinds that are not served and resource types that are not
-// registered are not wrong: the policy becomes ready when they are.
+// GrantPolicy validates a policy that is created (old is nil) or changed: its trigger kind, the kind of its control
+// plane, its allowances and its expressions. Kinds that are not served and unregistered resource types are valid: the
+// policy becomes ready once they exist.
 func GrantPolicy(old, new *quotav1alpha1.GrantCreationPolicy) field.ErrorList {
 	if old != nil && equality.Semantic.DeepEqual(old.Spec, new.Spec) {
 		return nil
@@ -40,7 +39,7 @@ func GrantPolicy(old, new *quotav1alpha1.GrantCreationPolicy) field.ErrorList {
 	return append(errs, compileErrs...)
 }
 
-// grantPolicyWarnings are for whoever writes a policy that is valid and yet not what they may think.
+// grantPolicyWarnings warns of a policy that is valid but probably not intended.
 func grantPolicyWarnings(new *quotav1alpha1.GrantCreationPolicy) []string {
 	var warnings []string
 	if compiled, _ := policy.CompileGrant(new); compiled != nil && compiled.UsesRequest() {

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// namespace keeps the system namespace: with it would go buckets, and grants and claims of
-// consumers that have no namespace of their own. One that is being deleted is past keeping.
+// namespace forbids deleting the system namespace. It contains buckets, and the grants and claims of consumers without
+// a namespace of their own. A namespace that is already being deleted cannot be protected.
 func (w *Webhooks) namespace(_ context.Context, c change[corev1.Namespace]) result {
 	if c.new != nil || c.byBursar || c.old.Name != w.SystemNamespace || c.old.DeletionTimestamp != nil {
 		return result{}

@@ -14,8 +14,8 @@ import (
 	"github.com/bursar/bursar/internal/increase"
 )
 
-// QuotaIncrease tells what is wrong with the amounts of an increase that is created (old is nil) or changed,
-// except for what only the API server knows about them.
+// QuotaIncrease validates the amounts of an increase that is created (old is nil) or changed. The API server's own
+// rules for amounts are checked elsewhere, see [QuotaSpecs].
 func QuotaIncrease(old, new *openmcpv1alpha1.QuotaIncrease) field.ErrorList {
 	changed := changedAmounts(old, new)
 	var errs field.ErrorList
@@ -28,7 +28,7 @@ func QuotaIncrease(old, new *openmcpv1alpha1.QuotaIncrease) field.ErrorList {
 	return errs
 }
 
-// changedAmounts are those of an increase that its former version has not.
+// changedAmounts returns the amounts that the old version does not have.
 func changedAmounts(old, new *openmcpv1alpha1.QuotaIncrease) corev1.ResourceList {
 	changed := corev1.ResourceList{}
 	for name, amount := range new.Spec.Hard {
@@ -54,15 +54,15 @@ func (w *Webhooks) quotaIncrease(ctx context.Context, c change[openmcpv1alpha1.Q
 	return result{errs: errs, unknown: err}
 }
 
-// QuotaServiceConfig tells what is wrong with the definitions of a configuration that is created (old is nil)
-// or changed, except for what only the API server knows about the specs of ResourceQuotas. Definitions that
-// stay as they are may be wrong.
+// QuotaServiceConfig validates the definitions of a configuration that is created (old is nil) or changed. Unchanged
+// definitions may be invalid. The API server's own rules for the specs of ResourceQuotas are checked elsewhere, see
+// [QuotaSpecs].
 func QuotaServiceConfig(old, new *openmcpv1alpha1.QuotaServiceConfig) field.ErrorList {
 	var errs field.ErrorList
 	definitionErrs := increase.ValidateDefinitions(new)
 	for _, i := range changedDefinitions(old, new) {
 		for _, definitionErr := range definitionErrs[i] {
-			// What is wrong with the name of the configuration is a flaw of each.
+			// An error in the name of the configuration is an error of each definition.
 			if !slices.ContainsFunc(errs, func(e *field.Error) bool { return e.Error() == definitionErr.Error() }) {
 				errs = append(errs, definitionErr)
 			}
@@ -71,7 +71,7 @@ func QuotaServiceConfig(old, new *openmcpv1alpha1.QuotaServiceConfig) field.Erro
 	return errs
 }
 
-// changedDefinitions are the indices of those definitions that the former version has not.
+// changedDefinitions returns the indices of the definitions that the old version does not have.
 func changedDefinitions(old, new *openmcpv1alpha1.QuotaServiceConfig) []int {
 	var changed []int
 	var before []openmcpv1alpha1.QuotaDefinition
@@ -86,7 +86,7 @@ func changedDefinitions(old, new *openmcpv1alpha1.QuotaServiceConfig) []int {
 			changed = append(changed, i)
 			continue
 		}
-		before = slices.Delete(before, at, at+1) // another that is equal is new
+		before = slices.Delete(before, at, at+1) // a second equal definition is new
 	}
 	return changed
 }
@@ -109,7 +109,7 @@ func (w *Webhooks) quotaServiceConfig(ctx context.Context, c change[openmcpv1alp
 	return result{warnings: definitionWarnings(c.new)}
 }
 
-// definitionWarnings are for whoever writes definitions that are valid and yet not what they may think.
+// definitionWarnings warns of definitions that are valid but probably not intended.
 func definitionWarnings(new *openmcpv1alpha1.QuotaServiceConfig) []string {
 	var warnings []string
 	all := ""

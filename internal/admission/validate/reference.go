@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// kindBytesMax bounds the name of a kind, as the API server does for those it serves.
+	// kindBytesMax bounds the name of a kind, as the API server does.
 	kindBytesMax = 63
 	// nameBytesMax bounds the name of an object.
 	nameBytesMax = validation.DNS1123SubdomainMaxLength
@@ -22,8 +22,8 @@ const (
 
 var kindPattern = regexp.MustCompile(`^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$`)
 
-// checkReference checks that a reference to a consumer can be one to an object that exists:
-// a core group or a DNS subdomain, a kind, a name that fits into a path, and a namespace or none.
+// checkReference checks that a reference to a consumer can refer to an object: the core group or a DNS subdomain, a
+// kind, a name that fits into a path, and a namespace or none.
 func checkReference(path *field.Path, ref quotav1alpha1.ConsumerRef) field.ErrorList {
 	errs := checkGroup(path.Child("apiGroup"), ref.APIGroup)
 	errs = append(errs, checkKind(path.Child("kind"), ref.Kind)...)
@@ -31,7 +31,7 @@ func checkReference(path *field.Path, ref quotav1alpha1.ConsumerRef) field.Error
 	return append(errs, checkNamespace(path.Child("namespace"), ref.Namespace)...)
 }
 
-// checkObjectReference is checkReference for the object that a claim pays for.
+// checkObjectReference is checkReference for the object of a claim.
 func checkObjectReference(path *field.Path, ref quotav1alpha1.UnversionedObjectReference) field.ErrorList {
 	return checkReference(path, quotav1alpha1.ConsumerRef(ref))
 }
@@ -71,7 +71,7 @@ func checkName(path *field.Path, name string) field.ErrorList {
 	return invalid(path, name, content.IsPathSegmentName(name))
 }
 
-// checkNamespace accepts the empty string, which stands for a cluster-scoped object.
+// checkNamespace accepts the empty string, which means a cluster-scoped object.
 func checkNamespace(path *field.Path, namespace string) field.ErrorList {
 	switch {
 	case namespace == "":
@@ -82,7 +82,7 @@ func checkNamespace(path *field.Path, namespace string) field.ErrorList {
 	return invalid(path, namespace, validation.IsDNS1123Label(namespace))
 }
 
-// checkResourceType checks the name of a resource type, which may have any form that can be read.
+// checkResourceType checks the name of a resource type. It may have any printable form.
 func checkResourceType(path *field.Path, resourceType string) field.ErrorList {
 	switch {
 	case resourceType == "":
@@ -95,7 +95,7 @@ func checkResourceType(path *field.Path, resourceType string) field.ErrorList {
 	return nil
 }
 
-// isGraphic tells whether s can be seen as it is: nothing in it is a space or invisible.
+// isGraphic reports whether s has only visible characters without spaces.
 func isGraphic(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) < 0
 }
@@ -111,7 +111,7 @@ func checkCount(path *field.Path, count, most int) field.ErrorList {
 	return nil
 }
 
-// invalid makes an error of every reason why a value is not well-formed.
+// invalid returns an error for every reason why a value is malformed.
 func invalid(path *field.Path, value string, reasons []string) field.ErrorList {
 	var errs field.ErrorList
 	for _, reason := range reasons {
@@ -120,7 +120,7 @@ func invalid(path *field.Path, value string, reasons []string) field.ErrorList {
 	return errs
 }
 
-// immutable reports a field that changed although it cannot.
+// immutable reports a changed field that is immutable.
 func immutable(path *field.Path, changed bool) field.ErrorList {
 	if !changed {
 		return nil

@@ -22,9 +22,8 @@ var registrationTypes = []quotav1alpha1.RegistrationType{
 	quotav1alpha1.RegistrationTypeAllocation,
 }
 
-// Registration tells everything that is wrong with a registration that is created (old is nil)
-// or changed. registeredBy names the registration that has the resource type of a new one already,
-// or is empty.
+// Registration validates a registration that is created (old is nil) or changed. registeredBy names the existing
+// registration of a new one's resource type, or is empty.
 func Registration(old, new *quotav1alpha1.ResourceRegistration, registeredBy string) field.ErrorList {
 	path := field.NewPath("spec")
 	var errs field.ErrorList
@@ -46,7 +45,7 @@ func Registration(old, new *quotav1alpha1.ResourceRegistration, registeredBy str
 	return errs
 }
 
-// checkAdvice checks, in annotations, what to do where quota is exceeded, where it is not what it was before.
+// checkAdvice validates a changed annotation with advice for exceeded quota.
 func checkAdvice(path *field.Path, old, new map[string]string) field.ErrorList {
 	const key = quotav1alpha1.AnnotationExceededAdvice
 	text := new[key]
@@ -78,8 +77,8 @@ func checkRegistrationSpec(path *field.Path, spec *quotav1alpha1.ResourceRegistr
 	return append(errs, checkDimensionKeys(path.Child("dimensions"), spec.Dimensions)...)
 }
 
-// checkRegistrationChange judges the fields that may change only where they do change, so that a
-// registration from before a rule was made can still be maintained.
+// checkRegistrationChange validates mutable fields only if they change, so that a registration from before a rule was
+// made can still be maintained.
 func checkRegistrationChange(path *field.Path, old, new *quotav1alpha1.ResourceRegistrationSpec) field.ErrorList {
 	errs := immutable(path.Child("resourceType"), old.ResourceType != new.ResourceType)
 	errs = append(errs, immutable(path.Child("type"), old.Type != new.Type)...)
@@ -146,8 +145,8 @@ func checkClaimingResources(path *field.Path, claiming []quotav1alpha1.ClaimingR
 	return errs
 }
 
-// checkDimensionKeys checks the keys by the ledger's own rule. Which values they may have is not
-// for a registration to say.
+// checkDimensionKeys checks the keys by the rule of the ledger. A registration does not restrict the values of
+// dimensions.
 func checkDimensionKeys(path *field.Path, keys []string) field.ErrorList {
 	var errs field.ErrorList
 	if len(keys) > ledger.DimensionsMax {

@@ -10,16 +10,16 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// garbageCollectors are the users by which the garbage collector deletes what its owner has left
-// behind: its own, and that of a controller manager without users for its controllers.
+// garbageCollectors are the users of the garbage collector: its service account, and the user of a controller manager
+// without service accounts for its controllers.
 var garbageCollectors = map[string]bool{
 	"system:serviceaccount:kube-system:generic-garbage-collector": true,
 	"system:kube-controller-manager":                              true,
 }
 
-// registrationDeletion warns whoever deletes a registration in use that its finalizer keeps it: without the
-// registration, policies would stop being enforced and grants would no longer count. One that lost the finalizer
-// is kept by refusing. One that is not active, such as the second for its resource type, holds up nothing.
+// registrationDeletion warns a user who deletes a registration in use that its finalizer holds it. Without the
+// registration, policies would no longer be enforced and grants would no longer count. A registration that lost the
+// finalizer is protected by a denial. An inactive one, such as the second for its resource type, is not needed.
 func (w *Webhooks) registrationDeletion(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) result {
 	isHeld := isHeldInUse(c.old)
 	if c.old.DeletionTimestamp != nil || c.byBursar || !isHeld && garbageCollectors[c.username] {
@@ -32,11 +32,11 @@ func (w *Webhooks) registrationDeletion(ctx context.Context, c change[quotav1alp
 	case v.forbidden != "":
 		return result{warnings: []string{"it stays, and accepts nothing new, until nothing uses it: " + v.forbidden}}
 	default:
-		return result{} // what is not known now is found out before it goes
+		return result{} // the controller checks again before it removes the finalizer
 	}
 }
 
-// registrationRelease forbids taking the finalizer from a deleted registration that is in use.
+// registrationRelease forbids removing the finalizer from a deleted registration in use.
 func (w *Webhooks) registrationRelease(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) result {
 	isReleased := c.old.DeletionTimestamp != nil && isHeldInUse(c.old) && !isHeldInUse(c.new)
 	if !isReleased || c.byBursar {
@@ -45,7 +45,7 @@ func (w *Webhooks) registrationRelease(ctx context.Context, c change[quotav1alph
 	return w.registrationInUse(ctx, c.old)
 }
 
-// registrationInUse forbids that an active registration goes while somebody relies on it.
+// registrationInUse forbids the deletion of an active registration in use.
 func (w *Webhooks) registrationInUse(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) result {
 	if !apimeta.IsStatusConditionTrue(registration.Status.Conditions, quotav1alpha1.ConditionActive) {
 		return result{}
@@ -61,7 +61,7 @@ func isHeldInUse(registration *quotav1alpha1.ResourceRegistration) bool {
 	return slices.Contains(registration.Finalizers, quotav1alpha1.FinalizerInUse)
 }
 
-// checkNew forbids the use of resource types that take nothing new. Those used before may go on.
+// checkNew forbids new uses of resource types that accept none. Existing uses are allowed.
 func (w *Webhooks) checkNew(before, after []string) result {
 	added := slices.DeleteFunc(slices.Clone(after), func(resourceType string) bool { return slices.Contains(before, resourceType) })
 	if err := w.Catalog.CheckNew(added...); err != nil {
@@ -77,7 +77,7 @@ func grantTypes(grant *quotav1alpha1.ResourceGrant) []string {
 	return grant.Spec.ResourceTypes()
 }
 
-// claimPolicyTypes are the resource types that a policy uses, none while it is disabled.
+// claimPolicyTypes returns the resource types that a policy uses, or none if it is disabled.
 func claimPolicyTypes(policy *quotav1alpha1.ClaimCreationPolicy) []string {
 	if policy == nil || !policy.IsEnabled() {
 		return nil
@@ -85,7 +85,7 @@ func claimPolicyTypes(policy *quotav1alpha1.ClaimCreationPolicy) []string {
 	return policy.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()
 }
 
-// grantPolicyTypes are the resource types of this control plane that a policy uses, none while it is disabled.
+// grantPolicyTypes returns the resource types of this control plane that a policy uses, or none if it is disabled.
 func grantPolicyTypes(policy *quotav1alpha1.GrantCreationPolicy) []string {
 	if policy == nil || !policy.IsEnabled() || policy.Spec.Target.ParentContext != nil {
 		return nil

@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// errorsMax bounds how many errors one answer names. Who corrects them is told the others next.
+	// errorsMax bounds the errors in one answer. The next attempt reports the others.
 	errorsMax = 50
-	// retryAfterSeconds is what clients are told to wait when something could not be found out.
+	// retryAfterSeconds is the wait that an answer asks of clients if a fact could not be looked up.
 	retryAfterSeconds = 1
 )
 
-// result is what is to be said of a request. The zero value allows it.
+// result is the result of validating a request. The zero value allows the request.
 type result struct {
-	// unknown is why it could not be found out whether the request is allowed.
+	// unknown is the error that kept the validator from deciding.
 	unknown error
-	// forbidden is why the user may not do this, whatever the object is like.
+	// forbidden is the reason why the user may not do this, whatever the object is like.
 	forbidden string
-	// errs is what is wrong with the object.
+	// errs are the errors in the object.
 	errs field.ErrorList
-	// warnings are for the user of a request that is allowed.
+	// warnings are for the user of an allowed request.
 	warnings []string
 }
 
-// response gives the verdict the form in which the API server refuses by itself.
+// response returns the response in the form that the API server itself uses.
 func (v result) response(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}
 	switch {
@@ -52,7 +52,7 @@ func errorResponse(err *apierrors.StatusError) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Result: &err.ErrStatus}
 }
 
-// unexpected answers a review that the webhook configuration does not ask for.
+// unexpected answers a review that the webhook configuration does not request.
 func unexpected(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	what := schema.GroupVersionKind(request.Kind).String()
 	if request.SubResource != "" {

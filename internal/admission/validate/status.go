@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// subresourceStatus is the only subresource that Bursar's kinds have.
+// subresourceStatus is the only subresource of Bursar's kinds.
 const subresourceStatus = "status"
 
-// status judges an update of an object's status. A status is what Bursar says: a claim that
-// says Granted is paid for, and a registration that says Active is counted by. So nobody else
-// may write one, whatever RBAC allows, not even one that changes nothing.
+// status validates an update of an object's status. A status is Bursar's statement: a Granted claim is charged, and an
+// Active registration is counted by. Therefore no other user may write a status, whatever RBAC allows, not even without
+// a change.
 func (w *Webhooks) status(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if request.Operation != admissionv1.Update {
 		return errorResponse(apierrors.NewBadRequest(fmt.Sprintf("operation %q is not one that a status is validated for", request.Operation)))

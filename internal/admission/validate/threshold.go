@@ -6,8 +6,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// checkThreshold checks, in annotations, the one that says from when on a consumer is near its limit, where it is not what
-// it was before.
+// checkThreshold validates a changed annotation with an alert threshold.
 func checkThreshold(path *field.Path, old, new map[string]string) field.ErrorList {
 	const key = quotav1alpha1.AnnotationAlertThreshold
 	text, found := new[key]

@@ -32,14 +32,14 @@ const (
 	allocationLedgerIsBursars = "ledgers are written by Bursar alone; to change what ResourceQuotas may give, change the ResourceQuotaAllocation"
 )
 
-// markVerb is what the Bursar of another control plane has to be allowed to do with grants here, in order to mark them as a
+// markVerb is the verb that the Bursar of another control plane needs on grants here, in order to mark them as a
 // policy's.
 const markVerb = "mark"
 
-// validator decides a request. An error means that the request itself cannot be read.
+// validator validates a request. An error means that the request itself cannot be read.
 type validator func(ctx context.Context, request *admissionv1.AdmissionRequest) (result, error)
 
-// change is what a request does to an object of type T: old is nil on a create, new on a delete.
+// change is the effect of a request on an object of type T: old is nil on a create, new on a delete.
 type change[T any] struct {
 	old, new *T
 	user     authenticationv1.UserInfo
@@ -47,7 +47,7 @@ type change[T any] struct {
 	byBursar bool
 }
 
-// judges returns the judge of every kind.
+// validators returns the validator of every kind.
 func (w *Webhooks) validators() map[schema.GroupVersionKind]validator {
 	own := quotav1alpha1.GroupVersion.WithKind
 	return map[schema.GroupVersionKind]validator{
@@ -71,7 +71,7 @@ func (w *Webhooks) validators() map[schema.GroupVersionKind]validator {
 	}
 }
 
-// validatorOf reads the objects of a request for decide.
+// validatorOf decodes the objects of a request for validate.
 func validatorOf[T any](username string, decide func(context.Context, change[T]) result) validator {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (result, error) {
 		c := change[T]{user: request.UserInfo, username: request.UserInfo.Username, byBursar: request.UserInfo.Username == username}
@@ -151,7 +151,7 @@ func (w *Webhooks) baseUnitChange(ctx context.Context, c change[quotav1alpha1.Re
 func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGrant]) result {
 	if c.new == nil {
 		if c.byBursar || garbageCollectors[c.username] || c.old.DeletionTimestamp != nil {
-			return result{} // nobody reads the warning
+			return result{} // no person reads the warning
 		}
 		return result{warnings: w.Advice.Grant(ctx, c.user, c.old, nil)}
 	}
@@ -288,7 +288,7 @@ func (w *Webhooks) warnClaimsStay(policy *quotav1alpha1.ClaimCreationPolicy) []s
 		counted(n, "claim"), either(n, "stays", "stay"), either(n, "holds", "hold"), either(n, "it was granted", "they were granted"))}
 }
 
-// warnGrantsDeleted warns that the grants of a deleted policy go with it.
+// warnGrantsDeleted warns that the grants of a deleted policy are deleted with it.
 func (w *Webhooks) warnGrantsDeleted(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) []string {
 	if policy.DeletionTimestamp != nil {
 		return nil
@@ -314,8 +314,8 @@ func either(n int, one, several string) string {
 	return several
 }
 
-// mayRead forbids a policy whose author may not read the kind that triggers it. What a policy makes of such an object
-// is read by others, its author among them.
+// mayRead forbids a policy whose author may not read its trigger kind. Others can read the results of a policy, its
+// author among them.
 func (w *Webhooks) mayRead(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) result {
 	may, err := w.Permissions.MayRead(ctx, user, kind)
 	switch {
@@ -331,7 +331,7 @@ func (w *Webhooks) mayRead(ctx context.Context, user authenticationv1.UserInfo, 
 
 func notReadyYet(err error) string { return fmt.Sprintf("the policy is not ready yet: %v", err) }
 
-// ledger goes by the user alone: what Bursar writes is right, and nobody else may write.
+// ledger admits only Bursar, whose writes are valid by construction.
 func (w *Webhooks) ledger(_ context.Context, c change[quotav1alpha1.ConsumerLedger]) result {
 	if !c.byBursar {
 		return result{forbidden: ledgerIsBursars}
@@ -339,8 +339,8 @@ func (w *Webhooks) ledger(_ context.Context, c change[quotav1alpha1.ConsumerLedg
 	return result{}
 }
 
-// allocationLedger goes by the user, too, but for metadata: the garbage collector takes the owner from it where it is
-// to be kept. It is not asked about deletions, which are the garbage collector's.
+// allocationLedger admits only Bursar, except for changes of metadata: the garbage collector removes the owner if the
+// ledger is to be orphaned. Deletions are not reviewed, because the garbage collector makes them.
 func (w *Webhooks) allocationLedger(_ context.Context, c change[quotav1alpha1.AllocationLedger]) result {
 	isSame := c.old != nil && c.new != nil && equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec)
 	if !isSame && !c.byBursar {

@@ -1,18 +1,19 @@
-// Package validate is the webhooks on Bursar's own kinds, those of the groups quota.miloapis.com and
-// openmcp.cloud, and on the deletion of its system namespace.
+// Package validate is the webhooks for Bursar's own kinds, of the groups quota.miloapis.com and openmcp.cloud, and for
+// the deletion of its system namespace.
 //
-// Validation judges every create and update by one pure function a kind ([Registration], [Grant],
-// [Claim], ...), which tells everything that is wrong at once, each with the path of its field.
-// An update is judged by what it changes, so that an object from before a rule was made can still
-// be maintained and deleted. What only Bursar may do is refused to everybody else: making
-// buckets and effective grants, writing ledgers and any status, marking claims and grants as a
-// policy's, and deleting a claim whose object exists. A registration that is deleted stays while
-// policies or grants rely on it, and takes nothing new.
-// What may still become right by itself, such as a grant for a type that nobody has registered
-// yet, is accepted with a warning.
+// Each kind has one pure function ([Registration], [Grant], [Claim], ...) that validates every create and update and
+// returns all errors at once, each with the path of its field. It validates only the changed parts of an update, so
+// that an object from before a rule was made can still be maintained and deleted.
 //
-// Mutation puts the finalizer on claims, so that none goes away with its charge still in the books, and the labels that name
-// their consumer.
+// Only Bursar may make buckets and effective grants, write ledgers and any status, mark claims and grants as a
+// policy's, and delete a claim while its object exists. A deleted registration stays while policies or grants rely on
+// it, and accepts no new uses. An object that may still become valid by itself, such as a grant for an unregistered
+// type, is accepted with a warning.
+//
+// Mutation adds the finalizer to claims, so that no claim disappears while its charge is in the ledger, and the labels
+// of their consumer.
+//
+// The composition in package operator imports this package, and adds the lookups that validation needs.
 package validate
 
 import (
@@ -35,27 +36,26 @@ import (
 )
 
 const (
-	// reviewTimeMax leaves time to tell the user what could not be found out, before the API
-	// server gives up after [timeoutSeconds].
+	// reviewTimeMax leaves time to answer before the API server gives up after [timeoutSeconds].
 	reviewTimeMax = timeoutSeconds*time.Second - 500*time.Millisecond
 )
 
-// Webhooks answers the reviews of Bursar's own kinds. All fields are set once, before use. It is
-// safe for concurrent use if they are.
+// Webhooks answers the reviews of Bursar's own kinds. Its fields are set once, before use. It is safe for concurrent
+// use if they are.
 type Webhooks struct {
-	// Username is the name by which the API server knows Bursar itself.
+	// Username is the user name of Bursar itself.
 	Username string
 	// SystemNamespace is the namespace that may not be deleted.
 	SystemNamespace string
-	// Registrations are those that are stored right now, and Catalog is what the declared ones come to.
+	// Registrations reads the stored registrations, and Catalog has the declared ones.
 	Registrations Registrations
 	Catalog       Catalog
-	// Claims are those that are known, and Engine finds out whether they are needed.
+	// Claims has the known claims, and Engine looks up whether they are needed.
 	Claims Claims
 	Engine Engine
 	// GrantPolicies are the policies that make grants.
 	GrantPolicies GrantPolicies
-	// Previewer finds out what policies would do, and Advice warns of what a write does that its author may not expect.
+	// Previewer evaluates policies on existing objects, and Advice warns of unexpected effects of a write.
 	Previewer        Previewer
 	Advice           Advice
 	Permissions      Permissions
@@ -64,72 +64,72 @@ type Webhooks struct {
 	Namespaces       Namespaces
 }
 
-// Registrations answers by what is stored right now. It need not know of creates that go on at the same time.
+// Registrations answers from stored objects. It need not see creates that are in flight.
 type Registrations interface {
-	// RegisteredBy names the registration that a resource type has, or is empty.
+	// RegisteredBy names the registration of a resource type, or is empty.
 	RegisteredBy(ctx context.Context, resourceType string) (string, error)
-	// InUse returns who relies on a registration, and what to do about it, or "".
+	// InUse returns the users of a registration, and the steps to release it, or "".
 	InUse(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error)
-	// AmountsOf names an object with an amount of a resource type, or nothing.
+	// AmountsOf names an object with an amount of a resource type, or is empty.
 	AmountsOf(ctx context.Context, resourceType string) (string, error)
 }
 
-// Catalog judges by the declared registrations, as things are. Each method returns why not, or nil.
+// Catalog checks objects against the declared registrations. Each method returns nil or the reason why the check fails.
 type Catalog interface {
-	// CheckNew returns why one of these resource types takes nothing new.
+	// CheckNew checks that all of these resource types accept new uses.
 	CheckNew(resourceTypes ...string) error
-	// CheckGrant returns why a grant is not going to be active.
+	// CheckGrant checks that a grant is going to be active.
 	CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error
-	// CheckClaim returns why a claim cannot be decided.
+	// CheckClaim checks that a claim can be decided.
 	CheckClaim(spec *quotav1alpha1.ResourceClaimSpec) error
-	// CheckPolicy returns why the registrations do not allow what a policy's claims request.
+	// CheckPolicy checks that the registrations allow the requests of a policy's claims.
 	CheckPolicy(policy *quotav1alpha1.ClaimCreationPolicy) error
-	// CheckClaiming returns why the kind of a policy may not claim what the policy requests.
+	// CheckClaiming checks that the kind of a policy may claim its requests.
 	CheckClaiming(policy *quotav1alpha1.ClaimCreationPolicy) error
 }
 
 // Claims are the claims, as far as they are known.
 type Claims interface {
-	// CountOf returns how many claims there are that have the label of a policy.
+	// CountOf returns the number of claims with the label of a policy.
 	CountOf(policy string) int
 }
 
 // Engine knows which claims are needed.
 type Engine interface {
-	// InUse reports whether the object that a claim pays for exists right now.
+	// InUse reports whether the object of a claim exists right now.
 	InUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error)
 }
 
 // GrantPolicies are the policies that make grants.
 type GrantPolicies interface {
-	// Check returns why a policy is not going to be effective as things are, or nil.
+	// Check returns the reason why a policy is not going to be effective, or nil.
 	Check(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) error
-	// GrantsOf returns how many grants a policy has made in this control plane that are still there.
+	// GrantsOf returns the number of existing grants of a policy in this control plane.
 	GrantsOf(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) (int, error)
 }
 
-// Previewer returns warnings about what a policy would do with the objects that exist.
+// Previewer returns warnings about the effects of a policy on existing objects.
 type Previewer interface {
 	ClaimPolicy(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolicy) []string
 	GrantPolicy(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) []string
 }
 
-// Permissions are those of users.
+// Permissions looks up the permissions of users.
 type Permissions interface {
 	May(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error)
 	// MayRead reports whether a user may get the objects of a kind, in all namespaces.
 	MayRead(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error)
 }
 
-// QuotaSpecs judges ResourceQuotas.
+// QuotaSpecs validates ResourceQuotas by the rules of the API server.
 type QuotaSpecs interface {
-	// Check returns what is wrong with the spec of a ResourceQuota, which is at a path.
+	// Check returns the errors in the spec of a ResourceQuota at a path.
 	Check(ctx context.Context, path *field.Path, quota *corev1.ResourceQuota) (field.ErrorList, error)
 }
 
 // MemberNamespaces are the namespaces that may count under allocations.
 type MemberNamespaces interface {
-	// Selected returns those that a selector selects, as far as they are known.
+	// Selected returns the known namespaces that a selector selects.
 	Selected(selector labels.Selector) []string
 }
 
@@ -139,7 +139,7 @@ type Namespaces interface {
 	Active(ctx context.Context, name string) (bool, error)
 }
 
-// Advice warns those who write objects. It rejects nothing.
+// Advice returns warnings for authors of objects. It rejects nothing.
 type Advice interface {
 	Grant(ctx context.Context, user authenticationv1.UserInfo, old, new *quotav1alpha1.ResourceGrant) []string
 	Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim) []string
@@ -162,7 +162,7 @@ func (w *Webhooks) Mutation() http.Handler {
 	})
 }
 
-// reviewer serves admission reviews, each answered by answer.
+// reviewer returns a handler of admission reviews that calls answer for each.
 func reviewer(answer func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review.Serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
@@ -173,7 +173,7 @@ func reviewer(answer func(context.Context, *admissionv1.AdmissionRequest) *admis
 	})
 }
 
-// validate answers a review by the judge of its kind.
+// validate answers a review by the validator of its kind.
 func (w *Webhooks) validate(ctx context.Context, validators map[schema.GroupVersionKind]validator, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	kind := schema.GroupVersionKind(request.Kind)
 	validator, ok := validators[kind]

@@ -21,10 +21,10 @@ type Cache struct {
 	syncOnce sync.Once
 	handlers []func(before, after *Claim)
 
-	// telling is held while the cache changes and handlers hear of it, so that they hear in order.
+	// changing is held while the cache changes and handlers run, so that they run in order.
 	changing sync.Mutex
-	// noted are the versions of the claims that this process wrote before the first list was there, and listedAt is
-	// the version of that list, once it is being taken in.
+	// written are the versions of the claims that this process wrote before the first list. listedAt is the version of
+	// that list while it is being added.
 	written  map[types.NamespacedName]string
 	listedAt string
 
@@ -33,11 +33,12 @@ type Cache struct {
 	byObject   map[types.UID][]*Claim
 	byConsumer map[quotav1alpha1.ConsumerRef]map[*Claim]struct{}
 	kinds      map[schema.GroupKind]int
-	// deleting are the claims that are being deleted, and undecided those of policies that are neither that nor decided.
+	// deleting are the claims that are being deleted. undecided are the claims of policies that are neither deleting
+	// nor decided.
 	deleting  map[types.UID]struct{}
 	undecided map[*Claim]struct{}
-	// incomplete are the claims that stay and lack the labels of their consumer, from an earlier version, or the finalizer,
-	// after an uninstallation.
+	// incomplete are the claims that are not being deleted and lack the labels of their consumer, from an earlier
+	// version, or the finalizer, after an uninstallation.
 	incomplete map[*Claim]struct{}
 
 	// reflector is set once Run has begun.
@@ -61,9 +62,9 @@ func New() *Cache {
 	}
 }
 
-// OnChange registers f to be called, in order, after a claim appeared (before is nil), changed
-// or went away (after is nil). It must return quickly. A claim that was replaced by another of
-// the same name is reported as gone first.
+// OnChange registers f, which is called, in order, after a claim appeared (before is nil), changed or was removed
+// (after is nil). It must return quickly. A claim that was replaced by another of the same name is reported as removed
+// first.
 func (c *Cache) OnChange(f func(before, after *Claim)) { c.handlers = append(c.handlers, f) }
 
 // Run follows the API server until ctx ends.
@@ -73,7 +74,7 @@ func (c *Cache) Run(ctx context.Context, client rest.Interface) {
 	reflector.RunWithContext(ctx)
 }
 
-// Version is the version of the API server as of which the cache shows every claim, or empty before the first list of them.
+// Version returns the version of the API server up to which the cache is complete, or "" before the first list.
 func (c *Cache) Version() string {
 	reflector := c.reflector.Load()
 	if reflector == nil || !c.HasSynced() {
@@ -82,7 +83,7 @@ func (c *Cache) Version() string {
 	return reflector.LastSyncResourceVersion()
 }
 
-// HasSeen reports whether the cache shows every claim as it was at a version of the API server, or later.
+// HasSeen reports whether the cache is complete up to a version of the API server.
 func (c *Cache) HasSeen(version string) bool {
 	order, err := resourceversion.CompareResourceVersion(c.Version(), version)
 	return err == nil && order >= 0
@@ -96,10 +97,10 @@ func (c *Cache) IsDeleting(uid types.UID) bool {
 	return is
 }
 
-// RecordWrite takes in a claim that this process has just written, as the API server returned it. It matters until the first
-// list of claims is there, which takes minutes where there are very many: until then nothing else tells of the claim.
-// Once the list is there, the watch does. Handlers may hear of the claim as it was before for a moment, when the
-// watch catches up.
+// RecordWrite adds a claim that this process has just written, as the API server returned it. It matters until the
+// first list of claims, which takes minutes if there are very many: until then the cache has no other source for the
+// claim. After the list, the watch delivers it. Handlers may receive the earlier claim for a moment, while the watch
+// catches up.
 func (c *Cache) RecordWrite(claim *quotav1alpha1.ResourceClaim) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
@@ -120,7 +121,7 @@ func isNewer(version, than string) bool {
 	return err == nil && order > 0
 }
 
-// WaitForSync waits until every claim that existed when Run was called is known.
+// WaitForSync waits until the cache has every claim that existed when Run was called.
 func (c *Cache) WaitForSync(ctx context.Context) error {
 	select {
 	case <-c.synced:
@@ -130,7 +131,7 @@ func (c *Cache) WaitForSync(ctx context.Context) error {
 	}
 }
 
-// HasSynced tells whether WaitForSync would return at once.
+// HasSynced reports whether WaitForSync would return at once.
 func (c *Cache) HasSynced() bool {
 	select {
 	case <-c.synced:
@@ -154,7 +155,7 @@ func (c *Cache) ForObject(uid types.UID) []*Claim {
 	return append([]*Claim(nil), c.byObject[uid]...)
 }
 
-// ForConsumer returns the claims of a consumer that keep accepts, in no order.
+// ForConsumer returns the claims of a consumer that match accepts, in no order.
 func (c *Cache) ForConsumer(consumer quotav1alpha1.ConsumerRef, match func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -167,7 +168,7 @@ func (c *Cache) ForConsumer(consumer quotav1alpha1.ConsumerRef, match func(*Clai
 	return claims
 }
 
-// Undecided returns the claims of policies that keep accepts among those that are neither decided nor being deleted.
+// Undecided returns the claims of policies that are neither decided nor being deleted, and that match accepts.
 func (c *Cache) Undecided(match func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -180,7 +181,8 @@ func (c *Cache) Undecided(match func(*Claim) bool) []*Claim {
 	return claims
 }
 
-// Incomplete returns up to max claims that keep accepts among those that stay and lack the finalizer or the labels of their consumer.
+// Incomplete returns up to max claims that lack the finalizer or the labels of their consumer, are not being deleted,
+// and that match accepts.
 func (c *Cache) Incomplete(max int, match func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -197,16 +199,16 @@ func (c *Cache) Incomplete(max int, match func(*Claim) bool) []*Claim {
 	return claims
 }
 
-// lockedMax is how many claims are looked at before the lock of the cache is given up for a moment.
+// lockedMax bounds the claims that are read before the lock of the cache is released for a moment.
 const lockedMax = 1000
 
-// CountOf returns how many claims have the label of a policy.
+// CountOf returns the number of claims with the label of a policy.
 func (c *Cache) CountOf(policy string) int {
 	return len(c.Select(func(claim *Claim) bool { return claim.Policy() == policy }))
 }
 
-// Select returns all claims that keep accepts, in no order. It looks at every claim, so it takes long, and lets others change
-// the cache meanwhile: a claim that is added or removed meanwhile may or may not be in the result.
+// Select returns all claims that match accepts, in no order. It reads every claim, so it takes long. It lets other
+// goroutines change the cache in between: a claim that is added or removed in between may or may not be in the result.
 func (c *Cache) Select(match func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -224,7 +226,7 @@ func (c *Cache) Select(match func(*Claim) bool) []*Claim {
 	return claims
 }
 
-// Kinds returns the kinds of the objects that policies' claims pay for.
+// Kinds returns the kinds of the objects of policies' claims.
 func (c *Cache) Kinds() []schema.GroupKind {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -235,11 +237,10 @@ func (c *Cache) Kinds() []schema.GroupKind {
 	return kinds
 }
 
-// store is the side of the cache that the reflector writes to.
+// store is the write interface of the cache for the reflector.
 type store struct{ *Cache }
 
-// Transformer implements [cache.TransformingStore]: even a first list of all claims is held
-// in compact form only.
+// Transformer implements [cache.TransformingStore]: even the first list of all claims is held only in compact form.
 func (s *store) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) { return compact(obj) }
 }
@@ -274,7 +275,7 @@ func (s *store) put(obj any) error {
 	return nil
 }
 
-// put takes in a claim. The caller holds telling.
+// put adds or replaces a claim. The caller holds changing.
 func (c *Cache) put(claim *Claim) {
 	before := c.swap(claim.NamespacedName, claim)
 	if before != nil && before.UID != claim.UID {
@@ -295,14 +296,14 @@ func (s *store) Delete(obj any) error {
 	return nil
 }
 
-// remove takes a claim out. The caller holds telling.
+// remove removes a claim. The caller holds changing.
 func (c *Cache) remove(name types.NamespacedName) {
 	if before := c.swap(name, nil); before != nil {
 		c.callHandlers(before, nil)
 	}
 }
 
-// Replace makes the claims those of a full list, and those that this process has written since.
+// Replace replaces all claims by a full list, and retains claims that this process has written since.
 func (s *store) Replace(list []any, version string) error {
 	claims := make([]*Claim, len(list))
 	for i, obj := range list {
@@ -341,7 +342,7 @@ func (c *Cache) callHandlers(before, after *Claim) {
 	}
 }
 
-// swap puts claim, or nothing, under a name and returns what was there.
+// swap stores claim, or nothing, under a name and returns the previous claim.
 func (c *Cache) swap(name types.NamespacedName, claim *Claim) (before *Claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -352,7 +353,7 @@ func (c *Cache) swap(name types.NamespacedName, claim *Claim) (before *Claim) {
 		delete(c.byName, name)
 		return before
 	}
-	c.byName[name] = claim // in its place, so that Select comes across it
+	c.byName[name] = claim // replaced in the same map entry, so that Select finds it
 	c.index(claim)
 	return before
 }

@@ -18,7 +18,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// changes are the changes of claims while they are listed.
+// changes are the changes of claims during a list.
 type changes struct {
 	client rest.Interface
 
@@ -26,11 +26,11 @@ type changes struct {
 	// version is the version up to which changes are known.
 	version string
 	latest  map[types.NamespacedName]change
-	// failed is why no later ones can be known, or nil.
+	// failed is the reason why later changes cannot be known, or nil.
 	failed error
 }
 
-// change is what a claim became at a version: nil if it is gone.
+// change is a claim at a version: nil if it was deleted.
 type change struct {
 	claim   *Claim
 	version string
@@ -54,7 +54,7 @@ func (c *changes) follow(ctx context.Context) {
 	}, pause)
 }
 
-// watch takes in changes until the API server ends the watch.
+// watch records changes until the API server ends the watch.
 func (c *changes) watch(ctx context.Context) error {
 	c.mu.Lock()
 	options := metav1.ListOptions{Watch: true, AllowWatchBookmarks: true, ResourceVersion: c.version}
@@ -90,8 +90,8 @@ func (c *changes) record(event watch.EventType, claim *quotav1alpha1.ResourceCla
 	}
 }
 
-// reach waits until changes are known up to a version. An API server sends a bookmark about once a minute, also where
-// nothing changes.
+// waitFor waits until changes are known up to a version. An API server sends a bookmark about once a minute, even
+// without a change.
 func (c *changes) waitFor(ctx context.Context, version string) error {
 	const poll = 50 * time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {

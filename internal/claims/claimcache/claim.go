@@ -1,8 +1,11 @@
-// Package claimcache keeps what Bursar must know about every ResourceClaim at hand, and no
-// more: a few hundred bytes a claim instead of the whole object, found by name, by the object
-// it pays for and by consumer. It follows the API server and is never written by anyone else,
-// so it may lag by milliseconds; whoever takes a decision that cannot be taken back reads the
-// claim itself.
+// Package claimcache is an informer cache of all ResourceClaims in compact form: a few hundred bytes a claim instead of
+// the whole object. It finds claims by name, by object and by consumer.
+//
+// The first list is read page by page, with a watch from its first page on, because a list of very many claims outlives
+// the version that the API server keeps. The cache follows the API server and may lag by milliseconds. Before an
+// irreversible decision, read the claim itself.
+//
+// Package engine, controllers and webhooks import it.
 package claimcache
 
 import (
@@ -17,7 +20,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// State is how far the decision on a claim has come.
+// State is the state of the decision on a claim.
 type State uint8
 
 const (
@@ -27,57 +30,55 @@ const (
 	Granted
 	// Waiting claims did not fit and are decided again when capacity appears.
 	Waiting
-	// Invalid claims can not be decided until what they refer to changes.
+	// Invalid claims cannot be decided until the objects that they refer to change.
 	Invalid
 )
 
-// Claim is the part of a ResourceClaim that is kept. It is immutable.
+// Claim is the compact form of a ResourceClaim. It is immutable.
 type Claim struct {
 	types.NamespacedName
 	UID types.UID
 	// Created is the creation time in Unix seconds; older claims are decided first.
 	Created int64
 	State   State
-	// Deleting is set once the claim has a deletion timestamp, Finalizer while it carries ours.
+	// Deleting is set once the claim has a deletion timestamp, and Finalizer while it has Bursar's finalizer.
 	Deleting, Finalizer bool
-	// Resizing tells of a granted claim that it is to hold something else, or says so still.
+	// Resizing is set if a resize of a granted claim is requested, or its status still has one as pending.
 	Resizing bool
-	// Labelled is set if the claim has the label that names the kind of its consumer, which Bursar sets with the other one.
+	// Labelled is set if the claim has the label with the kind of its consumer. Bursar sets it together with the other
+	// label.
 	Labelled bool
-	// Superseded is set once Bursar is about to replace the claim, or take it away, although its object exists.
+	// Superseded is set if Bursar is about to replace or remove the claim, although its object exists.
 	Superseded bool
 
 	consumer unique.Handle[quotav1alpha1.ConsumerRef]
 	kind     unique.Handle[schema.GroupKind]
 
-	// ObjectUID is the UID of the object that a policy's claim pays for; empty for claims that
-	// were created directly.
+	// ObjectUID is the UID of the object of a policy's claim. It is empty for claims that were created directly.
 	ObjectUID types.UID
-	// Sequence is that of the reservation that a policy's claim was made from.
+	// Sequence is the sequence of the reservation that a policy's claim was made from.
 	Sequence int64
 	policy   unique.Handle[string]
-	// Object names the object that the claim's resourceRef points to.
+	// Object is the name in the claim's resourceRef.
 	Object   types.NamespacedName
 	requests unique.Handle[requestsKey]
-	// resize is what a granted claim is to hold in place of what it holds, or the zero value.
+	// resize are the requests that a granted claim is to be resized to, or the zero value.
 	resize unique.Handle[requestsKey]
 }
 
-// Consumer is who the claim charges.
+// Consumer returns the consumer that the claim charges.
 func (c *Claim) Consumer() quotav1alpha1.ConsumerRef { return c.consumer.Value() }
 
-// Kind is the kind of the object that the claim's resourceRef points to.
+// Kind returns the kind in the claim's resourceRef.
 func (c *Claim) Kind() schema.GroupKind { return c.kind.Value() }
 
-// Policy is the label value of the policy that made the claim; empty for claims that were created
-// directly.
+// Policy returns the label value of the policy that made the claim. It is empty for claims that were created directly.
 func (c *Claim) Policy() string { return c.policy.Value() }
 
-// FromPolicy tells whether Bursar made the claim for an object, rather than a person or a
-// service directly.
+// FromPolicy reports whether Bursar made the claim for an object. Otherwise a person or a service created it directly.
 func (c *Claim) FromPolicy() bool { return c.ObjectUID != "" }
 
-// Compact keeps what matters of a claim.
+// Compact returns the compact form of a claim.
 func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 	ref := claim.Spec.ResourceRef
 	c := &Claim{
@@ -107,17 +108,17 @@ func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 	return c
 }
 
-// interned returns one copy of a text that many claims have.
+// interned returns the shared copy of a text that many claims have.
 func interned(text string) string { return unique.Make(text).Value() }
 
-// IsFromPolicy tells whether Bursar made the claim for an object. Only Bursar may set the
-// marks that say so; validation refuses them from anybody else.
+// IsFromPolicy reports whether Bursar made the claim for an object. Validation rejects these marks from all other
+// users.
 func IsFromPolicy(claim *quotav1alpha1.ResourceClaim) bool {
 	return claim.Labels[quotav1alpha1.LabelAutoCreated] == "true" &&
 		claim.Annotations[quotav1alpha1.AnnotationResourceUID] != ""
 }
 
-// HasFinalizer tells whether the claim still carries Bursar's finalizer.
+// HasFinalizer reports whether the claim has Bursar's finalizer.
 func HasFinalizer(claim metav1.Object) bool {
 	for _, finalizer := range claim.GetFinalizers() {
 		if finalizer == quotav1alpha1.FinalizerQuotaRelease {
@@ -127,7 +128,7 @@ func HasFinalizer(claim metav1.Object) bool {
 	return false
 }
 
-// StateOf reads the state from the claim's Granted condition.
+// StateOf returns the state in the claim's Granted condition.
 func StateOf(claim *quotav1alpha1.ResourceClaim) State {
 	condition := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
 	switch {

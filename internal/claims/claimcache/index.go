@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// index enters a claim into the secondary indexes. c.mu is held.
+// index adds a claim to the secondary indexes. The caller holds c.mu.
 func (c *Cache) index(claim *Claim) {
 	consumer := claim.Consumer()
 	claims := c.byConsumer[consumer]
@@ -28,7 +28,7 @@ func (c *Cache) index(claim *Claim) {
 	}
 }
 
-// unindex undoes index. c.mu is held.
+// unindex removes a claim from the secondary indexes. The caller holds c.mu.
 func (c *Cache) unindex(claim *Claim) {
 	consumer := claim.Consumer()
 	delete(c.byConsumer[consumer], claim)

@@ -7,8 +7,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// requestsKey is the encoded form of a claim's requests. Claims of one policy mostly ask for
-// the same, so one copy serves many of them.
+// requestsKey is the encoded form of a claim's requests. Most claims of a policy have the same requests, so one copy
+// serves many of them.
 type requestsKey string
 
 func internRequests(requests []quotav1alpha1.ResourceRequest) unique.Handle[requestsKey] {
@@ -20,11 +20,11 @@ func internRequests(requests []quotav1alpha1.ResourceRequest) unique.Handle[requ
 	return unique.Make(requestsKey(encoded))
 }
 
-// Requests is what the claim asks for.
+// Requests returns the requests of the claim.
 func (c *Claim) Requests() []quotav1alpha1.ResourceRequest { return decodeRequests(c.requests) }
 
-// AmountOf returns a function that returns how much of a resource type a claim requests. It is fast for many claims with the
-// same requests.
+// AmountOf returns a function that returns the requested amount of a resource type in a claim. It is fast for many
+// claims with the same requests.
 func AmountOf(resourceType string) func(*Claim) int64 {
 	known := map[unique.Handle[requestsKey]]int64{}
 	return func(c *Claim) int64 {
@@ -49,7 +49,7 @@ func decodeRequests(encoded unique.Handle[requestsKey]) []quotav1alpha1.Resource
 	return requests
 }
 
-// Spec is the claim's spec.
+// Spec returns the claim's spec.
 func (c *Claim) Spec() quotav1alpha1.ResourceClaimSpec {
 	kind := c.Kind()
 	return quotav1alpha1.ResourceClaimSpec{

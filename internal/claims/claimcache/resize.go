@@ -9,7 +9,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// ResizeOf returns what a granted claim is to hold in place of what it holds, or nil if nothing else is asked for.
+// ResizeOf returns the requests that a granted claim is to be resized to, or nil.
 func ResizeOf(claim *quotav1alpha1.ResourceClaim) []quotav1alpha1.ResourceRequest {
 	requests := claim.ResizeRequests()
 	if len(requests) == 0 || IsFromPolicy(claim) || StateOf(claim) != Granted || equality.Semantic.DeepEqual(requests, claim.Spec.Requests) {
@@ -18,18 +18,18 @@ func ResizeOf(claim *quotav1alpha1.ResourceClaim) []quotav1alpha1.ResourceReques
 	return requests
 }
 
-// HasResize tells whether the claim is to hold something else than it holds.
+// HasResize reports whether a resize of the claim is requested.
 func (c *Claim) HasResize() bool { return c.resize != unique.Handle[requestsKey]{} }
 
-// Resize is what a claim is to hold that is to hold something else.
+// Resize returns the requests that a claim is to be resized to. There is one only if HasResize.
 func (c *Claim) Resize() []quotav1alpha1.ResourceRequest { return decodeRequests(c.resize) }
 
-// SameResize tells whether two claims are to hold the same in place of what they hold, or nothing else.
+// SameResize reports whether two claims have the same resize requested, or none.
 func (c *Claim) SameResize(other *Claim) bool {
 	return c.resize == other.resize && c.Resizing == other.Resizing
 }
 
-// hasResizePending tells whether a granted claim says that it does not hold yet what it is to hold.
+// hasResizePending reports whether the status of a granted claim has a resize as pending.
 func hasResizePending(claim *quotav1alpha1.ResourceClaim) bool {
 	return StateOf(claim) == Granted && apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionResizePending) != nil
 }

@@ -23,15 +23,15 @@ import (
 
 const (
 	resource = "resourceclaims"
-	// pageSize is how many claims are asked for at a time: some MiB.
+	// pageSize is the number of claims in a page: some MiB.
 	pageSize = 2000
 )
 
-// retryBackoff is for how long a page is asked for again: the reflector starts over at the first one.
+// retryBackoff bounds the retries of one page: the reflector would start over at the first page.
 var retryBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 3, Jitter: 0.2, Steps: 5}
 
-// source lists claims page by page, and decodes no more of each than is kept. A stream of all claims, which
-// a reflector asks for otherwise, took this process more than twice the processor time with 15,000 of them.
+// source lists claims page by page, and decodes only the fields of the compact form. A reflector would otherwise stream
+// all claims, which took more than twice the CPU time with 15,000 claims.
 type source struct{ *cache.ListWatch }
 
 func newSource(client rest.Interface) source {
@@ -41,17 +41,16 @@ func newSource(client rest.Interface) source {
 	}}
 }
 
-// newReflector returns a reflector that brings a store all claims as they are at one time, and then their
-// changes.
+// newReflector returns a reflector that fills a store with all claims as of one version, and then with their changes.
 func newReflector(client rest.Interface, store cache.ReflectorStore) *cache.Reflector {
 	return cache.NewReflectorWithOptions(newSource(client), &quotav1alpha1.ResourceClaim{}, store, cache.ReflectorOptions{Name: "claims"})
 }
 
-// IsWatchListSemanticsUnSupported has a reflector list, and not stream.
+// IsWatchListSemanticsUnSupported makes a reflector list instead of streaming.
 func (source) IsWatchListSemanticsUnSupported() bool { return true }
 
-// listAll reads all claims. That may take longer than the API server keeps the version of the first page, and than
-// it keeps changes for a watch from there. So changes are followed from the first page on, and taken into the list.
+// listAll reads all claims. That may take longer than the API server keeps the version of the first page, and the
+// changes since then. Therefore it follows the changes from the first page on, and applies them to the list.
 func listAll(ctx context.Context, client rest.Interface) (*claimList, error) {
 	page, err := list(ctx, client, "")
 	if err != nil || page.Continue == "" {
@@ -73,8 +72,8 @@ func listAll(ctx context.Context, client rest.Interface) (*claimList, error) {
 	return changes.applyTo(all), nil
 }
 
-// nextPage reads the page of claims at a continue token, as claims were when the pages before were read or, if that
-// is not kept any longer, as they are now.
+// nextPage reads the page of claims at a continue token. It has the version of the pages before or, if that has
+// expired, the current one.
 func nextPage(ctx context.Context, client rest.Interface, token string) (*claimList, error) {
 	page, err := list(ctx, client, token)
 	if fresh := freshToken(err); fresh != "" {
@@ -83,7 +82,7 @@ func nextPage(ctx context.Context, client rest.Interface, token string) (*claimL
 	return page, err
 }
 
-// freshToken returns the token by which the API server lets a list go on whose version it no longer has, or "".
+// freshToken returns the token that continues an expired list at the current version, or "".
 func freshToken(err error) string {
 	var status apierrors.APIStatus
 	if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) {
@@ -92,7 +91,7 @@ func freshToken(err error) string {
 	return status.Status().Continue
 }
 
-// list reads the page of claims at a continue token, which is empty for the first.
+// list reads the page of claims at a continue token, which is empty for the first page.
 func list(ctx context.Context, client rest.Interface, token string) (*claimList, error) {
 	options := metav1.ListOptions{Limit: pageSize, Continue: token}
 	var result rest.Result
@@ -101,7 +100,7 @@ func list(ctx context.Context, client rest.Interface, token string) (*claimList,
 		return result.Error() == nil || !isTransient(result.Error()), nil
 	})
 	if result.Error() != nil {
-		err = result.Error() // it tells more than that the tries are used up, and more than Raw does
+		err = result.Error() // it says more than the exhausted backoff, and more than Raw
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
@@ -124,8 +123,8 @@ func list(ctx context.Context, client rest.Interface, token string) (*claimList,
 	return claims, nil
 }
 
-// isTransient tells whether a request may succeed that failed with err: the API server did not answer, was
-// late, has too much to do or is at fault.
+// isTransient reports whether a failed request may succeed later: the API server did not answer, was late, is
+// overloaded or had an internal error.
 func isTransient(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -135,7 +134,7 @@ func isTransient(err error) bool {
 	return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
 }
 
-// listed is the part of a claim that is decoded: above all, not who manages its fields, which is half of it.
+// listed is the decoded part of a claim. It omits above all managedFields, which are half of a claim.
 type listed struct {
 	Metadata struct {
 		Namespace         string            `json:"namespace"`
@@ -166,7 +165,7 @@ func (l *listed) claim() *quotav1alpha1.ResourceClaim {
 	}
 }
 
-// claimList and item give claims the form in which a reflector takes them.
+// claimList and item are claims in the form that a reflector requires.
 type claimList struct {
 	metav1.TypeMeta
 	metav1.ListMeta

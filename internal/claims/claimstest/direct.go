@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// direct carries requests to a handler without a network, so that they take no time.
+// direct passes requests to a handler without a network, so that they take no time.
 type direct struct{ http.Handler }
 
 func (d direct) RoundTrip(request *http.Request) (*http.Response, error) {

@@ -1,6 +1,6 @@
-// Package claimstest has an API server with nothing but ResourceClaims, in memory. Tests use it for what the real one does not
-// let them do: to act in the middle of a request, to fail one, and to hold back lists and watches. It numbers versions,
-// refuses writes to outdated ones, and keeps deleted claims for as long as they have finalizers.
+// Package claimstest is an in-memory API server for ResourceClaims. It lets tests act in the middle of a request, fail
+// a request, and hold back lists and watches, which the real one does not. It numbers versions, rejects writes to
+// outdated ones, and retains deleted claims while they have finalizers. Only tests import it.
 package claimstest
 
 import (
@@ -23,21 +23,21 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 )
 
-// Server is an API server. Claims of all namespaces share one space of names. It is safe for concurrent use. Create it with
-// [New].
+// Server is an API server. Claims of all namespaces share one space of names. It is safe for concurrent use. Create it
+// with [New].
 type Server struct {
 	mu     sync.Mutex
 	claims map[string]*quotav1alpha1.ResourceClaim
-	// events are all that happened since version 1. An empty one is of something else than a claim.
+	// events are all events since version 1. An empty one is for another object than a claim.
 	events []metav1.WatchEvent
-	// news is closed when there are more events, if anybody waits for it.
+	// news is closed when there are more events. It is nil while there is no waiter.
 	news chan struct{}
-	// lists and watches hold back lists and what watches tell, until they are closed.
+	// lists and watches hold back lists and watch events until they are closed.
 	lists, watches chan struct{}
 	intercept      func(method, name string) (fails bool)
 }
 
-// New returns a server with claims, which keep the versions that they have.
+// New returns a server with claims at their given versions.
 func New(stored ...*quotav1alpha1.ResourceClaim) *Server {
 	s := &Server{claims: map[string]*quotav1alpha1.ResourceClaim{}, lists: opened(), watches: opened()}
 	for _, claim := range stored {
@@ -52,13 +52,13 @@ func opened() chan struct{} {
 	return c
 }
 
-// Client returns a client of the server, which takes no time and needs no network.
+// Client returns a client of the server. It takes no time and needs no network.
 func (s *Server) Client(t testing.TB) *claims.Client {
 	t.Helper()
 	return ClientOf(t, s)
 }
 
-// ClientOf returns a client of a handler, such as one that watches what a Server is asked.
+// ClientOf returns a client of a handler, such as one that observes the requests to a Server.
 func ClientOf(t testing.TB, handler http.Handler) *claims.Client {
 	t.Helper()
 	client, err := claims.NewClient(&rest.Config{Host: "http://server", QPS: -1}, &http.Client{Transport: direct{handler}})
@@ -68,14 +68,14 @@ func ClientOf(t testing.TB, handler http.Handler) *claims.Client {
 	return client
 }
 
-// Put stores a claim as it is, and tells nobody who watches.
+// Put stores a claim as it is, without a watch event.
 func (s *Server) Put(claim *quotav1alpha1.ResourceClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.claims[claim.Name] = claim.DeepCopy()
 }
 
-// Remove removes a claim without a word to those who watch.
+// Remove removes a claim without a watch event.
 func (s *Server) Remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *Server) List() []*quotav1alpha1.ResourceClaim {
 	return list
 }
 
-// Change changes a claim that is stored under a new version, and tells those who watch.
+// Change changes a stored claim under a new version, and sends a watch event.
 func (s *Server) Change(name string, change func(*quotav1alpha1.ResourceClaim)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,14 +109,14 @@ func (s *Server) Change(name string, change func(*quotav1alpha1.ResourceClaim)) 
 	s.storeLocked(watch.Modified, claim)
 }
 
-// Touch moves the version of the server on, as a write of something else does.
+// Touch increments the version of the server, as a write of another object does.
 func (s *Server) Touch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events = append(s.events, metav1.WatchEvent{})
 }
 
-// HoldLists holds lists back until the returned function is called.
+// HoldLists holds back lists until the returned function is called.
 func (s *Server) HoldLists() (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *Server) HoldLists() (release func()) {
 	return sync.OnceFunc(func() { close(held) })
 }
 
-// HoldWatches holds back what watches tell until the returned function is called.
+// HoldWatches holds back watch events until the returned function is called.
 func (s *Server) HoldWatches() (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +134,8 @@ func (s *Server) HoldWatches() (release func()) {
 	return sync.OnceFunc(func() { close(held) })
 }
 
-// Intercept has a function called before each request is carried out, with its method and the last part of its path, but for
-// watches. A request for which it returns true fails with an internal error. Nil has none called.
+// Intercept registers a function that is called before each request except watches, with its method and the last part
+// of its path. If it returns true, the request fails with an internal error. Nil registers none.
 func (s *Server) Intercept(f func(method, name string) (fails bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *Server) Intercept(f func(method, name string) (fails bool)) {
 
 func (s *Server) versionLocked() string { return strconv.Itoa(1 + len(s.events)) }
 
-// storeLocked stores a claim under a new version, or takes it away, and tells those who watch.
+// storeLocked stores a claim under a new version, or removes it, and sends a watch event.
 func (s *Server) storeLocked(event watch.EventType, claim *quotav1alpha1.ResourceClaim) {
 	s.events = append(s.events, metav1.WatchEvent{})
 	claim.ResourceVersion = s.versionLocked()
@@ -166,7 +166,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query, name := r.URL.Query(), path.Base(r.URL.Path)
 	switch {
 	case query.Has("sendInitialEvents"):
-		fail(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid) // as one that cannot stream a list
+		fail(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid) // like a server that cannot stream a list
 		return
 	case query.Has("watch"):
 		s.watch(w, r)
@@ -192,7 +192,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answerLocked(w, r, name)
 }
 
-// answerLocked answers a request about one claim, whose name, or "status" after it, is the last part of the path.
+// answerLocked answers a request for one claim. The last part of the path is its name, or "status" after it.
 func (s *Server) answerLocked(w http.ResponseWriter, r *http.Request, name string) {
 	switch {
 	case r.Method == http.MethodPost:
@@ -219,7 +219,7 @@ func fail(w http.ResponseWriter, code int, reason metav1.StatusReason) {
 	})
 }
 
-// watch tells what happens after a version.
+// watch sends the events after a version.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	since, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	w.WriteHeader(http.StatusOK)
@@ -243,7 +243,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// waitLocked waits, with the lock given back, until a channel is closed, and reports false if the request ended before.
+// waitLocked waits, without the lock, until a channel is closed. It reports false if the request ends first.
 func (s *Server) waitLocked(r *http.Request, c chan struct{}) bool {
 	s.mu.Unlock()
 	defer s.mu.Lock()
@@ -295,7 +295,7 @@ func (s *Server) updateStatusLocked(w http.ResponseWriter, r *http.Request, name
 	_ = json.NewEncoder(w).Encode(stored)
 }
 
-// patchLocked carries out a merge patch of fields that are there, or of lists.
+// patchLocked applies a merge patch of existing fields, or of lists.
 func (s *Server) patchLocked(w http.ResponseWriter, r *http.Request, claim *quotav1alpha1.ResourceClaim) {
 	version := claim.ResourceVersion
 	_ = json.NewDecoder(r.Body).Decode(claim)

@@ -16,8 +16,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// adopt charges an object that exists and has no claim. What was reserved for it already, for a
-// change that has been made now, is used.
+// adopt charges an existing object without a claim. It uses an existing reservation for a change that has been made
+// now.
 func (e *Engine) adopt(ctx context.Context, o evaluator.Object, demanded *evaluator.Claim) (Result, error) {
 	adopted := func(ctx context.Context) ([]ledger.Reservation, error) {
 		r := ledger.Reservation{Key: demanded.Key, ReservedAt: time.Now().Unix(), Charges: demanded.Charges, Claim: demanded.Intent.Encode()}
@@ -44,15 +44,14 @@ func (e *Engine) adopt(ctx context.Context, o evaluator.Object, demanded *evalua
 			return 0, transient(err)
 		}
 		if !isMade || !evaluator.SameCharges(reservation.Charges, demanded.Charges) {
-			return Pending, nil // there is a claim for something else, which is amended next
+			return Pending, nil // a claim with other charges exists, which is amended next
 		}
 	}
 	return Adopted, nil
 }
 
-// isCharged tells whether the object that r is for has a claim, of whatever reservation, which another
-// process may have made and the cache not show yet. One that had to be given its other name is found out
-// when the claim of r is to be made, see dedupe.
+// isCharged reports whether the object of r has a claim, of any reservation. Another process may have made it, and the
+// cache may not have it yet. A claim under its alternative name is found when the claim of r is made, see dedupe.
 func (e *Engine) isCharged(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r *ledger.Reservation) (bool, error) {
 	claim, err := claims.FromReservation(ledgerstore.InFlight{Consumer: consumer, Reservation: *r})
 	if err != nil {

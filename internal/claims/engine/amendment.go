@@ -16,9 +16,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// SettleAmendment ends an amendment whose claim already holds its new charges. If the ledger lacks what the claim held
-// before, it ends the amendment all the same and leaves the difference to the auditor. It reports false if no amendment
-// with that sequence is in flight any more: another change has extended it, or another process has ended it.
+// SettleAmendment ends an amendment whose claim already holds its new charges. If the ledger lacks the charges that the
+// claim held before, it still ends the amendment and leaves the difference to the auditor. It reports false if no
+// amendment with that sequence is in flight: another change has extended it, or another process has ended it.
 func (e *Engine) SettleAmendment(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64, after []ledger.Charge) (bool, error) {
 	settled, err := e.Store.SettleAmendment(ctx, consumer, key, sequence, after)
 	if settled || err != nil {
@@ -31,8 +31,8 @@ func (e *Engine) SettleAmendment(ctx context.Context, consumer quotav1alpha1.Con
 	return true, e.Store.Cancel(ctx, consumer, key, sequence)
 }
 
-// amend makes a claim hold what is asked. The amendment in the ledger tells, until the last step,
-// that the books still have what the claim held before; each step may be found done already.
+// amend changes a claim to the demanded charges. Until the last step, the amendment in the ledger records that the
+// ledger still has the earlier charges. Each step may already be done.
 func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, demanded *evaluator.Claim, amendment *ledgerstore.InFlight) (Result, error) {
 	charges, err := claims.Charges(held.Spec.Requests)
 	if err != nil {
@@ -51,7 +51,7 @@ func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, d
 			return 0, err
 		}
 		if decision.Existing {
-			return Pending, nil // another process has admitted a change meanwhile
+			return Pending, nil // another process has admitted a change in between
 		}
 		sequence = decision.Sequence
 	}
@@ -67,11 +67,11 @@ func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, d
 	case isEnded:
 		return Amended, nil
 	default:
-		return Pending, nil // it goes on under another sequence
+		return Pending, nil // it continues under another sequence
 	}
 }
 
-// openAmendment prepares to change what a claim holds, whatever the limits.
+// openAmendment reserves the change of a claim's charges, regardless of the limits.
 func (e *Engine) openAmendment(ctx context.Context, held *quotav1alpha1.ResourceClaim, demanded *evaluator.Claim, key string) (ledger.Decision, error) {
 	amended := func(ctx context.Context) ([]ledger.Reservation, error) {
 		claim, err := e.Client.Reread(ctx, held)
@@ -94,8 +94,7 @@ func (e *Engine) openAmendment(ctx context.Context, held *quotav1alpha1.Resource
 	return decision, nil
 }
 
-// retain ends an amendment of a claim that goes on holding what it holds, because what it ought to
-// hold cannot be told.
+// retain ends an amendment of a claim that retains its charges, because the demand is unknown.
 func (e *Engine) retain(ctx context.Context, held *quotav1alpha1.ResourceClaim, amendment *ledgerstore.InFlight) error {
 	if held == nil || amendment == nil {
 		return nil
@@ -108,8 +107,9 @@ func (e *Engine) retain(ctx context.Context, held *quotav1alpha1.ResourceClaim, 
 	return transient(err)
 }
 
-// amended returns the claim that an amendment is to change, or nil if it is gone. The cache cannot tell, because it
-// may not show the claim yet: an amendment that ends before its claim leaves what that holds to be guessed.
+// amended returns the claim that an amendment is to change, or nil if the claim was removed. It reads the API server,
+// because the cache may not have the claim yet. An amendment that ends before its claim is changed leaves the charges
+// of the claim unknown.
 func (e *Engine) amended(ctx context.Context, amendment ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
 	intent, err := claims.IntentOf(amendment.Claim)
 	if err != nil {
@@ -129,8 +129,8 @@ func (e *Engine) amended(ctx context.Context, amendment ledgerstore.InFlight) (*
 	return claim, nil
 }
 
-// abandon ends what is reserved for a change of which the policy is gone: the claim reports whether
-// the change was made.
+// endWithoutPolicy ends the reservation for a change whose policy was removed. The claim shows whether the change was
+// made.
 func (e *Engine) endWithoutPolicy(ctx context.Context, reservation ledgerstore.InFlight) error {
 	policy, _ := ledgerstore.SplitObjectKey(reservation.Key)
 	for _, p := range e.Catalog.PoliciesOf(kindOf(reservation)) {
@@ -155,8 +155,8 @@ func (e *Engine) endWithoutPolicy(ctx context.Context, reservation ledgerstore.I
 	return e.retain(ctx, held, &reservation)
 }
 
-// findLost reports whether the claim of an amendment exists, which the cache does not show. If it does not, the amendment
-// ends.
+// findLost reports whether the claim of an amendment exists although the cache does not have it. If it does not exist,
+// the amendment ends.
 func (e *Engine) findLost(ctx context.Context, amendment ledgerstore.InFlight) (bool, error) {
 	claim, err := e.amended(ctx, amendment)
 	if claim != nil || err != nil {
@@ -165,8 +165,7 @@ func (e *Engine) findLost(ctx context.Context, amendment ledgerstore.InFlight) (
 	return false, e.Store.Cancel(ctx, amendment.Consumer, amendment.Key, amendment.Sequence)
 }
 
-// endAmendment ends an amendment of which both the object and the claim are gone. It ends with its
-// claim otherwise.
+// endAmendment ends an amendment of a deleted object and a deleted claim. Otherwise the amendment ends with its claim.
 func (e *Engine) endAmendment(ctx context.Context, o Object, amendment ledgerstore.InFlight) error {
 	if !e.IsGone(o.UID) {
 		intent, err := claims.IntentOf(amendment.Claim)

@@ -12,21 +12,20 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Expect notes that an object is about to change in a way that changes what it costs. base is the
-// version that the change is made to. freed are the consumers of whom it will cost less: refusals
-// wait a little for that.
+// Expect records that an object is about to change with an effect on its cost. base is the version that the update is
+// based on. freed are the consumers that regain quota: denials of their requests wait a little for the release.
 func (e *Engine) Expect(o Object, base string, freed []quotav1alpha1.ConsumerRef) {
 	for _, consumer := range freed {
 		e.Store.ExpectRelease(consumer, releaseOf(o.UID))
 	}
 	e.changes.note(o.UID, &change{kind: o.Kind, base: base, freed: freed})
 	if len(freed) > 0 {
-		e.queue.AddAfter(o, pendingRetry) // nobody waits any longer
+		e.queue.AddAfter(o, pendingRetry) // the wait for the release ends
 	}
 }
 
-// IsFreeing reports whether a consumer will have more once the claims of an object follow a change that
-// was made to it: the object, of which this is the version, is past that which the change was made to.
+// IsFreeing reports whether a consumer regains quota once the claims of an object follow a change that was made.
+// version is the version of the object: it is past the version that the change was based on.
 func (e *Engine) IsFreeing(uid types.UID, version string, consumer quotav1alpha1.ConsumerRef) bool {
 	change := e.changes.of(uid)
 	return change != nil && slices.Contains(change.freed, consumer) && !claims.MayChange(version, change.base)
@@ -38,8 +37,8 @@ func (e *Engine) Restore(o Object, policy string) {
 	e.queue.Add(o)
 }
 
-// requeueLater has an object looked at once what is under way is done. It is noted, because by then
-// nothing else may tell that there is a change to follow.
+// requeueLater enqueues an object for the time after a change in flight. It records the change, because by then nothing
+// else may indicate that the claims have to follow.
 func (e *Engine) requeueLater(o Object) {
 	if !e.IsChanging(o.UID) {
 		e.changes.note(o.UID, &change{kind: o.Kind})
@@ -47,16 +46,16 @@ func (e *Engine) requeueLater(o Object) {
 	e.queue.AddAfter(o, pendingRetry)
 }
 
-// Change is what is yet to be done about the claims of an object.
+// Change is the outstanding work on the claims of an object.
 type Change struct {
 	Object Object
-	// Base is the version that the last update is made to, or empty if nobody updates the object.
+	// Base is the version that the last update is based on, or empty if there is no update.
 	Base string
-	// Restored are the policies, as labels name them, whose claims the object may lack.
+	// Restored are the label values of policies whose claims the object may lack.
 	Restored []string
 }
 
-// ChangeOf returns what is yet to be done about the claims of an object, or false.
+// ChangeOf returns the outstanding work on the claims of an object. It reports false if there is none.
 func (e *Engine) ChangeOf(uid types.UID) (Change, bool) {
 	c := e.changes.of(uid)
 	if c == nil {
@@ -75,7 +74,7 @@ func (e *Engine) Modified(o Object) {
 	}
 }
 
-// Vanished notes that an object is gone. Nobody waits any longer for what a change of it would have freed.
+// Vanished records that an object was deleted. It ends the wait for quota that a change would have freed.
 func (e *Engine) Vanished(uid types.UID, isCharged bool) {
 	if isCharged {
 		e.gone.add(uid)
@@ -87,10 +86,10 @@ func (e *Engine) Vanished(uid types.UID, isCharged bool) {
 	}
 }
 
-// IsGone reports whether an object that was charged was seen to vanish.
+// IsGone reports whether a charged object was seen to be deleted.
 func (e *Engine) IsGone(uid types.UID) bool { return e.gone.has(uid) }
 
-// releaseOf identifies what an object frees by changing.
+// releaseOf returns the ID of the release by a change of an object.
 func releaseOf(uid types.UID) string { return "change:" + string(uid) }
 
 func (e *Engine) hasChangeInFlight(uid types.UID) bool {
@@ -111,7 +110,7 @@ func isForChange(reservation ledgerstore.InFlight) bool {
 	return err == nil && intent.Base != ""
 }
 
-// Sweep enqueues the objects whose update must have been made by now, or never will be, and forgets what no longer matters.
+// Sweep enqueues the objects whose update has been made by now, or can no longer be made, and expires old records.
 func (e *Engine) Sweep() {
 	now := time.Now()
 	for o, change := range e.changes.before(now.Add(-e.Store.ReservationLifetime)) {
@@ -121,7 +120,7 @@ func (e *Engine) Sweep() {
 			e.changes.end(o.UID, change)
 		}
 	}
-	// Those that ended in another way belong to claims that went away before they were seen.
+	// Reservations that ended in another way belong to claims that were removed before they were seen.
 	e.granted.retain(e.IsInFlight)
 	e.gone.expire(now.Add(-2 * e.Store.ReservationLifetime))
 }

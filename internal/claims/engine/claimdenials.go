@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// denialsMax is how often in a row a namespace may refuse claims before they are made in the system namespace. Each
+	// denialsMax is how often in a row a namespace may deny claims before they are made in the system namespace. Each
 	// claim is still tried in its own namespace first, so that the namespace is used again once it accepts claims.
 	denialsMax = 3
-	// EventReasonClaimsRefused is the reason of the event on the object whose claim is the first to be made in the
-	// system namespace, because its own namespace refuses claims.
+	// EventReasonClaimsRefused is the reason of an event on an object. It marks the first claim that is made in the
+	// system namespace because its own namespace denies claims.
 	EventReasonClaimsRefused = "ClaimsRefused"
 )
 
-// claimDenials counts how often in a row each namespace has refused claims. The zero value has seen none.
+// claimDenials counts how often in a row each namespace has denied claims. The zero value is empty.
 type claimDenials struct {
 	mu          sync.Mutex
 	byNamespace map[string]int
 }
 
-// add counts a refusal and returns how many there were.
+// add counts a denial and returns the new count.
 func (r *claimDenials) add(namespace string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,23 +40,23 @@ func (r *claimDenials) add(namespace string) int {
 	return r.byNamespace[namespace]
 }
 
-// end forgets the refusals of a namespace that has accepted a claim.
+// end resets the count of a namespace that has accepted a claim.
 func (r *claimDenials) end(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.byNamespace, namespace)
 }
 
-// isDenial reports whether an error means that a ResourceQuota or another webhook refused a create. A webhook may answer
+// isDenial reports whether an error means that a ResourceQuota or another webhook denied a create. A webhook may answer
 // with any of these.
 func isDenial(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 }
 
-// refused decides what becomes of a claim that its namespace refuses. It returns the claim if it was made before, true
-// if the claim is to be made in the system namespace, and otherwise neither: then it is tried again.
+// handleDenial decides about a claim that its namespace denies. It returns the claim if it was made before, and true if
+// the claim is to be made in the system namespace. Otherwise the create is retried.
 func (e *Engine) handleDenial(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) (made *quotav1alpha1.ResourceClaim, moves bool, err error) {
-	// A refusal comes before the API server finds out that the claim exists.
+	// A denial comes before the API server checks whether the claim exists.
 	if made, err = e.findClaim(ctx, claim, reservation); made != nil || err != nil {
 		return made, false, err
 	}

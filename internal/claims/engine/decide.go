@@ -1,6 +1,6 @@
 package engine
 
-// claimState is what matters of the claim that an object has of a policy. Where several apply, the first does.
+// claimState is the state of the claim that an object has of a policy. If several apply, the first counts.
 type claimState int
 
 const (
@@ -10,57 +10,57 @@ const (
 	claimLost
 	// claimUnfinished: the claim was made from a reservation that is still in flight.
 	claimUnfinished
-	// claimSuperseded: the claim is to go, and is not being deleted yet.
+	// claimSuperseded: the claim is to be removed, and is not being deleted yet.
 	claimSuperseded
 	// claimDeleting: the claim is being deleted.
 	claimDeleting
-	// claimUncharged: the claim is not granted, so that the ledger need not have its charge.
+	// claimUncharged: the claim is not granted, so the ledger need not have its charge.
 	claimUncharged
 	// claimWithdrawn: the claim was granted while another create took over the reservation that it was made from.
 	claimWithdrawn
-	// claimSettled: the claim is granted, and stays.
+	// claimSettled: the claim is granted and holds its charge.
 	claimSettled
 )
 
-// demand is what the policy asks of the object now.
+// demand is the current demand of the policy for the object.
 type demand int
 
 const (
-	// demandUnknown: the policy cannot be evaluated on the object.
+	// demandUnknown: the policy cannot be evaluated for the object.
 	demandUnknown demand = iota
-	// demandNone: the policy asks nothing.
+	// demandNone: the policy demands nothing.
 	demandNone
-	// demandElsewhere: the policy asks it of another consumer than the one that the claim charges.
+	// demandElsewhere: the policy demands quota of another consumer than the one that the claim charges.
 	demandElsewhere
-	// demandHere: the policy asks it of the consumer that the claim charges, or there is no claim.
+	// demandHere: the policy demands quota of the consumer that the claim charges, or there is no claim.
 	demandHere
 )
 
-// action is what is to be done about an object and a policy.
+// action is the next step for an object and a policy.
 type action int
 
 const (
-	// doNothing leaves everything as it is.
+	// doNothing changes nothing.
 	doNothing action = iota
-	// doEvaluate finds out what the policy asks now.
+	// doEvaluate evaluates the policy.
 	doEvaluate
 	// doFindLost looks for the claim of an amendment, and ends the amendment if there is none.
 	doFindLost
 	// doFinish finishes the claim that was made from a reservation.
 	doFinish
-	// doSupersede takes the claim away.
+	// doSupersede removes the claim.
 	doSupersede
-	// doCheckCharge takes the claim away unless the ledger has what it was made from.
+	// doCheckCharge removes the claim unless the ledger has its reservation.
 	doCheckCharge
-	// doRetain ends what is in flight, and the claim goes on holding what it holds.
+	// doRetain ends the reservations in flight, and the claim retains its charges.
 	doRetain
 	// doAdopt charges the object regardless of the limits.
 	doAdopt
-	// doAmend makes the claim hold what the policy asks.
+	// doAmend changes the claim to the demand of the policy.
 	doAmend
 )
 
-// decideByClaim decides by the claim and the policy, before anybody evaluates the policy.
+// decideByClaim decides by the claim and the policy, before the policy is evaluated.
 func decideByClaim(claim claimState, followsUpdates, usesRequest bool) action {
 	switch claim {
 	case claimLost:
@@ -70,12 +70,12 @@ func decideByClaim(claim claimState, followsUpdates, usesRequest bool) action {
 	case claimSuperseded, claimWithdrawn:
 		return doSupersede
 	case claimDeleting:
-		return doNothing // the object is looked at again once the claim is gone
+		return doNothing // the object is reconciled again once the claim is deleted
 	case claimUncharged:
 		return doCheckCharge
 	case claimMissing:
 		if usesRequest {
-			return doNothing // nobody can tell any more what the object was to cost
+			return doNothing // the demand is no longer known
 		}
 	case claimSettled:
 		if !followsUpdates {
@@ -85,7 +85,7 @@ func decideByClaim(claim claimState, followsUpdates, usesRequest bool) action {
 	return doEvaluate
 }
 
-// decideByDemand decides by what the policy asks, where [decideByClaim] says to evaluate it.
+// decideByDemand decides by the demand of the policy, after [decideByClaim] has returned doEvaluate.
 func decideByDemand(hasClaim bool, asks demand) action {
 	switch {
 	case asks == demandUnknown:

@@ -19,10 +19,10 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Decide decides a claim that was created directly, records the result in its status, and reports whether it granted the
-// claim. It does nothing about a claim that is gone, granted, or of another consumer. While charges are on their way back that
-// may make room for the claim, it waits or, where the context says so by [ledgerstore.WithPatience], returns
-// [ledgerstore.ErrReleasing]. The caller must not decide, resize or release the same claim at the same time.
+// Decide decides a claim that was created directly, records the result in its status, and reports whether it granted
+// the claim. It ignores a claim that is deleted, granted, or of another consumer. If charges in release may make room
+// for the claim, it waits or, with a context of [ledgerstore.WithPatience], returns [ledgerstore.ErrReleasing]. The
+// caller must not decide, resize or release the same claim at the same time.
 func (e *Engine) Decide(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (isGranted bool, err error) {
 	var claim *quotav1alpha1.ResourceClaim
 	var invalid error
@@ -33,7 +33,7 @@ func (e *Engine) Decide(ctx context.Context, name types.NamespacedName, consumer
 			return nil, err
 		}
 		if claim.Spec.ConsumerRef != consumer {
-			claim = nil // another claim of that name, which is on its way here
+			claim = nil // another claim of that name, which has its own decision
 			return nil, nil
 		}
 		var reservation ledger.Reservation
@@ -57,9 +57,8 @@ func (e *Engine) Decide(ctx context.Context, name types.NamespacedName, consumer
 	}
 }
 
-// decidable reads a claim that is undecided. If it lacks the finalizer, because it was made while
-// the webhook that adds it was not in place, it gets it first: without it, what it is granted
-// would never be given back.
+// decidable reads an undecided claim. A claim lacks the finalizer if it was created while the webhook was not
+// installed. decidable adds it first: without it, the granted charges would never be released.
 func (e *Engine) decidable(ctx context.Context, name types.NamespacedName) (*quotav1alpha1.ResourceClaim, error) {
 	claim, err := e.undecided(ctx, name)
 	if claim == nil || err != nil || claimcache.HasFinalizer(claim) {
@@ -71,7 +70,7 @@ func (e *Engine) decidable(ctx context.Context, name types.NamespacedName) (*quo
 	return e.undecided(ctx, name)
 }
 
-// undecided reads a claim, and returns nil if there is nothing to decide about it any more.
+// undecided reads a claim. It returns nil if there is nothing left to decide.
 func (e *Engine) undecided(ctx context.Context, name types.NamespacedName) (*quotav1alpha1.ResourceClaim, error) {
 	claim, err := e.Client.Get(ctx, name)
 	if apierrors.IsNotFound(err) {
@@ -86,7 +85,7 @@ func (e *Engine) undecided(ctx context.Context, name types.NamespacedName) (*quo
 	return claim, nil
 }
 
-// reservationOf is what a claim asks of its consumer's ledger, or why it cannot be asked.
+// reservationOf returns the reservation for a claim, or the reason why it is invalid.
 func (e *Engine) reservationOf(claim *quotav1alpha1.ResourceClaim) (ledger.Reservation, error) {
 	if err := e.Catalog.CheckClaim(&claim.Spec); err != nil {
 		return ledger.Reservation{}, err
@@ -103,7 +102,7 @@ func (e *Engine) reservationOf(claim *quotav1alpha1.ResourceClaim) (ledger.Reser
 	}, nil
 }
 
-// conclude records a decision in the claim's status and settles it if it was admitted.
+// conclude records a decision in the claim's status. It settles an admitted reservation.
 func (e *Engine) conclude(ctx context.Context, claim *quotav1alpha1.ResourceClaim, key string, decision ledger.Decision) error {
 	switch decision.Code {
 	case ledger.Admitted:
@@ -132,7 +131,7 @@ func (e *Engine) conclude(ctx context.Context, claim *quotav1alpha1.ResourceClai
 	return e.updateStatus(ctx, claim)
 }
 
-// reportWaiting records an event on a claim that has to wait from now on.
+// reportWaiting records an event on a claim that begins to wait.
 func (e *Engine) reportWaiting(claim *quotav1alpha1.ResourceClaim) {
 	granted := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
 	if e.Events == nil || granted == nil {
@@ -151,9 +150,9 @@ func (e *Engine) updateStatus(ctx context.Context, claim *quotav1alpha1.Resource
 	return nil
 }
 
-// Fit finds out which of a consumer's claims in the given order fit into its ledger together: those that wait to be granted, and
-// those that wait to be resized. The rest would not fit even if the claims before it were granted. A claim that cannot be decided is neither among
-// those that fit nor among the rest: it is invalid.
+// Fit returns the claims of a consumer that fit into its ledger together, in the given order: claims that wait to be
+// granted, and claims that wait to be resized. The others would not fit even if the claims before them were granted.
+// Claims that cannot be decided are returned as invalid.
 func (e *Engine) Fit(ctx context.Context, consumer quotav1alpha1.ConsumerRef, waiting []*claimcache.Claim) (fitting, invalid []*claimcache.Claim, err error) {
 	reservations := make([]ledger.Reservation, 0, len(waiting))
 	valid := make([]*claimcache.Claim, 0, len(waiting))
@@ -177,7 +176,7 @@ func (e *Engine) Fit(ctx context.Context, consumer quotav1alpha1.ConsumerRef, wa
 	return fitting, invalid, nil
 }
 
-// reservationOfWaiting is what a waiting claim asks of its consumer's ledger, or why it cannot be asked.
+// reservationOfWaiting returns the reservation for a waiting claim, or the reason why it is invalid.
 func (e *Engine) reservationOfWaiting(known *claimcache.Claim) (ledger.Reservation, error) {
 	claim := quotav1alpha1.ResourceClaim{Spec: known.Spec()}
 	claim.Namespace, claim.Name, claim.UID = known.Namespace, known.Name, known.UID
@@ -187,20 +186,21 @@ func (e *Engine) reservationOfWaiting(known *claimcache.Claim) (ledger.Reservati
 	return e.reservationOf(&claim)
 }
 
-// Leftover is what remains to be done about a reservation of a claim that was created directly.
+// Leftover is the remaining work on a reservation of a claim that was created directly.
 type Leftover int
 
 const (
 	// LeftNothing means that the reservation has ended, or ends with its claim.
 	LeftNothing Leftover = iota
-	// LeftToDecide means that the claim does not know yet that it was decided.
+	// LeftToDecide means that the status of the claim does not have the decision yet.
 	LeftToDecide
-	// LeftToResize means that the claim may not hold yet what was reserved for it.
+	// LeftToResize means that the claim may not have its reserved amounts yet.
 	LeftToResize
 )
 
-// Finish brings a reservation to its end that a process left in flight when it died: it settles the reservation of a granted
-// claim and cancels that of a claim that is gone. It returns what the caller has to do about the others, and the claim.
+// Finish finishes a reservation that a process left in flight when it died. It settles the reservation of a granted
+// claim and cancels the reservation of a deleted claim. For all others it returns the caller's remaining work, and the
+// claim.
 func (e *Engine) Finish(ctx context.Context, reservation ledgerstore.InFlight) (Leftover, types.NamespacedName, error) {
 	name, err := claims.ReferenceOf(reservation.Claim)
 	if err != nil {
@@ -213,7 +213,7 @@ func (e *Engine) Finish(ctx context.Context, reservation ledgerstore.InFlight) (
 	case err != nil:
 		return LeftNothing, name, err
 	case claim.DeletionTimestamp != nil:
-		return LeftNothing, name, nil // releasing it ends the reservation
+		return LeftNothing, name, nil // the release ends the reservation
 	case ledgerstore.IsAmendment(reservation.Key):
 		return LeftToResize, name, nil
 	case claimcache.StateOf(claim) == claimcache.Granted:
@@ -224,7 +224,7 @@ func (e *Engine) Finish(ctx context.Context, reservation ledgerstore.InFlight) (
 	}
 }
 
-// isOf reports whether a reservation is one of a claim's.
+// isOf reports whether a reservation belongs to a claim.
 func isOf(reservation ledgerstore.InFlight, claim *quotav1alpha1.ResourceClaim) bool {
 	uid := string(claim.UID)
 	return reservation.Key == ledgerstore.ClaimKey(uid) || reservation.Key == ledgerstore.ResizeKey(uid)

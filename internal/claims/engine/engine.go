@@ -1,14 +1,15 @@
-// Package engine takes claims from state to state, together with their reservations in the ledger: it makes, confirms, amends,
-// settles, withdraws, supersedes, releases and finds them. The controllers of objects and claims are queues around it, and the
-// webhook on protected kinds is HTTP around it.
+// Package engine changes the state of claims together with their reservations in the ledger: it makes, confirms,
+// amends, settles, withdraws, supersedes, releases and finds claims. The controllers of objects and claims are queues
+// around it, and the webhook in package enforce is HTTP around it. Both import it.
 //
-// A policy's claim goes through these steps. The webhook reserves what an object costs; [Engine.Process] makes the claim once
-// the object exists, grants it, and settles the reservation. [Engine.PrepareUpdate] reserves what an update of the object adds,
-// and [Engine.Reconcile] has the claim follow. Once the object is gone, Process deletes the claim, and [Engine.Release] gives
-// back what it holds. A claim that somebody creates directly is decided by [Engine.Decide] and resized by [Engine.Resize].
+// A policy's claim goes through these steps. The webhook reserves the cost of an object. [Engine.Process] makes the
+// claim once the object exists, grants it, and settles the reservation. [Engine.PrepareUpdate] reserves the additional
+// cost of an update, and [Engine.Reconcile] makes the claim follow. Once the object is deleted, Process deletes the
+// claim, and [Engine.Release] releases its charges. [Engine.Decide] decides a claim that a user creates directly, and
+// [Engine.Resize] resizes it.
 //
-// Each step may be found done already, by this process before a crash or by another one. All work on one object is done under
-// its lock, so nobody makes a claim for an object while somebody else cleans up after it.
+// Each step may already be done, by this process before a crash or by another process. All work on one object holds its
+// lock, so that a claim is never made for an object while another goroutine cleans up after it.
 package engine
 
 import (
@@ -33,21 +34,21 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Dependencies are what an engine works with.
+// Dependencies are the dependencies of an engine.
 type Dependencies struct {
 	Store   *ledgerstore.Store
 	Claims  *claimcache.Cache
 	Client  *claims.Client
 	Catalog *catalog.Catalog
 	Objects *objectcache.Cache
-	// Evaluator, Live and Kinds are for finding out what policies ask of objects that exist.
+	// Evaluator, Live and Kinds evaluate policies for existing objects.
 	Evaluator *evaluator.Evaluator
 	Live      dynamic.Interface
 	Kinds     discoverycache.Resolver
-	// Policies read ClaimCreationPolicies, one after the other until one knows a policy: a cache, and the API server.
+	// Policies read ClaimCreationPolicies, in this order until one has a policy: a cache, and the API server.
 	Policies        []client.Reader
 	SystemNamespace string
-	// Events records what people should notice of objects and claims. It may be nil.
+	// Events records noteworthy events of objects and claims. It may be nil.
 	Events EventRecorder
 	Log    logr.Logger
 }
@@ -68,7 +69,7 @@ type Engine struct {
 	named   *namedObjects
 }
 
-// Object is a protected object of which the claims need work.
+// Object is a protected object with claims that need work.
 type Object struct {
 	Kind schema.GroupKind
 	UID  types.UID
@@ -84,11 +85,11 @@ func New(d Dependencies) *Engine {
 	}
 }
 
-// Queue holds the objects that [Engine.Process] has to look at. Whoever calls Process takes them from here; others add to it
-// what they notice.
+// Queue returns the queue of objects for [Engine.Process]. The caller of Process takes objects from it; other
+// components add objects that they observe.
 func (e *Engine) Queue() workqueue.TypedRateLimitingInterface[Object] { return e.queue }
 
-// transient marks an error as one that is worth another try.
+// transient marks an error as worth a retry.
 func transient(err error) error {
 	if err == nil {
 		return nil
@@ -96,7 +97,8 @@ func transient(err error) error {
 	return &evaluator.TransientError{Err: err}
 }
 
-// ObjectOf returns the object that a reservation is for, or false; claims created directly have none.
+// ObjectOf returns the object of a reservation. It reports false for the reservation of a claim that was created
+// directly.
 func ObjectOf(reservation ledgerstore.InFlight) (Object, bool) {
 	uid := ledgerstore.ObjectUID(reservation.Key)
 	if uid == "" {
@@ -114,13 +116,13 @@ func kindOf(reservation ledgerstore.InFlight) schema.GroupKind {
 	return o.Kind
 }
 
-// IsInFlight reports whether a reservation is in flight under its key and sequence, as far as this process knows.
+// IsInFlight reports whether this process knows a reservation with this key and sequence.
 func (e *Engine) IsInFlight(r ledgerstore.InFlight) bool {
 	known, is := e.Store.ReservationOf(r.Consumer, r.Key)
 	return is && known.Sequence == r.Sequence
 }
 
-// isReserved tells whether a reservation is in the books as they are now.
+// isReserved reports whether the current ledger has a reservation.
 func (e *Engine) isReserved(ctx context.Context, reservation ledgerstore.InFlight) (is bool, err error) {
 	err = e.Store.View(ctx, reservation.Consumer, func(current *ledger.Ledger) {
 		held, ok := current.Reservation(reservation.Key)

@@ -12,19 +12,19 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// facts are what is known of a policy and an object.
+// facts are the facts about a policy and an object.
 type facts struct {
-	// isPending: an update that was admitted may still be made, or the claim of the create is being made. Nothing else is
-	// known then.
+	// isPending: an admitted update may still be made, or the claim of the create is being made. The other facts are
+	// unknown then.
 	isPending bool
 	// held is the claim of the object, or nil.
 	held *quotav1alpha1.ResourceClaim
-	// amendment is that of its claim, and reserved what a claim is to be made from.
+	// amendment is the amendment of the claim. reserved are the reservations that a claim is to be made from.
 	amendment *ledgerstore.InFlight
 	reserved  []ledgerstore.InFlight
 }
 
-// gather finds the facts about an object at a version.
+// gather collects the facts about an object at a version.
 func (e *Engine) gather(ctx context.Context, p *catalog.Policy, o evaluator.Object, version string) (facts, error) {
 	label := claims.LabelValue(p.Name)
 	f := e.inFlight(o, label, version)
@@ -38,7 +38,7 @@ func (e *Engine) gather(ctx context.Context, p *catalog.Policy, o evaluator.Obje
 	return f, nil
 }
 
-// inFlight finds what is reserved for a policy and an object, because the object was about to change.
+// inFlight collects the reservations for a policy and an object that is about to change.
 func (e *Engine) inFlight(o evaluator.Object, policy, version string) (f facts) {
 	for _, reservation := range e.Store.ReservationsFor(string(o.UID)) {
 		if by, _ := ledgerstore.SplitObjectKey(reservation.Key); by != policy {
@@ -60,7 +60,7 @@ func (e *Engine) inFlight(o evaluator.Object, policy, version string) (f facts) 
 	return f
 }
 
-// claimState returns what matters of the claim.
+// claimState returns the state of the claim.
 func (f *facts) claimState(store *ledgerstore.Store) claimState {
 	held := f.held
 	switch {
@@ -94,7 +94,7 @@ func (f *facts) madeFrom() *ledgerstore.InFlight {
 	return nil
 }
 
-// demandOf returns what the policy asks, or that the evaluation failed.
+// demandOf returns the kind of a policy's demand, or demandUnknown for a failed evaluation.
 func (f *facts) demandOf(demanded *evaluator.Claim, err error) demand {
 	switch {
 	case err != nil:

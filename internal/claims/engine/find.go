@@ -15,8 +15,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Lookup returns the claim that a policy made for an object of which it asks this, from whatever
-// reservation. It finds nil as well if the object had another name for its claim when that was made.
+// Lookup returns the claim that a policy made for an object with this demand, from any reservation. It does not find a
+// claim that was made when its template gave it another name.
 func (e *Engine) Lookup(ctx context.Context, demanded *evaluator.Claim) (*quotav1alpha1.ResourceClaim, error) {
 	reservation := ledgerstore.InFlight{Consumer: demanded.Consumer, Reservation: ledger.Reservation{
 		Key: demanded.Key, Charges: demanded.Charges, Claim: demanded.Intent.Encode(),
@@ -28,8 +28,8 @@ func (e *Engine) Lookup(ctx context.Context, demanded *evaluator.Claim) (*quotav
 	return e.find(ctx, claim, reservation, func(stored *quotav1alpha1.ResourceClaim) bool { return sameOrigin(stored, claim) })
 }
 
-// IsMade tells whether the claim of a reservation was made, be it granted and in the cache already
-// or not. While the caller holds the lock of the object, none is made.
+// IsMade reports whether the claim of a reservation was made, granted or not, cached or not. While the caller holds the
+// lock of the object, no claim is made.
 func (e *Engine) IsMade(ctx context.Context, reservation ledgerstore.InFlight) (bool, error) {
 	claim, err := claims.FromReservation(reservation)
 	if err != nil {
@@ -46,7 +46,7 @@ func (e *Engine) findClaim(ctx context.Context, claim *quotav1alpha1.ResourceCla
 	})
 }
 
-// find reads a claim from the API server, wherever Materialize may have put it.
+// find reads a claim from the API server, under every name that Materialize may have used.
 func (e *Engine) find(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, match func(stored *quotav1alpha1.ResourceClaim) bool) (*quotav1alpha1.ResourceClaim, error) {
 	for _, name := range []types.NamespacedName{
 		{Namespace: claim.Namespace, Name: claim.Name},
@@ -68,26 +68,24 @@ func (e *Engine) find(ctx context.Context, claim *quotav1alpha1.ResourceClaim, r
 	return nil, nil
 }
 
-// otherName is what the claim of a reservation is called when its own name is taken.
+// otherName returns the alternative name of a reservation's claim, for the case that its own name is taken.
 func otherName(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) string {
 	return claims.GeneratedName(claim.Name+"-", reservation.Key, types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID]))
 }
 
-// sameOrigin tells whether both claims are of one policy and one object.
+// sameOrigin reports whether both claims are of one policy and one object.
 func sameOrigin(a, b *quotav1alpha1.ResourceClaim) bool {
 	return claimcache.IsFromPolicy(a) &&
 		a.Annotations[quotav1alpha1.AnnotationResourceUID] == b.Annotations[quotav1alpha1.AnnotationResourceUID] &&
 		claims.PolicyOf(a) == claims.PolicyOf(b)
 }
 
-// sameReservation tells whether both claims are made from one reservation. Each consumer's are
-// numbered by themselves.
+// sameReservation reports whether both claims are made from one reservation. Sequences are unique per consumer.
 func sameReservation(a, b *quotav1alpha1.ResourceClaim) bool {
 	return a.Spec.ConsumerRef == b.Spec.ConsumerRef && claims.SequenceOf(a) == claims.SequenceOf(b)
 }
 
-// isOfEarlierObject tells whether the same policy made the stored claim for an object that had
-// the same name before.
+// isOfEarlierObject reports whether the same policy made the stored claim for an earlier object of the same name.
 func isOfEarlierObject(stored, claim *quotav1alpha1.ResourceClaim) bool {
 	return claimcache.IsFromPolicy(stored) && claims.PolicyOf(stored) == claims.PolicyOf(claim) &&
 		stored.Spec.ResourceRef == claim.Spec.ResourceRef &&

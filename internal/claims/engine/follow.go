@@ -18,8 +18,8 @@ import (
 	"github.com/bursar/bursar/internal/claims/evaluator"
 )
 
-// follow brings the claims of an object in line with what policies ask of it now. While an update
-// that was admitted may still be made, what was reserved for it stays.
+// followChange reconciles the claims of an object with the current demand of policies. While an admitted update may
+// still be made, its reservation stays.
 func (e *Engine) followChange(ctx context.Context, o Object) error {
 	change := cmp.Or(e.changes.of(o.UID), &change{})
 	isPending, err := e.reconcileAll(ctx, o, change)
@@ -39,12 +39,11 @@ func (e *Engine) followChange(ctx context.Context, o Object) error {
 	return nil
 }
 
-// reconcileAll reconciles an object with the policies that a change is for. Of others, that an object
-// has no claim does not tell that it should: it may have come to meet their conditions since it was
-// created.
+// reconcileAll reconciles an object with the policies that a change concerns. An object may rightly lack the claim of
+// another policy, because it may meet that policy's conditions only since its creation.
 func (e *Engine) reconcileAll(ctx context.Context, o Object, change *change) (isPending bool, err error) {
 	if !e.Claims.HasSynced() {
-		return true, nil // nobody else should have to wait for the list
+		return true, nil // other objects must not wait for the list
 	}
 	versions := map[schema.GroupVersionKind]*unstructured.Unstructured{}
 	var errs []error
@@ -60,7 +59,7 @@ func (e *Engine) reconcileAll(ctx context.Context, o Object, change *change) (is
 			versions[p.Trigger] = live
 		}
 		if live == nil {
-			continue // it is gone, and what it holds goes with it
+			continue // it was deleted, and its charges are released with it
 		}
 		if change.base != "" && claims.MayChange(live.GetResourceVersion(), change.base) && time.Since(change.since) < e.Store.ReservationLifetime {
 			return true, nil
@@ -79,7 +78,7 @@ func (e *Engine) reconcileAll(ctx context.Context, o Object, change *change) (is
 	return isPending, errors.Join(errs...)
 }
 
-// read returns an object in one version, or nil if it is gone.
+// read returns an object in one version, or nil if it was deleted.
 func (e *Engine) read(ctx context.Context, kind schema.GroupVersionKind, o Object) (*unstructured.Unstructured, error) {
 	name, ok := e.Objects.Name(o.Kind, o.UID)
 	if !ok {
@@ -88,7 +87,7 @@ func (e *Engine) read(ctx context.Context, kind schema.GroupVersionKind, o Objec
 	return e.reread(ctx, kind, evaluator.Object{Kind: kind, Name: name, UID: o.UID})
 }
 
-// reread reads an object in one version, and returns nil if it is gone.
+// reread reads an object in one version, and returns nil if it was deleted.
 func (e *Engine) reread(ctx context.Context, kind schema.GroupVersionKind, o evaluator.Object) (*unstructured.Unstructured, error) {
 	resource, served, err := e.Kinds.VersionedResourceFor(ctx, kind)
 	if err != nil || !served {
@@ -107,7 +106,7 @@ func (e *Engine) reread(ctx context.Context, kind schema.GroupVersionKind, o eva
 	}
 }
 
-// ask finds out what a policy asks of an object.
+// evaluate evaluates a policy for an object.
 func (e *Engine) evaluate(ctx context.Context, p *catalog.Policy, o evaluator.Object, live *unstructured.Unstructured) (*evaluator.Claim, error) {
 	in := e.Evaluator.Input(live.Object)
 	if err := e.Evaluator.Complete(ctx, &in, o.Name.Namespace, []*catalog.Policy{p}); err != nil {
@@ -116,5 +115,5 @@ func (e *Engine) evaluate(ctx context.Context, p *catalog.Policy, o evaluator.Ob
 	return e.Evaluator.Evaluate(ctx, p, o, in)
 }
 
-// pendingRetry is how long a change that is under way is left alone.
+// pendingRetry is the interval of checks on a change in flight.
 const pendingRetry = time.Second

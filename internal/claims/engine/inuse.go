@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 )
 
-// InUse asks the API server whether the object that a claim pays for exists and, for a policy's claim, the
-// policy itself: nothing keeps the claims of a policy that was deleted.
+// InUse asks the API server whether the object of a claim exists and, for a policy's claim, the policy itself: the
+// claims of a deleted policy are not in use.
 func (e *Engine) InUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
 	if !claimcache.IsFromPolicy(claim) {
 		return e.namedObjectExists(ctx, claim)
@@ -25,7 +25,7 @@ func (e *Engine) InUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) 
 	madeIt := func(policy quotav1alpha1.ClaimCreationPolicy) bool {
 		return claims.LabelValue(policy.Name) == claims.PolicyOf(claim)
 	}
-	// A policy that is seen is there; one that is not may be too new.
+	// A policy in the cache exists; a policy that is not in the cache may be too new.
 	for _, reader := range e.Policies {
 		var list quotav1alpha1.ClaimCreationPolicyList
 		if err := reader.List(ctx, &list); err != nil {
@@ -38,7 +38,7 @@ func (e *Engine) InUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) 
 	return false, nil
 }
 
-// objectExists asks the API server whether the object that a policy's claim pays for exists.
+// objectExists asks the API server whether the object of a policy's claim exists.
 func (e *Engine) objectExists(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
 	ref, uid := claim.Spec.ResourceRef, types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
 	if e.IsGone(uid) {

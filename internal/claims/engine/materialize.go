@@ -16,9 +16,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Materialize turns a reservation into a granted claim and settles it. Each step may be found
-// done already, by an attempt that ended early. It reports false if the reservation turned out to
-// be a second one for a claim that is charged, and was cancelled.
+// Materialize turns a reservation into a granted claim and settles it. Each step may already be done, by an attempt
+// that ended early. It reports false if the reservation was a second one for a charged claim, and was cancelled.
 func (e *Engine) Materialize(ctx context.Context, reservation ledgerstore.InFlight) (isMade bool, err error) {
 	claim, err := claims.FromReservation(reservation)
 	if err != nil {
@@ -41,14 +40,14 @@ func (e *Engine) Materialize(ctx context.Context, reservation ledgerstore.InFlig
 	return true, nil
 }
 
-// confirm makes sure that the reservation of a claim that is about to be granted is in the books as they
-// are now. Another process may have made a claim of the same reservation long ago, and released it, while
-// this one stood still or its create was on its way. This claim would be granted without a charge, and its
-// release take the charge of somebody else. So it goes again. One that was granted meanwhile is made.
+// confirm checks that the current ledger has the reservation of a claim before it is granted. Another process may have
+// made a claim of the same reservation long ago, and released it, while this process stood still or its create was in
+// flight. This claim would be granted without a charge, and its release would take the charge of another claim.
+// Therefore confirm deletes it. If the claim was granted in between, it is made.
 //
-// What is confirmed stays true until the claim is granted, or the claim will give nothing back: whoever
-// settles or releases it first changes the claim, and then its status cannot be written here any more, and
-// whoever withdraws the reservation takes the claim away.
+// The result stays valid until the claim is granted, or the claim will release nothing. A process that settles or
+// releases the reservation first changes the claim, so the status can no longer be written here. A process that
+// withdraws the reservation removes the claim.
 func (e *Engine) confirm(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (isCurrent, isMade bool, err error) {
 	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 	isCurrent, err = e.isReserved(ctx, reservation)
@@ -70,14 +69,14 @@ func (e *Engine) confirm(ctx context.Context, claim *quotav1alpha1.ResourceClaim
 	return false, false, e.deleteClaim(ctx, name, claim.UID)
 }
 
-// ErrEarlierClaim says that the name of a new claim is that of an earlier one, of another object or
-// consumer, which is on its way out.
+// ErrEarlierClaim means that an earlier claim, of another object or consumer, has the name of a new claim. The earlier
+// claim is being removed.
 var ErrEarlierClaim = errors.New("an earlier claim of that name is still there")
 
-// ensureClaim returns the claim of the reservation as it is stored, creating it if need be. It
-// returns nil if the reservation turns out to be a second one for a claim that is charged.
+// ensureClaim returns the stored claim of the reservation, and creates it if necessary. It returns nil if the
+// reservation is a second one for a charged claim.
 //
-// A name that is taken by the claim of something else is no obstacle: there is a second one.
+// If the claim of another object has the name, the claim gets its alternative name.
 func (e *Engine) ensureClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
 	for _, name := range []string{claim.Name, otherName(claim, reservation)} {
 		named := claim.DeepCopy()
@@ -104,8 +103,8 @@ func (e *Engine) ensureClaim(ctx context.Context, claim *quotav1alpha1.ResourceC
 	return nil, fmt.Errorf("both names of claim %s/%s are taken by other claims", claim.Namespace, claim.Name)
 }
 
-// create creates a claim, in the system namespace if its own went away since the create of the
-// object was admitted, or refuses claims: the charge has to live somewhere. The claim says where it is.
+// create creates a claim. It uses the system namespace if the claim's own namespace was deleted after the create was
+// admitted, or denies claims: the charge needs a claim. The returned claim has the namespace.
 func (e *Engine) create(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
 	created, err := e.Client.Create(ctx, claim)
 	moves := isNamespaceGone(err)
@@ -131,7 +130,7 @@ func (e *Engine) create(ctx context.Context, claim *quotav1alpha1.ResourceClaim,
 	return created, nil
 }
 
-// isNamespaceGone tells whether a claim could not be created because of its namespace.
+// isNamespaceGone reports whether a claim could not be created because of its namespace.
 func isNamespaceGone(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

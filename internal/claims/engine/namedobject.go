@@ -13,12 +13,12 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// namedObjectExists asks the API server whether the object lives that a claim names which was made directly.
+// namedObjectExists asks the API server whether the object of a directly created claim exists.
 //
-// The claim's owner reference tells the UID of the object. Without one, an object that was created after the deletion of
-// the claim is another object, as is one with another UID than at an earlier look. An object that only its own claims keep, because their owner references block its deletion
-// in the foreground, is as good as gone: it would wait for the claim, and the claim for it. For the same reason a claim
-// does not wait for the namespace that it is in.
+// The claim's owner reference has the UID of the object. Without one, an object created after the deletion of the claim
+// is another object, as is one with another UID than at an earlier check. An object counts as deleted if it waits only
+// for its own claims, because their owner references block its foreground deletion: it would wait for the claim, and
+// the claim for it. For the same reason a claim does not wait for its own namespace.
 func (e *Engine) namedObjectExists(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
 	ref := claim.Spec.ResourceRef
 	kind := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
@@ -49,11 +49,12 @@ func (e *Engine) namedObjectExists(ctx context.Context, claim *quotav1alpha1.Res
 	}
 }
 
-// namedTTL is how long the object of a deleted claim is remembered after the last look: longer than the time between two.
+// namedTTL is how long the object of a deleted claim is remembered after the last check. It is longer than the time
+// between two checks.
 const namedTTL = 2 * time.Minute
 
-// namedObjects remembers which object each deleted claim was seen to wait for. Times of creation have whole seconds, so they
-// do not tell an object from one that takes its name at once. Create it with newNamedObjects.
+// namedObjects remembers the object that each deleted claim waits for. Creation times have whole seconds, so they do
+// not distinguish an object from a successor of the same name. Create it with newNamedObjects.
 type namedObjects struct {
 	byClaim *utilcache.Expiring
 }
@@ -62,7 +63,7 @@ func newNamedObjects() *namedObjects {
 	return &namedObjects{utilcache.NewExpiring()}
 }
 
-// isSame reports whether a claim was seen to wait for no other object than this one.
+// isSame reports whether a claim was not seen to wait for another object.
 func (n *namedObjects) isSame(claim, object types.UID) bool {
 	if before, ok := n.byClaim.Get(claim); ok && before != object {
 		n.byClaim.Set(claim, before, namedTTL)
@@ -85,8 +86,8 @@ func ownerNamedBy(claim *quotav1alpha1.ResourceClaim) *metav1.OwnerReference {
 	return nil
 }
 
-// onlyAwaitsDependents reports whether a deleted object is kept by the garbage collector alone, until it has deleted what
-// the object owns.
+// onlyAwaitsDependents reports whether only the garbage collector holds a deleted object, until it has deleted the
+// object's dependents.
 func onlyAwaitsDependents(object *metav1.PartialObjectMetadata) bool {
 	return object.DeletionTimestamp != nil && len(object.Finalizers) == 1 && object.Finalizers[0] == metav1.FinalizerDeleteDependents
 }

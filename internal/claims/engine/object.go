@@ -11,13 +11,13 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Process brings the claims and reservations of one object in line with whether it exists. While an update that was admitted
-// may still be made, what was reserved for it stays, and the object comes back to the queue.
+// Process reconciles the claims and reservations of one object with its existence. While an admitted update may still
+// be made, its reservation stays, and the object returns to the queue.
 func (e *Engine) Process(ctx context.Context, o Object) error {
 	if e.Objects.Presence(o.Kind, o.UID) == objectcache.Present {
 		return e.processExisting(ctx, o)
 	}
-	// Somebody who read the object before it went may be making its claim.
+	// Another goroutine that read the object before its deletion may be making its claim.
 	unlock, err := e.Store.LockObject(ctx, string(o.UID))
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (e *Engine) Process(ctx context.Context, o Object) error {
 	return errors.Join(errs...)
 }
 
-// bind makes the claims of an object that exists, and has them follow it if it changes.
+// processExisting makes the claims of an existing object, and makes them follow its changes.
 func (e *Engine) processExisting(ctx context.Context, o Object) error {
 	unlock, err := e.Store.LockObject(ctx, string(o.UID))
 	if err != nil {
@@ -63,10 +63,10 @@ func (e *Engine) processExisting(ctx context.Context, o Object) error {
 	return errors.Join(errs...)
 }
 
-// processUnseen handles a reservation whose object is not there: gone, or yet to come.
+// processUnseen processes a reservation whose object is not in the cache: deleted, or still to appear.
 func (e *Engine) processUnseen(ctx context.Context, o Object, reservation ledgerstore.InFlight) error {
 	if !e.IsGone(o.UID) {
-		// By a clock that nobody sets; it may have been reserved long before that.
+		// The monotonic clock of this process decides; the reservation may be much older.
 		if time.Since(reservation.KnownSince) < e.Store.ReservationLifetime {
 			return nil
 		}
@@ -86,7 +86,7 @@ func (e *Engine) processUnseen(ctx context.Context, o Object, reservation ledger
 	return e.Expire(ctx, reservation)
 }
 
-// removeOrphan deletes a claim if its object is gone.
+// removeOrphan deletes a claim if its object was deleted.
 func (e *Engine) removeOrphan(ctx context.Context, o Object, claim *claimcache.Claim) error {
 	if !e.IsGone(o.UID) {
 		exists, err := e.Objects.Lives(ctx, o.Kind, claim.Object, o.UID)

@@ -15,27 +15,27 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// Result is what [Controller.Reconcile] did about an object and a policy.
+// Result is the result of [Engine.Reconcile] for an object and a policy.
 type Result int
 
 const (
-	// Unchanged means that the object has the claim that the policy asks, or needs none.
+	// Unchanged means that the object has the demanded claim, or needs none.
 	Unchanged Result = iota
 	// Adopted means that the object had no claim, and its charge is reserved now.
 	Adopted
-	// Amended means that what its claim holds was changed.
+	// Amended means that the charges of its claim were changed.
 	Amended
-	// Pending means that a change of the object is under way, after which it is looked at again.
+	// Pending means that a change of the object is in flight, after which it is reconciled again.
 	Pending
 )
 
-// Reconcile makes sure that an object, as it was just read, has the claim that a policy asks. It adopts an object without
-// one: it charges the object regardless of the limits. If the policy follows updates, Reconcile amends the claim to what the
-// policy asks now; the claims of other policies stay as they are.
+// Reconcile reconciles the claim of an object, as it was just read, with the demand of a policy. It adopts an object
+// without a claim: it charges the object regardless of the limits. If the policy follows updates, Reconcile amends the
+// claim to the current demand. The claims of other policies do not change.
 //
-// An error that is no [evaluator.TransientError] says that the policy cannot be applied to the object.
+// Any error other than an [evaluator.TransientError] means that the policy cannot be applied to the object.
 func (e *Engine) Reconcile(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
-	// Without the list of claims every object would look as if it had none.
+	// Without the list of claims every object would seem to have none.
 	if err := e.Claims.WaitForSync(ctx); err != nil {
 		return 0, transient(err)
 	}
@@ -46,9 +46,9 @@ func (e *Engine) Reconcile(ctx context.Context, p *catalog.Policy, live *unstruc
 	return result, err
 }
 
-// ReconcileListed is [Controller.Reconcile] for an object as it was listed, a moment ago. An object whose claim holds what the
-// policy asks of it, as far as the cache of claims shows, is not read again: for very many objects that would be a storm
-// of requests. Changes at this moment reach their own handlers.
+// ReconcileListed is [Engine.Reconcile] for an object from a list. It does not read an object again whose cached claim
+// holds the demand of the policy: for very many objects that would be a storm of requests. Concurrent changes reach
+// their own handlers.
 func (e *Engine) ReconcileListed(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) (Result, error) {
 	if err := e.Claims.WaitForSync(ctx); err != nil {
 		return 0, transient(err)
@@ -59,8 +59,8 @@ func (e *Engine) ReconcileListed(ctx context.Context, p *catalog.Policy, listed 
 	return e.Reconcile(ctx, p, listed)
 }
 
-// holdsDemand reports whether the one claim that an object has of a policy holds what the policy asks of it, and nothing
-// is about to change that. What cannot be told is left for Reconcile to report.
+// holdsDemand reports whether the only claim that an object has of a policy holds the demand of the policy, and no
+// change is in flight. It reports false on errors, and leaves them to Reconcile.
 func (e *Engine) holdsDemand(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) bool {
 	o := evaluator.ObjectOf(p.Trigger, listed)
 	if e.IsChanging(o.UID) || len(e.Store.ReservationsFor(string(o.UID))) > 0 {
@@ -87,7 +87,7 @@ func (e *Engine) reconcile(ctx context.Context, p *catalog.Policy, live *unstruc
 	}
 	defer unlock()
 	if p.FollowsUpdates() {
-		// What was read before may have changed since, and its claim with it.
+		// The object may have changed since it was read, and its claim with it.
 		if live, err = e.reread(ctx, p.Trigger, o); live == nil || err != nil {
 			return Unchanged, transient(err)
 		}
@@ -119,12 +119,12 @@ func (e *Engine) reconcile(ctx context.Context, p *catalog.Policy, live *unstruc
 	}
 }
 
-// reconcileDemand brings an object in line with what the policy asks of it now.
+// reconcileDemand reconciles an object with the current demand of the policy.
 func (e *Engine) reconcileDemand(ctx context.Context, p *catalog.Policy, o evaluator.Object, live *unstructured.Unstructured, f facts) (Result, error) {
 	demanded, err := e.evaluate(ctx, p, o, live)
 	switch {
 	case evaluator.IsTransient(err):
-		return 0, transient(err) // what is in flight stays until it can be told
+		return 0, transient(err) // reservations in flight stay until the demand is known
 	case policy.TookTooLong(err):
 		return 0, err
 	}
@@ -141,7 +141,7 @@ func (e *Engine) reconcileDemand(ctx context.Context, p *catalog.Policy, o evalu
 		return 0, err
 	}
 	if isMade {
-		return Pending, nil // what becomes of that claim is decided once it is seen
+		return Pending, nil // the outcome for that claim is decided once it is seen
 	}
 	switch next {
 	case doAdopt:

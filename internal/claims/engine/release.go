@@ -15,33 +15,33 @@ import (
 )
 
 const (
-	// inUseRetry is when a policy's deleted claim is looked at again whose object is still there, should
-	// its end go unnoticed.
+	// inUseRetry is the interval of checks on a policy's deleted claim with an existing object, in case the deletion of
+	// the object goes unnoticed.
 	inUseRetry = 10 * time.Second
-	// namedRetryMin and namedRetryMax bound when a claim that was made directly is looked at again whose object is
-	// still there. Nothing follows that object, so the claim is looked at more often at first.
+	// namedRetryMin and namedRetryMax bound the interval of checks on a directly created claim with an existing object.
+	// That object is not watched, so the interval grows from a short one.
 	namedRetryMin = 250 * time.Millisecond
 	namedRetryMax = 30 * time.Second
 )
 
-// releaseAction is what is to be done about a deleted claim.
+// releaseAction is the next step for a deleted claim.
 type releaseAction int
 
 const (
-	// releaseForget: the claim is gone, or has been released.
+	// releaseForget: the claim is deleted, or has been released.
 	releaseForget releaseAction = iota
 	// releaseNow: the claim pays for nothing.
 	releaseNow
-	// releaseUnlessInUse: the claim is released unless its object lives.
+	// releaseUnlessInUse: the claim is released unless its object exists.
 	releaseUnlessInUse
 )
 
-// releaseFacts are what the release of a claim depends on, besides its object.
+// releaseFacts are the facts that the release of a claim depends on, besides its object.
 type releaseFacts struct {
 	exists, hasFinalizer, isSuperseded, hasEarlyRelease, isFromPolicy, isGranted bool
 }
 
-// releaseFactsOf finds the facts about a claim as the API server has it. live is nil if the claim is gone.
+// releaseFactsOf returns the facts about a claim as the API server has it. live is nil if the claim is deleted.
 func releaseFactsOf(live *quotav1alpha1.ResourceClaim, uid types.UID) releaseFacts {
 	if live == nil || live.UID != uid {
 		return releaseFacts{}
@@ -52,8 +52,7 @@ func releaseFactsOf(live *quotav1alpha1.ResourceClaim, uid types.UID) releaseFac
 	}
 }
 
-// decideRelease decides about a deleted claim. A claim that somebody made directly, and that was never granted, pays for
-// nothing.
+// decideRelease decides about a deleted claim. A directly created claim that was never granted pays for nothing.
 func decideRelease(f releaseFacts) releaseAction {
 	switch {
 	case !f.exists, !f.hasFinalizer:
@@ -65,11 +64,10 @@ func decideRelease(f releaseFacts) releaseAction {
 	}
 }
 
-// Release gives back what a deleted claim holds, and then lets the claim go. The claim stays, with its
-// charge, for as long as the object lives that it pays for: whoever deletes the claim, be it the
-// garbage collector or the end of the claim's namespace, does not make the object free. Then Release returns after which time
-// to look again. A service gives a charge back earlier by [quotav1alpha1.AnnotationRelease]. The caller must not decide, resize
-// or release the same claim at the same time.
+// Release releases the charges of a deleted claim, and then removes its finalizer. The claim stays, with its charge,
+// while its object exists: the deletion of the claim, even by the garbage collector or with its namespace, does not
+// make the object free. Then Release returns the time until the next check. A service releases a charge earlier by
+// [quotav1alpha1.AnnotationRelease]. The caller must not decide, resize or release the same claim at the same time.
 func (e *Engine) Release(ctx context.Context, known *claimcache.Claim) (again time.Duration, err error) {
 	if known.FromPolicy() {
 		unlock, err := e.Store.LockObject(ctx, string(known.ObjectUID))
@@ -83,7 +81,7 @@ func (e *Engine) Release(ctx context.Context, known *claimcache.Claim) (again ti
 		r, err = e.readReleasing(ctx, known)
 		return r.charges, err
 	})
-	// Whatever came of it, nobody need wait for it any longer.
+	// Whatever the result, the wait for the release ends.
 	e.Store.ReleaseDone(known.Consumer(), string(known.UID))
 	if err != nil {
 		return 0, fmt.Errorf("release claim %s: %w", known.NamespacedName, err)
@@ -107,18 +105,18 @@ func (e *Engine) Release(ctx context.Context, known *claimcache.Claim) (again ti
 	return 0, nil
 }
 
-// releasing is a claim that is to be released, as the API server has it.
+// releasing is a claim to be released, as the API server has it.
 type releasing struct {
-	// claim is nil if it is gone, or released already.
+	// claim is nil if it is deleted, or released already.
 	claim *quotav1alpha1.ResourceClaim
-	// charges are what it gives back, or nil if its object is still there.
+	// charges are the charges to release, or nil if its object exists.
 	charges *ledgerstore.ClaimCharges
 }
 
 func (r *releasing) isGone() bool  { return r.claim == nil }
 func (r *releasing) isInUse() bool { return r.claim != nil && r.charges == nil }
 
-// readReleasing reads a claim that is to be released.
+// readReleasing reads a claim to be released.
 func (e *Engine) readReleasing(ctx context.Context, known *claimcache.Claim) (releasing, error) {
 	live, err := e.Client.Get(ctx, known.NamespacedName)
 	switch {
@@ -144,8 +142,8 @@ func (e *Engine) readReleasing(ctx context.Context, known *claimcache.Claim) (re
 	return releasing{claim: live, charges: charges}, err
 }
 
-// inUseRetryOf returns when to look again at a deleted claim whose object still exists: the later, the longer ago the claim
-// was deleted.
+// inUseRetryOf returns the time until the next check on a deleted claim with an existing object. It grows with the time
+// since the deletion.
 func inUseRetryOf(claim *quotav1alpha1.ResourceClaim) time.Duration {
 	if claimcache.IsFromPolicy(claim) || claim.DeletionTimestamp == nil {
 		return inUseRetry
@@ -153,7 +151,7 @@ func inUseRetryOf(claim *quotav1alpha1.ResourceClaim) time.Duration {
 	return min(max(time.Since(claim.DeletionTimestamp.Time)/4, namedRetryMin), namedRetryMax)
 }
 
-// claimChargesOf returns what a claim may hold in the ledger.
+// claimChargesOf returns the charges that a claim may hold in the ledger.
 func claimChargesOf(claim *quotav1alpha1.ResourceClaim) (*ledgerstore.ClaimCharges, error) {
 	charges, err := claims.Charges(claim.Spec.Requests)
 	if err != nil {
@@ -174,7 +172,7 @@ func claimChargesOf(claim *quotav1alpha1.ResourceClaim) (*ledgerstore.ClaimCharg
 	return held, nil
 }
 
-// keyOf names the reservation that a claim was, or will be, made from. Sequence 0 is any.
+// keyOf returns the key and sequence of the reservation of a claim. Sequence 0 matches any.
 func keyOf(claim *quotav1alpha1.ResourceClaim) (key string, sequence int64) {
 	if claimcache.IsFromPolicy(claim) {
 		if sequence := claims.SequenceOf(claim); sequence != 0 {

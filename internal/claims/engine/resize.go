@@ -18,11 +18,10 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Resize decides what a granted claim is to hold in place of what it holds. The amendment in the ledger tells, until
-// the last step, that the ledger still has what the claim held before; a process that dies in between leaves it to
-// [Engine.Finish]. Resize reports true if what is short is known once it is called again. It returns
-// [ledgerstore.ErrReleasing] as [Engine.Decide] does. The caller must not decide, resize or release the same claim at the same
-// time.
+// Resize decides the requested resize of a granted claim. Until the last step, the amendment in the ledger records that
+// the ledger still has the earlier charges. A process that dies in between leaves it to [Engine.Finish]. Resize reports
+// true if the shortage is known only after another call. It returns [ledgerstore.ErrReleasing] as [Engine.Decide] does.
+// The caller must not decide, resize or release the same claim at the same time.
 func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (again bool, err error) {
 	var target resize
 	outcome, err := e.Store.Apply(ctx, consumer, ledgerstore.Request{
@@ -62,18 +61,18 @@ func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer
 // ErrNotHeld means that the grant of a claim is being settled, or that the auditor has to correct the ledger first.
 var ErrNotHeld = errors.New("the ledger does not have what the claim holds")
 
-// resize is what a claim is to hold.
+// resize is a requested resize of a claim.
 type resize struct {
-	// claim is nil if it is not one that is resized.
+	// claim is nil if the claim cannot be resized.
 	claim *quotav1alpha1.ResourceClaim
-	// requests are nil if the claim holds what it is to hold.
+	// requests are nil if the claim already holds them.
 	requests []quotav1alpha1.ResourceRequest
-	// invalid is why it cannot be decided. Otherwise there is one amendment.
+	// invalid is the reason why the resize cannot be decided. Otherwise there is one amendment.
 	invalid   error
 	amendment []ledger.Reservation
 }
 
-// resizeOf reads what a claim is to hold.
+// resizeOf reads the requested resize of a claim.
 func (e *Engine) resizeOf(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (r resize, err error) {
 	claim, err := e.Client.Get(ctx, name)
 	if apierrors.IsNotFound(err) {
@@ -98,7 +97,7 @@ func (e *Engine) resizeOf(ctx context.Context, name types.NamespacedName, consum
 	return r, nil
 }
 
-// resizeReservation is the amendment that has a claim hold other requests, or why it cannot be made.
+// resizeReservation returns the amendment of a claim to other requests, or the reason why it is invalid.
 func (e *Engine) resizeReservation(claim *quotav1alpha1.ResourceClaim, requests []quotav1alpha1.ResourceRequest) (ledger.Reservation, error) {
 	held, err := claims.Charges(claim.Spec.Requests)
 	if err != nil {
@@ -117,7 +116,7 @@ func (e *Engine) HasResizeInFlight(claim *claimcache.Claim) bool {
 	return known
 }
 
-// applyResize has a claim hold what was admitted.
+// applyResize writes an admitted resize into the claim and settles it.
 func (e *Engine) applyResize(ctx context.Context, target resize, sequence int64) error {
 	if err := e.amendClaim(ctx, target.claim, target.requests); err != nil {
 		return err
@@ -126,7 +125,7 @@ func (e *Engine) applyResize(ctx context.Context, target resize, sequence int64)
 	return err
 }
 
-// amendClaim writes into a claim that it holds some requests, and nothing if the claim says so already.
+// amendClaim writes requests into a claim and its status. It skips writes without a change.
 func (e *Engine) amendClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, requests []quotav1alpha1.ResourceRequest) error {
 	if err := e.Client.Amend(ctx, claim, requests, func(amended *quotav1alpha1.ResourceClaim) {
 		claims.Grant(amended, e.Catalog, time.Now())
@@ -137,8 +136,7 @@ func (e *Engine) amendClaim(ctx context.Context, claim *quotav1alpha1.ResourceCl
 	return nil
 }
 
-// finishResize finishes what is left of a resize: the claim requests what it holds, and its status and the ledger may not
-// say so yet.
+// finishResize finishes a resize whose requests are in the claim but maybe not in its status and the ledger.
 func (e *Engine) finishResize(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
 	if err := e.amendClaim(ctx, claim, claim.Spec.Requests); err != nil {
 		return err
@@ -146,9 +144,9 @@ func (e *Engine) finishResize(ctx context.Context, claim *quotav1alpha1.Resource
 	return e.endInFlight(ctx, claim)
 }
 
-// exceeded records that there is no room for what a claim is to hold. An amendment to something else, which was asked
-// for before, is ended first: whoever opened it has changed the claim already, or cannot do so any more, since the
-// claim was changed by whoever asks for something else.
+// recordExceeded records that there is no room for a resize. It first ends an amendment of an earlier request. The
+// process that opened that amendment has changed the claim already, or can no longer do so, since the newer request has
+// changed the claim.
 func (e *Engine) recordExceeded(ctx context.Context, target resize, shortages []ledger.Shortage) (again bool, err error) {
 	claim := target.claim
 	if _, known := e.Store.ReservationOf(claim.Spec.ConsumerRef, target.amendment[0].Key); known {
@@ -158,7 +156,7 @@ func (e *Engine) recordExceeded(ctx context.Context, target resize, shortages []
 		"This is in addition to what the claim holds, which it keeps; it is granted by itself once there is room."))
 }
 
-// endInFlight ends the amendment of a claim that says what it holds from now on, if there is one.
+// endInFlight ends the amendment of a claim, if there is one, with the charges in the claim.
 func (e *Engine) endInFlight(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
 	held, err := claims.Charges(claim.Spec.Requests)
 	if err != nil {
@@ -171,7 +169,7 @@ func (e *Engine) endInFlight(ctx context.Context, claim *quotav1alpha1.ResourceC
 	return err
 }
 
-// await records why a claim does not hold yet what it is to hold.
+// setResizePending records why a resize is pending.
 func (e *Engine) setResizePending(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reason, message string) error {
 	before := claim.Status.DeepCopy()
 	claims.SetResizePending(claim, reason, message)

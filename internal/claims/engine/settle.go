@@ -7,9 +7,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// settle settles the reservation of a granted claim once the claim is in the cache. So at any time one of both tells
-// what an object holds, and a create that comes right after the deletion of the object waits for it. Before the first
-// list of claims, nothing but this process puts its claims into the cache.
+// settle settles the reservation of a granted claim once the claim is in the cache. So at any time the cache or the
+// ledger has the charges of an object, and a create right after the deletion of the object waits for them. Before the
+// first list of claims, only this process adds its claims to the cache.
 func (e *Engine) settle(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) {
 	e.granted.add(claim.UID, reservation)
 	e.Claims.RecordWrite(claim)
@@ -19,7 +19,7 @@ func (e *Engine) settle(claim *quotav1alpha1.ResourceClaim, reservation ledgerst
 	}
 }
 
-// Seen settles the reservation of a claim that is in the cache, if it is granted already.
+// Seen settles the reservation of a claim that is in the cache, if the claim is granted.
 func (e *Engine) Seen(claim types.UID) {
 	if reservation, ok := e.granted.take(claim); ok {
 		e.Store.Settle(reservation.Consumer, reservation.Key, reservation.Sequence)

@@ -13,27 +13,27 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// change is an update that was admitted and that changes what its object costs. Nobody modifies it once it is noted: a later
-// change of the object is another one.
+// change is an admitted update that changes the cost of its object. It is immutable once it is noted: a later update of
+// the object is another change.
 type change struct {
 	kind  schema.GroupKind
 	since time.Time
-	// base is the version that the update is made to: until the object has a later one, it may come.
+	// base is the version that the update is based on: the update may come until the object has a later version.
 	base string
 	// freed are the consumers that have more after the update.
 	freed []quotav1alpha1.ConsumerRef
-	// restored are the policies, as labels name them, of which a claim of the object went away: it
-	// gets what it lacks of these, and of those that follow updates.
+	// restored are the label values of policies whose claim of the object was removed. The object gets the missing
+	// claims of these policies, and of policies that follow updates.
 	restored []string
 }
 
-// changes are the changes of objects that their claims have yet to follow. The zero value has none.
+// changes are the changes of objects that their claims have yet to follow. The zero value is empty.
 type changes struct {
 	mu    sync.Mutex
 	byUID map[types.UID]*change
 }
 
-// note remembers a change, and what is still to be done about earlier ones of the object.
+// note records a change. It merges the outstanding work of earlier changes of the object.
 func (c *changes) note(uid types.UID, noted *change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +51,7 @@ func (c *changes) note(uid types.UID, noted *change) {
 	c.byUID[uid] = noted
 }
 
-// union is what is in one list or in the other. There is one entry for a policy, so they are short.
+// union returns the entries of both lists, each once. Lists have an entry for a policy, so they are short.
 func union[T comparable](a, b []T) []T {
 	all := slices.Clone(a)
 	for _, entry := range b {
@@ -69,7 +69,7 @@ func (c *changes) of(uid types.UID) *change {
 	return c.byUID[uid]
 }
 
-// take returns the change of an object, or nil, and forgets it.
+// take removes and returns the change of an object, or nil.
 func (c *changes) take(uid types.UID) *change {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *changes) take(uid types.UID) *change {
 	return taken
 }
 
-// end forgets a change, unless there was a later one of its object.
+// end removes a change, unless there is a later one of its object.
 func (c *changes) end(uid types.UID, ended *change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func (c *changes) before(t time.Time) map[Object]*change {
 	return old
 }
 
-// gone are the objects that were seen to vanish, and when. The zero value has none.
+// gone are the objects that were seen to be deleted, with the time. The zero value is empty.
 type gone struct {
 	mu    sync.Mutex
 	since map[types.UID]time.Time
@@ -122,7 +122,7 @@ func (g *gone) has(uid types.UID) bool {
 	return match
 }
 
-// forget drops the objects that vanished before a time.
+// expire removes the objects that were deleted before a time.
 func (g *gone) expire(before time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -133,7 +133,7 @@ func (g *gone) expire(before time.Time) {
 	}
 }
 
-// granted are the reservations, by claim, that wait for the cache to show their claims. The zero value has none.
+// granted are the reservations, by claim, that wait for the cache to have their claims. The zero value is empty.
 type granted struct {
 	mu      sync.Mutex
 	byClaim map[types.UID]ledgerstore.InFlight
@@ -148,7 +148,7 @@ func (g *granted) add(claim types.UID, reservation ledgerstore.InFlight) {
 	g.byClaim[claim] = reservation
 }
 
-// take returns the reservation of a claim and forgets it.
+// take removes and returns the reservation of a claim.
 func (g *granted) take(claim types.UID) (ledgerstore.InFlight, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,7 +157,7 @@ func (g *granted) take(claim types.UID) (ledgerstore.InFlight, bool) {
 	return reservation, ok
 }
 
-// keep drops the claims whose reservations are not to be kept.
+// retain removes the claims whose reservations match rejects.
 func (g *granted) retain(match func(ledgerstore.InFlight) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

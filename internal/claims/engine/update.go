@@ -17,25 +17,26 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// claimDelayMax is how long an object without a claim may be one whose claim was not seen yet.
+// claimDelayMax is the age at which an object without a claim no longer counts as one whose claim was not seen yet.
 const claimDelayMax = 30 * time.Second
 
-// ErrUnsettled means that the claim of an object is being made, changed or taken away right now.
+// ErrUnsettled means that the claim of an object is being made, changed or removed right now.
 var ErrUnsettled = errors.New("what the object uses is still being recorded")
 
-// Update is an update of an object that changes what a policy asks of it.
+// Update is an update of an object that changes the demand of a policy.
 type Update struct {
 	Object evaluator.Object
-	// Created is when the object was created.
+	// Created is the creation time of the object.
 	Created time.Time
-	// Base is the version that the update is made to: once the object has another one, the update was made, or will not be.
+	// Base is the version that the update is based on. Once the object has another version, the update has either been
+	// made or can no longer be made.
 	Base   string
 	Policy *catalog.Policy
-	// Before and After are what the policy asks of the object, or nil for nothing.
+	// Before and After are the demands of the policy, or nil for none.
 	Before, After *evaluator.Claim
 }
 
-// charges are what the policy asks after the update.
+// charges are the demanded charges after the update.
 func (u *Update) charges() []ledger.Charge {
 	if u.After == nil {
 		return nil
@@ -43,18 +44,18 @@ func (u *Update) charges() []ledger.Charge {
 	return u.After.Charges
 }
 
-// Reserved names what was reserved for an update.
+// Reserved identifies a reservation for an update.
 type Reserved struct {
 	Consumer quotav1alpha1.ConsumerRef
 	Key      string
 	Sequence int64
 }
 
-// PrepareUpdate reserves what an update needs: by how much the object's claim is to grow, which is nothing if it is to shrink
-// or to go, or all of it if there is no such claim. What asks less is recorded in the ledger too, so that every replica knows
-// that the claim has to follow. With overdraft it reserves regardless of the limits, and in a dry run it finds out whether it
-// could. The decision has no code if there is nothing to reserve. The caller holds the lock of the object. It returns
-// [ErrUnsettled] if the claim is changing.
+// PrepareUpdate reserves the demand of an update. If the object has a claim of the same consumer, it reserves the
+// increase, which is nothing if the claim is to shrink or to be removed. Otherwise it reserves the whole demand. It
+// records a decrease in the ledger too, so that every replica knows that the claim has to follow. With overdraft it
+// reserves regardless of the limits. In a dry run it only decides. The decision has no code if there is nothing to
+// reserve. It returns [ErrUnsettled] if the claim is changing. The caller holds the lock of the object.
 func (e *Engine) PrepareUpdate(ctx context.Context, u Update, isDryRun, overdraft bool) (ledger.Decision, Reserved, error) {
 	held, err := e.Held(ctx, u)
 	if err != nil || held == nil && u.After == nil {
@@ -80,7 +81,7 @@ func (e *Engine) PrepareUpdate(ctx context.Context, u Update, isDryRun, overdraf
 	return decision, reserved, err
 }
 
-// Held reads the claim that the policy has for the object, or returns nil if there is none. It returns [ErrUnsettled] if the
+// Held reads the claim of the policy for the object, or returns nil if there is none. It returns [ErrUnsettled] if the
 // claim is changing. The caller holds the lock of the object.
 func (e *Engine) Held(ctx context.Context, u Update) (*quotav1alpha1.ResourceClaim, error) {
 	switch settled, err := e.IsSettled(ctx, u); {
@@ -100,14 +101,14 @@ func (e *Engine) Held(ctx context.Context, u Update) (*quotav1alpha1.ResourceCla
 	return held, err
 }
 
-// reservationFor is a reservation of all that the policy asks after the update.
+// reservationFor returns a reservation of the whole demand after the update.
 func reservationFor(u Update) ledger.Reservation {
 	intent := u.After.Intent
 	intent.Base = u.Base
 	return ledger.Reservation{Key: u.After.Key, ReservedAt: time.Now().Unix(), Charges: u.After.Charges, Claim: intent.Encode()}
 }
 
-// amendmentFor is the amendment that has the object's claim follow the update.
+// amendmentFor returns the amendment that makes the object's claim follow the update.
 func (e *Engine) amendmentFor(ctx context.Context, u Update, key string, held *quotav1alpha1.ResourceClaim) (*ledger.Reservation, error) {
 	claim, err := e.Client.Reread(ctx, held)
 	if err != nil {
@@ -119,9 +120,8 @@ func (e *Engine) amendmentFor(ctx context.Context, u Update, key string, held *q
 	return claims.Amendment(claim, key, u.charges(), claims.Intent{Kind: u.Object.Kind, Object: u.Object.Name}, u.Base)
 }
 
-// IsSettled reports whether what the policy has charged for the object is what its claim says: no claim
-// is being made, or on its way out, and the cache has that of a new object. The caller holds the
-// lock of the object.
+// IsSettled reports whether the object's claim holds exactly the charges of the policy: no claim is being made or
+// removed, and the cache has the claim of a new object. The caller holds the lock of the object.
 func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
 	policy, uid := claims.LabelValue(u.Policy.Name), string(u.Object.UID)
 	known, err := e.claimsOf(ctx, u)
@@ -138,7 +138,7 @@ func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
 		if reservation.Key != ledgerstore.ObjectKey(policy, uid) {
 			continue
 		}
-		// What was reserved for another try of an update is extended, unless a claim was made from it.
+		// A reservation for another attempt of an update is extended, unless a claim was made from it.
 		intent, err := claims.IntentOf(reservation.Claim)
 		if err != nil || intent.Base == "" || held != nil && held.Consumer() == reservation.Consumer {
 			return false, nil
@@ -153,9 +153,8 @@ func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
 	return held.State == claimcache.Granted && !held.Deleting, nil
 }
 
-// known returns the claims that policies made for the object. While the list of all claims is still being
-// loaded, that of one policy is looked up by its name: without the list every object would look as if it
-// had none.
+// claimsOf returns the claims that policies made for the object. While the cache is still loading all claims, it reads
+// the claim of one policy by its name: without the list every object would seem to have none.
 func (e *Engine) claimsOf(ctx context.Context, u Update) ([]*claimcache.Claim, error) {
 	if !e.Claims.HasSynced() && u.Before != nil {
 		held, err := e.Lookup(ctx, u.Before)

@@ -14,8 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Expire ends a reservation whose object is gone or never came, and takes its claim away if one was
-// made.
+// Expire ends a reservation whose object was deleted or never came, and removes its claim if one was made.
 func (e *Engine) Expire(ctx context.Context, reservation ledgerstore.InFlight) error {
 	made, err := e.withdraw(ctx, reservation)
 	if err != nil {
@@ -28,8 +27,8 @@ func (e *Engine) Expire(ctx context.Context, reservation ledgerstore.InFlight) e
 	return e.deleteClaim(ctx, types.NamespacedName{Namespace: made.Namespace, Name: made.Name}, made.UID)
 }
 
-// cancelUnmade cancels a reservation, unless its claim was made: then it finishes that, and reports
-// true. The cache cannot tell, because it may not show the claim yet.
+// cancelUnmade cancels a reservation, unless its claim was made: then it finishes the claim, and reports true. It reads
+// the API server, because the cache may not have the claim yet.
 func (e *Engine) cancelUnmade(ctx context.Context, reservation ledgerstore.InFlight) (isMade bool, err error) {
 	if isMade, err = e.IsMade(ctx, reservation); err != nil {
 		return false, err
@@ -45,9 +44,8 @@ func (e *Engine) cancelUnmade(ctx context.Context, reservation ledgerstore.InFli
 	return true, e.supersede(ctx, made)
 }
 
-// withdraw ends a reservation. It returns the claim that was made from it nevertheless, maybe by another
-// process at this moment, or nil. That claim is charged to nobody from now on, and the caller has to take
-// it away.
+// withdraw ends a reservation. If a claim was made from it all the same, maybe by another process at this moment,
+// withdraw returns the claim. The claim is no longer charged, and the caller has to remove it.
 func (e *Engine) withdraw(ctx context.Context, reservation ledgerstore.InFlight) (made *quotav1alpha1.ResourceClaim, err error) {
 	claim, err := claims.FromReservation(reservation)
 	if err != nil {
@@ -55,7 +53,7 @@ func (e *Engine) withdraw(ctx context.Context, reservation ledgerstore.InFlight)
 	}
 	isWithdrawn, err := e.Store.Withdraw(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
 	if !isWithdrawn || err != nil {
-		return nil, err // if it had ended before, so has whatever was to be done about its claim
+		return nil, err // if the reservation had ended before, the work on its claim is done
 	}
 	made, err = e.findClaim(ctx, claim, reservation)
 	if made == nil && err == nil {
@@ -64,9 +62,9 @@ func (e *Engine) withdraw(ctx context.Context, reservation ledgerstore.InFlight)
 	return made, err
 }
 
-// dedupe ends one of two: a reservation, and the claim that its object has already of another one. If
-// the claim is granted, the create was reviewed twice, and the reservation goes. If not, whichever is not
-// in the books is out of date.
+// dedupe resolves a reservation of an object that already has the claim of another reservation. If the claim is
+// granted, the create was reviewed twice, and dedupe ends the reservation. If not, dedupe ends the one that is not in
+// the ledger.
 func (e *Engine) dedupe(ctx context.Context, stored *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) error {
 	if claimcache.StateOf(stored) == claimcache.Granted {
 		made, err := e.withdraw(ctx, reservation)
@@ -84,8 +82,8 @@ func (e *Engine) dedupe(ctx context.Context, stored *quotav1alpha1.ResourceClaim
 	return fmt.Errorf("claim %s/%s: %w", stored.Namespace, stored.Name, ErrEarlierClaim)
 }
 
-// removeUncharged takes a claim away that was not granted if the books do not have what it was made from: whoever made
-// it has died, or could not take it away.
+// removeUncharged removes a claim that was not granted, if the ledger does not have its reservation: the process that
+// made the claim has died, or could not remove it.
 func (e *Engine) removeUncharged(ctx context.Context, held *quotav1alpha1.ResourceClaim) error {
 	isReserved, err := e.isReserved(ctx, ledgerstore.InFlight{Consumer: held.Spec.ConsumerRef, Reservation: ledger.Reservation{
 		Key:      ledgerstore.ObjectKey(claims.PolicyOf(held), held.Annotations[quotav1alpha1.AnnotationResourceUID]),
@@ -97,8 +95,8 @@ func (e *Engine) removeUncharged(ctx context.Context, held *quotav1alpha1.Resour
 	return e.supersede(ctx, held)
 }
 
-// cancelReserved cancels what was reserved for changes that were not made, but for what is to be kept. It
-// reports true if there turned out to be a claim of it, which stays.
+// cancelReserved cancels the reservations for changes that were not made, except those that keep accepts. It reports
+// true if a claim was made of one, which stays.
 func (e *Engine) cancelReserved(ctx context.Context, reserved []ledgerstore.InFlight, keep func(ledgerstore.InFlight) bool) (isMade bool, err error) {
 	for _, r := range reserved {
 		if keep != nil && keep(r) {
@@ -113,7 +111,7 @@ func (e *Engine) cancelReserved(ctx context.Context, reserved []ledgerstore.InFl
 	return isMade, nil
 }
 
-// supersede takes a claim away that another is to replace, or none.
+// supersede marks and deletes a claim. Another claim may replace it.
 func (e *Engine) supersede(ctx context.Context, held *quotav1alpha1.ResourceClaim) error {
 	if !claims.IsSuperseded(held) {
 		if err := e.Client.Supersede(ctx, held); err != nil {
@@ -126,7 +124,7 @@ func (e *Engine) supersede(ctx context.Context, held *quotav1alpha1.ResourceClai
 func (e *Engine) deleteClaim(ctx context.Context, name types.NamespacedName, uid types.UID) error {
 	err := e.Client.Delete(ctx, name, uid)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // it is gone, and what has its name now is another claim
+		return nil // it was deleted, and another claim may have its name now
 	}
 	if err != nil {
 		return fmt.Errorf("delete claim %s, whose object is gone: %w", name, err)

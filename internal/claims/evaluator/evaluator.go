@@ -1,6 +1,6 @@
-// Package evaluator finds out what a policy asks of an object: the claim that it makes for it, checked
-// against the registrations, and what that charges. Admission asks before an object is stored;
-// the controllers ask again about objects that are there.
+// Package evaluator evaluates a policy for an object: it returns the claim that the policy demands, checked against the
+// registrations, with its charges. The webhook in package enforce evaluates before an object is stored, and package
+// engine evaluates existing objects.
 package evaluator
 
 import (
@@ -24,93 +24,92 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// Namespaces looks namespaces up.
+// Namespaces looks up namespaces.
 type Namespaces interface {
-	// Active tells whether a namespace exists and is not being deleted.
+	// Active reports whether a namespace exists and is not being deleted.
 	Active(ctx context.Context, name string) (bool, error)
 	// Object returns the metadata of a namespace as policies see it.
 	Object(ctx context.Context, name string) (map[string]any, error)
 }
 
-// Evaluator plans claims. It is safe for concurrent use.
+// Evaluator evaluates policies. It is safe for concurrent use.
 type Evaluator struct {
 	Catalog    *catalog.Catalog
 	Namespaces Namespaces
-	// SystemNamespace is where claims for cluster-scoped objects go unless their template says otherwise.
+	// SystemNamespace is the namespace of claims for cluster-scoped objects unless their template names another.
 	SystemNamespace string
 }
 
-// Object identifies an object that claims are planned for.
+// Object identifies an object that policies are evaluated for.
 type Object struct {
 	Kind schema.GroupVersionKind
 	Name types.NamespacedName
 	UID  types.UID
 }
 
-// ObjectOf names an object as a kind.
+// ObjectOf returns the identity of an object of a kind.
 func ObjectOf(kind schema.GroupVersionKind, o metav1.Object) Object {
 	return Object{Kind: kind, Name: types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, UID: o.GetUID()}
 }
 
-// Reference is the object as events refer to it.
+// Reference returns the object as events refer to it.
 func (o Object) Reference() *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Namespace: o.Name.Namespace, Name: o.Name.Name, UID: o.UID,
 	}
 }
 
-// String names the object as people do: by kind and name, with its namespace where it has one.
+// String returns kind and name, with the namespace if there is one.
 func (o Object) String() string {
 	return o.Kind.Kind + " " + cache.NamespacedNameAsObjectName(o.Name).String()
 }
 
-// Claim is what a policy asks of an object.
+// Claim is the claim that a policy demands for an object.
 type Claim struct {
 	// Policy is the name of the policy.
 	Policy string
-	// Key is that of the reservation for the claim.
+	// Key is the key of the claim's reservation.
 	Key string
 	// Consumer is charged, with Charges.
 	Consumer quotav1alpha1.ConsumerRef
 	Charges  []ledger.Charge
-	// Intent is what the claim is made from.
+	// Intent is the stored part of the claim.
 	Intent claims.Intent
 }
 
-// TransientError says that something could not be found out now. It is the fault neither of the
-// policy nor of the object.
+// TransientError means that a fact could not be looked up now. Neither the policy nor the object is invalid.
 type TransientError struct{ Err error }
 
 // Error implements error.
 func (e *TransientError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the cause.
 func (e *TransientError) Unwrap() error { return e.Err }
 
-// notAllowedError says that the registrations do not allow the claim that a policy makes.
+// notAllowedError means that the registrations do not allow the claim that a policy makes.
 type notAllowedError struct{ error }
 
-// IsNotAllowed tells whether an error of [Evaluator.Evaluate] is that the registrations do not allow the claim,
-// so that it may be another once these have changed.
+// IsNotAllowed reports whether an error of [Evaluator.Evaluate] means that the registrations do not allow the claim. It
+// may succeed after they have changed.
 func IsNotAllowed(err error) bool {
 	var notAllowed *notAllowedError
 	return errors.As(err, &notAllowed)
 }
 
-// IsTransient tells whether an error is the fault neither of a policy nor of an object: also one
-// that only says that there was no time left.
+// IsTransient reports whether neither a policy nor an object causes an error. That includes an expired or cancelled
+// context.
 func IsTransient(err error) bool {
 	var transient *TransientError
 	return errors.As(err, &transient) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// Input is what policies see of an object that was not, or not just now, the subject of a request.
+// Input returns the input of policies for an object without a request.
 func (e *Evaluator) Input(content map[string]any) policy.Input {
 	return policy.Input{Object: content, WithoutRequest: true}
 }
 
-// Complete adds to an input what policies may look at besides the request: the namespace, if one
-// of them does, and the base units.
+// Complete adds the facts to an input that are neither in the request nor in the object: the namespace, if one of the
+// policies uses it, and the base units.
 func (e *Evaluator) Complete(ctx context.Context, in *policy.Input, namespace string, policies []*catalog.Policy) error {
 	in.Units = e.Catalog
 	if namespace == "" {
@@ -129,9 +128,9 @@ func (e *Evaluator) Complete(ctx context.Context, in *policy.Input, namespace st
 	return nil
 }
 
-// Evaluate applies one policy. It returns nil if the policy asks nothing: its conditions leave the
-// object out, or all amounts come to 0. A [TransientError] says that this cannot be told now; any
-// other error, that the policy cannot be applied to the object.
+// Evaluate evaluates one policy. It returns nil if the policy demands nothing: its conditions exclude the object, or
+// all amounts are 0. A [TransientError] means that this is unknown now. Any other error means that the policy cannot be
+// applied to the object.
 func (e *Evaluator) Evaluate(ctx context.Context, each *catalog.Policy, object Object, in policy.Input) (*Claim, error) {
 	if matches, err := each.Matches(ctx, in); err != nil || !matches {
 		return nil, err
@@ -165,11 +164,10 @@ func (e *Evaluator) Evaluate(ctx context.Context, each *catalog.Policy, object O
 	}, nil
 }
 
-// checkNamespace makes sure that the claim can be created in its namespace. Its name may be taken;
-// then it gets another.
+// checkNamespace checks that the claim can be created in its namespace. If its name is taken, it gets another.
 //
-// The claim of a Namespace may not be in that Namespace: a claim goes after its object, and a Namespace
-// after what is in it, so neither would ever go.
+// The claim of a Namespace may not be in that Namespace: a claim is deleted after its object, and a Namespace after its
+// content, so neither would ever be deleted.
 func (e *Evaluator) checkNamespace(ctx context.Context, namespace string, object Object) error {
 	if namespace == object.Name.Namespace {
 		return nil
@@ -187,7 +185,7 @@ func (e *Evaluator) checkNamespace(ctx context.Context, namespace string, object
 	return nil
 }
 
-// Same tells whether two claims charge the same consumer the same. Either may be nil, for nothing.
+// Same reports whether two claims have the same consumer and charges. Nil means no demand.
 func Same(a, b *Claim) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -195,7 +193,7 @@ func Same(a, b *Claim) bool {
 	return a.Consumer == b.Consumer && SameCharges(a.Charges, b.Charges)
 }
 
-// SameCharges tells whether charges are the same, in any order.
+// SameCharges reports whether charges are the same, in any order.
 func SameCharges(a, b []ledger.Charge) bool {
 	if len(a) != len(b) {
 		return false
@@ -212,8 +210,7 @@ func SameCharges(a, b []ledger.Charge) bool {
 	return true
 }
 
-// Covers tells whether a claim charges at least what another does, and the same consumer. Either
-// may be nil, for nothing.
+// Covers reports whether a claim has the same consumer as another and charges at least as much. Nil means no demand.
 func (c *Claim) Covers(other *Claim) bool {
 	if other == nil {
 		return true

@@ -1,5 +1,7 @@
-// Package message turns decisions into the sentences that people read: what was asked, of
-// whom, how much is used and allowed, in display units, and what to do next.
+// Package message writes denials, conditions and summaries for people: the requested, used and allowed amounts in
+// display units, the consumer, and the next step. It is pure, and imports only the catalog and the ledger.
+//
+// The webhooks, packages claims and engine, the controllers and the command line import it.
 package message
 
 import (
@@ -13,22 +15,22 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// fractionDigitsMax is how many digits after the decimal point a displayed amount may have.
-// More are cut and marked, so that a displayed number is never silently wrong.
+// fractionDigitsMax bounds the digits after the decimal point of a displayed amount. Further digits are cut and marked,
+// so that a displayed number is never silently wrong.
 const fractionDigitsMax = 6
 
-// shortDigitsMax is how many digits an amount below one display unit may have after the decimal point, before a smaller
-// unit says it better.
+// shortDigitsMax bounds the digits after the decimal point of an amount below one display unit. Beyond it, a smaller
+// unit is used.
 const shortDigitsMax = 3
 
-// number writes an amount in display units, exactly where it fits: 1500 millicores as "1.5".
+// number writes an amount in display units, exactly if it fits: 1500 millicores as "1.5".
 func number(amount ledger.Amount, factor int64) string {
 	text, _ := decimal(amount, factor)
 	return text
 }
 
-// decimal writes an amount in units of factor base units, and returns how many digits are after the point. What is cut
-// is marked.
+// decimal writes an amount in units of factor base units, and returns the number of digits after the point. Cut digits
+// are marked.
 func decimal(amount ledger.Amount, factor int64) (text string, digits int) {
 	if factor <= 1 {
 		return big.NewInt(int64(amount)).String(), 0
@@ -45,15 +47,15 @@ func decimal(amount ledger.Amount, factor int64) (text string, digits int) {
 	return text, digits
 }
 
-// Amount writes an amount with a unit in which it can be read: "1 project", "2 projects", "1.5 GiB", and "2 KiB" of
-// what is displayed in GiB.
+// Amount writes an amount with a readable unit: "1 project", "2 projects", "1.5 GiB", and "2 KiB" for a resource type
+// with the display unit GiB.
 func Amount(amount ledger.Amount, r *catalog.Registration) string {
 	name, factor := unitFor(amount, r)
 	text := number(amount, factor)
 	return text + " " + unit(text, name)
 }
 
-// unitFor returns the unit for an amount, and its number of base units: the display unit unless the amount is a small
+// unitFor returns the unit for an amount, with its number of base units: the display unit unless the amount is a small
 // part of one.
 func unitFor(amount ledger.Amount, r *catalog.Registration) (name string, factor int64) {
 	_, digits := decimal(amount, r.Factor)
@@ -77,7 +79,7 @@ func unitFor(amount ledger.Amount, r *catalog.Registration) (name string, factor
 	return base, 1
 }
 
-// largest returns the largest unit that an amount has at least one of, or nothing.
+// largest returns the largest unit that is not larger than an amount, or nothing.
 func largest(family map[string]int64, amount int64) (name string, size int64) {
 	for each, bytes := range family {
 		if bytes <= amount && bytes > size {
@@ -94,8 +96,7 @@ var byteUnits = []map[string]int64{
 	{"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "PB": 1e15, "EB": 1e18},
 }
 
-// unit puts a unit into the plural where its form allows it. Units that are words in lower
-// case are; symbols such as GiB, TB or vCPU are not.
+// unit returns the plural of a unit if it is a lower-case word. Symbols such as GiB, TB or vCPU have no plural.
 func unit(number, name string) string {
 	isWord := len(name) > 2 && strings.IndexFunc(name, func(r rune) bool { return r != ' ' && !unicode.IsLower(r) }) < 0
 	if number == "1" || !isWord {
@@ -104,7 +105,7 @@ func unit(number, name string) string {
 	return plural(name)
 }
 
-// Singular undoes what a plural form in an amount such as "2 projects" does to the name of a unit.
+// Singular returns the singular of a unit in an amount such as "2 projects".
 func Singular(name string) string {
 	for _, ending := range [][2]string{{"ies", "y"}, {"es", ""}, {"s", ""}} {
 		stem, ok := strings.CutSuffix(name, ending[0])
@@ -118,11 +119,11 @@ func Singular(name string) string {
 // sibilants are the endings that take -es.
 var sibilants = []string{"ss", "x", "z", "ch", "sh"}
 
-// plural puts an English word of at least two letters into the plural. A word with a single s at
-// its end is taken for a plural already: gpus or seats are more likely to be counted than gases.
+// plural returns the plural of an English word of at least two letters. A word with a single s at its end counts as a
+// plural already: gpus or seats are more likely to be counted than gases.
 //
-// A library was tried: github.com/gobuffalo/flect v1.0.3, which controller-gen uses. It knows mice and children, and gets
-// wrong what quota is counted in: gpus become gpuses, cpus stay cpus where the singular is asked for, drives come from drife.
+// The library github.com/gobuffalo/flect v1.0.3, which controller-gen uses, does not suit quota: it turns gpus into
+// gpuses, leaves cpus as the singular of cpus, and derives drife from drives.
 func plural(word string) string {
 	isEnding := func(ending string) bool { return strings.HasSuffix(word, ending) }
 	switch {

@@ -12,39 +12,39 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// Denial is why a consumer cannot have what is asked of it. It is written in one form for requests and for claims that
-// wait.
+// Denial is the reason why a consumer cannot have the requested amounts. Its form is the same for requests and for
+// waiting claims.
 type Denial struct {
 	Consumer   quotav1alpha1.ConsumerRef
 	Shortfalls []Shortfall
-	// IsMissing says that there is no such consumer.
+	// IsMissing is set if the consumer does not exist.
 	IsMissing bool
 }
 
-// Shortfall is what a consumer lacks of one resource type.
+// Shortfall is a consumer's lack of one resource type.
 type Shortfall struct {
 	ledger.Shortage
-	// Total is what the object would use in all, where that is more than what is asked now; else 0.
+	// Total is the total that the object would use if that exceeds the request; otherwise 0.
 	Total ledger.Amount
-	// Holders are those who use most of the resource type.
+	// Holders are the largest holders of the resource type.
 	Holders []Holder
 }
 
-// Holder is who uses how much of a resource type.
+// Holder is an object with its amount of a resource type.
 type Holder struct {
 	Name   string
 	Amount ledger.Amount
 }
 
-// isOverWhole reports whether the request is more than all that the consumer could ever have by what it is granted.
+// isOverWhole reports whether the request exceeds everything that the consumer could have under its grants.
 func (s *Shortfall) isOverWhole() bool {
 	return max(s.Requested, s.Total) > min(s.Limit, max(s.Matching, s.Available))
 }
 
-// IsUngranted reports whether no grant gives the consumer any of what was asked.
+// IsUngranted reports whether no grant covers the request at all.
 func (s *Shortfall) IsUngranted() bool { return s.Limit == 0 || s.Matching == 0 && s.Available == 0 }
 
-// Of returns the denial of what falls short for a consumer.
+// Of returns the denial for shortages of a consumer.
 func Of(consumer quotav1alpha1.ConsumerRef, shortages []ledger.Shortage) *Denial {
 	d := &Denial{Consumer: consumer}
 	for _, s := range shortages {
@@ -53,12 +53,12 @@ func Of(consumer quotav1alpha1.ConsumerRef, shortages []ledger.Shortage) *Denial
 	return d
 }
 
-// Exceeded says that quota is used up, see [Denial.Sentences].
+// Exceeded returns the sentences of a denial, see [Denial.Sentences].
 func Exceeded(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, shortages []ledger.Shortage) string {
 	return Of(consumer, shortages).Sentences(c)
 }
 
-// Waits says why a claim waits, and until when.
+// Waits returns the reason why a claim waits, and the condition that ends the wait.
 func Waits(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, shortages []ledger.Shortage) string {
 	d := Of(consumer, shortages)
 	until := "there is room"
@@ -68,8 +68,8 @@ func Waits(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, shortages []l
 	return d.Sentences(c, fmt.Sprintf("The claim waits, and is granted by itself once %s.", until))
 }
 
-// Sentences say that quota is used up, in the form that users of core ResourceQuota know, for every resource type that
-// fell short; who uses it; what to do about it, and more; and where to look.
+// Sentences returns the message of a denial. It begins with every shortfall in the form that users of core
+// ResourceQuota know. The holders, the advice, more, and the place of the quota objects follow.
 func (d *Denial) Sentences(c *catalog.Catalog, more ...string) string {
 	parts := make([]string, 0, len(d.Shortfalls))
 	for i := range d.Shortfalls {
@@ -85,7 +85,7 @@ func (d *Denial) Sentences(c *catalog.Catalog, more ...string) string {
 	return strings.Join(append(sentences, d.where(c)...), " ")
 }
 
-// where says where the quota of the consumer is shown.
+// where names the namespace with the quota objects of the consumer.
 func (d *Denial) where(c *catalog.Catalog) []string {
 	if c.ConsumerNamespaces == nil {
 		return nil
@@ -93,7 +93,7 @@ func (d *Denial) where(c *catalog.Catalog) []string {
 	return []string{"To see its quota: kubectl get ergrant -n " + c.ConsumerNamespace(d.Consumer)}
 }
 
-// Hidden says that quota does not allow something to whoever may not see how much there is.
+// Hidden returns the message of a denial for users who may not see the figures.
 func (d *Denial) Hidden(c *catalog.Catalog) string {
 	subjects := make([]string, 0, len(d.Shortfalls))
 	for i := range d.Shortfalls {
@@ -107,7 +107,7 @@ func (d *Denial) Hidden(c *catalog.Catalog) string {
 	return fmt.Sprintf("%s Whoever may see its quota does so by: kubectl get ergrant -n %s", text, c.ConsumerNamespace(d.Consumer))
 }
 
-// shortfall says what was asked, and what there is. Numbers without a unit are in that of what was asked.
+// shortfall writes the requested amount, and the figures. Numbers without a unit are in the unit of the request.
 func (d *Denial) shortfall(r *catalog.Registration, s *Shortfall) string {
 	amount := d.amounts(r, s)
 	text := fmt.Sprintf("%s quota of %s, requested: %s", r.Subject(), Consumer(d.Consumer), Amount(s.Requested, r))
@@ -124,7 +124,7 @@ func (d *Denial) shortfall(r *catalog.Registration, s *Shortfall) string {
 	return text
 }
 
-// amounts returns how the amounts of a shortfall are written: without a unit, unless one of them needs its own.
+// amounts returns the format for the amounts of a shortfall: without a unit, unless one of them needs its own.
 func (d *Denial) amounts(r *catalog.Registration, s *Shortfall) func(ledger.Amount) string {
 	for _, each := range []ledger.Amount{s.Requested, s.Used, s.Limit, s.Available} {
 		if name, _ := unitFor(each, r); name != r.DisplayUnit {
@@ -134,7 +134,7 @@ func (d *Denial) amounts(r *catalog.Registration, s *Shortfall) func(ledger.Amou
 	return func(a ledger.Amount) string { return number(a, r.Factor) }
 }
 
-// holders says who uses most of what is short.
+// holders names the largest holders of each resource type that is short.
 func (d *Denial) holders(c *catalog.Catalog) []string {
 	var sentences []string
 	for i := range d.Shortfalls {
@@ -156,7 +156,7 @@ func (d *Denial) holders(c *catalog.Catalog) []string {
 	return sentences
 }
 
-// advice says what to do about each shortfall, once.
+// advice returns the advice for each shortfall, without duplicates.
 func (d *Denial) advice(c *catalog.Catalog) []string {
 	var all []string
 	for i := range d.Shortfalls {
@@ -170,15 +170,15 @@ func (d *Denial) advice(c *catalog.Catalog) []string {
 	return all
 }
 
-// AdviceOn says what to do where a consumer falls short of one resource type.
+// AdviceOn returns the advice for a consumer that falls short of one resource type.
 func AdviceOn(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, s ledger.Shortage) string {
 	d := Of(consumer, []ledger.Shortage{s})
 	_, advice := d.adviceOn(c, &d.Shortfalls[0])
 	return advice
 }
 
-// adviceOn says what is the matter, where the figures alone do not, and what to do: what the registration says, or the platform, or what can always be done. To delete something
-// helps only where that would make enough room.
+// adviceOn returns a finding, if the figures alone do not explain the shortfall, and the advice: that of the
+// registration, of the platform, or a general one. Deleting helps only if it can make enough room.
 func (d *Denial) adviceOn(c *catalog.Catalog, s *Shortfall) (finding, advice string) {
 	given := strings.ReplaceAll(cmp.Or(registrationOf(c, s.ResourceType).ExceededAdvice, c.ExceededAdvice), naming.ConsumerName, d.Consumer.Name)
 	consumer := Consumer(d.Consumer)
@@ -196,8 +196,8 @@ func (d *Denial) adviceOn(c *catalog.Catalog, s *Shortfall) (finding, advice str
 	}
 }
 
-// registrationOf returns the registration of a resource type or, if it went away since the decision, one of base units
-// of the bare type.
+// registrationOf returns the registration of a resource type. If it was removed since the decision, it returns one with
+// the bare type and base units.
 func registrationOf(c *catalog.Catalog, resourceType string) *catalog.Registration {
 	if r := c.Registration(resourceType); r != nil {
 		return r
@@ -205,7 +205,8 @@ func registrationOf(c *catalog.Catalog, resourceType string) *catalog.Registrati
 	return &catalog.Registration{ResourceType: resourceType, DisplayUnit: "unit", Factor: 1}
 }
 
-// part says which part of a limit a request may use, or nothing if it may use all of it and has no dimensions.
+// part names the part of a limit that a request may use. It is empty if the request may use all of it and has no
+// dimensions.
 func part(s ledger.Shortage) string {
 	switch {
 	case len(s.Dimensions.Map()) > 0:
@@ -217,7 +218,7 @@ func part(s ledger.Shortage) string {
 	}
 }
 
-// Consumer names a consumer as people do: by kind and name, and by namespace where it has one.
+// Consumer returns kind and name of a consumer, with the namespace if there is one.
 func Consumer(consumer quotav1alpha1.ConsumerRef) string {
 	if consumer.Namespace == "" {
 		return consumer.Kind + " " + consumer.Name
@@ -225,13 +226,13 @@ func Consumer(consumer quotav1alpha1.ConsumerRef) string {
 	return fmt.Sprintf("%s %s in namespace %s", consumer.Kind, consumer.Name, consumer.Namespace)
 }
 
-// FullError says that a ledger has no room for a claim. There may be room later.
+// FullError means that a ledger has no room for a claim. There may be room later.
 type FullError struct{ message string }
 
 func (e *FullError) Error() string { return e.message }
 
-// Impossible says why a ledger cannot take a reservation, other than for lack of quota. For lack of room in the
-// ledger it is a [FullError].
+// Impossible returns the reason why a ledger cannot take a reservation, other than for lack of quota. For lack of room
+// in the ledger it is a [FullError].
 func Impossible(consumer quotav1alpha1.ConsumerRef, code ledger.Code) error {
 	switch code {
 	case ledger.Overflow:

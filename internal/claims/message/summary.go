@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// amountsMax is how many amounts a summary lists. It counts the others.
+	// amountsMax bounds the amounts that a summary lists. It counts the others.
 	amountsMax = 4
 	// summaryCharactersMax bounds a summary, which is a column of a table.
 	summaryCharactersMax = 200
@@ -27,8 +27,8 @@ type Registrations interface {
 	Registration(resourceType string) *catalog.Registration
 }
 
-// Requests summarises what a claim asks for, such as "replicas=4 replicas, cpu=4 cores". Without registrations, amounts
-// are in base units.
+// Requests summarises the requests of a claim, such as "replicas=4 replicas, cpu=4 cores". Without registrations,
+// amounts are in base units.
 func Requests(registrations Registrations, requests []quotav1alpha1.ResourceRequest) string {
 	parts := make([]string, 0, len(requests))
 	for _, request := range requests {
@@ -37,13 +37,13 @@ func Requests(registrations Registrations, requests []quotav1alpha1.ResourceRequ
 	return list(parts)
 }
 
-// Allowances summarises what a grant gives, such as "cpu=540 cores (location=DLS)".
+// Allowances summarises the allowances of a grant, such as "cpu=540 cores (location=DLS)".
 func Allowances(registrations Registrations, allowances []quotav1alpha1.Allowance) string {
 	parts := make([]string, 0, len(allowances))
 	for _, allowance := range allowances {
 		var sum ledger.Amount
 		for _, bucket := range allowance.Buckets {
-			sum, _ = sum.Add(ledger.Amount(bucket.Amount)) // a grant whose buckets do not add up is not active
+			sum, _ = sum.Add(ledger.Amount(bucket.Amount)) // a grant with buckets that overflow is not active
 		}
 		part := summaryOf(registrations, allowance.ResourceType, int64(sum))
 		if of := selected(allowance.DimensionSelector); of != "" {
@@ -66,7 +66,7 @@ func summaryOf(registrations Registrations, resourceType string, amount int64) s
 	return path.Base(resourceType) + "=" + text
 }
 
-// Dimensions summarises a dimension set, such as "location=DFW,tier=gold". Of keys it has the last segment.
+// Dimensions summarises a dimension set, such as "location=DFW,tier=gold". Keys are reduced to their last segment.
 func Dimensions(dimensions map[string]string) string {
 	parts := make([]string, 0, len(dimensions))
 	for key, value := range dimensions {
@@ -92,8 +92,8 @@ func selected(selector *metav1.LabelSelector) string {
 	return metav1.FormatLabelSelector(short)
 }
 
-// Percent says which part of a limit is used: "80%". It is rounded so that what is full says "100%", and nothing else does, and
-// anything used is more than "0%".
+// Percent returns the used percentage of a limit: "80%". It is rounded so that only a full limit is "100%", and every
+// use is more than "0%".
 func Percent(used, limit ledger.Amount) string {
 	switch {
 	case used == 0:
@@ -112,7 +112,7 @@ func Percent(used, limit ledger.Amount) string {
 	return "<1%"
 }
 
-// Used writes what is used of a limit: "8/10 GiB".
+// Used writes the use of a limit: "8/10 GiB".
 func Used(used, limit ledger.Amount, r *catalog.Registration) string {
 	return number(used, r.Factor) + "/" + Amount(limit, r)
 }

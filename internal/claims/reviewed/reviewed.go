@@ -1,5 +1,6 @@
-// Package reviewed remembers which objects the webhook has decided when they were created, and answers and asks the other
-// replicas about them. Adoption leaves these objects alone: what they cost is known.
+// Package reviewed remembers the objects that the webhook has decided at their creation, and exchanges them with other
+// replicas. Adoption skips these objects, because their charge is known. Package enforce adds objects, and the adoption
+// controller looks them up.
 package reviewed
 
 import (
@@ -16,25 +17,25 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// Objects are the objects that this replica has decided lately. Create them with [New].
+// Objects are the objects that this replica has decided recently. Create it with [New].
 type Objects struct {
 	catalog *catalog.Catalog
 	log     logr.Logger
-	// least is the least time for which an object is remembered.
+	// retention is the minimum time that an object is remembered.
 	retention time.Duration
 
 	mu    sync.Mutex
 	since time.Time // of current
-	// current and before hold, by object, the revision of the catalog by which it was decided.
+	// current and before map each object to the revision of the catalog that decided it.
 	current, before map[types.UID]int64
 }
 
-// New returns an empty memory, which remembers each object for at least some time.
+// New returns an empty set that remembers each object for at least the retention.
 func New(catalog *catalog.Catalog, least time.Duration, log logr.Logger) *Objects {
 	return &Objects{catalog: catalog, retention: least, log: log}
 }
 
-// Add remembers that an object was decided by all policies of a revision of the catalog.
+// Add records that all policies of a revision of the catalog have decided an object.
 func (o *Objects) Add(uid types.UID, revision int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,7 +43,7 @@ func (o *Objects) Add(uid types.UID, revision int64) {
 	o.current[uid] = revision
 }
 
-// Forget forgets an object.
+// Forget removes an object.
 func (o *Objects) Forget(uid types.UID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -50,7 +51,7 @@ func (o *Objects) Forget(uid types.UID) {
 	delete(o.before, uid)
 }
 
-// Has reports whether this replica has decided, not long ago, what an object costs by a policy.
+// Has reports whether this replica has recently decided an object's demand under a policy.
 func (o *Objects) Has(uid types.UID, p *catalog.Policy) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -58,7 +59,7 @@ func (o *Objects) Has(uid types.UID, p *catalog.Policy) bool {
 	return max(o.current[uid], o.before[uid]) >= p.Revision
 }
 
-// rotateLocked begins another set when the current one is full of time.
+// rotateLocked replaces the current set once it is older than the retention.
 func (o *Objects) rotateLocked() {
 	switch age := time.Since(o.since); {
 	case o.current == nil || age > 2*o.retention:
@@ -68,18 +69,18 @@ func (o *Objects) rotateLocked() {
 	}
 }
 
-// path begins the path by which replicas ask each other.
+// path is the prefix of the path for requests between replicas.
 const path = "/reviewed/"
 
-// message is a question to another replica, and its answer: those of the objects that it has decided.
+// message is a request to another replica, and its answer: the objects that the replica has decided.
 type message struct {
 	UIDs []types.UID `json:"uids"`
 }
 
-// messageMax bounds a question, in bytes.
+// messageMax bounds a request, in bytes.
 const messageMax = 1 << 20
 
-// Handler answers other replicas. A replica that knows the policy in another generation has decided nothing.
+// Handler answers other replicas. A replica that has the policy in another generation has decided none of the objects.
 func (o *Objects) Handler() (pattern string, handler http.Handler) {
 	return "POST " + path + "{policy}/{generation}", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var question, answer message
@@ -94,18 +95,18 @@ func (o *Objects) Handler() (pattern string, handler http.Handler) {
 			}
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(answer) // whoever asked has gone
+		_ = json.NewEncoder(w).Encode(answer) // the other replica has disconnected
 	})
 }
 
 // Replicas are the other replicas.
 type Replicas interface {
-	// AskAll sends a question to each and returns the answers of those that give one.
+	// AskAll sends a request to each and returns the answers that arrive.
 	AskAll(ctx context.Context, path string, question []byte) [][]byte
 }
 
-// AskOthers asks the other replicas which objects they have decided by a policy, and returns those that one of them has. A
-// replica that does not answer has decided nothing.
+// AskOthers returns the objects that other replicas have decided by a policy. A replica that does not answer counts as
+// having decided none.
 func (o *Objects) AskOthers(ctx context.Context, others Replicas, objects []types.UID, p *catalog.Policy) []types.UID {
 	question, err := json.Marshal(message{UIDs: objects})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package v1alpha1 holds the kinds of the compute service: Instances, which are machines, and WorkloadDeployments, which
-// keep a number of Instances that are alike.
+// Package v1alpha1 has the kinds of the compute service: Instances, which are machines, and WorkloadDeployments, which
+// run a number of identical Instances.
 //
 // +kubebuilder:object:generate=true
 // +groupName=compute.datumapis.com

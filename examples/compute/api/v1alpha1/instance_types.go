@@ -8,7 +8,7 @@ import (
 // Conditions of an Instance, besides QuotaGranted and QuotaResizePending of sdk/claims. While it has no machine because
 // QuotaGranted is not True, they are False with reason PendingQuota.
 const (
-	// ConditionProgrammed is True once there is a machine for the Instance that is as it should be.
+	// ConditionProgrammed is True once the machine of the Instance is in its desired state.
 	ConditionProgrammed = "Programmed"
 	// ConditionRunning is True while the machine runs.
 	ConditionRunning = "Running"
@@ -16,11 +16,11 @@ const (
 	ConditionReady = "Ready"
 )
 
-// FinalizerMachine keeps an Instance, and so the quota that it holds, until its machine is gone.
+// FinalizerMachine keeps an Instance, and so its quota, until its machine is gone.
 const FinalizerMachine = "compute.datumapis.com/machine"
 
-// Instance is a machine. It may always be created; the machine is made once the Project, that its namespace is labelled
-// with, has the quota for it.
+// Instance is a machine. It may always be created. The machine is made once there is quota for it in the Project that
+// the namespace is labelled with.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -35,39 +35,39 @@ type Instance struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the machine is to be.
+	// spec is the desired machine.
 	Spec InstanceSpec `json:"spec"`
 
-	// status is what it is.
+	// status is the actual machine.
 	// +optional
 	Status InstanceStatus `json:"status,omitzero"`
 }
 
-// InstanceSpec is what a machine is to be.
+// InstanceSpec is the desired machine.
 //
 // +kubebuilder:validation:XValidation:rule="self.resources.gpus == oldSelf.resources.gpus",message="resources.gpus cannot be changed: create another Instance"
 type InstanceSpec struct {
-	// image is what the machine runs. Changing it restarts the machine.
+	// image is the image that the machine runs. Changing it restarts the machine.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
 	Image string `json:"image"`
 
-	// resources are what the machine has to itself, and what its Project pays for. vcpus and memory may be changed: what
-	// becomes more is given to the machine once there is quota for it, and until then it keeps what it has.
+	// resources are dedicated to the machine and charged to its Project. vcpus and memory may be changed: the machine
+	// gets an increase once there is quota for it, and keeps its resources until then.
 	Resources Resources `json:"resources"`
 }
 
-// Resources are what a machine has to itself.
+// Resources are the dedicated resources of a machine.
 type Resources struct {
-	// vcpus is how many CPUs, such as 2 or 500m, more than 0. Parts of a thousandth count as one.
+	// vcpus is the number of CPUs, such as 2 or 500m, more than 0. It is rounded up to thousandths.
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && quantity(string(self)).isLessThan(quantity('1M'))",message="give an amount between 0 and 1M"
 	VCPUs resource.Quantity `json:"vcpus"`
 
-	// memory is how many bytes of memory, such as 4Gi, more than 0. Parts of a MiB count as one.
+	// memory is the number of bytes of memory, such as 4Gi, more than 0. It is rounded up to MiB.
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && quantity(string(self)).isLessThan(quantity('1Pi'))",message="give an amount between 0 and 1Pi"
 	Memory resource.Quantity `json:"memory"`
 
-	// gpus is how many GPUs, 0 to 64. It cannot be changed.
+	// gpus is the number of GPUs, 0 to 64. It cannot be changed.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=64
@@ -75,16 +75,16 @@ type Resources struct {
 	GPUs int32 `json:"gpus"`
 }
 
-// InstanceStatus is what a machine is.
+// InstanceStatus is the actual machine.
 type InstanceStatus struct {
-	// conditions are QuotaGranted, Programmed (the machine is as it should be), Running and Ready, and QuotaResizePending while the machine waits for other
-	// resources.
+	// conditions are QuotaGranted, Programmed (the machine is in its desired state), Running and Ready, and
+	// QuotaResizePending while the machine waits for other resources.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// externalIP is the address by which the machine is reached from outside, if it has one.
+	// externalIP is the external address of the machine, if it has one.
 	// +optional
 	ExternalIP string `json:"externalIP,omitempty"`
 
@@ -96,16 +96,16 @@ type InstanceStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// provider is what the machine is: Pod, or Simulated, which is none.
+	// provider is the kind of the machine: Pod, or Simulated if nothing runs.
 	// +optional
 	Provider string `json:"provider,omitempty"`
 
-	// reason says in a word why the machine can or cannot be used: the reason of the condition QuotaGranted while that is
-	// not True, and of Ready otherwise.
+	// reason is a short reason why the machine can or cannot be used: the reason of the condition QuotaGranted while
+	// that is not True, and of Ready otherwise.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// resources are what the machine has. It is absent while there is no machine.
+	// resources are the resources of the machine. It is absent while there is no machine.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 }

@@ -3,7 +3,7 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 const (
-	// ConditionReplicasReady is True while as many replicas are ready as are desired.
+	// ConditionReplicasReady is True while the desired number of replicas is ready.
 	ConditionReplicasReady = "ReplicasReady"
 	// ReasonReplicasReady goes with ReplicasReady=True.
 	ReasonReplicasReady = "AllReady"
@@ -14,8 +14,8 @@ const (
 	LabelWorkloadDeployment = "compute.datumapis.com/workload-deployment"
 )
 
-// WorkloadDeployment keeps a number of Instances that are alike. Those for which there is no quota wait, and the
-// condition ReplicasReady counts them.
+// WorkloadDeployment runs a number of identical Instances. Instances without quota wait, and the condition
+// ReplicasReady counts them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -32,69 +32,69 @@ type WorkloadDeployment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is how many Instances there are to be, and of which kind.
+	// spec is the desired number of Instances, and their template.
 	Spec WorkloadDeploymentSpec `json:"spec"`
 
-	// status is how many there are.
+	// status is the actual number of Instances.
 	// +optional
 	Status WorkloadDeploymentStatus `json:"status,omitzero"`
 }
 
-// WorkloadDeploymentSpec is how many Instances there are to be, and of which kind.
+// WorkloadDeploymentSpec is the desired number of Instances, and their template.
 type WorkloadDeploymentSpec struct {
-	// replicas is how many Instances there are to be, 0 to 10000. The default is 1. Those that have no quota go first when
-	// it becomes less.
+	// replicas is the desired number of Instances, 0 to 10000. The default is 1. Scaling down removes Instances without
+	// quota first.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// template is what each Instance looks like. Changing it changes the Instances, one by one where they are ready.
+	// template is the template of each Instance. Changing it changes the Instances. Ready ones change one by one.
 	Template InstanceTemplate `json:"template"`
 
-	// quota says what becomes of replicas for which there is no quota.
+	// quota limits the replicas that wait for quota.
 	// +optional
 	// +kubebuilder:default={}
 	Quota ReplicaQuota `json:"quota,omitzero"`
 }
 
-// InstanceTemplate is what an Instance looks like.
+// InstanceTemplate is the template of an Instance.
 type InstanceTemplate struct {
-	// metadata is what is put onto the Instance besides its name.
+	// metadata is the metadata of the Instance besides its name.
 	// +optional
 	Metadata InstanceTemplateMetadata `json:"metadata,omitzero"`
 
-	// spec is that of the Instance.
+	// spec is the spec of the Instance.
 	Spec InstanceSpec `json:"spec"`
 }
 
-// InstanceTemplateMetadata is what is put onto an Instance.
+// InstanceTemplateMetadata is the metadata of an Instance.
 type InstanceTemplateMetadata struct {
-	// labels are put onto the Instance when it is created.
+	// labels are set on the Instance when it is created.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// ReplicaQuota says what becomes of replicas for which there is no quota.
+// ReplicaQuota limits the replicas that wait for quota.
 type ReplicaQuota struct {
-	// waitingReplicasMax is how many Instances at most are there without quota, 1 to 1000. The default is 10. Once there is
-	// quota these take it at once, and others are created in their place.
+	// waitingReplicasMax bounds the Instances without quota, 1 to 1000. The default is 10. Once there is quota they
+	// take it at once, and others are created instead of them.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	WaitingReplicasMax int32 `json:"waitingReplicasMax,omitempty"`
 
-	// waitingTTL is how long an Instance is kept for which there is not enough quota, such as 30m or 24h, at least 1s. It
-	// is then deleted, and created anew when there is quota or the spec is changed. Without it, the default, such an
-	// Instance is kept until it has quota or is not desired any more.
+	// waitingTTL is how long an Instance without enough quota is kept, such as 30m or 24h, at least 1s. It is then
+	// deleted, and created again when there is quota or the spec changes. Without it, the default, such an Instance is
+	// kept until it has quota or is no longer desired.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="give 1s or more"
 	WaitingTTL *metav1.Duration `json:"waitingTTL,omitempty"`
 }
 
-// WorkloadDeploymentStatus is how many Instances there are.
+// WorkloadDeploymentStatus is the actual number of Instances.
 type WorkloadDeploymentStatus struct {
 	// conditions have ReplicasReady.
 	// +optional
@@ -102,7 +102,7 @@ type WorkloadDeploymentStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// desiredReplicas is how many Instances there are to be.
+	// desiredReplicas is the desired number of Instances.
 	// +optional
 	DesiredReplicas int32 `json:"desiredReplicas"`
 
@@ -110,28 +110,29 @@ type WorkloadDeploymentStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// quotaBlockedReplicas is how many of those desired have no quota because there is not enough, whether there are
-	// Instances for them or not. replicas does not count them.
+	// quotaBlockedReplicas is the number of desired replicas without quota because there is not enough, with or without
+	// Instances. replicas does not count them.
 	// +optional
 	QuotaBlockedReplicas int32 `json:"quotaBlockedReplicas"`
 
-	// quotaExpiredReplicas is how many of the blocked ones have been given up by spec.quota.waitingTTL until there is quota.
+	// quotaExpiredReplicas is the number of blocked replicas that were removed by spec.quota.waitingTTL until there is
+	// quota.
 	// +optional
 	QuotaExpiredReplicas int32 `json:"quotaExpiredReplicas,omitempty"`
 
-	// readyReplicas is how many Instances are ready.
+	// readyReplicas is the number of ready Instances.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// replicas is how many Instances have quota.
+	// replicas is the number of Instances with quota.
 	// +optional
 	Replicas int32 `json:"replicas"`
 
-	// selector selects the Instances, for whoever scales the deployment.
+	// selector selects the Instances, for autoscalers.
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// updatedReplicas is how many Instances that have quota are as the template says, and have the resources that it says.
+	// updatedReplicas is the number of Instances with quota that match the template and have its resources.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas"`
 }
