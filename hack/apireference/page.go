@@ -15,16 +15,16 @@ const introduction = `# API reference
 
 <!-- Generated from the Go types by "make generate". Do not edit. -->
 
-The kinds are of %s, as is said of each. As every Kubernetes object, each also has
+The kinds are in %s, as each section says. Like every Kubernetes object, each also has
 apiVersion, kind and metadata. Amounts are in base units of their resource type.
 
-A field that is *required* has to be there wherever the object that holds it is. ` + "`[]`" + ` stands for an
-element of a list, ` + "`{}`" + ` for a value of a map. The rules listed are those that the API server checks by
-itself; Bursar's webhooks check more, such as templates and CEL expressions, and refuse in the same form.
+A *required* field must be set if the object that contains it is set. ` + "`[]`" + ` stands for an
+element of a list, ` + "`{}`" + ` for a value of a map. The rules are those that the API server itself
+enforces. Bursar's webhooks validate more, such as templates and CEL expressions, and reject in the same form.
 
 `
 
-const isInternal = `**Internal.** Bursar alone writes objects of this kind. What they hold is no part of the API and may
+const isInternal = `**Internal.** Only Bursar writes objects of this kind. Their content is not part of the API and may
 change with any release.
 
 `
@@ -142,7 +142,7 @@ func (k kind) writeNames(page *bytes.Buffer) {
 		fmt.Fprintf(page, "- category: %s\n", codes(names.Categories))
 	}
 	if k.version.Subresources != nil && k.version.Subresources.Status != nil {
-		page.WriteString("- subresource: `status`, which Bursar alone writes\n")
+		page.WriteString("- subresource: `status`, which only Bursar writes\n")
 	}
 	if len(k.version.SelectableFields) > 0 {
 		var paths []string

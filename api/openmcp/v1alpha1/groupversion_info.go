@@ -14,7 +14,7 @@ var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
 var schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
-// AddToScheme makes the kinds of this package known to a scheme.
+// AddToScheme adds the kinds of this package to a scheme.
 var AddToScheme = schemeBuilder.AddToScheme
 
 // Resource qualifies a plural resource name, such as "quotaincreases", with the API group.

@@ -8,14 +8,14 @@ import (
 	"unicode"
 )
 
-// advicePlaceholder stands for the consumer's name, see [AnnotationExceededAdvice].
+// advicePlaceholder is the placeholder of the consumer's name, see [AnnotationExceededAdvice].
 const advicePlaceholder = "{{name}}"
 
 // placeholders matches everything in the form of a placeholder.
 var placeholders = regexp.MustCompile(`{{[^{}]*}}`)
 
-// CheckExceededAdvice returns an error unless a text may be the advice for exceeded quota: one line, in which {{name}} is
-// the only placeholder. It does not check the length, see [ExceededAdviceMax].
+// CheckExceededAdvice returns an error unless a text is valid advice for exceeded quota: one line, with {{name}} as the
+// only placeholder. It does not check the length, see [ExceededAdviceMax].
 func CheckExceededAdvice(text string) error {
 	for _, placeholder := range placeholders.FindAllString(text, -1) {
 		if placeholder != advicePlaceholder {

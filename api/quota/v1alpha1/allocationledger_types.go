@@ -6,11 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// AllocationLedger holds the changes of ResourceQuotas that were admitted under a ResourceQuotaAllocation since its
-// status was written. The two are its books. It is named by the metadata.uid of the allocation, which owns it. Bursar
-// alone writes it; deleting it makes the books wrong until what was in it has been carried out.
+// AllocationLedger records the changes of ResourceQuotas that were admitted under a ResourceQuotaAllocation since its
+// status was written. Decisions use both. Its name is the metadata.uid of the allocation, which owns it. Only Bursar
+// writes it; deleting it makes decisions wrong until the recorded changes have been carried out.
 //
-// The object is rewritten for every batch of decisions, so the API server checks no schema in it.
+// The object is rewritten for every batch of decisions, so the API server validates no schema in it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=allocationledgers,scope=Cluster,shortName=aledger
@@ -20,7 +20,7 @@ type AllocationLedger struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the books beside the status of the allocation. It is Bursar's alone, and its form may change with
+	// spec is the ledger beside the status of the allocation. It is internal to Bursar, and its form may change with
 	// any release.
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
@@ -28,25 +28,25 @@ type AllocationLedger struct {
 	Spec AllocationLedgerSpec `json:"spec"`
 }
 
-// AllocationLedgerSpec is what was admitted since the status of an allocation was written.
+// AllocationLedgerSpec has the changes that were admitted since the status of an allocation was written.
 type AllocationLedgerSpec struct {
 	// allocationName is the name of the ResourceQuotaAllocation.
 	AllocationName string `json:"allocationName"`
 
-	// allocationVersion is a metadata.resourceVersion of the ResourceQuotaAllocation. What is pending is only
-	// complete together with the status that it had at that version or has later.
+	// allocationVersion is a metadata.resourceVersion of the ResourceQuotaAllocation. pending is complete only together
+	// with the status at that version or later.
 	AllocationVersion string `json:"allocationVersion"`
 
-	// pending are changes of ResourceQuotas that were admitted and may not be in the status yet, in the order in which
-	// they were admitted. What they raise is given out. One that is not carried out is forgotten 90 seconds later
-	// at the latest; one that is carried out stays until something is written anyway, or a minute.
+	// pending are admitted changes of ResourceQuotas that may not be in the status yet, in the order of their
+	// admission. Their raised amounts count as allocated. A change that is not carried out expires after 90 seconds at
+	// the latest; a change that is carried out stays until the next write for another reason, or a minute.
 	// +optional
 	Pending []PendingResourceQuota `json:"pending,omitempty"`
 }
 
-// PendingResourceQuota is a change of a ResourceQuota that was admitted.
+// PendingResourceQuota is an admitted change of a ResourceQuota.
 type PendingResourceQuota struct {
-	// id tells this admission from every other.
+	// id is the unique ID of this admission.
 	ID string `json:"id"`
 
 	// namespace is the namespace of the ResourceQuota.
@@ -58,18 +58,18 @@ type PendingResourceQuota struct {
 	// uid is the metadata.uid of the ResourceQuota.
 	UID types.UID `json:"uid"`
 
-	// resourceVersion is the metadata.resourceVersion of the ResourceQuota that is to be changed; empty
-	// where it is to be created. Once the ResourceQuota has another, the change was made, or never will be.
+	// resourceVersion is the metadata.resourceVersion of the ResourceQuota to be changed; empty for a create. Once the
+	// ResourceQuota has another version, the change has either been made or can no longer be made.
 	// +optional
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 
-	// namespaceVersion is the metadata.resourceVersion of the namespace by whose labels the change was admitted.
+	// namespaceVersion is the metadata.resourceVersion of the namespace whose labels the admission used.
 	NamespaceVersion string `json:"namespaceVersion"`
 
-	// hard is what the ResourceQuota is to give of the resources that it is to give more of.
+	// hard are the raised amounts of the ResourceQuota.
 	Hard corev1.ResourceList `json:"hard"`
 
-	// admittedAt is when the change was admitted.
+	// admittedAt is the time of the admission.
 	AdmittedAt metav1.Time `json:"admittedAt"`
 }
 

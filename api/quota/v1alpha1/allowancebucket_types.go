@@ -2,11 +2,10 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// AllowanceBucket shows the quota that a consumer has of one resource type: the limit, what is
-// taken, and what is left. Bursar keeps one for each pair that a grant or a claim names, and beside
-// it one for each set of dimensions in use; they stay when they are not used any more, those by
-// dimensions up to 1024 for a pair. An EffectiveResourceGrant owns them. A bucket is for reading:
-// decisions are made on the ledger, which it follows within about a second.
+// AllowanceBucket has a consumer's quota of one resource type: the limit, the allocated and the available amount.
+// Bursar maintains one for each pair in a grant or a claim, and in addition one for each set of dimensions in use.
+// Unused buckets stay; those for dimensions up to 1024 for a pair. An EffectiveResourceGrant owns them. A bucket is
+// only for reading: decisions use the ledger, and the bucket follows within about a second.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -30,7 +29,7 @@ type AllowanceBucket struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says whose quota of what is shown. It cannot be changed.
+	// spec is the consumer and the resource type of the quota. It cannot be changed.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable: a bucket is of one consumer and one resource type for good"
 	Spec AllowanceBucketSpec `json:"spec"`
 
@@ -39,19 +38,18 @@ type AllowanceBucket struct {
 	Status AllowanceBucketStatus `json:"status,omitzero"`
 }
 
-// AllowanceBucketSpec says whose quota of what the bucket shows. It cannot be changed.
+// AllowanceBucketSpec is the consumer and the resource type of the bucket's quota. It cannot be changed.
 type AllowanceBucketSpec struct {
-	// consumerRef is the consumer whose quota is shown.
+	// consumerRef is the consumer with the quota.
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 
-	// dimensions are those of the requests shown. Empty (the default), the bucket shows the resource
-	// type as a whole, whatever the dimensions.
+	// dimensions are the dimensions of the counted requests. Empty (the default), the bucket is for the whole resource
+	// type, whatever the dimensions.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	Dimensions map[string]string `json:"dimensions,omitempty"`
 
-	// resourceType is the resource type shown, in 1 to 253 characters: the spec.resourceType of a
-	// registration.
+	// resourceType is the resource type of the quota, in 1 to 253 characters: the spec.resourceType of a registration.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ResourceType string `json:"resourceType"`
@@ -59,46 +57,42 @@ type AllowanceBucketSpec struct {
 
 // AllowanceBucketStatus is the quota and its use, in base units.
 type AllowanceBucketStatus struct {
-	// allocated is the sum of what granted claims hold, at least 0; with spec.dimensions, of those
-	// requests that have exactly these. It exceeds the limit where
-	// grants have shrunk below what was in use.
+	// allocated is the sum of the amounts of granted claims, at least 0; with spec.dimensions, of the requests with
+	// exactly these. It exceeds the limit if grants have shrunk below the use.
 	// +kubebuilder:validation:Minimum=0
 	Allocated int64 `json:"allocated"`
 
-	// available is, with spec.dimensions, the largest amount that would be granted for them right
-	// now; it may be less than the limit less what is allocated, as other dimensions use the same
-	// allowances. For the resource type as a whole it is what is left of the limit, of which a
-	// request may find less where allowances carry dimension selectors. It is 0 where more is
-	// allocated than the limit.
+	// available is, with spec.dimensions, the largest amount that would be granted for them right now. It may be less
+	// than limit minus allocated, as other dimensions use the same allowances. For the whole resource type it is the
+	// rest of the limit; a request may find less if allowances have dimension selectors. It is 0 if more is allocated
+	// than the limit.
 	// +kubebuilder:validation:Minimum=0
 	Available int64 `json:"available"`
 
-	// claimCount is the number of granted claims that hold some of this type.
+	// claimCount is the number of granted claims with an amount of this type.
 	// +kubebuilder:validation:Minimum=0
 	ClaimCount int32 `json:"claimCount"`
 
-	// contributingGrantRefs are the active grants that the limit is made of: with spec.dimensions,
-	// those with an allowance that matches them.
+	// contributingGrantRefs are the active grants in the limit: with spec.dimensions, those with a matching allowance.
 	// +optional
 	ContributingGrantRefs []ContributingGrantRef `json:"contributingGrantRefs,omitempty"`
 
-	// display shows the figures in display units, for people to read. It is absent while the resource type has no active
+	// display has the figures in display units, for people. It is absent while the resource type has no active
 	// registration.
 	// +optional
 	Display *DisplayedBucket `json:"display,omitempty"`
 
-	// grantCount is the number of active grants that the limit is made of.
+	// grantCount is the number of active grants in the limit.
 	// +kubebuilder:validation:Minimum=0
 	GrantCount int32 `json:"grantCount"`
 
-	// lastReconciliation is when the status was last written: at once when it changes and, for the bucket
-	// of the resource type as a whole, otherwise at most once a minute while the consumer's ledger changes.
-	// While nothing changes it stays as it is, and the status is up to date all the same.
+	// lastReconciliation is the time of the last write of the status. The status is written at once when it changes
+	// and, for the bucket of the whole resource type, at most once a minute while the consumer's ledger changes. While
+	// nothing changes, the status is up to date without a write.
 	// +optional
 	LastReconciliation *metav1.Time `json:"lastReconciliation,omitempty"`
 
-	// limit is the sum of what active grants give, at least 0; with spec.dimensions, of the
-	// allowances that match them.
+	// limit is the sum of the amounts in active grants, at least 0; with spec.dimensions, of the matching allowances.
 	// +kubebuilder:validation:Minimum=0
 	Limit int64 `json:"limit"`
 
@@ -107,29 +101,29 @@ type AllowanceBucketStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// DisplayedBucket is the figures of a bucket as text.
+// DisplayedBucket has the figures of a bucket as text.
 type DisplayedBucket struct {
-	// dimensions are those of the bucket by the last segments of their keys, such as "location=DFW", in at
+	// dimensions are the dimensions of the bucket by the last segments of their keys, such as "location=DFW", in at
 	// most 200 characters.
 	// +optional
 	// +kubebuilder:validation:MaxLength=200
 	Dimensions string `json:"dimensions,omitempty"`
 
-	// percent is the allocated part of the limit, such as 80%, or "over" if something is allocated without
-	// a limit.
+	// percent is the allocated percentage of the limit, such as 80%, or "over" if something is allocated without a
+	// limit.
 	Percent string `json:"percent"`
 
-	// used is what is allocated of the limit in display units, such as "8/10 GiB".
+	// used is allocated and limit in display units, such as "8/10 GiB".
 	Used string `json:"used"`
 }
 
 // ContributingGrantRef is a grant's part in a limit.
 type ContributingGrantRef struct {
-	// amount is what the grant gives of what the bucket shows, in base units, at least 0.
+	// amount is the grant's amount in the limit of the bucket, in base units, at least 0.
 	// +kubebuilder:validation:Minimum=0
 	Amount int64 `json:"amount"`
 
-	// lastObservedGeneration is the metadata.generation of the grant that amount was taken from.
+	// lastObservedGeneration is the metadata.generation of the grant with this amount.
 	LastObservedGeneration int64 `json:"lastObservedGeneration"`
 
 	// name is the grant's name.

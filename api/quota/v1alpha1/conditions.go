@@ -2,34 +2,34 @@ package v1alpha1
 
 // Types of the conditions in the status of this group's kinds.
 const (
-	// ConditionActive says whether a registration can be used, or a grant counts.
+	// ConditionActive indicates whether a registration can be used, or a grant counts.
 	ConditionActive = "Active"
 
-	// ConditionGranted says whether a claim has been given everything that it asks for.
+	// ConditionGranted indicates whether all requests of a claim are granted.
 	ConditionGranted = "Granted"
 
-	// ConditionResizePending is True on a granted claim that does not hold yet what [AnnotationResize] says, for one of
-	// the reasons for which a claim is not granted. Others do not have it.
+	// ConditionResizePending is True on a granted claim while the resize of [AnnotationResize] is pending, for one of
+	// the reasons why a claim is not granted. Otherwise the condition is absent.
 	ConditionResizePending = "ResizePending"
 
-	// ConditionAdopted says whether every object that was there before a ClaimCreationPolicy has been looked at.
+	// ConditionAdopted indicates whether every object from before a ClaimCreationPolicy has been processed.
 	ConditionAdopted = "Adopted"
 
 	// ConditionInUse is True on a registration that is being deleted while grants or enabled policies use it. The
-	// message names them. Others do not have it.
+	// message names them. Otherwise the condition is absent.
 	ConditionInUse = "InUse"
 
-	// ConditionReady says whether a policy has been checked and is applied.
+	// ConditionReady indicates whether a policy has been validated and is applied.
 	ConditionReady = "Ready"
 
-	// ConditionApplicable says whether a policy that is Ready can be applied to the objects of requests.
+	// ConditionApplicable indicates whether a policy that is Ready can be applied to the objects of requests.
 	ConditionApplicable = "Applicable"
 
-	// ConditionParentContextReady says whether the control plane that a GrantCreationPolicy names
-	// as parent can be reached.
+	// ConditionParentContextReady indicates whether the control plane in the parentContext of a GrantCreationPolicy can
+	// be reached.
 	ConditionParentContextReady = "ParentContextReady"
 )
 
-// ReasonValidationFailed is the reason for a condition that is False because the spec cannot be
-// used as it is. The condition's message says why. Every kind with conditions uses it.
+// ReasonValidationFailed is the reason of a condition that is False because the spec is invalid. The condition's
+// message has the errors. Every kind with conditions uses it.
 const ReasonValidationFailed = "ValidationFailed"

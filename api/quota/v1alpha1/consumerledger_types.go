@@ -2,16 +2,17 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ConsumerLedgerFormat is the format in which this version of Bursar stores ledgers. It grows with every change after which
-// an earlier version would misread a ledger, or lose part of it on a write. In every format consumerRef and format keep
-// their place, and all fields their types, because lists of ledgers are decoded without regard to the format.
+// ConsumerLedgerFormat is the format in which this version of Bursar stores ledgers. It increases with every change
+// after which an earlier version would misread a ledger, or lose part of it on a write. In every format consumerRef and
+// format keep their place, and all fields their types, because lists of ledgers are decoded without regard to the
+// format.
 const ConsumerLedgerFormat = 1
 
-// ConsumerLedger holds a consumer's books: everything that a decision for that consumer needs, in
-// one object, so that a decision over any number of resource types is one compare-and-swap.
-// Bursar alone writes it; changing it by hand makes the books wrong until the next audit.
+// ConsumerLedger is the ledger of a consumer: everything that a decision for that consumer needs, in one object, so
+// that a decision over any number of resource types is one compare-and-swap. Only Bursar writes it; changing it by hand
+// makes decisions wrong until the next audit.
 //
-// The object is rewritten for every batch of decisions, so the API server checks no schema in it.
+// The object is rewritten for every batch of decisions, so the API server validates no schema in it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=consumerledgers,scope=Cluster,shortName=cledger
@@ -22,44 +23,42 @@ type ConsumerLedger struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the books. It is Bursar's alone, and its form may change with any release.
+	// spec is the ledger. It is internal to Bursar, and its form may change with any release.
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec ConsumerLedgerSpec `json:"spec"`
 }
 
-// ConsumerLedgerSpec is a consumer's books. All amounts are in base units of their resource type.
+// ConsumerLedgerSpec is the ledger of a consumer. All amounts are in base units of their resource type.
 type ConsumerLedgerSpec struct {
-	// consumerRef is whose books these are. It never changes.
+	// consumerRef is the consumer. It never changes.
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 
 	// format is the number of the format that the ledger is stored in; absent, it is 1. A version of Bursar neither
-	// reads nor writes a ledger in a higher format than it knows, because it would drop what it does not know.
+	// reads nor writes a ledger in a higher format than it knows, because it would drop unknown fields.
 	// +optional
 	Format int64 `json:"format,omitempty"`
 
-	// sequence is the number of reservations ever made, which is the number that the last one got.
-	// It never falls.
+	// sequence is the number of reservations ever made, which is the sequence of the last one. It never decreases.
 	Sequence int64 `json:"sequence"`
 
-	// grants are the consumer's active grants: what the limits are made of.
+	// grants are the consumer's active grants, which make up the limits.
 	// +optional
 	Grants []LedgerGrant `json:"grants,omitempty"`
 
-	// used is what granted claims hold, one entry for each resource type and set of dimensions.
+	// used are the charges of granted claims, one entry for each resource type and set of dimensions.
 	// +optional
 	Used []LedgerUsage `json:"used,omitempty"`
 
-	// reservations are charges whose claim is not known yet to exist with its status Granted. They
-	// count as used in addition to used.
+	// reservations are charges whose claim is not known yet to exist with its status Granted. They count as used in
+	// addition to used.
 	// +optional
 	Reservations []LedgerReservation `json:"reservations,omitempty"`
 
-	// released are the UIDs of claims whose charge was given back and whose object still exists,
-	// so that it is given back only once; and "reservation:SEQUENCE:UID", with the UID of the object, of a
-	// reservation that was withdrawn while a claim may have been made from it, so that its claim gives
-	// nothing back.
+	// released are the UIDs of claims whose charge was released and whose object still exists, so that it is released
+	// only once. An entry "reservation:SEQUENCE:UID", with the UID of the object, is for a reservation that was
+	// withdrawn while a claim may have been made from it, so that its claim releases nothing.
 	// +optional
 	Released []string `json:"released,omitempty"`
 }
@@ -75,10 +74,10 @@ type LedgerGrant struct {
 	// name is the grant's name.
 	Name string `json:"name"`
 
-	// generation is the metadata.generation of the grant that the allowances were taken from.
+	// generation is the metadata.generation of the grant with these allowances.
 	Generation int64 `json:"generation"`
 
-	// allowances are what the grant gives.
+	// allowances are the grant's allowances.
 	// +optional
 	Allowances []LedgerAllowance `json:"allowances,omitempty"`
 }
@@ -91,52 +90,49 @@ type LedgerAllowance struct {
 	// amount is the sum of the allowance's buckets.
 	Amount int64 `json:"amount"`
 
-	// selector restricts the allowance to requests whose dimensions it matches; absent, it
-	// matches all.
+	// selector restricts the allowance to requests with matching dimensions; absent, it matches all.
 	// +optional
 	DimensionSelector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
-// LedgerUsage is what granted claims hold of one resource type with one set of dimensions.
+// LedgerUsage is the sum of granted claims for one resource type with one set of dimensions.
 type LedgerUsage struct {
 	// type is the resource type.
 	ResourceType string `json:"type"`
 
-	// dimensions are those of the requests added up here.
+	// dimensions are the dimensions of the requests in the sum.
 	// +optional
 	Dimensions map[string]string `json:"dimensions,omitempty"`
 
-	// amount is the sum of what they hold.
+	// amount is the sum of their amounts.
 	Amount int64 `json:"amount"`
 
-	// claims is the number of claims that hold it.
+	// claims is the number of claims in the sum.
 	Claims int64 `json:"claims"`
 }
 
 // LedgerReservation is a charge in flight.
 type LedgerReservation struct {
-	// key identifies what is charged, so that it is charged once: policy and object, or the claim
-	// where it was created directly.
+	// key identifies the charged object, so that it is charged once: policy and object, or the claim if it was created
+	// directly.
 	Key string `json:"key"`
 
-	// sequence is the number of the reservation. A number is given out once.
+	// sequence is the number of the reservation. A number is used once.
 	Sequence int64 `json:"sequence"`
 
-	// reservedAt is when the reservation was made, in seconds since 1970. The clock is that of the
-	// replica that made it.
+	// reservedAt is the time of the reservation, in seconds since 1970, by the clock of the replica that made it.
 	ReservedAt int64 `json:"reservedAt"`
 
-	// charges are what is reserved, each of another resource type.
+	// charges are the reserved charges, each of another resource type.
 	// +optional
 	Charges []LedgerCharge `json:"charges,omitempty"`
 
-	// replaces is what the claim holds settled, where the reservation changes what a claim holds: it
-	// is part of used until the change is made. charges are then held in addition, and may be none.
+	// replaces are the settled charges of the claim, if the reservation amends a claim: they are part of used until the
+	// change is made. charges are then held in addition, and may be empty.
 	// +optional
 	Replaces []LedgerCharge `json:"replaces,omitempty"`
 
-	// claim is the claim to create, as JSON, so that any replica can create it. It is empty where
-	// the claim was there first.
+	// claim is the claim to create, as JSON, so that any replica can create it. It is empty if the claim existed first.
 	// +optional
 	Claim string `json:"claim,omitempty"`
 }
@@ -146,11 +142,11 @@ type LedgerCharge struct {
 	// type is the resource type.
 	ResourceType string `json:"type"`
 
-	// dimensions are those of the request.
+	// dimensions are the dimensions of the request.
 	// +optional
 	Dimensions map[string]string `json:"dimensions,omitempty"`
 
-	// amount is what is charged.
+	// amount is the charged amount.
 	Amount int64 `json:"amount"`
 }
 

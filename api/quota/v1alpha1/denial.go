@@ -8,16 +8,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Types of the causes in the status details of a create or update that Bursar denies. They are stable: programs tell
-// denials apart by them, and [DenialsOf] reads them. The text of a denial is for people, and may change.
+// Types of the causes in the status details of a create or update that Bursar denies. They are stable: programs
+// distinguish denials by them, and [DenialsOf] reads them. The text of a denial is for people, and may change.
 const (
-	// CauseQuotaExceeded: a consumer has less left of a resource type than what was requested.
+	// CauseQuotaExceeded: a consumer has less left of a resource type than the requested amount.
 	CauseQuotaExceeded metav1.CauseType = "QuotaExceeded"
 	// CauseNothingGranted: no grant gives the consumer any of a resource type.
 	CauseNothingGranted metav1.CauseType = "NothingGranted"
 	// CausePolicyNotApplicable: a policy cannot be applied to the object.
 	CausePolicyNotApplicable metav1.CauseType = "PolicyNotApplicable"
-	// CauseUndecided: nothing could be decided now. The same request may succeed after the retryAfterSeconds of the details.
+	// CauseUndecided: no decision was possible. The same request may succeed after the retryAfterSeconds of the
+	// details.
 	CauseUndecided metav1.CauseType = "Undecided"
 )
 
@@ -27,11 +28,11 @@ const (
 type Denial struct {
 	// Reason is one of the types of causes.
 	Reason metav1.CauseType `json:"-"`
-	// Policies are the names of the ClaimCreationPolicies that ask for the quota.
+	// Policies are the names of the ClaimCreationPolicies that demand the quota.
 	Policies []string `json:"policies,omitempty"`
-	// Consumer is the one that lacks quota.
+	// Consumer is the consumer that lacks quota.
 	Consumer *ConsumerRef `json:"consumer,omitempty"`
-	// ResourceType is what the consumer lacks, and Dimensions are those of the request.
+	// ResourceType is the resource type that the consumer lacks, and Dimensions are those of the request.
 	ResourceType string            `json:"resourceType,omitempty"`
 	Dimensions   map[string]string `json:"dimensions,omitempty"`
 	// Figures are nil if the user may not read the EffectiveResourceGrants of the consumer.
@@ -42,16 +43,16 @@ type Denial struct {
 //
 // +kubebuilder:object:generate=false
 type DenialFigures struct {
-	// Requested is the requested amount; for an update, the amount in addition to what the object has.
+	// Requested is the requested amount; for an update, the amount in addition to the object's current amount.
 	Requested int64 `json:"requested"`
-	// Used is what the consumer uses in all dimensions, and Limited what it is granted.
+	// Used is the consumer's use in all dimensions, and Limited its limit.
 	Used    int64 `json:"used"`
 	Limited int64 `json:"limited"`
-	// Available is how much of the request there is.
+	// Available is the available part of the request.
 	Available int64 `json:"available"`
 }
 
-// Cause writes a denial as a cause: the field is the resource type, and the message everything else as JSON.
+// Cause returns a denial as a cause: the field is the resource type, and the message everything else as JSON.
 func (d Denial) Cause() metav1.StatusCause {
 	message, err := json.Marshal(d)
 	if err != nil {
@@ -60,7 +61,7 @@ func (d Denial) Cause() metav1.StatusCause {
 	return metav1.StatusCause{Type: d.Reason, Field: d.ResourceType, Message: string(message)}
 }
 
-// DenialsOf returns why Bursar denied a request, or nil if the error is not a denial of Bursar.
+// DenialsOf returns the causes of a denial, or nil if the error is not a denial of Bursar.
 func DenialsOf(err error) []Denial {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {

@@ -1,13 +1,12 @@
-// Package v1alpha1 holds the types of the API group quota.miloapis.com, version v1alpha1: what
-// can be counted (ResourceRegistration), who may have how much (ResourceGrant), who has taken
-// what (ResourceClaim), the sums of both (AllowanceBucket, EffectiveResourceGrant), and the policies that make claims and
-// grants by themselves (ClaimCreationPolicy, GrantCreationPolicy). ResourceQuotaAllocation, and
-// LocalResourceQuotaAllocation, which shows it, cap the ResourceQuotas of Kubernetes. ConsumerLedger and
-// AllocationLedger are Bursar's own and not for use by others.
+// Package v1alpha1 has the types of the API group quota.miloapis.com, version v1alpha1: the countable resource types
+// (ResourceRegistration), the capacity of consumers (ResourceGrant), the use by objects (ResourceClaim), the sums of
+// both (AllowanceBucket, EffectiveResourceGrant), and the policies that make claims and grants (ClaimCreationPolicy,
+// GrantCreationPolicy). ResourceQuotaAllocation, with its namespaced view LocalResourceQuotaAllocation, caps the
+// ResourceQuotas of Kubernetes. ConsumerLedger and AllocationLedger are internal to Bursar.
 //
-// The package imports apimachinery and, for what a ResourceQuota is, the core API alone, so that any client can
-// import it. The CRDs in deploy/crds are generated from the markers here, and from those the reference in
-// docs/reference, for which the field comments are written.
+// The package imports only apimachinery and, for ResourceQuotas, the core API, so that any client can import it. The
+// CRDs in deploy/crds are generated from the markers here. The reference in docs/reference is generated from the CRDs,
+// and the field comments are written for its readers.
 //
 // +kubebuilder:object:generate=true
 // +groupName=quota.miloapis.com

@@ -2,12 +2,12 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// EffectiveResourceGrant is a consumer's view of its quota of one resource type: what all active
-// grants give together, what is taken, and what is left, in base units and in the units that
-// people read. Bursar keeps one in the consumer's namespace as soon as there is an active grant or
-// a claim waits, and keeps it when the last of them is gone, for as long as the consumer exists. It owns the
-// AllowanceBuckets that it sums up. Deleted by hand it comes back, and so do they, unless there is nothing to show. It is for
-// reading: decisions are made on the ledger, which it follows within about a second.
+// EffectiveResourceGrant is a consumer's view of its quota of one resource type: the sum of all active grants, the
+// allocated and the available amount, in base units and in display units. Bursar maintains one in the consumer's
+// namespace as soon as there is an active grant or a waiting claim, and retains it for as long as the consumer exists,
+// even without grants and claims. It owns the AllowanceBuckets in its sums. If it is deleted by hand, Bursar creates it
+// again with its buckets, unless it is no longer needed. It is only for reading: decisions use the ledger, and the view
+// follows within about a second.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -27,7 +27,7 @@ type EffectiveResourceGrant struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says whose quota of what is shown. It cannot be changed.
+	// spec is the consumer and the resource type of the quota. It cannot be changed.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable: an effective grant is of one consumer and one resource type for good"
 	Spec EffectiveResourceGrantSpec `json:"spec"`
 
@@ -36,38 +36,35 @@ type EffectiveResourceGrant struct {
 	Status EffectiveResourceGrantStatus `json:"status,omitzero"`
 }
 
-// EffectiveResourceGrantSpec says whose quota of what is shown. It cannot be changed.
+// EffectiveResourceGrantSpec is the consumer and the resource type of the quota. It cannot be changed.
 type EffectiveResourceGrantSpec struct {
-	// consumerRef is the consumer whose quota is shown.
+	// consumerRef is the consumer with the quota.
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 
-	// resourceType is the resource type shown, in 1 to 253 characters: the spec.resourceType of a
-	// registration.
+	// resourceType is the resource type of the quota, in 1 to 253 characters: the spec.resourceType of a registration.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ResourceType string `json:"resourceType"`
 }
 
-// EffectiveResourceGrantStatus is the quota and its use. Amounts are in base units unless they
-// are under display.
+// EffectiveResourceGrantStatus is the quota and its use. Amounts are in base units unless they are under display.
 type EffectiveResourceGrantStatus struct {
-	// allowanceBucketRefs are the buckets that show the quota, the one of the whole first and then
-	// those by dimensions. Those that would not fit are left out, if the dimensions are very long;
-	// all of them have this object as owner.
+	// allowanceBucketRefs are the buckets of the quota, first the one of the whole and then those by dimensions. If the
+	// dimensions are very long, buckets that would not fit are omitted; all of them have this object as owner.
 	// +optional
 	AllowanceBucketRefs []AllowanceBucketRef `json:"allowanceBucketRefs,omitempty"`
 
-	// available is what is left of the limit, and 0 where more is allocated than the limit. Where
-	// allowances carry dimension selectors, a request may find less than this.
+	// available is the rest of the limit, and 0 if more is allocated than the limit. If allowances have dimension
+	// selectors, less may be available to a request.
 	// +kubebuilder:validation:Minimum=0
 	Available int64 `json:"available"`
 
-	// display is the same for people to read, in the display unit of the registration. It is absent
-	// while the resource type has no active registration.
+	// display has the same figures for people, in the display unit of the registration. It is absent while the resource
+	// type has no active registration.
 	// +optional
 	Display *DisplayedQuota `json:"display,omitempty"`
 
-	// grantRefs are the active grants that the limit is made of.
+	// grantRefs are the active grants in the limit.
 	// +optional
 	GrantRefs []EffectiveGrantRef `json:"grantRefs,omitempty"`
 
@@ -75,36 +72,36 @@ type EffectiveResourceGrantStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// totalAllocated is the sum of what granted claims hold. It exceeds the limit where grants have
-	// shrunk below what was in use, or where objects were there before the quota.
+	// totalAllocated is the sum of the amounts of granted claims. It exceeds the limit if grants have shrunk below the
+	// use, or if objects existed before the quota.
 	// +kubebuilder:validation:Minimum=0
 	TotalAllocated int64 `json:"totalAllocated"`
 
-	// totalLimit is the sum of what active grants give.
+	// totalLimit is the sum of the amounts in active grants.
 	// +kubebuilder:validation:Minimum=0
 	TotalLimit int64 `json:"totalLimit"`
 }
 
 // DisplayedQuota is a quota in display units, as text with the unit, such as "1.5 GiB".
 type DisplayedQuota struct {
-	// available is what is left of the limit.
+	// available is the rest of the limit.
 	Available string `json:"available"`
 
-	// percent is the allocated part of the limit, such as 80%, or "over" if something is allocated without
-	// a limit.
+	// percent is the allocated percentage of the limit, such as 80%, or "over" if something is allocated without a
+	// limit.
 	// +optional
 	Percent string `json:"percent,omitempty"`
 
-	// totalAllocated is what granted claims hold.
+	// totalAllocated is the sum of the amounts of granted claims.
 	TotalAllocated string `json:"totalAllocated"`
 
-	// totalLimit is what active grants give.
+	// totalLimit is the sum of the amounts in active grants.
 	TotalLimit string `json:"totalLimit"`
 }
 
 // EffectiveGrantRef is a grant's part in a limit.
 type EffectiveGrantRef struct {
-	// amount is what the grant gives of the resource type, in base units, at least 0.
+	// amount is the grant's amount of the resource type, in base units, at least 0.
 	// +kubebuilder:validation:Minimum=0
 	Amount int64 `json:"amount"`
 
@@ -114,18 +111,18 @@ type EffectiveGrantRef struct {
 	// namespace is the grant's namespace.
 	Namespace string `json:"namespace"`
 
-	// observedGeneration is the metadata.generation of the grant that amount was taken from.
+	// observedGeneration is the metadata.generation of the grant with this amount.
 	ObservedGeneration int64 `json:"observedGeneration"`
 }
 
 // AllowanceBucketRef names a bucket in the same namespace.
 type AllowanceBucketRef struct {
-	// allocated is what granted claims hold of what the bucket shows, in base units, so that all references
-	// add up to totalAllocated: for the bucket of the whole, what requests without dimensions hold.
+	// allocated is the allocated amount of the bucket, in base units, so that all references add up to totalAllocated:
+	// for the bucket of the whole, the amount of requests without dimensions.
 	// +kubebuilder:validation:Minimum=0
 	Allocated int64 `json:"allocated"`
 
-	// dimensions are those that the bucket shows, and absent for the one of the whole.
+	// dimensions are the dimensions of the bucket, and absent for the one of the whole.
 	// +optional
 	Dimensions map[string]string `json:"dimensions,omitempty"`
 

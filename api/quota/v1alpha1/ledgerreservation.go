@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// storedReservation is the content of the string that a reservation is stored as. The claim is
-// nested as it is, not as yet another string.
+// storedReservation is the content of the string that a reservation is stored as. The claim is nested as JSON, not as
+// yet another string.
 type storedReservation struct {
 	Key        string          `json:"key"`
 	Sequence   int64           `json:"sequence"`
@@ -16,9 +16,8 @@ type storedReservation struct {
 	Claim      json.RawMessage `json:"claim,omitempty"`
 }
 
-// MarshalJSON encodes the reservation as a string that holds JSON. A ledger is rewritten with
-// every batch of decisions, and the API server treats each nested field of a custom resource as
-// an object of its own, a string as one.
+// MarshalJSON encodes the reservation as a string of JSON. A ledger is rewritten with every batch of decisions, and the
+// API server treats each nested field of a custom resource as an object of its own, but a string as one.
 func (r LedgerReservation) MarshalJSON() ([]byte, error) {
 	content, err := json.Marshal(storedReservation{
 		Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt, Charges: r.Charges, Replaces: r.Replaces, Claim: json.RawMessage(r.Claim),
@@ -29,7 +28,7 @@ func (r LedgerReservation) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(content))
 }
 
-// UnmarshalJSON decodes what MarshalJSON encodes.
+// UnmarshalJSON decodes the result of MarshalJSON.
 func (r *LedgerReservation) UnmarshalJSON(data []byte) error {
 	var content string
 	if err := json.Unmarshal(data, &content); err != nil {

@@ -5,10 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LocalResourceQuotaAllocation shows, in a namespace that a ResourceQuotaAllocation selects, how much of
-// that is left, so that whoever may change the ResourceQuotas there can tell whether a change will be
-// allowed. It has the allocation's name. Bursar keeps it, and follows the allocation within seconds; it is
-// for reading.
+// LocalResourceQuotaAllocation is the view of a ResourceQuotaAllocation in a namespace that it selects. It has the
+// available amounts, so that authors of ResourceQuotas there can see whether a change will be allowed. It has the
+// allocation's name. Bursar maintains it, and it follows the allocation within seconds. It is only for reading.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=localresourcequotaallocations,scope=Namespaced,shortName=lrqalloc,categories=bursar
@@ -22,17 +21,17 @@ type LocalResourceQuotaAllocation struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is that of the ResourceQuotaAllocation of the same name.
+	// spec is the spec of the ResourceQuotaAllocation of the same name.
 	Spec ResourceQuotaAllocationSpec `json:"spec"`
 
-	// status is how much is left, for this namespace.
+	// status has the available amounts for this namespace.
 	// +optional
 	Status LocalResourceQuotaAllocationStatus `json:"status,omitzero"`
 }
 
-// LocalResourceQuotaAllocationStatus is how much of a cap is left for one namespace.
+// LocalResourceQuotaAllocationStatus has the available amounts of a cap for one namespace.
 type LocalResourceQuotaAllocationStatus struct {
-	// allocated is the cap (hard), and how much of it all selected namespaces take together (used).
+	// allocated is the cap (hard), and the allocated amounts of all selected namespaces together (used).
 	// +optional
 	Allocated corev1.ResourceQuotaStatus `json:"allocated,omitzero"`
 
@@ -40,13 +39,12 @@ type LocalResourceQuotaAllocationStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// used is how much this namespace takes: of each resource the largest amount that one of its
-	// ResourceQuotas gives.
+	// used are the amounts of this namespace: for each resource the largest amount in one of its ResourceQuotas.
 	// +optional
 	Used corev1.ResourceList `json:"used,omitempty"`
 
-	// available is the most that a ResourceQuota of this namespace may give of each resource: used, and what
-	// is left of the cap.
+	// available is the highest amount that a ResourceQuota of this namespace may have of each resource: used, and the
+	// rest of the cap.
 	// +optional
 	Available corev1.ResourceList `json:"available,omitempty"`
 }

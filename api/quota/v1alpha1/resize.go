@@ -7,8 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ResizeRequests returns what [AnnotationResize] says that the claim is to hold, or nil if it says nothing, or nothing
-// that can be read.
+// ResizeRequests returns the requests in [AnnotationResize], or nil if there are none or they cannot be decoded.
 func (c *ResourceClaim) ResizeRequests() []ResourceRequest {
 	var requests []ResourceRequest
 	if encoded, isSet := c.Annotations[AnnotationResize]; !isSet || json.Unmarshal([]byte(encoded), &requests) != nil {
@@ -17,7 +16,7 @@ func (c *ResourceClaim) ResizeRequests() []ResourceRequest {
 	return requests
 }
 
-// SetResizeRequests says by [AnnotationResize] what the claim is to hold.
+// SetResizeRequests sets the requests in [AnnotationResize].
 func (c *ResourceClaim) SetResizeRequests(requests []ResourceRequest) error {
 	encoded, err := json.Marshal(requests)
 	if err != nil {

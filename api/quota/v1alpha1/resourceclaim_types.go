@@ -5,22 +5,22 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // Reasons for the Granted condition of claims and for the entries of status.allocations, besides
 // [ReasonValidationFailed].
 const (
-	// ReasonQuotaAvailable goes with Granted=True: everything asked for has been charged.
+	// ReasonQuotaAvailable goes with Granted=True: all requests are charged.
 	ReasonQuotaAvailable = "QuotaAvailable"
 
 	// ReasonQuotaExceeded goes with Granted=False: at least one request does not fit.
 	ReasonQuotaExceeded = "QuotaExceeded"
 
-	// ReasonPendingEvaluation goes with Granted=False: the claim was not decided yet.
+	// ReasonPendingEvaluation goes with Granted=False: the claim is not decided yet.
 	ReasonPendingEvaluation = "PendingEvaluation"
 )
 
-// AllocationStatus says what became of one request of a claim.
+// AllocationStatus is the decision on one request of a claim.
 // +kubebuilder:validation:Enum=Granted;Denied;Pending
 type AllocationStatus string
 
 const (
-	// AllocationGranted means that the amount asked for is charged.
+	// AllocationGranted means that the requested amount is charged.
 	AllocationGranted AllocationStatus = "Granted"
 
 	// AllocationDenied means that nothing is charged, because the claim cannot be granted.
@@ -30,11 +30,10 @@ const (
 	AllocationPending AllocationStatus = "Pending"
 )
 
-// ResourceClaim takes capacity from a consumer's quota for one object. It is granted whole or not
-// at all, and holds what it was granted until it is deleted. Most claims are made by a
-// ClaimCreationPolicy while the object is being created; those are granted from the start and go
-// away with the object. A claim that was created by itself and does not fit stays and is granted
-// when capacity appears.
+// ResourceClaim claims capacity from a consumer's quota for one object. It is granted whole or not at all, and holds
+// its amounts until it is deleted. Most claims are made by a ClaimCreationPolicy on the create of the object; those are
+// granted from the start and are deleted with the object. A directly created claim that does not fit stays and is
+// granted when capacity appears.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -60,39 +59,38 @@ type ResourceClaim struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is who takes how much of what, and for which object. It cannot be changed by hand: to
-	// ask for something else, create another claim. The requests of a policy's claim follow the
-	// object where the policy has the operation UPDATE.
+	// spec is the consumer, the requests and the object of the claim. Users cannot change it: for other requests,
+	// create another claim. The requests of a policy's claim follow the object if the policy has the operation UPDATE.
 	Spec ResourceClaimSpec `json:"spec"`
 
-	// status is what was decided about the claim.
+	// status is the decision on the claim.
 	// +optional
 	// +kubebuilder:default={conditions:{{type:"Granted",status:"False",reason:"PendingEvaluation",message:"Awaiting capacity evaluation",lastTransitionTime:"1970-01-01T00:00:00Z"}}}
 	Status ResourceClaimStatus `json:"status,omitzero"`
 }
 
-// ResourceClaimSpec is who takes how much of what, and for which object. Nobody but Bursar can
-// change it once the claim exists, and Bursar only the requests of a policy's claim.
+// ResourceClaimSpec is the consumer, the requests and the object of a claim. Only Bursar can change it once the claim
+// exists, and only the requests.
 type ResourceClaimSpec struct {
-	// consumerRef is the consumer whose quota is charged. Its kind has to be the one in the
-	// spec.consumerTypeRef of every resource type asked for. It cannot be changed.
+	// consumerRef is the consumer to charge. Its kind must be the one in the spec.consumerTypeRef of every requested
+	// resource type. It cannot be changed.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.consumerRef is immutable: create another claim"
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 
-	// requests is what is asked for: 1 to 20 entries, each of another resource type. All of them
-	// are granted together, or none is.
+	// requests are the requested amounts: 1 to 20 entries, each of another resource type. They are granted together or
+	// not at all.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:XValidation:rule="self.all(r, self.exists_one(other, other.resourceType == r.resourceType))",message="requests must name each resourceType only once"
 	Requests []ResourceRequest `json:"requests"`
 
-	// resourceRef is the object that the claim pays for. Its kind has to be among the
-	// spec.claimingResources of every resource type asked for that lists any. It cannot be changed.
+	// resourceRef is the object of the claim. For every requested resource type with spec.claimingResources, its kind
+	// must be among them. It cannot be changed.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.resourceRef is immutable: create another claim"
 	ResourceRef UnversionedObjectReference `json:"resourceRef"`
 }
 
-// ResourceTypes returns those that are requested, in the order of the requests.
+// ResourceTypes returns the requested resource types, in the order of the requests.
 func (s *ResourceClaimSpec) ResourceTypes() []string {
 	types := make([]string, 0, len(s.Requests))
 	for _, request := range s.Requests {
@@ -101,19 +99,18 @@ func (s *ResourceClaimSpec) ResourceTypes() []string {
 	return types
 }
 
-// ResourceClaimStatus is what was decided about a claim.
+// ResourceClaimStatus is the decision on a claim.
 type ResourceClaimStatus struct {
-	// allocations tell for each request what became of it. As a claim is granted whole or not at
-	// all, a request may be denied for the sake of another one; its message says so.
+	// allocations has the decision on each request. As a claim is granted whole or not at all, a request may be denied
+	// because of another one; then its message says so.
 	// +optional
 	// +listType=map
 	// +listMapKey=resourceType
 	Allocations []RequestAllocation `json:"allocations,omitempty"`
 
-	// conditions holds the condition Granted. It is True with reason QuotaAvailable when
-	// everything is charged, and False with reason QuotaExceeded (something does not fit),
-	// ValidationFailed (the claim cannot be decided as it is) or PendingEvaluation (not decided
-	// yet, the default) when nothing is.
+	// conditions has the condition Granted. It is True with reason QuotaAvailable if everything is charged. It is False
+	// with reason QuotaExceeded (something does not fit), ValidationFailed (the claim is invalid) or PendingEvaluation
+	// (not decided yet, the default) if nothing is.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Granted' ? c.reason in ['QuotaAvailable', 'QuotaExceeded', 'ValidationFailed', 'PendingEvaluation'] : true)",message="Granted condition reason must be valid"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -122,38 +119,35 @@ type ResourceClaimStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// requested is what the claim asks for, for people to read, in display units as of the decision: of
-	// the first requests, such as "cpu=4 cores, projects=1 project", in at most 200 characters.
+	// requested has the requests of the claim, for people, in display units as of the decision: the first ones, such as
+	// "cpu=4 cores, projects=1 project", in at most 200 characters.
 	// +optional
 	// +kubebuilder:validation:MaxLength=200
 	Requested string `json:"requested,omitempty"`
 }
 
-// RequestAllocation is what became of one request of a claim.
+// RequestAllocation is the decision on one request of a claim.
 type RequestAllocation struct {
-	// allocatedAmount is how much is charged, in base units: all that the request asks for when
-	// status is Granted, and 0 otherwise.
+	// allocatedAmount is the charged amount, in base units: the whole request if status is Granted, and 0 otherwise.
 	// +optional
 	AllocatedAmount int64 `json:"allocatedAmount"`
 
-	// allocatingBucket names the AllowanceBucket that shows the charge. It is empty unless status
-	// is Granted.
+	// allocatingBucket names the AllowanceBucket with the charge. It is empty unless status is Granted.
 	// +optional
 	AllocatingBucket string `json:"allocatingBucket,omitempty"`
 
-	// lastTransitionTime is when status, reason or message last changed.
+	// lastTransitionTime is the time of the last change of status, reason or message.
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
 
-	// message says in a sentence why status is what it is.
+	// message explains the status in a sentence.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// reason says in a word why status is what it is: QuotaAvailable, QuotaExceeded,
-	// ValidationFailed or PendingEvaluation.
+	// reason explains the status in a word: QuotaAvailable, QuotaExceeded, ValidationFailed or PendingEvaluation.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// resourceType is that of the request.
+	// resourceType is the resource type of the request.
 	ResourceType string `json:"resourceType"`
 
 	// status is Granted, Denied or Pending (not decided yet).

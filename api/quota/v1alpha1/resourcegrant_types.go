@@ -7,13 +7,13 @@ const (
 	// ReasonGrantActive goes with Active=True: the grant's allowances count.
 	ReasonGrantActive = "GrantActive"
 
-	// ReasonGrantPending goes with Active=Unknown: the grant was not looked at yet.
+	// ReasonGrantPending goes with Active=Unknown: the grant has not been processed yet.
 	ReasonGrantPending = "GrantPending"
 )
 
-// ResourceGrant gives a consumer capacity of one or more resource types. The limit of a consumer
-// is the sum of its active grants: those whose resource types are all registered for its kind.
-// Deleting a grant lowers the limit and takes nothing back from claims that were granted before.
+// ResourceGrant grants a consumer capacity of one or more resource types. The limit of a consumer is the sum of its
+// active grants: those with resource types that are all registered for its kind. Deleting a grant lowers the limit and
+// takes nothing back from claims that were granted before.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -32,28 +32,28 @@ type ResourceGrant struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is whom capacity is given to, and how much.
+	// spec is the consumer and the granted capacity.
 	Spec ResourceGrantSpec `json:"spec"`
 
-	// status tells whether the capacity counts.
+	// status indicates whether the capacity counts.
 	// +optional
 	// +kubebuilder:default={conditions:{{type:"Active",status:"Unknown",reason:"GrantPending",message:"Not looked at yet",lastTransitionTime:"1970-01-01T00:00:00Z"}}}
 	Status ResourceGrantStatus `json:"status,omitzero"`
 }
 
-// ResourceGrantSpec is whom capacity is given to, and how much.
+// ResourceGrantSpec is the consumer and the granted capacity.
 type ResourceGrantSpec struct {
-	// allowances is the capacity given, 1 to 20 entries. Either all of them count or none does.
+	// allowances are the granted capacity, 1 to 20 entries. Either all of them count or none does.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=20
 	Allowances []Allowance `json:"allowances"`
 
-	// consumerRef is the consumer that receives the capacity. Its kind has to be the one in the
-	// spec.consumerTypeRef of every resource type granted.
+	// consumerRef is the consumer that receives the capacity. Its kind must be the one in the spec.consumerTypeRef of
+	// every granted resource type.
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 }
 
-// ResourceTypes returns those that are given, in the order of the allowances.
+// ResourceTypes returns the granted resource types, in the order of the allowances.
 func (s *ResourceGrantSpec) ResourceTypes() []string {
 	types := make([]string, 0, len(s.Allowances))
 	for _, allowance := range s.Allowances {
@@ -62,23 +62,23 @@ func (s *ResourceGrantSpec) ResourceTypes() []string {
 	return types
 }
 
-// ResourceGrantStatus is what Bursar found out about a grant.
+// ResourceGrantStatus is the state of a grant.
 type ResourceGrantStatus struct {
-	// conditions holds the condition Active. It is True with reason GrantActive while the
-	// allowances count, False with reason ValidationFailed (the message says what is wrong) when
-	// they cannot, and Unknown with reason GrantPending before the grant has been looked at.
+	// conditions has the condition Active. It is True with reason GrantActive while the allowances count, False with
+	// reason ValidationFailed (the message has the errors) if they cannot, and Unknown with reason GrantPending until
+	// the grant has been processed.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['GrantActive', 'ValidationFailed', 'GrantPending'] : true)",message="Active condition reason must be valid"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// gives is what the grant gives, for people to read, in display units: of the first allowances, such
-	// as "cpu=540 cores (location=DLS), projects=10 projects", in at most 200 characters.
+	// gives has the amounts of the grant, for people, in display units: those of the first allowances, such as "cpu=540
+	// cores (location=DLS), projects=10 projects", in at most 200 characters.
 	// +optional
 	// +kubebuilder:validation:MaxLength=200
 	Gives string `json:"gives,omitempty"`
 
-	// observedGeneration is the metadata.generation that the conditions are about. When it is
-	// lower than the current one, they are out of date.
+	// observedGeneration is the metadata.generation that the conditions are about. If it is lower than the current one,
+	// they are out of date.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }

@@ -5,19 +5,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ResourceQuotaAllocation caps what the ResourceQuotas of several namespaces may give together. Whoever
-// may write the ResourceQuotas of such namespaces, which are called projects here, spreads the cap among
-// them as they like.
+// ResourceQuotaAllocation caps the sum of the ResourceQuotas of several namespaces, its member namespaces. Users who
+// may write the ResourceQuotas of member namespaces distribute the cap among them.
 //
-// Of each resource a project takes the largest amount that one of its ResourceQuotas gives, so that none
-// of them has to name everything. A ResourceQuota is created, or raised, only if every allocation that
-// selects its namespace has room for what the project takes more by that. Whatever raises nothing is
-// allowed, however much is taken already. A ResourceQuota that leaves a resource out takes none of it; one
-// that names a capped resource has to keep naming it, unless spec.mayLeave is true or the user who changes it
-// may update the allocation.
+// A member namespace takes, of each resource, the largest amount in one of its ResourceQuotas, so that none of them has
+// to name everything. A ResourceQuota is created, or raised, only if every allocation that selects its namespace has
+// room for the increase. A change without an increase is allowed, however much is allocated already. A ResourceQuota
+// that does not name a resource takes none of it. One that names a capped resource must keep naming it, unless
+// spec.mayLeave is true or the user who changes it may update the allocation.
 //
-// The ResourceQuotas in kube-system, kube-public, kube-node-lease and Bursar's own namespace are not
-// counted and not kept from anything.
+// The ResourceQuotas in kube-system, kube-public, kube-node-lease and Bursar's own namespace are not counted and not
+// restricted.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -30,39 +28,39 @@ type ResourceQuotaAllocation struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says what is capped, and in which namespaces.
+	// spec is the cap, and the selector of its member namespaces.
 	Spec ResourceQuotaAllocationSpec `json:"spec"`
 
-	// status is how much is given out. ResourceQuotas are admitted by it, and by what was admitted since.
+	// status has the allocated amounts. Bursar admits ResourceQuotas by these amounts, and by the changes admitted
+	// since.
 	// +optional
 	Status ResourceQuotaAllocationStatus `json:"status,omitzero"`
 }
 
-// ResourceQuotaAllocationSpec says what is capped, and in which namespaces.
+// ResourceQuotaAllocationSpec is the cap, and the selector of its member namespaces.
 type ResourceQuotaAllocationSpec struct {
-	// selector selects the namespaces by their labels. An empty one selects all but the system's.
+	// selector selects the member namespaces by their labels. An empty one selects all except the system's.
 	Selector metav1.LabelSelector `json:"selector"`
 
-	// allocation is the cap: allocation.hard holds, for each resource, the most that all selected
-	// namespaces may have together; a resource that it does not name is not capped. With scopes or a
-	// scopeSelector only those ResourceQuotas count, and are kept within the cap, that have the same;
-	// without, those that have none.
+	// allocation is the cap: allocation.hard has, for each resource, the highest sum for all member namespaces
+	// together; other resources are not capped. With scopes or a scopeSelector, the cap counts and limits only
+	// ResourceQuotas with the same ones; without, only those that have none.
 	Allocation corev1.ResourceQuotaSpec `json:"allocation"`
 
-	// mayLeave, if true, lets everybody who may write a ResourceQuota of a selected namespace take a capped
-	// resource out of it, or delete it, after which the namespace may be unlimited. Default: false: only users who
-	// may update this allocation can do that.
+	// mayLeave, if true, permits every user who may write a ResourceQuota of a member namespace to remove a capped
+	// resource from it, or delete it. The namespace may be unlimited afterwards. Default: false: only users who may
+	// update this allocation can do that.
 	// +optional
 	MayLeave bool `json:"mayLeave,omitempty"`
 
-	// default is the ResourceQuota that a selected namespace gets where none limits a capped resource. It is made
-	// if the cap has room for it, and belongs to the namespace from then on. Default: none is made, and
+	// default is the ResourceQuota that a member namespace gets if no ResourceQuota limits a capped resource. It is
+	// made if the cap has room for it, and belongs to the namespace from then on. Default: none is made, and
 	// status.unlimitedNamespaces lists namespaces without a limit.
 	// +optional
 	Default *DefaultResourceQuota `json:"default,omitempty"`
 }
 
-// DefaultResourceQuota is a ResourceQuota for namespaces that have none. Its scopes are those of the allocation.
+// DefaultResourceQuota is a ResourceQuota for namespaces without one. Its scopes are those of the allocation.
 type DefaultResourceQuota struct {
 	// name is the name of the ResourceQuota. Default: default.
 	// +optional
@@ -70,38 +68,38 @@ type DefaultResourceQuota struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name,omitempty"`
 
-	// hard is how much it gives of each resource. The allocation has to cap each of them. Resources that the namespace
-	// has a limit for already are left out.
+	// hard has its amount of each resource. The allocation must cap each of them. Resources with a limit in the
+	// namespace are omitted.
 	Hard corev1.ResourceList `json:"hard"`
 }
 
 // DefaultResourceQuotaName is the name of a default ResourceQuota, unless the allocation sets another.
 const DefaultResourceQuotaName = "default"
 
-// ResourceQuotaAllocationStatus is how much of a cap is given out.
+// ResourceQuotaAllocationStatus has the allocated amounts of a cap.
 type ResourceQuotaAllocationStatus struct {
-	// allocated is the cap (hard), and how much of it is given out (used): the sum over all projects,
-	// changes that are admitted and not seen yet included. Where much changes it is written once in a second, or a few.
-	// used exceeds hard where the cap was cut, or a namespace came to be selected, after so much had been given out.
+	// allocated is the cap (hard), and the allocated amounts (used): the sum over all member namespaces, including
+	// changes that are admitted and not seen yet. During many changes it is written once in a second, or a few. used
+	// exceeds hard if the cap was cut, or a namespace became a member, after so much had been allocated.
 	// +optional
 	Allocated corev1.ResourceQuotaStatus `json:"allocated,omitzero"`
 
-	// usedByProject is how much of it each selected namespace takes by the ResourceQuotas that it has,
-	// ordered by name: a list of namespace and used, which is a resource list. Namespaces that take nothing are
-	// left out. Since it is written often, the API server checks no schema in it.
+	// usedByProject has the amounts that each member namespace takes by its ResourceQuotas, ordered by name: a list of
+	// namespace and used, which is a resource list. Namespaces without an amount are omitted. Because it is written
+	// often, the API server validates no schema in it.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	UsedByProject []NamespacedResourceList `json:"usedByProject,omitempty"`
 
-	// unlimitedNamespaces are selected namespaces in which no ResourceQuota limits a capped resource, ordered by name:
-	// the first 50. The condition Limited has their number.
+	// unlimitedNamespaces are member namespaces without a limit for a capped resource, ordered by name: the first 50.
+	// The condition Limited has their number.
 	// +optional
 	// +listType=map
 	// +listMapKey=namespace
 	UnlimitedNamespaces []UnlimitedNamespace `json:"unlimitedNamespaces,omitempty"`
 
-	// observed is what usedByProject was taken from.
+	// observed is the state of the cluster that usedByProject was computed from.
 	// +optional
 	Observed ObservedResourceQuotas `json:"observed,omitzero"`
 
@@ -109,43 +107,42 @@ type ResourceQuotaAllocationStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// summary is used of hard for the first resources that are capped, for people to read, such as
-	// "count/secrets 60/100, pods 3/10", in at most 200 characters.
+	// summary is used of hard for the first capped resources, for people, such as "count/secrets 60/100, pods 3/10", in
+	// at most 200 characters.
 	// +optional
 	// +kubebuilder:validation:MaxLength=200
 	Summary string `json:"summary,omitempty"`
 
-	// conditions are Ready, which says whether ResourceQuotas are kept within the cap, Exceeded, which
-	// says whether more is given out than the cap, and Limited, which says whether every selected namespace has a
-	// limit for each capped resource.
+	// conditions are Ready, which indicates whether ResourceQuotas are kept within the cap, Exceeded, which indicates
+	// whether more is allocated than the cap, and Limited, which indicates whether every member namespace has a limit
+	// for each capped resource.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// UnlimitedNamespace is a namespace that the cap does not reach in full.
+// UnlimitedNamespace is a namespace without a limit for some capped resources.
 type UnlimitedNamespace struct {
 	// namespace is the name of the namespace.
 	Namespace string `json:"namespace"`
 
-	// resources are the capped ones that no ResourceQuota of the namespace limits, in order.
+	// resources are the capped resources that no ResourceQuota of the namespace limits, in order.
 	// +listType=atomic
 	Resources []corev1.ResourceName `json:"resources"`
 }
 
-// NamespacedResourceList is what one namespace takes.
+// NamespacedResourceList has the amounts of one namespace.
 type NamespacedResourceList struct {
 	// namespace is the name of the namespace.
 	Namespace string `json:"namespace"`
 
-	// used is how much the namespace takes of each resource.
+	// used has the namespace's amount of each resource.
 	Used corev1.ResourceList `json:"used"`
 }
 
-// ObservedResourceQuotas is a state of the cluster, by the resource versions of what was listed and
-// watched: that of a list, of a bookmark, or of the last object that changed. Versions of one kind can be
-// compared with each other.
+// ObservedResourceQuotas is a state of the cluster, by resource versions: those of a list, of a bookmark, or of the
+// last object that changed. Versions of one kind can be compared with each other.
 type ObservedResourceQuotas struct {
 	// resourceQuotas is the version of the ResourceQuotas.
 	// +optional
@@ -158,36 +155,35 @@ type ObservedResourceQuotas struct {
 
 // Conditions of a ResourceQuotaAllocation besides Ready.
 const (
-	// ConditionExceeded says whether more of a ResourceQuotaAllocation is given out than its cap.
+	// ConditionExceeded indicates whether more of a ResourceQuotaAllocation is allocated than its cap.
 	ConditionExceeded = "Exceeded"
-	// ConditionLimited says whether every selected namespace has a limit for each capped resource.
+	// ConditionLimited indicates whether every member namespace has a limit for each capped resource.
 	ConditionLimited = "Limited"
 )
 
 // Reasons of the conditions of a ResourceQuotaAllocation.
 const (
-	// ReasonEnforced: ResourceQuotas are kept within the cap. Requests that the API server admitted before that
-	// may still be carried out for as long as it gives a request, a minute.
+	// ReasonEnforced: ResourceQuotas are kept within the cap. Requests that the API server admitted before may still be
+	// carried out within its request timeout, a minute.
 	ReasonEnforced = "Enforced"
-	// ReasonWebhooksPending: the API server does not ask Bursar about all ResourceQuotas yet.
+	// ReasonWebhooksPending: the API server does not call Bursar for all ResourceQuotas yet.
 	ReasonWebhooksPending = "WebhooksPending"
-	// ReasonCapExceeded: more is given out than the cap.
+	// ReasonCapExceeded: more is allocated than the cap.
 	ReasonCapExceeded = "CapExceeded"
-	// ReasonWithinCap: no more is given out than the cap.
+	// ReasonWithinCap: no more is allocated than the cap.
 	ReasonWithinCap = "WithinCap"
-	// ReasonAllLimited: every selected namespace has a limit for each capped resource.
+	// ReasonAllLimited: every member namespace has a limit for each capped resource.
 	ReasonAllLimited = "AllLimited"
-	// ReasonNamespacesUnlimited: some do not, and may use as much as they like.
+	// ReasonNamespacesUnlimited: some member namespaces have no limit.
 	ReasonNamespacesUnlimited = "NamespacesUnlimited"
 )
 
-// CauseAllocationExceeded is the type of those causes in the status of a refused ResourceQuota that say
-// which resource of which ResourceQuotaAllocation has not enough room. Their field is the resource's, such as
-// spec.hard[count/secrets].
+// CauseAllocationExceeded is the type of the causes in the status of a denied ResourceQuota that name a resource
+// without enough room in a ResourceQuotaAllocation. Their field is the resource's, such as spec.hard[count/secrets].
 const CauseAllocationExceeded metav1.CauseType = "ResourceQuotaAllocationExceeded"
 
-// CauseAllocationLeft is the type of those causes in the status of a refused request that say which capped resource
-// a ResourceQuota would no longer limit. Their field is the resource's, such as spec.hard[count/secrets].
+// CauseAllocationLeft is the type of the causes in the status of a denied request that name a capped resource without a
+// limit after the change. Their field is the resource's, such as spec.hard[count/secrets].
 const CauseAllocationLeft metav1.CauseType = "ResourceQuotaAllocationLeft"
 
 // ResourceQuotaAllocationList is a list of allocations.

@@ -7,14 +7,14 @@ const (
 	// ReasonRegistrationActive goes with Active=True: grants and claims may use the type.
 	ReasonRegistrationActive = "RegistrationActive"
 
-	// ReasonRegistrationPending goes with Active=False: the registration was not looked at yet.
+	// ReasonRegistrationPending goes with Active=False: the registration has not been processed yet.
 	ReasonRegistrationPending = "RegistrationPending"
 
-	// ReasonRegistrationInUse goes with InUse=True: the registration is being deleted, and something uses it.
+	// ReasonRegistrationInUse goes with InUse=True: the registration is being deleted while it is in use.
 	ReasonRegistrationInUse = "RegistrationInUse"
 )
 
-// RegistrationType says how a resource type is measured.
+// RegistrationType determines how a resource type is measured.
 // +kubebuilder:validation:Enum=Entity;Allocation
 type RegistrationType string
 
@@ -22,14 +22,13 @@ const (
 	// RegistrationTypeEntity counts objects.
 	RegistrationTypeEntity RegistrationType = "Entity"
 
-	// RegistrationTypeAllocation adds up amounts that objects ask for, such as bytes.
+	// RegistrationTypeAllocation adds up amounts that objects request, such as bytes.
 	RegistrationTypeAllocation RegistrationType = "Allocation"
 )
 
-// ResourceRegistration makes a resource type known, so that it can be granted and claimed: what
-// it is called, in which unit it is measured, which kind of consumer has a quota of it, and which
-// kinds of object take from that quota. Grants and claims may use the type while the Active
-// condition is True.
+// ResourceRegistration registers a resource type, so that it can be granted and claimed: its name, its unit, the kind
+// of consumer with a quota of it, and the kinds of object that use that quota. Grants and claims may use the type while
+// the Active condition is True.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -53,45 +52,42 @@ type ResourceRegistration struct {
 	// spec describes the resource type.
 	Spec ResourceRegistrationSpec `json:"spec"`
 
-	// status is what Bursar found out about the registration.
+	// status is the state of the registration.
 	// +optional
 	// +kubebuilder:default={conditions:{{type:"Active",status:"False",reason:"RegistrationPending",message:"Not looked at yet",lastTransitionTime:"1970-01-01T00:00:00Z"}}}
 	Status ResourceRegistrationStatus `json:"status,omitzero"`
 }
 
-// ResourceRegistrationSpec describes a resource type. The fields resourceType, consumerTypeRef and type never
-// change, and baseUnit only while nothing of the type is granted or claimed, because stored amounts mean what
-// these fields say.
+// ResourceRegistrationSpec describes a resource type. The fields resourceType, consumerTypeRef and type never change,
+// and baseUnit only while nothing of the type is granted or claimed, because stored amounts depend on these fields.
 type ResourceRegistrationSpec struct {
-	// baseUnit is the unit of every amount of this type in grants, claims and buckets, in the
-	// singular and at most 50 characters, such as byte. It can be changed only while no grant gives
-	// the type and no claim holds any of it: amounts are kept as they are.
+	// baseUnit is the unit of every amount of this type in grants, claims and buckets, in the singular and at most 50
+	// characters, such as byte. It can be changed only while no grant gives the type and no claim holds any of it,
+	// because amounts are not converted.
 	// +kubebuilder:validation:MaxLength=50
 	BaseUnit string `json:"baseUnit"`
 
-	// claimingResources are the kinds of object that claims for this type may pay for, at most
-	// 20. Empty (the default) means that no object can take from the quota through a policy;
-	// claims that people and services make themselves may then be for objects of any kind.
-	// Removing a kind leaves existing claims as they are.
+	// claimingResources are the kinds of object that claims for this type may be for, at most 20. Empty (the default)
+	// means that no object can use the quota through a policy; directly created claims may then be for objects of any
+	// kind. Removing a kind leaves existing claims as they are.
 	// +optional
 	// +kubebuilder:validation:MaxItems=20
 	ClaimingResources []ClaimingResource `json:"claimingResources,omitempty"`
 
-	// consumerTypeRef is the kind of consumer that has a quota of this type. It cannot be changed.
+	// consumerTypeRef is the kind of consumer with a quota of this type. It cannot be changed.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.consumerTypeRef is immutable"
 	ConsumerTypeRef ConsumerTypeRef `json:"consumerTypeRef"`
 
-	// description says in 1 to 500 characters what is counted, for people. It has no effect.
+	// description describes the counted thing in 1 to 500 characters, for people. It has no effect.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=500
 	Description string `json:"description,omitempty"`
 
-	// dimensions are the keys that the dimensions of claims and the dimension selectors of grants may
-	// use for this type, such as networking.example.com/location: at most 16, of at most 317
-	// characters each. Empty (the default) means that the type has no dimensions. Removing a key
-	// leaves what was granted by it as it is; grants and policies that still use it are not Active
-	// and not Ready any more.
+	// dimensions are the keys that the dimensions of claims and the dimension selectors of grants may use for this
+	// type, such as networking.example.com/location: at most 16, of at most 317 characters each. Empty (the default)
+	// means that the type has no dimensions. Removing a key leaves granted claims as they are; grants and policies that
+	// still use it are no longer Active or Ready.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -99,46 +95,44 @@ type ResourceRegistrationSpec struct {
 	// +kubebuilder:validation:items:MaxLength=317
 	Dimensions []string `json:"dimensions,omitempty"`
 
-	// displayUnit is the unit in which amounts are shown to people, in the singular and at most
-	// 50 characters, such as GiB. It can be changed at any time: displayed amounts follow, and decisions do not depend on it.
+	// displayUnit is the unit of amounts in messages and summaries, in the singular and at most 50 characters, such as
+	// GiB. It can be changed at any time: displayed amounts follow, and decisions do not depend on it.
 	// +kubebuilder:validation:MaxLength=50
 	DisplayUnit string `json:"displayUnit"`
 
-	// resourceType is the name by which grants and claims refer to this type, of 1 to 253
-	// characters in any form, such as resourcemanager.miloapis.com/projects. Of two registrations
-	// with the same name only the older one becomes active. It cannot be changed.
+	// resourceType is the name of this type in grants and claims, of 1 to 253 characters in any form, such as
+	// resourcemanager.miloapis.com/projects. Of two registrations with the same name only the older one becomes active.
+	// It cannot be changed.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.resourceType is immutable"
 	ResourceType string `json:"resourceType"`
 
-	// type is Entity when objects are counted, each taking 1, and Allocation when the amounts
-	// that they ask for are added up. It cannot be changed.
+	// type is Entity if objects are counted, each as 1, and Allocation if the amounts that they request are added up.
+	// It cannot be changed.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.type is immutable"
 	Type RegistrationType `json:"type"`
 
-	// unitConversionFactor is how many base units make one display unit, at least 1: an amount is
-	// divided by it to be shown. It can be changed at any time: displayed amounts follow, and decisions do not depend on it.
+	// unitConversionFactor is the number of base units in one display unit, at least 1: displayed amounts are divided
+	// by it. It can be changed at any time: displayed amounts follow, and decisions do not depend on it.
 	// +kubebuilder:validation:Minimum=1
 	UnitConversionFactor int64 `json:"unitConversionFactor"`
 }
 
 // ConsumerTypeRef names a kind of consumer.
 type ConsumerTypeRef struct {
-	// apiGroup is the API group of the consumer's kind, a DNS subdomain such as
-	// resourcemanager.miloapis.com.
+	// apiGroup is the API group of the consumer's kind, a DNS subdomain such as resourcemanager.miloapis.com.
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	APIGroup string `json:"apiGroup"`
 
-	// kind is the consumer's kind, such as Organization. The registration becomes active once the
-	// API server serves this kind.
+	// kind is the consumer's kind, such as Organization. The registration becomes active once the API server serves
+	// this kind.
 	Kind string `json:"kind"`
 }
 
-// ClaimingResource names a kind of object that may take from a quota.
+// ClaimingResource names a kind of object that may use a quota.
 type ClaimingResource struct {
-	// apiGroup is the API group of the kind, a DNS subdomain. Empty (the default) means the core
-	// group.
+	// apiGroup is the API group of the kind, a DNS subdomain. Empty (the default) means the core group.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	APIGroup string `json:"apiGroup,omitempty"`
@@ -149,19 +143,19 @@ type ClaimingResource struct {
 	Kind string `json:"kind"`
 }
 
-// ResourceRegistrationStatus is what Bursar found out about a registration.
+// ResourceRegistrationStatus is the state of a registration.
 type ResourceRegistrationStatus struct {
-	// conditions holds the condition Active. It is True with reason RegistrationActive when
-	// grants and claims can use the type, and False with reason ValidationFailed (the message
-	// says what is wrong) or RegistrationPending (not looked at yet) when they cannot. A registration
-	// that is being deleted while grants or enabled ClaimCreationPolicies use its type also has the condition
-	// InUse, which names them. It stays until nothing does, and accepts nothing new meanwhile.
+	// conditions has the condition Active. It is True with reason RegistrationActive if grants and claims can use the
+	// type, and False with reason ValidationFailed (the message has the errors) or RegistrationPending (not processed
+	// yet) if they cannot. A registration that is being deleted while grants or enabled ClaimCreationPolicies use its
+	// type also has the condition InUse, which names them. It stays until it is no longer in use, and accepts no new
+	// uses.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['RegistrationActive', 'ValidationFailed', 'RegistrationPending'] : true)",message="Active condition reason must be valid"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the metadata.generation that the conditions are about. When it is
-	// lower than the current one, they are out of date.
+	// observedGeneration is the metadata.generation that the conditions are about. If it is lower than the current one,
+	// they are out of date.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// AlertThresholdDefault is what counts where nobody sets [AnnotationAlertThreshold], in percent.
+// AlertThresholdDefault is the default of [AnnotationAlertThreshold], in percent.
 const AlertThresholdDefault = 80
 
-// ParseAlertThreshold reads the value of [AnnotationAlertThreshold].
+// ParseAlertThreshold parses the value of [AnnotationAlertThreshold].
 func ParseAlertThreshold(text string) (percent int, err error) {
 	percent, err = strconv.Atoi(text)
 	if err != nil || percent < 1 || percent > 100 {
