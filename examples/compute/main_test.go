@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What keeps the service from starting is said in one sentence.
-func TestRefusals(t *testing.T) {
+// An error at the start is one sentence.
+func TestStartErrors(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	content := `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]}`

@@ -40,8 +40,7 @@ func TestPageIsUpToDate(t *testing.T) {
 	}
 }
 
-// TestPageIsComplete looks for everything that a definition says of its fields in the part of the
-// page that is about its kind.
+// TestPageIsComplete looks for everything in a definition's fields in the section of its kind.
 func TestPageIsComplete(t *testing.T) {
 	for _, definition := range definitions(t) {
 		t.Run(definition.Spec.Names.Kind, func(t *testing.T) {

@@ -69,7 +69,7 @@ func (g *Gate[V]) Wait(ctx context.Context, version V) error {
 		return current, nil
 	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("this replica of Bursar has not heard yet of the %s that are in force", g.subject), problem)
+		return errors.Join(fmt.Errorf("this replica of Bursar has not loaded the current %s yet", g.subject), problem)
 	}
 	return nil
 }

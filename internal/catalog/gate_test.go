@@ -29,7 +29,7 @@ func versionOf(policies ...*quotav1alpha1.ClaimCreationPolicy) catalog.Version {
 	return catalog.VersionOf(items, nil)
 }
 
-// TestGate has a catalog that was told of less, or more, than what somebody comes with.
+// TestGate has a catalog with fewer, or more, objects than the version of a request.
 func TestGate(t *testing.T) {
 	a, b := stored("a"), stored("b")
 	tests := map[string]struct {
@@ -62,7 +62,7 @@ func TestGate(t *testing.T) {
 			if (err == nil) != tt.current {
 				t.Errorf("%s: got %v, want current: %t", tt.reason, err, tt.current)
 			}
-			if err != nil && !strings.Contains(err.Error(), "has not heard yet of the policies") {
+			if err != nil && !strings.Contains(err.Error(), "has not loaded the current policies") {
 				t.Errorf("%s: got %v", tt.reason, err)
 			}
 			if err == nil && !known.Has(tt.version) {

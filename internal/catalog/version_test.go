@@ -25,7 +25,7 @@ func faultyPolicy(p quotav1alpha1.ClaimCreationPolicy) quotav1alpha1.ClaimCreati
 	return p
 }
 
-// TestVersionIsThatOfAList proves that a catalog that was told of objects one by one has the version of their list.
+// TestVersionIsThatOfAList proves that a catalog that received objects one by one has the version of their list.
 func TestVersionIsThatOfAList(t *testing.T) {
 	c := New()
 	other := policyAt("b", 7)
@@ -53,7 +53,7 @@ func TestVersionIsThatOfAList(t *testing.T) {
 	}
 }
 
-func TestHasWhatItWasToldOf(t *testing.T) {
+func TestHasEarlierVersions(t *testing.T) {
 	a1, a2, b := policyAt("a", 1), policyAt("a", 2), policyAt("b", 1)
 	list := func(policies ...quotav1alpha1.ClaimCreationPolicy) Version { return VersionOf(policies, nil) }
 	c := New()

@@ -53,8 +53,7 @@ func TestBucketNamesAreTheirIdentity(t *testing.T) {
 			t.Errorf("%s: the name changes", name)
 		}
 	}
-	// The name of a bucket that shows a resource type as a whole is in the field of people and of
-	// older versions.
+	// The name of a bucket for a whole resource type is in the hands of people and of older versions.
 	if got, want := Bucket(base, "projects", nil), "organization-acme-projects-f6dwk7fiykm3sn4a"; got != want {
 		t.Errorf("the name is %q, want %q as ever", got, want)
 	}

@@ -10,7 +10,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// requestPolicy asks of every object what one request says.
+// requestPolicy has one request for every object.
 func requestPolicy(request quotav1alpha1.ResourceRequestTemplate, operations ...quotav1alpha1.TriggerOperation) *quotav1alpha1.ClaimCreationPolicy {
 	p := validPolicy()
 	p.Spec.Trigger.Conditions, p.Spec.Trigger.Operations = nil, operations
@@ -80,7 +80,7 @@ func TestAmountExpressions(t *testing.T) {
 	}
 }
 
-// Where some requests come to nothing, the others are asked for.
+// Requests with the amount 0 are omitted, and the others are not.
 func TestRequestsOfNothingAreLeftOut(t *testing.T) {
 	policy := requestPolicy(quotav1alpha1.ResourceRequestTemplate{ResourceType: "none", AmountExpression: "0"})
 	requests := &policy.Spec.Target.ResourceClaimTemplate.Spec.Requests
@@ -154,7 +154,7 @@ func TestAmountErrors(t *testing.T) {
 	}
 }
 
-// An expression that costs too much for an object is an error that says so.
+// An expression that costs too much for an object is an error with that reason.
 func TestCostlyAmount(t *testing.T) {
 	p, errs := Compile(requestPolicy(quotav1alpha1.ResourceRequestTemplate{ResourceType: "size",
 		AmountExpression: "object.spec.list.map(a, object.spec.list.map(b, object.spec.list.size())).size()"}))

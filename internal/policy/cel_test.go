@@ -167,7 +167,7 @@ func TestMatchesStopsWithContext(t *testing.T) {
 	if _, err := p.Matches(ended, in); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a context that has ended: %v, want context.Canceled", err)
 	}
-	// That it is not the cost that ends the evaluation shows that the outer loops stop as well.
+	// The evaluation ends for another reason than its cost, so the outer loops stop as well.
 	brief, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	if _, err := p.Matches(brief, in); !errors.Is(err, context.DeadlineExceeded) {

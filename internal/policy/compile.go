@@ -129,7 +129,7 @@ func (c *compiler) checkRequestUse(path *field.Path, source string, read uses) {
 	c.usesRequest = c.usesRequest || read.has(varUser, varRequestInfo)
 	if c.followsUpdates {
 		c.rejectVariables(path, source, read,
-			"a policy with the operation UPDATE may not use %s here: what it asks has to depend on the object alone, whoever changes it",
+			"a policy with the operation UPDATE may not use %s here: its demand must depend only on the object, whoever changes it",
 			varUser, varRequestInfo)
 	}
 }

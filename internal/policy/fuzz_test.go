@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A template, whatever it is, compiles or not, and then renders to a bounded valid text or not. It
-// never shows how text/template writes a missing value, and never panics.
+// A template compiles or not, and then renders to a bounded valid text or not. It never renders the text of
+// text/template for a missing value, and never panics.
 func FuzzTemplate(f *testing.F) {
 	for _, source := range []string{
 		"plain", "{{.trigger.metadata.name | lower}}-claim", `{{default "x" .trigger.a.b.c}}`,

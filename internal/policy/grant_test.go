@@ -198,7 +198,7 @@ func TestParentName(t *testing.T) {
 	}
 }
 
-func TestCompileGrantFaults(t *testing.T) {
+func TestCompileGrantErrors(t *testing.T) {
 	const template = "spec.target.resourceGrantTemplate."
 	metadata := func(change func(*quotav1alpha1.ObjectTemplateMetadata)) func(*quotav1alpha1.GrantCreationPolicy) {
 		return func(p *quotav1alpha1.GrantCreationPolicy) { change(&p.Spec.Target.ResourceGrantTemplate.Metadata) }

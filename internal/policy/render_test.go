@@ -110,8 +110,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// Where nobody asks for the object, what a template says of who does is left out. Anything else of it
-// is as ever.
+// Without a request, annotations with templates on the request are omitted. Everything else stays.
 func TestAnnotationsWithoutRequest(t *testing.T) {
 	templates := map[string]string{
 		"group": "{{index .user.groups 0}}", "extra": "{{index .user.extra.team 0}}", "name": "{{.user.name}}",
@@ -256,7 +255,7 @@ func TestRenderErrors(t *testing.T) {
 	}
 }
 
-// A claim belongs to its caller: changing one must not show in the next.
+// A claim belongs to its caller: changing one must not affect the next.
 func TestRenderSharesNothing(t *testing.T) {
 	p := mustCompile(t, nil)
 	for range 2 {

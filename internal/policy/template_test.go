@@ -40,7 +40,7 @@ func sample() Input {
 	}
 }
 
-// renderText compiles and executes a template and returns its text, or its faults.
+// renderText compiles and executes a template and returns its text, or its errors.
 func renderText(source string, in Input) (text string, reasons []string) {
 	compiled, reasons := compileTemplate(source)
 	if reasons != nil {
@@ -117,7 +117,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-func TestTemplateFaults(t *testing.T) {
+func TestTemplateErrors(t *testing.T) {
 	const roots = "; templates see .trigger, .object, .namespaceObject, .user and .requestInfo"
 	for name, tc := range map[string]struct {
 		reason, source string

@@ -148,8 +148,8 @@ func keyText(key any) string {
 	return "the key"
 }
 
-// textOf returns a text, number or boolean as a text; numbers without exponent and in full. The
-// error begins with a verb, to go after the name of what has the value.
+// textOf returns a text, number or boolean as a text; numbers in full and without exponent. The error begins with a
+// verb, to follow the name of the value.
 func textOf(value any) (string, error) {
 	switch v := value.(type) {
 	case string:
@@ -169,7 +169,7 @@ func textOf(value any) (string, error) {
 	}
 }
 
-// describe says what kind of value it is, beginning with a verb.
+// describe returns the kind of a value, beginning with a verb.
 func describe(value any) string {
 	switch value.(type) {
 	case nil:

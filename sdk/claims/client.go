@@ -31,9 +31,10 @@ var ErrDiffers = errors.New("the object has a quota claim of another consumer, w
 //
 // If the amounts differ from those of a granted claim, Ensure requests a resize, see [Decision.Resize]. The object
 // keeps its current amounts until the resize is granted. A resize is granted as a whole or not at all, and one without
-// an increase is always granted. Shrink the object before you request less for it.
+// an increase is always granted. Shrink the object before you request less for it. If the amounts differ from those of
+// a claim that is not granted, Ensure deletes the claim, and a later call creates another.
 //
-// If the claim has another consumer, Ensure returns [ErrDiffers]. The Decision is valid even if err is non-nil: it says
+// If the claim has another consumer, Ensure returns [ErrDiffers]. The Decision is valid even if err is non-nil: it means
 // that quota cannot be claimed at the moment, or not as requested, and can be written to the status of the object. Call
 // Ensure again later.
 //

@@ -11,7 +11,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// claimWith is a claim with that condition, and what is said of its requests.
+// claimWith returns a claim with that condition, and messages for its requests.
 func claimWith(status metav1.ConditionStatus, reason, message string, messages ...quotav1alpha1.RequestAllocation) *quotav1alpha1.ResourceClaim {
 	return &quotav1alpha1.ResourceClaim{Status: quotav1alpha1.ResourceClaimStatus{
 		Conditions:  []metav1.Condition{{Type: quotav1alpha1.ConditionGranted, Status: status, Reason: reason, Message: message}},

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Whoever imports the package gets the types of the API and the client of controller-runtime, and what these need.
+// The package imports the types of the API and the client of controller-runtime, with their dependencies, and nothing
+// else.
 func TestImports(t *testing.T) {
 	const module = "github.com/bursar/bursar/"
 	list := func(format string) []string {

@@ -31,7 +31,7 @@ func (u Usage) String() string {
 
 // Usage returns a consumer's use of each resource type with a grant or a claim, in the order of their names. Use it to
 // inform users before they create objects. It is slightly out of date and ignores dimensions: only the decision on a
-// claim tells whether an amount is granted.
+// claim is binding.
 //
 // It reads from Live. An error is that of the API server.
 func (c *Client) Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]Usage, error) {

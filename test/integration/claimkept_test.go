@@ -115,7 +115,7 @@ func TestOwnerOfPolicyClaim(t *testing.T) {
 	edited := claim.DeepCopy()
 	edited.OwnerReferences[0].UID = "00000000-0000-0000-0000-000000000000"
 	err := admin.Update(w.ctx, edited)
-	if want := "the owner of a policy's claim is the object that the claim pays for, and nobody may change it"; !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
+	if want := "the owner of a policy's claim is the object that the claim pays for, and cannot be changed"; !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want it to be rejected: %s", err, want)
 	}
 	annotated := claim.DeepCopy()

@@ -19,7 +19,7 @@ func TestSystemNamespaceStays(t *testing.T) {
 	w := &world{T: t, ctx: t.Context(), name: "system-namespace-stays"}
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bursar-system"}}
 	err := admin.Delete(w.ctx, system)
-	if want := "namespace bursar-system holds Bursar's books and may not be deleted"; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+	if want := "namespace bursar-system holds Bursar's ledgers and may not be deleted"; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want it to be forbidden: %s", err, want)
 	}
 	if err := admin.Get(w.ctx, client.ObjectKeyFromObject(system), system); err != nil || system.DeletionTimestamp != nil {

@@ -49,7 +49,7 @@ func TestStatusIsBursars(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			name := c.object.GetName()
 			err := admin.Status().Patch(w.ctx, c.object.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(c.patch)))
-			if want := "the status of " + kind + " " + name + " is written by Bursar alone"; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+			if want := "the status of " + kind + " " + name + " is written only by Bursar"; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want it to be forbidden: %s", err, want)
 			}
 		})

@@ -14,8 +14,8 @@ import (
 	"github.com/bursar/bursar/deploy/crds"
 )
 
-// internalKinds are those that the contract does not know because nobody but Bursar uses them, and
-// addedKinds those that it does not know because they come from elsewhere.
+// internalKinds are not in the contract because only Bursar uses them, and addedKinds because they come from other
+// projects.
 var (
 	internalKinds = map[string]bool{"ConsumerLedger": true, "AllocationLedger": true}
 	addedKinds    = map[string]bool{"EffectiveResourceGrant": true, "ResourceQuotaAllocation": true, "LocalResourceQuotaAllocation": true}

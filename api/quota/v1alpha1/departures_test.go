@@ -12,7 +12,7 @@ const (
 	claimTemplateSpec = "spec.target.resourceClaimTemplate.spec"
 	grantTemplateSpec = "spec.target.resourceGrantTemplate.spec"
 
-	// groupVersionPattern accepts group/version and, for the core group, version alone.
+	// groupVersionPattern accepts group/version and, for the core group, only a version.
 	groupVersionPattern = `^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?v[0-9]+((alpha|beta)[0-9]*)?$`
 )
 
@@ -23,8 +23,8 @@ type departure struct {
 	change     func(*schemaField)
 }
 
-// departures lists all of them. The first four allow for what Bursar adds to the contract, the next
-// two say what the API reference says of new objects, and all others are stricter where it is.
+// departures lists all of them. The first four allow for Bursar's additions to the contract, the next two are in the
+// API reference for new objects, and all others are stricter.
 var departures = []departure{
 	{"ClaimCreationPolicy", claimTemplateSpec + ".resourceRef", "Bursar fills in the object", optional},
 	{"ClaimCreationPolicy", claimTemplateSpec + ".requests[]", "amount or amountExpression", constrain("celRule", "give either amount or amountExpression")},

@@ -102,7 +102,7 @@ func (s *ResourceClaimSpec) ResourceTypes() []string {
 // ResourceClaimStatus is the decision on a claim.
 type ResourceClaimStatus struct {
 	// allocations has the decision on each request. As a claim is granted whole or not at all, a request may be denied
-	// because of another one; then its message says so.
+	// because of another one; its message then explains it.
 	// +optional
 	// +listType=map
 	// +listMapKey=resourceType

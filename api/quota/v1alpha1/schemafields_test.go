@@ -11,7 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// schemaField is what a schema says about one field, in the terms of the contract.
+// schemaField is the schema of one field, in the terms of the contract.
 type schemaField struct {
 	Type        string
 	Required    bool

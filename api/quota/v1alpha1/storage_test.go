@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// TestClaimStatusDefault proves that a claim created through the Go type, whose status is empty,
-// is shown as waiting for a decision.
+// TestClaimStatusDefault proves that a claim created through the Go type, whose status is empty, is displayed as
+// waiting for a decision.
 func TestClaimStatusDefault(t *testing.T) {
 	checks := newSchemaChecks(t, "ResourceClaim")
 	object := content(t, sampleClaim())
@@ -33,8 +33,7 @@ func TestClaimStatusDefault(t *testing.T) {
 	}
 }
 
-// TestPendingDefaults proves that grants and registrations say from the start that nobody has looked
-// at them yet.
+// TestPendingDefaults proves that the status of new grants and registrations is pending.
 func TestPendingDefaults(t *testing.T) {
 	tests := map[string]struct {
 		kind, reason string

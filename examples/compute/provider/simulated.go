@@ -19,7 +19,8 @@ import (
 // resourcesKey is the key of a machine's resources in its ConfigMap.
 const resourcesKey = "resources"
 
-// Simulated records machines in ConfigMaps. Nothing runs, and the conditions of the Instances say so.
+// Simulated records machines in ConfigMaps. Nothing runs, and the conditions of the Instances have the reason
+// Simulated.
 type Simulated struct {
 	// Client reads ConfigMaps from the API server, not from a cache.
 	Client client.Client

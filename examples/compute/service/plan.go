@@ -45,8 +45,8 @@ func (r replicas) count(is func(*computev1alpha1.Instance) bool) (n int) {
 // planFor makes the plan for a deployment. all are the Instances in its namespace, and usage is the known usage of its
 // Project.
 //
-// It creates Instances while only a few wait for quota: these show whether there is any, and take it as soon as there
-// is. So a deployment that is far too large does not fill the waiting list, and one whose quota is raised continues at
+// It creates Instances while only a few wait for quota: these detect new quota, and take it as soon as there is some.
+// So a deployment that is far too large does not fill the waiting list, and one whose quota is raised continues at
 // once.
 func planFor(d *computev1alpha1.WorkloadDeployment, all []computev1alpha1.Instance, usage []claims.Usage, now time.Time) plan {
 	var active replicas

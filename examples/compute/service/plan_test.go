@@ -24,7 +24,7 @@ func resources(vcpus, memory string) computev1alpha1.Resources {
 }
 
 // situation is a deployment "d", and the Instances in its namespace, in a text such as "0 ready, 1 blocked 90s": the
-// number in the name of each, and what it is like. foreign is one of somebody else.
+// number in the name of each, and its state. foreign is an Instance of another owner.
 type situation struct {
 	desired   int32
 	ttl       time.Duration

@@ -13,7 +13,7 @@ import (
 	computev1alpha1 "github.com/bursar/bursar/examples/compute/api/v1alpha1"
 )
 
-// An API server that lacks what is needed is told apart from one that has it, and the error says what to do.
+// An API server without a required kind causes an error with the next step.
 func TestKinds(t *testing.T) {
 	mapper := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{quotav1alpha1.GroupVersion, computev1alpha1.GroupVersion})
 	serve := func(version schema.GroupVersion, kind string) {

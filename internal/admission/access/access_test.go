@@ -124,7 +124,7 @@ func TestClientCertificate(t *testing.T) {
 			defer server.Close()
 			client := server.Client()
 			if tt.shown != nil {
-				// It is shown even where the server does not ask for its authority.
+				// The client sends it even if the server does not request its authority.
 				client.Transport.(*http.Transport).TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return tt.shown, nil }
 			}
 			response, err := client.Post(server.URL+"/enforce/1", "application/json", bytes.NewReader(nil))

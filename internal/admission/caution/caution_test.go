@@ -43,17 +43,17 @@ func world(t *testing.T) *caution.Adviser {
 	}
 }
 
-// permission lets Bursar read everything, and look up what has no flaw.
+// permission lets Bursar read everything, and look up what has no denial.
 type permission struct {
-	flaw string
-	err  error
+	denial string
+	err    error
 }
 
 func (permission) Follow(context.Context, schema.GroupVersionResource) (string, error) {
 	return "", nil
 }
 func (p permission) Get(context.Context, schema.GroupVersionResource) (string, error) {
-	return p.flaw, p.err
+	return p.denial, p.err
 }
 
 // users may read everything, but for tenant.
@@ -63,7 +63,7 @@ func (users) MayRead(_ context.Context, user authenticationv1.UserInfo, _ schema
 	return user.Username != "tenant", nil
 }
 
-// objects has web, and cannot tell of unknown.
+// objects has web, and an error for unknown.
 type objects struct{}
 
 func (objects) Exists(_ context.Context, _ schema.GroupVersionResource, name types.NamespacedName, _ types.UID) (bool, error) {
@@ -146,18 +146,18 @@ func TestClaim(t *testing.T) {
 	const forbidden = "Bursar may not get volumes.example.com; create a ClusterRole"
 	for name, c := range map[string]struct {
 		reason, kind string
-		flaw         string
+		denial       string
 		err          error
 		want         []string
 	}{
 		"InOrder":   {reason: "there is nothing to say", kind: "Volume"},
-		"Forbidden": {reason: "the charge goes back early", kind: "Volume", flaw: forbidden, want: []string{"once this claim is deleted, its charge goes back although Volume data may still exist: " + forbidden}},
-		"Unknown":   {reason: "an outage is no answer", kind: "Volume", flaw: forbidden, err: errors.New("connection refused")},
-		"NotServed": {reason: "no object exists", kind: "Team", flaw: forbidden},
+		"Forbidden": {reason: "the charge goes back early", kind: "Volume", denial: forbidden, want: []string{"once this claim is deleted, its charge goes back although Volume data may still exist: " + forbidden}},
+		"Unknown":   {reason: "an outage is no answer", kind: "Volume", denial: forbidden, err: errors.New("connection refused")},
+		"NotServed": {reason: "no object exists", kind: "Team", denial: forbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			adviser := world(t)
-			adviser.Permission = permission{c.flaw, c.err}
+			adviser.Permission = permission{c.denial, c.err}
 			got := adviser.Claim(t.Context(), &quotav1alpha1.ResourceClaim{Spec: quotav1alpha1.ResourceClaimSpec{
 				ConsumerRef: quotav1alpha1.ConsumerRef{APIGroup: version.Group, Kind: "Project", Name: "web"},
 				ResourceRef: quotav1alpha1.UnversionedObjectReference{APIGroup: version.Group, Kind: c.kind, Name: "data"},

@@ -14,8 +14,8 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// TestIntermediate has a certificate whose authority was itself signed by another: the Secret has both in
-// tls.crt, and in ca.crt the one that signed the authority, which alone is published.
+// TestIntermediate has a certificate with an authority that was itself signed by another: the Secret has both in
+// tls.crt, and only the signer of the authority in ca.crt, which is published.
 func TestIntermediate(t *testing.T) {
 	now := time.Now()
 	root, other, intermediate := newAuthority(t, "root"), newAuthority(t, "root"), newAuthority(t, "intermediate")

@@ -104,7 +104,7 @@ func (m *Manager) Ready() error {
 	case m.served == nil:
 		return fmt.Errorf("the Secret %s/%s holds no certificate for the webhooks yet", m.Namespace, m.Name)
 	case !m.served.isValid(time.Now()):
-		return fmt.Errorf("the certificate for the webhooks in Secret %s/%s is in force from %s to %s alone",
+		return fmt.Errorf("the certificate for the webhooks in Secret %s/%s is valid only from %s to %s",
 			m.Namespace, m.Name, m.served.certificate.Leaf.NotBefore, m.served.certificate.Leaf.NotAfter)
 	default:
 		return nil

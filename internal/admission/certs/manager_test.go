@@ -20,8 +20,8 @@ import (
 
 const service = "bursar-webhook.bursar-system.svc"
 
-// keeper returns one that runs until the test ends.
-func keeper(t *testing.T, ctx context.Context, client kubernetes.Interface, renews bool, onPublish func(*Manager)) *Manager {
+// startManager returns a manager that runs until the test ends.
+func startManager(t *testing.T, ctx context.Context, client kubernetes.Interface, renews bool, onPublish func(*Manager)) *Manager {
 	t.Helper()
 	k := &Manager{Client: client, Namespace: "bursar-system", Name: "tls", DNSNames: []string{service, "localhost"}, Renews: renews, Log: logr.Discard()}
 	k.Published = publishedFunc(func(context.Context) ([][]byte, error) { return nil, nil })
@@ -70,8 +70,8 @@ func TestReplicasShareOneCertificate(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context) {
 		client := fake.NewClientset()
 		var published atomic.Int32
-		first := keeper(t, ctx, client, true, func(*Manager) { published.Add(1) })
-		second := keeper(t, ctx, client, true, func(*Manager) {})
+		first := startManager(t, ctx, client, true, func(*Manager) { published.Add(1) })
+		second := startManager(t, ctx, client, true, func(*Manager) {})
 		if first.Ready() == nil || first.Bundle() != nil {
 			t.Error("it is ready before there is a certificate")
 		}
@@ -92,13 +92,13 @@ func TestReplicasShareOneCertificate(t *testing.T) {
 func TestDeletedSecret(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context) {
 		client := fake.NewClientset()
-		first := keeper(t, ctx, client, true, func(*Manager) {})
+		first := startManager(t, ctx, client, true, func(*Manager) {})
 		synctest.Wait()
 		if err := client.CoreV1().Secrets("bursar-system").Delete(ctx, "tls", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		second := keeper(t, ctx, client, true, func(*Manager) {})
+		second := startManager(t, ctx, client, true, func(*Manager) {})
 		synctest.Wait()
 		if served(t, first, second.Bundle()).Equal(served(t, second, first.Bundle())) {
 			t.Error("the certificate is not replaced")
@@ -118,7 +118,7 @@ func TestRotation(t *testing.T) {
 			return served(t, k, known)
 		}
 		publications, certificates := 0, map[string]bool{}
-		k := keeper(t, ctx, fake.NewClientset(), true, func(k *Manager) {
+		k := startManager(t, ctx, fake.NewClientset(), true, func(k *Manager) {
 			publications++
 			go func() {
 				const steps = 12
@@ -148,13 +148,13 @@ func TestRotation(t *testing.T) {
 			t.Errorf("%d certificates were served in 12 years, and authorities published %d times: when there is one, two, and one again",
 				len(certificates), publications)
 		}
-		if inForce := union(k.Bundle(), nil, time.Now()); string(inForce) != string(union(known, nil, time.Now())) {
+		if valid := union(k.Bundle(), nil, time.Now()); string(valid) != string(union(known, nil, time.Now())) {
 			t.Error("the API server does not know the authorities that are in force")
 		}
 	})
 }
 
-// issued returns a Secret as somebody else would make it, with another authority each time.
+// issued returns a Secret as another component would make it, with another authority each time.
 func issued(t *testing.T) *corev1.Secret {
 	t.Helper()
 	theirs := fake.NewClientset()
@@ -186,7 +186,7 @@ func TestReplacedSecret(t *testing.T) {
 		if _, err := secrets.Create(ctx, issued(t), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		first := keeper(t, ctx, client, false, func(*Manager) {})
+		first := startManager(t, ctx, client, false, func(*Manager) {})
 		synctest.Wait()
 		before := served(t, first, first.Bundle())
 		replaced := issued(t)
@@ -224,12 +224,12 @@ func TestReplacedSecret(t *testing.T) {
 	})
 }
 
-// A Secret that somebody else keeps is followed, and never written.
+// A Secret of another component is watched, and never written.
 func TestSecretOfSomebodyElse(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context) {
 		client := fake.NewClientset()
 		var published atomic.Int32
-		k := keeper(t, ctx, client, false, func(*Manager) { published.Add(1) })
+		k := startManager(t, ctx, client, false, func(*Manager) { published.Add(1) })
 		time.Sleep(2 * checkInterval)
 		if k.Ready() == nil || len(client.Actions()) > 2 { // a list and a watch
 			t.Errorf("without a Secret it is ready: %v, and asked %v", k.Ready() == nil, client.Actions())

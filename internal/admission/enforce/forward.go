@@ -24,7 +24,7 @@ func (h *Handler) forward(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	}
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(answer, &review); err != nil || review.Response == nil {
-		h.Log.Info("another replica gave an answer that is none", "err", err)
+		h.Log.Info("another replica gave an invalid answer", "err", err)
 		return nil
 	}
 	return review.Response

@@ -16,7 +16,7 @@ import (
 var numberedMap = engine.Object{Kind: configMap.GroupKind(), UID: "u"}
 
 // An update can have what an earlier update of the same object frees, which takes the lock of the object.
-func TestUpdateWaitsForWhatItsObjectFrees(t *testing.T) {
+func TestUpdateWaitsForQuotaThatItsObjectFrees(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 10)
 		s.follow(quotav1alpha1.EnforcementModeEnforce, "trigger.data.n != '0'")
@@ -49,7 +49,7 @@ func TestUpdateWaitsForWhatItsObjectFrees(t *testing.T) {
 }
 
 // An update that asks no more, or takes from another consumer, waits for nothing.
-func TestUpdateWaitsForNothingThatItDoesNotNeed(t *testing.T) {
+func TestUpdateDoesNotWaitForUnneededQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 10)
 		s.follow(quotav1alpha1.EnforcementModeEnforce, "true")

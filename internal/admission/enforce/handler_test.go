@@ -31,15 +31,15 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// scene is a handler over books in memory. ConfigMaps are charged to the Organizations acme and
-// globex, one policy each.
+// scene is a handler with ledgers in memory. ConfigMaps are charged to the Organizations acme and globex, one policy
+// each.
 type scene struct {
 	*testing.T
 	*Handler
 	memory *storagetest.Memory
 	// policies counts those that were set, and is the generation of the latest.
 	policies int64
-	// fault is what goes wrong with calls to storage from now on.
+	// fault returns the failures of calls to storage from now on.
 	fault func(storagetest.Call) storagetest.Fault
 	// api has the claims, once the scene follows updates.
 	api *claimstest.Server
@@ -69,7 +69,7 @@ func (alone) Forward(context.Context, quotav1alpha1.ConsumerRef, string, []byte)
 	return nil, false
 }
 
-// open is a gate that makes nobody wait.
+// open is a gate without a wait.
 type open struct{}
 
 func (open) Wait(context.Context, catalog.Version) error { return nil }
@@ -188,7 +188,7 @@ func (s *scene) wantReservations(acme, globex int) {
 	}
 }
 
-func (s *scene) wantRefused(answer *admissionv1.AdmissionResponse, code int32, sentences ...string) {
+func (s *scene) wantDenied(answer *admissionv1.AdmissionResponse, code int32, sentences ...string) {
 	s.Helper()
 	if answer.Allowed || answer.Result.Code != code {
 		s.Fatalf("got %+v, want a refusal with code %d", answer, code)
@@ -206,7 +206,7 @@ func TestAllConsumersOrNone(t *testing.T) {
 		t.Fatalf("refused: %s", answer.Result.Message)
 	}
 	s.wantReservations(1, 1)
-	s.wantRefused(s.review("2"), http.StatusForbidden,
+	s.wantDenied(s.review("2"), http.StatusForbidden,
 		"ConfigMap quota of Organization acme, requested: 1 map, used: 1, limited: 1. Delete",
 		"ConfigMap quota of Organization globex, requested: 1 map, used: 1, limited: 1.")
 	s.wantReservations(1, 1)
@@ -229,7 +229,7 @@ func TestManyPoliciesCommitOnce(t *testing.T) {
 		t.Errorf("the ledger was written %d times for one object, want once", got)
 	}
 	before = commits()
-	s.wantRefused(s.review("2"), http.StatusForbidden, "requested: 10 maps, used: 10, limited: 10")
+	s.wantDenied(s.review("2"), http.StatusForbidden, "requested: 10 maps, used: 10, limited: 10")
 	s.wantReservations(policies, 1)
 	if got := commits() - before; got != 0 {
 		t.Errorf("the ledger was written %d times for an object that was refused, want never", got)
@@ -241,7 +241,7 @@ func TestOutage(t *testing.T) {
 	s := newScene(t, 1)
 	s.fault = func(storagetest.Call) storagetest.Fault { return storagetest.Lost }
 	answer := s.review("1")
-	s.wantRefused(answer, http.StatusServiceUnavailable, "quota could not be decided", "try again")
+	s.wantDenied(answer, http.StatusServiceUnavailable, "quota could not be decided", "try again")
 	if strings.Contains(answer.Result.Message, "exceeded") || answer.Result.Details.RetryAfterSeconds == 0 {
 		t.Errorf("got %+v", answer.Result)
 	}
@@ -251,8 +251,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// A repeated review that fails halfway leaves alone what the first one reserved.
-func TestSecondReviewKeepsWhatTheFirstReserved(t *testing.T) {
+// A repeated review that fails halfway leaves the reservations of the first one.
+func TestSecondReviewRetainsReservationsOfTheFirst(t *testing.T) {
 	s := newScene(t, 1)
 	if answer := s.review("1"); !answer.Allowed {
 		t.Fatalf("refused: %s", answer.Result.Message)
@@ -266,12 +266,12 @@ func TestSecondReviewKeepsWhatTheFirstReserved(t *testing.T) {
 		}
 		return storagetest.None
 	}
-	s.wantRefused(s.review("1"), http.StatusServiceUnavailable)
+	s.wantDenied(s.review("1"), http.StatusServiceUnavailable)
 	s.wantReservations(1, 1)
 }
 
 // What the first consumer was charged is given back when the second falls short.
-func TestGiveBack(t *testing.T) {
+func TestRollback(t *testing.T) {
 	s := newScene(t, 1)
 	_, err := storagetest.Reserve(t.Context(), s.Store, organization("globex"), ledger.Reservation{
 		Key: "other", Charges: []ledger.Charge{{ResourceType: "maps", Amount: 1}},
@@ -280,7 +280,7 @@ func TestGiveBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer := s.review("1")
-	s.wantRefused(answer, http.StatusForbidden, "Organization globex")
+	s.wantDenied(answer, http.StatusForbidden, "Organization globex")
 	if strings.Contains(answer.Result.Message, "acme") {
 		t.Errorf("acme lacks nothing, and is named: %s", answer.Result.Message)
 	}
@@ -290,14 +290,14 @@ func TestGiveBack(t *testing.T) {
 func TestConditionThatFails(t *testing.T) {
 	s := newScene(t, 1)
 	s.policy("acme", "trigger.data.size == 'large'")
-	s.wantRefused(s.review("1"), http.StatusForbidden, "ClaimCreationPolicy acme cannot be applied to this object", "data")
+	s.wantDenied(s.review("1"), http.StatusForbidden, "ClaimCreationPolicy acme cannot be applied to this object", "data")
 	s.wantReservations(0, 0)
 }
 
 func TestNotReady(t *testing.T) {
 	s := newScene(t, 1)
 	s.Ready = make(chan struct{})
-	s.wantRefused(s.review("1"), http.StatusServiceUnavailable, "the policies are still being loaded")
+	s.wantDenied(s.review("1"), http.StatusServiceUnavailable, "the policies are still being loaded")
 }
 
 func TestNotAReview(t *testing.T) {
@@ -326,7 +326,7 @@ func TestNamespaceIsLookedUpWhereItIsUsed(t *testing.T) {
 		t.Errorf("no policy speaks of the namespace: %s", answer.Result.Message)
 	}
 	s.policy("acme", "namespaceObject.metadata.name == 'elsewhere'")
-	s.wantRefused(s.review("2"), http.StatusServiceUnavailable, "the API server does not answer")
+	s.wantDenied(s.review("2"), http.StatusServiceUnavailable, "the API server does not answer")
 	s.Evaluator.Namespaces = everywhere{}
 	s.policy("globex", "false")
 	if answer := s.review("3"); !answer.Allowed {

@@ -29,7 +29,7 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// What creates hold that came to nothing is not called used up: whoever needs it is asked to try again.
+// Quota held by failed creates does not count as used up: a request for it is asked to try again.
 func TestHeldByCreatesInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 2)
@@ -40,20 +40,20 @@ func TestHeldByCreatesInFlight(t *testing.T) {
 				t.Fatalf("refused: %s", answer.Result.Message)
 			}
 		}
-		s.wantRefused(s.review("3"), http.StatusForbidden, "exceeded quota") // the objects may appear at any moment
+		s.wantDenied(s.review("3"), http.StatusForbidden, "exceeded quota") // the objects may appear at any moment
 		time.Sleep(appearsWithin)
 		answer := s.review("3")
-		s.wantRefused(answer, http.StatusTooManyRequests, "2 maps of ConfigMap quota of Organization acme", "held by creates in flight", "try again")
+		s.wantDenied(answer, http.StatusTooManyRequests, "2 maps of ConfigMap quota of Organization acme", "held by creates in flight", "try again")
 		if strings.Contains(answer.Result.Message, "exceeded") || answer.Result.Details.RetryAfterSeconds == 0 {
 			t.Errorf("got %+v", answer.Result)
 		}
 		store("1")
 		store("2")
-		s.wantRefused(s.review("3"), http.StatusForbidden, "exceeded quota")
+		s.wantDenied(s.review("3"), http.StatusForbidden, "exceeded quota")
 	})
 }
 
-// What creates in flight hold elsewhere is of no use to a request, so that is not asked to wait for it.
+// Quota that creates in flight hold in other dimensions does not help a request, so the request does not wait for it.
 func TestHeldInOtherDimensions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 0)
@@ -105,8 +105,8 @@ func TestHeldInOtherDimensions(t *testing.T) {
 	})
 }
 
-// If the ledger cannot be read, nobody knows whether waiting would help, so the client is asked to try again.
-func TestHeldCannotBeTold(t *testing.T) {
+// If the ledger cannot be read, it is unknown whether waiting would help, so the client is asked to try again.
+func TestHeldQuotaIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 1)
 		s.Objects, _ = listed(t)
@@ -125,7 +125,7 @@ func TestHeldCannotBeTold(t *testing.T) {
 	})
 }
 
-// Whoever creates what never appears can hold so much and no more.
+// The quota that one owner holds with failed creates is bounded.
 func TestFailedCreatesOfOneOwnerAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 100)
@@ -139,7 +139,7 @@ func TestFailedCreatesOfOneOwnerAreBounded(t *testing.T) {
 			t.Errorf("denied while all may be about to appear: %s", answer.Result.Message)
 		}
 		time.Sleep(appearsWithin)
-		s.wantRefused(s.review("late"), http.StatusTooManyRequests, "held by creates in flight")
+		s.wantDenied(s.review("late"), http.StatusTooManyRequests, "held by creates in flight")
 		s.wantReservations(lateMax+1, lateMax+1)
 		time.Sleep(s.Store.ReservationLifetime)
 		if answer := s.review("later"); !answer.Allowed {
@@ -148,7 +148,7 @@ func TestFailedCreatesOfOneOwnerAreBounded(t *testing.T) {
 	})
 }
 
-// While a kind is being listed nobody knows which of its objects exist, and nobody is held up for that.
+// While a kind is being listed it is unknown which of its objects exist, and creates are not held up for that.
 func TestCreatesWhileTheKindIsListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 100)
@@ -214,11 +214,11 @@ func TestTooLargeTakesNothing(t *testing.T) {
 		Resource: metav1.GroupVersionResource{Group: "run.example.com", Version: "v1", Resource: "apps"},
 		Object:   runtime.RawExtension{Raw: []byte(object)},
 	})
-	s.wantRefused(answer, http.StatusRequestEntityTooLarge, "at most 64", "no quota was taken")
+	s.wantDenied(answer, http.StatusRequestEntityTooLarge, "at most 64", "no quota was taken")
 	s.wantReservations(1, 1)
 }
 
-// Programs tell denials apart without reading what people are told.
+// Programs distinguish denials without parsing their text.
 func TestDenialsForPrograms(t *testing.T) {
 	tests := map[string]struct {
 		reason string
@@ -294,7 +294,7 @@ func TestFiguresAreForReaders(t *testing.T) {
 			s.hold(s.Store, "globex")
 			for range 3 {
 				answer := s.review("1")
-				s.wantRefused(answer, http.StatusForbidden, "exceeded quota", "Organization globex")
+				s.wantDenied(answer, http.StatusForbidden, "exceeded quota", "Organization globex")
 				if got := strings.Contains(answer.Result.Message, figures); got != tt.want {
 					t.Errorf("%s: %s", tt.reason, answer.Result.Message)
 				}
@@ -323,14 +323,14 @@ func (d *denials) RecordDenial(_ context.Context, consumer quotav1alpha1.Consume
 	*d = append(*d, consumer.Name+" "+resourceType+": "+note)
 }
 
-// What is denied is told where the quota of the consumer is, also to those of whom its denial hid the figures.
+// A denial is recorded in the consumer's namespace, even if it hides the figures from the user.
 func TestDenialsAreRecorded(t *testing.T) {
 	s := newScene(t, 1)
 	s.Permissions = permissions(func(authorizationv1.ResourceAttributes) (bool, error) { return false, nil })
 	var notes denials
 	s.Denials = &notes
 	s.hold(s.Store, "globex")
-	s.wantRefused(s.review("1"), http.StatusForbidden)
+	s.wantDenied(s.review("1"), http.StatusForbidden)
 	if want := "globex maps: CREATE of ConfigMap n/map-1 by "; len(notes) != 1 || !strings.HasPrefix(notes[0], want) || !strings.Contains(notes[0], "used: 1, limited: 1") {
 		t.Errorf("recorded %q, want one that begins with %q and has figures", notes, want)
 	}

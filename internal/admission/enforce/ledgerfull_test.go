@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// Who has room in the limit and none in the ledger is told so, and of nothing that a policy could do about it.
-func TestFullLedgerIsRefusedTruthfully(t *testing.T) {
+// A denial for a full ledger names the ledger, and no quota or policy.
+func TestFullLedgerIsNamedInTheDenial(t *testing.T) {
 	s := newScene(t, 10)
 	s.memory.Fill(organization("globex"))
 	answer := s.review("1")
-	s.wantRefused(answer, http.StatusForbidden, "the ledger of Organization globex is full: its grants, the sets of dimensions in use and the claims in flight take 512 KiB. "+
+	s.wantDenied(answer, http.StatusForbidden, "the ledger of Organization globex is full: its grants, the sets of dimensions in use and the claims in flight take 512 KiB. "+
 		"Delete what it no longer needs, use fewer different dimensions, or ask an administrator to merge its grants")
 	s.wantReservations(0, 0)
 }

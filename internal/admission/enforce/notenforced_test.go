@@ -12,13 +12,13 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// What is not enforced does not wait for what is about to become free: it passes, is charged, and says
-// by how much it exceeds the quota.
+// A request that is not enforced does not wait for quota in release: it is admitted, charged, and warned about the
+// excess.
 func TestNotEnforcedIsDecidedAtOnce(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		review func(*scene) *admissionv1.AdmissionResponse
-		// want is what is reserved afterwards, and says what the warning says.
+		// want is the reserved amount afterwards, and says the expected text of the warning.
 		want ledger.Amount
 		says string
 	}{

@@ -21,15 +21,15 @@ func TestDeniedCreateHoldsNothingOfOtherConsumers(t *testing.T) {
 		s.Store.ExpectRelease(globex, "others")
 		written := len(s.memory.Revisions(acme))
 		time.AfterFunc(100*time.Millisecond, func() { s.Store.ReleaseDone(globex, "others") })
-		s.wantRefused(s.review("1"), http.StatusForbidden, "Organization globex")
+		s.wantDenied(s.review("1"), http.StatusForbidden, "Organization globex")
 		if got := len(s.memory.Revisions(acme)); got != written {
 			t.Errorf("the ledger of acme was written %d times for an object that globex cannot pay for", got-written)
 		}
 	})
 }
 
-// Nobody is denied what a create holds only until it is decided for another consumer.
-func TestDenialWaitsForWhatAnotherCreateMayGiveBack(t *testing.T) {
+// Quota that a create holds only until it is decided for another consumer causes no denials.
+func TestDenialWaitsForTentativeReservations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 1)
 		s.policy("globex", "object.metadata.name == 'map-both'")
@@ -47,7 +47,7 @@ func TestDenialWaitsForWhatAnotherCreateMayGiveBack(t *testing.T) {
 		}
 		var reviews sync.WaitGroup
 		defer reviews.Wait()
-		reviews.Go(func() { s.wantRefused(s.review("both"), http.StatusForbidden, "Organization globex") })
+		reviews.Go(func() { s.wantDenied(s.review("both"), http.StatusForbidden, "Organization globex") })
 		synctest.Wait()
 		if got := len(s.memory.Books(acme).Reservations); got != 1 {
 			t.Fatalf("acme holds %d reservations, want that of the create that waits for globex", got)

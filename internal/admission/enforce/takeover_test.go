@@ -29,7 +29,7 @@ func TestCreatesOfOneNameHoldQuotaOnce(t *testing.T) {
 			t.Errorf("after attempt %s %s is reserved", uid, got)
 		}
 	}
-	s.wantRefused(s.review("4"), http.StatusForbidden, "used: 1, limited: 1")
+	s.wantDenied(s.review("4"), http.StatusForbidden, "used: 1, limited: 1")
 	if p := s.Catalog.Policy("acme"); s.Reviewed.Has("1", p) || !s.Reviewed.Has("3", p) {
 		t.Error("what holds nothing any more counts as reviewed, or what does hold it does not")
 	}

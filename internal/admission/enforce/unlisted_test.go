@@ -68,7 +68,7 @@ func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		after  time.Duration
-		// isFound tells that the claim has the name that the object would have for it now.
+		// isFound is set if the claim has the name that the object's claim would have now.
 		isFound bool
 		check   func(*scene, *admissionv1.AdmissionResponse)
 		want    ledger.Amount
@@ -92,7 +92,7 @@ func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
 		"they come late": {
 			"nobody knows what it holds", time.Minute, false,
 			func(s *scene, answer *admissionv1.AdmissionResponse) {
-				s.wantRefused(answer, http.StatusServiceUnavailable, "the list of claims", "try again")
+				s.wantDenied(answer, http.StatusServiceUnavailable, "the list of claims", "try again")
 			}, 0,
 		},
 	}
@@ -120,8 +120,7 @@ func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
 	}
 }
 
-// What an object holds cannot be found out. That is no reason to refuse what asks less, or what is not enforced: its
-// claim follows all the same.
+// An unknown claim is no reason to deny an update that demands less, or that is not enforced: the claim follows later.
 func TestUpdatePassesThoughItsClaimIsNotFound(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mode    quotav1alpha1.EnforcementMode

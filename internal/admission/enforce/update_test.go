@@ -119,8 +119,8 @@ func (s *scene) reserved() (sum ledger.Amount) {
 	return sum
 }
 
-// What an update changes is in the books before it is made, also if it asks less: the replica that reviewed it
-// may die before the update is stored.
+// The ledger has the change of an update before it is made, even if it demands less: the replica that reviewed it may
+// die before the update is stored.
 func TestEveryReplicaKnowsOfAChange(t *testing.T) {
 	tests := map[string]struct {
 		reason string
@@ -153,8 +153,8 @@ func TestEveryReplicaKnowsOfAChange(t *testing.T) {
 	}
 }
 
-// What was reserved for an earlier change is extended only until its claim is made: from then on it
-// is that claim's, also before the cache shows the claim.
+// A reservation for an earlier change is extended only until its claim is made: from then on it belongs to that claim,
+// even before the cache has the claim.
 func TestReservationOfAMadeClaimIsNotExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 10)
@@ -168,7 +168,7 @@ func TestReservationOfAMadeClaimIsNotExtended(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.api.Put(made)
-		s.wantRefused(s.update(s, false, numbered("2", 5), numbered("2", 7)), http.StatusServiceUnavailable, "still being recorded", "try again")
+		s.wantDenied(s.update(s, false, numbered("2", 5), numbered("2", 7)), http.StatusServiceUnavailable, "still being recorded", "try again")
 		if diff := cmp.Diff(before, s.memory.Books(organization("acme")).Reservations, cmpopts.EquateComparable(ledger.Dimensions{})); diff != "" {
 			t.Errorf("the reservation changed (-before +after):\n%s", diff)
 		}
@@ -249,29 +249,29 @@ func TestUndecidedUpdatesAreFollowed(t *testing.T) {
 func (s *scene) advise() http.Handler     { return s.Advise() }
 func (s *scene) breakGlass() http.Handler { return s.BreakGlass() }
 
-// withoutState is namespaces of which nobody knows whether they are being deleted.
+// withoutState are namespaces for which it is unknown whether they are being deleted.
 type withoutState struct{ everywhere }
 
 func (withoutState) Active(context.Context, string) (bool, error) {
 	return false, errors.New("the API server does not answer")
 }
 
-// What the claim says of who asks does not matter to what it holds, and says nothing of updates.
-func TestUpdateIsEnforcedWhateverTheClaimSays(t *testing.T) {
+// The status of the claim, written by any user, does not affect the enforcement of updates.
+func TestUpdateIsEnforcedWhateverTheStatusOfTheClaim(t *testing.T) {
 	s := newScene(t, 3)
 	s.followAnnotated(quotav1alpha1.EnforcementModeEnforce, "true", map[string]string{"example.com/group": "{{index .user.groups 0}}"})
-	s.wantRefused(s.update(s, false, numbered("1", 1), numbered("1", 5)), http.StatusForbidden, "exceeded quota", "requested: 5", "limited: 3")
+	s.wantDenied(s.update(s, false, numbered("1", 1), numbered("1", 5)), http.StatusForbidden, "exceeded quota", "requested: 5", "limited: 3")
 	if answer := s.update(s, false, numbered("1", 1), numbered("1", 2)); !answer.Allowed || len(answer.Warnings) > 0 {
 		t.Errorf("what fits gets the answer %+v", answer)
 	}
 }
 
 // A policy that enforces lets no update pass that it cannot be applied to for now.
-func TestUndecidedUpdatesAreRefused(t *testing.T) {
+func TestUndecidedUpdatesAreDenied(t *testing.T) {
 	s := newScene(t, 10)
 	s.follow(quotav1alpha1.EnforcementModeEnforce, "true")
 	s.Evaluator.Namespaces = withoutState{}
-	s.wantRefused(s.update(s, false, numbered("7", 1), numbered("7", 4)), http.StatusServiceUnavailable, "the API server does not answer", "try again")
+	s.wantDenied(s.update(s, false, numbered("7", 1), numbered("7", 4)), http.StatusServiceUnavailable, "the API server does not answer", "try again")
 }
 
 // A scale is an update of what it scales, which may not be readable just then.

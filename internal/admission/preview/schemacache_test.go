@@ -8,7 +8,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// counting counts how often it is asked, and fails while it has an error.
+// counting counts its calls, and fails while it has an error.
 type counting struct {
 	asked int
 	err   error

@@ -19,8 +19,8 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// Replicas that book in the same order do not take turns in keeping each other from it.
-func TestBooksInOrderOfNames(t *testing.T) {
+// Replicas that record in the same order do not block each other in turns.
+func TestRecordsInOrderOfNames(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"c", "a", "b"} {
 		w.allocation(name, "pods=10")
@@ -120,7 +120,7 @@ func dry(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionRequest {
 	return request
 }
 
-func TestDryRunIsRefusedAsWell(t *testing.T) {
+func TestDryRunIsDeniedAsWell(t *testing.T) {
 	w := newWorld(t)
 	w.allocation("a", "pods=100")
 	w.allocation("b", "pods=10")
@@ -128,8 +128,8 @@ func TestDryRunIsRefusedAsWell(t *testing.T) {
 	w.wantPending(map[string]int{"a": 0, "b": 0})
 }
 
-// An allocation with scopes is asked about those ResourceQuotas that have the same.
-func TestScopesAreAsked(t *testing.T) {
+// An allocation with scopes counts only ResourceQuotas with the same scopes.
+func TestScopesMustMatch(t *testing.T) {
 	w := newWorld(t)
 	w.allocation("all", "pods=10")
 	scoped := w.allocation("terminating", "pods=10").DeepCopy()
@@ -146,8 +146,8 @@ func TestScopesAreAsked(t *testing.T) {
 	}
 }
 
-// Whoever lowers a ResourceQuota depends on nothing.
-func TestLoweringAsksNobody(t *testing.T) {
+// Lowering a ResourceQuota depends on nothing.
+func TestLoweringNeedsNoLedger(t *testing.T) {
 	w := newWorld(t)
 	w.allocation("acme", "pods=1")
 	w.handler.Ready = nil

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-func TestWhatCannotBeReadIsRefused(t *testing.T) {
+func TestUnreadableRequestIsRejected(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reason string
 		change func(*admissionv1.AdmissionRequest)

@@ -15,7 +15,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-func TestRefusalSaysWhatIsShort(t *testing.T) {
+func TestDenialNamesShortages(t *testing.T) {
 	w := newWorld(t)
 	w.used = map[string]corev1.ResourceList{"web": list("pods=2", "services=3"), "shop": list("pods=6")}
 	w.allocation("acme", "pods=10", "services=4", "secrets=1")
@@ -48,8 +48,8 @@ func TestRefusalSaysWhatIsShort(t *testing.T) {
 	}
 }
 
-// What somebody may not see of other projects is one sum.
-func TestRefusalShowsWhatTheAskerMaySee(t *testing.T) {
+// The amounts of namespaces that the user may not see are one sum.
+func TestDenialNamesOnlyVisibleHolders(t *testing.T) {
 	few := map[string]int{"web": 1, "shop": 60, "blog": 39}
 	many := map[string]int{"a": 17, "b": 16, "c": 15, "d": 14, "e": 13, "f": 12, "web": 13}
 	nobody := func(string) (bool, error) { return false, nil }
@@ -103,8 +103,8 @@ func TestRefusalShowsWhatTheAskerMaySee(t *testing.T) {
 	}
 }
 
-// What somebody may see is found out once for all that is short.
-func TestRefusalAsksOncePerProject(t *testing.T) {
+// Permissions are looked up once for all shortages.
+func TestDenialChecksPermissionOncePerNamespace(t *testing.T) {
 	w := newWorld(t)
 	w.used["shop"] = list("pods=1", "services=1")
 	w.allocation("acme", "pods=1", "services=1")

@@ -245,7 +245,7 @@ func (h *Handler) rollback(allocations []string, id string) {
 	defer cancel()
 	for _, name := range allocations {
 		if err := h.Ledgers.Cancel(ctx, name, id); err != nil && !errors.Is(err, allocationstore.ErrGone) {
-			h.Log.Error(err, "what was booked for a change that is refused is forgotten later", "allocation", name)
+			h.Log.Error(err, "the ledger still has a denied change, which expires later", "allocation", name)
 		}
 	}
 }

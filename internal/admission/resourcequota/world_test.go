@@ -31,14 +31,14 @@ import (
 // team is what the labels of a project are, and selected by.
 var team = map[string]string{"team": "acme"}
 
-// world is a handler with the real books, which are kept in memory. The project web is asked about.
+// world is a handler with the real ledgers, in memory. Requests are for the namespace web.
 type world struct {
 	*testing.T
 	handler *Handler
 	stored  *storagetest.Memory
 	// used is what each project takes.
 	used map[string]corev1.ResourceList
-	// demand are the allocations that were asked to book something.
+	// asked are the allocations that received a request.
 	asked []string
 }
 
@@ -63,7 +63,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// WaitForSync, Refresh and Observe make the world what the books are in line with.
+// WaitForSync, Refresh and Observe make the world the cluster that the ledgers observe.
 func (w *world) WaitForSync(context.Context) error        { return nil }
 func (w *world) Refresh(context.Context, time.Time) error { return nil }
 func (w *world) Observe(labels.Selector, allocation.Scopes, []allocation.Raise) allocation.Observation {
@@ -91,7 +91,7 @@ func (w *world) declare(object *quotav1alpha1.ResourceQuotaAllocation) *quotav1a
 	return object
 }
 
-// noting notes what is asked of the books.
+// noting records the requests to the ledgers.
 type noting struct {
 	*allocationstore.Store
 	w *world
@@ -137,7 +137,7 @@ func (w *world) wantAllowed(answer *admissionv1.AdmissionResponse) {
 	}
 }
 
-// wantStatus checks that something is refused with a code and a sentence that has these parts.
+// wantStatus checks that a request is denied with a code and a sentence with these parts.
 func (w *world) wantStatus(answer *admissionv1.AdmissionResponse, code int32, parts ...string) {
 	w.Helper()
 	if answer.Allowed {
@@ -154,7 +154,7 @@ func (w *world) wantStatus(answer *admissionv1.AdmissionResponse, code int32, pa
 	}
 }
 
-// wantUndecided checks that somebody is told to try again.
+// wantUndecided checks that the answer asks to try again.
 func (w *world) wantUndecided(answer *admissionv1.AdmissionResponse, code int32, parts ...string) {
 	w.Helper()
 	w.wantStatus(answer, code, append(parts, "nothing was changed, try again")...)
@@ -215,7 +215,7 @@ func list(amounts ...string) corev1.ResourceList {
 	return l
 }
 
-// namespaces returns the namespace that is asked for.
+// namespaces returns the namespace of the request.
 type namespaces func() (*metav1.PartialObjectMetadata, error)
 
 func (n namespaces) Get(context.Context, string) (*metav1.PartialObjectMetadata, error) { return n() }

@@ -28,7 +28,7 @@ type Options struct {
 	// ClientCertificates are the client certificates of the API server. With them the published paths need no secret
 	// segment. Default: none.
 	ClientCertificates access.ClientCertificates
-	// ShutdownDelay is how long the server still answers calls after the operator is told to stop.
+	// ShutdownDelay is how long the server still answers calls after the operator begins to stop.
 	ShutdownDelay time.Duration
 }
 

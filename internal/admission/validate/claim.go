@@ -51,7 +51,7 @@ func Claim(old, new *quotav1alpha1.ResourceClaim, byBursar bool) field.ErrorList
 	errs = append(errs, checkOwners(metadata.Child("ownerReferences"), old, new)...)
 	if claimcache.HasFinalizer(old) && !claimcache.HasFinalizer(new) {
 		errs = append(errs, field.Forbidden(metadata.Child("finalizers"),
-			quotav1alpha1.FinalizerQuotaRelease+" is removed by Bursar alone, once the claim is deleted and its charge given back"))
+			quotav1alpha1.FinalizerQuotaRelease+" is removed only by Bursar, once the claim is deleted and its charge given back"))
 	}
 	return errs
 }
@@ -105,7 +105,7 @@ func checkOwners(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.
 			return equality.Semantic.DeepEqual(before, *owner)
 		})
 		if !isKept {
-			return field.ErrorList{field.Forbidden(path.Index(i), "the owner of a policy's claim is the object that the claim pays for, and nobody may change it")}
+			return field.ErrorList{field.Forbidden(path.Index(i), "the owner of a policy's claim is the object that the claim pays for, and cannot be changed")}
 		}
 	}
 	return nil
@@ -136,7 +136,7 @@ func checkMarks(path *field.Path, marks []string, old, new map[string]string) fi
 		before, was := old[mark]
 		after, is := new[mark]
 		if was != is || before != after {
-			errs = append(errs, field.Forbidden(path.Key(mark), "is set, changed and removed by Bursar alone"))
+			errs = append(errs, field.Forbidden(path.Key(mark), "is set, changed and removed only by Bursar"))
 		}
 	}
 	return errs

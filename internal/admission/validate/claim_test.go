@@ -63,7 +63,7 @@ func TestClaim(t *testing.T) {
 				`spec.requests[2].resourceType: Required value: name the resource type, such as resourcemanager.miloapis.com/projects`,
 				`spec.resourceRef.kind: Required value: name the kind of the object, such as Project`,
 				`spec.resourceRef.name: Required value: name the object`,
-				`metadata.labels[quota.miloapis.com/auto-created]: Forbidden: is set, changed and removed by Bursar alone`,
+				`metadata.labels[quota.miloapis.com/auto-created]: Forbidden: is set, changed and removed only by Bursar`,
 			},
 		},
 		"Immutable": {
@@ -97,7 +97,7 @@ func TestClaim(t *testing.T) {
 }
 
 func TestClaimMarks(t *testing.T) {
-	const bursars = "Forbidden: is set, changed and removed by Bursar alone"
+	const bursars = "Forbidden: is set, changed and removed only by Bursar"
 	all := []string{
 		`metadata.labels[quota.miloapis.com/auto-created]: ` + bursars,
 		`metadata.labels[quota.miloapis.com/policy]: ` + bursars,
@@ -131,7 +131,7 @@ func TestClaimMarks(t *testing.T) {
 			reason: "the claim would go and leave its charge",
 			before: func(c *claim) { c.DeletionTimestamp = &metav1.Time{} },
 			change: func(c *claim) { c.Finalizers = []string{"example.com/other"} },
-			want: []string{`metadata.finalizers: Forbidden: quota.miloapis.com/quota-release is removed by Bursar alone, ` +
+			want: []string{`metadata.finalizers: Forbidden: quota.miloapis.com/quota-release is removed only by Bursar, ` +
 				`once the claim is deleted and its charge given back`},
 		},
 		"OtherFinalizers": {

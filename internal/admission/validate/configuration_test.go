@@ -16,7 +16,7 @@ func client(path string) admissionregistrationv1.WebhookClientConfig {
 	return admissionregistrationv1.WebhookClientConfig{URL: new("https://127.0.0.1:9443" + path)}
 }
 
-// TestMatchedRequests tells which operations reach a webhook.
+// TestMatchedRequests checks which operations reach a webhook.
 func TestMatchedRequests(t *testing.T) {
 	matched := func(rules []admissionregistrationv1.RuleWithOperations) map[string][]admissionregistrationv1.OperationType {
 		operations := map[string][]admissionregistrationv1.OperationType{}
@@ -100,7 +100,7 @@ func TestMatchConditions(t *testing.T) {
 	}
 }
 
-// holds tells whether all conditions hold for a request.
+// holds reports whether all conditions hold for a request.
 func holds(t *testing.T, conditions []admissionregistrationv1.MatchCondition, user string, object map[string]any) bool {
 	t.Helper()
 	env, err := cel.NewEnv(cel.Variable("request", cel.DynType), cel.Variable("object", cel.DynType))

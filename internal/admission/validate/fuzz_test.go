@@ -8,8 +8,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// FuzzBody sends any body to both webhooks. None may panic, and whatever is not refused as a
-// whole is answered with a review that is allowed or says why it is not.
+// FuzzBody sends any body to both webhooks. None may panic. A body that is not rejected as a whole is answered with a
+// review that is allowed or has a reason.
 func FuzzBody(f *testing.F) {
 	for _, body := range [][]byte{
 		nil,

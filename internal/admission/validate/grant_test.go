@@ -179,7 +179,7 @@ func TestGrantMarks(t *testing.T) {
 			quotav1alpha1.AnnotationCreatedBy: quotav1alpha1.CreatedByGrantCreation, quotav1alpha1.AnnotationResourceUID: "7d",
 		}
 	}
-	const isBursars = ": Forbidden: is set, changed and removed by Bursar alone"
+	const isBursars = ": Forbidden: is set, changed and removed only by Bursar"
 	all := []string{
 		`metadata.labels[quota.miloapis.com/auto-created]` + isBursars,
 		`metadata.labels[quota.miloapis.com/policy]` + isBursars,

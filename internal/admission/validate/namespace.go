@@ -13,5 +13,5 @@ func (w *Webhooks) namespace(_ context.Context, c change[corev1.Namespace]) resu
 	if c.new != nil || c.byBursar || c.old.Name != w.SystemNamespace || c.old.DeletionTimestamp != nil {
 		return result{}
 	}
-	return result{forbidden: fmt.Sprintf("namespace %s holds Bursar's books and may not be deleted", c.old.Name)}
+	return result{forbidden: fmt.Sprintf("namespace %s holds Bursar's ledgers and may not be deleted", c.old.Name)}
 }

@@ -105,8 +105,8 @@ func TestQuotaServiceConfig(t *testing.T) {
 	}
 }
 
-// The API server is asked about what changes, and nothing is stored that it may refuse.
-func TestQuotaSpecsAreAskedAbout(t *testing.T) {
+// The API server validates changed specs, so that nothing is stored that it may reject.
+func TestQuotaSpecsAreValidatedByTheAPIServer(t *testing.T) {
 	type amounts = map[corev1.ResourceName]string
 	gold := definition("gold", func(d *openmcpv1alpha1.QuotaDefinition) {
 		d.Template.Spec.Scopes = []corev1.ResourceQuotaScope{"Terminating", "NotTerminating"}

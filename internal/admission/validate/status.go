@@ -23,5 +23,5 @@ func (w *Webhooks) status(request *admissionv1.AdmissionRequest) *admissionv1.Ad
 	}
 	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource + "/" + subresourceStatus}
 	return errorResponse(apierrors.NewForbidden(resource, request.Name,
-		fmt.Errorf("the status of %s %s is written by Bursar alone", request.Kind.Kind, request.Name)))
+		fmt.Errorf("the status of %s %s is written only by Bursar", request.Kind.Kind, request.Name)))
 }

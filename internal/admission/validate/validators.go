@@ -27,9 +27,9 @@ const (
 	effectiveGrantIsBursars = "effective grants are made by Bursar, one for each consumer and resource type that a grant or a claim names;" +
 		" to change what a consumer may use, change its ResourceGrants"
 	localIsBursars  = "local allocations are made by Bursar, to show in a namespace how much is left of a ResourceQuotaAllocation; change that instead"
-	ledgerIsBursars = "ledgers are written by Bursar alone; to change what a consumer may use, change its ResourceGrants"
+	ledgerIsBursars = "ledgers are written only by Bursar; to change what a consumer may use, change its ResourceGrants"
 
-	allocationLedgerIsBursars = "ledgers are written by Bursar alone; to change what ResourceQuotas may give, change the ResourceQuotaAllocation"
+	allocationLedgerIsBursars = "ledgers are written only by Bursar; to change what ResourceQuotas may give, change the ResourceQuotaAllocation"
 )
 
 // markVerb is the verb that the Bursar of another control plane needs on grants here, in order to mark them as a

@@ -240,9 +240,9 @@ func TestErrorsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHugeObjectIsRefusedByItsFields reviews what the API server sends at most: an object of 3 MiB
+// TestHugeObjectIsRejectedByItsFields reviews what the API server sends at most: an object of 3 MiB
 // of characters that it escapes, each by six. encode does so too.
-func TestHugeObjectIsRefusedByItsFields(t *testing.T) {
+func TestHugeObjectIsRejectedByItsFields(t *testing.T) {
 	huge := sampleClaimPolicy()
 	huge.Spec.Target.ResourceClaimTemplate.Metadata.Name = strings.Repeat("<", 3<<20)
 	stored := sampleClaimPolicy()
@@ -455,7 +455,7 @@ func TestValidation(t *testing.T) {
 			reason:    "the books are Bursar's",
 			operation: update, kind: "ConsumerLedger", resource: "consumerledgers", old: &quotav1alpha1.ConsumerLedger{}, new: &quotav1alpha1.ConsumerLedger{},
 			code:    403,
-			message: `consumerledgers.quota.miloapis.com "p1" is forbidden: ledgers are written by Bursar alone; to change what a consumer may use, change its ResourceGrants`,
+			message: `consumerledgers.quota.miloapis.com "p1" is forbidden: ledgers are written only by Bursar; to change what a consumer may use, change its ResourceGrants`,
 		},
 		"LedgerCreate":   {reason: "the books are Bursar's", operation: create, kind: "ConsumerLedger", resource: "consumerledgers", new: &quotav1alpha1.ConsumerLedger{}, code: 403},
 		"LedgerDelete":   {reason: "the books are Bursar's", operation: remove, kind: "ConsumerLedger", resource: "consumerledgers", old: &quotav1alpha1.ConsumerLedger{}, code: 403},
@@ -464,7 +464,7 @@ func TestValidation(t *testing.T) {
 			reason:    "so are those of an allocation",
 			operation: create, kind: "AllocationLedger", resource: "allocationledgers", new: &quotav1alpha1.AllocationLedger{},
 			code:    403,
-			message: `allocationledgers.quota.miloapis.com "p1" is forbidden: ledgers are written by Bursar alone; to change what ResourceQuotas may give, change the ResourceQuotaAllocation`,
+			message: `allocationledgers.quota.miloapis.com "p1" is forbidden: ledgers are written only by Bursar; to change what ResourceQuotas may give, change the ResourceQuotaAllocation`,
 		},
 		"AllocationLedgerUpdate": {
 			reason:    "nobody else books",
@@ -560,7 +560,7 @@ func TestStatus(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			handler := quiet().Validation()
 			got := send(t, handler, statusReview(t, admissionv1.Update, kind, c.resource, "alice", c.object))
-			want := c.resource + `/status.quota.miloapis.com "p1" is forbidden: the status of ` + kind + ` p1 is written by Bursar alone`
+			want := c.resource + `/status.quota.miloapis.com "p1" is forbidden: the status of ` + kind + ` p1 is written only by Bursar`
 			if got.Allowed || got.Result.Code != http.StatusForbidden || got.Result.Message != want {
 				t.Errorf("whoever writes a status writes the books\n got %+v\nwant %q", got.Result, want)
 			}
@@ -575,8 +575,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusInAnUpdate holds that an update of the object is judged by what it changes, although
-// the status that it carries, which the API server drops, may be any.
+// TestStatusInAnUpdate checks that an update of the object is validated by its changes. Its status, which the API
+// server drops, may be any.
 func TestStatusInAnUpdate(t *testing.T) {
 	carries := sampleClaim()
 	carries.Status.Conditions = []metav1.Condition{{Type: quotav1alpha1.ConditionGranted, Status: metav1.ConditionTrue}}
@@ -601,7 +601,7 @@ func TestNamespaceDeletion(t *testing.T) {
 	}{
 		"System": {
 			reason: "the books would go with it", operation: admissionv1.Delete, user: "alice", old: named(systemNamespace),
-			message: `namespaces "bursar-system" is forbidden: namespace bursar-system holds Bursar's books and may not be deleted`,
+			message: `namespaces "bursar-system" is forbidden: namespace bursar-system holds Bursar's ledgers and may not be deleted`,
 		},
 		"Bursar":   {reason: "Bursar may do anything", operation: admissionv1.Delete, user: bursar, old: named(systemNamespace)},
 		"Deleting": {reason: "it is on its way already", operation: admissionv1.Delete, user: "alice", old: deleting},

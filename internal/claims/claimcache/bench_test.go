@@ -9,8 +9,8 @@ import (
 // claimsMax is how many claims the benchmark has.
 const claimsMax = 1_000_000
 
-// BenchmarkSelect looks at a million claims. The longest time for which a writer of the cache waits meanwhile is what the watch
-// of claims, and with it every create, may be held up by.
+// BenchmarkSelect reads a million claims. The longest wait of a writer of the cache is the time for which the watch of
+// claims, and with it every create, may be held up.
 func BenchmarkSelect(b *testing.B) {
 	c := New()
 	for i := range claimsMax {

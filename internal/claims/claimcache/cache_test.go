@@ -29,7 +29,7 @@ func claimOf(name, uid, consumer, objectUID string) *quotav1alpha1.ResourceClaim
 	return claim
 }
 
-func TestCompactKeepsWhatDecisionsNeed(t *testing.T) {
+func TestCompactHasAllFieldsOfDecisions(t *testing.T) {
 	claim := claimOf("a", "1", "acme", "object")
 	claim.Status.Conditions = []metav1.Condition{{Type: quotav1alpha1.ConditionGranted, Status: metav1.ConditionTrue}}
 	c := Compact(claim)

@@ -25,7 +25,7 @@ type pagedAPI struct {
 	claims []*quotav1alpha1.ResourceClaim
 	// fail returns the status code and reason with which the nth request fails, from 1 on, or 0.
 	fail func(nth int, page string) (code int32, reason metav1.StatusReason)
-	// listed are the pages that were asked for; the first is "".
+	// listed are the requested pages; the first is "".
 	listed []string
 	// watched is closed at the first watch, and watchedFrom the version that it is from.
 	watched     chan struct{}
@@ -149,14 +149,14 @@ func follow(t *testing.T, api *pagedAPI) *Cache {
 	}
 }
 
-// failing is an API server that is at fault.
+// failing is an API server with internal errors.
 type failing struct{}
 
 func (failing) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusInternalServerError, Body: http.NoBody, Header: http.Header{}, Request: request}, nil
 }
 
-// Whoever ends does not wait for the next try.
+// A list whose context has ended does not wait for the next try.
 func TestListEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := &rest.Config{Host: "http://server"}

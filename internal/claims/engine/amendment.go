@@ -129,7 +129,7 @@ func (e *Engine) amended(ctx context.Context, amendment ledgerstore.InFlight) (*
 	return claim, nil
 }
 
-// endWithoutPolicy ends the reservation for a change whose policy was removed. The claim shows whether the change was
+// endWithoutPolicy ends the reservation for a change whose policy was removed. The claim decides whether the change was
 // made.
 func (e *Engine) endWithoutPolicy(ctx context.Context, reservation ledgerstore.InFlight) error {
 	policy, _ := ledgerstore.SplitObjectKey(reservation.Key)

@@ -11,14 +11,14 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// A process may die between any two steps of making a claim follow its object. Another one finishes
-// it, and the claim and the books come to say what the policy asks of the object as it is stored.
+// A process may die between any two steps of making a claim follow its object. Another one finishes the change: the
+// claim and the ledger get the demand of the policy for the stored object.
 func TestChangesAreFinished(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		left   func(*stage)
 		object *unstructured.Unstructured
-		// without says that the policy is gone.
+		// without is set if the policy was removed.
 		without bool
 		want    []string
 	}{

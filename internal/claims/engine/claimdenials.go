@@ -69,12 +69,12 @@ func (e *Engine) handleDenial(ctx context.Context, claim *quotav1alpha1.Resource
 
 // reportDenials records that the claims of a namespace are made in the system namespace.
 func (e *Engine) reportDenials(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) {
-	e.Log.Info("a namespace refuses claims, which are made in the system namespace", "namespace", claim.Namespace, "err", why.Error())
+	e.Log.Info("a namespace denies claims; they are made in the system namespace", "namespace", claim.Namespace, "err", why.Error())
 	intent, err := claims.IntentOf(reservation.Claim)
 	if e.Events == nil || err != nil {
 		return
 	}
 	object := evaluator.Object{Kind: intent.Kind, Name: intent.Object, UID: types.UID(ledgerstore.ObjectUID(reservation.Key))}
 	e.Events.Eventf(object.Reference(), nil, corev1.EventTypeWarning, EventReasonClaimsRefused, "Claim",
-		"namespace %s refuses ResourceClaims, so those of its objects are in namespace %s, and charged all the same: %v", claim.Namespace, e.SystemNamespace, why)
+		"namespace %s denies ResourceClaims, so the claims of its objects are in namespace %s, and charged all the same: %v", claim.Namespace, e.SystemNamespace, why)
 }

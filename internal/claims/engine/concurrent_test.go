@@ -16,13 +16,12 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// othersUse has other objects use an amount of a consumer, so that what is taken from the books
-// wrongly is missed.
+// othersUse makes other objects use an amount of a consumer, so that a wrong release from the ledger is detected.
 func (s *stage) othersUse(consumer quotav1alpha1.ConsumerRef, amount int64) {
 	s.Helper()
 	key := ledgerstore.ObjectKey("p", "others")
 	_, err := s.store.Apply(s.Context(), consumer, ledgerstore.Request{
-		Reservations: []ledger.Reservation{{Key: key, Charges: charges(amount), Claim: outline("").Encode()}}, Overdraft: true,
+		Reservations: []ledger.Reservation{{Key: key, Charges: charges(amount), Claim: intent("").Encode()}}, Overdraft: true,
 	})
 	s.must(err)
 	s.store.Settle(consumer, key, 0)
@@ -80,8 +79,8 @@ func TestObjectGoesWhileItIsAdopted(t *testing.T) {
 	})
 }
 
-// A change comes before the claim that an earlier change made is seen. That claim is in the books
-// all the same, and what is reserved for it is not taken for something that nobody needs.
+// A change comes before the claim of an earlier change is seen. That claim is in the ledger all the same, and its
+// reservation does not count as unneeded.
 func TestChangeBeforeTheClaimIsSeen(t *testing.T) {
 	tests := map[string]struct {
 		reason string
@@ -110,7 +109,7 @@ func TestChangeBeforeTheClaimIsSeen(t *testing.T) {
 				synctest.Wait()
 				release := s.server.HoldWatches()
 				_, err := storagetest.Reserve(t.Context(), c.Store, acme, ledger.Reservation{
-					Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("1").Encode(),
+					Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: intent("1").Encode(),
 				})
 				s.must(err)
 				s.change(c, "1", fleet("2", "acme", 5))
@@ -137,7 +136,7 @@ func TestPolicyGoneBeforeItsClaimIsSettled(t *testing.T) {
 	})
 }
 
-// Tries of a change that is refused elsewhere time and again are remembered as one.
+// Repeated tries of a change that another webhook denies are remembered as one.
 func TestRepeatedTriesOfAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -156,8 +155,8 @@ func TestRepeatedTriesOfAChange(t *testing.T) {
 	})
 }
 
-// Whoever waits for what an update frees goes on waiting though the object is looked at, for another
-// reason, before the update is made.
+// The wait for quota that an update frees continues even if the object is reconciled, for another reason, before the
+// update is made.
 func TestLookBeforeTheUpdateIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -208,8 +207,8 @@ func TestWhatAChangeFreesIsOnItsWay(t *testing.T) {
 	})
 }
 
-// Another replica has reviewed an update, which takes a while. This one has the claim follow, and until then it leaves alone what
-// is reserved.
+// Another replica has reviewed an update, which takes a while. This replica makes the claim follow, and until then
+// retains the reservation.
 func TestUpdateThatAnotherReplicaReviewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)

@@ -6,8 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Whoever deletes an object and creates it again within a second has another object: the claim of the first one goes.
-func TestNamedObjectsAreTold(t *testing.T) {
+// An object that is deleted and created again within a second is another object: the claim of the first one is
+// released.
+func TestNamedObjectsAreDistinguished(t *testing.T) {
 	named := newNamedObjects()
 	for _, look := range []struct {
 		reason        string

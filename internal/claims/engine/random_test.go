@@ -32,7 +32,7 @@ type walk struct {
 	version  int
 	payer    string
 	replicas int64
-	// said is what was done, for whoever has to find out what went wrong.
+	// said is the log of the steps, for debugging a failure.
 	said []string
 }
 
@@ -75,8 +75,8 @@ func (w *walk) review(after *unstructured.Unstructured) bool {
 	return true
 }
 
-// update changes the fleet, with a review or, as while nothing is enforced, without. The one who asked may also come to nothing
-// after the review.
+// update changes the fleet, with a review or, as while nothing is enforced, without. The update may also fail after the
+// review.
 func (w *walk) update() {
 	w.T.Helper()
 	after := fleet(strconv.Itoa(w.version+1), []string{"acme", "zeta"}[w.IntN(2)], int64(w.IntN(4)))
@@ -116,7 +116,7 @@ func (w *walk) start() {
 	}()
 }
 
-// step does something to the fleet, the API server or the process. Nobody may delete the claim while the fleet is there.
+// step changes the fleet, the API server or the process. Users may not delete the claim while the fleet exists.
 func (w *walk) step() {
 	w.T.Helper()
 	switch n := w.IntN(9); {

@@ -89,9 +89,8 @@ func TestChangesThatStopHalfWay(t *testing.T) {
 	}
 }
 
-// The books may have drifted from the claims. That is for the auditor, which looks once nothing is in
-// flight.
-func TestAmendmentsEndThoughTheBooksDrifted(t *testing.T) {
+// The ledger may have drifted from the claims. The auditor corrects that once nothing is in flight.
+func TestAmendmentsEndThoughTheLedgerDrifted(t *testing.T) {
 	unreadable := fleet("2", "acme", 5)
 	unstructured.RemoveNestedField(unreadable.Object, "spec", "replicas")
 	tests := map[string]struct {
@@ -138,7 +137,7 @@ func TestAmendmentsEndThoughTheBooksDrifted(t *testing.T) {
 	}
 }
 
-// lose takes what is used out of the books, as nothing should.
+// lose removes used amounts from the ledger, which never happens in production.
 func (s *stage) lose(consumer quotav1alpha1.ConsumerRef, amount int64) {
 	s.Helper()
 	_, err := s.store.Release(s.Context(), consumer, "lost", func(context.Context) (*ledgerstore.ClaimCharges, error) {
@@ -212,8 +211,8 @@ func TestChangesAreFinishedDespiteFailures(t *testing.T) {
 	}
 }
 
-// An amendment ends with its claim, also where the cache does not show that yet: a release that found no amendment
-// would give back what the claim says, and not what the books have.
+// An amendment ends with its claim, even if the cache does not have the claim yet: a release without the amendment
+// would release the charges in the claim instead of those in the ledger.
 func TestAmendmentEndsWithAClaimThatWasNotSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -252,7 +251,7 @@ func (u *unsteady) Active(context.Context, string) (bool, error) {
 
 func (u *unsteady) Object(context.Context, string) (map[string]any, error) { return nil, nil }
 
-// What is in flight for a change is not given up because it cannot be told for a moment what the object costs.
+// A reservation for a change is not cancelled because the cost of the object is unknown for a moment.
 func TestChangeIsFollowedAfterAFailure(t *testing.T) {
 	for name, amount := range map[string]int64{"raise": 5, "reduction": 1, "to nothing": 0} {
 		t.Run(name, func(t *testing.T) {

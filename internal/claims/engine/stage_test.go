@@ -98,11 +98,11 @@ func fleets() *quotav1alpha1.ClaimCreationPolicy {
 	}
 }
 
-// stage is what a process left behind that died: what is stored, and what it told the books.
+// stage is the state that a dead process left behind: stored objects, and the ledgers.
 type stage struct {
 	*testing.T
 	server *claimstest.Server
-	// isUnlisted is set while nobody can list claims.
+	// isUnlisted is set while claims cannot be listed.
 	isUnlisted bool
 	memory     *storagetest.Memory
 	// store is that of the process that died.
@@ -145,9 +145,8 @@ func charges(amount int64) []ledger.Charge {
 	return []ledger.Charge{{ResourceType: "t", Amount: ledger.Amount(amount)}}
 }
 
-// outline is that of the claim for the fleet. base is the version that the fleet had when it was
-// about to change, if it was.
-func outline(base string) claims.Intent {
+// intent returns the intent of the fleet's claim. base is the version of the fleet that a change is based on, if any.
+func intent(base string) claims.Intent {
 	return claims.Intent{
 		Claim: types.NamespacedName{Namespace: "ns", Name: "claim-a"}, Kind: fleetKind,
 		Object: types.NamespacedName{Namespace: "ns", Name: "a"}, Base: base,
@@ -158,7 +157,7 @@ func outline(base string) claims.Intent {
 func (s *stage) reserve(consumer quotav1alpha1.ConsumerRef, amount int64, base string) ledgerstore.InFlight {
 	s.Helper()
 	decision, err := storagetest.Reserve(s.Context(), s.store, consumer, ledger.Reservation{
-		Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(amount), Claim: outline(base).Encode(),
+		Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(amount), Claim: intent(base).Encode(),
 	})
 	s.must(err)
 	for _, pending := range s.store.ReservationsFor(string(fleetUID)) {
@@ -194,10 +193,10 @@ func (s *stage) paid(consumer quotav1alpha1.ConsumerRef, amount int64) *quotav1a
 	return claim
 }
 
-// amend notes in the books that the fleet's claim is to hold another amount.
+// amend records in the ledger that the fleet's claim is to be amended to another amount.
 func (s *stage) amend(claim *quotav1alpha1.ResourceClaim, amount int64, base string) {
 	s.Helper()
-	amendment, err := claims.Amendment(claim, ledgerstore.AmendmentKey("p", string(fleetUID)), charges(amount), outline(""), base)
+	amendment, err := claims.Amendment(claim, ledgerstore.AmendmentKey("p", string(fleetUID)), charges(amount), intent(""), base)
 	s.must(err)
 	_, err = s.store.Apply(s.Context(), claim.Spec.ConsumerRef, ledgerstore.Request{
 		Reservations: []ledger.Reservation{*amendment}, Overdraft: true, Extend: claims.LaterIntent,
@@ -205,7 +204,7 @@ func (s *stage) amend(claim *quotav1alpha1.ResourceClaim, amount int64, base str
 	s.must(err)
 }
 
-// request makes a stored claim request something else, and says in its status so if granted is set.
+// request changes the requests of a stored claim, and its status if granted is set.
 func (s *stage) request(claim *quotav1alpha1.ResourceClaim, amount int64, granted bool) {
 	claim.Spec.Requests[0].Amount = amount
 	if granted {
@@ -291,7 +290,7 @@ func isGrantedClaim(claim *quotav1alpha1.ResourceClaim) bool {
 	return claimcache.StateOf(claim) == claimcache.Granted
 }
 
-// outcome lists the claims, with their consumer and amount, and what the books say of each consumer.
+// outcome lists the claims, with their consumer and amount, and the ledger of each consumer.
 func (s *stage) outcome() []string {
 	var lines []string
 	for _, claim := range s.server.List() {

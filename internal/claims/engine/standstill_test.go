@@ -80,7 +80,7 @@ func TestProcessThatStoodStill(t *testing.T) {
 	}
 }
 
-// standing returns a controller that follows claims, and does what it is told to. Another replica releases claims.
+// standing returns a controller that follows claims, and runs on demand. Another replica releases claims.
 func (s *stage) standing(store *ledgerstore.Store) *lifecycle.Controller {
 	s.Helper()
 	scheme := runtime.NewScheme()
@@ -108,9 +108,9 @@ func (s *stage) standing(store *ledgerstore.Store) *lifecycle.Controller {
 	return c
 }
 
-// A process is about to say that a claim is granted when another gives its reservation up, because the
-// object has gone. Whatever comes first, what others use stays in the books.
-func TestGivenUpWhileItIsGranted(t *testing.T) {
+// A process is about to mark a claim as granted when another expires its reservation, because the object was deleted.
+// Whichever comes first, the charges of other objects stay in the ledger.
+func TestExpiresWhileItIsGranted(t *testing.T) {
 	for name, grantsFirst := range map[string]bool{"granted, then taken away": true, "taken away, and not granted any more": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestGivenUpWhileItIsGranted(t *testing.T) {
 	}
 }
 
-// A process adopts an object of which another has made the claim, which its cache does not show yet.
+// A process adopts an object whose claim another process has made, before its cache has the claim.
 func TestAdoptWhatIsCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -162,7 +162,7 @@ func TestAdoptWhatIsCharged(t *testing.T) {
 		c := s.run(fleets(), fleet("1", "acme", 5))
 		synctest.Wait()
 		other := ledgerstore.New(t.Context(), s.memory.Connect(nil))
-		_, err := storagetest.Reserve(t.Context(), other, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("").Encode()})
+		_, err := storagetest.Reserve(t.Context(), other, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: intent("").Encode()})
 		s.must(err)
 		reservation := other.ReservationsFor(string(fleetUID))[0]
 		s.claim(reservation, true) // of which nobody is told
@@ -177,8 +177,8 @@ func TestAdoptWhatIsCharged(t *testing.T) {
 	})
 }
 
-// A process still knows of a reservation that another gave up, and finds the claim of the next one, which is about
-// to be granted. It leaves that alone.
+// A process still has a reservation that another expired, and finds the claim of the next one, which is about to be
+// granted. It does not change that claim.
 func TestReservationThatIsOutOfDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -196,7 +196,7 @@ func TestReservationThatIsOutOfDate(t *testing.T) {
 }
 
 // Of a reservation that no claim was made from, nothing has to be remembered.
-func TestGivenUpWithoutAClaim(t *testing.T) {
+func TestExpiresWithoutAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		s.reserve(acme, 2, "")

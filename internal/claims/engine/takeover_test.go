@@ -12,8 +12,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Another replica takes a reservation over for a create of the same name, after this one has made sure that it exists and
-// before its claim says Granted. The object is there after all: its claim, charged nowhere, makes way for another one.
+// Another replica takes a reservation over for a create of the same name, after this one has checked that it exists and
+// before its claim is Granted. The object exists after all: its claim, which is not charged, is replaced by another
+// one.
 func TestTakenOverWhileGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)

@@ -34,7 +34,7 @@ func TestConformBeforeTheClaimsAreListed(t *testing.T) {
 	})
 }
 
-// What a change is given up for is told by its claim, also before the claims are listed.
+// The claim decides how a change expires, even before the claims are listed.
 func TestAbandonBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -49,7 +49,7 @@ func TestAbandonBeforeTheClaimsAreListed(t *testing.T) {
 	})
 }
 
-// Changes that have to wait for the list of claims keep nobody from making the claims of new objects.
+// Changes that have to wait for the list of claims do not delay the claims of new objects.
 func TestChangesWaitForTheListByThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -103,7 +103,7 @@ func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
 		list := s.unlist()
 		c := s.run(fleets(), fleet("1", "acme", 5))
 		_, err := storagetest.Reserve(t.Context(), c.Store, acme, ledger.Reservation{
-			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("").Encode(),
+			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: intent("").Encode(),
 		})
 		s.must(err)
 		c.Engine.Queue().Add(theFleet)
@@ -113,14 +113,14 @@ func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
 	})
 }
 
-// What a replica made itself it also takes back, before the claims are listed: it tells whoever releases that the claim is deleted.
+// A replica also releases its own claims before the claims are listed: it records that the claim is deleted.
 func TestReleaseBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		list := s.unlist()
 		c := s.run(fleets(), fleet("1", "acme", 5))
 		_, err := storagetest.Reserve(t.Context(), c.Store, acme, ledger.Reservation{
-			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: outline("").Encode(),
+			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: intent("").Encode(),
 		})
 		s.must(err)
 		c.Engine.Queue().Add(theFleet)

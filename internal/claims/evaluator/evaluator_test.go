@@ -22,8 +22,8 @@ func (everywhere) Object(_ context.Context, name string) (map[string]any, error)
 	return map[string]any{"metadata": map[string]any{"name": name}}, nil
 }
 
-// planned plans the claim of an object by a policy whose template has that namespace.
-func planned(t *testing.T, namespace string, object *unstructured.Unstructured) (*Claim, error) {
+// evaluated evaluates a policy with that namespace in its template for an object.
+func evaluated(t *testing.T, namespace string, object *unstructured.Unstructured) (*Claim, error) {
 	t.Helper()
 	kind := object.GroupVersionKind()
 	consumer := quotav1alpha1.ConsumerRef{APIGroup: "example.com", Kind: "Organization", Name: "acme"}
@@ -81,7 +81,7 @@ func TestWhereAClaimIs(t *testing.T) {
 		"of no namespace, by that name": {"the namespace is not the object", own, object(projectKind, ""), "a", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			claim, err := planned(t, tc.namespace, tc.object)
+			claim, err := evaluated(t, tc.namespace, tc.object)
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) || IsTransient(err) {
 					t.Errorf("%s: got %v, want %q", tc.reason, err, tc.wantErr)

@@ -177,7 +177,7 @@ func AdviceOn(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, s ledger.S
 	return advice
 }
 
-// adviceOn returns a finding, if the figures alone do not explain the shortfall, and the advice: that of the
+// adviceOn returns a finding, if the figures do not explain the shortfall by themselves, and the advice: that of the
 // registration, of the platform, or a general one. Deleting helps only if it can make enough room.
 func (d *Denial) adviceOn(c *catalog.Catalog, s *Shortfall) (finding, advice string) {
 	given := strings.ReplaceAll(cmp.Or(registrationOf(c, s.ResourceType).ExceededAdvice, c.ExceededAdvice), naming.ConsumerName, d.Consumer.Name)

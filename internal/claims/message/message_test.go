@@ -68,11 +68,11 @@ func TestAmount(t *testing.T) {
 	}
 }
 
-// goldenFile has what people are told, by what happened.
+// goldenFile has the messages by situation.
 const goldenFile = "testdata/denials.txt"
 
-// TestDenialTexts compares every text with the golden file. With UPDATE_GOLDEN set it writes that.
-// A unit that is known from a displayed amount alone is displayed as in the registration.
+// TestDenialTexts compares every text with the golden file. With UPDATE_GOLDEN set it writes the file. A unit known
+// only from a displayed amount is displayed as in the registration.
 func TestSingular(t *testing.T) {
 	for _, name := range []string{"project", "core", "box", "address", "repository", "vCPU", "GiB", "config map", "key"} {
 		_, displayed, _ := strings.Cut(Amount(2, &catalog.Registration{DisplayUnit: name, Factor: 1}), " ")

@@ -56,8 +56,8 @@ func newCatalog(t *testing.T) *catalog.Catalog {
 	return known
 }
 
-// TestReviewedIsToldToOthers asks, as another replica would, what a replica has decided.
-func TestReviewedIsToldToOthers(t *testing.T) {
+// TestReviewedIsSharedWithOthers asks, as another replica would, what a replica has decided.
+func TestReviewedIsSharedWithOthers(t *testing.T) {
 	known := newCatalog(t)
 	objects := New(known, time.Minute, logr.Discard())
 	objects.Add("reviewed", known.Revision())

@@ -129,7 +129,7 @@ func TestReplicaThatLagsBehind(t *testing.T) {
 	}
 	// A client that is told to try again does so, unless it is kept from it.
 	err = api.CoreV1().RESTClient().Post().Namespace("default").Resource("configmaps").Body(platform.Map(0)).MaxRetries(0).Do(t.Context()).Error()
-	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "has not heard yet of the policies") {
+	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "has not loaded the current policies") {
 		t.Errorf("the replica that lags behind answers %v", err)
 	}
 	lag.release()

@@ -24,7 +24,7 @@ func TestRemove(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.must(platform)
-	c.refused("kubectl delete namespace bursar-system", "namespace bursar-system holds Bursar's books and may not be deleted")
+	c.refused("kubectl delete namespace bursar-system", "namespace bursar-system holds Bursar's ledgers and may not be deleted")
 	if held := c.must(leftovers); !strings.Contains(held, "ResourceClaim project-web") || !strings.Contains(held, "GrantCreationPolicy more") {
 		t.Errorf("nothing is held that could be left behind: %s", held)
 	}
