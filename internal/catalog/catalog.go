@@ -5,7 +5,8 @@
 // A policy is effective once the registrations allow its requests, and stays effective while its resource types are
 // registered. [Version] and [Gate] make every replica decide with policies at least as new as the published webhooks.
 //
-// Webhooks, controllers and packages claims and evaluator import it. It imports only API types and pure packages.
+// Webhooks, controllers and packages claims and evaluator import it. Of Bursar it imports only the API types and pure
+// packages.
 package catalog
 
 import (

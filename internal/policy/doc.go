@@ -12,6 +12,6 @@
 // takes a rewrite of the parsed template (analysis.go), because text/template fails on the missing field before it
 // calls default.
 //
-// The package knows only the API types: no ledger, no registrations, no clusters. Catalog, evaluator and webhooks
-// import it.
+// The package knows only the API types: no ledger, no registrations, no clusters. Packages catalog and evaluator, the
+// webhooks, the controller of grant policies and the command line import it.
 package policy

@@ -13,7 +13,7 @@
 // If the API server has a client certificate for webhooks, that certificate is accepted as well, and the published
 // paths contain no segment.
 //
-// Packages server and routing's composition import it.
+// Package server imports it, and package cli for the options of client certificates.
 package access
 
 import (

@@ -1,5 +1,5 @@
-// Package review decodes AdmissionReviews and encodes the answers, for all webhooks. It limits the memory of open
-// reviews.
+// Package review decodes AdmissionReviews and encodes the answers, for all webhooks, which import it. It limits the
+// memory of open reviews.
 package review
 
 import (

@@ -1,5 +1,5 @@
 // Package server serves the webhooks to API servers, and reviews to other replicas, over TLS. It authenticates every
-// caller with package access. Only the composition in package operator and its options import it.
+// caller with package access. Package operator composes it; packages cli and standalone set its options.
 package server
 
 import (

@@ -14,7 +14,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Allocation validates an allocation that is created (old is nil) or changed. The rules of the API server for the spec
+// Allocation validates a created (old is nil) or changed allocation. The rules of the API server for the spec
 // of a ResourceQuota are checked elsewhere, see [QuotaSpecs].
 func Allocation(old, new *quotav1alpha1.ResourceQuotaAllocation) field.ErrorList {
 	var errs field.ErrorList

@@ -8,7 +8,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Bucket validates a bucket that is created (old is nil) or changed.
+// Bucket validates a created (old is nil) or changed bucket.
 func Bucket(old, new *quotav1alpha1.AllowanceBucket) field.ErrorList {
 	path := field.NewPath("spec")
 	if old == nil {

@@ -27,7 +27,7 @@ var (
 	}
 )
 
-// Claim validates a claim that is created (old is nil) or changed. byBursar is set for requests of Bursar itself: only
+// Claim validates a created (old is nil) or changed claim. byBursar is set for requests of Bursar itself: only
 // Bursar may set the marks of a policy's claim and remove the finalizer. Unregistered resource types are valid: the
 // claim is decided once they are registered.
 func Claim(old, new *quotav1alpha1.ResourceClaim, byBursar bool) field.ErrorList {

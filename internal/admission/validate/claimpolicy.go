@@ -10,7 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// ClaimPolicy validates a policy that is created (old is nil) or changed: its trigger kind and its expressions.
+// ClaimPolicy validates a created (old is nil) or changed policy: its trigger kind and its expressions.
 // Unregistered resource types are valid: the policy becomes ready once they are registered.
 func ClaimPolicy(old, new *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
 	if old != nil && equality.Semantic.DeepEqual(old.Spec, new.Spec) {

@@ -6,7 +6,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// EffectiveGrant validates an effective grant that is created (old is nil) or changed.
+// EffectiveGrant validates a created (old is nil) or changed effective grant.
 func EffectiveGrant(old, new *quotav1alpha1.EffectiveResourceGrant) field.ErrorList {
 	path := field.NewPath("spec")
 	if old == nil {

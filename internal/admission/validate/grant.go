@@ -21,7 +21,7 @@ var (
 	grantMarkAnnotations = []string{quotav1alpha1.AnnotationCreatedBy, quotav1alpha1.AnnotationResourceUID, quotav1alpha1.AnnotationParentContext}
 )
 
-// Grant validates a grant that is created (old is nil) or changed. Unregistered resource types and consumers of another
+// Grant validates a created (old is nil) or changed grant. Unregistered resource types and consumers of another
 // kind are valid: the grant becomes active once the registration fits.
 func Grant(old, new *quotav1alpha1.ResourceGrant) field.ErrorList {
 	var annotations map[string]string

@@ -22,7 +22,7 @@ var registrationTypes = []quotav1alpha1.RegistrationType{
 	quotav1alpha1.RegistrationTypeAllocation,
 }
 
-// Registration validates a registration that is created (old is nil) or changed. registeredBy names the existing
+// Registration validates a created (old is nil) or changed registration. registeredBy names the existing
 // registration of a new one's resource type, or is empty.
 func Registration(old, new *quotav1alpha1.ResourceRegistration, registeredBy string) field.ErrorList {
 	path := field.NewPath("spec")

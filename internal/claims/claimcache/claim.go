@@ -5,7 +5,7 @@
 // the version that the API server keeps. The cache follows the API server and may lag by milliseconds. Before an
 // irreversible decision, read the claim itself.
 //
-// Package engine, controllers and webhooks import it.
+// Packages claims and engine, controllers and webhooks import it.
 package claimcache
 
 import (

@@ -1,6 +1,6 @@
 // Package evaluator evaluates a policy for an object: it returns the claim that the policy demands, checked against the
-// registrations, with its charges. The webhook in package enforce evaluates before an object is stored, and package
-// engine evaluates existing objects.
+// registrations, with its charges. The webhook in package enforce evaluates before an object is stored, package preview
+// when a policy is written, and package engine evaluates existing objects.
 package evaluator
 
 import (

@@ -1,6 +1,6 @@
 // Package reviewed remembers the objects that the webhook has decided at their creation, and exchanges them with other
 // replicas. Adoption skips these objects, because their charge is known. Package enforce adds objects, and the adoption
-// controller looks them up.
+// controller looks them up through an interface.
 package reviewed
 
 import (
