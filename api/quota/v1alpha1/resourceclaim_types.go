@@ -59,8 +59,9 @@ type ResourceClaim struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the consumer, the requests and the object of the claim. Users cannot change it: for other requests,
-	// create another claim. The requests of a policy's claim follow the object if the policy has the operation UPDATE.
+	// spec is the consumer, the requests and the object of the claim. Users cannot change it: resize a granted claim by
+	// the annotation quota.miloapis.com/resize, or create another claim. The requests of a policy's claim follow the
+	// object if the policy has the operation UPDATE.
 	Spec ResourceClaimSpec `json:"spec"`
 
 	// status is the decision on the claim.
