@@ -17,8 +17,8 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 )
 
-// answerPatience is how long a server may take to say that it is there.
-const answerPatience = 10 * time.Second
+// answerTimeout is how long a server may take to say that it is there.
+const answerTimeout = 10 * time.Second
 
 // runKubectl runs kubectl with the given arguments, the first of which is its name, and returns
 // its exit code.
@@ -93,7 +93,7 @@ func checkAnswers(kubeconfig string) error {
 	if err != nil {
 		return fmt.Errorf("%s is not a kubeconfig: %w", kubeconfig, err)
 	}
-	config.Timeout = answerPatience
+	config.Timeout = answerTimeout
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return fmt.Errorf("make a client for the server of %s: %w", kubeconfig, err)

@@ -21,8 +21,8 @@ import (
 	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
 
-// stopPatience is how long a server may take to stop. It takes some seconds; systemd kills after 90.
-const stopPatience = 75 * time.Second
+// stopTimeout is how long a server may take to stop. It takes some seconds; systemd kills after 90.
+const stopTimeout = 75 * time.Second
 
 func newStandaloneCommand() *cobra.Command {
 	var o standalone.Options
@@ -85,11 +85,11 @@ func newStandaloneCommand() *cobra.Command {
 func parseClaims(values []string) (map[string]string, error) {
 	claims := map[string]string{}
 	for _, value := range values {
-		claim, wanted, found := strings.Cut(value, "=")
+		claim, desired, found := strings.Cut(value, "=")
 		if !found || claim == "" {
 			return nil, fmt.Errorf("--oidc-required-claim: %q is not of the form CLAIM=VALUE", value)
 		}
-		claims[claim] = wanted
+		claims[claim] = desired
 	}
 	return claims, nil
 }
@@ -105,7 +105,7 @@ func runStandalone(command *cobra.Command, o standalone.Options, toWrite setting
 
 	forget := func() {}
 	defer func() { forget() }()
-	defer cli.EndAtLast(command.Context(), stopPatience, filepath.Join(logs.dir, "stuck.txt"), func(sentence string) {
+	defer cli.EndAfterTimeout(command.Context(), stopTimeout, filepath.Join(logs.dir, "stuck.txt"), func(sentence string) {
 		forget()
 		fmt.Fprintln(command.ErrOrStderr(), "bursar:", sentence)
 		os.Exit(1)

@@ -194,15 +194,15 @@ func printUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, ap
 		return "", false, fmt.Errorf("read the usage of quota: %w", err)
 	}
 	if report.IsEmpty() && (format == "" || format == usage.FormatWide) {
-		return nothing(o.filter) + "\n", true, nil
+		return noUsageMessage(o.filter) + "\n", true, nil
 	}
 	var page strings.Builder
 	err = report.Print(&page, format)
 	return page.String(), false, err
 }
 
-// nothing says that there is nothing to be shown, and where.
-func nothing(filter usage.Filter) string {
+// noUsageMessage says that there is nothing to be shown, and where.
+func noUsageMessage(filter usage.Filter) string {
 	what := "No quota is granted or used"
 	switch {
 	case filter.WithClaims:

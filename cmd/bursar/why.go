@@ -111,7 +111,7 @@ func runWhy(command *cobra.Command, flags *genericclioptions.ConfigFlags, namesp
 				return err
 			}
 		}
-		place(api, object, namespace)
+		setNamespace(api, object, namespace)
 		if err := explain(ctx, command.OutOrStdout(), reader, object, false); err != nil {
 			return err
 		}
@@ -128,8 +128,8 @@ func explain(ctx context.Context, out io.Writer, reader *why.Reader, object *uns
 	return explanation.Print(out)
 }
 
-// place puts an object of a namespaced kind that names no namespace into the given one.
-func place(api client.Client, object *unstructured.Unstructured, namespace string) {
+// setNamespace puts an object of a namespaced kind that names no namespace into the given one.
+func setNamespace(api client.Client, object *unstructured.Unstructured, namespace string) {
 	if isNamespaced, err := api.IsObjectNamespaced(object); err == nil && isNamespaced && object.GetNamespace() == "" {
 		object.SetNamespace(namespace)
 	}
@@ -149,7 +149,7 @@ func find(ctx context.Context, api client.Client, mapper apimeta.RESTMapper, nam
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(found)
 	object.SetName(name)
-	place(api, object, namespace)
+	setNamespace(api, object, namespace)
 	err = api.Get(ctx, client.ObjectKeyFromObject(object), object)
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("%s %s does not exist%s; explain one that was refused by its file, with -f, or by its error, with -", found.Kind, name, inNamespace(object))

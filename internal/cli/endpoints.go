@@ -17,8 +17,8 @@ import (
 	"github.com/bursar/bursar/internal/operator"
 )
 
-// endpointsPatience is how long requests that are being answered may take once the operator has ended.
-const endpointsPatience = 2 * time.Second
+// endpointsTimeout is how long requests that are being answered may take once the operator has ended.
+const endpointsTimeout = 2 * time.Second
 
 // endpoints are the HTTP servers for whoever runs the operator.
 type endpoints struct {
@@ -30,8 +30,8 @@ type endpoints struct {
 func serveEndpoints(c config.Endpoints, o *operator.Operator) (*endpoints, error) {
 	e := &endpoints{}
 	mux := http.NewServeMux()
-	mux.Handle("/livez", tell(func() error { return nil }))
-	mux.Handle("/readyz", tell(o.Ready))
+	mux.Handle("/livez", checkHandler(func() error { return nil }))
+	mux.Handle("/readyz", checkHandler(o.Ready))
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{}))
 	if err := e.serve(c.BindAddress, mux); err != nil {
 		return nil, fmt.Errorf("listen for endpoints.bindAddress: %w", err)
@@ -51,8 +51,8 @@ func serveEndpoints(c config.Endpoints, o *operator.Operator) (*endpoints, error
 	return e, nil
 }
 
-// tell answers that all is well, or what is not.
-func tell(check func() error) http.Handler {
+// checkHandler answers that all is well, or what is not.
+func checkHandler(check func() error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if err := check(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -80,7 +80,7 @@ func (e *endpoints) serve(address string, handler http.Handler) error {
 
 // stop ends the servers, once they have answered what they were asked.
 func (e *endpoints) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), endpointsPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), endpointsTimeout)
 	defer cancel()
 	for _, server := range e.servers {
 		_ = server.Shutdown(ctx) // whoever still waits is told by the end of the connection

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// EndAtLast calls end if timeout has passed since ctx ended and nobody has called the function that it returns: an etcd or
+// EndAfterTimeout calls end if timeout has passed since ctx ended and nobody has called the function that it returns: an etcd or
 // an API server that waits for what never comes must not keep a process from ending. The sentence says so, and that file
 // holds what every goroutine waits for.
-func EndAtLast(ctx context.Context, timeout time.Duration, file string, end func(sentence string)) (ended func()) {
+func EndAfterTimeout(ctx context.Context, timeout time.Duration, file string, end func(sentence string)) (ended func()) {
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		select {

@@ -14,7 +14,7 @@ func TestEndAtLast(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stuck.txt")
 	ctx, tell := context.WithCancel(t.Context())
 	said := make(chan string, 1)
-	ended := EndAtLast(ctx, time.Millisecond, file, func(sentence string) { said <- sentence })
+	ended := EndAfterTimeout(ctx, time.Millisecond, file, func(sentence string) { said <- sentence })
 	defer ended()
 	tell()
 	if got := <-said; !strings.Contains(got, "has not stopped within 1ms") || !strings.Contains(got, "report it with "+file) {
@@ -29,7 +29,7 @@ func TestEndAtLast(t *testing.T) {
 func TestEndsByItself(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stuck.txt")
 	ctx, tell := context.WithCancel(t.Context())
-	EndAtLast(ctx, 0, file, func(sentence string) { t.Errorf("it says %q", sentence) })()
+	EndAfterTimeout(ctx, 0, file, func(sentence string) { t.Errorf("it says %q", sentence) })()
 	tell()
 	if _, err := os.Stat(file); err == nil {
 		t.Error("it says that it is stuck")

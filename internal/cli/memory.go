@@ -13,9 +13,9 @@ import (
 // rest is for what it does not count, and for what is allocated while it works.
 const memoryShare = 0.85
 
-// pace is Go's default for a heap that is small, and less for one that is large: a replica keeps much and allocates
+// heapTuner is Go's default for a heap that is small, and less for one that is large: a replica keeps much and allocates
 // little.
-var pace = gctuner.Pace{Headroom: 64 << 20, PercentMin: 25, PercentMax: 100}
+var heapTuner = gctuner.Tuner{Headroom: 64 << 20, PercentMin: 25, PercentMax: 100}
 
 // limitMemory keeps Go's memory below the limit of its container, unless the user set GOMEMLIMIT. Where there is no
 // limit, or none can be found, memory is what Go's own defaults make of it.

@@ -57,11 +57,11 @@ func runOperator(ctx context.Context, c *config.Operator, kubeconfig, version st
 	}
 	api.QPS = -1 // the API server's own priorities decide
 	api.UserAgent = "bursar/" + version
-	if err := refuseStandalone(ctx, api); err != nil {
+	if err := rejectStandalone(ctx, api); err != nil {
 		return err
 	}
 	logger := logTo(os.Stderr, c.Logging)
-	pace.Keep()
+	heapTuner.Start()
 	limitMemory(logger, memlimit.FromCgroup)
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	listener, err := net.Listen("tcp", c.Webhooks.BindAddress)
@@ -112,9 +112,9 @@ func findCluster(kubeconfig string) (*rest.Config, error) {
 // standaloneTimeout bounds the question whether an API server is a standalone Bursar's.
 const standaloneTimeout = 5 * time.Second
 
-// refuseStandalone returns an error if the API server is a standalone Bursar's: two would enforce the same quota, each with a
+// rejectStandalone returns an error if the API server is a standalone Bursar's: two would enforce the same quota, each with a
 // leader of its own. An API server that does not say is taken for a cluster's.
-func refuseStandalone(ctx context.Context, api *rest.Config) error {
+func rejectStandalone(ctx context.Context, api *rest.Config) error {
 	clients, err := discovery.NewDiscoveryClientForConfig(api)
 	if err != nil {
 		return fmt.Errorf("make a client for the API server at %s: %w", api.Host, err)

@@ -56,11 +56,11 @@ func (w *Webhooks) checkWhere(path *field.Path) field.ErrorList {
 		}
 	default:
 		at := path.Child("service")
-		for _, flaw := range validation.IsDNS1035Label(w.Service.Name) {
-			errs = append(errs, field.Invalid(at.Child("name"), w.Service.Name, flaw))
+		for _, problem := range validation.IsDNS1035Label(w.Service.Name) {
+			errs = append(errs, field.Invalid(at.Child("name"), w.Service.Name, problem))
 		}
-		for _, flaw := range validation.IsValidPortNum(int(w.Service.Port)) {
-			errs = append(errs, field.Invalid(at.Child("port"), w.Service.Port, flaw))
+		for _, problem := range validation.IsValidPortNum(int(w.Service.Port)) {
+			errs = append(errs, field.Invalid(at.Child("port"), w.Service.Port, problem))
 		}
 	}
 	return errs
@@ -68,8 +68,8 @@ func (w *Webhooks) checkWhere(path *field.Path) field.ErrorList {
 
 func (c *Certificate) check(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, flaw := range validation.IsDNS1123Subdomain(c.SecretName) {
-		errs = append(errs, field.Invalid(path.Child("secretName"), c.SecretName, flaw))
+	for _, problem := range validation.IsDNS1123Subdomain(c.SecretName) {
+		errs = append(errs, field.Invalid(path.Child("secretName"), c.SecretName, problem))
 	}
 	if c.Source != SourceBursar && c.Source != SourceSecret {
 		errs = append(errs, field.NotSupported(path.Child("source"), c.Source, []CertificateSource{SourceBursar, SourceSecret}))

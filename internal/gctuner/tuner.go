@@ -10,17 +10,17 @@ import (
 
 const liveHeap = "/gc/heap/live:bytes"
 
-// Pace is by how much the heap may grow between two garbage collections.
-type Pace struct {
+// Tuner is by how much the heap may grow between two garbage collections.
+type Tuner struct {
 	// Headroom is by how many bytes, within the other bounds.
 	Headroom uint64
 	// PercentMin and PercentMax bound that in percent of what was live last.
 	PercentMin, PercentMax int
 }
 
-// Keep keeps the process to the pace, unless the user set GOGC. It adjusts itself after every collection for as long as
+// Start keeps the process to the pace, unless the user set GOGC. It adjusts itself after every collection for as long as
 // the process lives.
-func (p Pace) Keep() {
+func (p Tuner) Start() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(p.PercentMax)
 		p.adjustAfterCollection()
@@ -29,7 +29,7 @@ func (p Pace) Keep() {
 
 // adjustAfterCollection makes the next collection adjust the one after it: what nothing refers
 // to is cleaned up once it was found to be so.
-func (p Pace) adjustAfterCollection() {
+func (p Tuner) adjustAfterCollection() {
 	runtime.AddCleanup(new(*byte), func(struct{}) {
 		sample := []metrics.Sample{{Name: liveHeap}}
 		metrics.Read(sample)
@@ -39,7 +39,7 @@ func (p Pace) adjustAfterCollection() {
 }
 
 // percentFor returns how much the heap may grow, in percent of what was live last.
-func (p Pace) percentFor(live uint64) int {
+func (p Tuner) percentFor(live uint64) int {
 	if live == 0 {
 		return p.PercentMax
 	}

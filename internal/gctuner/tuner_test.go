@@ -13,7 +13,7 @@ import (
 const mebibyte = 1 << 20
 
 func TestPercentFor(t *testing.T) {
-	pace := Pace{Headroom: 768 * mebibyte, PercentMin: 200, PercentMax: 2000}
+	pace := Tuner{Headroom: 768 * mebibyte, PercentMin: 200, PercentMax: 2000}
 	tests := map[string]struct {
 		reason string
 		live   uint64
@@ -42,13 +42,13 @@ func TestKeep(t *testing.T) {
 		debug.SetGCPercent(now)
 		return now
 	}
-	pace := Pace{Headroom: 10 * mebibyte, PercentMin: 7, PercentMax: 70}
+	pace := Tuner{Headroom: 10 * mebibyte, PercentMin: 7, PercentMax: 70}
 	t.Setenv("GOGC", "100")
-	if pace.Keep(); percent() != usual {
+	if pace.Start(); percent() != usual {
 		t.Errorf("with GOGC set the heap may grow by %d %%, want %d", percent(), usual)
 	}
 	t.Setenv("GOGC", "")
-	if pace.Keep(); percent() != 70 {
+	if pace.Start(); percent() != 70 {
 		t.Errorf("at first the heap may grow by %d %%, want 70", percent())
 	}
 	kept := make([]byte, 200*mebibyte) // more than the headroom allows

@@ -24,8 +24,8 @@ import (
 	"github.com/bursar/bursar/internal/routing"
 )
 
-// parts is what runs, and what the start waits for.
-type parts struct {
+// components is what runs, and what the start waits for.
+type components struct {
 	cluster *cluster
 	quota   *quota
 	server  *server.Server
@@ -50,7 +50,7 @@ type runner interface {
 }
 
 // assemble makes all parts and connects them. Nothing runs yet.
-func (o *Operator) assemble(ctx context.Context) (*parts, error) {
+func (o *Operator) assemble(ctx context.Context) (*components, error) {
 	log := o.options.Log
 	cluster, err := o.newCluster()
 	if err != nil {
@@ -84,7 +84,7 @@ func (o *Operator) assemble(ctx context.Context) (*parts, error) {
 	if err := declared.follow(ctx, enforcer, evaluations); err != nil {
 		return nil, err
 	}
-	p := &parts{
+	p := &components{
 		cluster: cluster, quota: quota, server: server, peers: peers, webhooks: webhooks, probeObserver: o.newProbeObserver(), evaluations: evaluations,
 		synced: declared.synced, loaded: loaded,
 		everywhere: []runner{
@@ -110,7 +110,7 @@ func (o *Operator) newProbeObserver() *webhookconfig.Observer {
 }
 
 // addReconcilers adds what the manager runs. It returns the one that has metrics.
-func (o *Operator) addReconcilers(p *parts, controllers *controllers, declared *declarations) (*quotaincrease.Reconciler, error) {
+func (o *Operator) addReconcilers(p *components, controllers *controllers, declared *declarations) (*quotaincrease.Reconciler, error) {
 	c, q := p.cluster, p.quota
 	// storedGrants are those that the ledgers held when this replica began to lead.
 	storedGrants, consumers := grant.NewStored(), make(chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef])

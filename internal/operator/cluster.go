@@ -55,7 +55,7 @@ func (o *Operator) newCluster() (*cluster, error) {
 		permission: permission.New(o.client.AuthorizationV1().SelfSubjectAccessReviews()),
 		users:      &permission.Users{Reviews: o.client.AuthorizationV1().SubjectAccessReviews(), Kinds: kinds},
 		dynamic:    objects,
-		events:     events.NewRecorder(manager.GetEventRecorder("bursar")).Placed(manager.GetScheme(), o.options.SystemNamespace),
+		events:     events.NewRecorder(manager.GetEventRecorder("bursar")).WithNamespaces(manager.GetScheme(), o.options.SystemNamespace),
 	}, nil
 }
 
@@ -90,13 +90,13 @@ func (o *Operator) newManager() (ctrl.Manager, error) {
 // leadership knows whether this replica is the one that runs the controllers.
 type leadership struct {
 	elected <-chan struct{}
-	// isAlone is set if there are no other replicas.
-	isAlone bool
+	// isOnlyReplica is set if there are no other replicas.
+	isOnlyReplica bool
 }
 
 // Leads implements [adoption.Leadership] and [usage.Leadership].
 func (l leadership) Leads() bool {
-	if l.isAlone {
+	if l.isOnlyReplica {
 		return true
 	}
 	select {

@@ -56,7 +56,7 @@ func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers, we
 	}
 	decider.Start()
 	caps := &allocation.Controller{
-		Catalog: q.catalog, Books: q.allocations, Projects: q.projects, Client: c.client, Live: c.live, Webhooks: webhooks,
+		Catalog: q.catalog, Ledgers: q.allocations, Members: q.members, Client: c.client, Live: c.live, Webhooks: webhooks,
 		PendingTime: o.options.RequestTimeout.Duration + allocationstore.PendingMargin, Events: c.events, Log: log.WithName("allocation"),
 	}
 	caps.Start()
@@ -78,7 +78,7 @@ func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers, we
 
 // leadership knows whether this replica leads.
 func (o *Operator) leadership(c *cluster) leadership {
-	return leadership{elected: c.manager.Elected(), isAlone: o.options.LeaderElection == nil}
+	return leadership{elected: c.manager.Elected(), isOnlyReplica: o.options.LeaderElection == nil}
 }
 
 // newAuditor makes what looks for differences between ledgers and claims.
@@ -90,9 +90,9 @@ func (o *Operator) newAuditor(c *cluster, q *quota) *audit.Auditor {
 }
 
 // newDeparted makes what removes what is left of consumers that no longer exist.
-func (o *Operator) newDeparted(c *cluster, q *quota, shown departed.Shown) *departed.Controller {
+func (o *Operator) newDeparted(c *cluster, q *quota, published departed.Consumers) *departed.Controller {
 	return &departed.Controller{
-		Client: c.client, Live: c.live, Shown: shown, Claims: q.claims, Stored: audit.Live{Reader: c.live},
+		Client: c.client, Live: c.live, Consumers: published, Claims: q.claims, Stored: audit.Live{Reader: c.live},
 		Objects:  &departed.Finder{Metadata: o.metadata, Kinds: c.kinds, Permission: c.permission},
 		Interval: o.options.DepartedInterval.Duration, Log: o.options.Log.WithName("departed"),
 	}

@@ -119,7 +119,7 @@ func (d *declarations) followAllocations(ctx context.Context) error {
 			changed(name)
 		},
 	)
-	d.quota.projects.OnChange(d.controllers.allocation.ProjectChanged)
+	d.quota.members.OnChange(d.controllers.allocation.MemberChanged)
 	if err := allocation.IndexProjections(ctx, d.cluster.manager); err != nil {
 		return fmt.Errorf("index the projections of allocations: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 type collectors interface{ Collectors() []prometheus.Collector }
 
 // serveMetrics registers the metrics of all parts, if there is a registry, until the returned function is called.
-func serveMetrics(registry prometheus.Registerer, parts []collectors) (stop func(), err error) {
+func serveMetrics(registry prometheus.Registerer, sources []collectors) (stop func(), err error) {
 	if registry == nil {
 		return func() {}, nil
 	}
@@ -22,8 +22,8 @@ func serveMetrics(registry prometheus.Registerer, parts []collectors) (stop func
 			registry.Unregister(collector)
 		}
 	}
-	for _, part := range parts {
-		for _, collector := range part.Collectors() {
+	for _, source := range sources {
+		for _, collector := range source.Collectors() {
 			if err := registry.Register(collector); err != nil {
 				stop()
 				return nil, fmt.Errorf("register metrics: %w", err)

@@ -99,11 +99,11 @@ func (o *Operator) Run(ctx context.Context) error {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, working := errgroup.WithContext(working)
-	parts, err := o.assemble(working)
+	components, err := o.assemble(working)
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	stopMetrics, err := serveMetrics(o.options.Metrics, parts.collectors)
+	stopMetrics, err := serveMetrics(o.options.Metrics, components.collectors)
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -115,13 +115,13 @@ func (o *Operator) Run(ctx context.Context) error {
 	})()
 	group.Go(func() error {
 		defer stop() // what is answered needs the other parts
-		return parts.server.Serve(ctx, working)
+		return components.server.Serve(ctx, working)
 	})
-	group.Go(func() error { return parts.server.Certificates.Run(working) })
-	group.Go(func() error { return parts.cluster.manager.Start(working) })
-	group.Go(func() error { return parts.cluster.kinds.Run(working) })
-	group.Go(func() error { return parts.evaluations.Run(working) })
-	group.Go(func() error { return parts.load(working, group, o) })
+	group.Go(func() error { return components.server.Certificates.Run(working) })
+	group.Go(func() error { return components.cluster.manager.Start(working) })
+	group.Go(func() error { return components.cluster.kinds.Run(working) })
+	group.Go(func() error { return components.evaluations.Run(working) })
+	group.Go(func() error { return components.load(working, group, o) })
 	return stopped(ctx, group.Wait())
 }
 

@@ -35,7 +35,7 @@ type quota struct {
 	reviewed *reviewed.Objects
 	// allocations are the ledgers of caps on ResourceQuotas, and projects whose they are.
 	allocations *allocationstore.Store
-	projects    *quotacache.Cache
+	members     *quotacache.Cache
 	specs       quotavalidation.Checker
 }
 
@@ -55,7 +55,7 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 	if err != nil {
 		return nil, err
 	}
-	projects := quotacache.New(o.client, o.options.SystemNamespace)
+	members := quotacache.New(o.client, o.options.SystemNamespace)
 	caps, err := allocationstore.NewAPIStorage(c.live, c.client, o.options.Config, o.httpClient)
 	if err != nil {
 		return nil, err
@@ -75,8 +75,8 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 			Log: o.options.Log.WithName("engine"),
 		}),
 		reviewed:    reviewed.New(declared, enforce.AdmittedRetention(ledgers.ReservationLifetime), o.options.Log.WithName("reviewed")),
-		allocations: allocationstore.New(ctx, caps, projects),
-		projects:    projects,
+		allocations: allocationstore.New(ctx, caps, members),
+		members:     members,
 		specs:       quotavalidation.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)},
 	}, nil
 }

@@ -17,7 +17,7 @@ import (
 
 // load waits for the declared state, starts what every replica does and, if it leads, what one of them
 // does alone, and then says that quota is enforced.
-func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) error {
+func (p *components) load(ctx context.Context, group *errgroup.Group, o *Operator) error {
 	log := o.options.Log.WithName("operator")
 	if !cache.WaitForCacheSync(ctx.Done(), p.synced...) {
 		return ctx.Err()
@@ -32,7 +32,7 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 	for _, part := range p.everywhere {
 		group.Go(func() error { return part.Run(ctx) })
 	}
-	group.Go(func() error { p.quota.projects.Run(ctx); return nil })
+	group.Go(func() error { p.quota.members.Run(ctx); return nil })
 	group.Go(func() error { p.quota.claims.Run(ctx, p.quota.client.REST()); return nil })
 	group.Go(func() error { return p.lead(ctx, group, log) })
 	if p.peers != nil {
@@ -48,7 +48,7 @@ func (p *parts) load(ctx context.Context, group *errgroup.Group, o *Operator) er
 }
 
 // waitForEnforcement waits until quota is enforced, and says so. Until then the operator says what is missing.
-func (p *parts) waitForEnforcement(ctx context.Context, o *Operator) error {
+func (p *components) waitForEnforcement(ctx context.Context, o *Operator) error {
 	o.notReady("the certificate of the webhooks is awaited")
 	const poll = 5 * time.Millisecond
 	return wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
@@ -74,7 +74,7 @@ func (p *parts) waitForEnforcement(ctx context.Context, o *Operator) error {
 
 // join has other replicas send reviews here, once they can be answered and until the operator is to stop. Before this
 // replica has listed the claims, it can settle nothing but what it makes itself, so the ledgers stay with the others.
-func (p *parts) join(ctx context.Context, o *Operator) error {
+func (p *components) join(ctx context.Context, o *Operator) error {
 	const poll = 5 * time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
 		return o.Ready() == nil && p.quota.claims.HasSynced() || o.isStopping.Load(), nil
@@ -82,12 +82,12 @@ func (p *parts) join(ctx context.Context, o *Operator) error {
 	if err != nil {
 		return nil // ctx has ended
 	}
-	p.peers.Show(o.stopping, ctx)
+	p.peers.Advertise(o.stopping, ctx)
 	return nil
 }
 
 // lead runs what one replica does for all, once this is the one, and has a certificate to publish where that matters.
-func (p *parts) lead(ctx context.Context, group *errgroup.Group, log logr.Logger) error {
+func (p *components) lead(ctx context.Context, group *errgroup.Group, log logr.Logger) error {
 	select {
 	case <-p.cluster.manager.Elected():
 	case <-ctx.Done():
@@ -107,7 +107,7 @@ func (p *parts) lead(ctx context.Context, group *errgroup.Group, log logr.Logger
 }
 
 // preload takes up the unfinished business of the stored ledgers.
-func (p *parts) preload(ctx context.Context, log logr.Logger) error {
+func (p *components) preload(ctx context.Context, log logr.Logger) error {
 	return ledgerstore.EachPage(ctx, p.cluster.live, func(ledgers []quotav1alpha1.ConsumerLedger) error {
 		// A ledger that cannot be read keeps its consumer from creating, and nobody else.
 		if err := p.quota.ledgers.Preload(ctx, ledgers); err != nil {

@@ -50,8 +50,8 @@ type reviews struct {
 	peers *routing.Peers
 }
 
-// Elsewhere implements [adoption.Reviews].
-func (r reviews) Elsewhere(ctx context.Context, objects []types.UID, policy *catalog.Policy) []types.UID {
+// ByPeers implements [adoption.Reviews].
+func (r reviews) ByPeers(ctx context.Context, objects []types.UID, policy *catalog.Policy) []types.UID {
 	return r.AskOthers(ctx, r.peers, objects, policy)
 }
 
@@ -96,7 +96,7 @@ func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Contr
 		Advice: &caution.Adviser{
 			Mapper: c.manager.GetRESTMapper(), Permission: c.permission, Users: c.users, Objects: c.objects, Ledgers: q.ledgers, Registrations: q.catalog,
 		},
-		Permissions: c.users, QuotaSpecs: q.specs, MemberNamespaces: q.projects, Namespaces: c.namespaces,
+		Permissions: c.users, QuotaSpecs: q.specs, MemberNamespaces: q.members, Namespaces: c.namespaces,
 	}
 }
 

@@ -104,8 +104,8 @@ func (p *Peers) Follow(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(p.Client, 0, informers.WithNamespace(p.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = replicaLabel }))
 	handle, err := factory.Coordination().V1().Leases().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    p.see,
-		UpdateFunc: func(_, object any) { p.see(object) },
+		AddFunc:    p.observe,
+		UpdateFunc: func(_, object any) { p.observe(object) },
 		DeleteFunc: p.forget,
 	})
 	if err != nil {
@@ -116,8 +116,8 @@ func (p *Peers) Follow(ctx context.Context) error {
 	return nil
 }
 
-// Show has the others know of this replica, until ctx or working ends.
-func (p *Peers) Show(ctx, working context.Context) {
+// Advertise has the others know of this replica, until ctx or working ends.
+func (p *Peers) Advertise(ctx, working context.Context) {
 	p.init()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -188,7 +188,7 @@ func (p *Peers) renew(ctx context.Context) error {
 	return nil
 }
 
-func (p *Peers) see(object any) {
+func (p *Peers) observe(object any) {
 	lease, ok := object.(*coordinationv1.Lease)
 	if !ok || lease.Name == p.name || lease.Spec.RenewTime == nil {
 		return
@@ -265,7 +265,7 @@ func (p *Peers) preferred(consumer quotav1alpha1.ConsumerRef) *peer {
 }
 
 // answered notes whether a replica answered.
-func (p *Peers) answered(other *peer, did bool) {
+func (p *Peers) recordAnswer(other *peer, did bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if did {

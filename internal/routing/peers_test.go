@@ -34,7 +34,7 @@ func know(names ...string) []*Peers {
 		p.init()
 		p.name, p.active = leasePrefix+name, true
 		for _, other := range names {
-			p.see(leaseOf(other, "", time.Now()))
+			p.observe(leaseOf(other, "", time.Now()))
 		}
 		all = append(all, p)
 	}
@@ -90,25 +90,25 @@ func TestWhoIsAlive(t *testing.T) {
 	}{
 		"renewed": {"it goes on", func(p *Peers) {
 			time.Sleep(aliveFor)
-			p.see(leaseOf("b", "", time.Now()))
+			p.observe(leaseOf("b", "", time.Now()))
 			time.Sleep(aliveFor)
 		}, true},
 		"seen again": {"its Lease was not renewed", func(p *Peers) {
 			since := p.others[leasePrefix+"b"].renewTime
 			time.Sleep(aliveFor)
-			p.see(leaseOf("b", "", since.Time))
+			p.observe(leaseOf("b", "", since.Time))
 			time.Sleep(time.Nanosecond)
 		}, false},
 		"silent":  {"it is gone", func(*Peers) { time.Sleep(aliveFor + 1) }, false},
 		"deleted": {"it said so", func(p *Peers) { p.forget(leaseOf("b", "", time.Now())) }, false},
-		"suspect": {"it did not answer", func(p *Peers) { p.answered(p.others[leasePrefix+"b"], false) }, false},
+		"suspect": {"it did not answer", func(p *Peers) { p.recordAnswer(p.others[leasePrefix+"b"], false) }, false},
 		"trusted again": {"that is a while ago", func(p *Peers) {
-			p.answered(p.others[leasePrefix+"b"], false)
+			p.recordAnswer(p.others[leasePrefix+"b"], false)
 			time.Sleep(suspectMin)
 		}, true},
 		"suspect for longer": {"it does so again and again", func(p *Peers) {
-			p.answered(p.others[leasePrefix+"b"], false)
-			p.answered(p.others[leasePrefix+"b"], false)
+			p.recordAnswer(p.others[leasePrefix+"b"], false)
+			p.recordAnswer(p.others[leasePrefix+"b"], false)
 			time.Sleep(suspectMin)
 		}, false},
 	} {
@@ -140,7 +140,7 @@ func TestFollowAndShow(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			p.Show(ctx, t.Context())
+			p.Advertise(ctx, t.Context())
 		}()
 		return p, func() {
 			cancel()
@@ -178,11 +178,11 @@ func eventually(t *testing.T, what string, is func() bool) {
 }
 
 func TestForward(t *testing.T) {
-	var asked atomic.Int32
+	var probes atomic.Int32
 	still := func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // or it is not seen that the client has gone
 		if r.URL.Path == AlivePath {
-			asked.Add(1)
+			probes.Add(1)
 		}
 		<-r.Context().Done()
 	}
@@ -202,7 +202,7 @@ func TestForward(t *testing.T) {
 			defer server.Close()
 			p := &Peers{Log: logr.Discard(), ServerName: "example.com", Certificates: bundle(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))}
 			p.init()
-			p.see(leaseOf("b", server.Listener.Addr().String(), time.Now()))
+			p.observe(leaseOf("b", server.Listener.Addr().String(), time.Now()))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			got, ok := p.Forward(ctx, consumer(0), "/enforce", []byte("{}"))
@@ -214,7 +214,7 @@ func TestForward(t *testing.T) {
 			}
 		})
 	}
-	if asked.Load() == 0 {
+	if probes.Load() == 0 {
 		t.Error("who stands still was not asked whether it is alive")
 	}
 }

@@ -21,12 +21,12 @@ const (
 	AlivePath = "/alive"
 	// forwardedHeader marks a review that was sent on, so that nobody sends it further.
 	forwardedHeader = "Bursar-Forwarded"
-	// ownTime is kept back from the time for a review: if the preferred replica does not answer, it has to be
+	// decisionReserve is kept back from the time for a review: if the preferred replica does not answer, it has to be
 	// decided here.
-	ownTime = 1200 * time.Millisecond
-	// patience is for how long no answer comes before the preferred replica is asked whether it is alive, and
+	decisionReserve = 1200 * time.Millisecond
+	// aliveTimeout is for how long no answer comes before the preferred replica is asked whether it is alive, and
 	// how long that may take.
-	patience = 400 * time.Millisecond
+	aliveTimeout = 400 * time.Millisecond
 	// answerMax bounds what is read of an answer, in bytes.
 	answerMax = 1 << 20
 )
@@ -41,7 +41,7 @@ func newSender(serverName string, certificates Certificates, gate Gate) *sender 
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(certificates.Bundle())
-		dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: patience}, Config: &tls.Config{
+		dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: aliveTimeout}, Config: &tls.Config{
 			RootCAs: pool, ServerName: serverName, MinVersion: tls.VersionTLS12,
 		}}
 		return dialer.DialContext(ctx, network, address)
@@ -77,9 +77,9 @@ func (p *Peers) Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 	if preferred == nil {
 		return nil, false
 	}
-	timeout := patience
+	timeout := aliveTimeout
 	if deadline, ok := ctx.Deadline(); ok {
-		timeout = time.Until(deadline) - ownTime
+		timeout = time.Until(deadline) - decisionReserve
 	}
 	if timeout <= 0 {
 		return nil, false
@@ -90,7 +90,7 @@ func (p *Peers) Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 	if ctx.Err() != nil {
 		return nil, false // whoever asked has gone
 	}
-	p.answered(preferred, err == nil)
+	p.recordAnswer(preferred, err == nil)
 	if err != nil {
 		p.Log.V(1).Info("another replica did not answer, and is not asked for a while", "address", preferred.address, "err", err.Error())
 		return nil, false
@@ -105,7 +105,7 @@ func (s *sender) sendWatched(ctx context.Context, address, path string, timeout 
 	done := make(chan struct{})
 	defer close(done)
 	go func() {
-		ticker := time.NewTicker(patience)
+		ticker := time.NewTicker(aliveTimeout)
 		defer ticker.Stop()
 		for {
 			select {
@@ -113,7 +113,7 @@ func (s *sender) sendWatched(ctx context.Context, address, path string, timeout 
 				return
 			case <-ticker.C:
 			}
-			if err := s.ask(ctx, address, AlivePath); err != nil {
+			if err := s.query(ctx, address, AlivePath); err != nil {
 				cancel(errors.Join(errors.New("it stands still"), err))
 				return
 			}
@@ -142,8 +142,8 @@ func (s *sender) send(ctx context.Context, address, path string, timeout time.Du
 // that do not are left out.
 func (p *Peers) AskAll(ctx context.Context, path string, question []byte) (answers [][]byte) {
 	for _, other := range p.alive() {
-		asking, cancel := context.WithTimeout(ctx, patience)
-		answer, err := p.sender.send(asking, other.address, path, patience, question)
+		asking, cancel := context.WithTimeout(ctx, aliveTimeout)
+		answer, err := p.sender.send(asking, other.address, path, aliveTimeout, question)
 		cancel()
 		if err != nil {
 			p.Log.V(1).Info("another replica did not answer a question", "address", other.address, "err", err.Error())
@@ -154,8 +154,8 @@ func (p *Peers) AskAll(ctx context.Context, path string, question []byte) (answe
 	return answers
 }
 
-func (s *sender) ask(ctx context.Context, address, path string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (s *sender) query(ctx context.Context, address, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, aliveTimeout)
 	defer cancel()
 	at := url.URL{Scheme: "https", Host: address, Path: s.path(path)}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)

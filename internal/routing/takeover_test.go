@@ -31,7 +31,7 @@ func TestShare(t *testing.T) {
 				if tc.isAlone {
 					isPreferred = (*Peers)(nil).PreferredFor(quotav1alpha1.ConsumerRef{})
 				}
-				Share(queue, isPreferred, "item")
+				Enqueue(queue, isPreferred, "item")
 				if item, _ := queue.Get(); item != "item" || time.Since(began) != tc.want {
 					t.Errorf("%s: got %q after %s, want it after %s", tc.reason, item, time.Since(began), tc.want)
 				}

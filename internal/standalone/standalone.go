@@ -51,11 +51,11 @@ type Server struct {
 	stop         context.CancelFunc
 }
 
-// pace lets the heap grow by much: an API server allocates much and keeps little. With Go's default, a small
+// heapTuner lets the heap grow by much: an API server allocates much and keeps little. With Go's default, a small
 // server collects several times a second and spends a fifth of its processor time on it. Where the heap is so large
 // that it may grow by more than the headroom, its objects are small and full of pointers, so that a collection costs
 // more than it does elsewhere.
-var pace = gctuner.Pace{Headroom: 768 << 20, PercentMin: 200, PercentMax: 2000}
+var heapTuner = gctuner.Tuner{Headroom: 768 << 20, PercentMin: 200, PercentMax: 2000}
 
 // Start starts a standalone Bursar and returns once quota is enforced. It runs until ctx ends
 // or a part of it fails; see Wait.
@@ -65,7 +65,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := validate(&o.Quota); err != nil {
 		return nil, err
 	}
-	pace.Keep()
+	heapTuner.Start()
 	replica, err := newReplica(o)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.OnServing != nil {
 		o.OnServing(plane.AdminKubeconfigPath())
 	}
-	progress.Say("starting enforcement")
+	progress.Printf("starting enforcement")
 	var op *operator.Operator
 	if err = checkSystemNamespace(ctx, plane.Config(), o.SystemNamespace); err == nil {
 		op, err = newOperator(plane, replica, o)
@@ -112,7 +112,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		replica.close()
 		return nil, err
 	}
-	progress.Say("ready, the admin kubeconfig is %s", plane.AdminKubeconfigPath())
+	progress.Printf("ready, the admin kubeconfig is %s", plane.AdminKubeconfigPath())
 	return s, nil
 }
 
@@ -147,9 +147,9 @@ func (s *Server) waitReady(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a client for the API server: %w", err)
 	}
-	const poll, patience = 20 * time.Millisecond, 5 * time.Minute
+	const poll, timeout = 20 * time.Millisecond, 5 * time.Minute
 	var last []byte
-	err = wait.PollUntilContextTimeout(ctx, poll, patience, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, poll, timeout, true, func(ctx context.Context) (bool, error) {
 		select {
 		case err := <-s.operatorDone:
 			s.operatorDone <- err
@@ -163,7 +163,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 		return err == nil, nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return fmt.Errorf("the server was not ready after %s: %s", patience, last)
+		return fmt.Errorf("the server was not ready after %s: %s", timeout, last)
 	}
 	return err
 }

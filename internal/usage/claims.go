@@ -161,13 +161,13 @@ func unitsOf(items []Item) map[string]Unit {
 func claimItem(claim *quotav1alpha1.ResourceClaim, units map[string]Unit) ClaimItem {
 	state, message := stateOf(claim)
 	ref := claim.Spec.ResourceRef
-	var parts []string
+	var texts []string
 	for _, request := range claim.Spec.Requests {
-		parts = append(parts, shortType(request.ResourceType)+"="+units[request.ResourceType].Amount(request.Amount))
+		texts = append(texts, shortType(request.ResourceType)+"="+units[request.ResourceType].Amount(request.Amount))
 	}
 	return ClaimItem{
 		ConsumerRef: claim.Spec.ConsumerRef, Namespace: claim.Namespace, Name: claim.Name, For: ref.Kind + "/" + ref.Name,
-		Requests: claim.Spec.Requests, State: state, Message: message, requests: strings.Join(parts, ", "),
+		Requests: claim.Spec.Requests, State: state, Message: message, requests: strings.Join(texts, ", "),
 	}
 }
 

@@ -161,7 +161,7 @@ func BenchmarkNotify(b *testing.B) {
 		Registrations: c.Registrations, Log: logr.Discard(),
 	}
 	for b.Loop() {
-		n.look(b.Context())
+		n.notifyChanges(b.Context())
 	}
 }
 

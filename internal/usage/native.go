@@ -77,9 +77,9 @@ func base(q resource.Quantity) int64 {
 type IncreaseItem struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Asked is what it is to give, and Effect what it does give.
-	Asked  corev1.ResourceList `json:"asked"`
-	Effect string              `json:"effect"`
+	// Requested is what it is to give, and Effect what it does give.
+	Requested corev1.ResourceList `json:"asked"`
+	Effect    string              `json:"effect"`
 	// Reason is that of its condition.
 	Reason string `json:"reason"`
 }
@@ -94,7 +94,7 @@ func (r *reader) readIncreases(ctx context.Context) ([]IncreaseItem, error) {
 		for i := range list.Items {
 			object := &list.Items[i]
 			item := IncreaseItem{
-				Namespace: object.Namespace, Name: object.Name, Asked: object.Spec.Hard, Effect: object.Annotations[openmcpv1alpha1.AnnotationEffect],
+				Namespace: object.Namespace, Name: object.Name, Requested: object.Spec.Hard, Effect: object.Annotations[openmcpv1alpha1.AnnotationEffect],
 			}
 			if effective := apimeta.FindStatusCondition(object.Status.Conditions, openmcpv1alpha1.ConditionEffective); effective != nil {
 				item.Reason = effective.Reason
@@ -117,15 +117,15 @@ func (r *reader) readIncreases(ctx context.Context) ([]IncreaseItem, error) {
 func increaseRows(increases []IncreaseItem) [][]string {
 	rows := [][]string{{"QUOTAINCREASE", "ASKED", "IN EFFECT", "STATE"}}
 	for _, i := range increases {
-		asked := ""
-		for n, name := range slices.Sorted(maps.Keys(i.Asked)) {
+		requested := ""
+		for n, name := range slices.Sorted(maps.Keys(i.Requested)) {
 			if n > 0 {
-				asked += ", "
+				requested += ", "
 			}
-			amount := i.Asked[name]
-			asked += fmt.Sprintf("%s: %s", name, amount.String())
+			amount := i.Requested[name]
+			requested += fmt.Sprintf("%s: %s", name, amount.String())
 		}
-		rows = append(rows, []string{i.Namespace + "/" + i.Name, cmp.Or(asked, "-"), cmp.Or(i.Effect, "-"), cmp.Or(i.Reason, "-")})
+		rows = append(rows, []string{i.Namespace + "/" + i.Name, cmp.Or(requested, "-"), cmp.Or(i.Effect, "-"), cmp.Or(i.Reason, "-")})
 	}
 	return rows
 }

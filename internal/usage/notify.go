@@ -43,12 +43,12 @@ type Notifier struct {
 
 // Run looks until ctx ends. What is at the first look is not told: as a rule the replica that led before has.
 func (n *Notifier) Run(ctx context.Context) error {
-	wait.UntilWithContext(ctx, n.look, notifyInterval)
+	wait.UntilWithContext(ctx, n.notifyChanges, notifyInterval)
 	return nil
 }
 
 // look tells which consumers are at other levels than before.
-func (n *Notifier) look(ctx context.Context) {
+func (n *Notifier) notifyChanges(ctx context.Context) {
 	buckets, err := n.Source.Buckets(ctx)
 	if err != nil {
 		n.Log.V(1).Info("cannot tell consumers how much they use", "err", err.Error())
@@ -71,14 +71,14 @@ func (n *Notifier) look(ctx context.Context) {
 		before := n.levels[of]
 		levels[of] = u.Level(before, percent)
 		if n.levels != nil && levels[of] != before {
-			n.tell(bucket, u, levels[of], percent)
+			n.recordLevel(bucket, u, levels[of], percent)
 		}
 	}
 	n.levels = levels
 }
 
 // tell records the event about a level.
-func (n *Notifier) tell(bucket *quotav1alpha1.AllowanceBucket, u Usage, level Level, percent int) {
+func (n *Notifier) recordLevel(bucket *quotav1alpha1.AllowanceBucket, u Usage, level Level, percent int) {
 	owner := metav1.GetControllerOf(bucket)
 	if owner == nil {
 		return // it is about to have one

@@ -38,7 +38,7 @@ func TestNotifier(t *testing.T) {
 		part := b
 		part.Spec.Dimensions = map[string]string{"region": "eu"}
 		shown.buckets = []quotav1alpha1.AllowanceBucket{part, b, bucket("web", 1, 1)}
-		n.look(t.Context())
+		n.notifyChanges(t.Context())
 	}
 	const prefix = "EffectiveResourceGrant org/vcpus-of-web "
 	for _, step := range []struct {

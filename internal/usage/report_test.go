@@ -53,15 +53,15 @@ func TestReport(t *testing.T) {
 		ConsumerRef: project("hidden"), Allowances: []quotav1alpha1.Allowance{{ResourceType: "compute.example.com/vcpus", Buckets: []quotav1alpha1.Bucket{{Amount: 4}, {Amount: 2}}}},
 	}}
 	apimeta.SetStatusCondition(&hidden.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
-	books := &quotav1alpha1.ConsumerLedger{ObjectMeta: metav1.ObjectMeta{Name: naming.Ledger(project("hidden"))}}
-	books.Spec.Used = []quotav1alpha1.LedgerUsage{{ResourceType: "compute.example.com/vcpus", Amount: 3}}
+	stored := &quotav1alpha1.ConsumerLedger{ObjectMeta: metav1.ObjectMeta{Name: naming.Ledger(project("hidden"))}}
+	stored.Spec.Used = []quotav1alpha1.LedgerUsage{{ResourceType: "compute.example.com/vcpus", Amount: 3}}
 	api := fake.NewClientBuilder().WithScheme(types).WithObjects(
 		shown("a", "web", "vcpus", 15990, 16000, &quotav1alpha1.DisplayedQuota{TotalAllocated: "15.99 vCPUs", TotalLimit: "16 vCPUs", Available: "0.01 vCPUs"}),
 		shown("b", "web", "instances", 7, 7, nil), shown("c", "db", "instances", 1001, 1000, nil), shown("d", "free", "instances", 1, 0, nil), inNamespace,
 		shown("f", "exact", "instances", 29, 100, nil), shown("g", "exact", "instances", 29, 100, nil),
 		claim("i1", "web", "vcpus", 4000, metav1.ConditionTrue, "Granted"), claim("i2", "web", "vcpus", 11990, metav1.ConditionTrue, "Granted"),
 		claim("i3", "web", "vcpus", 2500, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded),
-		elsewhere, allocation, raise, hidden, books,
+		elsewhere, allocation, raise, hidden, stored,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "quota"}},
 	).WithIndex(&quotav1alpha1.ResourceClaim{}, "spec.consumerRef.name", func(o client.Object) []string {
 		return []string{o.(*quotav1alpha1.ResourceClaim).Spec.ConsumerRef.Name}

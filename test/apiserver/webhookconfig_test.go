@@ -56,7 +56,7 @@ func (d *declared) Protected() catalog.Protected {
 
 // isInEffect tells whether what is declared is.
 func (d *declared) isInEffect(c *webhookconfig.Controller) bool {
-	return c.InEffect(configMaps.GroupVersionKind, d.Protected().Revision)
+	return c.IsEffective(configMaps.GroupVersionKind, d.Protected().Revision)
 }
 
 func (d *declared) DefinedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {

@@ -299,7 +299,7 @@ func TestDecisionAtTheLastMoment(t *testing.T) {
 	}
 	var looks, reserved atomic.Int32
 	controller := &departed.Controller{
-		Client: bursar, Live: bursar, Shown: one(consumer), Claims: noClaims{}, Interval: time.Millisecond,
+		Client: bursar, Live: bursar, Consumers: one(consumer), Claims: noClaims{}, Interval: time.Millisecond,
 		Objects: missing{&looks},
 		Stored: claimsFunc(func(ctx context.Context, _ quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
 			ledger := &quotav1alpha1.ConsumerLedger{}
@@ -349,7 +349,7 @@ func TestLaterFormatStays(t *testing.T) {
 	}
 	var looks atomic.Int32
 	controller := &departed.Controller{
-		Client: bursar, Live: bursar, Shown: one(consumer), Claims: noClaims{}, Interval: time.Millisecond,
+		Client: bursar, Live: bursar, Consumers: one(consumer), Claims: noClaims{}, Interval: time.Millisecond,
 		Objects: missing{&looks},
 		Stored:  claimsFunc(func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) { return nil, nil }),
 	}
@@ -376,7 +376,7 @@ type missing struct{ looks *atomic.Int32 }
 
 func (m missing) Find(context.Context, quotav1alpha1.ConsumerRef) (departed.Existence, error) {
 	m.looks.Add(1)
-	return departed.Missing, nil
+	return departed.NotFound, nil
 }
 
 // claimsFunc returns the claims of a consumer.

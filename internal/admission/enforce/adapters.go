@@ -51,5 +51,5 @@ func (c *ConsumerObjects) ConsumerExists(ctx context.Context, consumer quotav1al
 	if err != nil || state == discoverycache.Undefined {
 		return true, err
 	}
-	return c.Objects.Lives(ctx, kind, types.NamespacedName{Namespace: consumer.Namespace, Name: consumer.Name}, "")
+	return c.Objects.IsAlive(ctx, kind, types.NamespacedName{Namespace: consumer.Namespace, Name: consumer.Name}, "")
 }

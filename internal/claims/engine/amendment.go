@@ -172,7 +172,7 @@ func (e *Engine) endAmendment(ctx context.Context, o Object, amendment ledgersto
 		if err != nil {
 			return err
 		}
-		if exists, err := e.Objects.Lives(ctx, o.Kind, intent.Object, o.UID); exists || err != nil {
+		if exists, err := e.Objects.IsAlive(ctx, o.Kind, intent.Object, o.UID); exists || err != nil {
 			return err
 		}
 	}

@@ -45,5 +45,5 @@ func (e *Engine) objectExists(ctx context.Context, claim *quotav1alpha1.Resource
 		return false, nil
 	}
 	kind, name := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
-	return e.Objects.Lives(ctx, kind, name, uid)
+	return e.Objects.IsAlive(ctx, kind, name, uid)
 }

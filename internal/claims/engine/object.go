@@ -74,7 +74,7 @@ func (e *Engine) processUnseen(ctx context.Context, o Object, reservation ledger
 		if err != nil {
 			return err
 		}
-		exists, err := e.Objects.Lives(ctx, o.Kind, intent.Object, o.UID)
+		exists, err := e.Objects.IsAlive(ctx, o.Kind, intent.Object, o.UID)
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (e *Engine) processUnseen(ctx context.Context, o Object, reservation ledger
 // removeOrphan deletes a claim if its object was deleted.
 func (e *Engine) removeOrphan(ctx context.Context, o Object, claim *claimcache.Claim) error {
 	if !e.IsGone(o.UID) {
-		exists, err := e.Objects.Lives(ctx, o.Kind, claim.Object, o.UID)
+		exists, err := e.Objects.IsAlive(ctx, o.Kind, claim.Object, o.UID)
 		if err != nil || exists {
 			return err
 		}

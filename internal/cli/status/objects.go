@@ -20,10 +20,10 @@ func (r *reader) declared(ctx context.Context) Check {
 	if err := errors.Join(r.objects.List(ctx, &registrations), r.objects.List(ctx, &grants)); err != nil {
 		return unknown(name, err)
 	}
-	var faults []string
+	var inactive []string
 	look := func(named string, conditions []metav1.Condition) {
 		if active := apimeta.FindStatusCondition(conditions, quotav1alpha1.ConditionActive); active != nil && active.Status == metav1.ConditionFalse {
-			faults = append(faults, fmt.Sprintf("%s: %s", named, active.Message))
+			inactive = append(inactive, fmt.Sprintf("%s: %s", named, active.Message))
 		}
 	}
 	for i := range registrations.Items {
@@ -33,9 +33,9 @@ func (r *reader) declared(ctx context.Context) Check {
 		look(fmt.Sprintf("ResourceGrant %s/%s", grants.Items[i].Namespace, grants.Items[i].Name), grants.Items[i].Status.Conditions)
 	}
 	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%d registrations, %d grants", len(registrations.Items), len(grants.Items))}
-	if len(faults) > 0 {
-		check.State, check.Details = Failed, faults[:min(len(faults), detailsMax)]
-		check.Text += fmt.Sprintf("; %d of these do not count", len(faults))
+	if len(inactive) > 0 {
+		check.State, check.Details = Failed, inactive[:min(len(inactive), detailsMax)]
+		check.Text += fmt.Sprintf("; %d of these do not count", len(inactive))
 	}
 	return check
 }

@@ -42,7 +42,7 @@ func (u *uninstaller) removeDefinitions(ctx context.Context) error {
 		}
 	}
 	if len(u.kinds) > 0 {
-		u.say("deleted", "delete", "%d CustomResourceDefinitions", len(u.kinds))
+		u.report("deleted", "delete", "%d CustomResourceDefinitions", len(u.kinds))
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func (u *uninstaller) cleanNamespace(ctx context.Context) error {
 	if err := u.unlessDry(ctx, u.removeNamespace); err != nil {
 		return fmt.Errorf("delete namespace %s: %w", u.SystemNamespace, err)
 	}
-	u.say("deleted", "delete", "namespace %s", u.SystemNamespace)
+	u.report("deleted", "delete", "namespace %s", u.SystemNamespace)
 	return nil
 }
 
@@ -181,8 +181,8 @@ func (u *uninstaller) othersIn(ctx context.Context) ([]string, error) {
 	return others, nil
 }
 
-// warnOfOtherPlanes names policies whose grants in other control planes only a running operator could delete.
-func (u *uninstaller) warnOfOtherPlanes(ctx context.Context, k kind) error {
+// warnOfOtherControlPlanes names policies whose grants in other control planes only a running operator could delete.
+func (u *uninstaller) warnOfOtherControlPlanes(ctx context.Context, k kind) error {
 	if k.Resource != "grantcreationpolicies" {
 		return nil
 	}

@@ -44,7 +44,7 @@ func (u *uninstaller) stopEnforcement(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("delete %s %s: %w", configuration.kind, webhookConfiguration, err)
 		}
-		u.say("deleted", "delete", "%s %s", configuration.kind, webhookConfiguration)
+		u.report("deleted", "delete", "%s %s", configuration.kind, webhookConfiguration)
 	}
 	return nil
 }

@@ -83,28 +83,28 @@ func persist(ctx context.Context, step func() (remaining int, err error)) error 
 	})
 }
 
-// liftFinalizers takes Bursar's finalizers off its objects, so that nobody's deletion waits for an operator. Those of
+// removeFinalizers takes Bursar's finalizers off its objects, so that nobody's deletion waits for an operator. Those of
 // others stay.
-func (u *uninstaller) liftFinalizers(ctx context.Context) error {
+func (u *uninstaller) removeFinalizers(ctx context.Context) error {
 	for _, k := range u.kinds {
 		var lifted atomic.Int64
-		err := persist(ctx, func() (remaining int, err error) { return u.liftFinalizersOf(ctx, k, &lifted) })
+		err := persist(ctx, func() (remaining int, err error) { return u.removeFinalizersOf(ctx, k, &lifted) })
 		if count := lifted.Load(); count > 0 {
-			u.say("lifted", "lift", "the finalizers of %d %s", count, k)
+			u.report("lifted", "lift", "the finalizers of %d %s", count, k)
 		}
 		if err != nil {
 			return fmt.Errorf("lift the finalizers of %s: %w", k, err)
 		}
-		if err := u.warnOfOtherPlanes(ctx, k); err != nil {
+		if err := u.warnOfOtherControlPlanes(ctx, k); err != nil {
 			return err
 		}
 	}
 	return u.unlessDry(ctx, u.checkSilent)
 }
 
-// liftFinalizersOf goes once through the objects of a kind. It adds to lifted, in a dry run what would be lifted, and returns
+// removeFinalizersOf goes once through the objects of a kind. It adds to lifted, in a dry run what would be lifted, and returns
 // of how many objects the finalizers remain.
-func (u *uninstaller) liftFinalizersOf(ctx context.Context, k kind, lifted *atomic.Int64) (int, error) {
+func (u *uninstaller) removeFinalizersOf(ctx context.Context, k kind, lifted *atomic.Int64) (int, error) {
 	var remaining atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrency)
@@ -180,7 +180,7 @@ func (u *uninstaller) removeObjects(ctx context.Context) error {
 				return fmt.Errorf("delete %s: %w", k, err)
 			}
 		}
-		u.say("deleted", "delete", "%d %s", before, k)
+		u.report("deleted", "delete", "%d %s", before, k)
 	}
 	return u.unlessDry(ctx, u.checkSilent)
 }

@@ -57,7 +57,7 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("make a metadata client: %w", err)
 	}
 	for _, step := range []func(context.Context) error{
-		u.checkPermissions, u.checkServer, u.findKinds, u.checkNamespace, u.checkStopped, u.stopEnforcement, u.liftFinalizers,
+		u.checkPermissions, u.checkServer, u.findKinds, u.checkNamespace, u.checkStopped, u.stopEnforcement, u.removeFinalizers,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -75,7 +75,7 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // say reports what has been done or, in a dry run, what would be.
-func (u *uninstaller) say(done, would, format string, args ...any) {
+func (u *uninstaller) report(done, would, format string, args ...any) {
 	verb := done
 	if u.DryRun {
 		verb = "would " + would

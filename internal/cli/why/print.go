@@ -87,7 +87,7 @@ func (p *printer) payment(pay *Payment) {
 		p.line("%s is to pay", who)
 	}
 	if len(pay.Types) == 0 && pay.IsHidden {
-		p.line("%s", askWhoSees(pay))
+		p.line("%s", adviceOnHidden(pay))
 		return
 	}
 	if len(pay.Types) == 0 {
@@ -99,7 +99,7 @@ func (p *printer) payment(pay *Payment) {
 	}
 	rows := [][]string{{"RESOURCE TYPE", "ASKED", "USED", "LIMIT", "AVAILABLE", "FITS"}}
 	for _, t := range pay.Types {
-		rows = append(rows, []string{t.ResourceType, t.Asked, t.Used, t.Limit, t.Available, t.Fits})
+		rows = append(rows, []string{t.ResourceType, t.Requested, t.Used, t.Limit, t.Available, t.Fits})
 	}
 	p.table(rows)
 	for _, t := range pay.Types {

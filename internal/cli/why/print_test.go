@@ -23,10 +23,10 @@ func TestNobodyPays(t *testing.T) {
 // Errors that are about something else say what to do all the same.
 func TestOtherErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		`Internal error occurred: failed calling webhook "enforce.quota.miloapis.com"`: others[0].meaning,
-		`ClaimCreationPolicy apps cannot be applied to this object: no such key`:       others[1].meaning,
-		`exceeded ResourceQuotaAllocation: acme`:                                       others[2].meaning,
-		`exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`:          others[5].meaning,
+		`Internal error occurred: failed calling webhook "enforce.quota.miloapis.com"`: otherErrors[0].meaning,
+		`ClaimCreationPolicy apps cannot be applied to this object: no such key`:       otherErrors[1].meaning,
+		`exceeded ResourceQuotaAllocation: acme`:                                       otherErrors[2].meaning,
+		`exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`:          otherErrors[5].meaning,
 		`connection refused`: "this names no consumer whose quota is short; docs/troubleshooting.md lists what Bursar says and what to do",
 	} {
 		if _, err := (&Reader{}).Denial(t.Context(), text); err == nil || err.Error() != want {

@@ -50,7 +50,7 @@ func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
 	if err != nil {
 		return fmt.Errorf("list the effective grants: %w", err)
 	}
-	shown := shownFor(p, effective.Items)
+	shown := effectiveFor(p, effective.Items)
 	p.IsHidden = !isWhole && len(shown) == 0 // all of a consumer is shown in one place
 	if p.Requests == nil {
 		r.findRequests(p, shown)
@@ -65,9 +65,9 @@ func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
 	return nil
 }
 
-// shownFor returns what is shown of the consumer of a payment, by resource type. It completes the reference to the consumer,
+// effectiveFor returns what is shown of the consumer of a payment, by resource type. It completes the reference to the consumer,
 // since an error does not tell the group.
-func shownFor(p *Payment, effective []quotav1alpha1.EffectiveResourceGrant) map[string]*quotav1alpha1.EffectiveResourceGrant {
+func effectiveFor(p *Payment, effective []quotav1alpha1.EffectiveResourceGrant) map[string]*quotav1alpha1.EffectiveResourceGrant {
 	shown := map[string]*quotav1alpha1.EffectiveResourceGrant{}
 	for i := range effective {
 		each := &effective[i]
@@ -93,8 +93,8 @@ func (r *Reader) findRequests(p *Payment, shown map[string]*quotav1alpha1.Effect
 	}
 }
 
-// hidden finds what a denial without figures is about.
-var hidden = regexp.MustCompile(`does not allow it \(([^)]*)\)`)
+// hiddenDenial finds what a denial without figures is about.
+var hiddenDenial = regexp.MustCompile(`does not allow it \(([^)]*)\)`)
 
 // isNamed reports whether an error is about a resource type: it says the type or, where that counts objects of one kind,
 // the kind.
@@ -106,7 +106,7 @@ func (r *Reader) isNamed(text, resourceType string) bool {
 	if registration == nil {
 		return false
 	}
-	if match := hidden.FindStringSubmatch(text); match != nil && slices.Contains(strings.Split(match[1], ", "), registration.Subject()) {
+	if match := hiddenDenial.FindStringSubmatch(text); match != nil && slices.Contains(strings.Split(match[1], ", "), registration.Subject()) {
 		return true
 	}
 	return strings.Contains(text, registration.Subject()+" quota of")
@@ -128,10 +128,10 @@ func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown
 	if shown == nil && p.IsHidden {
 		t.Used, t.Limit, t.Available = "-", "-", "-"
 	}
-	if t.Asked = "-"; request.Amount > 0 {
-		t.Asked = unit.Amount(request.Amount)
+	if t.Requested = "-"; request.Amount > 0 {
+		t.Requested = unit.Amount(request.Amount)
 		if len(request.Dimensions) > 0 {
-			t.Asked += fmt.Sprintf(" for %v", request.Dimensions)
+			t.Requested += fmt.Sprintf(" for %v", request.Dimensions)
 		}
 	}
 	t.Holders = r.holders(p.Consumer, request.ResourceType, unit, claims)
@@ -141,13 +141,13 @@ func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown
 	case p.Claim == stateGranted:
 		t.Fits = stateGranted
 	default:
-		t.Fits, t.Advice = "not shown to you", askWhoSees(p)
+		t.Fits, t.Advice = "not shown to you", adviceOnHidden(p)
 	}
 	return t
 }
 
-// askWhoSees says what to do where the user may not see the quota of a consumer.
-func askWhoSees(p *Payment) string {
+// adviceOnHidden says what to do where the user may not see the quota of a consumer.
+func adviceOnHidden(p *Payment) string {
 	return fmt.Sprintf("The quota of %s is not shown where you may look: ask an administrator.", message.Consumer(p.Consumer))
 }
 

@@ -72,12 +72,12 @@ type Payment struct {
 // Type is what a consumer has of a resource type.
 type Type struct {
 	ResourceType string
-	// Asked is what the object needs, and the others are what the consumer has; all are texts with units, or "-".
-	Asked, Used, Limit, Available string
-	Fits                          string
-	Grants                        []string
-	Holders                       []string
-	Advice                        string
+	// Requested is what the object needs, and the others are what the consumer has; all are texts with units, or "-".
+	Requested, Used, Limit, Available string
+	Fits                              string
+	Grants                            []string
+	Holders                           []string
+	Advice                            string
 }
 
 // Object explains an object that was read from a file, or exists.
@@ -128,8 +128,8 @@ func (r *Reader) Denial(ctx context.Context, text string) (*Explanation, error) 
 	return e, r.complete(ctx, e)
 }
 
-// others are errors that are not about the quota of a consumer, by a part of their text, with what they mean.
-var others = []struct{ part, meaning string }{
+// otherErrors are errors that are not about the quota of a consumer, by a part of their text, with what they mean.
+var otherErrors = []struct{ part, meaning string }{
 	{"failed calling webhook", "the API server does not reach Bursar, so that nothing of this kind can be created: run bursar status"},
 	{"cannot be applied to this object", "a policy fails on this object, as the error says: correct the object, or ask an administrator to correct the policy"},
 	{"ResourceQuotaAllocation", "a cap on the ResourceQuotas of several namespaces has no room: see kubectl get lrqalloc, and docs/allocations.md"},
@@ -140,7 +140,7 @@ var others = []struct{ part, meaning string }{
 
 // adviceOn says what an error means that names no consumer.
 func adviceOn(text string) error {
-	for _, other := range others {
+	for _, other := range otherErrors {
 		if strings.Contains(text, other.part) {
 			return errors.New(other.meaning)
 		}

@@ -54,9 +54,9 @@ const (
 	policiesAtOnce = 2
 	// workers is how many objects that were not reviewed are looked at at a time.
 	workers = 2
-	// patience is how long an object may wait for its claim before it is taken for one that was not
+	// reviewTimeout is how long an object may wait for its claim before it is taken for one that was not
 	// reviewed. Another replica may have reviewed it, and its books come by watch.
-	patience = 2 * time.Second
+	reviewTimeout = 2 * time.Second
 	// retryAfter is when a policy is looked at again whose objects could not all be looked at.
 	retryAfter = 5 * time.Second
 )
@@ -92,11 +92,11 @@ type Controller struct {
 
 	mu   sync.Mutex
 	done map[types.UID]scanned // the policies that this process has adopted for
-	// hasBegun is set once it is noted what was unchecked when this process began.
-	hasBegun bool
+	// hasRecordedDowntime is set once it is noted what was unchecked when this process began.
+	hasRecordedDowntime bool
 
-	unchecked unchecked
-	elsewhere elsewhere
+	backlog     backlog
+	peerReviews peerReviews
 	// reviewedUntil is when the process before this one was last seen.
 	reviewedUntil time.Time
 }
@@ -115,9 +115,9 @@ type Leadership interface{ Leads() bool }
 type Reviews interface {
 	// Has reports whether this replica has decided what an object costs by a policy.
 	Has(object types.UID, p *catalog.Policy) bool
-	// Elsewhere asks the other replicas the same of many objects, and returns those of which one has decided it. A
+	// ByPeers asks the other replicas the same of many objects, and returns those of which one has decided it. A
 	// replica that does not answer has decided nothing.
-	Elsewhere(ctx context.Context, objects []types.UID, p *catalog.Policy) []types.UID
+	ByPeers(ctx context.Context, objects []types.UID, p *catalog.Policy) []types.UID
 }
 
 // Clock tells the time.
@@ -150,7 +150,7 @@ type object struct {
 
 // Start registers the controller with what it follows.
 func (c *Controller) Start() {
-	c.done, c.unchecked = map[types.UID]scanned{}, newUnchecked()
+	c.done, c.backlog = map[types.UID]scanned{}, newBacklog()
 	c.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[object](100*time.Millisecond, 30*time.Second))
 	c.Objects.OnAppear(c.appeared)
@@ -176,8 +176,8 @@ func isMoreThanProgress(e event.UpdateEvent) bool {
 func (c *Controller) Run(ctx context.Context) error {
 	var life sync.WaitGroup
 	defer life.Wait()
-	life.Go(func() { c.showLife(ctx) })
-	worker.Run(ctx, c.queue, workers, c.look, func(o object, err error) {
+	life.Go(func() { c.runHeartbeat(ctx) })
+	worker.Run(ctx, c.queue, workers, c.inspect, func(o object, err error) {
 		c.Log.Error(err, "will try again", "kind", o.kind.String(), "uid", o.uid)
 	})
 	return nil
@@ -188,7 +188,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := c.Claims.WaitForSync(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := c.begin(ctx); err != nil {
+	if err := c.recordDowntime(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
 	object := &quotav1alpha1.ClaimCreationPolicy{}
@@ -235,7 +235,7 @@ func (c *Controller) isDone(ctx context.Context, policy *quotav1alpha1.ClaimCrea
 	case done.readySince.Equal(ready.LastTransitionTime.Time):
 		return true, nil
 	default:
-		return false, c.note(ctx, policy.Name, func(u *uncheckedOf) { u.paused = earlier(u.paused, done.at.Add(-unnotedFor)) })
+		return false, c.updateBacklog(ctx, policy.Name, func(u *policyBacklog) { u.paused = earlier(u.paused, done.at.Add(-recordDelayMax)) })
 	}
 }
 
@@ -250,7 +250,7 @@ func (c *Controller) pause(ctx context.Context, policy *quotav1alpha1.ClaimCreat
 	}
 	trigger := policy.Spec.Trigger.Resource
 	_, isServed, err := c.Kinds.VersionedResourceFor(ctx, schema.FromAPIVersionAndKind(trigger.APIVersion, trigger.Kind))
-	return c.note(ctx, policy.Name, func(u *uncheckedOf) {
+	return c.updateBacklog(ctx, policy.Name, func(u *policyBacklog) {
 		if err == nil && !isServed {
 			u.paused = forever // their claims may go while the kind is away
 		}
@@ -259,7 +259,7 @@ func (c *Controller) pause(ctx context.Context, policy *quotav1alpha1.ClaimCreat
 		}
 		if u.paused.IsZero() {
 			// It was so a little before it was said, by the clock of a replica.
-			u.paused = earlier(ready.LastTransitionTime.Time, c.now()).Add(-unnotedFor)
+			u.paused = earlier(ready.LastTransitionTime.Time, c.now()).Add(-recordDelayMax)
 		}
 	})
 }
@@ -281,16 +281,16 @@ func (c *Controller) sinceOf(ctx context.Context, policy *quotav1alpha1.ClaimCre
 		return time.Time{}, nil
 	}
 	a := policy.Status.Adoption
-	since := a.CompletionTime.Add(-unnotedFor)
-	if until := c.reviewedUntil.Add(-unnotedFor); until.After(since) {
+	since := a.CompletionTime.Add(-recordDelayMax)
+	if until := c.reviewedUntil.Add(-recordDelayMax); until.After(since) {
 		since = until
 	}
 	var noted time.Time
-	err := c.note(ctx, policy.Name, func(u *uncheckedOf) {
+	err := c.updateBacklog(ctx, policy.Name, func(u *policyBacklog) {
 		if a.UncheckedSince != nil { // maybe by a process before this one
 			u.paused = earlier(u.paused, a.UncheckedSince.Time)
 		}
-		noted = earlier(u.paused, u.backlog)
+		noted = earlier(u.paused, u.oldest)
 	})
 	return earlier(since, noted), err
 }
@@ -300,14 +300,14 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	if !c.Leadership.Leads() {
 		return // whoever leads next looks at what was created meanwhile
 	}
-	if o := (object{kind, uid}); c.Objects.IsListed(kind) && len(c.missing(kind, uid)) > 0 {
-		c.unchecked.add(o, c.now())
-		c.queue.AddAfter(o, patience)
+	if o := (object{kind, uid}); c.Objects.IsListed(kind) && len(c.unreviewedPolicies(kind, uid)) > 0 {
+		c.backlog.add(o, c.now())
+		c.queue.AddAfter(o, reviewTimeout)
 	}
 }
 
 // missing returns the policies for a kind that nobody has applied to an object.
-func (c *Controller) missing(kind schema.GroupKind, uid types.UID) []*catalog.Policy {
+func (c *Controller) unreviewedPolicies(kind schema.GroupKind, uid types.UID) []*catalog.Policy {
 	var missing []*catalog.Policy
 	for _, p := range c.Catalog.PoliciesOf(kind) {
 		if !c.Reviews.Has(uid, p) && !c.hasClaim(p, uid) {
@@ -330,25 +330,25 @@ func (c *Controller) hasClaim(p *catalog.Policy, uid types.UID) bool {
 }
 
 // look adopts one object that was not reviewed.
-func (c *Controller) look(ctx context.Context, o object) error {
+func (c *Controller) inspect(ctx context.Context, o object) error {
 	name, ok := c.Objects.Name(o.kind, o.uid)
 	if ok && !namespaces.IsExempt(c.SystemNamespace, o.kind, name) {
 		if err := c.adoptUnreviewed(ctx, o, name); err != nil {
 			return err
 		}
 	}
-	if err := c.looked(ctx, o); err != nil {
+	if err := c.removeFromBacklog(ctx, o); err != nil {
 		return err
 	}
-	c.elsewhere.forget(o.uid)
+	c.peerReviews.forget(o.uid)
 	return nil
 }
 
 // adoptUnreviewed adopts an object for the policies that were not asked about it, and reports that.
 func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.NamespacedName) error {
 	var errs []error
-	for _, p := range c.missing(o.kind, o.uid) {
-		if c.isReviewedElsewhere(ctx, o, p) {
+	for _, p := range c.unreviewedPolicies(o.kind, o.uid) {
+		if c.isReviewedByPeer(ctx, o, p) {
 			continue
 		}
 		about := evaluator.Object{Kind: p.Trigger, Name: name, UID: o.uid}
@@ -356,7 +356,7 @@ func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.N
 			c.report(p, about, corev1.EventTypeWarning, "is not charged: "+notAdoptable)
 			continue
 		}
-		if err := c.noteBacklog(ctx, p.Name, o); err != nil {
+		if err := c.recordBacklog(ctx, p.Name, o); err != nil {
 			errs = append(errs, err)
 			continue
 		}

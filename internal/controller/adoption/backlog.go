@@ -12,39 +12,39 @@ import (
 )
 
 const (
-	// unnotedFor is more than it takes until it is noted that an object was created without a review.
+	// recordDelayMax is more than it takes until it is noted that an object was created without a review.
 	// Which they were, of that time before a process ended, nobody knows.
-	unnotedFor = time.Minute
-	// notedAfter is how long objects may wait before that is noted: mostly they are looked at first.
-	notedAfter = unnotedFor / 3
+	recordDelayMax = time.Minute
+	// recordDelay is how long objects may wait before that is noted: mostly they are looked at first.
+	recordDelay = recordDelayMax / 3
 )
 
-// unchecked is what is noted, in the status of policies, of objects that may lack a claim and that
+// backlog is what is noted, in the status of policies, of objects that may lack a claim and that
 // are still to be looked at, for a process that comes after this one.
-type unchecked struct {
+type backlog struct {
 	objectsMu sync.Mutex
 	objects   map[object]time.Time // that were not reviewed, and when they were seen
 
 	// mu is held while a status is written, so that what is stored last is what is so.
 	mu       sync.Mutex
-	policies map[string]uncheckedOf
+	policies map[string]policyBacklog
 }
 
-// uncheckedOf is what is unchecked for one policy. The zero value is nothing.
-type uncheckedOf struct {
+// policyBacklog is what is unchecked for one policy. The zero value is nothing.
+type policyBacklog struct {
 	// paused is when the policy came to be out of force, until all objects have been looked at.
 	paused time.Time
 	// backlog is when the oldest of the objects was created that were not reviewed.
-	backlog time.Time
+	oldest time.Time
 }
 
-func newUnchecked() unchecked {
-	return unchecked{objects: map[object]time.Time{}, policies: map[string]uncheckedOf{}}
+func newBacklog() backlog {
+	return backlog{objects: map[object]time.Time{}, policies: map[string]policyBacklog{}}
 }
 
 // since returns nil if nothing is unchecked.
-func (u uncheckedOf) since() *metav1.Time {
-	since := earlier(u.paused, u.backlog)
+func (u policyBacklog) since() *metav1.Time {
+	since := earlier(u.paused, u.oldest)
 	if since.IsZero() {
 		return nil
 	}
@@ -59,7 +59,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-func (u *unchecked) add(o object, now time.Time) {
+func (u *backlog) add(o object, now time.Time) {
 	u.objectsMu.Lock()
 	defer u.objectsMu.Unlock()
 	if _, known := u.objects[o]; !known {
@@ -68,53 +68,53 @@ func (u *unchecked) add(o object, now time.Time) {
 }
 
 // remove tells whether there are none left.
-func (u *unchecked) remove(o object) bool {
+func (u *backlog) remove(o object) bool {
 	u.objectsMu.Lock()
 	defer u.objectsMu.Unlock()
 	delete(u.objects, o)
 	return len(u.objects) == 0
 }
 
-func (u *unchecked) isEmpty() bool {
+func (u *backlog) isEmpty() bool {
 	u.objectsMu.Lock()
 	defer u.objectsMu.Unlock()
 	return len(u.objects) == 0
 }
 
 // seen returns the zero time for an object that is not to be looked at.
-func (u *unchecked) seen(o object) time.Time {
+func (u *backlog) seenAt(o object) time.Time {
 	u.objectsMu.Lock()
 	defer u.objectsMu.Unlock()
 	return u.objects[o]
 }
 
 // note changes what is unchecked for a policy, and its status if that says otherwise.
-func (c *Controller) note(ctx context.Context, policy string, change func(*uncheckedOf)) error {
-	c.unchecked.mu.Lock()
-	defer c.unchecked.mu.Unlock()
-	before := c.unchecked.policies[policy]
+func (c *Controller) updateBacklog(ctx context.Context, policy string, change func(*policyBacklog)) error {
+	c.backlog.mu.Lock()
+	defer c.backlog.mu.Unlock()
+	before := c.backlog.policies[policy]
 	after := before
 	change(&after)
 	if !after.since().Equal(before.since()) {
-		if err := c.writeUnchecked(ctx, policy, after.since()); err != nil {
+		if err := c.writeUncheckedSince(ctx, policy, after.since()); err != nil {
 			return err
 		}
 	}
-	c.unchecked.set(policy, after)
+	c.backlog.set(policy, after)
 	return nil
 }
 
-func (u *unchecked) set(policy string, to uncheckedOf) {
-	if to == (uncheckedOf{}) {
+func (u *backlog) set(policy string, to policyBacklog) {
+	if to == (policyBacklog{}) {
 		delete(u.policies, policy)
 		return
 	}
 	u.policies[policy] = to
 }
 
-// writeUnchecked leaves a status alone that says nothing of adoption yet: then all objects are still
+// writeUncheckedSince leaves a status alone that says nothing of adoption yet: then all objects are still
 // to be looked at anyway.
-func (c *Controller) writeUnchecked(ctx context.Context, name string, since *metav1.Time) error {
+func (c *Controller) writeUncheckedSince(ctx context.Context, name string, since *metav1.Time) error {
 	policy := &quotav1alpha1.ClaimCreationPolicy{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Name: name}, policy); err != nil {
 		return client.IgnoreNotFound(err)
@@ -125,40 +125,40 @@ func (c *Controller) writeUnchecked(ctx context.Context, name string, since *met
 	return patchAdoption(ctx, c.Client, name, map[string]any{"uncheckedSince": since})
 }
 
-// noteBacklog notes, if it takes long, that an object is to be looked at that a policy was not asked about.
-func (c *Controller) noteBacklog(ctx context.Context, policy string, o object) error {
-	seen := c.unchecked.seen(o)
-	if seen.IsZero() || c.now().Sub(seen) < notedAfter {
+// recordBacklog notes, if it takes long, that an object is to be looked at that a policy was not asked about.
+func (c *Controller) recordBacklog(ctx context.Context, policy string, o object) error {
+	seen := c.backlog.seenAt(o)
+	if seen.IsZero() || c.now().Sub(seen) < recordDelay {
 		return nil
 	}
-	return c.note(ctx, policy, func(u *uncheckedOf) { u.backlog = earlier(u.backlog, seen.Add(-unnotedFor)) })
+	return c.updateBacklog(ctx, policy, func(u *policyBacklog) { u.oldest = earlier(u.oldest, seen.Add(-recordDelayMax)) })
 }
 
 // looked forgets an object that was looked at, and what is noted once it was the last one.
-func (c *Controller) looked(ctx context.Context, o object) error {
-	if !c.unchecked.remove(o) {
+func (c *Controller) removeFromBacklog(ctx context.Context, o object) error {
+	if !c.backlog.remove(o) {
 		return nil
 	}
-	for _, policy := range c.unchecked.withBacklog() {
-		err := c.note(ctx, policy, func(u *uncheckedOf) {
-			if c.unchecked.isEmpty() {
-				u.backlog = time.Time{}
+	for _, policy := range c.backlog.withBacklog() {
+		err := c.updateBacklog(ctx, policy, func(u *policyBacklog) {
+			if c.backlog.isEmpty() {
+				u.oldest = time.Time{}
 			}
 		})
 		if err != nil {
-			c.unchecked.add(o, c.now())
+			c.backlog.add(o, c.now())
 			return err
 		}
 	}
 	return nil
 }
 
-func (u *unchecked) withBacklog() []string {
+func (u *backlog) withBacklog() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var names []string
 	for name, of := range u.policies {
-		if !of.backlog.IsZero() {
+		if !of.oldest.IsZero() {
 			names = append(names, name)
 		}
 	}

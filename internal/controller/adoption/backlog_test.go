@@ -26,32 +26,32 @@ func completed(at time.Time) *quotav1alpha1.AdoptionStatus {
 func TestBacklogIsNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, onePage(), completed(time.Unix(1000, 0)))
-		b.unchecked = newUnchecked()
+		b.backlog = newBacklog()
 		note := func(o object) *metav1.Time {
 			t.Helper()
-			if err := b.noteBacklog(t.Context(), "p", o); err != nil {
+			if err := b.recordBacklog(t.Context(), "p", o); err != nil {
 				t.Fatal(err)
 			}
 			return b.stored().Status.Adoption.UncheckedSince
 		}
 		first, second := object{schema.GroupKind{Kind: "ConfigMap"}, "1"}, object{schema.GroupKind{Kind: "ConfigMap"}, "2"}
 		seen := time.Now()
-		b.unchecked.add(first, time.Now())
+		b.backlog.add(first, time.Now())
 		if since := note(first); since != nil {
 			t.Errorf("noted at once: %s", since)
 		}
-		time.Sleep(notedAfter)
-		b.unchecked.add(second, time.Now())
+		time.Sleep(recordDelay)
+		b.backlog.add(second, time.Now())
 		if since := note(second); since != nil {
 			t.Errorf("noted for one that was just seen: %s", since)
 		}
-		if since := note(first); since == nil || !since.Time.Equal(seen.Add(-unnotedFor)) {
-			t.Errorf("noted is %v, want %s: what was created a little earlier may not have been seen before", since, seen.Add(-unnotedFor))
+		if since := note(first); since == nil || !since.Time.Equal(seen.Add(-recordDelayMax)) {
+			t.Errorf("noted is %v, want %s: what was created a little earlier may not have been seen before", since, seen.Add(-recordDelayMax))
 		}
-		if err := b.looked(t.Context(), first); err != nil || b.stored().Status.Adoption.UncheckedSince == nil {
+		if err := b.removeFromBacklog(t.Context(), first); err != nil || b.stored().Status.Adoption.UncheckedSince == nil {
 			t.Errorf("while one is left, noted is %v, error %v", b.stored().Status.Adoption.UncheckedSince, err)
 		}
-		if err := b.looked(t.Context(), second); err != nil || b.stored().Status.Adoption.UncheckedSince != nil {
+		if err := b.removeFromBacklog(t.Context(), second); err != nil || b.stored().Status.Adoption.UncheckedSince != nil {
 			t.Errorf("in the end, noted is %v, error %v", b.stored().Status.Adoption.UncheckedSince, err)
 		}
 	})
@@ -98,9 +98,9 @@ func TestSinceWhenObjectsAreLookedAt(t *testing.T) {
 		want   time.Time
 	}{
 		"never complete": {"all of them", 9000, nil, time.Time{}},
-		"up for long":    {"what was created before was reviewed", 9000, completed(time.Unix(5000, 0)), time.Unix(9000, 0).Add(-unnotedFor)},
-		"nobody knows":   {"since all of them were looked at", 0, completed(time.Unix(5000, 0)), time.Unix(5000, 0).Add(-unnotedFor)},
-		"just complete":  {"older ones were looked at, but for what had not been seen", 5001, completed(time.Unix(5000, 0)), time.Unix(5001, 0).Add(-unnotedFor)},
+		"up for long":    {"what was created before was reviewed", 9000, completed(time.Unix(5000, 0)), time.Unix(9000, 0).Add(-recordDelayMax)},
+		"nobody knows":   {"since all of them were looked at", 0, completed(time.Unix(5000, 0)), time.Unix(5000, 0).Add(-recordDelayMax)},
+		"just complete":  {"older ones were looked at, but for what had not been seen", 5001, completed(time.Unix(5000, 0)), time.Unix(5001, 0).Add(-recordDelayMax)},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -120,18 +120,18 @@ func TestInterruptedRecheckGoesOn(t *testing.T) {
 	first := newBench(t, onePage("a", "b"), completed(time.Unix(1000, 0)))
 	first.Start()
 	first.lease(time.Unix(5000, 0))
-	if err := first.begin(t.Context()); err != nil {
+	if err := first.recordDowntime(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	second := newBench(t, onePage("a", "b"), first.stored().Status.Adoption)
 	second.Start()
 	second.lease(time.Unix(9000, 0))
-	if err := second.begin(t.Context()); err != nil {
+	if err := second.recordDowntime(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // a pause does not make it later
 		since, err := second.sinceOf(t.Context(), second.stored())
-		if want := time.Unix(5000, 0).Add(-unnotedFor); err != nil || !since.Equal(want) {
+		if want := time.Unix(5000, 0).Add(-recordDelayMax); err != nil || !since.Equal(want) {
 			t.Errorf("objects are looked at since %s, error %v; want %s", since, err, want)
 		}
 		away := metav1.Condition{Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.Unix(9500, 0)}
@@ -176,19 +176,19 @@ func TestScanWhileThePolicyIsNotAllowed(t *testing.T) {
 func TestReviewedElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil, nil)
-		b.unchecked = newUnchecked()
+		b.backlog = newBacklog()
 		recorder := events.NewFakeRecorder(1)
 		b.Events = recorder
 		b.reviewed.elsewhere = true
 		kind := schema.GroupKind{Kind: "ConfigMap"}
 		objects := []object{{kind, "a"}, {kind, "b"}, {kind, "c"}}
 		for _, o := range objects {
-			b.unchecked.add(o, time.Now())
+			b.backlog.add(o, time.Now())
 		}
-		time.Sleep(patience)
-		b.unchecked.add(object{kind, "young"}, time.Now())
+		time.Sleep(reviewTimeout)
+		b.backlog.add(object{kind, "young"}, time.Now())
 		for _, o := range objects {
-			if len(b.missing(o.kind, o.uid)) != 1 {
+			if len(b.unreviewedPolicies(o.kind, o.uid)) != 1 {
 				t.Fatal("this replica has reviewed it")
 			}
 			if err := b.adoptUnreviewed(t.Context(), o, types.NamespacedName{Namespace: "n", Name: string(o.uid)}); err != nil {
@@ -198,7 +198,7 @@ func TestReviewedElsewhere(t *testing.T) {
 		if len(b.adopter.calls) != 0 || len(recorder.Events) != 0 || b.reviewed.questions != 1 {
 			t.Errorf("they are looked at (%v), told of (%d events), and asked about %d times", b.adopter.calls, len(recorder.Events), b.reviewed.questions)
 		}
-		if _, isKnown := b.elsewhere.answer("young", b.Catalog.Policy("p")); isKnown {
+		if _, isKnown := b.peerReviews.lookup("young", b.Catalog.Policy("p")); isKnown {
 			t.Error("the others were asked about an object whose claim may be on its way here")
 		}
 	})

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// renewInterval is how often the Lease is renewed that says until when objects were reviewed. It is well below unnotedFor.
-	renewInterval = unnotedFor / 3
+	// renewInterval is how often the Lease is renewed that says until when objects were reviewed. It is well below recordDelayMax.
+	renewInterval = recordDelayMax / 3
 )
 
-// showLife renews the Lease, once the claims are listed, until ctx ends.
-func (c *Controller) showLife(ctx context.Context) {
+// runHeartbeat renews the Lease, once the claims are listed, until ctx ends.
+func (c *Controller) runHeartbeat(ctx context.Context) {
 	if err := c.Claims.WaitForSync(ctx); err != nil {
 		return // ctx has ended
 	}
 	for ctx.Err() == nil {
 		wait := renewInterval
-		if err := c.renew(ctx); err != nil && ctx.Err() == nil {
+		if err := c.renewHeartbeat(ctx); err != nil && ctx.Err() == nil {
 			c.Log.Error(err, "after a restart more objects than necessary will be looked at; will try again")
 			wait = retryAfter
 		}
@@ -37,8 +37,8 @@ func (c *Controller) showLife(ctx context.Context) {
 }
 
 // renew renews the Lease, once it is noted what was unchecked by what it said before.
-func (c *Controller) renew(ctx context.Context) error {
-	if err := c.begin(ctx); err != nil {
+func (c *Controller) renewHeartbeat(ctx context.Context) error {
+	if err := c.recordDowntime(ctx); err != nil {
 		return err
 	}
 	now := metav1.NewMicroTime(c.now())
@@ -57,8 +57,8 @@ func (c *Controller) renew(ctx context.Context) error {
 	return nil
 }
 
-// lastSeen returns until when an earlier process reviewed objects, or the zero time if nothing says.
-func (c *Controller) lastSeen(ctx context.Context) (time.Time, error) {
+// lastHeartbeat returns until when an earlier process reviewed objects, or the zero time if nothing says.
+func (c *Controller) lastHeartbeat(ctx context.Context) (time.Time, error) {
 	lease, err := c.Leases.Get(ctx, naming.ReviewsLease, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -75,14 +75,14 @@ func (c *Controller) lastSeen(ctx context.Context) (time.Time, error) {
 // begin finds out until when objects were reviewed before this process, and notes for every policy
 // since when they may lack a claim: the process may end before it has looked at all of these, and
 // nothing else says so once the Lease is renewed. The claims have to be listed.
-func (c *Controller) begin(ctx context.Context) error {
+func (c *Controller) recordDowntime(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.hasBegun {
+	if c.hasRecordedDowntime {
 		return nil
 	}
 	var err error
-	if c.reviewedUntil, err = c.lastSeen(ctx); err != nil {
+	if c.reviewedUntil, err = c.lastHeartbeat(ctx); err != nil {
 		return err
 	}
 	var policies quotav1alpha1.ClaimCreationPolicyList
@@ -92,17 +92,17 @@ func (c *Controller) begin(ctx context.Context) error {
 	for i := range policies.Items {
 		policy := &policies.Items[i]
 		p := c.Catalog.Policy(policy.Name)
-		if !isAdopted(policy) || p != nil && (p.UsesRequest() || p.FollowsUpdates() || c.hasAll(p)) {
+		if !isAdopted(policy) || p != nil && (p.UsesRequest() || p.FollowsUpdates() || c.allHaveClaims(p)) {
 			continue
 		}
 		since, err := c.sinceOf(ctx, policy)
 		if err != nil {
 			return err
 		}
-		if err := c.note(ctx, policy.Name, func(u *uncheckedOf) { u.paused = earlier(u.paused, since) }); err != nil {
+		if err := c.updateBacklog(ctx, policy.Name, func(u *policyBacklog) { u.paused = earlier(u.paused, since) }); err != nil {
 			return err
 		}
 	}
-	c.hasBegun = true
+	c.hasRecordedDowntime = true
 	return nil
 }

@@ -29,9 +29,9 @@ func (b *bench) lease(until time.Time) {
 func TestReviewedObjectsAreNotLookedAtAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newBench(t, onePage(), completed(time.Unix(1000, 0)))
-		first.unchecked = newUnchecked()
+		first.backlog = newBacklog()
 		for range 100 {
-			if err := first.renew(t.Context()); err != nil {
+			if err := first.renewHeartbeat(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(renewInterval)
@@ -40,13 +40,13 @@ func TestReviewedObjectsAreNotLookedAtAfterARestart(t *testing.T) {
 			t.Fatalf("the scan is complete: %v, %v", complete, err)
 		}
 		second := newBench(t, onePage("a"), first.stored().Status.Adoption)
-		second.unchecked = newUnchecked()
+		second.backlog = newBacklog()
 		second.Leases = first.Leases
-		if err := second.begin(t.Context()); err != nil {
+		if err := second.recordDowntime(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		since, err := second.sinceOf(t.Context(), second.stored())
-		if age := time.Since(since); err != nil || age < unnotedFor || age > unnotedFor+renewInterval {
+		if age := time.Since(since); err != nil || age < recordDelayMax || age > recordDelayMax+renewInterval {
 			t.Errorf("objects are looked at that are up to %s old, error %v; want a minute and a little", age, err)
 		}
 	})
@@ -57,18 +57,18 @@ func TestLeaseIsRenewedOnceItIsNoted(t *testing.T) {
 	b := newBench(t, onePage("a"), completed(time.Unix(1000, 0)))
 	b.Start()
 	b.lease(time.Unix(5000, 0))
-	b.refused = errors.New("not now")
-	if err := b.renew(t.Context()); !errors.Is(err, b.refused) {
+	b.rejection = errors.New("not now")
+	if err := b.renewHeartbeat(t.Context()); !errors.Is(err, b.rejection) {
 		t.Fatalf("got %v, want the note to fail", err)
 	}
-	if until, err := b.lastSeen(t.Context()); err != nil || until.Unix() != 5000 {
+	if until, err := b.lastHeartbeat(t.Context()); err != nil || until.Unix() != 5000 {
 		t.Errorf("the Lease says %s, %v; want it to say what it did", until, err)
 	}
-	b.refused = nil
-	if err := b.renew(t.Context()); err != nil {
+	b.rejection = nil
+	if err := b.renewHeartbeat(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if until, err := b.lastSeen(t.Context()); err != nil || time.Since(until) > time.Minute {
+	if until, err := b.lastHeartbeat(t.Context()); err != nil || time.Since(until) > time.Minute {
 		t.Errorf("the Lease says %s, %v; want it to be renewed", until, err)
 	}
 	if since := b.stored().Status.Adoption.UncheckedSince; since == nil || since.Unix() != 4940 {
@@ -105,10 +105,10 @@ func TestLeaseIsRenewedByTheClockOfTheServer(t *testing.T) {
 	b := newBench(t, onePage("a"), completed(time.Unix(1000, 0)))
 	b.Start()
 	b.Clock = clocktesting.NewFakePassiveClock(time.Unix(7000, 0))
-	if err := b.renew(t.Context()); err != nil {
+	if err := b.renewHeartbeat(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if until, err := b.lastSeen(t.Context()); err != nil || until.Unix() != 7000 {
+	if until, err := b.lastHeartbeat(t.Context()); err != nil || until.Unix() != 7000 {
 		t.Errorf("the Lease says %s, %v; want second 7000 of the API server's clock", until, err)
 	}
 }

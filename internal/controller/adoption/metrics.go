@@ -17,7 +17,7 @@ const listTimeout = 5 * time.Second
 
 var (
 	ofPolicy         = []string{"policy"}
-	isInForce        = prometheus.NewDesc("bursar_policy_ready", "1 for an enabled ClaimCreationPolicy that is in force, 0 for one that is not.", ofPolicy, nil)
+	isEffective      = prometheus.NewDesc("bursar_policy_ready", "1 for an enabled ClaimCreationPolicy that is in force, 0 for one that is not.", ofPolicy, nil)
 	isApplicable     = prometheus.NewDesc("bursar_policy_applicable", "1 for a ClaimCreationPolicy that is in force and can be applied to the objects of requests, 0 for one that cannot.", ofPolicy, nil)
 	isComplete       = prometheus.NewDesc("bursar_adoption_complete", "1 once all objects that existed before a policy have been looked at, 0 before.", ofPolicy, nil)
 	objectsFound     = prometheus.NewDesc("bursar_adoption_objects", "Objects of its kind that the last adoption of a policy is about.", ofPolicy, nil)
@@ -35,7 +35,7 @@ type collector struct{ *Controller }
 
 // Describe implements [prometheus.Collector].
 func (c collector) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{isInForce, isApplicable, isComplete, objectsFound, objectsProcessed, objectsAdopted, objectsFailed} {
+	for _, d := range []*prometheus.Desc{isEffective, isApplicable, isComplete, objectsFound, objectsProcessed, objectsAdopted, objectsFailed} {
 		descriptions <- d
 	}
 }
@@ -59,7 +59,7 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 			metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, policy.Name)
 		}
 		if policy.IsEnabled() {
-			tell(isInForce, number(apimeta.IsStatusConditionTrue(policy.Status.Conditions, quotav1alpha1.ConditionReady)))
+			tell(isEffective, number(apimeta.IsStatusConditionTrue(policy.Status.Conditions, quotav1alpha1.ConditionReady)))
 		}
 		if applicable := apimeta.FindStatusCondition(policy.Status.Conditions, quotav1alpha1.ConditionApplicable); applicable != nil {
 			tell(isApplicable, number(applicable.Status == metav1.ConditionTrue))

@@ -60,7 +60,7 @@ func progressOf(policy *quotav1alpha1.ClaimCreationPolicy, isWhole bool, clock f
 }
 
 // sees notes how many objects there are, as a page of them tells.
-func (p *progress) sees(page *unstructured.UnstructuredList) {
+func (p *progress) recordPage(page *unstructured.UnstructuredList) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.listed += int64(len(page.Items))
@@ -72,7 +72,7 @@ func (p *progress) sees(page *unstructured.UnstructuredList) {
 
 // processed counts an object: one that was adopted, one that cannot be (err), or one that had
 // nothing to be done about.
-func (p *progress) processed(adopted bool, err error) {
+func (p *progress) recordObject(adopted bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.status.Processed++
@@ -86,7 +86,7 @@ func (p *progress) processed(adopted bool, err error) {
 }
 
 // says adds a sentence to the progress.
-func (p *progress) says(message string) {
+func (p *progress) addMessage(message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.status.Message = message

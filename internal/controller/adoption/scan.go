@@ -35,16 +35,16 @@ type scan struct {
 	// be compared.
 	since time.Time
 	// again counts objects that could not be looked at.
-	again atomic.Int64
+	skipped atomic.Int64
 }
 
 // run scans until the end, or until the policy changes. It reports whether every object was looked at.
 func (s *scan) run(ctx context.Context) (complete bool, err error) {
 	switch {
 	case s.policy.UsesRequest():
-		s.progress.says(notAdoptable)
+		s.progress.addMessage(notAdoptable)
 		complete = true
-	case s.progress.isRecheck && s.hasAll(s.policy):
+	case s.progress.isRecheck && s.allHaveClaims(s.policy):
 		complete = true
 	default:
 		complete, err = s.adoptAll(ctx)
@@ -70,7 +70,7 @@ func (s *scan) adoptAll(ctx context.Context) (complete bool, err error) {
 		if apierrors.IsResourceExpired(err) {
 			// It can go on in a later state of the list, in which some objects may be missed that were
 			// created since, and reviewed.
-			if next = continueOf(err); next == "" {
+			if next = continueToken(err); next == "" {
 				s.progress.restart()
 			}
 			continue
@@ -78,7 +78,7 @@ func (s *scan) adoptAll(ctx context.Context) (complete bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		s.progress.sees(page)
+		s.progress.recordPage(page)
 		if err := s.adoptPage(ctx, page.Items); err != nil {
 			return false, err
 		}
@@ -92,27 +92,27 @@ func (s *scan) adoptAll(ctx context.Context) (complete bool, err error) {
 			return false, err
 		}
 	}
-	return s.again.Load() == 0, nil
+	return s.skipped.Load() == 0, nil
 }
 
 // complete says that all objects have been looked at.
 func (s *scan) complete(ctx context.Context) error {
-	s.unchecked.mu.Lock()
-	defer s.unchecked.mu.Unlock()
-	rest := uncheckedOf{backlog: s.unchecked.policies[s.policy.Name].backlog}
-	stored := s.unchecked.policies[s.policy.Name].since()
+	s.backlog.mu.Lock()
+	defer s.backlog.mu.Unlock()
+	rest := policyBacklog{oldest: s.backlog.policies[s.policy.Name].oldest}
+	stored := s.backlog.policies[s.policy.Name].since()
 	if err := s.progress.complete(ctx, s.Client, stored, rest.since()); err != nil {
 		return err
 	}
-	s.unchecked.set(s.policy.Name, rest)
+	s.backlog.set(s.policy.Name, rest)
 	return nil
 }
 
 // isCurrent tells whether the policy is still in force as it was.
 func (s *scan) isCurrent() bool { return s.Catalog.Policy(s.policy.Name) == s.policy }
 
-// hasAll tells whether every object that is known has a claim of the policy.
-func (c *Controller) hasAll(p *catalog.Policy) bool {
+// allHaveClaims tells whether every object that is known has a claim of the policy.
+func (c *Controller) allHaveClaims(p *catalog.Policy) bool {
 	if p.FollowsUpdates() {
 		return false // they may hold the wrong amounts
 	}
@@ -128,8 +128,8 @@ func (s *scan) adoptPage(ctx context.Context, items []unstructured.Unstructured)
 	group.SetLimit(objectsAtOnce)
 	for i := range items {
 		object := &items[i]
-		if !s.concerns(object) {
-			s.progress.processed(false, nil)
+		if !s.mayNeedClaim(object) {
+			s.progress.recordObject(false, nil)
 			continue
 		}
 		group.Go(func() error {
@@ -138,11 +138,11 @@ func (s *scan) adoptPage(ctx context.Context, items []unstructured.Unstructured)
 				return ctx.Err()
 			}
 			if evaluator.IsTransient(err) || evaluator.IsNotAllowed(err) && !s.Catalog.Allows(s.policy) {
-				s.again.Add(1)
+				s.skipped.Add(1)
 				s.Log.V(1).Info("an object could not be looked at yet", "policy", s.policy.Name, "object", object.GetName(), "error", err.Error())
 				return nil
 			}
-			s.progress.processed(adopted, err)
+			s.progress.recordObject(adopted, err)
 			if adopted && s.progress.isRecheck {
 				s.report(s.policy, evaluator.ObjectOf(s.policy.Trigger, object), corev1.EventTypeNormal, charged)
 			}
@@ -152,12 +152,12 @@ func (s *scan) adoptPage(ctx context.Context, items []unstructured.Unstructured)
 	return group.Wait()
 }
 
-// clocksApart is by how much the clock of the API server that created an object may differ from that of the one by whose clock
+// clockSkewMax is by how much the clock of the API server that created an object may differ from that of the one by whose clock
 // it was noted until when objects were reviewed. Those within it have claims, or were reviewed, which costs no request.
-const clocksApart = 10 * time.Minute
+const clockSkewMax = 10 * time.Minute
 
 // concerns tells whether an object may have to be adopted or its claim to be changed.
-func (s *scan) concerns(object *unstructured.Unstructured) bool {
+func (s *scan) mayNeedClaim(object *unstructured.Unstructured) bool {
 	switch {
 	case namespaces.IsExempt(s.SystemNamespace, s.policy.Trigger.GroupKind(), evaluator.ObjectOf(s.policy.Trigger, object).Name):
 		return false
@@ -165,12 +165,12 @@ func (s *scan) concerns(object *unstructured.Unstructured) bool {
 		return true
 	default:
 		created := object.GetCreationTimestamp()
-		return !created.Time.Before(s.since.Add(-clocksApart).Truncate(time.Second)) && !s.Reviews.Has(object.GetUID(), s.policy) && !s.hasClaim(s.policy, object.GetUID())
+		return !created.Time.Before(s.since.Add(-clockSkewMax).Truncate(time.Second)) && !s.Reviews.Has(object.GetUID(), s.policy) && !s.hasClaim(s.policy, object.GetUID())
 	}
 }
 
-// continueOf returns the token by which an expired list goes on.
-func continueOf(err error) string {
+// continueToken returns the token by which an expired list goes on.
+func continueToken(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		return status.Status().Continue

@@ -114,7 +114,7 @@ type reviews struct {
 
 func (r *reviews) Has(uid types.UID, _ *catalog.Policy) bool { return r.here[uid] }
 
-func (r *reviews) Elsewhere(_ context.Context, objects []types.UID, _ *catalog.Policy) []types.UID {
+func (r *reviews) ByPeers(_ context.Context, objects []types.UID, _ *catalog.Policy) []types.UID {
 	r.questions++
 	if !r.elsewhere {
 		return nil
@@ -129,7 +129,7 @@ type bench struct {
 	adopter  *adopter
 	reviewed reviews
 	// refused is why the status cannot be written, if it cannot.
-	refused error
+	rejection error
 	// writes counts how often the status was written.
 	writes int
 }
@@ -156,8 +156,8 @@ func newBench(t *testing.T, list pages, before *quotav1alpha1.AdoptionStatus) *b
 	b := &bench{T: t, adopter: &adopter{failures: map[string][]error{}, adopted: map[string]bool{}, calls: map[string]int{}}}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(policy).WithStatusSubresource(policy).WithInterceptorFuncs(interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
-			if b.refused != nil {
-				return b.refused
+			if b.rejection != nil {
+				return b.rejection
 			}
 			b.writes++
 			return c.SubResource(subResource).Patch(ctx, object, patch, options...)

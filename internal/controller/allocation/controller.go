@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	books "github.com/bursar/bursar/internal/allocation"
+	caps "github.com/bursar/bursar/internal/allocation"
 	"github.com/bursar/bursar/internal/allocation/allocationstore"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/kube/worker"
@@ -34,32 +34,32 @@ const (
 	resyncInterval = time.Minute
 )
 
-// Books are those of all allocations.
-type Books interface {
-	Settle(ctx context.Context, name string, ready *allocationstore.Ready, f func(*books.Books)) error
-	View(ctx context.Context, name string, f func(*books.Books)) error
+// Ledgers are those of all allocations.
+type Ledgers interface {
+	Settle(ctx context.Context, name string, ready *allocationstore.Ready, f func(*caps.Books)) error
+	View(ctx context.Context, name string, f func(*caps.Books)) error
 	Cancel(ctx context.Context, name, id string) error
 }
 
-// Projects is what there is in the cluster.
-type Projects interface {
+// Members is what there is in the cluster.
+type Members interface {
 	Selected(selector labels.Selector) []string
-	Observe(selector labels.Selector, scopes books.Scopes, raises []books.Raise) books.Observation
+	Observe(selector labels.Selector, scopes caps.Scopes, changes []caps.Raise) caps.Observation
 }
 
 // Webhooks knows what the API server asks about.
 type Webhooks interface {
-	// AllocationInEffect reports whether the API server asks about ResourceQuotas as an allocation needs it that was
+	// IsAllocationEffective reports whether the API server asks about ResourceQuotas as an allocation needs it that was
 	// entered with a revision of the catalog, and Synced whether that is known yet.
-	AllocationInEffect(entered int64) bool
+	IsAllocationEffective(entered int64) bool
 	Synced() bool
 }
 
 // Controller follows the cluster. Its fields are set once, before use; call Start, then Run where this replica leads.
 type Controller struct {
-	Catalog  *catalog.Catalog
-	Books    Books
-	Projects Projects
+	Catalog *catalog.Catalog
+	Ledgers Ledgers
+	Members Members
 	// Client reads allocations and projections from a watch, and writes them. Live reads ResourceQuotas from the
 	// API server.
 	Client   client.Client
@@ -72,16 +72,16 @@ type Controller struct {
 	Log         logr.Logger
 
 	// queue has the allocations to settle, and showing those to show in their projects.
-	queue, showing workqueue.TypedRateLimitingInterface[string]
-	writes         *rate.Limiter
-	metrics        *metrics
+	queue, projections workqueue.TypedRateLimitingInterface[string]
+	writes             *rate.Limiter
+	metrics            *metrics
 
-	mu    sync.Mutex
-	known map[string]*known // by the name of the allocation
+	mu     sync.Mutex
+	states map[string]*allocationState // by the name of the allocation
 }
 
-// known is what is remembered of an allocation.
-type known struct {
+// allocationState is what is remembered of an allocation.
+type allocationState struct {
 	// isExceeded is what was said last of it, where anything was.
 	isExceeded *bool
 	// capped are the resources that there are metrics of.
@@ -94,9 +94,9 @@ type known struct {
 
 // Start makes the controller take notice.
 func (c *Controller) Start() {
-	c.queue, c.showing = newQueue("allocations"), newQueue("allocation_projections")
-	c.writes = rate.NewLimiter(showWritesPerSecond, showWritesPerSecond)
-	c.metrics, c.known = newMetrics(), map[string]*known{}
+	c.queue, c.projections = newQueue("allocations"), newQueue("allocation_projections")
+	c.writes = rate.NewLimiter(projectionWritesPerSecond, projectionWritesPerSecond)
+	c.metrics, c.states = newMetrics(), map[string]*allocationState{}
 }
 
 func newQueue(name string) workqueue.TypedRateLimitingInterface[string] {
@@ -108,8 +108,8 @@ func newQueue(name string) workqueue.TypedRateLimitingInterface[string] {
 // AllocationChanged is to be called after an allocation was changed, or the view that it caps.
 func (c *Controller) AllocationChanged(name string) { c.queue.AddAfter(name, settleDelay) }
 
-// ProjectChanged is to be called after a namespace, or what its ResourceQuotas give, was changed.
-func (c *Controller) ProjectChanged(before, after labels.Set) {
+// MemberChanged is to be called after a namespace, or what its ResourceQuotas give, was changed.
+func (c *Controller) MemberChanged(before, after labels.Set) {
 	for _, a := range c.Catalog.AllocationsFor(before, after) {
 		c.queue.AddAfter(a.Name, settleDelay)
 	}
@@ -127,7 +127,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	failed := func(name string, err error) { c.Log.Error(err, "will try again", "allocation", name) }
 	var group sync.WaitGroup
 	group.Go(func() { worker.Run(ctx, c.queue, workers, c.settle, failed) })
-	group.Go(func() { worker.Run(ctx, c.showing, workers, c.show, failed) })
+	group.Go(func() { worker.Run(ctx, c.projections, workers, c.publish, failed) })
 	group.Wait()
 	return nil
 }
@@ -138,12 +138,12 @@ func (c *Controller) settle(ctx context.Context, name string) error {
 	defer cancel()
 	declared := c.Catalog.Allocation(name)
 	if declared == nil {
-		return c.notUsable(ctx, name)
+		return c.reportIneffective(ctx, name)
 	}
 	var settled *quotav1alpha1.ResourceQuotaAllocation
-	var pending []books.Raise
+	var pending []caps.Raise
 	var isShown bool
-	err := c.Books.Settle(ctx, name, c.ready(declared), func(b *books.Books) {
+	err := c.Ledgers.Settle(ctx, name, c.ready(declared), func(b *caps.Books) {
 		settled, pending, isShown = b.Updated(), b.Pending(), b.IsShown()
 	})
 	if errors.Is(err, allocationstore.ErrGone) {
@@ -152,9 +152,9 @@ func (c *Controller) settle(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	c.tell(settled)
-	c.showing.AddAfter(name, showDelay)
-	if err := c.fillIn(ctx, declared, settled); err != nil {
+	c.reportUsage(settled)
+	c.projections.AddAfter(name, publishDelay)
+	if err := c.createDefaults(ctx, declared, settled); err != nil {
 		return err
 	}
 	if err := c.expire(ctx, name, pending); err != nil {
@@ -171,10 +171,10 @@ func (c *Controller) settle(ctx context.Context, name string) error {
 // ready says whether an allocation is enforced, or nil while that is not known.
 func (c *Controller) ready(declared *catalog.Allocation) *allocationstore.Ready {
 	ready := &allocationstore.Ready{UID: declared.UID, Generation: declared.Generation}
-	switch isInEffect, isKnown := c.Webhooks.AllocationInEffect(declared.Revision), c.Webhooks.Synced(); {
+	switch isEffective, isKnown := c.Webhooks.IsAllocationEffective(declared.Revision), c.Webhooks.Synced(); {
 	case !isKnown:
 		return nil
-	case isInEffect:
+	case isEffective:
 		ready.Condition = metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonEnforced,
 			Message: "ResourceQuotas of the selected namespaces are kept within the cap"}
 	default:
@@ -185,25 +185,25 @@ func (c *Controller) ready(declared *catalog.Allocation) *allocationstore.Ready 
 }
 
 // of returns what is known of an allocation. It belongs to whoever processes that.
-func (c *Controller) of(name string) *known {
+func (c *Controller) stateOf(name string) *allocationState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known[name] == nil {
-		c.known[name] = &known{}
+	if c.states[name] == nil {
+		c.states[name] = &allocationState{}
 	}
-	return c.known[name]
+	return c.states[name]
 }
 
-// notUsable forgets an allocation that is gone, and says of one that is not what keeps it from being used.
-func (c *Controller) notUsable(ctx context.Context, name string) error {
-	c.metrics.forget(name, c.of(name).capped)
+// reportIneffective forgets an allocation that is gone, and says of one that is not what keeps it from being used.
+func (c *Controller) reportIneffective(ctx context.Context, name string) error {
+	c.metrics.forget(name, c.stateOf(name).capped)
 	c.metrics.unlimited.DeleteLabelValues(name)
 	c.mu.Lock()
-	delete(c.known, name)
+	delete(c.states, name)
 	c.mu.Unlock()
 	object := &quotav1alpha1.ResourceQuotaAllocation{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Name: name}, object); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	return c.invalid(ctx, object)
+	return c.reportInvalid(ctx, object)
 }

@@ -45,7 +45,7 @@ func started(t *testing.T, updated func() error, objects ...client.Object) *Cont
 			},
 		}).Build()}
 	c.Start()
-	t.Cleanup(func() { c.queue.ShutDown(); c.showing.ShutDown() })
+	t.Cleanup(func() { c.queue.ShutDown(); c.projections.ShutDown() })
 	return c
 }
 
@@ -61,10 +61,10 @@ func TestNotUsableSaysWhy(t *testing.T) {
 	if err := c.Client.Get(t.Context(), client.ObjectKey{Name: "acme"}, object); err != nil {
 		t.Fatal(err)
 	}
-	_, flaw := metav1.LabelSelectorAsSelector(&object.Spec.Selector)
+	_, problem := metav1.LabelSelectorAsSelector(&object.Spec.Selector)
 	want := []metav1.Condition{{
 		Type: "Ready", Status: metav1.ConditionFalse, Reason: "ValidationFailed", ObservedGeneration: 3,
-		Message: fmt.Sprintf("spec.selector: %v; nothing is capped", flaw),
+		Message: fmt.Sprintf("spec.selector: %v; nothing is capped", problem),
 	}}
 	if diff := cmp.Diff(want, object.Status.Conditions, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
@@ -98,7 +98,7 @@ func TestNotUsable(t *testing.T) {
 			}
 			writes := 0
 			c := started(t, func() error { writes++; return tt.updated }, objects...)
-			c.tell(taking("acme", "5", metav1.ConditionFalse))
+			c.reportUsage(taking("acme", "5", metav1.ConditionFalse))
 			if n := series(c); n != 2 {
 				t.Fatalf("%d time series are shown of an allocation that caps one resource", n)
 			}
@@ -108,8 +108,8 @@ func TestNotUsable(t *testing.T) {
 			if writes != tt.writes {
 				t.Errorf("%s: it is written %d times, want %d", tt.reason, writes, tt.writes)
 			}
-			if n := series(c); n != 0 || len(c.known) != 0 {
-				t.Errorf("what caps nothing is still shown in %d time series, and %d are remembered", n, len(c.known))
+			if n := series(c); n != 0 || len(c.states) != 0 {
+				t.Errorf("what caps nothing is still shown in %d time series, and %d are remembered", n, len(c.states))
 			}
 		})
 	}
@@ -117,16 +117,16 @@ func TestNotUsable(t *testing.T) {
 
 func TestReady(t *testing.T) {
 	for name, tt := range map[string]struct {
-		reason              string
-		isInEffect, isKnown bool
-		want                *metav1.Condition
+		reason               string
+		isEffective, isKnown bool
+		want                 *metav1.Condition
 	}{
 		"not known":     {"what was said before stays", true, false, nil},
 		"in effect":     {"every change is checked", true, true, &metav1.Condition{Status: metav1.ConditionTrue, Reason: "Enforced"}},
 		"not in effect": {"some changes are not", false, true, &metav1.Condition{Status: metav1.ConditionFalse, Reason: "WebhooksPending"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &Controller{Webhooks: webhooks{tt.isInEffect, tt.isKnown}}
+			c := &Controller{Webhooks: webhooks{tt.isEffective, tt.isKnown}}
 			ready := c.ready(&catalog.Allocation{Name: "acme", UID: "u", Generation: 2, Revision: 7})
 			var want *allocationstore.Ready
 			if tt.want != nil {
@@ -140,7 +140,7 @@ func TestReady(t *testing.T) {
 }
 
 // webhooks are asked about allocations that were entered with revision 7.
-type webhooks struct{ isInEffect, isKnown bool }
+type webhooks struct{ isEffective, isKnown bool }
 
-func (w webhooks) AllocationInEffect(entered int64) bool { return w.isInEffect && entered == 7 }
-func (w webhooks) Synced() bool                          { return w.isKnown }
+func (w webhooks) IsAllocationEffective(entered int64) bool { return w.isEffective && entered == 7 }
+func (w webhooks) Synced() bool                             { return w.isKnown }

@@ -11,26 +11,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	books "github.com/bursar/bursar/internal/allocation"
+	caps "github.com/bursar/bursar/internal/allocation"
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// EventReasonDefaultRefused is the reason of the event on an allocation whose default a namespace could not get.
-const EventReasonDefaultRefused = "DefaultRefused"
+// EventReasonDefaultRejected is the reason of the event on an allocation whose default a namespace could not get.
+const EventReasonDefaultRejected = "DefaultRefused"
 
 // attempt is an attempt to give a namespace the default.
 type attempt struct {
 	at time.Time
 	// refused is why the API server refused it, or empty.
-	refused string
+	rejection string
 }
 
-// fillIn counts the namespaces in which nothing limits a capped resource, and creates the default ResourceQuota
+// createDefaults counts the namespaces in which nothing limits a capped resource, and creates the default ResourceQuota
 // in them. If that is refused, or a ResourceQuota of that name exists, it tries again after resyncInterval.
-func (c *Controller) fillIn(ctx context.Context, declared *catalog.Allocation, object *quotav1alpha1.ResourceQuotaAllocation) error {
-	unlimited := books.Unlimited(c.Projects.Observe(declared.Selector, declared.Scopes, nil).Used, declared.Capped)
+func (c *Controller) createDefaults(ctx context.Context, declared *catalog.Allocation, object *quotav1alpha1.ResourceQuotaAllocation) error {
+	unlimited := caps.Unlimited(c.Members.Observe(declared.Selector, declared.Scopes, nil).Used, declared.Capped)
 	c.metrics.unlimited.WithLabelValues(object.Name).Set(float64(len(unlimited)))
-	k := c.of(object.Name)
+	k := c.stateOf(object.Name)
 	before := k.tried
 	k.tried = map[string]attempt{}
 	if object.Spec.Default == nil || object.UID != declared.UID {
@@ -42,21 +42,21 @@ func (c *Controller) fillIn(ctx context.Context, declared *catalog.Allocation, o
 			k.tried[u.Namespace] = last
 			continue
 		}
-		refused, err := c.createDefault(ctx, object, u)
+		rejection, err := c.createDefault(ctx, object, u)
 		if err != nil {
 			return err
 		}
-		if refused != "" && refused != last.refused && c.Events != nil {
-			c.Events.Eventf(reference(object), nil, corev1.EventTypeWarning, EventReasonDefaultRefused, "Settle",
-				"namespace %s cannot get the default: %s", u.Namespace, refused)
+		if rejection != "" && rejection != last.rejection && c.Events != nil {
+			c.Events.Eventf(reference(object), nil, corev1.EventTypeWarning, EventReasonDefaultRejected, "Settle",
+				"namespace %s cannot get the default: %s", u.Namespace, rejection)
 		}
-		k.tried[u.Namespace] = attempt{time.Now(), refused}
+		k.tried[u.Namespace] = attempt{time.Now(), rejection}
 	}
 	return nil
 }
 
 // createDefault gives a namespace the default for what nothing limits there, and returns why it was refused.
-func (c *Controller) createDefault(ctx context.Context, object *quotav1alpha1.ResourceQuotaAllocation, u quotav1alpha1.UnlimitedNamespace) (refused string, err error) {
+func (c *Controller) createDefault(ctx context.Context, object *quotav1alpha1.ResourceQuotaAllocation, u quotav1alpha1.UnlimitedNamespace) (rejection string, err error) {
 	hard := corev1.ResourceList{}
 	for _, name := range u.Resources {
 		if amount, given := object.Spec.Default.Hard[name]; given {

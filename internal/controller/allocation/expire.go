@@ -10,38 +10,38 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	books "github.com/bursar/bursar/internal/allocation"
+	caps "github.com/bursar/bursar/internal/allocation"
 )
 
 // expire forgets the raises that were not made while they could be. How long that was is measured by what this replica
 // has known: another one may have admitted them, by a clock of its own.
-func (c *Controller) expire(ctx context.Context, name string, pending []books.Raise) error {
+func (c *Controller) expire(ctx context.Context, name string, pending []caps.Raise) error {
 	var errs []error
-	for _, raise := range c.longPending(name, pending) {
-		isMade, err := c.isMade(ctx, raise)
+	for _, change := range c.longPending(name, pending) {
+		isMade, err := c.isMade(ctx, change)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
 		case !isMade:
-			errs = append(errs, c.Books.Cancel(ctx, name, raise.ID))
+			errs = append(errs, c.Ledgers.Cancel(ctx, name, change.ID))
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // longPending returns the raises that this replica has known for so long that nobody makes them any more.
-func (c *Controller) longPending(name string, pending []books.Raise) []books.Raise {
-	known, now := c.of(name), time.Now()
+func (c *Controller) longPending(name string, pending []caps.Raise) []caps.Raise {
+	known, now := c.stateOf(name), time.Now()
 	since := make(map[string]time.Time, len(pending))
-	var long []books.Raise
-	for _, raise := range pending {
-		first, ok := known.pending[raise.ID]
+	var long []caps.Raise
+	for _, change := range pending {
+		first, ok := known.pending[change.ID]
 		if !ok {
 			first = now
 		}
-		since[raise.ID] = first
+		since[change.ID] = first
 		if now.Sub(first) >= c.PendingTime {
-			long = append(long, raise)
+			long = append(long, change)
 		}
 	}
 	known.pending = since
@@ -50,14 +50,14 @@ func (c *Controller) longPending(name string, pending []books.Raise) []books.Rai
 
 // isMade tells whether the ResourceQuota has another version by now than the one that a raise replaces. Whatever
 // that is, it is about to be seen.
-func (c *Controller) isMade(ctx context.Context, raise books.Raise) (bool, error) {
+func (c *Controller) isMade(ctx context.Context, change caps.Raise) (bool, error) {
 	quota := &corev1.ResourceQuota{}
-	err := c.Live.Get(ctx, client.ObjectKey{Namespace: raise.Namespace, Name: raise.Name}, quota)
+	err := c.Live.Get(ctx, client.ObjectKey{Namespace: change.Namespace, Name: change.Name}, quota)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("look whether ResourceQuota %s/%s was changed: %w", raise.Namespace, raise.Name, err)
+		return false, fmt.Errorf("look whether ResourceQuota %s/%s was changed: %w", change.Namespace, change.Name, err)
 	}
-	if raise.ResourceVersion == "" {
-		return quota.UID == raise.UID, nil
+	if change.ResourceVersion == "" {
+		return quota.UID == change.UID, nil
 	}
-	return quota.UID != raise.UID || quota.ResourceVersion != raise.ResourceVersion, nil
+	return quota.UID != change.UID || quota.ResourceVersion != change.ResourceVersion, nil
 }

@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	books "github.com/bursar/bursar/internal/allocation"
+	caps "github.com/bursar/bursar/internal/allocation"
 )
 
 // canceling notes the raises that are forgotten. Those of fails cannot be.
 type canceling struct {
-	Books
+	Ledgers
 	ids   []string
 	fails string
 }
@@ -40,14 +40,14 @@ func quotaAt(uid types.UID, version string) *corev1.ResourceQuota {
 }
 
 // raiseOf is a raise of it that was admitted by a replica whose clock is an hour behind.
-func raiseOf(uid types.UID, replaces string) books.Raise {
-	return books.Raise{ID: "raise", Namespace: "web", Name: "default", UID: uid, ResourceVersion: replaces, AdmittedAt: metav1.NewTime(time.Now().Add(-time.Hour))}
+func changeOf(uid types.UID, replaces string) caps.Raise {
+	return caps.Raise{ID: "raise", Namespace: "web", Name: "default", UID: uid, ResourceVersion: replaces, AdmittedAt: metav1.NewTime(time.Now().Add(-time.Hour))}
 }
 
 // hear has the controller hear of raises, and lets time pass.
-func hear(t *testing.T, c *Controller, pending []books.Raise, ago time.Duration) {
+func hear(t *testing.T, c *Controller, pending []caps.Raise, ago time.Duration) {
 	t.Helper()
-	c.known = map[string]*known{}
+	c.states = map[string]*allocationState{}
 	if err := c.expire(t.Context(), "acme", pending); err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +84,8 @@ func TestExpire(t *testing.T) {
 					live = live.WithObjects(tt.there)
 				}
 				canceled := &canceling{}
-				c := &Controller{PendingTime: pendingTime, Books: canceled, Live: live.Build()}
-				pending := []books.Raise{raiseOf(tt.uid, tt.replaces)}
+				c := &Controller{PendingTime: pendingTime, Ledgers: canceled, Live: live.Build()}
+				pending := []caps.Raise{changeOf(tt.uid, tt.replaces)}
 				hear(t, c, pending, tt.ago)
 				if err := c.expire(t.Context(), "acme", pending); err != nil {
 					t.Fatal(err)
@@ -110,7 +110,7 @@ func TestExpireFails(t *testing.T) {
 func testExpireFails(t *testing.T) {
 	refused, lost := errors.New("connection refused"), "lost"
 	canceled := &canceling{fails: lost}
-	c := &Controller{PendingTime: pendingTime, Books: canceled, Live: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+	c := &Controller{PendingTime: pendingTime, Ledgers: canceled, Live: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, under client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 			if key.Name == "unreadable" {
 				return refused
@@ -118,11 +118,11 @@ func testExpireFails(t *testing.T) {
 			return under.Get(ctx, key, object, options...)
 		},
 	}).Build()}
-	var pending []books.Raise
+	var pending []caps.Raise
 	for _, name := range []string{"unreadable", lost, "last"} {
-		raise := raiseOf("u", "")
-		raise.ID, raise.Name = name, name
-		pending = append(pending, raise)
+		change := changeOf("u", "")
+		change.ID, change.Name = name, name
+		pending = append(pending, change)
 	}
 	hear(t, c, pending, time.Hour)
 	err := c.expire(t.Context(), "acme", pending)

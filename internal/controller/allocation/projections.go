@@ -14,16 +14,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	books "github.com/bursar/bursar/internal/allocation"
+	caps "github.com/bursar/bursar/internal/allocation"
 	"github.com/bursar/bursar/internal/allocation/allocationstore"
 )
 
 const (
-	// showDelay is how long what is new of an allocation waits for more, before it is shown.
-	showDelay = 500 * time.Millisecond
-	// showWritesPerSecond bounds how many projections are written in a second. With every ResourceQuota that is
+	// publishDelay is how long what is new of an allocation waits for more, before it is shown.
+	publishDelay = 500 * time.Millisecond
+	// projectionWritesPerSecond bounds how many projections are written in a second. With every ResourceQuota that is
 	// raised those of all its allocation's projects are out of date.
-	showWritesPerSecond = 50
+	projectionWritesPerSecond = 50
 	// byName is the index of projections by their names.
 	byName = "metadata.name"
 )
@@ -35,14 +35,14 @@ func IndexProjections(ctx context.Context, manager ctrl.Manager) error {
 }
 
 // show brings the projections of an allocation in line. Nothing is written where they are.
-func (c *Controller) show(ctx context.Context, name string) error {
+func (c *Controller) publish(ctx context.Context, name string) error {
 	var of *quotav1alpha1.ResourceQuotaAllocation
 	local := map[string]quotav1alpha1.LocalResourceQuotaAllocationStatus{}
-	err := c.Books.View(ctx, name, func(b *books.Books) {
+	err := c.Ledgers.View(ctx, name, func(b *caps.Books) {
 		clear(local)
 		of = b.Object()
-		for _, project := range c.Projects.Selected(b.Selector()) {
-			local[project] = b.Local(project)
+		for _, namespace := range c.Members.Selected(b.Selector()) {
+			local[namespace] = b.Local(namespace)
 		}
 	})
 	if errors.Is(err, allocationstore.ErrGone) {
@@ -60,23 +60,23 @@ func (c *Controller) show(ctx context.Context, name string) error {
 	for i := range list.Items {
 		projection := &list.Items[i]
 		there[projection.Namespace] = true
-		if status, wanted := local[projection.Namespace]; wanted {
+		if status, desired := local[projection.Namespace]; desired {
 			errs = append(errs, c.update(ctx, projection, of, status))
 		} else {
 			errs = append(errs, c.remove(ctx, projection))
 		}
 	}
-	for project, status := range local {
-		if !there[project] {
-			errs = append(errs, c.create(ctx, project, of, status))
+	for namespace, status := range local {
+		if !there[namespace] {
+			errs = append(errs, c.create(ctx, namespace, of, status))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (c *Controller) create(ctx context.Context, project string, of *quotav1alpha1.ResourceQuotaAllocation, status quotav1alpha1.LocalResourceQuotaAllocationStatus) error {
+func (c *Controller) create(ctx context.Context, namespace string, of *quotav1alpha1.ResourceQuotaAllocation, status quotav1alpha1.LocalResourceQuotaAllocationStatus) error {
 	projection := &quotav1alpha1.LocalResourceQuotaAllocation{
-		ObjectMeta: metav1.ObjectMeta{Namespace: project, Name: of.Name, OwnerReferences: ownedBy(of)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.Name, OwnerReferences: ownedBy(of)},
 		Spec:       *of.Spec.DeepCopy(), Status: status,
 	}
 	if err := c.writes.Wait(ctx); err != nil {

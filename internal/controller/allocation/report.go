@@ -25,8 +25,8 @@ const (
 
 // tell says in an event that an allocation has come to exceed its cap, or does not any more, and in metrics how
 // much of it is taken.
-func (c *Controller) tell(object *quotav1alpha1.ResourceQuotaAllocation) {
-	k := c.of(object.Name)
+func (c *Controller) reportUsage(object *quotav1alpha1.ResourceQuotaAllocation) {
+	k := c.stateOf(object.Name)
 	c.metrics.observe(object, k)
 	exceeded := apimeta.FindStatusCondition(object.Status.Conditions, quotav1alpha1.ConditionExceeded)
 	if exceeded == nil {
@@ -54,7 +54,7 @@ func reference(object *quotav1alpha1.ResourceQuotaAllocation) *corev1.ObjectRefe
 }
 
 // invalid says of an allocation that it cannot be used as it is.
-func (c *Controller) invalid(ctx context.Context, object *quotav1alpha1.ResourceQuotaAllocation) error {
+func (c *Controller) reportInvalid(ctx context.Context, object *quotav1alpha1.ResourceQuotaAllocation) error {
 	_, err := metav1.LabelSelectorAsSelector(&object.Spec.Selector)
 	if err == nil {
 		return nil // what it has become is on its way here
@@ -100,7 +100,7 @@ func (c *Controller) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{c.metrics.hard, c.metrics.used, c.metrics.unlimited}
 }
 
-func (m *metrics) observe(object *quotav1alpha1.ResourceQuotaAllocation, k *known) {
+func (m *metrics) observe(object *quotav1alpha1.ResourceQuotaAllocation, k *allocationState) {
 	allocated := object.Status.Allocated
 	var capped []string
 	for name, hard := range allocated.Hard {

@@ -53,14 +53,14 @@ func TestTell(t *testing.T) {
 			recorder := events.NewFakeRecorder(len(tt.states))
 			c.Events = recorder
 			for _, state := range tt.states {
-				c.tell(state)
+				c.reportUsage(state)
 			}
 			close(recorder.Events)
-			var told []string
+			var emitted []string
 			for event := range recorder.Events {
-				told = append(told, event)
+				emitted = append(emitted, event)
 			}
-			if diff := cmp.Diff(tt.want, told); diff != "" {
+			if diff := cmp.Diff(tt.want, emitted); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
 			}
 		})

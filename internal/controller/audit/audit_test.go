@@ -58,7 +58,7 @@ type storedScene struct {
 
 func (s storedScene) Ledgers(context.Context) ([]Ledger, error) {
 	l := Ledger{Consumer: acme, UID: "u"}
-	l.see(s.memory.Books(acme))
+	l.readLedger(s.memory.Books(acme))
 	return []Ledger{l}, nil
 }
 

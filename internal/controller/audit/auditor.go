@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// pace is the time between two looks at ledgers, so that an audit of many goes unnoticed.
-	pace = 10 * time.Millisecond
-	// together is how many ledgers are looked at before those of them that seem to have drifted
+	// ledgerInterval is the time between two looks at ledgers, so that an audit of many goes unnoticed.
+	ledgerInterval = 10 * time.Millisecond
+	// batchSize is how many ledgers are looked at before those of them that seem to have drifted
 	// are looked at again.
-	together = 64
+	batchSize = 64
 
 	defaultInterval = 5 * time.Minute
 	defaultRecheck  = 5 * time.Second
@@ -46,9 +46,9 @@ type Claims interface {
 type Ledger struct {
 	Consumer quotav1alpha1.ConsumerRef
 	UID      types.UID
-	// Quiet tells whether nothing was in flight when it was listed, and Used is what it said then.
-	Quiet bool
-	Used  []ledger.Usage
+	// Quiescent tells whether nothing was in flight when it was listed, and Used is what it said then.
+	Quiescent bool
+	Used      []ledger.Usage
 }
 
 // Stored is what the API server has right now. [Live] asks it.
@@ -111,8 +111,8 @@ func (a *Auditor) audit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list the ledgers to audit: %w", err)
 	}
-	for some := range slices.Chunk(ledgers, together) {
-		if suspects := a.lookAt(ctx, some); len(suspects) > 0 && pause(ctx, a.Recheck) {
+	for some := range slices.Chunk(ledgers, batchSize) {
+		if suspects := a.suspects(ctx, some); len(suspects) > 0 && pause(ctx, a.Recheck) {
 			for _, s := range suspects {
 				a.confirm(ctx, s)
 			}
@@ -127,18 +127,18 @@ type suspect struct {
 	state
 }
 
-// lookAt returns those ledgers that seem to have drifted.
-func (a *Auditor) lookAt(ctx context.Context, ledgers []Ledger) []suspect {
+// suspects returns those ledgers that seem to have drifted.
+func (a *Auditor) suspects(ctx context.Context, ledgers []Ledger) []suspect {
 	var suspects []suspect
 	for _, l := range ledgers {
-		if !pause(ctx, pace) {
+		if !pause(ctx, ledgerInterval) {
 			return nil
 		}
 		if a.agrees(l) {
 			a.metrics.audited(clean)
 			continue
 		}
-		seen, err := a.look(ctx, l.Consumer)
+		seen, err := a.inspect(ctx, l.Consumer)
 		switch {
 		case err != nil:
 			a.fail(ctx, l, err)
@@ -153,7 +153,7 @@ func (a *Auditor) lookAt(ctx context.Context, ledgers []Ledger) []suspect {
 
 // agrees reports whether a ledger was quiet when it was listed and says what the claims hold. Most do, and need no reading.
 func (a *Auditor) agrees(l Ledger) bool {
-	if !l.Quiet {
+	if !l.Quiescent {
 		return false
 	}
 	held, err := Usage(a.Claims.ForConsumer(l.Consumer, holds))

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// triesMax is how often the auditor lists the claims of a busy ledger, until the ledger does not change meanwhile.
-	triesMax = 5
-	// tryAgain is the time between two of them.
-	tryAgain = 100 * time.Millisecond
+	// attemptsMax is how often the auditor lists the claims of a busy ledger, until the ledger does not change meanwhile.
+	attemptsMax = 5
+	// retryDelay is the time between two of them.
+	retryDelay = 100 * time.Millisecond
 )
 
-// flight is what is in flight in a ledger: the difference between its usage and its granted claims.
-type flight struct {
+// inFlight is what is in flight in a ledger: the difference between its usage and its granted claims.
+type inFlight struct {
 	// reserved are the sequences of reservations by key. Their claims are not in the usage yet.
 	reserved map[string]int64
 	// amended is what claims have in the usage that are being amended, by the key of the amendment.
@@ -30,30 +30,30 @@ type flight struct {
 	released map[string]struct{}
 }
 
-func flightOf(books *ledger.Ledger) flight {
-	f := flight{reserved: map[string]int64{}, amended: map[string][]ledger.Charge{}, released: map[string]struct{}{}}
-	for r := range books.Reservations() {
+func inFlightOf(snapshot *ledger.Ledger) inFlight {
+	f := inFlight{reserved: map[string]int64{}, amended: map[string][]ledger.Charge{}, released: map[string]struct{}{}}
+	for r := range snapshot.Reservations() {
 		if len(r.Replaces) > 0 {
 			f.amended[r.Key] = r.Replaces
 		} else {
 			f.reserved[r.Key] = r.Sequence
 		}
 	}
-	for id := range books.Released() {
+	for id := range snapshot.Released() {
 		f.released[id] = struct{}{}
 	}
 	return f
 }
 
 // same reports whether nothing was reserved, settled or released between two looks. No sequence is given twice.
-func (f flight) same(other flight) bool {
+func (f inFlight) same(other inFlight) bool {
 	return maps.Equal(f.reserved, other.reserved) && maps.Equal(f.released, other.released) &&
 		maps.EqualFunc(f.amended, other.amended, slices.Equal[[]ledger.Charge])
 }
 
 // usage returns the usage that a ledger with these claims should have while this is in flight. It fails if the claims do
 // not match what is in flight.
-func (f flight) usage(claims []*claimcache.Claim) ([]ledger.Usage, error) {
+func (f inFlight) usage(claims []*claimcache.Claim) ([]ledger.Usage, error) {
 	var sums sums
 	amended := map[string]bool{}
 	for _, claim := range claims {
@@ -80,7 +80,7 @@ func (f flight) usage(claims []*claimcache.Claim) ([]ledger.Usage, error) {
 }
 
 // isReserved reports whether the grant of a claim is not settled yet.
-func (f flight) isReserved(claim *claimcache.Claim) bool {
+func (f inFlight) isReserved(claim *claimcache.Claim) bool {
 	if claim.Sequence == 0 {
 		_, is := f.reserved[ledgerstore.ClaimKey(string(claim.UID))]
 		return is
@@ -90,7 +90,7 @@ func (f flight) isReserved(claim *claimcache.Claim) bool {
 }
 
 // isReleased reports whether the charge of a claim was given back, or its reservation withdrawn.
-func (f flight) isReleased(claim *claimcache.Claim) bool {
+func (f inFlight) isReleased(claim *claimcache.Claim) bool {
 	_, is := f.released[string(claim.UID)]
 	if !is && claim.FromPolicy() {
 		_, is = f.released[ledgerstore.WithdrawnID(string(claim.ObjectUID), claim.Sequence)]
@@ -99,7 +99,7 @@ func (f flight) isReleased(claim *claimcache.Claim) bool {
 }
 
 // amendmentOf returns the key of the amendment of a claim that is under way, or nothing.
-func (f flight) amendmentOf(claim *claimcache.Claim) string {
+func (f inFlight) amendmentOf(claim *claimcache.Claim) string {
 	key := ledgerstore.ResizeKey(string(claim.UID))
 	if claim.FromPolicy() {
 		key = ledgerstore.AmendmentKey(claim.Policy(), string(claim.ObjectUID))
@@ -113,7 +113,7 @@ func (f flight) amendmentOf(claim *claimcache.Claim) string {
 // confirmBusy compares a busy ledger that seems to have drifted with the claims that the API server lists while nothing
 // happens to it, and reports and repairs drift.
 func (a *Auditor) confirmBusy(ctx context.Context, s suspect) {
-	for range triesMax {
+	for range attemptsMax {
 		drift, isKnown, err := a.driftWhileBusy(ctx, s.Consumer)
 		switch {
 		case err != nil:
@@ -127,7 +127,7 @@ func (a *Auditor) confirmBusy(ctx context.Context, s suspect) {
 			a.report(s.Ledger, a.repairBusy(ctx, s.Consumer, drift))
 			return
 		}
-		if !pause(ctx, tryAgain) {
+		if !pause(ctx, retryDelay) {
 			return
 		}
 	}
@@ -151,7 +151,7 @@ func (a *Auditor) driftWhileBusy(ctx context.Context, consumer quotav1alpha1.Con
 	if !before.same(after) {
 		return nil, false, nil
 	}
-	held, err := before.flight.usage(listed)
+	held, err := before.inFlight.usage(listed)
 	if err != nil {
 		return nil, false, nil //nolint:nilerr // what is in flight is in between two steps
 	}

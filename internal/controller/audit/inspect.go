@@ -13,9 +13,9 @@ import (
 // state is the books of a consumer, and its claims, at one look.
 type state struct {
 	// quiet tells whether nothing is in flight.
-	quiet    bool
-	sequence int64
-	flight   flight
+	quiescent bool
+	sequence  int64
+	inFlight  inFlight
 	// used is what the books say and held what they should, by the claims.
 	used, held []ledger.Usage
 	// isUnclear is set if the claims do not tell what the books should say, with what is in flight.
@@ -23,14 +23,14 @@ type state struct {
 }
 
 // look looks at a consumer.
-func (a *Auditor) look(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (state, error) {
+func (a *Auditor) inspect(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (state, error) {
 	s, err := a.view(ctx, consumer)
 	if err != nil {
 		return state{}, err
 	}
-	s.held, err = s.flight.usage(a.Claims.ForConsumer(consumer, holds))
+	s.held, err = s.inFlight.usage(a.Claims.ForConsumer(consumer, holds))
 	switch {
-	case err != nil && s.quiet:
+	case err != nil && s.quiescent:
 		return state{}, fmt.Errorf("add up the claims: %w", err)
 	case err != nil:
 		s.isUnclear = true
@@ -41,8 +41,8 @@ func (a *Auditor) look(ctx context.Context, consumer quotav1alpha1.ConsumerRef) 
 // view looks at the books of a consumer.
 func (a *Auditor) view(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (state, error) {
 	var s state
-	err := a.Ledgers.View(ctx, consumer, func(books *ledger.Ledger) {
-		s = state{quiet: ledgerstore.Quiescent(books), sequence: books.Sequence(), flight: flightOf(books), used: slices.Collect(books.Used())}
+	err := a.Ledgers.View(ctx, consumer, func(snapshot *ledger.Ledger) {
+		s = state{quiescent: ledgerstore.Quiescent(snapshot), sequence: snapshot.Sequence(), inFlight: inFlightOf(snapshot), used: slices.Collect(snapshot.Used())}
 	})
 	if err != nil {
 		return state{}, fmt.Errorf("read the books: %w", err)
@@ -54,6 +54,6 @@ func (s state) drift() []difference { return compare(s.used, s.held) }
 
 // same tells whether nothing happened between two looks.
 func (s state) same(other state) bool {
-	return s.quiet == other.quiet && s.sequence == other.sequence && s.flight.same(other.flight) &&
+	return s.quiescent == other.quiescent && s.sequence == other.sequence && s.inFlight.same(other.inFlight) &&
 		slices.Equal(s.used, other.used) && slices.Equal(s.held, other.held)
 }

@@ -38,14 +38,14 @@ func (l Live) Ledgers(ctx context.Context) ([]Ledger, error) {
 // listed returns a ledger as it was listed. One that cannot be read has to be looked at.
 func listed(object *quotav1alpha1.ConsumerLedger) Ledger {
 	l := Ledger{Consumer: object.Spec.ConsumerRef, UID: object.UID}
-	if books, err := ledgerstore.SnapshotOf(&object.Spec); err == nil {
-		l.see(books)
+	if snapshot, err := ledgerstore.SnapshotOf(&object.Spec); err == nil {
+		l.readLedger(snapshot)
 	}
 	return l
 }
 
-func (l *Ledger) see(books ledger.Snapshot) {
-	l.Quiet, l.Used = len(books.Reservations) == 0 && len(books.Released) == 0, books.Used
+func (l *Ledger) readLedger(snapshot ledger.Snapshot) {
+	l.Quiescent, l.Used = len(snapshot.Reservations) == 0 && len(snapshot.Released) == 0, snapshot.Used
 }
 
 // ClaimsOf returns the claims of a consumer.

@@ -10,16 +10,16 @@ import (
 
 // confirm looks at a suspect again, and reports and repairs drift that has stood.
 func (a *Auditor) confirm(ctx context.Context, s suspect) {
-	now, err := a.look(ctx, s.Consumer)
+	now, err := a.inspect(ctx, s.Consumer)
 	if err != nil {
 		a.fail(ctx, s.Ledger, err)
 		return
 	}
 	switch {
-	case !now.isUnclear && len(now.drift()) == 0 && !(now.quiet && s.quiet):
+	case !now.isUnclear && len(now.drift()) == 0 && !(now.quiescent && s.quiescent):
 		a.metrics.audited(clean)
 		return
-	case !now.quiet || !s.quiet:
+	case !now.quiescent || !s.quiescent:
 		a.confirmBusy(ctx, s)
 		return
 	case !now.same(s.state):
@@ -45,9 +45,9 @@ type outcome struct {
 func (a *Auditor) repair(ctx context.Context, consumer quotav1alpha1.ConsumerRef, drift []difference) ([]outcome, error) {
 	slices.SortStableFunc(drift, func(d, e difference) int {
 		switch {
-		case d.charges() == e.charges():
+		case d.lacksUsage() == e.lacksUsage():
 			return 0
-		case d.charges():
+		case d.lacksUsage():
 			return -1
 		default:
 			return 1
@@ -58,8 +58,8 @@ func (a *Auditor) repair(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 		outcomes[i].difference = d
 	}
 	for i, d := range drift {
-		if !d.charges() {
-			return outcomes, a.giveBack(ctx, consumer, outcomes[i:])
+		if !d.lacksUsage() {
+			return outcomes, a.releaseExcess(ctx, consumer, outcomes[i:])
 		}
 		var err error
 		if outcomes[i].repaired, err = a.Ledgers.Correct(ctx, consumer, d.observed, d.actual); err != nil {
@@ -69,9 +69,9 @@ func (a *Auditor) repair(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 	return outcomes, nil
 }
 
-// giveBack corrects the rows in which the books have too much, as far as the API server's own
+// releaseExcess corrects the rows in which the books have too much, as far as the API server's own
 // list of claims agrees.
-func (a *Auditor) giveBack(ctx context.Context, consumer quotav1alpha1.ConsumerRef, outcomes []outcome) error {
+func (a *Auditor) releaseExcess(ctx context.Context, consumer quotav1alpha1.ConsumerRef, outcomes []outcome) error {
 	live, err := a.Stored.ClaimsOf(ctx, consumer)
 	if err != nil {
 		return fmt.Errorf("confirm by a list of claims that too much is charged: %w", err)
@@ -80,9 +80,9 @@ func (a *Auditor) giveBack(ctx context.Context, consumer quotav1alpha1.ConsumerR
 	if err != nil {
 		return fmt.Errorf("add up the listed claims: %w", err)
 	}
-	rows := byRow(held)
+	balances := byKey(held)
 	for i, o := range outcomes {
-		if usageOf(rows, rowOf(o.actual)) != o.actual {
+		if usageOf(balances, keyOf(o.actual)) != o.actual {
 			continue
 		}
 		if outcomes[i].repaired, err = a.Ledgers.Correct(ctx, consumer, o.observed, o.actual); err != nil {

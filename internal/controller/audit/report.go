@@ -70,7 +70,7 @@ func (a *Auditor) report(l Ledger, outcomes []outcome) {
 	repaired := 0
 	for _, o := range outcomes {
 		direction := release
-		if o.charges() {
+		if o.lacksUsage() {
 			direction = charge
 		}
 		if o.repaired {

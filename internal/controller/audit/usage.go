@@ -28,8 +28,8 @@ func Usage(held []*claimcache.Claim) ([]ledger.Usage, error) {
 
 // sums adds up what claims hold. The zero value is ready to use.
 type sums struct {
-	rows  map[row]ledger.Usage
-	types map[string]ledger.Amount
+	balances map[balanceKey]ledger.Usage
+	types    map[string]ledger.Amount
 }
 
 func (s *sums) addClaim(claim *claimcache.Claim) error {
@@ -45,8 +45,8 @@ func (s *sums) addClaim(claim *claimcache.Claim) error {
 
 // add adds the charges of one claim.
 func (s *sums) add(charges []ledger.Charge) error {
-	if s.rows == nil {
-		s.rows, s.types = map[row]ledger.Usage{}, map[string]ledger.Amount{}
+	if s.balances == nil {
+		s.balances, s.types = map[balanceKey]ledger.Usage{}, map[string]ledger.Amount{}
 	}
 	for _, c := range charges {
 		total, ok := s.types[c.ResourceType].Add(c.Amount)
@@ -54,18 +54,18 @@ func (s *sums) add(charges []ledger.Charge) error {
 			return fmt.Errorf("the amounts of %s are too large to count", c.ResourceType)
 		}
 		s.types[c.ResourceType] = total
-		r := row{c.ResourceType, c.Dimensions}
-		u := usageOf(s.rows, r)
+		key := balanceKey{c.ResourceType, c.Dimensions}
+		u := usageOf(s.balances, key)
 		u.Amount += c.Amount // no more than the total of the type
 		u.Claims++
-		s.rows[r] = u
+		s.balances[key] = u
 	}
 	return nil
 }
 
 // usage returns the sums by resource type and then dimensions.
 func (s *sums) usage() []ledger.Usage {
-	return slices.SortedFunc(maps.Values(s.rows), func(a, b ledger.Usage) int {
+	return slices.SortedFunc(maps.Values(s.balances), func(a, b ledger.Usage) int {
 		return cmp.Or(cmp.Compare(a.ResourceType, b.ResourceType), a.Dimensions.Compare(b.Dimensions))
 	})
 }
@@ -83,50 +83,50 @@ type difference struct {
 	observed, actual ledger.Usage
 }
 
-// row is what tells the rows of a consumer apart.
-type row struct {
+// balanceKey is what tells the rows of a consumer apart.
+type balanceKey struct {
 	resourceType string
 	dimensions   ledger.Dimensions
 }
 
-func rowOf(u ledger.Usage) row { return row{u.ResourceType, u.Dimensions} }
+func keyOf(u ledger.Usage) balanceKey { return balanceKey{u.ResourceType, u.Dimensions} }
 
 // compare returns every row in which the books differ from what the claims hold, those that
 // the books have first. Both are without zeros and without repetitions.
-func compare(books, held []ledger.Usage) []difference {
-	actual := byRow(held)
+func compare(recorded, held []ledger.Usage) []difference {
+	actual := byKey(held)
 	var all []difference
-	for _, u := range books {
-		if actual[rowOf(u)] != u {
-			all = append(all, difference{observed: u, actual: usageOf(actual, rowOf(u))})
+	for _, u := range recorded {
+		if actual[keyOf(u)] != u {
+			all = append(all, difference{observed: u, actual: usageOf(actual, keyOf(u))})
 		}
 	}
-	known := byRow(books)
+	known := byKey(recorded)
 	for _, u := range held {
-		if _, ok := known[rowOf(u)]; !ok {
-			all = append(all, difference{observed: usageOf(known, rowOf(u)), actual: u})
+		if _, ok := known[keyOf(u)]; !ok {
+			all = append(all, difference{observed: usageOf(known, keyOf(u)), actual: u})
 		}
 	}
 	return all
 }
 
-func byRow(usages []ledger.Usage) map[row]ledger.Usage {
-	rows := make(map[row]ledger.Usage, len(usages))
+func byKey(usages []ledger.Usage) map[balanceKey]ledger.Usage {
+	balances := make(map[balanceKey]ledger.Usage, len(usages))
 	for _, u := range usages {
-		rows[rowOf(u)] = u
+		balances[keyOf(u)] = u
 	}
-	return rows
+	return balances
 }
 
 // usageOf returns the usage of a row, which is of nothing by no claims if there is none.
-func usageOf(rows map[row]ledger.Usage, r row) ledger.Usage {
-	u := rows[r]
-	u.ResourceType, u.Dimensions = r.resourceType, r.dimensions
+func usageOf(balances map[balanceKey]ledger.Usage, key balanceKey) ledger.Usage {
+	u := balances[key]
+	u.ResourceType, u.Dimensions = key.resourceType, key.dimensions
 	return u
 }
 
 // charges tells whether the books lack usage. If not, they have too much.
-func (d difference) charges() bool {
+func (d difference) lacksUsage() bool {
 	if d.actual.Amount != d.observed.Amount {
 		return d.actual.Amount > d.observed.Amount
 	}

@@ -31,15 +31,15 @@ import (
 )
 
 const (
-	// promptly is how long the first change after a quiet time waits for more, and interval how
+	// firstDelay is how long the first change after a quiet time waits for more, and interval how
 	// long further ones do.
-	promptly = 50 * time.Millisecond
-	interval = 500 * time.Millisecond
-	workers  = 4
-	// showsPerSecond is how many consumers are shown a second, after a burst, whose books change: the more of
+	firstDelay = 50 * time.Millisecond
+	interval   = 500 * time.Millisecond
+	workers    = 4
+	// consumersPerSecond is how many consumers are shown a second, after a burst, whose books change: the more of
 	// them change at a time, the later each is shown, and the API server has room for what is decided.
-	showsPerSecond = 50
-	showsBurst     = 200
+	consumersPerSecond = 50
+	consumersBurst     = 200
 )
 
 // Ledgers is where the books are read.
@@ -66,21 +66,21 @@ type Controller struct {
 // state is what a controller remembers.
 type state struct {
 	queue   workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
-	known   known
-	former  former
-	awaited awaited
+	index   bucketIndex
+	stale   staleObjects
+	waiters namespaceWaiters
 	pace    flowcontrol.RateLimiter
 	// leads is set by TakeUp.
-	leads atomic.Bool
-	mu    sync.Mutex
-	shown map[quotav1alpha1.ConsumerRef]time.Time
+	leads     atomic.Bool
+	mu        sync.Mutex
+	published map[quotav1alpha1.ConsumerRef]time.Time
 }
 
 // Start prepares the controller for changes.
 func (c *Controller) Start() {
 	c.state = &state{
-		shown: map[quotav1alpha1.ConsumerRef]time.Time{},
-		pace:  flowcontrol.NewTokenBucketRateLimiter(showsPerSecond, showsBurst),
+		published: map[quotav1alpha1.ConsumerRef]time.Time{},
+		pace:      flowcontrol.NewTokenBucketRateLimiter(consumersPerSecond, consumersBurst),
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[quotav1alpha1.ConsumerRef](100*time.Millisecond, 30*time.Second)),
 	}
@@ -93,15 +93,15 @@ func (c *Controller) Changed(consumer quotav1alpha1.ConsumerRef, _ ledgerstore.C
 		return
 	}
 	c.mu.Lock()
-	since := time.Since(c.shown[consumer])
+	since := time.Since(c.published[consumer])
 	c.mu.Unlock()
-	c.queue.AddAfter(consumer, max(promptly, interval-since))
+	c.queue.AddAfter(consumer, max(firstDelay, interval-since))
 }
 
 // Run shows changes until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
-	worker.Run(ctx, c.queue, workers, c.show, func(consumer quotav1alpha1.ConsumerRef, err error) {
-		if !isBehind(err) {
+	worker.Run(ctx, c.queue, workers, c.publish, func(consumer quotav1alpha1.ConsumerRef, err error) {
+		if !isCacheStale(err) {
 			c.Log.Error(err, "will try again", "consumer", consumer.Kind+"/"+consumer.Name)
 		}
 	})
@@ -111,36 +111,36 @@ func (c *Controller) Run(ctx context.Context) error {
 // Need asks for buckets of what a consumer requests, also where nothing is granted.
 func (c *Controller) Need(consumer quotav1alpha1.ConsumerRef, requests []quotav1alpha1.ResourceRequest) {
 	for _, request := range requests {
-		c.known.need(consumer, request.ResourceType)
+		c.index.need(consumer, request.ResourceType)
 	}
-	c.Show(consumer)
+	c.Publish(consumer)
 }
 
-// Show asks for what is shown of a consumer to be compared with its books.
-func (c *Controller) Show(consumer quotav1alpha1.ConsumerRef) { c.queue.Add(consumer) }
+// Publish asks for what is shown of a consumer to be compared with its books.
+func (c *Controller) Publish(consumer quotav1alpha1.ConsumerRef) { c.queue.Add(consumer) }
 
 // Consumers returns those of which something may be shown, or there may be a ledger: all that changed or were asked for
 // since this replica leads.
 func (c *Controller) Consumers() []quotav1alpha1.ConsumerRef {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.shown))
+	return slices.Collect(maps.Keys(c.published))
 }
 
 // Forget ends what is remembered of a consumer of which nothing is shown.
 func (c *Controller) Forget(consumer quotav1alpha1.ConsumerRef) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.shown, consumer)
+	delete(c.published, consumer)
 }
 
 // RegistrationsChanged asks for all quota to be shown anew that is displayed in another unit than
 // its registration has now.
 func (c *Controller) RegistrationsChanged() {
-	consumers := c.known.displayedOtherwise(func(resourceType string) unit {
+	consumers := c.index.displayedInOtherUnit(func(resourceType string) unit {
 		return unitOf(c.Catalog.Registration(resourceType))
 	})
 	for _, consumer := range consumers {
-		c.Show(consumer)
+		c.Publish(consumer)
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // TakeUp remembers which buckets and effective grants exist, in any namespace. Ledgers may have changed since these were
-// written: list the ledgers after this call, call Compare for each, and then ShowOthers.
+// written: list the ledgers after this call, call Compare for each, and then PublishOthers.
 //
 // Buckets without an owner are from a version that made no effective grants. Their owners are still to be made.
 func (c *Controller) TakeUp(ctx context.Context) error {
@@ -29,12 +29,12 @@ func (c *Controller) TakeUp(ctx context.Context) error {
 			c.Log.Error(err, "cannot tell what a bucket shows, it is left alone", "bucket", buckets.Items[i].Name)
 			continue
 		}
-		c.known.add(spec.ConsumerRef, spec.ResourceType, d)
-		if s := c.subjectOf(spec.ConsumerRef, spec.ResourceType); isFormer(&buckets.Items[i], s.newBucket(d)) {
-			c.former.add(spec.ConsumerRef, buckets.Items[i].DeepCopy())
+		c.index.add(spec.ConsumerRef, spec.ResourceType, d)
+		if s := c.subjectOf(spec.ConsumerRef, spec.ResourceType); isStale(&buckets.Items[i], s.newBucket(d)) {
+			c.stale.add(spec.ConsumerRef, buckets.Items[i].DeepCopy())
 		}
 		if metav1.GetControllerOf(&buckets.Items[i]) == nil {
-			c.known.need(spec.ConsumerRef, spec.ResourceType)
+			c.index.need(spec.ConsumerRef, spec.ResourceType)
 		}
 	}
 	var effective quotav1alpha1.EffectiveResourceGrantList
@@ -43,9 +43,9 @@ func (c *Controller) TakeUp(ctx context.Context) error {
 	}
 	for i := range effective.Items {
 		spec := &effective.Items[i].Spec
-		c.known.add(spec.ConsumerRef, spec.ResourceType)
-		if s := c.subjectOf(spec.ConsumerRef, spec.ResourceType); isFormer(&effective.Items[i], s.newEffectiveGrant()) {
-			c.former.add(spec.ConsumerRef, effective.Items[i].DeepCopy())
+		c.index.add(spec.ConsumerRef, spec.ResourceType)
+		if s := c.subjectOf(spec.ConsumerRef, spec.ResourceType); isStale(&effective.Items[i], s.newEffectiveGrant()) {
+			c.stale.add(spec.ConsumerRef, effective.Items[i].DeepCopy())
 		}
 	}
 	return nil
@@ -54,23 +54,23 @@ func (c *Controller) TakeUp(ctx context.Context) error {
 // Compare queues a consumer unless its buckets and effective grants say what its listed ledger says. It writes nothing:
 // the ledger may have changed since it was listed, and Changed is called for that.
 func (c *Controller) Compare(ctx context.Context, consumer quotav1alpha1.ConsumerRef, stored ledger.Snapshot) {
-	c.begin(consumer)
+	c.markPublished(consumer)
 	comparing := *c
 	comparing.Client = readOnly{c.Client}
-	books, err := ledger.Restore(stored)
+	restored, err := ledger.Restore(stored)
 	if err == nil {
-		err = comparing.showLedger(ctx, consumer, books, c.known.of(consumer), false)
+		err = comparing.publishLedger(ctx, consumer, restored, c.index.of(consumer), false)
 	}
 	if err != nil {
-		c.Show(consumer)
+		c.Publish(consumer)
 	}
 }
 
-// ShowOthers queues the consumers that have buckets or effective grants and no ledger.
-func (c *Controller) ShowOthers() {
-	for _, consumer := range c.known.consumers() {
-		if again := c.begin(consumer); !again {
-			c.Show(consumer)
+// PublishOthers queues the consumers that have buckets or effective grants and no ledger.
+func (c *Controller) PublishOthers() {
+	for _, consumer := range c.index.consumers() {
+		if again := c.markPublished(consumer); !again {
+			c.Publish(consumer)
 		}
 	}
 }

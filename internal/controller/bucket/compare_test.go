@@ -65,7 +65,7 @@ func TestCompare(t *testing.T) {
 				c.Start()
 				return c
 			}
-			must(t, start().show(t.Context(), acme))
+			must(t, start().publish(t.Context(), acme))
 			if tt.change != nil {
 				tt.change(t, api)
 			}
@@ -73,7 +73,7 @@ func TestCompare(t *testing.T) {
 			c := start()
 			must(t, c.TakeUp(t.Context()))
 			c.Compare(t.Context(), acme, tt.books.Snapshot())
-			c.ShowOthers()
+			c.PublishOthers()
 			if got := c.queue.Len(); got != tt.want {
 				t.Errorf("%s: %d consumers are to be shown, want %d", tt.reason, got, tt.want)
 			}
@@ -94,8 +94,8 @@ func TestTakeUp(t *testing.T) {
 	}
 	c.Start()
 	must(t, c.TakeUp(t.Context()))
-	c.ShowOthers()
-	c.ShowOthers()
+	c.PublishOthers()
+	c.PublishOthers()
 	if got := c.queue.Len(); got != 1 {
 		t.Errorf("%d consumers are to be shown, want the one without a ledger", got)
 	}

@@ -36,21 +36,21 @@ func unitOf(r *catalog.Registration) unit {
 // effectiveGrant returns the effective grant of a subject, or nil if it is not there. It makes it
 // if told to.
 func (c *Controller) effectiveGrant(ctx context.Context, s subject, create bool) (*quotav1alpha1.EffectiveResourceGrant, error) {
-	wanted := s.newEffectiveGrant()
+	desired := s.newEffectiveGrant()
 	effective := &quotav1alpha1.EffectiveResourceGrant{}
-	err := c.Client.Get(ctx, client.ObjectKeyFromObject(wanted), effective)
+	err := c.Client.Get(ctx, client.ObjectKeyFromObject(desired), effective)
 	switch {
 	case apierrors.IsNotFound(err) && create:
-		effective = wanted
+		effective = desired
 		err = c.Client.Create(ctx, effective)
 	case apierrors.IsNotFound(err):
-		return nil, c.checkGone(ctx, wanted)
+		return nil, c.checkGone(ctx, desired)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("effective grant %s/%s: %w", wanted.Namespace, wanted.Name, err)
+		return nil, fmt.Errorf("effective grant %s/%s: %w", desired.Namespace, desired.Name, err)
 	}
-	if effective.Spec != wanted.Spec {
-		return nil, fmt.Errorf("effective grant %s/%s is of another consumer or resource type", wanted.Namespace, wanted.Name)
+	if effective.Spec != desired.Spec {
+		return nil, fmt.Errorf("effective grant %s/%s is of another consumer or resource type", desired.Namespace, desired.Name)
 	}
 	return effective, nil
 }
@@ -111,8 +111,8 @@ func refTo(bucket *quotav1alpha1.AllowanceBucket, allocated int64) quotav1alpha1
 	}
 }
 
-// cut leaves the references out that do not fit into an effective grant.
-func cut(refs []quotav1alpha1.AllowanceBucketRef) []quotav1alpha1.AllowanceBucketRef {
+// limitRefs leaves the references out that do not fit into an effective grant.
+func limitRefs(refs []quotav1alpha1.AllowanceBucketRef) []quotav1alpha1.AllowanceBucketRef {
 	const fieldsBytes = 100 // what the names of the fields and the numbers take
 	total := 0
 	for i, ref := range refs {

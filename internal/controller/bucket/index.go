@@ -9,17 +9,17 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// known remembers of which resource types, and of which dimension sets of them, a consumer may have
+// bucketIndex remembers of which resource types, and of which dimension sets of them, a consumer may have
 // buckets. Books forget a type once nothing is granted or used, and a dimension set once nothing
 // is used; the buckets stay, and have to say so. The zero value is ready to use, by several
 // goroutines at once.
-type known struct {
+type bucketIndex struct {
 	mu         sync.Mutex
-	byConsumer map[quotav1alpha1.ConsumerRef]map[string]*knownType
+	byConsumer map[quotav1alpha1.ConsumerRef]map[string]*indexedType
 }
 
-// knownType is one resource type of one consumer.
-type knownType struct {
+// indexedType is one resource type of one consumer.
+type indexedType struct {
 	// needed means that the buckets must be made although the books may know nothing of the type.
 	needed bool
 	// unit is the one in which the quota was last displayed.
@@ -29,7 +29,7 @@ type knownType struct {
 }
 
 // add remembers a resource type and those dimension sets of it that are not empty.
-func (k *known) add(consumer quotav1alpha1.ConsumerRef, resourceType string, sets ...ledger.Dimensions) {
+func (k *bucketIndex) add(consumer quotav1alpha1.ConsumerRef, resourceType string, sets ...ledger.Dimensions) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := k.typeLocked(consumer, resourceType)
@@ -41,14 +41,14 @@ func (k *known) add(consumer quotav1alpha1.ConsumerRef, resourceType string, set
 }
 
 // need remembers that the buckets of a resource type must be made, until made is called.
-func (k *known) need(consumer quotav1alpha1.ConsumerRef, resourceType string) {
+func (k *bucketIndex) need(consumer quotav1alpha1.ConsumerRef, resourceType string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.typeLocked(consumer, resourceType).needed = true
 }
 
 // made ends the need for the buckets of a resource type.
-func (k *known) made(consumer quotav1alpha1.ConsumerRef, resourceType string) {
+func (k *bucketIndex) made(consumer quotav1alpha1.ConsumerRef, resourceType string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if t := k.byConsumer[consumer][resourceType]; t != nil {
@@ -57,7 +57,7 @@ func (k *known) made(consumer quotav1alpha1.ConsumerRef, resourceType string) {
 }
 
 // display remembers in which unit the quota of a known resource type is displayed.
-func (k *known) display(consumer quotav1alpha1.ConsumerRef, resourceType string, u unit) {
+func (k *bucketIndex) display(consumer quotav1alpha1.ConsumerRef, resourceType string, u unit) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if t := k.byConsumer[consumer][resourceType]; t != nil {
@@ -66,7 +66,7 @@ func (k *known) display(consumer quotav1alpha1.ConsumerRef, resourceType string,
 }
 
 // forget drops a dimension set of a resource type or, if it is empty, the type.
-func (k *known) forget(consumer quotav1alpha1.ConsumerRef, resourceType string, d ledger.Dimensions) {
+func (k *bucketIndex) forget(consumer quotav1alpha1.ConsumerRef, resourceType string, d ledger.Dimensions) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if t := k.byConsumer[consumer][resourceType]; t != nil && !d.IsZero() {
@@ -80,19 +80,19 @@ func (k *known) forget(consumer quotav1alpha1.ConsumerRef, resourceType string, 
 }
 
 // consumers returns those of which something is known.
-func (k *known) consumers() []quotav1alpha1.ConsumerRef {
+func (k *bucketIndex) consumers() []quotav1alpha1.ConsumerRef {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Collect(maps.Keys(k.byConsumer))
 }
 
 // of returns what is known of a consumer, by resource type. What it returns belongs to the caller.
-func (k *known) of(consumer quotav1alpha1.ConsumerRef) map[string]remembered {
+func (k *bucketIndex) of(consumer quotav1alpha1.ConsumerRef) map[string]indexEntry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	types := map[string]remembered{}
+	types := map[string]indexEntry{}
 	for resourceType, t := range k.byConsumer[consumer] {
-		r := remembered{needed: t.needed, sets: make([]ledger.Dimensions, 0, len(t.sets))}
+		r := indexEntry{needed: t.needed, sets: make([]ledger.Dimensions, 0, len(t.sets))}
 		for d := range t.sets {
 			r.sets = append(r.sets, d)
 		}
@@ -101,15 +101,15 @@ func (k *known) of(consumer quotav1alpha1.ConsumerRef) map[string]remembered {
 	return types
 }
 
-// remembered is what was known of a resource type at some instant.
-type remembered struct {
+// indexEntry is what was known of a resource type at some instant.
+type indexEntry struct {
 	needed bool
 	sets   []ledger.Dimensions
 }
 
-// displayedOtherwise returns the consumers of which some quota was last displayed in another unit
+// displayedInOtherUnit returns the consumers of which some quota was last displayed in another unit
 // than unitOf gives for its resource type.
-func (k *known) displayedOtherwise(unitOf func(resourceType string) unit) []quotav1alpha1.ConsumerRef {
+func (k *bucketIndex) displayedInOtherUnit(unitOf func(resourceType string) unit) []quotav1alpha1.ConsumerRef {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	units := map[string]unit{}
@@ -129,16 +129,16 @@ func (k *known) displayedOtherwise(unitOf func(resourceType string) unit) []quot
 	return consumers
 }
 
-func (k *known) typeLocked(consumer quotav1alpha1.ConsumerRef, resourceType string) *knownType {
+func (k *bucketIndex) typeLocked(consumer quotav1alpha1.ConsumerRef, resourceType string) *indexedType {
 	if k.byConsumer == nil {
-		k.byConsumer = map[quotav1alpha1.ConsumerRef]map[string]*knownType{}
+		k.byConsumer = map[quotav1alpha1.ConsumerRef]map[string]*indexedType{}
 	}
 	if k.byConsumer[consumer] == nil {
-		k.byConsumer[consumer] = map[string]*knownType{}
+		k.byConsumer[consumer] = map[string]*indexedType{}
 	}
 	t := k.byConsumer[consumer][resourceType]
 	if t == nil {
-		t = &knownType{sets: map[ledger.Dimensions]struct{}{}}
+		t = &indexedType{sets: map[ledger.Dimensions]struct{}{}}
 		k.byConsumer[consumer][resourceType] = t
 	}
 	return t

@@ -11,10 +11,10 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-var byValue = []cmp.Option{cmp.AllowUnexported(remembered{}), cmpopts.EquateComparable(ledger.Dimensions{})}
+var byValue = []cmp.Option{cmp.AllowUnexported(indexEntry{}), cmpopts.EquateComparable(ledger.Dimensions{})}
 
 func TestKnown(t *testing.T) {
-	var k known
+	var k bucketIndex
 	other := acme
 	other.Name = "other"
 	k.add(acme, "projects", ledger.Dimensions{}, at("DFW"))
@@ -28,7 +28,7 @@ func TestKnown(t *testing.T) {
 	k.add(other, "projects", at("DFW"))
 	k.forget(other, "projects", ledger.Dimensions{})
 	k.forget(other, "never added", at("DFW"))
-	want := map[string]remembered{
+	want := map[string]indexEntry{
 		"projects": {sets: []ledger.Dimensions{at("DFW")}},
 		"castles":  {needed: true, sets: []ledger.Dimensions{}},
 		"ships":    {sets: []ledger.Dimensions{}},
@@ -42,25 +42,25 @@ func TestKnown(t *testing.T) {
 }
 
 func TestDisplayedOtherwise(t *testing.T) {
-	var k known
+	var k bucketIndex
 	units := map[string]unit{"cpu": {name: "core", factor: 1000}}
 	unitOf := func(resourceType string) unit { return units[resourceType] }
 	k.add(acme, "cpu")
 	k.add(acme, "castles")
 	want := []quotav1alpha1.ConsumerRef{acme}
-	if diff := cmp.Diff(want, k.displayedOtherwise(unitOf)); diff != "" {
+	if diff := cmp.Diff(want, k.displayedInOtherUnit(unitOf)); diff != "" {
 		t.Errorf("a registration came (-want +got):\n%s", diff)
 	}
 	k.display(acme, "cpu", units["cpu"])
-	if got := k.displayedOtherwise(unitOf); got != nil {
+	if got := k.displayedInOtherUnit(unitOf); got != nil {
 		t.Errorf("got %v, want nobody: everything is displayed in its unit", got)
 	}
 	units["cpu"] = unit{name: "core", factor: 1}
-	if diff := cmp.Diff(want, k.displayedOtherwise(unitOf)); diff != "" {
+	if diff := cmp.Diff(want, k.displayedInOtherUnit(unitOf)); diff != "" {
 		t.Errorf("a registration was replaced (-want +got):\n%s", diff)
 	}
 	delete(units, "cpu")
-	if diff := cmp.Diff(want, k.displayedOtherwise(unitOf)); diff != "" {
+	if diff := cmp.Diff(want, k.displayedInOtherUnit(unitOf)); diff != "" {
 		t.Errorf("a registration went (-want +got):\n%s", diff)
 	}
 }

@@ -21,16 +21,16 @@ import (
 // shown for want of a namespace.
 const EventReasonNamespaceMissing = "NamespaceMissing"
 
-// awaited remembers the consumers whose quota waits for a namespace, by that namespace, each with
+// namespaceWaiters remembers the consumers whose quota waits for a namespace, by that namespace, each with
 // the UIDs of the grants that say so already. The zero value is ready to use, by several goroutines
 // at once.
-type awaited struct {
+type namespaceWaiters struct {
 	mu          sync.Mutex
 	byNamespace map[string]map[quotav1alpha1.ConsumerRef]map[string]struct{}
 }
 
 // add remembers that a consumer waits. What was told already stays so.
-func (a *awaited) add(namespace string, consumer quotav1alpha1.ConsumerRef) {
+func (a *namespaceWaiters) add(namespace string, consumer quotav1alpha1.ConsumerRef) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.byNamespace == nil {
@@ -45,7 +45,7 @@ func (a *awaited) add(namespace string, consumer quotav1alpha1.ConsumerRef) {
 }
 
 // remove forgets that a consumer waits.
-func (a *awaited) remove(namespace string, consumer quotav1alpha1.ConsumerRef) {
+func (a *namespaceWaiters) remove(namespace string, consumer quotav1alpha1.ConsumerRef) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.byNamespace[namespace], consumer)
@@ -55,7 +55,7 @@ func (a *awaited) remove(namespace string, consumer quotav1alpha1.ConsumerRef) {
 }
 
 // consumers returns those that wait for a namespace.
-func (a *awaited) consumers(namespace string) []quotav1alpha1.ConsumerRef {
+func (a *namespaceWaiters) consumers(namespace string) []quotav1alpha1.ConsumerRef {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Collect(maps.Keys(a.byNamespace[namespace]))
@@ -63,28 +63,28 @@ func (a *awaited) consumers(namespace string) []quotav1alpha1.ConsumerRef {
 
 // untold returns those of the grants of a waiting consumer that do not say so yet, and takes them
 // to say so from here on.
-func (a *awaited) untold(namespace string, consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant) []ledger.Grant {
+func (a *namespaceWaiters) unreported(namespace string, consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant) []ledger.Grant {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var untold []ledger.Grant
-	told := map[string]struct{}{}
+	reported := map[string]struct{}{}
 	for _, grant := range grants {
 		if _, before := a.byNamespace[namespace][consumer][grant.UID]; !before {
 			untold = append(untold, grant)
 		}
-		told[grant.UID] = struct{}{}
+		reported[grant.UID] = struct{}{}
 	}
 	if _, waits := a.byNamespace[namespace][consumer]; waits {
-		a.byNamespace[namespace][consumer] = told
+		a.byNamespace[namespace][consumer] = reported
 	}
 	return untold
 }
 
-// findNamespace tells whether the namespace of a consumer exists. If it does not, the consumer
+// namespaceExists tells whether the namespace of a consumer exists. If it does not, the consumer
 // waits for it from here on.
-func (c *Controller) findNamespace(ctx context.Context, namespace string, consumer quotav1alpha1.ConsumerRef) (bool, error) {
+func (c *Controller) namespaceExists(ctx context.Context, namespace string, consumer quotav1alpha1.ConsumerRef) (bool, error) {
 	// In this order: one that comes while it is looked for is either found or noticed.
-	c.awaited.add(namespace, consumer)
+	c.waiters.add(namespace, consumer)
 	err := c.Client.Get(ctx, client.ObjectKey{Name: namespace}, anyNamespace())
 	switch {
 	case apierrors.IsNotFound(err):
@@ -92,26 +92,26 @@ func (c *Controller) findNamespace(ctx context.Context, namespace string, consum
 	case err != nil:
 		return false, fmt.Errorf("look up namespace %s: %w", namespace, err)
 	}
-	c.awaited.remove(namespace, consumer)
+	c.waiters.remove(namespace, consumer)
 	return true, nil
 }
 
-// withoutNamespace says on the grants of a consumer, once on each, that its quota cannot be shown.
+// reportNoNamespace says on the grants of a consumer, once on each, that its quota cannot be shown.
 // With the namespace went everything that was in it, so what need not be shown is forgotten.
-func (c *Controller) withoutNamespace(namespace string, consumer quotav1alpha1.ConsumerRef, books reading) {
+func (c *Controller) reportNoNamespace(namespace string, consumer quotav1alpha1.ConsumerRef, view ledgerView) {
 	waits := false
-	for resourceType, q := range books.quotas {
-		if q.wanted {
+	for resourceType, q := range view.quotas {
+		if q.required {
 			waits = true
 		} else {
-			c.known.forget(consumer, resourceType, ledger.Dimensions{})
+			c.index.forget(consumer, resourceType, ledger.Dimensions{})
 		}
 	}
 	if !waits {
-		c.awaited.remove(namespace, consumer)
+		c.waiters.remove(namespace, consumer)
 		return
 	}
-	for _, grant := range c.awaited.untold(namespace, consumer, books.grants) {
+	for _, grant := range c.waiters.unreported(namespace, consumer, view.grants) {
 		c.Events.Eventf(&corev1.ObjectReference{
 			APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceGrant",
 			Namespace: grant.Namespace, Name: grant.Name, UID: types.UID(grant.UID),
@@ -123,8 +123,8 @@ func (c *Controller) withoutNamespace(namespace string, consumer quotav1alpha1.C
 // namespaceAppeared shows the quota of the consumers that wait for a namespace. It has the form of
 // an informer's handler.
 func (c *Controller) namespaceAppeared(object any) {
-	for _, consumer := range c.awaited.consumers(object.(*metav1.PartialObjectMetadata).Name) {
-		c.Show(consumer)
+	for _, consumer := range c.waiters.consumers(object.(*metav1.PartialObjectMetadata).Name) {
+		c.Publish(consumer)
 	}
 }
 

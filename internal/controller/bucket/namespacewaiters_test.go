@@ -10,7 +10,7 @@ import (
 )
 
 func TestEachGrantIsToldOnce(t *testing.T) {
-	var a awaited
+	var a namespaceWaiters
 	grants := func(uids ...string) (grants []ledger.Grant) {
 		for _, uid := range uids {
 			grants = append(grants, ledger.Grant{UID: uid})
@@ -19,7 +19,7 @@ func TestEachGrantIsToldOnce(t *testing.T) {
 	}
 	want := func(reason string, given, want []ledger.Grant) {
 		t.Helper()
-		if diff := cmp.Diff(want, a.untold("tenants", acme, given)); diff != "" {
+		if diff := cmp.Diff(want, a.unreported("tenants", acme, given)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", reason, diff)
 		}
 	}
@@ -34,7 +34,7 @@ func TestEachGrantIsToldOnce(t *testing.T) {
 }
 
 func TestConsumersThatWait(t *testing.T) {
-	var a awaited
+	var a namespaceWaiters
 	other := acme
 	other.Name = "other"
 	a.add("tenants", acme)

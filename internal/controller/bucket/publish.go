@@ -14,44 +14,44 @@ import (
 
 // show writes what is shown of a consumer: the resource types in its books, and those that were
 // shown before, of which the books now know nothing.
-func (c *Controller) show(ctx context.Context, consumer quotav1alpha1.ConsumerRef) error {
-	again := c.begin(consumer)
+func (c *Controller) publish(ctx context.Context, consumer quotav1alpha1.ConsumerRef) error {
+	again := c.markPublished(consumer)
 	if again {
 		if err := c.pace.Wait(ctx); err != nil {
 			return err
 		}
 	}
-	before := c.known.of(consumer)
+	before := c.index.of(consumer)
 	snapshot, err := c.snapshot(ctx, consumer)
 	if err != nil {
 		return err
 	}
-	return c.showLedger(ctx, consumer, snapshot, before, again)
+	return c.publishLedger(ctx, consumer, snapshot, before, again)
 }
 
-// showLedger writes the buckets and effective grants of a consumer with this ledger. again tells whether that was done before.
-func (c *Controller) showLedger(ctx context.Context, consumer quotav1alpha1.ConsumerRef, snapshot *ledger.Ledger, before map[string]remembered, again bool) error {
-	books := read(snapshot, before)
+// publishLedger writes the buckets and effective grants of a consumer with this ledger. again tells whether that was done before.
+func (c *Controller) publishLedger(ctx context.Context, consumer quotav1alpha1.ConsumerRef, snapshot *ledger.Ledger, before map[string]indexEntry, again bool) error {
+	view := viewOf(snapshot, before)
 	for resourceType := range before {
-		if _, inBooks := books.quotas[resourceType]; !inBooks {
-			books.quotas[resourceType] = nothingOf(before[resourceType])
+		if _, inLedger := view.quotas[resourceType]; !inLedger {
+			view.quotas[resourceType] = emptyQuota(before[resourceType])
 		}
 	}
-	errs := []error{c.deleteFormer(ctx, consumer)}
+	errs := []error{c.deleteStale(ctx, consumer)}
 	namespace := c.namespaceOf(consumer)
-	exists, err := c.findNamespace(ctx, namespace, consumer)
+	exists, err := c.namespaceExists(ctx, namespace, consumer)
 	switch {
 	case err != nil:
 		return errors.Join(append(errs, err)...)
 	case !exists:
-		c.withoutNamespace(namespace, consumer, books)
+		c.reportNoNamespace(namespace, consumer, view)
 		return errors.Join(errs...)
 	}
-	for _, resourceType := range slices.Sorted(maps.Keys(books.quotas)) {
+	for _, resourceType := range slices.Sorted(maps.Keys(view.quotas)) {
 		s := c.subjectOf(consumer, resourceType)
-		err := c.showType(ctx, s, books.quotas[resourceType], contributionsTo(resourceType, books.grants), again)
+		err := c.publishType(ctx, s, view.quotas[resourceType], contributionsTo(resourceType, view.grants), again)
 		if err == nil && before[resourceType].needed {
-			c.known.made(consumer, resourceType)
+			c.index.made(consumer, resourceType)
 		}
 		errs = append(errs, err)
 	}
@@ -69,48 +69,48 @@ func (c *Controller) snapshot(ctx context.Context, consumer quotav1alpha1.Consum
 
 // begin notes that a consumer is being shown, and tells whether it was before. The first time
 // after a start nothing is written but what differs: there may be many consumers.
-func (c *Controller) begin(consumer quotav1alpha1.ConsumerRef) (again bool) {
+func (c *Controller) markPublished(consumer quotav1alpha1.ConsumerRef) (again bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, again = c.shown[consumer]
-	c.shown[consumer] = time.Now()
+	_, again = c.published[consumer]
+	c.published[consumer] = time.Now()
 	return again
 }
 
-// showType writes the effective grant of a resource type, and its buckets.
-func (c *Controller) showType(ctx context.Context, s subject, q quota, contributions []contribution, renew bool) error {
+// publishType writes the effective grant of a resource type, and its buckets.
+func (c *Controller) publishType(ctx context.Context, s subject, q quota, contributions []contribution, renew bool) error {
 	// In this order: a registration that comes later finds that another unit is displayed.
-	c.known.add(s.consumer, s.resourceType, q.sets()...)
+	c.index.add(s.consumer, s.resourceType, q.sets()...)
 	registration := c.Catalog.Registration(s.resourceType)
-	c.known.display(s.consumer, s.resourceType, unitOf(registration))
+	c.index.display(s.consumer, s.resourceType, unitOf(registration))
 
-	effective, err := c.effectiveGrant(ctx, s, q.wanted)
+	effective, err := c.effectiveGrant(ctx, s, q.required)
 	if err != nil {
 		return err
 	}
 	if effective == nil {
 		// Somebody deleted it, its buckets go with it, and there is nothing to show.
-		c.known.forget(s.consumer, s.resourceType, ledger.Dimensions{})
+		c.index.forget(s.consumer, s.resourceType, ledger.Dimensions{})
 		return nil
 	}
 	for _, excess := range q.excess() {
-		if err := c.drop(ctx, s, excess.Dimensions); err != nil {
+		if err := c.deleteBucket(ctx, s, excess.Dimensions); err != nil {
 			return err
 		}
 	}
-	refs, err := c.showBuckets(ctx, s, effective, q, contributions, registration, renew)
+	refs, err := c.publishBuckets(ctx, s, effective, q, contributions, registration, renew)
 	if err != nil {
 		return err
 	}
-	return c.updateEffectiveGrant(ctx, effective, effectiveStatus(q.account, contributions, cut(refs), registration))
+	return c.updateEffectiveGrant(ctx, effective, effectiveStatus(q.account, contributions, limitRefs(refs), registration))
 }
 
-// showBuckets writes the buckets of a resource type, and returns references to those that exist.
+// publishBuckets writes the buckets of a resource type, and returns references to those that exist.
 // A failure does not keep it from the others.
-func (c *Controller) showBuckets(ctx context.Context, s subject, effective *quotav1alpha1.EffectiveResourceGrant, q quota, contributions []contribution, registration *catalog.Registration, renew bool) ([]quotav1alpha1.AllowanceBucketRef, error) {
+func (c *Controller) publishBuckets(ctx context.Context, s subject, effective *quotav1alpha1.EffectiveResourceGrant, q quota, contributions []contribution, registration *catalog.Registration, renew bool) ([]quotav1alpha1.AllowanceBucketRef, error) {
 	// The garbage collector takes what is made for an owner that is being deleted. The buckets are
 	// made once the owner is gone and made anew.
-	create := q.wanted && effective.DeletionTimestamp.IsZero()
+	create := q.required && effective.DeletionTimestamp.IsZero()
 	var refs []quotav1alpha1.AllowanceBucketRef
 	var elsewhere []outdated
 	var errs []error
@@ -122,8 +122,8 @@ func (c *Controller) showBuckets(ctx context.Context, s subject, effective *quot
 			errs = append(errs, err)
 			return
 		case bucket == nil:
-			if !q.wanted && !d.IsZero() {
-				c.known.forget(s.consumer, s.resourceType, d)
+			if !q.required && !d.IsZero() {
+				c.index.forget(s.consumer, s.resourceType, d)
 			}
 			return
 		}
@@ -136,16 +136,16 @@ func (c *Controller) showBuckets(ctx context.Context, s subject, effective *quot
 			elsewhere = append(elsewhere, outdated{bucket, status})
 			return
 		}
-		errs = append(errs, c.update(ctx, bucket, status, renew))
+		errs = append(errs, c.updateStatus(ctx, bucket, status, renew))
 	}
 	showOne(ledger.Dimensions{}, statusOf(q.account, contributions), renew)
 	for i := range q.shares {
 		share := &q.shares[i]
 		showOne(share.Dimensions, statusOfShare(share, contributions), false)
 	}
-	now, later := next(elsewhere)
+	now, later := oldest(elsewhere)
 	for _, o := range now {
-		errs = append(errs, c.update(ctx, o.bucket, o.status, false))
+		errs = append(errs, c.updateStatus(ctx, o.bucket, o.status, false))
 	}
 	if later {
 		c.queue.AddAfter(s.consumer, interval)
@@ -153,11 +153,11 @@ func (c *Controller) showBuckets(ctx context.Context, s subject, effective *quot
 	return refs, errors.Join(errs...)
 }
 
-// elsewhereMax is how many buckets of a resource type are written at a time because of what happened
+// availableWritesMax is how many buckets of a resource type are written at a time because of what happened
 // to others. Every charge changes what is available to all dimension sets that share an allowance
 // with it; were all their buckets written each time, charges would cost more the more sets there
 // are.
-const elsewhereMax = 25
+const availableWritesMax = 25
 
 // outdated is a bucket of which only that is not right any more what is available.
 type outdated struct {
@@ -165,13 +165,13 @@ type outdated struct {
 	status quotav1alpha1.AllowanceBucketStatus
 }
 
-// next returns those to be written now, which are the ones written longest ago, and whether there
+// oldest returns those to be written now, which are the ones written longest ago, and whether there
 // are more.
-func next(all []outdated) (now []outdated, later bool) {
+func oldest(all []outdated) (now []outdated, later bool) {
 	slices.SortStableFunc(all, func(a, b outdated) int {
 		return writtenAt(a.bucket).Compare(writtenAt(b.bucket))
 	})
-	now = all[:min(len(all), elsewhereMax)]
+	now = all[:min(len(all), availableWritesMax)]
 	return now, len(now) < len(all)
 }
 

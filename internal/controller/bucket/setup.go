@@ -42,8 +42,8 @@ func (c *Controller) deleted(object any) {
 	}
 	switch object := object.(type) {
 	case *quotav1alpha1.AllowanceBucket:
-		c.queue.AddAfter(object.Spec.ConsumerRef, promptly)
+		c.queue.AddAfter(object.Spec.ConsumerRef, firstDelay)
 	case *quotav1alpha1.EffectiveResourceGrant:
-		c.queue.AddAfter(object.Spec.ConsumerRef, promptly)
+		c.queue.AddAfter(object.Spec.ConsumerRef, firstDelay)
 	}
 }

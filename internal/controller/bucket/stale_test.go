@@ -16,11 +16,11 @@ func TestIsFormer(t *testing.T) {
 		reason    string
 		got, want bool
 	}{
-		"bucket":         {"its namespace is another now", isFormer(before.newBucket(at("DFW")), now.newBucket(at("DFW"))), true},
-		"effective":      {"so is that of the effective grant", isFormer(before.newEffectiveGrant(), now.newEffectiveGrant()), true},
-		"in place":       {"it is where it belongs", isFormer(now.newBucket(ledger.Dimensions{}), now.newBucket(ledger.Dimensions{})), false},
-		"not of Bursar":  {"Bursar makes none of that name", isFormer(foreign, now.newBucket(at("DFW"))), false},
-		"not what it is": {"a name is of one dimension set alone", isFormer(before.newBucket(at("LHR")), now.newBucket(at("DFW"))), false},
+		"bucket":         {"its namespace is another now", isStale(before.newBucket(at("DFW")), now.newBucket(at("DFW"))), true},
+		"effective":      {"so is that of the effective grant", isStale(before.newEffectiveGrant(), now.newEffectiveGrant()), true},
+		"in place":       {"it is where it belongs", isStale(now.newBucket(ledger.Dimensions{}), now.newBucket(ledger.Dimensions{})), false},
+		"not of Bursar":  {"Bursar makes none of that name", isStale(foreign, now.newBucket(at("DFW"))), false},
+		"not what it is": {"a name is of one dimension set alone", isStale(before.newBucket(at("LHR")), now.newBucket(at("DFW"))), false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

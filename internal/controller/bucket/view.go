@@ -8,8 +8,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// reading is what the books of a consumer said at one instant.
-type reading struct {
+// ledgerView is what the books of a consumer said at one instant.
+type ledgerView struct {
 	grants []ledger.Grant
 	quotas map[string]quota // by resource type
 }
@@ -17,8 +17,8 @@ type reading struct {
 // quota is what a consumer has of one resource type.
 type quota struct {
 	// wanted tells that it must be shown, whether or not it was before.
-	wanted  bool
-	account ledger.Account
+	required bool
+	account  ledger.Account
 	// shares are in the order of their dimensions, none of which are empty.
 	shares []share
 }
@@ -35,27 +35,27 @@ func (s *share) unused() bool { return s.Used == 0 && s.Reserved == 0 && s.Claim
 // allocated is what is taken. What is reserved is: it is not available to anyone else.
 func (s *share) allocated() int64 { return int64(s.Used + s.Reserved) }
 
-// read takes from the books what is shown: every resource type in them, and the dimension sets
+// viewOf takes from the books what is shown: every resource type in them, and the dimension sets
 // that are in use or were shown before. With many selectors and dimension sets that takes long, so it is done on a
 // snapshot.
-func read(books *ledger.Ledger, before map[string]remembered) reading {
-	r := reading{grants: slices.SortedFunc(books.Grants(), byName), quotas: map[string]quota{}}
-	for _, resourceType := range books.ResourceTypes() {
-		q := quota{wanted: true, account: books.Account(resourceType)}
-		shown := map[ledger.Dimensions]struct{}{}
-		add := func(row ledger.Balance) {
-			if _, repeated := shown[row.Dimensions]; repeated || row.Dimensions.IsZero() {
+func viewOf(snapshot *ledger.Ledger, before map[string]indexEntry) ledgerView {
+	r := ledgerView{grants: slices.SortedFunc(snapshot.Grants(), byName), quotas: map[string]quota{}}
+	for _, resourceType := range snapshot.ResourceTypes() {
+		q := quota{required: true, account: snapshot.Account(resourceType)}
+		listed := map[ledger.Dimensions]struct{}{}
+		add := func(balance ledger.Balance) {
+			if _, repeated := listed[balance.Dimensions]; repeated || balance.Dimensions.IsZero() {
 				return
 			}
-			shown[row.Dimensions] = struct{}{}
+			listed[balance.Dimensions] = struct{}{}
 			q.shares = append(q.shares, share{
-				Balance:   row,
-				limit:     books.Matching(resourceType, row.Dimensions),
-				available: books.Available(resourceType, row.Dimensions),
+				Balance:   balance,
+				limit:     snapshot.Matching(resourceType, balance.Dimensions),
+				available: snapshot.Available(resourceType, balance.Dimensions),
 			})
 		}
-		for _, row := range books.Balances(resourceType) {
-			add(row)
+		for _, balance := range snapshot.Balances(resourceType) {
+			add(balance)
 		}
 		for _, d := range before[resourceType].sets {
 			add(ledger.Balance{Dimensions: d})
@@ -71,9 +71,9 @@ func byName(a, b ledger.Grant) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 }
 
-// nothingOf is the quota of a resource type of which the books know nothing.
-func nothingOf(before remembered) quota {
-	q := quota{wanted: before.needed}
+// emptyQuota is the quota of a resource type of which the books know nothing.
+func emptyQuota(before indexEntry) quota {
+	q := quota{required: before.needed}
 	for _, d := range before.sets {
 		q.shares = append(q.shares, share{Balance: ledger.Balance{Dimensions: d}})
 	}

@@ -60,7 +60,7 @@ func TestStatusOf(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := read(booksOf(t, tt.granted, tt.settled, tt.reserved), nil)
+			r := viewOf(booksOf(t, tt.granted, tt.settled, tt.reserved), nil)
 			got := statusOf(r.quotas["projects"].account, contributionsTo("projects", r.grants))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
@@ -112,7 +112,7 @@ func locations(t *testing.T) *ledger.Ledger {
 
 func TestSharesOfDimensions(t *testing.T) {
 	books := locations(t)
-	r := read(books, map[string]remembered{"cpu": {sets: []ledger.Dimensions{at("DLS"), at("LHR"), {}}}})
+	r := viewOf(books, map[string]indexEntry{"cpu": {sets: []ledger.Dimensions{at("DLS"), at("LHR"), {}}}})
 	contributions := contributionsTo("cpu", r.grants)
 	got := map[string]quotav1alpha1.AllowanceBucketStatus{}
 	for _, share := range r.quotas["cpu"].shares {
@@ -166,7 +166,7 @@ func TestEffectiveStatus(t *testing.T) {
 	}
 	registration.Status.Conditions = []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}
 	c.SetRegistration(registration)
-	r := read(locations(t), nil)
+	r := viewOf(locations(t), nil)
 	refs := []quotav1alpha1.AllowanceBucketRef{{Name: "a-bucket"}}
 	want := quotav1alpha1.EffectiveResourceGrantStatus{
 		TotalLimit: 62, TotalAllocated: 57, Available: 5, AllowanceBucketRefs: refs,
@@ -194,13 +194,13 @@ func TestReferencesFit(t *testing.T) {
 	for i := range refs {
 		refs[i] = quotav1alpha1.AllowanceBucketRef{Name: strings.Repeat("n", 100), Dimensions: map[string]string{"location": strconv.Itoa(i)}}
 	}
-	if got := len(cut(refs)); got != len(refs) {
+	if got := len(limitRefs(refs)); got != len(refs) {
 		t.Errorf("%d of %d references are left, want all: they are short", got, len(refs))
 	}
 	for i := range refs {
 		refs[i].Dimensions = long
 	}
-	left := cut(refs)
+	left := limitRefs(refs)
 	encoded, err := json.Marshal(left)
 	if err != nil || len(encoded) > 1<<20 || len(left) < 20 {
 		t.Errorf("%d references are left, which take %d bytes, want as many as fit into a stored object: %v", len(left), len(encoded), err)

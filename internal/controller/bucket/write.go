@@ -23,35 +23,35 @@ const renewAfter = time.Minute
 // bucket returns a bucket of an effective grant, owned by it, or nil if it is not there. It makes
 // it if told to.
 func (c *Controller) bucket(ctx context.Context, s subject, effective *quotav1alpha1.EffectiveResourceGrant, d ledger.Dimensions, create bool) (*quotav1alpha1.AllowanceBucket, error) {
-	wanted := s.newBucket(d)
-	wanted.OwnerReferences = []metav1.OwnerReference{ownerOf(effective)}
+	desired := s.newBucket(d)
+	desired.OwnerReferences = []metav1.OwnerReference{ownerOf(effective)}
 	bucket := &quotav1alpha1.AllowanceBucket{}
-	err := c.Client.Get(ctx, client.ObjectKeyFromObject(wanted), bucket)
+	err := c.Client.Get(ctx, client.ObjectKeyFromObject(desired), bucket)
 	switch {
 	case apierrors.IsNotFound(err) && create:
-		bucket = wanted
+		bucket = desired
 		err = c.Client.Create(ctx, bucket)
 	case apierrors.IsNotFound(err):
-		return nil, c.checkGone(ctx, wanted)
+		return nil, c.checkGone(ctx, desired)
 	}
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("bucket %s/%s: %w", wanted.Namespace, wanted.Name, err)
-	case !isOf(bucket, wanted):
+		return nil, fmt.Errorf("bucket %s/%s: %w", desired.Namespace, desired.Name, err)
+	case !isOf(bucket, desired):
 		return nil, fmt.Errorf("bucket %s/%s is of another consumer, resource type or dimensions", bucket.Namespace, bucket.Name)
 	}
-	return c.own(ctx, effective, bucket)
+	return c.setOwner(ctx, effective, bucket)
 }
 
 // isOf tells whether two buckets show the same.
-func isOf(bucket, wanted *quotav1alpha1.AllowanceBucket) bool {
-	return bucket.Spec.ConsumerRef == wanted.Spec.ConsumerRef && bucket.Spec.ResourceType == wanted.Spec.ResourceType &&
-		maps.Equal(bucket.Spec.Dimensions, wanted.Spec.Dimensions)
+func isOf(bucket, desired *quotav1alpha1.AllowanceBucket) bool {
+	return bucket.Spec.ConsumerRef == desired.Spec.ConsumerRef && bucket.Spec.ResourceType == desired.Spec.ResourceType &&
+		maps.Equal(bucket.Spec.Dimensions, desired.Spec.Dimensions)
 }
 
 // own makes an effective grant the owner of a bucket: one from before there were effective
 // grants, or one whose owner was deleted while the bucket is still there.
-func (c *Controller) own(ctx context.Context, effective *quotav1alpha1.EffectiveResourceGrant, bucket *quotav1alpha1.AllowanceBucket) (*quotav1alpha1.AllowanceBucket, error) {
+func (c *Controller) setOwner(ctx context.Context, effective *quotav1alpha1.EffectiveResourceGrant, bucket *quotav1alpha1.AllowanceBucket) (*quotav1alpha1.AllowanceBucket, error) {
 	if metav1.IsControlledBy(bucket, effective) || !effective.DeletionTimestamp.IsZero() {
 		return bucket, nil
 	}
@@ -68,11 +68,11 @@ func (c *Controller) own(ctx context.Context, effective *quotav1alpha1.Effective
 
 // update writes the status of a bucket, unless it says the same already. The time is renewed all
 // the same once it is old, if told to.
-func (c *Controller) update(ctx context.Context, bucket *quotav1alpha1.AllowanceBucket, status quotav1alpha1.AllowanceBucketStatus, renew bool) error {
+func (c *Controller) updateStatus(ctx context.Context, bucket *quotav1alpha1.AllowanceBucket, status quotav1alpha1.AllowanceBucketStatus, renew bool) error {
 	now := metav1.Now()
 	status.ObservedGeneration = bucket.Generation
 	status.LastReconciliation = &now
-	if !differs(bucket.Status, status) && !(renew && isOld(bucket.Status.LastReconciliation, now.Time)) {
+	if !differs(bucket.Status, status) && !(renew && needsRenewal(bucket.Status.LastReconciliation, now.Time)) {
 		return nil
 	}
 	updated := bucket.DeepCopy()
@@ -84,33 +84,33 @@ func (c *Controller) update(ctx context.Context, bucket *quotav1alpha1.Allowance
 }
 
 // differs tells whether two statuses differ in more than the time of writing.
-func differs(have, wanted quotav1alpha1.AllowanceBucketStatus) bool {
-	wanted.LastReconciliation = have.LastReconciliation
-	return !equality.Semantic.DeepEqual(have, wanted)
+func differs(have, desired quotav1alpha1.AllowanceBucketStatus) bool {
+	desired.LastReconciliation = have.LastReconciliation
+	return !equality.Semantic.DeepEqual(have, desired)
 }
 
 // differsInAvailable tells whether two statuses differ in what is available and in nothing else.
-func differsInAvailable(have, wanted quotav1alpha1.AllowanceBucketStatus) bool {
-	wanted.ObservedGeneration = have.ObservedGeneration // a spec never changes, so there is but one
-	if have.LastReconciliation == nil || have.Available == wanted.Available {
+func differsInAvailable(have, desired quotav1alpha1.AllowanceBucketStatus) bool {
+	desired.ObservedGeneration = have.ObservedGeneration // a spec never changes, so there is but one
+	if have.LastReconciliation == nil || have.Available == desired.Available {
 		return false
 	}
-	wanted.Available = have.Available
-	return !differs(have, wanted)
+	desired.Available = have.Available
+	return !differs(have, desired)
 }
 
-// isOld tells whether a status that says the right thing should say that it was looked at.
-func isOld(looked *metav1.Time, now time.Time) bool {
-	return looked == nil || now.Sub(looked.Time) >= renewAfter
+// needsRenewal tells whether a status that says the right thing should say that it was looked at.
+func needsRenewal(reconciled *metav1.Time, now time.Time) bool {
+	return reconciled == nil || now.Sub(reconciled.Time) >= renewAfter
 }
 
 // drop deletes the bucket of a dimension set.
-func (c *Controller) drop(ctx context.Context, s subject, d ledger.Dimensions) error {
+func (c *Controller) deleteBucket(ctx context.Context, s subject, d ledger.Dimensions) error {
 	bucket := s.newBucket(d)
 	if err := c.Client.Delete(ctx, bucket); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete bucket %s/%s: %w", bucket.Namespace, bucket.Name, err)
 	}
-	c.known.forget(s.consumer, s.resourceType, d)
+	c.index.forget(s.consumer, s.resourceType, d)
 	return nil
 }
 
@@ -124,7 +124,7 @@ func (c *Controller) checkGone(ctx context.Context, object client.Object) error 
 	return fmt.Errorf("find out whether %T %s/%s exists: %w", object, object.GetNamespace(), object.GetName(), err)
 }
 
-// isBehind tells whether a write failed only because the cache had not seen the last one.
-func isBehind(err error) bool {
+// isCacheStale tells whether a write failed only because the cache had not seen the last one.
+func isCacheStale(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }

@@ -16,9 +16,9 @@ func TestStatusIsWrittenWhereItDiffers(t *testing.T) {
 		return []quotav1alpha1.ContributingGrantRef{{Name: "base", Amount: amount}}
 	}
 	tests := map[string]struct {
-		reason       string
-		have, wanted status
-		want         bool
+		reason        string
+		have, desired status
+		want          bool
 	}{
 		"same":       {"a bucket that is right costs no write", status{Limit: 2, LastReconciliation: &earlier}, status{Limit: 2, LastReconciliation: &now}, false},
 		"empty":      {"no grants are no grants", status{ContributingGrantRefs: []quotav1alpha1.ContributingGrantRef{}}, status{LastReconciliation: &now}, false},
@@ -28,7 +28,7 @@ func TestStatusIsWrittenWhereItDiffers(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := differs(tt.have, tt.wanted); got != tt.want {
+			if got := differs(tt.have, tt.desired); got != tt.want {
 				t.Errorf("got %t, want %t: %s", got, tt.want, tt.reason)
 			}
 		})
@@ -37,7 +37,7 @@ func TestStatusIsWrittenWhereItDiffers(t *testing.T) {
 
 func TestTimeIsRenewedOnceItIsOld(t *testing.T) {
 	looked := metav1.Unix(1000, 0)
-	if isOld(&looked, looked.Add(renewAfter-time.Second)) || !isOld(&looked, looked.Add(renewAfter)) || !isOld(nil, looked.Time) {
+	if needsRenewal(&looked, looked.Add(renewAfter-time.Second)) || !needsRenewal(&looked, looked.Add(renewAfter)) || !needsRenewal(nil, looked.Time) {
 		t.Errorf("a time is old from %s on, and one that is missing from the start", renewAfter)
 	}
 }
@@ -46,9 +46,9 @@ func TestDiffersInAvailable(t *testing.T) {
 	looked := metav1.Unix(1000, 0)
 	type status = quotav1alpha1.AllowanceBucketStatus
 	tests := map[string]struct {
-		reason       string
-		have, wanted status
-		want         bool
+		reason        string
+		have, desired status
+		want          bool
 	}{
 		"same":      {"nothing happened", status{Available: 2, LastReconciliation: &looked}, status{Available: 2}, false},
 		"elsewhere": {"somebody else used an allowance", status{Allocated: 1, Available: 2, LastReconciliation: &looked}, status{Allocated: 1, Available: 1}, true},
@@ -58,7 +58,7 @@ func TestDiffersInAvailable(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := differsInAvailable(tt.have, tt.wanted); got != tt.want {
+			if got := differsInAvailable(tt.have, tt.desired); got != tt.want {
 				t.Errorf("got %t, want %t: %s", got, tt.want, tt.reason)
 			}
 		})
@@ -67,21 +67,21 @@ func TestDiffersInAvailable(t *testing.T) {
 
 func TestOutdatedBucketsTakeTurns(t *testing.T) {
 	var all []outdated
-	for n := range elsewhereMax + 5 {
+	for n := range availableWritesMax + 5 {
 		bucket := &quotav1alpha1.AllowanceBucket{}
 		bucket.Status.LastReconciliation = new(metav1.Unix(int64(1000-n), 0))
 		all = append(all, outdated{bucket: bucket})
 	}
-	now, later := next(all)
-	if len(now) != elsewhereMax || !later {
-		t.Fatalf("%d are written now, and more later: %t; want %d and more", len(now), later, elsewhereMax)
+	now, later := oldest(all)
+	if len(now) != availableWritesMax || !later {
+		t.Fatalf("%d are written now, and more later: %t; want %d and more", len(now), later, availableWritesMax)
 	}
 	for _, o := range now {
 		if o.bucket.Status.LastReconciliation.Unix() > 995 {
 			t.Errorf("one that was written at %d goes first, want the oldest", o.bucket.Status.LastReconciliation.Unix())
 		}
 	}
-	if now, later := next(all[:elsewhereMax]); len(now) != elsewhereMax || later {
+	if now, later := oldest(all[:availableWritesMax]); len(now) != availableWritesMax || later {
 		t.Errorf("%d are written now, and more later: %t; want all", len(now), later)
 	}
 }

@@ -128,9 +128,9 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 		c.Store.ReleaseDone(before.Consumer(), string(before.UID))
 	case after.Deleting && after.Finalizer:
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		routing.Share(c.releases, c.Peers.PreferredFor(after.Consumer()), taskOf(after))
+		routing.Enqueue(c.releases, c.Peers.PreferredFor(after.Consumer()), taskOf(after))
 	case !after.Deleting && !after.FromPolicy() && (after.Resizing && (before == nil || !after.SameResize(before)) || c.isDecidable(after)):
-		routing.Share(c.decisions, c.Peers.PreferredFor(after.Consumer()), taskOf(after))
+		routing.Enqueue(c.decisions, c.Peers.PreferredFor(after.Consumer()), taskOf(after))
 	}
 }
 
@@ -167,7 +167,7 @@ func (c *Controller) track(before, after *claimcache.Claim) {
 		c.waiting[consumer][after.NamespacedName] = struct{}{}
 		if !isWaiting(before) {
 			// Capacity may have appeared between the denial and the moment it was seen here.
-			routing.Share(c.retries, c.Peers.PreferredFor(consumer), consumer)
+			routing.Enqueue(c.retries, c.Peers.PreferredFor(consumer), consumer)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change le
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting[consumer]) > 0 || len(c.postponed[consumer]) > 0 {
-		routing.Share(c.retries, c.Peers.PreferredFor(consumer), consumer)
+		routing.Enqueue(c.retries, c.Peers.PreferredFor(consumer), consumer)
 	}
 }
 
@@ -192,7 +192,7 @@ func (c *Controller) RegistrationsChanged() {
 	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
 		return (claim.State == claimcache.Invalid || claim.Resizing) && !claim.Deleting && !claim.FromPolicy()
 	}) {
-		routing.Share(c.decisions, c.Peers.PreferredFor(claim.Consumer()), taskOf(claim))
+		routing.Enqueue(c.decisions, c.Peers.PreferredFor(claim.Consumer()), taskOf(claim))
 	}
 }
 
@@ -202,7 +202,7 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 		return
 	}
 	for _, consumer := range c.consumersWaiting() {
-		routing.Share(c.retries, c.Peers.PreferredFor(consumer), consumer)
+		routing.Enqueue(c.retries, c.Peers.PreferredFor(consumer), consumer)
 	}
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()

@@ -48,7 +48,7 @@ func (c *Controller) decide(ctx context.Context, claim task) (isGranted bool, er
 		return false, nil
 	}
 	defer c.end(claim.NamespacedName)
-	isGranted, err = c.Engine.Decide(c.withPatience(ctx, claim), claim.NamespacedName, claim.consumer)
+	isGranted, err = c.Engine.Decide(c.withoutReleaseWait(ctx, claim), claim.NamespacedName, claim.consumer)
 	if errors.Is(err, ledgerstore.ErrReleasing) {
 		c.postpone(claim)
 		return false, nil
@@ -64,7 +64,7 @@ func (c *Controller) resize(ctx context.Context, claim task) error {
 		return nil
 	}
 	defer c.end(claim.NamespacedName)
-	again, err := c.Engine.Resize(c.withPatience(ctx, claim), claim.NamespacedName, claim.consumer)
+	again, err := c.Engine.Resize(c.withoutReleaseWait(ctx, claim), claim.NamespacedName, claim.consumer)
 	if errors.Is(err, ledgerstore.ErrReleasing) {
 		c.postpone(claim)
 		return nil
@@ -96,7 +96,7 @@ func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
 	for _, claim := range c.Claims.ForObject(uid) {
 		if claim.Deleting && claim.Finalizer {
 			c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
-			routing.Share(c.releases, c.Peers.PreferredFor(claim.Consumer()), taskOf(claim))
+			routing.Enqueue(c.releases, c.Peers.PreferredFor(claim.Consumer()), taskOf(claim))
 		}
 	}
 }

@@ -12,9 +12,9 @@ import (
 // postponedMax is how long a claim is postponed that does not fit while charges are on their way back.
 const postponedMax = 3 * time.Second
 
-// withPatience has the decision on a claim return [ledgerstore.ErrReleasing] instead of waiting, until the claim has
+// withoutReleaseWait has the decision on a claim return [ledgerstore.ErrReleasing] instead of waiting, until the claim has
 // been postponed for long enough.
-func (c *Controller) withPatience(ctx context.Context, claim task) context.Context {
+func (c *Controller) withoutReleaseWait(ctx context.Context, claim task) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	until, known := c.postponed[claim.consumer][claim.NamespacedName]

@@ -29,7 +29,7 @@ import (
 // Permission tells why the objects of a resource may not be followed, or returns "". An error means
 // that it cannot tell.
 type Permission interface {
-	Follow(ctx context.Context, resource schema.GroupVersionResource) (flaw string, err error)
+	Follow(ctx context.Context, resource schema.GroupVersionResource) (problem string, err error)
 }
 
 // Listener hears of changes.
@@ -40,9 +40,9 @@ type Listener interface {
 
 // Webhooks knows what the API server asks about.
 type Webhooks interface {
-	// InEffect reports whether the API server asks about a kind as a policy needs it that was entered with a revision of
+	// IsEffective reports whether the API server asks about a kind as a policy needs it that was entered with a revision of
 	// the catalog, and asks no replica that has not heard of that policy.
-	InEffect(kind schema.GroupVersionKind, entered int64) bool
+	IsEffective(kind schema.GroupVersionKind, entered int64) bool
 }
 
 // Reconciler reports whether policies are in effect.
@@ -86,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Client.Get(ctx, request.NamespacedName, object); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	condition, err := r.judge(ctx, object)
+	condition, err := r.readyCondition(ctx, object)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -95,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	var result reconcile.Result
 	if condition.Reason == quotav1alpha1.ReasonValidationFailed {
-		result.RequeueAfter = permission.AskAgain // nobody tells when Bursar is permitted more
+		result.RequeueAfter = permission.RecheckInterval // nobody tells when Bursar is permitted more
 	}
 	updated := object.DeepCopy()
 	condition.Type, condition.ObservedGeneration = quotav1alpha1.ConditionReady, object.Generation
@@ -142,7 +142,7 @@ func reportAdoption(policy *quotav1alpha1.ClaimCreationPolicy) {
 }
 
 // judge returns the condition of a policy, or nil while what it says is not in effect yet.
-func (r *Reconciler) judge(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy) (*metav1.Condition, error) {
+func (r *Reconciler) readyCondition(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy) (*metav1.Condition, error) {
 	if !object.IsEnabled() {
 		if r.Catalog.PolicyGeneration(object.Name) != 0 {
 			return nil, nil
@@ -151,16 +151,16 @@ func (r *Reconciler) judge(ctx context.Context, object *quotav1alpha1.ClaimCreat
 			Message: "the policy is disabled by spec.enabled; nothing is enforced"}, nil
 	}
 	trigger := catalog.TriggerOf(object)
-	flaws, err := r.flaws(ctx, object, trigger)
+	problems, err := r.problems(ctx, object, trigger)
 	if err != nil {
 		return nil, err
 	}
-	if len(flaws) > 0 {
+	if len(problems) > 0 {
 		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonValidationFailed,
-			Message: strings.Join(flaws, "; ")}, nil
+			Message: strings.Join(problems, "; ")}, nil
 	}
 	p := r.Catalog.Policy(object.Name)
-	if p == nil || p.UID != object.UID || p.Generation != object.Generation || !r.Webhooks.InEffect(trigger, p.Revision) {
+	if p == nil || p.UID != object.UID || p.Generation != object.Generation || !r.Webhooks.IsEffective(trigger, p.Revision) {
 		return nil, nil
 	}
 	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady, Message: readyMessage(p)}, nil
@@ -184,30 +184,30 @@ func readyMessage(p *catalog.Policy) string {
 }
 
 // flaws says all that keeps a policy from being in effect.
-func (r *Reconciler) flaws(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy, trigger schema.GroupVersionKind) ([]string, error) {
-	var flaws []string
+func (r *Reconciler) problems(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy, trigger schema.GroupVersionKind) ([]string, error) {
+	var problems []string
 	if errs := r.Catalog.CompileErrors(object); len(errs) > 0 {
-		flaws = append(flaws, errs.ToAggregate().Error())
+		problems = append(problems, errs.ToAggregate().Error())
 	}
 	resource, served, err := r.Kinds.VersionedResourceFor(ctx, trigger)
 	if err != nil {
 		return nil, err
 	}
 	if !served {
-		flaws = append(flaws, fmt.Sprintf("kind %s in version %s is not served by this API server", trigger.GroupKind(), trigger.GroupVersion()))
-	} else if flaw, err := r.Permission.Follow(ctx, resource); err != nil {
+		problems = append(problems, fmt.Sprintf("kind %s in version %s is not served by this API server", trigger.GroupKind(), trigger.GroupVersion()))
+	} else if problem, err := r.Permission.Follow(ctx, resource); err != nil {
 		return nil, err
 	} else {
 		// What is created would be reserved for, and never be seen.
-		if r.Catalog.SetSuspended(object.Name, object.Generation, flaw != "") {
+		if r.Catalog.SetSuspended(object.Name, object.Generation, problem != "") {
 			r.Listener.PoliciesChanged()
 		}
-		if flaw != "" {
-			flaws = append(flaws, flaw)
+		if problem != "" {
+			problems = append(problems, problem)
 		}
 	}
 	if err := r.Catalog.CheckPolicy(object); err != nil {
-		flaws = append(flaws, err.Error())
+		problems = append(problems, err.Error())
 	}
-	return flaws, nil
+	return problems, nil
 }

@@ -72,7 +72,7 @@ func TestJudge(t *testing.T) {
 		reason       string
 		change       func(*policy)
 		kinds        kinds
-		notInEffect  bool
+		notEffective bool
 		notPermitted string
 		notLoaded    bool
 		want         string // the condition's reason, or empty while it is undecided
@@ -81,7 +81,7 @@ func TestJudge(t *testing.T) {
 	}{
 		"ready":          {reason: "all is in place", kinds: kinds{cart}, want: quotav1alpha1.ReasonPolicyReady, wantParts: []string{"Cart"}},
 		"not permitted":  {reason: "what may not be followed cannot be released", kinds: kinds{cart}, notPermitted: "Bursar may not list carts", want: quotav1alpha1.ReasonValidationFailed},
-		"not asked":      {reason: "Ready promises that creates are checked", kinds: kinds{cart}, notInEffect: true},
+		"not asked":      {reason: "Ready promises that creates are checked", kinds: kinds{cart}, notEffective: true},
 		"older in use":   {reason: "and by this generation of the policy", kinds: kinds{cart}, notLoaded: true},
 		"disabled":       {reason: "who disables a policy is told that nothing is enforced", kinds: kinds{cart}, change: func(p *policy) { p.Spec.Enabled = &no }, want: quotav1alpha1.ReasonPolicyDisabled, notLoaded: true},
 		"still enforced": {reason: "which is only said once it is so", kinds: kinds{cart}, change: func(p *policy) { p.Spec.Enabled = &no }},
@@ -125,13 +125,13 @@ func TestJudge(t *testing.T) {
 			object := policyFor(tt.change)
 			var told bool
 			r := &Reconciler{Catalog: registered(), Kinds: tt.kinds, Permission: permitted(tt.notPermitted), Listener: listener{&told},
-				Webhooks: asked(!tt.notInEffect)}
+				Webhooks: asked(!tt.notEffective)}
 			if !tt.notLoaded {
 				loaded := object.DeepCopy()
 				loaded.Spec.Enabled = nil
 				r.Catalog.SetPolicy(loaded)
 			}
-			condition, err := r.judge(t.Context(), object)
+			condition, err := r.readyCondition(t.Context(), object)
 			if (err != nil) != tt.wantErr {
 				t.Fatalf("%s: got error %v, want one: %t", tt.reason, err, tt.wantErr)
 			}
@@ -161,4 +161,4 @@ func (l listener) PoliciesChanged() { *l.told = true }
 // asked is whether the API server asks about everything.
 type asked bool
 
-func (a asked) InEffect(schema.GroupVersionKind, int64) bool { return bool(a) }
+func (a asked) IsEffective(schema.GroupVersionKind, int64) bool { return bool(a) }

@@ -31,12 +31,12 @@ import (
 
 const (
 	defaultInterval = time.Minute
-	// looksPerSecond bounds how many objects of consumers are looked up a second, after a burst: many consumers may exist and
+	// lookupsPerSecond bounds how many objects of consumers are looked up a second, after a burst: many consumers may exist and
 	// have no quota.
-	looksPerSecond = 20
-	looksBurst     = 50
-	// lookTimeout bounds all requests about one consumer.
-	lookTimeout = 30 * time.Second
+	lookupsPerSecond = 20
+	lookupsBurst     = 50
+	// consumerTimeout bounds all requests about one consumer.
+	consumerTimeout = 30 * time.Second
 )
 
 // Existence is whether the object of a consumer exists.
@@ -46,11 +46,11 @@ type Existence int
 const (
 	Unknown Existence = iota
 	Exists
-	Missing
+	NotFound
 )
 
-// Shown knows the consumers that may have a ledger or effective grants.
-type Shown interface {
+// Consumers knows the consumers that may have a ledger or effective grants.
+type Consumers interface {
 	Consumers() []quotav1alpha1.ConsumerRef
 	// Forget drops a consumer that no longer has either.
 	Forget(consumer quotav1alpha1.ConsumerRef)
@@ -77,12 +77,12 @@ type Objects interface {
 // Controller removes what departed consumers leave. Its fields are set once; then call Run.
 type Controller struct {
 	// Client reads from a cache, and Live from the API server.
-	Client  client.Client
-	Live    client.Reader
-	Shown   Shown
-	Claims  Claims
-	Stored  Stored
-	Objects Objects
+	Client    client.Client
+	Live      client.Reader
+	Consumers Consumers
+	Claims    Claims
+	Stored    Stored
+	Objects   Objects
 	// Interval is the time between two looks. Default: a minute.
 	Interval time.Duration
 	Log      logr.Logger
@@ -93,7 +93,7 @@ type trace struct {
 	// uid and version are those of its ledger, or empty if there is none.
 	uid, version string
 	// shown are the UIDs of its effective grants.
-	shown string
+	effectiveUIDs string
 }
 
 // Run looks at every interval until ctx ends.
@@ -105,7 +105,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	if interval <= 0 {
 		interval = defaultInterval
 	}
-	pace := flowcontrol.NewTokenBucketRateLimiter(looksPerSecond, looksBurst)
+	pace := flowcontrol.NewTokenBucketRateLimiter(lookupsPerSecond, lookupsBurst)
 	traces := map[quotav1alpha1.ConsumerRef]trace{}
 	for {
 		select {
@@ -114,7 +114,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		case <-time.After(interval):
 		}
 		var err error
-		if traces, err = c.look(ctx, pace, traces); err != nil && ctx.Err() == nil {
+		if traces, err = c.inspectAll(ctx, pace, traces); err != nil && ctx.Err() == nil {
 			c.Log.Error(err, "will look again for consumers that do not exist", "in", interval)
 		}
 	}
@@ -122,7 +122,7 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // look removes what is left of consumers whose traces are the same as at the last look, and returns the traces of the
 // others.
-func (c *Controller) look(ctx context.Context, pace flowcontrol.RateLimiter, before map[quotav1alpha1.ConsumerRef]trace) (map[quotav1alpha1.ConsumerRef]trace, error) {
+func (c *Controller) inspectAll(ctx context.Context, pace flowcontrol.RateLimiter, before map[quotav1alpha1.ConsumerRef]trace) (map[quotav1alpha1.ConsumerRef]trace, error) {
 	granted, err := c.granted(ctx)
 	if err != nil {
 		return before, err
@@ -133,7 +133,7 @@ func (c *Controller) look(ctx context.Context, pace flowcontrol.RateLimiter, bef
 	}
 	found := map[quotav1alpha1.ConsumerRef]trace{}
 	var errs []error
-	for _, consumer := range c.Shown.Consumers() {
+	for _, consumer := range c.Consumers.Consumers() {
 		if granted[consumer] || len(c.Claims.ForConsumer(consumer, func(*claimcache.Claim) bool { return true })) > 0 {
 			continue
 		}
@@ -141,7 +141,7 @@ func (c *Controller) look(ctx context.Context, pace flowcontrol.RateLimiter, bef
 			return found, nil // ctx has ended
 		}
 		last, wasFound := before[consumer]
-		left, isLeft, err := c.consider(ctx, consumer, effective[consumer], last, wasFound)
+		left, isLeft, err := c.inspect(ctx, consumer, effective[consumer], last, wasFound)
 		switch {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s %s: %w", consumer.Kind, consumer.Name, err))
@@ -167,11 +167,11 @@ func (c *Controller) granted(ctx context.Context) (map[quotav1alpha1.ConsumerRef
 
 // consider looks at one consumer without grants and claims. It removes what is left of it if the last look found the same,
 // and otherwise returns what it found.
-func (c *Controller) consider(ctx context.Context, consumer quotav1alpha1.ConsumerRef, effective []*quotav1alpha1.EffectiveResourceGrant, last trace, wasFound bool) (left trace, isLeft bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+func (c *Controller) inspect(ctx context.Context, consumer quotav1alpha1.ConsumerRef, effective []*quotav1alpha1.EffectiveResourceGrant, last trace, wasFound bool) (left trace, isLeft bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, consumerTimeout)
 	defer cancel()
 	existence, err := c.Objects.Find(ctx, consumer)
-	if err != nil || existence != Missing {
+	if err != nil || existence != NotFound {
 		return trace{}, false, err
 	}
 	ledger, err := c.ledger(ctx, consumer)
@@ -179,7 +179,7 @@ func (c *Controller) consider(ctx context.Context, consumer quotav1alpha1.Consum
 		return trace{}, false, err
 	}
 	if ledger == nil && len(effective) == 0 {
-		c.Shown.Forget(consumer)
+		c.Consumers.Forget(consumer)
 		return trace{}, false, nil
 	}
 	if left = traceOf(ledger, effective); !wasFound || left != last {
@@ -236,7 +236,7 @@ func traceOf(ledger *quotav1alpha1.ConsumerLedger, effective []*quotav1alpha1.Ef
 		uids = append(uids, string(shown.UID))
 	}
 	slices.Sort(uids)
-	left.shown = strings.Join(uids, " ")
+	left.effectiveUIDs = strings.Join(uids, " ")
 	return left
 }
 

@@ -21,7 +21,7 @@ type Finder struct {
 	Kinds *discoverycache.Cache
 	// Permission returns why the objects of a resource may not be read, or nothing.
 	Permission interface {
-		Follow(ctx context.Context, resource schema.GroupVersionResource) (flaw string, err error)
+		Follow(ctx context.Context, resource schema.GroupVersionResource) (problem string, err error)
 	}
 }
 
@@ -32,7 +32,7 @@ func (f *Finder) Find(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (
 	if err != nil || !isServed {
 		return Unknown, nil //nolint:nilerr // nobody knows now
 	}
-	if flaw, err := f.Permission.Follow(ctx, resource); err != nil || flaw != "" {
+	if problem, err := f.Permission.Follow(ctx, resource); err != nil || problem != "" {
 		return Unknown, err
 	}
 	list, err := f.Metadata.Resource(resource).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, consumer.Name).String()})
@@ -50,7 +50,7 @@ func (f *Finder) Find(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (
 	if list.Continue != "" {
 		return Unknown, nil
 	}
-	return Missing, nil
+	return NotFound, nil
 }
 
 // isOf reports whether an object may be that of a consumer. A consumer may name the namespace that its quota is shown in

@@ -66,14 +66,14 @@ func (c *Controller) Run(ctx context.Context) error {
 }
 
 func (c *Controller) check(ctx context.Context) {
-	wanted := map[schema.GroupKind]schema.GroupVersionResource{}
+	desired := map[schema.GroupKind]schema.GroupVersionResource{}
 	for _, kind := range c.catalog.Protected().Triggers {
-		wanted[kind.GroupKind()] = schema.GroupVersionResource{}
+		desired[kind.GroupKind()] = schema.GroupVersionResource{}
 	}
 	for _, kind := range c.claims.Kinds() {
-		wanted[kind] = schema.GroupVersionResource{}
+		desired[kind] = schema.GroupVersionResource{}
 	}
-	for kind := range wanted {
+	for kind := range desired {
 		resource, served, err := c.kinds.ResourceFor(ctx, kind)
 		if err != nil {
 			// What is followed stays so; the other kinds are no worse off.
@@ -81,10 +81,10 @@ func (c *Controller) check(ctx context.Context) {
 			resource, served = c.objects.ResourceOf(kind)
 		}
 		if served {
-			wanted[kind] = resource
+			desired[kind] = resource
 		} else {
-			delete(wanted, kind)
+			delete(desired, kind)
 		}
 	}
-	c.objects.Follow(ctx, wanted)
+	c.objects.Follow(ctx, desired)
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// verdict is what became of one grant: active, or why not.
-type verdict struct {
-	grant *quotav1alpha1.ResourceGrant
-	flaw  string
+// result is what became of one grant: active, or why not.
+type result struct {
+	grant  *quotav1alpha1.ResourceGrant
+	reason string
 }
 
 // judge decides which grants are active. A grant whose amounts, added to those before it, are
 // too large to count is not.
-func (r *Reconciler) judge(grants []*quotav1alpha1.ResourceGrant) ([]ledger.Grant, []verdict) {
+func (r *Reconciler) evaluate(grants []*quotav1alpha1.ResourceGrant) ([]ledger.Grant, []result) {
 	trial := ledger.New()
 	var active []ledger.Grant
-	verdicts := make([]verdict, 0, len(grants))
+	results := make([]result, 0, len(grants))
 	for _, grant := range grants {
 		entry, err := entryOf(grant)
 		if err == nil {
@@ -33,15 +33,15 @@ func (r *Reconciler) judge(grants []*quotav1alpha1.ResourceGrant) ([]ledger.Gran
 		if err == nil {
 			_, err = trial.SetGrant(entry)
 		}
-		v := verdict{grant: grant}
+		v := result{grant: grant}
 		if err != nil {
-			v.flaw = err.Error()
+			v.reason = err.Error()
 		} else {
 			active = append(active, entry)
 		}
-		verdicts = append(verdicts, v)
+		results = append(results, v)
 	}
-	return active, verdicts
+	return active, results
 }
 
 // checkNew tells why a grant that does not count yet is not going to: one of its resource types takes nothing new.

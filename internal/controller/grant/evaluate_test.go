@@ -58,28 +58,28 @@ func TestJudge(t *testing.T) {
 		return grant
 	}
 	tests := map[string]struct {
-		reason string
-		grants []*quotav1alpha1.ResourceGrant
-		active []string          // names
-		flaws  map[string]string // a part of the message, by name
+		reason   string
+		grants   []*quotav1alpha1.ResourceGrant
+		active   []string          // names
+		problems map[string]string // a part of the message, by name
 	}{
 		"no grants":      {reason: "a consumer whose last grant is gone has no limits"},
 		"all fit":        {reason: "every grant of a registered type counts", grants: []*quotav1alpha1.ResourceGrant{grantOf("a", 1, 2), grantOf("b", 0)}, active: []string{"a", "b"}},
-		"not registered": {reason: "one bad grant leaves the others", grants: []*quotav1alpha1.ResourceGrant{unknown, grantOf("a", 1)}, active: []string{"a"}, flaws: map[string]string{"unknown": "castles"}},
-		"bad selector":   {reason: "a selector that cannot be read matches nothing", grants: []*quotav1alpha1.ResourceGrant{selective}, flaws: map[string]string{"selective": "allowance of projects"}},
+		"not registered": {reason: "one bad grant leaves the others", grants: []*quotav1alpha1.ResourceGrant{unknown, grantOf("a", 1)}, active: []string{"a"}, problems: map[string]string{"unknown": "castles"}},
+		"bad selector":   {reason: "a selector that cannot be read matches nothing", grants: []*quotav1alpha1.ResourceGrant{selective}, problems: map[string]string{"selective": "allowance of projects"}},
 		"no room in the ledger": {reason: "those that no longer fit give way to the older ones",
 			grants: []*quotav1alpha1.ResourceGrant{grantOf("a", 1), long("b"), long("c"), long("d"), grantOf("e", 1)}, active: []string{"a", "b", "c", "e"},
-			flaws: map[string]string{"d": "at most 262144 are allowed: merge some of them"}},
+			problems: map[string]string{"d": "at most 262144 are allowed: merge some of them"}},
 		"too large alone": {reason: "the amounts of a grant add up to an amount",
-			grants: []*quotav1alpha1.ResourceGrant{grantOf("a", math.MaxInt64, 1)}, flaws: map[string]string{"a": "add up to more than"}},
+			grants: []*quotav1alpha1.ResourceGrant{grantOf("a", math.MaxInt64, 1)}, problems: map[string]string{"a": "add up to more than"}},
 		"too large together": {reason: "those that no longer fit give way to the older ones; a smaller one still fits",
 			grants: []*quotav1alpha1.ResourceGrant{grantOf("a", math.MaxInt64-5), grantOf("b", 6), grantOf("c", 5), grantOf("d", 1)},
-			active: []string{"a", "c"}, flaws: map[string]string{"b": "add up to more than", "d": "add up to more than"}},
+			active: []string{"a", "c"}, problems: map[string]string{"b": "add up to more than", "d": "add up to more than"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler{Catalog: registered{"projects"}}
-			active, verdicts := r.judge(tt.grants)
+			active, results := r.evaluate(tt.grants)
 			var names []string
 			for _, grant := range active {
 				names = append(names, grant.Name)
@@ -87,13 +87,13 @@ func TestJudge(t *testing.T) {
 			if diff := cmp.Diff(tt.active, names); diff != "" {
 				t.Errorf("%s: active (-want +got):\n%s", tt.reason, diff)
 			}
-			if len(verdicts) != len(tt.grants) {
-				t.Errorf("%s: %d verdicts for %d grants, so that some are not reported", tt.reason, len(verdicts), len(tt.grants))
+			if len(results) != len(tt.grants) {
+				t.Errorf("%s: %d verdicts for %d grants, so that some are not reported", tt.reason, len(results), len(tt.grants))
 			}
-			for _, v := range verdicts {
-				want := tt.flaws[v.grant.Name]
-				if (v.flaw == "") != (want == "") || !strings.Contains(v.flaw, want) {
-					t.Errorf("%s: grant %s has the flaw %q, want it to name %q", tt.reason, v.grant.Name, v.flaw, want)
+			for _, v := range results {
+				want := tt.problems[v.grant.Name]
+				if (v.reason == "") != (want == "") || !strings.Contains(v.reason, want) {
+					t.Errorf("%s: grant %s has the flaw %q, want it to name %q", tt.reason, v.grant.Name, v.reason, want)
 				}
 			}
 		})

@@ -63,10 +63,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.Consu
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	active, verdicts := r.judge(cached)
+	active, results := r.evaluate(cached)
 	if r.Stored == nil || !r.Stored.holds(consumer, active) {
 		err = r.Ledgers.SetGrants(ctx, consumer, func(ctx context.Context, held []ledger.Grant) ([]ledger.Grant, error) {
-			active, verdicts, err = r.verify(ctx, consumer, cached, held)
+			active, results, err = r.verify(ctx, consumer, cached, held)
 			return active, err
 		})
 	}
@@ -74,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.Consu
 		return reconcile.Result{}, fmt.Errorf("set the limits of %s %s: %w", consumer.Kind, consumer.Name, err)
 	}
 	var errs []error
-	for _, v := range verdicts {
+	for _, v := range results {
 		errs = append(errs, r.report(ctx, v))
 	}
 	return reconcile.Result{}, errors.Join(errs...)
@@ -100,15 +100,15 @@ func (r *Reconciler) waitLoaded(ctx context.Context) error {
 }
 
 // report writes what became of a grant into its status.
-func (r *Reconciler) report(ctx context.Context, v verdict) error {
+func (r *Reconciler) report(ctx context.Context, v result) error {
 	updated := v.grant.DeepCopy()
 	condition := metav1.Condition{
 		Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonGrantActive,
 		Message:            fmt.Sprintf("%s %s may use what is granted", v.grant.Spec.ConsumerRef.Kind, v.grant.Spec.ConsumerRef.Name),
 		ObservedGeneration: v.grant.Generation,
 	}
-	if v.flaw != "" {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, v.flaw
+	if v.reason != "" {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, v.reason
 	}
 	apimeta.SetStatusCondition(&updated.Status.Conditions, condition)
 	updated.Status.ObservedGeneration = v.grant.Generation

@@ -21,23 +21,23 @@ const byNameMax = 8
 // verify judges the grants of a consumer by those in the cache and those that the ledger holds. Where the two differ, it
 // reads from the API server. So a cache that lags cannot add a deleted grant to the ledger, or remove a new one. Any other
 // change that the cache does not know yet arrives as an event.
-func (r *Reconciler) verify(ctx context.Context, consumer quotav1alpha1.ConsumerRef, cached []*quotav1alpha1.ResourceGrant, held []ledger.Grant) ([]ledger.Grant, []verdict, error) {
+func (r *Reconciler) verify(ctx context.Context, consumer quotav1alpha1.ConsumerRef, cached []*quotav1alpha1.ResourceGrant, held []ledger.Grant) ([]ledger.Grant, []result, error) {
 	grants := slices.Clone(cached)
 	verified := map[client.ObjectKey]bool{}
 	for {
-		active, verdicts := r.judge(grants)
+		active, results := r.evaluate(grants)
 		doubtful := slices.DeleteFunc(difference(active, held), func(name client.ObjectKey) bool { return verified[name] })
 		switch {
 		case len(doubtful) == 0:
-			return active, verdicts, nil
+			return active, results, nil
 		case len(verified)+len(doubtful) > byNameMax:
 			named := client.MatchingFields{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}
 			all, err := grantsOf(ctx, r.Live, consumer, named)
 			if err != nil {
 				return nil, nil, err
 			}
-			active, verdicts = r.judge(all)
-			return active, verdicts, nil
+			active, results = r.evaluate(all)
+			return active, results, nil
 		}
 		// Each may make room for another, or take it, so that the others are judged again.
 		for _, name := range doubtful {

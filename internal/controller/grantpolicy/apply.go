@@ -33,12 +33,12 @@ func (e *grantError) Error() string {
 
 func (e *grantError) Unwrap() error { return e.err }
 
-func (p *plane) problemWith(grant *quotav1alpha1.ResourceGrant, doing string, err error) *grantError {
-	return &grantError{grant: grant, doing: doing, err: err, where: p.in()}
+func (p *controlPlane) problemWith(grant *quotav1alpha1.ResourceGrant, doing string, err error) *grantError {
+	return &grantError{grant: grant, doing: doing, err: err, where: p.location()}
 }
 
 // in says where the plane's grants are, unless that is here.
-func (p *plane) in() string {
+func (p *controlPlane) location() string {
 	if p.ref.IsLocal() {
 		return ""
 	}
@@ -46,28 +46,28 @@ func (p *plane) in() string {
 }
 
 // process makes the grants of a key what they should be.
-func (p *plane) process(ctx context.Context, k key) error {
+func (p *controlPlane) process(ctx context.Context, k key) error {
 	p.work.RLock()
 	defer p.work.RUnlock()
-	if !p.begin(k) {
+	if !p.beginWork(k) {
 		return nil // the next list has everything looked at again
 	}
-	defer p.end(k)
-	wanted, known := p.owner.want(k, p.ref)
+	defer p.endWork(k)
+	desired, known := p.owner.desiredGrant(k, p.ref)
 	if !known {
 		return nil
 	}
 	// Deleting comes first: for a moment a consumer may have less than it should, never more.
 	for _, grant := range p.grantsOf(k) {
-		if wanted == nil || nameOf(grant) != nameOf(wanted) {
+		if desired == nil || nameOf(grant) != nameOf(desired) {
 			if err := p.delete(ctx, k, grant); err != nil {
-				return p.suspicious(err)
+				return p.probeOnError(err)
 			}
 		}
 	}
-	if wanted != nil {
-		if err := p.ensure(ctx, k, wanted); err != nil {
-			return p.suspicious(err)
+	if desired != nil {
+		if err := p.ensure(ctx, k, desired); err != nil {
+			return p.probeOnError(err)
 		}
 	}
 	p.done(k)
@@ -75,7 +75,7 @@ func (p *plane) process(ctx context.Context, k key) error {
 }
 
 // begin tells whether there is any use in working on a key now.
-func (p *plane) begin(k key) bool {
+func (p *controlPlane) beginWork(k key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.listed || p.problem != nil {
@@ -85,7 +85,7 @@ func (p *plane) begin(k key) bool {
 	return true
 }
 
-func (p *plane) end(k key) {
+func (p *controlPlane) endWork(k key) {
 	p.mu.Lock()
 	if p.busy[k.policy]--; p.busy[k.policy] == 0 {
 		delete(p.busy, k.policy)
@@ -93,12 +93,12 @@ func (p *plane) end(k key) {
 	isLast := p.busy[k.policy] == 0 && len(p.grants.byPolicy[k.policy]) == 0
 	p.mu.Unlock()
 	if isLast {
-		p.owner.cleaned(k.policy)
+		p.owner.wakeIfClean(k.policy)
 	}
 }
 
 // cleaned has a policy looked at that may wait for its grants to be gone.
-func (c *Controller) cleaned(policy types.UID) {
+func (c *Controller) wakeIfClean(policy types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.policies[policy]
@@ -106,23 +106,23 @@ func (c *Controller) cleaned(policy types.UID) {
 		return
 	}
 	hasLeft := s.object.Spec.Target.ParentContext == nil && slices.Contains(s.object.Finalizers, quotav1alpha1.FinalizerParentGrants)
-	if s.mode == off && len(s.object.Finalizers) > 0 || hasLeft {
-		c.pokeLocked(policy)
+	if s.mode == modeDelete && len(s.object.Finalizers) > 0 || hasLeft {
+		c.wakeLocked(policy)
 	}
 }
 
 // suspicious passes on an error, and has another control plane asked whether it answers if that is
 // what is wrong.
-func (p *plane) suspicious(err error) error {
+func (p *controlPlane) probeOnError(err error) error {
 	if !p.ref.IsLocal() && !isAnswer(err) {
 		if problem := (*grantError)(nil); !errors.As(err, &problem) || !problem.ours {
-			p.suspect(listError(err))
+			p.probe(listError(err))
 		}
 	}
 	return err
 }
 
-func (p *plane) grantsOf(k key) []*quotav1alpha1.ResourceGrant {
+func (p *controlPlane) grantsOf(k key) []*quotav1alpha1.ResourceGrant {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	grants := make([]*quotav1alpha1.ResourceGrant, 0, len(p.grants.byKey[k]))
@@ -132,19 +132,19 @@ func (p *plane) grantsOf(k key) []*quotav1alpha1.ResourceGrant {
 	return grants
 }
 
-func (p *plane) known(k key, name types.NamespacedName) *quotav1alpha1.ResourceGrant {
+func (p *controlPlane) knownGrant(k key, name types.NamespacedName) *quotav1alpha1.ResourceGrant {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.grants.byKey[k][name]
 }
 
-func (p *plane) keep(grant *quotav1alpha1.ResourceGrant) {
+func (p *controlPlane) recordGrant(grant *quotav1alpha1.ResourceGrant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.grants.put(grant)
 }
 
-func (p *plane) forget(grant *quotav1alpha1.ResourceGrant) {
+func (p *controlPlane) forgetGrant(grant *quotav1alpha1.ResourceGrant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.grants.remove(nameOf(grant), grant.UID)
@@ -152,85 +152,85 @@ func (p *plane) forget(grant *quotav1alpha1.ResourceGrant) {
 
 // delete deletes a grant. Only when it is gone, which a finalizer of somebody else may put off, is
 // it forgotten.
-func (p *plane) delete(ctx context.Context, k key, grant *quotav1alpha1.ResourceGrant) error {
+func (p *controlPlane) delete(ctx context.Context, k key, grant *quotav1alpha1.ResourceGrant) error {
 	if grant.DeletionTimestamp != nil {
 		return nil
 	}
 	err := p.api.Delete(ctx, grant.DeepCopy(), client.Preconditions{UID: &grant.UID})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // another has its name
-		p.forget(grant)
+		p.forgetGrant(grant)
 		return nil
 	case err != nil:
 		return p.problemWith(grant, "delete", err)
 	}
 	p.owner.metrics.wrote(wroteDelete)
-	p.owner.tellGrant(k, grant, normal, reasonGrantDeleted, "Delete", "deleted %s%s, which %s %s had", describe(grant), p.in(),
+	p.owner.recordGrantEvent(k, grant, normal, reasonGrantDeleted, "Delete", "deleted %s%s, which %s %s had", describe(grant), p.location(),
 		grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
 	if len(grant.Finalizers) == 0 {
-		p.forget(grant)
+		p.forgetGrant(grant)
 	}
 	return nil
 }
 
 // ensure makes a grant, or changes the one that there is.
-func (p *plane) ensure(ctx context.Context, k key, wanted *quotav1alpha1.ResourceGrant) error {
-	stored := p.known(k, nameOf(wanted))
+func (p *controlPlane) ensure(ctx context.Context, k key, desired *quotav1alpha1.ResourceGrant) error {
+	stored := p.knownGrant(k, nameOf(desired))
 	if stored == nil {
 		if err := p.owner.record(ctx, k, p.ref); err != nil {
-			return &grantError{grant: wanted, doing: "create", ours: true, where: p.in(), err: err}
+			return &grantError{grant: desired, doing: "create", ours: true, where: p.location(), err: err}
 		}
-		grant := created(wanted, time.Now())
+		grant := created(desired, time.Now())
 		err := p.api.Create(ctx, grant)
 		if err == nil {
-			p.keep(grant)
+			p.recordGrant(grant)
 			p.owner.metrics.wrote(wroteNew)
-			p.owner.tellGrant(k, grant, normal, reasonGrantCreated, "Create", "created %s%s for %s %s", describe(grant), p.in(),
+			p.owner.recordGrantEvent(k, grant, normal, reasonGrantCreated, "Create", "created %s%s for %s %s", describe(grant), p.location(),
 				grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
 			return nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
-			return p.createFailed(k, wanted, err)
+			return p.createFailed(k, desired, err)
 		}
-		if stored, err = p.look(ctx, k, wanted); err != nil || stored == nil {
+		if stored, err = p.readExisting(ctx, k, desired); err != nil || stored == nil {
 			return err
 		}
 	}
-	return p.correct(ctx, k, stored, wanted)
+	return p.correct(ctx, k, stored, desired)
 }
 
 // correct changes a grant to what is wanted, if it differs.
-func (p *plane) correct(ctx context.Context, k key, stored, wanted *quotav1alpha1.ResourceGrant) error {
+func (p *controlPlane) correct(ctx context.Context, k key, stored, desired *quotav1alpha1.ResourceGrant) error {
 	if stored.DeletionTimestamp != nil {
 		return nil // once it is gone it is made again
 	}
 	for range conflictsMax {
-		grant, differs := corrected(stored, wanted)
+		grant, differs := corrected(stored, desired)
 		if !differs {
 			return nil
 		}
 		err := p.api.Update(ctx, grant)
 		switch {
 		case err == nil:
-			p.keep(grant)
+			p.recordGrant(grant)
 			p.owner.metrics.wrote(wroteChange)
-			if _, still := corrected(grant, wanted); still {
-				return &grantError{grant: wanted, doing: "correct", ours: true, where: p.in(), err: errors.New("something that admits it changes it to something else")}
+			if _, still := corrected(grant, desired); still {
+				return &grantError{grant: desired, doing: "correct", ours: true, where: p.location(), err: errors.New("something that admits it changes it to something else")}
 			}
-			p.owner.tellGrant(k, grant, normal, reasonGrantUpdated, "Update", "changed %s%s of %s %s to what the policy says", describe(grant), p.in(),
+			p.owner.recordGrantEvent(k, grant, normal, reasonGrantUpdated, "Update", "changed %s%s of %s %s to what the policy says", describe(grant), p.location(),
 				grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
 			return nil
 		case apierrors.IsNotFound(err):
-			p.forget(stored)
-			return p.problemWith(wanted, "correct", err)
+			p.forgetGrant(stored)
+			return p.problemWith(desired, "correct", err)
 		case !apierrors.IsConflict(err):
-			return p.problemWith(wanted, "correct", err)
+			return p.problemWith(desired, "correct", err)
 		}
-		if stored, err = p.look(ctx, k, wanted); err != nil || stored == nil {
+		if stored, err = p.readExisting(ctx, k, desired); err != nil || stored == nil {
 			return err
 		}
 	}
-	return p.problemWith(wanted, "correct", errors.New("it changes all the time"))
+	return p.problemWith(desired, "correct", errors.New("it changes all the time"))
 }
 
 // conflictsMax is how often a change is tried that others get in the way of.
@@ -238,28 +238,28 @@ const conflictsMax = 3
 
 // look reads the grant that has the wanted name. It is nil if it is being deleted, and an error if
 // it is none of ours.
-func (p *plane) look(ctx context.Context, k key, wanted *quotav1alpha1.ResourceGrant) (*quotav1alpha1.ResourceGrant, error) {
+func (p *controlPlane) readExisting(ctx context.Context, k key, desired *quotav1alpha1.ResourceGrant) (*quotav1alpha1.ResourceGrant, error) {
 	stored := &quotav1alpha1.ResourceGrant{}
 	reader := client.Reader(p.api)
 	if p.ref.IsLocal() {
 		reader = p.owner.Live
 	}
-	if err := reader.Get(ctx, nameOf(wanted), stored); err != nil {
-		return nil, p.problemWith(wanted, "read", err)
+	if err := reader.Get(ctx, nameOf(desired), stored); err != nil {
+		return nil, p.problemWith(desired, "read", err)
 	}
 	if mark := stored.Annotations[quotav1alpha1.AnnotationParentContext]; mark != p.ref.Mark() && p.owner.isHeldBy(mark, k) {
 		return nil, fmt.Errorf("%s is still that of %s, by way of which it was made before", describe(stored), cmp.Or(mark, "this control plane"))
 	}
 	if !k.isOf(stored) {
 		if marked, ok := keyOf(stored); ok && marked.policy == k.policy {
-			if other, known := p.owner.want(marked, p.ref); known && (other == nil || nameOf(other) != nameOf(stored)) {
+			if other, known := p.owner.desiredGrant(marked, p.ref); known && (other == nil || nameOf(other) != nameOf(stored)) {
 				return nil, fmt.Errorf("%s is still that of another object, which has no use for it any more", describe(stored))
 			}
 		}
-		return nil, &grantError{grant: wanted, doing: "create", ours: true, where: p.in(), err: errors.New(
+		return nil, &grantError{grant: desired, doing: "create", ours: true, where: p.location(), err: errors.New(
 			"a grant of that name exists that was not made for this object; it is left as it is. Delete or rename it, or give the policy's grants another name")}
 	}
-	p.keep(stored)
+	p.recordGrant(stored)
 	if stored.DeletionTimestamp != nil {
 		return nil, nil
 	}
@@ -267,19 +267,19 @@ func (p *plane) look(ctx context.Context, k key, wanted *quotav1alpha1.ResourceG
 }
 
 // createFailed says why a grant could not be made, and notes if it is not certain that it was not.
-func (p *plane) createFailed(k key, wanted *quotav1alpha1.ResourceGrant, err error) error {
+func (p *controlPlane) createFailed(k key, desired *quotav1alpha1.ResourceGrant, err error) error {
 	if !p.ref.IsLocal() && !isDefinite(err) { // what is made here will be seen
 		p.mu.Lock()
 		p.doubtful[k.policy] = struct{}{}
 		p.mu.Unlock()
 	}
 	switch {
-	case isNamespaceMissing(err, wanted.Namespace):
-		err = fmt.Errorf("namespace %s does not exist; create it, and the grant will follow: %w", wanted.Namespace, err)
+	case isNamespaceMissing(err, desired.Namespace):
+		err = fmt.Errorf("namespace %s does not exist; create it, and the grant will follow: %w", desired.Namespace, err)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		err = fmt.Errorf("namespace %s is being deleted: %w", wanted.Namespace, err)
+		err = fmt.Errorf("namespace %s is being deleted: %w", desired.Namespace, err)
 	}
-	return p.problemWith(wanted, "create", err)
+	return p.problemWith(desired, "create", err)
 }
 
 func isNamespaceMissing(err error, namespace string) bool {

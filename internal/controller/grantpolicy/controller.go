@@ -29,9 +29,9 @@ const (
 	evaluators = 4
 	// reconcilers is how many policies' finalizers and statuses are looked after at a time.
 	reconcilers = 2
-	// evaluateAgainMax is the longest time until something that cannot be evaluated is tried again,
+	// evaluateRetryMax is the longest time until something that cannot be evaluated is tried again,
 	// unless the object or the policy changes before.
-	evaluateAgainMax = time.Minute
+	evaluateRetryMax = time.Minute
 
 	defaultCompareInterval = 30 * time.Second
 )
@@ -39,7 +39,7 @@ const (
 // Permission tells why the objects of a resource may not be followed, or returns "". An error means
 // that it cannot tell.
 type Permission interface {
-	Follow(ctx context.Context, resource schema.GroupVersionResource) (flaw string, err error)
+	Follow(ctx context.Context, resource schema.GroupVersionResource) (problem string, err error)
 }
 
 // Registrations tells why those that are active do not allow a grant, or returns nil.
@@ -92,10 +92,10 @@ type Controller struct {
 	recording sync.Mutex
 
 	// mu guards what follows. A plane's own lock may be taken while it is held, not the other way.
-	mu        sync.Mutex
-	policies  map[types.UID]*policyState
-	followers map[schema.GroupVersionKind]*follower
-	planes    map[remote.Ref]*plane
+	mu            sync.Mutex
+	policies      map[types.UID]*policyState
+	followers     map[schema.GroupVersionKind]*follower
+	controlPlanes map[remote.Ref]*controlPlane
 	// secrets are those that register control planes, by name.
 	secrets map[string]*controlPlaneSecret
 	// recorded are the control planes that the policies are known to have on record.
@@ -114,10 +114,10 @@ func (c *Controller) Start() {
 	c.policyQueue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))
 	c.evaluations = workqueue.NewTypedRateLimitingQueue(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[key](time.Second, evaluateAgainMax))
+		workqueue.NewTypedItemExponentialFailureRateLimiter[key](time.Second, evaluateRetryMax))
 	c.policies = map[types.UID]*policyState{}
 	c.followers = map[schema.GroupVersionKind]*follower{}
-	c.planes = map[remote.Ref]*plane{}
+	c.controlPlanes = map[remote.Ref]*controlPlane{}
 	c.secrets = map[string]*controlPlaneSecret{}
 	c.recorded = map[types.UID]map[remote.Ref]bool{}
 }
@@ -155,7 +155,7 @@ func (c *Controller) Run(ctx context.Context) error {
 // follow begins to follow grants, Secrets and policies, in this order: where grants can be is known
 // before any policy is looked at.
 func (c *Controller) follow(ctx context.Context) error {
-	if err := c.addLocalPlane(ctx); err != nil {
+	if err := c.addLocalControlPlane(ctx); err != nil {
 		return fmt.Errorf("follow the grants: %w", err)
 	}
 	if err := c.followSecrets(ctx); err != nil {

@@ -23,19 +23,19 @@ import (
 )
 
 const (
-	localWorkers = 4
-	otherWorkers = 2
-	// applyAgainMax is the longest time until something that could not be done is tried again.
-	applyAgainMax = 30 * time.Second
-	// askAgainMin is the shortest time until a control plane that did not answer is asked again.
-	askAgainMin = time.Second
+	localWorkers  = 4
+	remoteWorkers = 2
+	// applyRetryMax is the longest time until something that could not be done is tried again.
+	applyRetryMax = 30 * time.Second
+	// contactRetryMin is the shortest time until a control plane that did not answer is asked again.
+	contactRetryMin = time.Second
 	// grantsPage is how many grants are listed at a time, and policiesAtOnce of how many policies.
 	grantsPage     = 500
 	policiesAtOnce = 200
 )
 
-// plane is one control plane that policies make grants in.
-type plane struct {
+// controlPlane is one control plane that policies make grants in.
+type controlPlane struct {
 	ref   remote.Ref
 	owner *Controller
 	// api reads from the API server and writes to it. It is nil if invalid is set.
@@ -61,27 +61,27 @@ type plane struct {
 	// doubtful are the policies with a create of which it is not known whether it succeeded.
 	doubtful map[types.UID]struct{}
 	// told is what was last told of a key that failed.
-	told map[key]string
+	reported map[key]string
 	// listed tells that grants is complete but for what is doubtful, and listedAt when the list began.
 	listed   bool
 	listedAt time.Time
 	// asked tells that the control plane was asked, and problem why it did not answer.
-	asked   bool
-	problem error
+	isContacted bool
+	problem     error
 }
 
-func newPlane(c *Controller, ref remote.Ref, api client.Client, invalid error) *plane {
-	return &plane{
+func newControlPlane(c *Controller, ref remote.Ref, api client.Client, invalid error) *controlPlane {
+	return &controlPlane{
 		ref: ref, owner: c, api: api, invalid: invalid,
 		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[key](200*time.Millisecond, applyAgainMax)),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[key](200*time.Millisecond, applyRetryMax)),
 		wake:   make(chan struct{}, 1),
-		grants: newInventory(ref), busy: map[types.UID]int{}, doubtful: map[types.UID]struct{}{}, told: map[key]string{},
+		grants: newInventory(ref), busy: map[types.UID]int{}, doubtful: map[types.UID]struct{}{}, reported: map[key]string{},
 	}
 }
 
 // holds tells whether the control plane is known to hold a grant of a key.
-func (p *plane) holds(k key) bool {
+func (p *controlPlane) holdsGrant(k key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.grants.byKey[k]) > 0
@@ -91,8 +91,8 @@ func (p *plane) holds(k key) bool {
 func (c *Controller) isHeldBy(mark string, k key) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for ref, p := range c.planes {
-		if ref.Mark() == mark && p.holds(k) {
+	for ref, p := range c.controlPlanes {
+		if ref.Mark() == mark && p.holdsGrant(k) {
 			return true
 		}
 	}
@@ -100,7 +100,7 @@ func (c *Controller) isHeldBy(mark string, k key) bool {
 }
 
 // enqueueAll has all grants of a policy looked at.
-func (p *plane) enqueueAll(policy types.UID) {
+func (p *controlPlane) enqueueAll(policy types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for k := range p.grants.byPolicy[policy] {
@@ -110,7 +110,7 @@ func (p *plane) enqueueAll(policy types.UID) {
 
 // isClean tells whether the control plane holds no grant of a policy that makes none there since
 // that time.
-func (p *plane) isClean(policy types.UID, since time.Time) bool {
+func (p *controlPlane) isClean(policy types.UID, since time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, doubtful := p.doubtful[policy]
@@ -119,24 +119,24 @@ func (p *plane) isClean(policy types.UID, since time.Time) bool {
 }
 
 // state tells whether the control plane was asked yet, and why it cannot be used.
-func (p *plane) state() (asked bool, problem error) {
+func (p *controlPlane) state() (isContacted bool, problem error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.asked, p.problem
+	return p.isContacted, p.problem
 }
 
-// runOther works on a control plane other than this one, until ctx ends.
-func (p *plane) runOther(ctx context.Context) {
+// runRemote works on a control plane other than this one, until ctx ends.
+func (p *controlPlane) runRemote(ctx context.Context) {
 	if p.invalid != nil {
 		p.queue.ShutDown()
 		return
 	}
 	var group sync.WaitGroup
-	group.Go(func() { worker.Run(ctx, p.queue, otherWorkers, p.process, p.failed) })
-	wait := askAgainMin
+	group.Go(func() { worker.Run(ctx, p.queue, remoteWorkers, p.process, p.failed) })
+	wait := contactRetryMin
 	for ctx.Err() == nil {
 		if p.compare(ctx) {
-			wait = askAgainMin
+			wait = contactRetryMin
 			p.pause(ctx, p.owner.CompareInterval)
 		} else {
 			p.pause(ctx, wait)
@@ -148,7 +148,7 @@ func (p *plane) runOther(ctx context.Context) {
 
 // pause waits for a while. Who asks has it end at once or, if the control plane did not answer
 // last, before long.
-func (p *plane) pause(ctx context.Context, d time.Duration) {
+func (p *controlPlane) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	wake := p.wake
@@ -163,13 +163,13 @@ func (p *plane) pause(ctx context.Context, d time.Duration) {
 				return
 			}
 			wake = nil
-			timer.Reset(min(d, askAgainMin))
+			timer.Reset(min(d, contactRetryMin))
 		}
 	}
 }
 
 // ask has the control plane asked for its grants soon.
-func (p *plane) ask() {
+func (p *controlPlane) requestCompare() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -177,14 +177,14 @@ func (p *plane) ask() {
 }
 
 // suspect has the control plane asked whether it answers. Its workers rest until it does.
-func (p *plane) suspect(err error) {
-	p.note(err)
-	p.ask()
+func (p *controlPlane) probe(err error) {
+	p.recordAnswer(err)
+	p.requestCompare()
 }
 
 // compare lists the grants, has everything looked at that should be there or is, and tells whether
 // the control plane has answered.
-func (p *plane) compare(ctx context.Context) bool {
+func (p *controlPlane) compare(ctx context.Context) bool {
 	policies, err := p.owner.policiesWithParents(ctx)
 	if err != nil {
 		return false // ctx has ended
@@ -197,39 +197,39 @@ func (p *plane) compare(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	p.note(err)
+	p.recordAnswer(err)
 	if err != nil {
 		return false
 	}
 	for _, k := range found {
 		p.queue.Add(k)
 	}
-	for _, k := range p.owner.wantedIn(p.ref) {
+	for _, k := range p.owner.desiredKeys(p.ref) {
 		p.queue.Add(k)
 	}
 	return true
 }
 
 // note keeps whether the control plane answers, and has the policies told if that has changed.
-func (p *plane) note(problem error) {
+func (p *controlPlane) recordAnswer(problem error) {
 	p.mu.Lock()
-	news := !p.asked || (p.problem == nil) != (problem == nil)
-	p.asked, p.problem = true, problem
+	news := !p.isContacted || (p.problem == nil) != (problem == nil)
+	p.isContacted, p.problem = true, problem
 	p.mu.Unlock()
 	if news {
-		p.owner.planesChanged()
+		p.owner.controlPlanesChanged()
 	}
 }
 
 // rest leaves the control plane alone for as long as no policy has to do with others.
-func (p *plane) rest() {
+func (p *controlPlane) rest() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.grants, p.listed, p.asked, p.problem = newInventory(p.ref), false, false, nil
+	p.grants, p.listed, p.isContacted, p.problem = newInventory(p.ref), false, false, nil
 }
 
 // list reads the grants of policies.
-func (p *plane) list(ctx context.Context, policies []string) ([]key, error) {
+func (p *controlPlane) list(ctx context.Context, policies []string) ([]key, error) {
 	p.work.Lock()
 	defer p.work.Unlock()
 	began := time.Now()
@@ -251,7 +251,7 @@ func (p *plane) list(ctx context.Context, policies []string) ([]key, error) {
 	return keys, nil
 }
 
-func (p *plane) listOf(ctx context.Context, policies []string) ([]quotav1alpha1.ResourceGrant, error) {
+func (p *controlPlane) listOf(ctx context.Context, policies []string) ([]quotav1alpha1.ResourceGrant, error) {
 	requirement, err := labels.NewRequirement(quotav1alpha1.LabelPolicyUID, selection.In, policies)
 	if err != nil {
 		return nil, fmt.Errorf("select the grants: %w", err)
@@ -303,13 +303,13 @@ func hasParents(policy *quotav1alpha1.GrantCreationPolicy) bool {
 	return policy.Spec.Target.ParentContext != nil || slices.Contains(policy.Finalizers, quotav1alpha1.FinalizerParentGrants)
 }
 
-// planesChanged has the policies looked at that depend on other control planes.
-func (c *Controller) planesChanged() {
+// controlPlanesChanged has the policies looked at that depend on other control planes.
+func (c *Controller) controlPlanesChanged() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for uid, s := range c.policies {
 		if hasParents(s.object) {
-			c.pokeLocked(uid)
+			c.wakeLocked(uid)
 		}
 	}
 }
@@ -333,7 +333,7 @@ func isDefinite(err error) bool {
 }
 
 // failed counts and records why the grants of a key could not be made what they should be, once for each reason.
-func (p *plane) failed(k key, err error) {
+func (p *controlPlane) failed(k key, err error) {
 	p.owner.metrics.wrote(wroteNone)
 	var problem *grantError
 	if !errors.As(err, &problem) || !p.ref.IsLocal() && !isAnswer(problem.err) && !problem.ours {
@@ -341,19 +341,19 @@ func (p *plane) failed(k key, err error) {
 		return
 	}
 	p.mu.Lock()
-	news := p.told[k] != err.Error()
-	p.told[k] = err.Error()
+	news := p.reported[k] != err.Error()
+	p.reported[k] = err.Error()
 	p.mu.Unlock()
 	if news {
 		p.owner.recount(k.policy)
-		p.owner.tellGrant(k, problem.grant, warning, reasonGrantFailed, "Apply", "%s", strings.TrimSpace(err.Error()))
+		p.owner.recordGrantEvent(k, problem.grant, warning, reasonGrantFailed, "Apply", "%s", strings.TrimSpace(err.Error()))
 	}
 }
 
-func (p *plane) done(k key) {
+func (p *controlPlane) done(k key) {
 	p.mu.Lock()
-	_, wasTold := p.told[k]
-	delete(p.told, k)
+	_, wasTold := p.reported[k]
+	delete(p.reported, k)
 	p.mu.Unlock()
 	if wasTold {
 		p.owner.recount(k.policy)
@@ -361,11 +361,11 @@ func (p *plane) done(k key) {
 }
 
 // failures returns why the grants of a policy fail, by their objects.
-func (p *plane) failures(policy types.UID) map[types.UID]string {
+func (p *controlPlane) failures(policy types.UID) map[types.UID]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	failures := map[types.UID]string{}
-	for k, why := range p.told {
+	for k, why := range p.reported {
 		if k.policy == policy {
 			failures[k.object] = why
 		}

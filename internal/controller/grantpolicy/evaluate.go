@@ -15,8 +15,8 @@ import (
 	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
 )
 
-// pokeDelay is how long further news about a policy is waited for.
-const pokeDelay = 50 * time.Millisecond
+// wakeDelay is how long further news about a policy is waited for.
+const wakeDelay = 50 * time.Millisecond
 
 // countDelay is how long the number of a policy's grants waits for more to come or go, before it is shown.
 const countDelay = time.Second
@@ -24,7 +24,7 @@ const countDelay = time.Second
 // evaluateAllLocked has every object of a policy's kind evaluated.
 func (c *Controller) evaluateAllLocked(s *policyState) {
 	f := c.followers[s.trigger()]
-	if s.mode != active || f == nil {
+	if s.mode != modeApply || f == nil {
 		return
 	}
 	for _, object := range f.informer.GetStore().List() {
@@ -43,7 +43,7 @@ func (c *Controller) enqueueEvaluationLocked(k key) {
 		return
 	}
 	if o := s.outcomes[k.object]; o == nil || o.generation != s.object.Generation {
-		s.unseen[k.object] = struct{}{}
+		s.unevaluated[k.object] = struct{}{}
 	}
 	c.evaluations.Forget(k)
 	c.evaluations.Add(k)
@@ -66,12 +66,12 @@ func (c *Controller) evaluate(ctx context.Context, k key) error {
 		next = &outcome{generation: policy.Generation}
 	default:
 		began := time.Now()
-		next = c.judge(ctx, s, policy, object)
+		next = c.outcomeFor(ctx, s, policy, object)
 		c.mu.Lock()
-		s.pace.end(time.Now(), time.Since(began))
+		s.throttle.end(time.Now(), time.Since(began))
 		c.mu.Unlock()
 	}
-	before, ok := c.settle(s, k, next)
+	before, ok := c.storeOutcome(s, k, next)
 	if !ok {
 		return nil // the policy has changed, and is evaluated again
 	}
@@ -80,30 +80,30 @@ func (c *Controller) evaluate(ctx context.Context, k key) error {
 		return nil
 	}
 	if !hasFailed(before) || before.err.Error() != next.err.Error() {
-		c.tellObject(policy, object, warning, reasonEvaluationFailed, "Evaluate", "%s %s gets no grant or keeps the one that it has: %v",
+		c.recordObjectEvent(policy, object, warning, reasonEvaluationFailed, "Evaluate", "%s %s gets no grant or keeps the one that it has: %v",
 			object.GetKind(), cache.MetaObjectToName(object), next.err)
 	}
 	return next.err
 }
 
 // begin returns what an evaluation of an active policy reads: its state, the policy and the follower of its kind. The follower
-// is nil if there is nothing to evaluate. The error is errResting while the policy rests.
+// is nil if there is nothing to evaluate. The error is errThrottled while the policy rests.
 func (c *Controller) begin(policy types.UID) (*policyState, *quotav1alpha1.GrantCreationPolicy, *follower, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.policies[policy]
-	if s == nil || s.mode != active {
+	if s == nil || s.mode != modeApply {
 		return nil, nil, nil, nil
 	}
-	if !s.pace.begin(time.Now()) {
-		return nil, nil, nil, errResting
+	if !s.throttle.begin(time.Now()) {
+		return nil, nil, nil, errThrottled
 	}
 	return s, s.object, c.followers[s.trigger()], nil
 }
 
 // settle keeps an outcome, and returns the one before it. It returns false if the state of the
 // policy is not current any more.
-func (c *Controller) settle(s *policyState, k key, next *outcome) (*outcome, bool) {
+func (c *Controller) storeOutcome(s *policyState, k key, next *outcome) (*outcome, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.policies[k.policy] != s {
@@ -115,10 +115,10 @@ func (c *Controller) settle(s *policyState, k key, next *outcome) (*outcome, boo
 	} else {
 		s.outcomes[k.object] = next
 	}
-	_, first := s.unseen[k.object]
-	delete(s.unseen, k.object)
-	if s.object.Spec.Target.ParentContext != nil && (first && len(s.unseen) == 0 || !sameNeeds(before, next)) {
-		c.pokeLocked(k.policy)
+	_, first := s.unevaluated[k.object]
+	delete(s.unevaluated, k.object)
+	if s.object.Spec.Target.ParentContext != nil && (first && len(s.unevaluated) == 0 || !sameNeeds(before, next)) {
+		c.wakeLocked(k.policy)
 	}
 	if hasGrant(before) != hasGrant(next) || hasFailed(before) != hasFailed(next) {
 		c.policyQueue.AddAfter(s.object.Name, countDelay)
@@ -130,13 +130,13 @@ func (c *Controller) settle(s *policyState, k key, next *outcome) (*outcome, boo
 // enqueueGrantLocked has the control planes write or delete the grant of an object that need to, and connects to the one
 // that the grant goes to.
 func (c *Controller) enqueueGrantLocked(k key, next *outcome) {
-	for _, p := range c.planes {
-		isNeeded := hasGrant(next) && next.plane == p.ref
-		if isNeeded || p.holds(k) {
+	for _, p := range c.controlPlanes {
+		isNeeded := hasGrant(next) && next.controlPlane == p.ref
+		if isNeeded || p.holdsGrant(k) {
 			p.queue.Add(k)
 		}
-		if asked, _ := p.state(); isNeeded && !asked {
-			p.ask()
+		if isContacted, _ := p.state(); isNeeded && !isContacted {
+			p.requestCompare()
 		}
 	}
 }
@@ -146,7 +146,7 @@ func sameNeeds(a, b *outcome) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.matches == b.matches && a.plane == b.plane && (a.unresolved == nil) == (b.unresolved == nil)
+	return a.matches == b.matches && a.controlPlane == b.controlPlane && (a.unresolved == nil) == (b.unresolved == nil)
 }
 
 func hasFailed(o *outcome) bool { return o != nil && o.err != nil }
@@ -154,7 +154,7 @@ func hasFailed(o *outcome) bool { return o != nil && o.err != nil }
 func hasGrant(o *outcome) bool { return o != nil && o.grant != nil }
 
 // judge applies a policy to an object.
-func (c *Controller) judge(ctx context.Context, s *policyState, policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured) *outcome {
+func (c *Controller) outcomeFor(ctx context.Context, s *policyState, policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured) *outcome {
 	o := &outcome{generation: policy.Generation}
 	if o.matches, o.err = s.compiled.Matches(ctx, object.Object); o.err != nil || !o.matches {
 		return o
@@ -165,15 +165,15 @@ func (c *Controller) judge(ctx context.Context, s *policyState, policy *quotav1a
 			o.err, o.unresolved = err, err
 			return o
 		}
-		o.plane = remote.Ref{Group: parent.APIGroup, Kind: parent.Kind, Name: name}
+		o.controlPlane = remote.Ref{Group: parent.APIGroup, Kind: parent.Kind, Name: name}
 	}
 	grant, err := s.compiled.Render(object.Object)
 	if err != nil {
 		o.err = err
 		return o
 	}
-	complete(grant, policy, object, c.SystemNamespace, o.plane)
-	if o.err = c.check(grant, o.plane.IsLocal()); o.err == nil {
+	complete(grant, policy, object, c.SystemNamespace, o.controlPlane)
+	if o.err = c.checkGrant(grant, o.controlPlane.IsLocal()); o.err == nil {
 		o.grant = grant
 	}
 	return o
@@ -181,7 +181,7 @@ func (c *Controller) judge(ctx context.Context, s *policyState, policy *quotav1a
 
 // check tells why a grant may not be made. What is registered in another control plane is for that
 // one to say.
-func (c *Controller) check(grant *quotav1alpha1.ResourceGrant, local bool) error {
+func (c *Controller) checkGrant(grant *quotav1alpha1.ResourceGrant, local bool) error {
 	if errs := c.Rules.ValidateGrant(grant); len(errs) > 0 {
 		return fmt.Errorf("the grant would not be valid: %w", errs.ToAggregate())
 	}

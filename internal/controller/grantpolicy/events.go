@@ -23,17 +23,17 @@ const (
 	reasonLeftBehind       = "GrantsLeftBehind"
 )
 
-// tellObject records an event on a policy about an object.
-func (c *Controller) tellObject(policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured, eventtype, reason, action, note string, args ...any) {
-	c.tell(policy, &corev1.ObjectReference{
+// recordObjectEvent records an event on a policy about an object.
+func (c *Controller) recordObjectEvent(policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured, eventtype, reason, action, note string, args ...any) {
+	c.recordEvent(policy, &corev1.ObjectReference{
 		APIVersion: object.GetAPIVersion(), Kind: object.GetKind(),
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
 	}, eventtype, reason, action, note, args...)
 }
 
-// tellGrant records an event on the policy of a key about a grant. Events on one grant are
+// recordGrantEvent records an event on the policy of a key about a grant. Events on one grant are
 // told apart by the grant's name, also where it is in another control plane.
-func (c *Controller) tellGrant(k key, grant *quotav1alpha1.ResourceGrant, eventtype, reason, action, note string, args ...any) {
+func (c *Controller) recordGrantEvent(k key, grant *quotav1alpha1.ResourceGrant, eventtype, reason, action, note string, args ...any) {
 	policy := c.policyOf(k)
 	if policy == nil {
 		return
@@ -45,12 +45,12 @@ func (c *Controller) tellGrant(k key, grant *quotav1alpha1.ResourceGrant, eventt
 	if reason == reasonGrantFailed {
 		related.Namespace = "" // it may not exist, and then no event can be in it: the system namespace takes the event
 	}
-	c.tell(policy, related, eventtype, reason, action, note, args...)
+	c.recordEvent(policy, related, eventtype, reason, action, note, args...)
 }
 
 // tell records an event on a policy. The version of the policy is left out: the same event at
 // another version is the same.
-func (c *Controller) tell(policy *quotav1alpha1.GrantCreationPolicy, related *corev1.ObjectReference, eventtype, reason, action, note string, args ...any) {
+func (c *Controller) recordEvent(policy *quotav1alpha1.GrantCreationPolicy, related *corev1.ObjectReference, eventtype, reason, action, note string, args ...any) {
 	regarding := &corev1.ObjectReference{
 		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "GrantCreationPolicy", Name: policy.Name, UID: policy.UID,
 	}

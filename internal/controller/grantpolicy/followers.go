@@ -58,7 +58,7 @@ func (f *follower) failure() error {
 func (c *Controller) followLocked() {
 	named := map[schema.GroupVersionKind]map[types.UID]struct{}{}
 	for uid, s := range c.policies {
-		if s.mode != active {
+		if s.mode != modeApply {
 			continue
 		}
 		kind := s.trigger()
@@ -148,7 +148,7 @@ func (c *Controller) listed(f *follower) {
 	defer c.mu.Unlock()
 	for policy := range f.policies {
 		s := c.policies[policy]
-		for _, known := range []iter.Seq[types.UID]{maps.Keys(s.outcomes), maps.Keys(s.unseen)} {
+		for _, known := range []iter.Seq[types.UID]{maps.Keys(s.outcomes), maps.Keys(s.unevaluated)} {
 			for _, uid := range slices.Collect(known) {
 				if f.get(uid) == nil {
 					c.enqueueEvaluationLocked(key{policy, uid})
@@ -156,7 +156,7 @@ func (c *Controller) listed(f *follower) {
 			}
 		}
 		c.applyAllLocked(policy)
-		c.pokeLocked(policy)
+		c.wakeLocked(policy)
 	}
 }
 
@@ -170,13 +170,13 @@ func (c *Controller) listFailed(f *follower, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for policy := range f.policies {
-		c.pokeLocked(policy)
+		c.wakeLocked(policy)
 	}
 }
 
-// pokeLocked has a policy's status and finalizers looked at soon.
-func (c *Controller) pokeLocked(policy types.UID) {
+// wakeLocked has a policy's status and finalizers looked at soon.
+func (c *Controller) wakeLocked(policy types.UID) {
 	if s := c.policies[policy]; s != nil {
-		c.policyQueue.AddAfter(s.object.Name, pokeDelay)
+		c.policyQueue.AddAfter(s.object.Name, wakeDelay)
 	}
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/bursar/bursar/internal/kube/worker"
 )
 
-// addLocalPlane makes the plane that is this control plane, whose grants are watched.
-func (c *Controller) addLocalPlane(ctx context.Context) error {
-	p := newPlane(c, remote.Ref{}, c.Client, nil)
-	c.planes[p.ref] = p
+// addLocalControlPlane makes the plane that is this control plane, whose grants are watched.
+func (c *Controller) addLocalControlPlane(ctx context.Context) error {
+	p := newControlPlane(c, remote.Ref{}, c.Client, nil)
+	c.controlPlanes[p.ref] = p
 	informer, err := c.Cache.GetInformer(ctx, &quotav1alpha1.ResourceGrant{})
 	if err != nil {
 		return err
 	}
 	handle, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    p.seen,
-		UpdateFunc: func(_, object any) { p.seen(object) },
-		DeleteFunc: p.unseen,
+		AddFunc:    p.grantChanged,
+		UpdateFunc: func(_, object any) { p.grantChanged(object) },
+		DeleteFunc: p.grantDeleted,
 	})
 	if err != nil {
 		return err
@@ -32,13 +32,13 @@ func (c *Controller) addLocalPlane(ctx context.Context) error {
 		return ctx.Err()
 	}
 	p.mu.Lock()
-	p.listed, p.asked = true, true
+	p.listed, p.isContacted = true, true
 	p.mu.Unlock()
 	c.tasks.Go(func() { worker.Run(ctx, p.queue, localWorkers, p.process, p.failed) })
 	return nil
 }
 
-func (p *plane) seen(object any) {
+func (p *controlPlane) grantChanged(object any) {
 	grant, ok := object.(*quotav1alpha1.ResourceGrant)
 	if !ok {
 		return
@@ -50,7 +50,7 @@ func (p *plane) seen(object any) {
 	}
 }
 
-func (p *plane) unseen(object any) {
+func (p *controlPlane) grantDeleted(object any) {
 	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj
 	}
@@ -66,12 +66,12 @@ func (p *plane) unseen(object any) {
 	p.mu.Unlock()
 	if ok {
 		p.queue.Add(k)
-		p.owner.cleaned(k.policy)
+		p.owner.wakeIfClean(k.policy)
 	}
 }
 
-// holdsNone asks this control plane's API server whether it has no grant of a policy.
-func (c *Controller) holdsNone(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) (bool, error) {
+// hasNoLocalGrants asks this control plane's API server whether it has no grant of a policy.
+func (c *Controller) hasNoLocalGrants(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) (bool, error) {
 	var list quotav1alpha1.ResourceGrantList
 	err := c.Live.List(ctx, &list, client.MatchingLabels{quotav1alpha1.LabelPolicyUID: string(policy.UID)}, client.Limit(1))
 	if err != nil {

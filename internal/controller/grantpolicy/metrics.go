@@ -2,24 +2,24 @@ package grantpolicy
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// written is what became of a grant that should be another.
-type written string
+// writeResult is what became of a grant that should be another.
+type writeResult string
 
 const (
-	wroteNew    written = "created"
-	wroteChange written = "updated"
-	wroteDelete written = "deleted"
-	wroteNone   written = "failed"
+	wroteNew    writeResult = "created"
+	wroteChange writeResult = "updated"
+	wroteDelete writeResult = "deleted"
+	wroteNone   writeResult = "failed"
 )
 
-// standing is how another control plane is to be had.
-type standing string
+// availability is how another control plane is to be had.
+type availability string
 
 const (
-	answers     standing = "answers"
-	unreachable standing = "unreachable"
-	invalid     standing = "invalid"
-	pending     standing = "pending"
+	answers     availability = "answers"
+	unreachable availability = "unreachable"
+	invalid     availability = "invalid"
+	pending     availability = "pending"
 )
 
 // metrics counts what is found out and what is done.
@@ -54,43 +54,43 @@ func (m *metrics) evaluated(o *outcome) {
 	m.evaluations.WithLabelValues(label).Inc()
 }
 
-func (m *metrics) wrote(w written) { m.writes.WithLabelValues(string(w)).Inc() }
+func (m *metrics) wrote(w writeResult) { m.writes.WithLabelValues(string(w)).Inc() }
 
 // Collectors returns the controller's metrics, for registration.
 func (c *Controller) Collectors() []prometheus.Collector {
 	collectors := []prometheus.Collector{c.metrics.evaluations, c.metrics.writes}
-	for _, s := range []standing{answers, unreachable, invalid, pending} {
+	for _, s := range []availability{answers, unreachable, invalid, pending} {
 		collectors = append(collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "bursar_control_planes",
 			Help: "Other control planes that Secrets register by state: answers, unreachable, invalid (the kubeconfig cannot be used) " +
 				"or pending (not asked yet, or no policy needs it).",
 			ConstLabels: prometheus.Labels{"state": string(s)},
-		}, func() float64 { return float64(c.planesThat(s)) }))
+		}, func() float64 { return float64(c.controlPlanesWith(s)) }))
 	}
 	return collectors
 }
 
-// planesThat counts the other control planes of a standing.
-func (c *Controller) planesThat(s standing) int {
+// controlPlanesWith counts the other control planes of a standing.
+func (c *Controller) controlPlanesWith(s availability) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	count := 0
-	for ref, p := range c.planes {
-		if !ref.IsLocal() && p.standing() == s {
+	for ref, p := range c.controlPlanes {
+		if !ref.IsLocal() && p.availability() == s {
 			count++
 		}
 	}
 	return count
 }
 
-func (p *plane) standing() standing {
-	asked, problem := p.state()
+func (p *controlPlane) availability() availability {
+	isContacted, problem := p.state()
 	switch {
 	case p.invalid != nil:
 		return invalid
 	case problem != nil:
 		return unreachable
-	case !asked:
+	case !isContacted:
 		return pending
 	default:
 		return answers

@@ -19,11 +19,11 @@ type mode int
 
 const (
 	// dormant: they stay as they are, because the policy is paused or cannot be applied as things are.
-	dormant mode = iota
+	modeRetain mode = iota
 	// active: they are made what the policy says.
-	active
+	modeApply
 	// off: they are deleted, because the policy is deleted or its kind is not there any more.
-	off
+	modeDelete
 )
 
 // policyState is what the controller knows of one policy, guarded by the controller's lock. When
@@ -34,19 +34,19 @@ type policyState struct {
 	// compiled is that generation of the policy, or nil if it has faults. A policy that is
 	// paused or deleted has neither. Both stay.
 	compiled *policy.GrantPolicy
-	faults   field.ErrorList
+	errs     field.ErrorList
 	mode     mode
 	// since is when the state was set.
 	since time.Time
 	// resource is what the trigger's objects are watched by, while the policy is active.
 	resource schema.GroupVersionResource
 
-	pace pace
+	throttle throttle
 	// outcomes are by the UIDs of the objects. Those from before the state was set have generation 0:
 	// they only tell what was said about an object then.
 	outcomes map[types.UID]*outcome
 	// unseen are the objects that have not been evaluated since the policy changed.
-	unseen map[types.UID]struct{}
+	unevaluated map[types.UID]struct{}
 }
 
 func (s *policyState) uid() types.UID { return s.object.UID }
@@ -64,8 +64,8 @@ type outcome struct {
 	generation int64
 	// grant is what the policy asks for, or nil if it asks for nothing or err is set.
 	grant *quotav1alpha1.ResourceGrant
-	// plane is where the grant should be. It is set if matches is and unresolved is not.
-	plane remote.Ref
+	// controlPlane is where the grant should be. It is set if matches is and unresolved is not.
+	controlPlane remote.Ref
 	// matches tells that the conditions hold.
 	matches bool
 	// unresolved is why it cannot be told which control plane the grant should be in.
@@ -97,7 +97,7 @@ func (c *Controller) followPolicies(ctx context.Context) error {
 func (c *Controller) setPolicy(s *policyState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.outcomes, s.unseen = map[types.UID]*outcome{}, map[types.UID]struct{}{}
+	s.outcomes, s.unevaluated = map[types.UID]*outcome{}, map[types.UID]struct{}{}
 	for uid, other := range c.policies {
 		if other.object.Name == s.object.Name && uid != s.uid() {
 			delete(c.policies, uid) // it is gone, and its name was given away
@@ -121,8 +121,8 @@ func (c *Controller) setPolicy(s *policyState) {
 	c.applyAllLocked(s.uid())
 }
 
-// dropPolicy forgets the policy of that name, which is gone.
-func (c *Controller) dropPolicy(name string) {
+// removePolicy forgets the policy of that name, which is gone.
+func (c *Controller) removePolicy(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for uid, s := range c.policies {
@@ -146,21 +146,21 @@ func (c *Controller) policyOf(k key) *quotav1alpha1.GrantCreationPolicy {
 
 // applyAllLocked has the grants of a policy that exist compared with what the policy wants.
 func (c *Controller) applyAllLocked(policy types.UID) {
-	for _, p := range c.planes {
+	for _, p := range c.controlPlanes {
 		p.enqueueAll(policy)
 	}
 }
 
 // want returns the grant that a key should have in a control plane, or nil for none; false if that
 // cannot be told now.
-func (c *Controller) want(k key, ref remote.Ref) (*quotav1alpha1.ResourceGrant, bool) {
+func (c *Controller) desiredGrant(k key, ref remote.Ref) (*quotav1alpha1.ResourceGrant, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.policies[k.policy]
 	switch {
-	case s == nil || s.mode == dormant:
+	case s == nil || s.mode == modeRetain:
 		return nil, false
-	case s.mode == off:
+	case s.mode == modeDelete:
 		return nil, true
 	}
 	f := c.followers[s.trigger()]
@@ -170,28 +170,28 @@ func (c *Controller) want(k key, ref remote.Ref) (*quotav1alpha1.ResourceGrant, 
 	o := s.outcomes[k.object]
 	switch {
 	case o == nil:
-		_, unseen := s.unseen[k.object]
+		_, unseen := s.unevaluated[k.object]
 		return nil, f.hasSynced() && !unseen && f.get(k.object) == nil
 	case o.generation != s.object.Generation || o.err != nil:
 		return nil, false
-	case o.plane != ref:
+	case o.controlPlane != ref:
 		return nil, true
 	default:
 		return o.grant, true
 	}
 }
 
-// wantedIn returns the keys that should have a grant in a control plane.
-func (c *Controller) wantedIn(ref remote.Ref) []key {
+// desiredKeys returns the keys that should have a grant in a control plane.
+func (c *Controller) desiredKeys(ref remote.Ref) []key {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var keys []key
 	for uid, s := range c.policies {
-		if s.mode != active {
+		if s.mode != modeApply {
 			continue
 		}
 		for object, o := range s.outcomes {
-			if o.grant != nil && o.plane == ref {
+			if o.grant != nil && o.controlPlane == ref {
 				keys = append(keys, key{uid, object})
 			}
 		}

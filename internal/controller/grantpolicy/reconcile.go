@@ -23,8 +23,8 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// holdUpInterval is how often a policy is looked at whose grants could not be deleted yet.
-const holdUpInterval = 10 * time.Second
+// cleanupRetryInterval is how often a policy is looked at whose grants could not be deleted yet.
+const cleanupRetryInterval = 10 * time.Second
 
 // reconcile brings the state, the finalizers and the status of a policy up to date. The finalizers
 // are there before the first grant is.
@@ -32,45 +32,45 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	object := &quotav1alpha1.GrantCreationPolicy{}
 	err := c.Client.Get(ctx, types.NamespacedName{Name: name}, object)
 	if apierrors.IsNotFound(err) {
-		c.dropPolicy(name)
+		c.removePolicy(name)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	// A policy that is off or paused has no use for more of them: it makes nothing.
-	if added := wantedFinalizers(object); len(added) > 0 {
+	if added := finalizersToAdd(object); len(added) > 0 {
 		object = object.DeepCopy()
 		object.Finalizers = append(object.Finalizers, added...)
 		return c.update(ctx, object) // an event follows
 	}
 	state := &policyState{object: object}
-	flaws, err := c.inspect(ctx, state)
+	problems, err := c.inspect(ctx, state)
 	if err != nil {
 		return err
 	}
 	c.setPolicy(state)
 	if object.DeletionTimestamp == nil {
-		if err := c.report(ctx, object, flaws); err != nil {
+		if err := c.report(ctx, object, problems); err != nil {
 			return err
 		}
 	}
-	return c.letGo(ctx, object)
+	return c.removeFinalizers(ctx, object)
 }
 
-// wantedFinalizers are those that a policy lacks.
-func wantedFinalizers(object *quotav1alpha1.GrantCreationPolicy) []string {
+// finalizersToAdd are those that a policy lacks.
+func finalizersToAdd(object *quotav1alpha1.GrantCreationPolicy) []string {
 	if object.DeletionTimestamp != nil || !object.IsEnabled() {
 		return nil
 	}
-	var wanted []string
+	var desired []string
 	if !slices.Contains(object.Finalizers, quotav1alpha1.FinalizerGrants) {
-		wanted = append(wanted, quotav1alpha1.FinalizerGrants)
+		desired = append(desired, quotav1alpha1.FinalizerGrants)
 	}
 	if object.Spec.Target.ParentContext != nil && !slices.Contains(object.Finalizers, quotav1alpha1.FinalizerParentGrants) {
-		wanted = append(wanted, quotav1alpha1.FinalizerParentGrants)
+		desired = append(desired, quotav1alpha1.FinalizerParentGrants)
 	}
-	return wanted
+	return desired
 }
 
 // update stores a policy, unless it has changed since it was read: then it is on its way here.
@@ -86,10 +86,10 @@ func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string,
 	object := state.object
 	switch {
 	case object.DeletionTimestamp != nil:
-		state.mode = off
+		state.mode = modeDelete
 		return nil, nil
 	case !object.IsEnabled():
-		state.mode = dormant
+		state.mode = modeRetain
 		return nil, nil
 	}
 	kind := triggerOf(object)
@@ -97,44 +97,44 @@ func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string,
 	if err != nil {
 		return nil, err
 	}
-	flaws := c.policyFlaws(state)
+	problems := c.policyProblems(state)
 	if !served {
-		flaws = append(flaws, notServed(kind))
+		problems = append(problems, notServed(kind))
 		groupState, _, err := c.Kinds.StateOf(ctx, kind.GroupKind())
 		if err != nil {
 			return nil, err
 		}
 		if groupState == discoverycache.Undefined && c.wasServed(object) {
-			state.mode = off // there are no objects any more, and so no reason for grants
+			state.mode = modeDelete // there are no objects any more, and so no reason for grants
 		}
-		return flaws, nil
+		return problems, nil
 	}
-	flaw, err := c.Permission.Follow(ctx, resource)
+	reason, err := c.Permission.Follow(ctx, resource)
 	if err != nil {
 		return nil, err
 	}
-	if flaw != "" {
-		flaws = append(flaws, flaw)
-		c.policyQueue.AddAfter(object.Name, permission.AskAgain) // nobody tells when Bursar is permitted more
+	if reason != "" {
+		problems = append(problems, reason)
+		c.policyQueue.AddAfter(object.Name, permission.RecheckInterval) // nobody tells when Bursar is permitted more
 	}
-	if len(flaws) == 0 {
-		state.mode, state.resource = active, resource
+	if len(problems) == 0 {
+		state.mode, state.resource = modeApply, resource
 	}
-	return flaws, nil
+	return problems, nil
 }
 
-// policyFlaws compiles a policy into its state, and says all that keeps its text and the registrations from being in force.
-func (c *Controller) policyFlaws(state *policyState) []string {
-	var flaws []string
-	state.compiled, state.faults = c.compile(state.object)
-	if len(state.faults) > 0 {
-		flaws = append(flaws, state.faults.ToAggregate().Error())
+// policyProblems compiles a policy into its state, and says all that keeps its text and the registrations from being in force.
+func (c *Controller) policyProblems(state *policyState) []string {
+	var problems []string
+	state.compiled, state.errs = c.compile(state.object)
+	if len(state.errs) > 0 {
+		problems = append(problems, state.errs.ToAggregate().Error())
 	}
-	flaws = append(flaws, registrationFlaws(c.Catalog, state.object)...)
-	if err := c.Catalog.CheckNew(givenTypes(state.object)...); err != nil && !c.wasServed(state.object) {
-		flaws = append(flaws, err.Error())
+	problems = append(problems, registrationProblems(c.Catalog, state.object)...)
+	if err := c.Catalog.CheckNew(grantedTypes(state.object)...); err != nil && !c.wasServed(state.object) {
+		problems = append(problems, err.Error())
 	}
-	return flaws
+	return problems
 }
 
 // wasServed tells whether the kind that a policy names was served since it names it: then its objects
@@ -144,7 +144,7 @@ func (c *Controller) wasServed(object *quotav1alpha1.GrantCreationPolicy) bool {
 	c.mu.Lock()
 	before := c.policies[object.UID]
 	c.mu.Unlock()
-	if before != nil && before.object.Generation == object.Generation && before.mode != dormant {
+	if before != nil && before.object.Generation == object.Generation && before.mode != modeRetain {
 		return true
 	}
 	ready := apimeta.FindStatusCondition(object.Status.Conditions, quotav1alpha1.ConditionReady)
@@ -158,8 +158,8 @@ func (c *Controller) compile(object *quotav1alpha1.GrantCreationPolicy) (*policy
 	before := c.policies[object.UID]
 	isKnown := before != nil && before.object.Generation == object.Generation
 	c.mu.Unlock()
-	if isKnown && (before.compiled != nil || len(before.faults) > 0) {
-		return before.compiled, before.faults
+	if isKnown && (before.compiled != nil || len(before.errs) > 0) {
+		return before.compiled, before.errs
 	}
 	return policy.CompileGrant(object)
 }
@@ -168,9 +168,9 @@ func notServed(kind schema.GroupVersionKind) string {
 	return fmt.Sprintf("kind %s in version %s is not served by this API server", kind.GroupKind(), kind.GroupVersion())
 }
 
-// registrationFlaws says why the registrations do not allow what a policy's grants give. Those of
+// registrationProblems says why the registrations do not allow what a policy's grants give. Those of
 // another control plane are not known here, and what is a template is judged for each object.
-func registrationFlaws(registrations Registrations, object *quotav1alpha1.GrantCreationPolicy) []string {
+func registrationProblems(registrations Registrations, object *quotav1alpha1.GrantCreationPolicy) []string {
 	if object.Spec.Target.ParentContext != nil {
 		return nil
 	}
@@ -184,8 +184,8 @@ func registrationFlaws(registrations Registrations, object *quotav1alpha1.GrantC
 	return nil
 }
 
-// givenTypes are the resource types of the grants that a policy makes in this control plane.
-func givenTypes(object *quotav1alpha1.GrantCreationPolicy) []string {
+// grantedTypes are the resource types of the grants that a policy makes in this control plane.
+func grantedTypes(object *quotav1alpha1.GrantCreationPolicy) []string {
 	if object.Spec.Target.ParentContext != nil {
 		return nil
 	}
@@ -194,15 +194,15 @@ func givenTypes(object *quotav1alpha1.GrantCreationPolicy) []string {
 
 // Check tells why a policy is not going to be in force as things are, or returns nil.
 func (c *Controller) Check(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) error {
-	flaws := registrationFlaws(c.Catalog, object)
+	problems := registrationProblems(c.Catalog, object)
 	kind := triggerOf(object)
 	if _, ok, err := c.Kinds.VersionedResourceFor(ctx, kind); err == nil && !ok {
-		flaws = append(flaws, notServed(kind))
+		problems = append(problems, notServed(kind))
 	}
-	if len(flaws) == 0 {
+	if len(problems) == 0 {
 		return nil
 	}
-	return errors.New(strings.Join(flaws, "; "))
+	return errors.New(strings.Join(problems, "; "))
 }
 
 // GrantsOf returns how many grants a policy has made in this control plane that are still there, by the cache.
@@ -212,24 +212,24 @@ func (c *Controller) GrantsOf(ctx context.Context, policy *quotav1alpha1.GrantCr
 	return len(list.Items), err
 }
 
-// letGo removes the finalizers of a policy that have no grants to be for.
-func (c *Controller) letGo(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) error {
+// removeFinalizers removes the finalizers of a policy that have no grants to be for.
+func (c *Controller) removeFinalizers(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) error {
 	updated := object.DeepCopy()
-	holding, isKept := c.letParentGrantsGo(object, updated)
+	holding, isKept := c.removeParentFinalizer(object, updated)
 	if isKept {
 		return nil
 	}
-	if err := c.letLocalGrantsGo(ctx, object, updated); err != nil {
+	if err := c.removeLocalFinalizer(ctx, object, updated); err != nil {
 		return err
 	}
 	if len(updated.Finalizers) != len(object.Finalizers) {
 		if !slices.Contains(updated.Finalizers, quotav1alpha1.FinalizerParentGrants) {
-			c.dropRecord(object)
+			c.forgetRecord(object)
 		}
 		return c.update(ctx, updated)
 	}
 	if object.DeletionTimestamp != nil || len(holding) > 0 {
-		c.policyQueue.AddAfter(object.Name, holdUpInterval)
+		c.policyQueue.AddAfter(object.Name, cleanupRetryInterval)
 	}
 	return nil
 }
@@ -239,37 +239,37 @@ func ends(object *quotav1alpha1.GrantCreationPolicy) bool {
 	return object.DeletionTimestamp != nil || !object.IsEnabled()
 }
 
-// letParentGrantsGo removes the finalizer for grants in other control planes from updated if no control plane has one any
+// removeParentFinalizer removes the finalizer for grants in other control planes from updated if no control plane has one any
 // more. It returns the control planes that do, and whether the policy is paused and keeps its grants in an unregistered one.
-func (c *Controller) letParentGrantsGo(object, updated *quotav1alpha1.GrantCreationPolicy) (holding []*plane, isKept bool) {
+func (c *Controller) removeParentFinalizer(object, updated *quotav1alpha1.GrantCreationPolicy) (holding []*controlPlane, isKept bool) {
 	if !slices.Contains(object.Finalizers, quotav1alpha1.FinalizerParentGrants) || !ends(object) && object.Spec.Target.ParentContext != nil {
 		return nil, false
 	}
 	leaves := object.DeletionTimestamp != nil
-	holding, unregistered := c.planesOf(object)
+	holding, unregistered := c.controlPlanesOf(object)
 	switch {
 	case !leaves && !object.IsEnabled() && len(unregistered) > 0:
 		return nil, true
 	case len(holding) > 0:
 		if leaves {
-			c.tellHeldUp(object, holding)
+			c.reportHeldUp(object, holding)
 		}
 		return holding, false
 	}
 	removeFinalizer(updated, quotav1alpha1.FinalizerParentGrants)
 	delete(updated.Annotations, quotav1alpha1.AnnotationControlPlanes)
 	if len(unregistered) > 0 {
-		c.tell(object, nil, warning, reasonLeftBehind, "Delete", "grants of the policy may stay in %s: no Secret registers it any more", firstFew(unregistered))
+		c.recordEvent(object, nil, warning, reasonLeftBehind, "Delete", "grants of the policy may stay in %s: no Secret registers it any more", firstFew(unregistered))
 	}
 	return nil, false
 }
 
-// letLocalGrantsGo removes the finalizer for grants in this control plane from updated if there are none any more.
-func (c *Controller) letLocalGrantsGo(ctx context.Context, object, updated *quotav1alpha1.GrantCreationPolicy) error {
-	if !ends(object) || !slices.Contains(object.Finalizers, quotav1alpha1.FinalizerGrants) || !c.plane(remote.Ref{}).isClean(object.UID, time.Time{}) {
+// removeLocalFinalizer removes the finalizer for grants in this control plane from updated if there are none any more.
+func (c *Controller) removeLocalFinalizer(ctx context.Context, object, updated *quotav1alpha1.GrantCreationPolicy) error {
+	if !ends(object) || !slices.Contains(object.Finalizers, quotav1alpha1.FinalizerGrants) || !c.controlPlane(remote.Ref{}).isClean(object.UID, time.Time{}) {
 		return nil
 	}
-	none, err := c.holdsNone(ctx, object)
+	none, err := c.hasNoLocalGrants(ctx, object)
 	if none && err == nil {
 		removeFinalizer(updated, quotav1alpha1.FinalizerGrants)
 	}
@@ -280,15 +280,15 @@ func removeFinalizer(object *quotav1alpha1.GrantCreationPolicy, finalizer string
 	object.Finalizers = slices.DeleteFunc(object.Finalizers, func(f string) bool { return f == finalizer })
 }
 
-func (c *Controller) plane(ref remote.Ref) *plane {
+func (c *Controller) controlPlane(ref remote.Ref) *controlPlane {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.planes[ref]
+	return c.controlPlanes[ref]
 }
 
-// tellHeldUp says which control planes keep a deleted policy from going. Those that answer are
+// reportHeldUp says which control planes keep a deleted policy from going. Those that answer are
 // being cleaned up.
-func (c *Controller) tellHeldUp(object *quotav1alpha1.GrantCreationPolicy, holding []*plane) {
+func (c *Controller) reportHeldUp(object *quotav1alpha1.GrantCreationPolicy, holding []*controlPlane) {
 	for _, p := range holding {
 		_, problem := p.state()
 		if p.invalid != nil {
@@ -297,7 +297,7 @@ func (c *Controller) tellHeldUp(object *quotav1alpha1.GrantCreationPolicy, holdi
 		if problem == nil {
 			continue
 		}
-		c.tell(object, c.secretOf(p), warning, reasonCleanupHeldUp, "Delete",
+		c.recordEvent(object, c.secretOf(p), warning, reasonCleanupHeldUp, "Delete",
 			"the policy stays until its grants in %s are deleted: %v; make it answer, or delete Secret %s/%s to leave the grants behind",
 			p.ref, problem, c.SystemNamespace, p.secretName())
 	}

@@ -58,7 +58,7 @@ func TestAGenerationIsCompiledOnce(t *testing.T) {
 	}
 	first := look(teamsPolicy("u1", 1, "true"))
 	if first.compiled == nil {
-		t.Fatalf("the policy does not compile: %v", first.faults)
+		t.Fatalf("the policy does not compile: %v", first.errs)
 	}
 	for range 3 {
 		if again := look(teamsPolicy("u1", 1, "true")); again.compiled != first.compiled {
@@ -73,7 +73,7 @@ func TestAGenerationIsCompiledOnce(t *testing.T) {
 		t.Error("another policy of that name was not compiled")
 	}
 	faulty := look(teamsPolicy("u2", 3, "true &&"))
-	if again := look(teamsPolicy("u2", 3, "true &&")); len(faulty.faults) == 0 || &again.faults[0] != &faulty.faults[0] {
+	if again := look(teamsPolicy("u2", 3, "true &&")); len(faulty.errs) == 0 || &again.errs[0] != &faulty.errs[0] {
 		t.Error("the same generation of a policy with faults was compiled again")
 	}
 }
@@ -92,17 +92,17 @@ func TestUndefinedKind(t *testing.T) {
 		policy *quotav1alpha1.GrantCreationPolicy
 		want   mode
 	}{
-		"never served":     {"it may be mistyped", dormant, ready(metav1.ConditionFalse, 2), dormant},
-		"edited":           {"what it was before says nothing of this kind", dormant, ready(metav1.ConditionTrue, 1), dormant},
-		"gone":             {"its objects are gone as well", active, ready(metav1.ConditionFalse, 2), off},
-		"still gone":       {"", off, ready(metav1.ConditionFalse, 2), off},
-		"gone meanwhile":   {"an earlier process saw it", dormant, ready(metav1.ConditionTrue, 2), off},
-		"gone, never used": {"", dormant, teamsPolicy("u1", 2, "true"), dormant},
+		"never served":     {"it may be mistyped", modeRetain, ready(metav1.ConditionFalse, 2), modeRetain},
+		"edited":           {"what it was before says nothing of this kind", modeRetain, ready(metav1.ConditionTrue, 1), modeRetain},
+		"gone":             {"its objects are gone as well", modeApply, ready(metav1.ConditionFalse, 2), modeDelete},
+		"still gone":       {"", modeDelete, ready(metav1.ConditionFalse, 2), modeDelete},
+		"gone meanwhile":   {"an earlier process saw it", modeRetain, ready(metav1.ConditionTrue, 2), modeDelete},
+		"gone, never used": {"", modeRetain, teamsPolicy("u1", 2, "true"), modeRetain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &Controller{Kinds: nothingServed{}, Catalog: everythingAllowed{}}
 			c.Start()
-			if tc.before != dormant {
+			if tc.before != modeRetain {
 				c.policies["u1"] = &policyState{object: tc.policy, mode: tc.before}
 			}
 			state := &policyState{object: tc.policy}
@@ -118,7 +118,7 @@ func TestLongRecord(t *testing.T) {
 	c := &Controller{}
 	c.Start()
 	policy := teamsPolicy("u1", 1, "true")
-	s := &policyState{object: policy, mode: active, since: time.Now(), outcomes: map[types.UID]*outcome{}}
+	s := &policyState{object: policy, mode: modeApply, since: time.Now(), outcomes: map[types.UID]*outcome{}}
 	c.policies["u1"], c.recorded["u1"] = s, map[remote.Ref]bool{}
 	ref := func(n int) remote.Ref { return remote.Ref{Kind: "Cluster", Name: fmt.Sprint(n)} }
 	var refs []remote.Ref
@@ -126,16 +126,16 @@ func TestLongRecord(t *testing.T) {
 		refs = append(refs, ref(n))
 		c.recorded["u1"][ref(n)] = true
 	}
-	s.outcomes["wanted"] = &outcome{plane: ref(7)}
+	s.outcomes["wanted"] = &outcome{controlPlane: ref(7)}
 	grant := completed(&quotav1alpha1.ResourceGrant{}, policy.Name, object("", "a", "u1"), ref(8))
 	grant.Labels[quotav1alpha1.LabelPolicyUID] = "u1"
 	for n, name := range map[int]string{8: "holds a grant", 9: "holds none", 10: "was not listed"} {
-		p := newPlane(c, ref(n), nil, nil)
+		p := newControlPlane(c, ref(n), nil, nil)
 		p.listed, p.listedAt = n != 10, time.Now().Add(time.Hour)
 		if n == 8 {
-			p.keep(grant)
+			p.recordGrant(grant)
 		}
-		c.planes[p.ref] = p
+		c.controlPlanes[p.ref] = p
 		t.Log(ref(n), name)
 	}
 	got := c.stillNeeded("u1", refs)
@@ -149,7 +149,7 @@ func TestLongRecord(t *testing.T) {
 
 // TestPace has a policy evaluated that takes long: it rests for longer, and what is quick does not.
 func TestPace(t *testing.T) {
-	var p pace
+	var p throttle
 	now := time.Unix(1000, 0)
 	for range 3 {
 		if !p.begin(now) {
@@ -159,16 +159,16 @@ func TestPace(t *testing.T) {
 	}
 	took := 20 * slowEvaluation
 	p.end(now, took)
-	if p.begin(now.Add(restsPerWork*took - 1)) {
+	if p.begin(now.Add(restFactor*took - 1)) {
 		t.Error("it does not rest")
 	}
-	now = now.Add(restsPerWork * took)
+	now = now.Add(restFactor * took)
 	if !p.begin(now) || p.begin(now) {
 		t.Error("after its rest, one evaluation may begin at a time")
 	}
 	p.end(now, 0)
 	p.begin(now)
-	now = now.Add((1 + restsPerWork) * took)
+	now = now.Add((1 + restFactor) * took)
 	if first, second := p.begin(now), p.begin(now); !first || !second {
 		t.Error("it goes on resting though it is quick now")
 	}

@@ -88,14 +88,14 @@ func (c *Controller) stillNeeded(policy types.UID, refs []remote.Ref) []remote.R
 	if s == nil {
 		return refs
 	}
-	wanted := map[remote.Ref]bool{}
+	desired := map[remote.Ref]bool{}
 	for _, o := range s.outcomes {
-		wanted[o.plane] = true
+		desired[o.controlPlane] = true
 	}
 	var needed []remote.Ref
 	for _, ref := range refs {
-		p := c.planes[ref]
-		if wanted[ref] || p != nil && !p.isClean(policy, s.since) {
+		p := c.controlPlanes[ref]
+		if desired[ref] || p != nil && !p.isClean(policy, s.since) {
 			needed = append(needed, ref)
 		} else {
 			delete(c.recorded[policy], ref)
@@ -114,9 +114,9 @@ func (c *Controller) isRecorded(k key, ref remote.Ref) bool {
 	return s != nil && slices.Contains(recordOf(s.object), ref)
 }
 
-// planesOf returns the control planes on the record of a policy that makes no grants elsewhere any
+// controlPlanesOf returns the control planes on the record of a policy that makes no grants elsewhere any
 // more: those that hold some of it, or may, and the names of those that no Secret registers any more.
-func (c *Controller) planesOf(policy *quotav1alpha1.GrantCreationPolicy) (holding []*plane, unregistered []string) {
+func (c *Controller) controlPlanesOf(policy *quotav1alpha1.GrantCreationPolicy) (holding []*controlPlane, unregistered []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.policies[policy.UID]
@@ -130,19 +130,19 @@ func (c *Controller) planesOf(policy *quotav1alpha1.GrantCreationPolicy) (holdin
 		}
 	}
 	for _, ref := range refs {
-		switch p := c.planes[ref]; {
+		switch p := c.controlPlanes[ref]; {
 		case p == nil:
 			unregistered = append(unregistered, ref.String())
 		case !p.isClean(policy.UID, s.since):
-			p.ask()
+			p.requestCompare()
 			holding = append(holding, p)
 		}
 	}
 	return holding, unregistered
 }
 
-// dropRecord forgets what a policy has on record, once that was taken off it.
-func (c *Controller) dropRecord(policy *quotav1alpha1.GrantCreationPolicy) {
+// forgetRecord forgets what a policy has on record, once that was taken off it.
+func (c *Controller) forgetRecord(policy *quotav1alpha1.GrantCreationPolicy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.recorded, policy.UID)

@@ -84,8 +84,8 @@ func templateKeysOf(grant *quotav1alpha1.ResourceGrant) templateKeys {
 }
 
 // created is a wanted grant as it is made at a time.
-func created(wanted *quotav1alpha1.ResourceGrant, now time.Time) *quotav1alpha1.ResourceGrant {
-	grant := wanted.DeepCopy()
+func created(desired *quotav1alpha1.ResourceGrant, now time.Time) *quotav1alpha1.ResourceGrant {
+	grant := desired.DeepCopy()
 	grant.Annotations[quotav1alpha1.AnnotationCreatedAt] = now.UTC().Format(time.RFC3339)
 	return grant
 }
@@ -93,16 +93,16 @@ func created(wanted *quotav1alpha1.ResourceGrant, now time.Time) *quotav1alpha1.
 // corrected returns what a grant has to be changed to, and whether that differs from what it is.
 // Labels and annotations that neither the template nor Bursar has set are left alone: others may
 // set them again each time they are removed.
-func corrected(stored, wanted *quotav1alpha1.ResourceGrant) (*quotav1alpha1.ResourceGrant, bool) {
+func corrected(stored, desired *quotav1alpha1.ResourceGrant) (*quotav1alpha1.ResourceGrant, bool) {
 	grant := stored.DeepCopy()
-	grant.Spec = *wanted.Spec.DeepCopy()
+	grant.Spec = *desired.Spec.DeepCopy()
 	earlier := templateKeysOf(stored)
-	grant.Labels = overlay(grant.Labels, earlier.Labels, wanted.Labels)
-	grant.Annotations = overlay(grant.Annotations, append(earlier.Annotations, quotav1alpha1.AnnotationTemplateKeys), wanted.Annotations)
+	grant.Labels = overlay(grant.Labels, earlier.Labels, desired.Labels)
+	grant.Annotations = overlay(grant.Annotations, append(earlier.Annotations, quotav1alpha1.AnnotationTemplateKeys), desired.Annotations)
 	if grant.Annotations[quotav1alpha1.AnnotationCreatedAt] == "" && !stored.CreationTimestamp.IsZero() {
 		grant.Annotations[quotav1alpha1.AnnotationCreatedAt] = stored.CreationTimestamp.UTC().Format(time.RFC3339)
 	}
-	for _, owner := range wanted.OwnerReferences {
+	for _, owner := range desired.OwnerReferences {
 		grant.OwnerReferences = slices.DeleteFunc(grant.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
 		if metav1.GetControllerOfNoCopy(grant) != nil {
 			owner.Controller = new(false) // there can be one alone, and somebody has made another owner that
@@ -113,16 +113,16 @@ func corrected(stored, wanted *quotav1alpha1.ResourceGrant) (*quotav1alpha1.Reso
 }
 
 // overlay removes the keys that are dropped and sets those that are wanted.
-func overlay(stored map[string]string, dropped []string, wanted map[string]string) map[string]string {
+func overlay(stored map[string]string, dropped []string, desired map[string]string) map[string]string {
 	if stored == nil {
 		stored = map[string]string{}
 	}
 	for _, name := range dropped {
-		if _, kept := wanted[name]; !kept {
+		if _, kept := desired[name]; !kept {
 			delete(stored, name)
 		}
 	}
-	maps.Copy(stored, wanted)
+	maps.Copy(stored, desired)
 	return stored
 }
 

@@ -86,12 +86,12 @@ func TestMarks(t *testing.T) {
 }
 
 func TestCorrected(t *testing.T) {
-	wanted := completed(&quotav1alpha1.ResourceGrant{
+	desired := completed(&quotav1alpha1.ResourceGrant{
 		ObjectMeta: metav1.ObjectMeta{Name: "g", Labels: map[string]string{"tier": "gold"}, Annotations: map[string]string{"note": "n"}},
 		Spec:       quotav1alpha1.ResourceGrantSpec{Allowances: []quotav1alpha1.Allowance{{ResourceType: "t", Buckets: []quotav1alpha1.Bucket{{Amount: 5}}}}},
 	}, "p", object("", "a", "u1"), here)
-	made := created(wanted, time.Unix(1000, 0))
-	if _, differs := corrected(made, wanted); differs {
+	made := created(desired, time.Unix(1000, 0))
+	if _, differs := corrected(made, desired); differs {
 		t.Error("a grant that was just made is said to differ")
 	}
 	for name, tc := range map[string]struct {
@@ -129,7 +129,7 @@ func TestCorrected(t *testing.T) {
 			if tc.kept != nil {
 				tc.kept(want)
 			}
-			got, differs := corrected(stored, wanted)
+			got, differs := corrected(stored, desired)
 			if !differs {
 				t.Errorf("%s: the difference was not seen", tc.reason)
 			}
@@ -140,7 +140,7 @@ func TestCorrected(t *testing.T) {
 	}
 	others := made.DeepCopy()
 	others.Labels["team"], others.Annotations["team"], others.Finalizers = "x", "x", []string{"example.com/x"}
-	if got, differs := corrected(others, wanted); differs {
+	if got, differs := corrected(others, desired); differs {
 		t.Errorf("what others have added is said to differ:\n%s", cmp.Diff(others, got))
 	}
 }

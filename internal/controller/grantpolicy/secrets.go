@@ -75,7 +75,7 @@ func (c *Controller) setControlPlaneSecret(name string, now *controlPlaneSecret)
 		c.registerLocked(now.Ref)
 	}
 	c.mu.Unlock()
-	c.planesChanged()
+	c.controlPlanesChanged()
 }
 
 // registerLocked makes the plane of a control plane what the oldest Secret for it says.
@@ -86,25 +86,25 @@ func (c *Controller) registerLocked(ref remote.Ref) {
 			chosen = r
 		}
 	}
-	running := c.planes[ref]
+	running := c.controlPlanes[ref]
 	if running != nil {
 		if chosen != nil && bytes.Equal(running.kubeconfig, chosen.Kubeconfig) {
 			running.secret = chosen.secret.Name
 			return
 		}
 		running.stop()
-		delete(c.planes, ref)
+		delete(c.controlPlanes, ref)
 	}
 	if chosen == nil {
 		return
 	}
 	api, err := connect(chosen.Kubeconfig)
-	p := newPlane(c, ref, api, err)
+	p := newControlPlane(c, ref, api, err)
 	p.kubeconfig, p.secret = chosen.Kubeconfig, chosen.secret.Name
 	ctx, stop := context.WithCancel(c.running)
 	p.stop = stop
-	c.planes[ref] = p
-	c.tasks.Go(func() { p.runOther(ctx) })
+	c.controlPlanes[ref] = p
+	c.tasks.Go(func() { p.runRemote(ctx) })
 }
 
 // connect makes a client for grants in the control plane of a kubeconfig. It asks nothing of it.

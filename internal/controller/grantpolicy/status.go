@@ -23,8 +23,8 @@ import (
 const namesShown = 3
 
 // report writes the status of a policy, with all that keeps it from being in force.
-func (c *Controller) report(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy, flaws []string) error {
-	ready := c.ready(object, flaws)
+func (c *Controller) report(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy, problems []string) error {
+	ready := c.ready(object, problems)
 	if ready == nil {
 		return nil // a poke follows once the objects are listed
 	}
@@ -74,8 +74,8 @@ type tally struct {
 func (c *Controller) tallyOf(policy types.UID) (t tally) {
 	failed, granted := map[types.UID]string{}, map[types.UID]bool{}
 	c.mu.Lock()
-	all := slices.Collect(maps.Values(c.planes))
-	if s := c.policies[policy]; s != nil && s.mode != off {
+	all := slices.Collect(maps.Values(c.controlPlanes))
+	if s := c.policies[policy]; s != nil && s.mode != modeDelete {
 		for object, o := range s.outcomes {
 			if o.grant != nil {
 				granted[object] = true
@@ -102,13 +102,13 @@ func (c *Controller) tallyOf(policy types.UID) (t tally) {
 }
 
 // ready returns the condition Ready, or nil while it is not known yet.
-func (c *Controller) ready(object *quotav1alpha1.GrantCreationPolicy, flaws []string) *metav1.Condition {
+func (c *Controller) ready(object *quotav1alpha1.GrantCreationPolicy, problems []string) *metav1.Condition {
 	if !object.IsEnabled() {
 		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonPolicyDisabled,
 			Message: "the policy is paused by spec.enabled; its grants stay as they are"}
 	}
 	kind := triggerOf(object)
-	if len(flaws) == 0 {
+	if len(problems) == 0 {
 		c.mu.Lock()
 		f := c.followers[kind]
 		c.mu.Unlock()
@@ -116,13 +116,13 @@ func (c *Controller) ready(object *quotav1alpha1.GrantCreationPolicy, flaws []st
 			return nil
 		}
 		if err := f.failure(); err != nil {
-			flaws = []string{fmt.Sprintf("objects of kind %s cannot be listed: %v", kind.GroupKind(), err)}
+			problems = []string{fmt.Sprintf("objects of kind %s cannot be listed: %v", kind.GroupKind(), err)}
 		} else if !f.hasSynced() {
 			return nil
 		}
 	}
-	if len(flaws) > 0 {
-		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonValidationFailed, Message: strings.Join(flaws, "; ")}
+	if len(problems) > 0 {
+		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonValidationFailed, Message: strings.Join(problems, "; ")}
 	}
 	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady,
 		Message: fmt.Sprintf("every %s that meets the conditions gets a grant", kind.GroupKind())}
@@ -135,7 +135,7 @@ type needs struct {
 	// unregistered, invalid, unreachable and pending name control planes.
 	unregistered, invalid, unreachable, pending []string
 	count                                       int
-	unseen                                      int
+	unevaluated                                 int
 }
 
 // needsOf looks at every object of a policy.
@@ -147,30 +147,30 @@ func (c *Controller) needsOf(object *quotav1alpha1.GrantCreationPolicy) needs {
 	if s == nil {
 		return n
 	}
-	n.unseen = len(s.unseen)
+	n.unevaluated = len(s.unevaluated)
 	refs := map[remote.Ref]bool{}
 	for _, o := range s.outcomes {
 		if o.unresolved != nil && len(n.unresolved) < namesShown {
 			n.unresolved = append(n.unresolved, o.unresolved.Error())
 		}
-		if o.matches && o.unresolved == nil && !o.plane.IsLocal() {
-			refs[o.plane] = true
+		if o.matches && o.unresolved == nil && !o.controlPlane.IsLocal() {
+			refs[o.controlPlane] = true
 		}
 	}
 	n.count = len(refs)
 	for ref := range refs {
-		p := c.planes[ref]
+		p := c.controlPlanes[ref]
 		if p == nil {
 			n.unregistered = append(n.unregistered, ref.String())
 			continue
 		}
-		asked, problem := p.state()
+		isContacted, problem := p.state()
 		switch {
 		case p.invalid != nil:
 			n.invalid = append(n.invalid, fmt.Sprintf("%s (Secret %s): %v", ref, p.secret, p.invalid))
 		case problem != nil:
 			n.unreachable = append(n.unreachable, fmt.Sprintf("%s (Secret %s): %v", ref, p.secret, problem))
-		case !asked:
+		case !isContacted:
 			n.pending = append(n.pending, ref.String())
 		}
 	}
@@ -202,7 +202,7 @@ func (c *Controller) parentReady(object *quotav1alpha1.GrantCreationPolicy, read
 		return no(quotav1alpha1.ReasonControlPlaneUnreachable, firstFew(n.unreachable)+"; grants there are brought up to date once it answers")
 	case len(n.pending) > 0:
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: quotav1alpha1.ReasonControlPlanePending, Message: firstFew(n.pending) + " has not answered yet"}
-	case n.unseen > 0:
+	case n.unevaluated > 0:
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: quotav1alpha1.ReasonControlPlanePending, Message: "not all objects have been looked at yet"}
 	}
 	message := "no object needs another control plane now"
@@ -221,11 +221,11 @@ func firstFew(names []string) string {
 }
 
 // secretOf refers to the Secret that registers a control plane.
-func (c *Controller) secretOf(p *plane) *corev1.ObjectReference {
+func (c *Controller) secretOf(p *controlPlane) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: c.SystemNamespace, Name: p.secretName()}
 }
 
-func (p *plane) secretName() string {
+func (p *controlPlane) secretName() string {
 	p.owner.mu.Lock()
 	defer p.owner.mu.Unlock()
 	return p.secret

@@ -76,7 +76,7 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	reservations := c.Store.ReservationsFor(string(uid))
 	if len(reservations) > 0 {
-		routing.Share(c.Engine.Queue(), func() bool { return slices.ContainsFunc(reservations, c.isOurs) }, engine.Object{Kind: kind, UID: uid})
+		routing.Enqueue(c.Engine.Queue(), func() bool { return slices.ContainsFunc(reservations, c.isOurs) }, engine.Object{Kind: kind, UID: uid})
 	}
 }
 
@@ -109,7 +109,7 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 		isOurs := func() bool {
 			return !isListed || slices.ContainsFunc(owned, keeps) || slices.ContainsFunc(reservations, c.isOurs)
 		}
-		routing.Share(c.Engine.Queue(), isOurs, engine.Object{Kind: kind, UID: uid})
+		routing.Enqueue(c.Engine.Queue(), isOurs, engine.Object{Kind: kind, UID: uid})
 	}
 }
 
@@ -133,9 +133,9 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	}
 	if c.Engine.IsGone(after.ObjectUID) {
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		routing.Share(c.Engine.Queue(), c.Peers.PreferredFor(after.Consumer()), objectOf(after))
+		routing.Enqueue(c.Engine.Queue(), c.Peers.PreferredFor(after.Consumer()), objectOf(after))
 	} else if isAbsent {
-		routing.Share(c.Engine.Queue(), c.Peers.PreferredFor(after.Consumer()), objectOf(after))
+		routing.Enqueue(c.Engine.Queue(), c.Peers.PreferredFor(after.Consumer()), objectOf(after))
 	}
 }
 

@@ -31,7 +31,7 @@ func (w *withheld) DefinitionDeleted(schema.GroupKind) bool { return false }
 
 func (w *withheld) StateOf(context.Context, schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error) {
 	w.asked.Add(1)
-	return discoverycache.Withheld, schema.GroupVersionResource{}, nil
+	return discoverycache.NotServed, schema.GroupVersionResource{}, nil
 }
 
 // Claims of a kind that is not served are left alone, and the API server is asked about the kind and

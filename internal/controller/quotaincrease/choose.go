@@ -14,16 +14,16 @@ import (
 
 // candidate is a configuration with the verdict on each of its definitions.
 type candidate struct {
-	config   *openmcpv1alpha1.QuotaServiceConfig
-	verdicts []verdict
+	config     *openmcpv1alpha1.QuotaServiceConfig
+	validities []validity
 }
 
 // match is the definition that a configuration has for a namespace.
 type match struct {
 	config     *openmcpv1alpha1.QuotaServiceConfig
 	definition *openmcpv1alpha1.QuotaDefinition
-	// verdict is on the definition. While it is not known to be usable, the namespace is left as it is.
-	verdict verdict
+	// validity is on the definition. While it is not known to be usable, the namespace is left as it is.
+	validity validity
 }
 
 // choice is the definition that a namespace has, or nil, and those that other configurations have for it.
@@ -57,12 +57,12 @@ func choose(of labels.Set, holders []holder, candidates []candidate) choice {
 // namespace has its quota by it.
 func (c candidate) match(of labels.Set, holders []holder) (found match, ok bool) {
 	for i := range c.config.Spec.Quotas {
-		definition, verdict := &c.config.Spec.Quotas[i], c.verdicts[i]
+		definition, result := &c.config.Spec.Quotas[i], c.validities[i]
 		selector, err := increase.Selector(definition)
 		selects := err == nil && selector.Matches(of)
 		isHolder := slices.Contains(holders, holder{c.config.Name, definition.Name})
-		if selects && (verdict.kind != flawed || isHolder) || err != nil && isHolder {
-			return match{c.config, definition, verdict}, true
+		if selects && (result.state != invalid || isHolder) || err != nil && isHolder {
+			return match{c.config, definition, result}, true
 		}
 	}
 	return match{}, false

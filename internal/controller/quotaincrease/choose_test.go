@@ -18,23 +18,23 @@ import (
 func config(name string, tiers ...string) candidate {
 	c := candidate{config: &openmcpv1alpha1.QuotaServiceConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}}
 	for _, tier := range tiers {
-		definition, of := openmcpv1alpha1.QuotaDefinition{Name: strings.TrimRight(tier, "?~")}, verdict{}
+		definition, of := openmcpv1alpha1.QuotaDefinition{Name: strings.TrimRight(tier, "?~")}, validity{}
 		switch tier[len(tier)-1] {
 		case '?':
-			of.kind = flawed
+			of.state = invalid
 		case '~':
-			of.kind = undecided
+			of.state = undetermined
 		}
 		switch definition.Name {
 		case "*":
 		case "!":
 			definition.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: "odd"}}}
-			of.kind = flawed
+			of.state = invalid
 		default:
 			definition.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": definition.Name}}
 		}
 		c.config.Spec.Quotas = append(c.config.Spec.Quotas, definition)
-		c.verdicts = append(c.verdicts, of)
+		c.validities = append(c.validities, of)
 	}
 	return c
 }
@@ -82,7 +82,7 @@ func TestChoose(t *testing.T) {
 			chosen := choose(tt.namespace, holdersOf(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: tt.namespace}}, tt.quotas), tt.candidates)
 			got := ""
 			if m := chosen.match; m != nil {
-				if got = m.config.Name + "/" + m.definition.Name; m.verdict.kind != usable {
+				if got = m.config.Name + "/" + m.definition.Name; m.validity.state != valid {
 					got += " as it is"
 				}
 			}

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// judgeWithin bounds how long the API server is asked about the definitions of one configuration.
-	judgeWithin = 10 * time.Second
-	// judgeAgainSoon is when it is asked again where it did not answer.
-	judgeAgainSoon = 2 * time.Second
-	// judgeAgain is when it is asked again about what a policy of the cluster refuses, which may change
+	// validateTimeout bounds how long the API server is asked about the definitions of one configuration.
+	validateTimeout = 10 * time.Second
+	// validateRetry is when it is asked again where it did not answer.
+	validateRetry = 2 * time.Second
+	// revalidateInterval is when it is asked again about what a policy of the cluster refuses, which may change
 	// while the definition does not.
-	judgeAgain = time.Minute
-	// judgeJitter spreads what is asked again by up to that part.
-	judgeJitter = 0.2
+	revalidateInterval = time.Minute
+	// revalidateJitter spreads what is asked again by up to that part.
+	revalidateJitter = 0.2
 )
 
 // QuotaSpecs judges ResourceQuotas.
@@ -45,41 +45,41 @@ type Definitions struct {
 	Specs  QuotaSpecs
 
 	mu    sync.Mutex
-	known map[string]judged // by the name of the configuration
+	known map[string]validated // by the name of the configuration
 	// onChange is called when there is another verdict than before.
 	onChange func()
 }
 
-// judged is a version of a configuration with the verdict on each of its definitions.
-type judged struct {
+// validated is a version of a configuration with the verdict on each of its definitions.
+type validated struct {
 	uid        types.UID
 	generation int64
-	verdicts   []verdict
+	validities []validity
 	// until is how long the verdicts are good for. It is zero if they are for good.
 	until time.Time
 }
 
-func (j judged) isOf(config *openmcpv1alpha1.QuotaServiceConfig) bool {
+func (j validated) isOf(config *openmcpv1alpha1.QuotaServiceConfig) bool {
 	return j.uid == config.UID && j.generation == config.Generation
 }
 
-// verdict tells whether a definition can be used. The zero value is that it can be.
-type verdict struct {
-	kind verdictKind
+// validity tells whether a definition can be used. The zero value is that it can be.
+type validity struct {
+	state validityState
 	// says is why it cannot be used, or why nobody can tell.
-	says string
+	message string
 }
 
-type verdictKind int
+type validityState int
 
 const (
-	usable verdictKind = iota
-	// flawed is a definition that cannot be used as it is.
-	flawed
-	// undecided is one about which the API server gave no answer.
-	undecided
-	// unjudged is one about which nobody has asked yet.
-	unjudged
+	valid validityState = iota
+	// invalid is a definition that cannot be used as it is.
+	invalid
+	// undetermined is one about which the API server gave no answer.
+	undetermined
+	// unvalidated is one about which nobody has asked yet.
+	unvalidated
 )
 
 // candidates returns all configurations that are not being deleted.
@@ -91,74 +91,74 @@ func (d *Definitions) candidates(ctx context.Context) ([]candidate, error) {
 	var all []candidate
 	for i := range list.Items {
 		if config := &list.Items[i]; config.DeletionTimestamp == nil {
-			verdicts, _ := d.verdicts(config)
-			all = append(all, candidate{config: config, verdicts: verdicts})
+			validities, _ := d.validities(config)
+			all = append(all, candidate{config: config, validities: validities})
 		}
 	}
 	return all, nil
 }
 
 // verdicts returns what is known of each definition of a configuration as it is now.
-func (d *Definitions) verdicts(config *openmcpv1alpha1.QuotaServiceConfig) (verdicts []verdict, known bool) {
+func (d *Definitions) validities(config *openmcpv1alpha1.QuotaServiceConfig) (validities []validity, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if of := d.known[config.Name]; of.isOf(config) {
-		return of.verdicts, true
+		return of.validities, true
 	}
-	return slices.Repeat([]verdict{{kind: unjudged}}, len(config.Spec.Quotas)), false
+	return slices.Repeat([]validity{{state: unvalidated}}, len(config.Spec.Quotas)), false
 }
 
 // judge finds out which definitions of a configuration can be used, unless that is known, and when it is to be asked
 // again, which is zero for never. It is called by one at a time for each configuration.
-func (d *Definitions) judge(ctx context.Context, config *openmcpv1alpha1.QuotaServiceConfig) (verdicts []verdict, again time.Duration) {
+func (d *Definitions) validate(ctx context.Context, config *openmcpv1alpha1.QuotaServiceConfig) (validities []validity, again time.Duration) {
 	d.mu.Lock()
 	before := d.known[config.Name]
 	d.mu.Unlock()
 	if left := time.Until(before.until); before.isOf(config) && (before.until.IsZero() || left > 0) {
-		return before.verdicts, max(0, left)
+		return before.validities, max(0, left)
 	}
-	now := judged{uid: config.UID, generation: config.Generation}
-	ctx, cancel := context.WithTimeout(ctx, judgeWithin)
+	now := validated{uid: config.UID, generation: config.Generation}
+	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
 	defer cancel()
 	for i, errs := range increase.ValidateDefinitions(config) {
-		one, after := d.judgeOne(ctx, config, i, errs)
-		if now.verdicts = append(now.verdicts, one); after > 0 && (again == 0 || after < again) {
+		one, after := d.validateOne(ctx, config, i, errs)
+		if now.validities = append(now.validities, one); after > 0 && (again == 0 || after < again) {
 			again = after
 		}
 	}
 	if again > 0 {
-		again = wait.Jitter(again, judgeJitter)
+		again = wait.Jitter(again, revalidateJitter)
 		now.until = time.Now().Add(again)
 	}
 	d.mu.Lock()
 	if d.known == nil {
-		d.known = map[string]judged{}
+		d.known = map[string]validated{}
 	}
 	d.known[config.Name] = now
 	d.mu.Unlock()
-	if !before.isOf(config) || !slices.Equal(before.verdicts, now.verdicts) {
+	if !before.isOf(config) || !slices.Equal(before.validities, now.validities) {
 		d.onChange()
 	}
-	return now.verdicts, again
+	return now.validities, again
 }
 
-// judgeOne finds out whether a definition can be used that has these flaws already.
-func (d *Definitions) judgeOne(ctx context.Context, config *openmcpv1alpha1.QuotaServiceConfig, i int, errs field.ErrorList) (v verdict, again time.Duration) {
+// validateOne finds out whether a definition can be used that has these flaws already.
+func (d *Definitions) validateOne(ctx context.Context, config *openmcpv1alpha1.QuotaServiceConfig, i int, errs field.ErrorList) (v validity, again time.Duration) {
 	found, err := d.Specs.Check(ctx, increase.SpecPath(i), increase.Quota(&config.Spec.Quotas[i]))
 	if errs = append(errs, found...); len(errs) > 0 {
-		return verdict{flawed, errs.ToAggregate().Error()}, 0
+		return validity{invalid, errs.ToAggregate().Error()}, 0
 	}
 	switch {
 	case err == nil:
-		return verdict{}, 0
-	case isRefusal(err):
-		return verdict{flawed, fmt.Sprintf("%s: %v", increase.DefinitionPath(i).Child("template"), err)}, judgeAgain
+		return validity{}, 0
+	case isRejection(err):
+		return validity{invalid, fmt.Sprintf("%s: %v", increase.DefinitionPath(i).Child("template"), err)}, revalidateInterval
 	}
-	return verdict{undecided, err.Error()}, judgeAgainSoon
+	return validity{undetermined, err.Error()}, validateRetry
 }
 
-// isRefusal tells whether an error is about what was asked, and not about how things are at the moment.
-func isRefusal(err error) bool {
+// isRejection tells whether an error is about what was asked, and not about how things are at the moment.
+func isRejection(err error) bool {
 	return (apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 

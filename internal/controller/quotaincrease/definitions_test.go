@@ -57,26 +57,26 @@ func TestJudge(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		answer error
-		want   verdictKind
+		want   validityState
 		says   string
 		again  time.Duration
 	}{
-		"Good":    {"there is nothing against it, for good", nil, usable, "", 0},
-		"Invalid": {"it cannot be, for good", errInvalid, flawed, "spec.quotas[0].template.spec: Invalid value", 0},
-		"Policy":  {"a policy may change", errPolicy, flawed, "spec.quotas[0].template: resourcequotas is forbidden: the cluster's policy wants another label", judgeAgain},
-		"Down":    {"nobody can tell", errDown, undecided, "failed calling webhook", judgeAgainSoon},
-		"Timeout": {"nobody can tell", context.DeadlineExceeded, undecided, "deadline exceeded", judgeAgainSoon},
+		"Good":    {"there is nothing against it, for good", nil, valid, "", 0},
+		"Invalid": {"it cannot be, for good", errInvalid, invalid, "spec.quotas[0].template.spec: Invalid value", 0},
+		"Policy":  {"a policy may change", errPolicy, invalid, "spec.quotas[0].template: resourcequotas is forbidden: the cluster's policy wants another label", revalidateInterval},
+		"Down":    {"nobody can tell", errDown, undetermined, "failed calling webhook", validateRetry},
+		"Timeout": {"nobody can tell", context.DeadlineExceeded, undetermined, "deadline exceeded", validateRetry},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			server := &apiServer{answers: map[string]error{"odd": tt.answer}}
 			d := &Definitions{Specs: server, onChange: func() {}}
-			verdicts, again := d.judge(t.Context(), judgedConfig("odd", "good"))
-			if got := verdicts[0]; got.kind != tt.want || !strings.Contains(got.says, tt.says) {
+			results, again := d.validate(t.Context(), judgedConfig("odd", "good"))
+			if got := results[0]; got.state != tt.want || !strings.Contains(got.message, tt.says) {
 				t.Errorf("%s: got %+v, want %d that says %q", tt.reason, got, tt.want, tt.says)
 			}
-			if verdicts[1] != (verdict{}) {
-				t.Errorf("the verdict on the other one is %+v", verdicts[1])
+			if results[1] != (validity{}) {
+				t.Errorf("the verdict on the other one is %+v", results[1])
 			}
 			if again < tt.again || again > 2*tt.again {
 				t.Errorf("%s: it is asked again after %s, want about %s", tt.reason, again, tt.again)
@@ -92,30 +92,30 @@ func TestJudgeAgain(t *testing.T) {
 		changes := 0
 		d := &Definitions{Specs: server, onChange: func() { changes++ }}
 		config := judgedConfig("gold")
-		want := func(reason string, kind verdictKind, asked, changed int) {
+		want := func(reason string, kind validityState, asked, changed int) {
 			t.Helper()
-			verdicts, _ := d.judge(t.Context(), config)
-			if verdicts[0].kind != kind || server.asked != asked || changes != changed {
-				t.Errorf("%s: got %+v, asked %d times, and %d changes, want %d, %d and %d", reason, verdicts[0], server.asked, changes, kind, asked, changed)
+			results, _ := d.validate(t.Context(), config)
+			if results[0].state != kind || server.asked != asked || changes != changed {
+				t.Errorf("%s: got %+v, asked %d times, and %d changes, want %d, %d and %d", reason, results[0], server.asked, changes, kind, asked, changed)
 			}
 		}
-		want("it is new", flawed, 1, 1)
-		time.Sleep(judgeAgain / 2)
-		want("it is remembered", flawed, 1, 1)
-		time.Sleep(judgeAgain)
-		want("it is asked again, and is the same", flawed, 2, 1)
+		want("it is new", invalid, 1, 1)
+		time.Sleep(revalidateInterval / 2)
+		want("it is remembered", invalid, 1, 1)
+		time.Sleep(revalidateInterval)
+		want("it is asked again, and is the same", invalid, 2, 1)
 		server.answers["gold"] = nil
-		time.Sleep(2 * judgeAgain)
-		want("the policy is gone", usable, 3, 2)
-		time.Sleep(10 * judgeAgain)
-		want("what is good is good", usable, 3, 2)
+		time.Sleep(2 * revalidateInterval)
+		want("the policy is gone", valid, 3, 2)
+		time.Sleep(10 * revalidateInterval)
+		want("what is good is good", valid, 3, 2)
 		config.Generation++
-		if verdicts, known := d.verdicts(config); known || verdicts[0].kind != unjudged {
-			t.Errorf("the verdict on the next version is %+v already", verdicts)
+		if results, known := d.validities(config); known || results[0].state != unvalidated {
+			t.Errorf("the verdict on the next version is %+v already", results)
 		}
-		want("the next version", usable, 4, 3)
+		want("the next version", valid, 4, 3)
 		d.forget(config.Name)
-		want("one that came back", usable, 5, 4)
+		want("one that came back", valid, 5, 4)
 	})
 }
 
@@ -149,7 +149,7 @@ func TestStaysUntilDecided(t *testing.T) {
 	stays("there is no answer")
 	status := &statusReconciler{Client: w.Client, Definitions: w.Definitions, outcomes: &w.outcomes}
 	result, err := status.Reconcile(t.Context(), requestFor(config.Name)[0])
-	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > 2*judgeAgainSoon {
+	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > 2*validateRetry {
 		t.Errorf("it is asked again after %s, %v", result.RequeueAfter, err)
 	}
 	if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(config), config); err != nil {
@@ -181,8 +181,8 @@ func TestAnotherOfTheNameIsJudged(t *testing.T) {
 		t.Error("another one of the same generation is not looked at")
 	}
 	d := &Definitions{Specs: &apiServer{}, onChange: func() {}}
-	d.judge(t.Context(), before)
-	if verdicts, known := d.verdicts(after); known || verdicts[0].kind != unjudged {
-		t.Errorf("the verdict on another one is %+v already", verdicts)
+	d.validate(t.Context(), before)
+	if results, known := d.validities(after); known || results[0].state != unvalidated {
+		t.Errorf("the verdict on another one is %+v already", results)
 	}
 }

@@ -25,10 +25,10 @@ const (
 	actionDelete = "Delete"
 )
 
-// tellComposition tells of each resource of a ResourceQuota what it is now made of, if that has changed. Of one that has
+// recordComposition tells of each resource of a ResourceQuota what it is now made of, if that has changed. Of one that has
 // not said so far what it is made of, as the openMCP quota operator makes them, only another amount is a change.
 // The field and the version keep one event apart from the next.
-func (r *Reconciler) tellComposition(before, after *corev1.ResourceQuota, composition map[corev1.ResourceName]string) {
+func (r *Reconciler) recordComposition(before, after *corev1.ResourceQuota, composition map[corev1.ResourceName]string) {
 	told, hasTold := "", false
 	if before != nil {
 		told, hasTold = before.Annotations[openmcpv1alpha1.AnnotationComposition]

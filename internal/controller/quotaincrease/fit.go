@@ -36,24 +36,24 @@ type fit struct {
 	sentences     map[increase.Contribution]string
 	baseSentences map[corev1.ResourceName]string
 	// unusable are increases that the API server does not take in this ResourceQuota, with the reason.
-	unusable map[string]string
+	rejected map[string]string
 }
 
-// errOvertaken means that what was decided on is out of date.
-var errOvertaken = errors.New("the ResourceQuota was changed meanwhile")
+// errOutdated means that what was decided on is out of date.
+var errOutdated = errors.New("the ResourceQuota was changed meanwhile")
 
 // run tries until the ResourceQuota is as it should be. Each try after a refusal holds something more back, so
 // there is an end to it.
 func (f *fit) run(ctx context.Context) error {
-	f.sentences, f.baseSentences, f.unusable = map[increase.Contribution]string{}, map[corev1.ResourceName]string{}, map[string]string{}
+	f.sentences, f.baseSentences, f.rejected = map[increase.Contribution]string{}, map[corev1.ResourceName]string{}, map[string]string{}
 	f.input.Held, f.input.Fixed, f.input.Floor = map[increase.Contribution]bool{}, corev1.ResourceList{}, corev1.ResourceList{}
 	var err error
-	if f.former, err = f.formerly(ctx); err != nil {
+	if f.former, err = f.formerAmounts(ctx); err != nil {
 		return err
 	}
 	for {
 		f.result = increase.Compute(f.input)
-		quota := wanted(f.stored, f.namespace, f.match, f.result)
+		quota := desiredQuota(f.stored, f.namespace, f.match, f.result)
 		if isSame(f.stored, quota) {
 			return nil
 		}
@@ -80,11 +80,11 @@ func (f *fit) run(ctx context.Context) error {
 
 // write writes a ResourceQuota and tells of what has changed.
 func (f *fit) write(ctx context.Context, quota *corev1.ResourceQuota) error {
-	if err := f.brake.check(f.namespace.Name, &quota.Spec); err != nil {
+	if err := f.restoreLimiter.check(f.namespace.Name, &quota.Spec); err != nil {
 		return err
 	}
 	if f.stored != nil && !hasScopesOf(f.stored, quota) {
-		if err := f.makeWay(ctx, quota); err != nil {
+		if err := f.replaceScopes(ctx, quota); err != nil {
 			return err
 		}
 	}
@@ -96,20 +96,20 @@ func (f *fit) write(ctx context.Context, quota *corev1.ResourceQuota) error {
 		err = f.Client.Update(ctx, quota)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || before != nil && apierrors.IsNotFound(err) {
-		return errOvertaken
+		return errOutdated
 	}
 	if err != nil {
 		return err
 	}
-	f.brake.wrote(f.namespace.Name, &quota.Spec)
+	f.restoreLimiter.recordWrite(f.namespace.Name, &quota.Spec)
 	f.stored = quota
-	f.tellComposition(before, quota, f.result.Composition())
+	f.recordComposition(before, quota, f.result.Composition())
 	return nil
 }
 
-// makeWay deletes the stored ResourceQuota for one of that name with other scopes, once it is known that the API server
+// replaceScopes deletes the stored ResourceQuota for one of that name with other scopes, once it is known that the API server
 // takes that: otherwise nothing would be limited in the end. The one that is tried has another name and is not stored.
-func (f *fit) makeWay(ctx context.Context, quota *corev1.ResourceQuota) error {
+func (f *fit) replaceScopes(ctx context.Context, quota *corev1.ResourceQuota) error {
 	quota.ObjectMeta = metav1.ObjectMeta{
 		Namespace: quota.Namespace, Name: quota.Name, Labels: quota.Labels, Annotations: quota.Annotations, OwnerReferences: quota.OwnerReferences,
 	}
@@ -120,7 +120,7 @@ func (f *fit) makeWay(ctx context.Context, quota *corev1.ResourceQuota) error {
 	}
 	err := f.Client.Delete(ctx, f.stored, client.Preconditions{UID: &f.stored.UID})
 	if apierrors.IsConflict(err) {
-		return errOvertaken
+		return errOutdated
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return err
@@ -155,7 +155,7 @@ func capped(err error) map[corev1.ResourceName]string {
 // formerly returns what the namespace has of each resource by the ResourceQuotas that were generated for it, with the
 // scopes that the definition has: also by those of another definition, which are about to go. As much of a cap is
 // the namespace's already.
-func (f *fit) formerly(ctx context.Context) (corev1.ResourceList, error) {
+func (f *fit) formerAmounts(ctx context.Context) (corev1.ResourceList, error) {
 	quotas, err := f.quotasIn(ctx, f.namespace.Name)
 	if err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func (f *fit) leaveOut(ctx context.Context) (found bool, err error) {
 			return false, err
 		}
 		if len(errs) > 0 {
-			f.unusable[each.Name] = errs.ToAggregate().Error()
+			f.rejected[each.Name] = errs.ToAggregate().Error()
 		} else {
 			usable = append(usable, each)
 		}

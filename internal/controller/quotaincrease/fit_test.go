@@ -53,7 +53,7 @@ func TestScopesChange(t *testing.T) {
 			if diff := cmp.Diff(tt.writes, w.writes); diff != "" {
 				t.Errorf("%s: writes (-want +got):\n%s", tt.reason, diff)
 			}
-			if (err != nil) != tt.fails || (result.RequeueAfter == overtakenDelay) != tt.again {
+			if (err != nil) != tt.fails || (result.RequeueAfter == outdatedDelay) != tt.again {
 				t.Errorf("%s: got %v and %+v", tt.reason, err, result)
 			}
 			if said := w.outcomes.all()[team].message; said != "" && !tt.fails {
@@ -121,8 +121,8 @@ func TestHoldBackAtOnce(t *testing.T) {
 			if len(w.writes) != tt.writes {
 				t.Errorf("%s: it took %d writes, want %d", tt.reason, len(w.writes), tt.writes)
 			}
-			if after := result.RequeueAfter; after < tryAgain || after > 2*tryAgain {
-				t.Errorf("%s: it is tried again after %s, want about %s", tt.reason, after, tryAgain)
+			if after := result.RequeueAfter; after < heldBackRetry || after > 2*heldBackRetry {
+				t.Errorf("%s: it is tried again after %s, want about %s", tt.reason, after, heldBackRetry)
 			}
 			if !w.outcomes.isHeldBack(team) {
 				t.Errorf("%s: what is held back is not known to be", tt.reason)

@@ -19,11 +19,11 @@ import (
 // One contribution at least is held back, and all those that there is no room for as far as the cache knows, so
 // that the next try is likely to be the last. What the cache did not know of yet has the namespace looked at again.
 func (f *fit) holdBack(ctx context.Context, sentences map[corev1.ResourceName]string) (isLess bool) {
-	f.outcomes.hold(f.namespace.Name)
+	f.outcomes.markHeldBack(f.namespace.Name)
 	room := f.room(ctx)
 	for name, sentence := range sentences {
 		if _, isKept := f.input.Floor[name]; !isKept {
-			f.keep(name)
+			f.keepFormer(name)
 		}
 		most, isKnown := room[name]
 		if kept := f.input.Floor[name]; kept.Cmp(most) > 0 {
@@ -59,7 +59,7 @@ func (f *fit) holdBackOne(result increase.Result, name corev1.ResourceName, sent
 }
 
 // keep has a resource keep what it had, as far as it is to have that much at all.
-func (f *fit) keep(name corev1.ResourceName) {
+func (f *fit) keepFormer(name corev1.ResourceName) {
 	all, had := increase.Compute(f.input.WithoutCaps()).Hard[name], f.former[name]
 	if had.Cmp(all) > 0 {
 		had = all

@@ -19,8 +19,8 @@ import (
 	"github.com/bursar/bursar/internal/increase"
 )
 
-// shown is what an increase says about itself.
-type shown struct {
+// increaseStatus is what an increase says about itself.
+type increaseStatus struct {
 	// mode is empty where there is no definition. Then there is no effect either.
 	mode      openmcpv1alpha1.QuotaMode
 	effect    string
@@ -37,13 +37,13 @@ func condition(status metav1.ConditionStatus, reason, message string) metav1.Con
 
 // settle brings the increases of a namespace in line with what was written, and deletes those that are
 // superfluous where the definition says so. It returns false if what it goes by is out of date.
-func (r *Reconciler) settle(ctx context.Context, f *fit, objects []openmcpv1alpha1.QuotaIncrease) (isCurrent bool, err error) {
+func (r *Reconciler) reconcileIncreases(ctx context.Context, f *fit, objects []openmcpv1alpha1.QuotaIncrease) (isCurrent bool, err error) {
 	definition := f.match.definition
 	var superfluous []*openmcpv1alpha1.QuotaIncrease
 	var errs []error
 	reasons := map[string]string{}
 	for i := range objects {
-		s := f.judge(&objects[i])
+		s := f.evaluateIncrease(&objects[i])
 		switch {
 		case s.superfluous == "":
 		case definition.PreviewDeletion:
@@ -52,7 +52,7 @@ func (r *Reconciler) settle(ctx context.Context, f *fit, objects []openmcpv1alph
 			superfluous, reasons[objects[i].Name] = append(superfluous, &objects[i]), s.superfluous
 			continue
 		}
-		errs = append(errs, r.show(ctx, &objects[i], s))
+		errs = append(errs, r.publish(ctx, &objects[i], s))
 	}
 	if len(superfluous) == 0 {
 		return true, errors.Join(errs...)
@@ -113,26 +113,26 @@ func (r *Reconciler) isCurrent(ctx context.Context, f *fit, objects []openmcpv1a
 }
 
 // judge finds out what an increase is to say about itself.
-func (f *fit) judge(object *openmcpv1alpha1.QuotaIncrease) shown {
-	s := shown{mode: f.match.definition.Mode}
+func (f *fit) evaluateIncrease(object *openmcpv1alpha1.QuotaIncrease) increaseStatus {
+	s := increaseStatus{mode: f.match.definition.Mode}
 	if name, amount, isNegative := increase.Negative(object.Spec.Hard); isNegative {
 		s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonInvalid,
 			fmt.Sprintf("%s: %s must not be negative: an increase cannot lower a quota; change or delete it", name, amount.String()))
 		return s
 	}
-	if why, isUnusable := f.unusable[object.Name]; isUnusable {
+	if why, isUnusable := f.rejected[object.Name]; isUnusable {
 		s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonInvalid,
 			fmt.Sprintf("ResourceQuota %s cannot have it: %s; change or delete it", f.match.definition.Name, why))
 		return s
 	}
 	effect := f.result.Effects[object.Name]
 	s.effect = effect.String()
-	f.judgeEffect(&s, object, effect)
+	f.explainEffect(&s, object, effect)
 	return s
 }
 
-// judgeEffect says what the effect of a usable increase means.
-func (f *fit) judgeEffect(s *shown, object *openmcpv1alpha1.QuotaIncrease, effect increase.Effect) {
+// explainEffect says what the effect of a usable increase means.
+func (f *fit) explainEffect(s *increaseStatus, object *openmcpv1alpha1.QuotaIncrease, effect increase.Effect) {
 	quota := "ResourceQuota " + f.match.definition.Name
 	contributed := increase.Effect{Hard: effect.Hard}.String()
 	capped := f.cappedOf(object, effect)
@@ -149,15 +149,15 @@ func (f *fit) judgeEffect(s *shown, object *openmcpv1alpha1.QuotaIncrease, effec
 	case effect.IsEffective:
 		s.condition = condition(metav1.ConditionTrue, openmcpv1alpha1.ReasonInEffect, fmt.Sprintf("%s has %s of it", quota, contributed))
 	case f.input.Mode == openmcpv1alpha1.ModeSingular:
-		f.judgeUnused(s, object)
+		f.explainUnused(s, object)
 	default:
 		s.superfluous = fmt.Sprintf("%s has as much or more without it: %s", quota, f.overshadowing(object))
 		s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonOvershadowed, s.superfluous)
 	}
 }
 
-// judgeUnused says why an increase does not count in singular mode. Only if another does is it superfluous.
-func (f *fit) judgeUnused(s *shown, object *openmcpv1alpha1.QuotaIncrease) {
+// explainUnused says why an increase does not count in singular mode. Only if another does is it superfluous.
+func (f *fit) explainUnused(s *increaseStatus, object *openmcpv1alpha1.QuotaIncrease) {
 	said := fmt.Sprintf("namespace %s has no label %s", f.namespace.Name, openmcpv1alpha1.LabelUse)
 	if f.input.Use != "" {
 		said = fmt.Sprintf("namespace %s has the label %s=%s", f.namespace.Name, openmcpv1alpha1.LabelUse, f.input.Use)
@@ -224,7 +224,7 @@ func (r *Reconciler) reportAll(ctx context.Context, objects []openmcpv1alpha1.Qu
 }
 
 // show has an increase say what is to be said, and tells people of it when it is marked.
-func (r *Reconciler) show(ctx context.Context, object *openmcpv1alpha1.QuotaIncrease, s shown) error {
+func (r *Reconciler) publish(ctx context.Context, object *openmcpv1alpha1.QuotaIncrease, s increaseStatus) error {
 	marked := object.DeepCopy()
 	isChanged := changeLabels(marked, map[string]string{openmcpv1alpha1.LabelMode: string(s.mode)})
 	annotations := maps.Clone(object.Annotations)

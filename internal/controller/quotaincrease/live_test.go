@@ -82,7 +82,7 @@ func TestNothingIsDeletedByOldNews(t *testing.T) {
 			if apierrors.IsNotFound(err) != tt.deletes {
 				t.Errorf("%s: the superfluous increase: %v", tt.reason, err)
 			}
-			if isAgain := result.RequeueAfter == overtakenDelay; isAgain == tt.deletes {
+			if isAgain := result.RequeueAfter == outdatedDelay; isAgain == tt.deletes {
 				t.Errorf("%s: it is looked at again after %s", tt.reason, result.RequeueAfter)
 			}
 		})

@@ -4,9 +4,9 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // The states of a namespace that a definition is for.
 const (
-	stateInForce    = "in_force"
-	stateHeldBack   = "held_back"
-	stateNotInForce = "not_in_force"
+	stateEffective    = "in_force"
+	stateHeldBack     = "held_back"
+	stateNotEffective = "not_in_force"
 )
 
 var namespacesByState = prometheus.NewDesc("bursar_quotaincrease_namespaces",
@@ -28,15 +28,15 @@ func (o *outcomes) Collect(metrics chan<- prometheus.Metric) {
 		}
 		of := holder{one.config, one.definition}
 		if counts[of] == nil {
-			counts[of] = map[string]int{stateInForce: 0, stateHeldBack: 0, stateNotInForce: 0}
+			counts[of] = map[string]int{stateEffective: 0, stateHeldBack: 0, stateNotEffective: 0}
 		}
 		switch {
 		case one.isHeldBack:
 			counts[of][stateHeldBack]++
 		case one.reason != "":
-			counts[of][stateNotInForce]++
+			counts[of][stateNotEffective]++
 		default:
-			counts[of][stateInForce]++
+			counts[of][stateEffective]++
 		}
 	}
 	for of, states := range counts {

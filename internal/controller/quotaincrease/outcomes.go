@@ -34,9 +34,9 @@ type outcomes struct {
 	onChange func(config string)
 }
 
-// sayFailureAfter is how long writes have to fail until that is told. One that fails may succeed at once when it is
+// reportFailureAfter is how long writes have to fail until that is told. One that fails may succeed at once when it is
 // tried again, and what is said should not change all the time.
-const sayFailureAfter = 3 * time.Second
+const reportFailureAfter = 3 * time.Second
 
 // set enters what became of a namespace, and tells of the configurations that it concerns. It returns what was
 // entered before.
@@ -52,7 +52,7 @@ func (o *outcomes) set(namespace string, now outcome) outcome {
 	}
 	o.mu.Unlock()
 	if !was || !before.equal(now) {
-		o.tell(before, now)
+		o.notify(before, now)
 	}
 	return before
 }
@@ -63,7 +63,7 @@ func (o *outcomes) isFailing(namespace string) bool {
 	defer o.mu.Unlock()
 	since, was := o.failing[namespace]
 	if was {
-		return time.Since(since) >= sayFailureAfter
+		return time.Since(since) >= reportFailureAfter
 	}
 	if o.failing == nil {
 		o.failing = map[string]time.Time{}
@@ -90,10 +90,10 @@ func (o *outcomes) remove(namespace string) {
 	delete(o.of, namespace)
 	delete(o.failing, namespace)
 	o.mu.Unlock()
-	o.tell(before)
+	o.notify(before)
 }
 
-func (o *outcomes) tell(of ...outcome) {
+func (o *outcomes) notify(of ...outcome) {
 	configs := map[string]bool{}
 	for _, each := range of {
 		configs[each.config] = true
@@ -108,7 +108,7 @@ func (o *outcomes) tell(of ...outcome) {
 }
 
 // hold enters that a cap holds something back in a namespace, before it is known what else becomes of it.
-func (o *outcomes) hold(namespace string) {
+func (o *outcomes) markHeldBack(namespace string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.of == nil {

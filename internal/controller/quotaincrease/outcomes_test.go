@@ -50,11 +50,11 @@ func TestFailureIsToldLater(t *testing.T) {
 		says("the first failure may pass", "", true)
 		w.refuse = func(string, client.Object) error { return nil }
 		says("it has passed", "", false)
-		time.Sleep(sayFailureAfter) // of the test's own clock
+		time.Sleep(reportFailureAfter) // of the test's own clock
 		config.Spec.Quotas[0].Template.Labels["another"] = "label"
 		breakIt()
 		says("another one may pass too", "", true)
-		time.Sleep(sayFailureAfter - time.Millisecond)
+		time.Sleep(reportFailureAfter - time.Millisecond)
 		says("and the next", "", true)
 		time.Sleep(time.Millisecond)
 		says("it has not passed", openmcpv1alpha1.ReasonWriteFailed, true)

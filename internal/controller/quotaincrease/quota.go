@@ -40,9 +40,9 @@ type templateKeys struct {
 	Annotations []string `json:"annotations,omitempty"`
 }
 
-// wanted is the ResourceQuota that a namespace should have, made from the stored one where there is one: what
+// desiredQuota is the ResourceQuota that a namespace should have, made from the stored one where there is one: what
 // others have added to its labels and annotations stays.
-func wanted(stored *corev1.ResourceQuota, namespace *metav1.PartialObjectMetadata, m *match, result increase.Result) *corev1.ResourceQuota {
+func desiredQuota(stored *corev1.ResourceQuota, namespace *metav1.PartialObjectMetadata, m *match, result increase.Result) *corev1.ResourceQuota {
 	quota, template := &corev1.ResourceQuota{}, &m.definition.Template
 	if stored != nil {
 		quota = stored.DeepCopy()
@@ -112,13 +112,13 @@ func rounded(hard corev1.ResourceList) corev1.ResourceList {
 }
 
 // isSame tells whether a stored ResourceQuota is as it should be.
-func isSame(stored, wanted *corev1.ResourceQuota) bool {
+func isSame(stored, desired *corev1.ResourceQuota) bool {
 	same := equality.Semantic.DeepEqual
-	return stored != nil && same(stored.Spec, wanted.Spec) && same(stored.Labels, wanted.Labels) &&
-		same(stored.Annotations, wanted.Annotations) && same(stored.OwnerReferences, wanted.OwnerReferences)
+	return stored != nil && same(stored.Spec, desired.Spec) && same(stored.Labels, desired.Labels) &&
+		same(stored.Annotations, desired.Annotations) && same(stored.OwnerReferences, desired.OwnerReferences)
 }
 
 // hasScopesOf tells whether a ResourceQuota has the scopes that another should have. They cannot be changed.
-func hasScopesOf(stored, wanted *corev1.ResourceQuota) bool {
-	return sets.New(stored.Spec.Scopes...).Equal(sets.New(wanted.Spec.Scopes...))
+func hasScopesOf(stored, desired *corev1.ResourceQuota) bool {
+	return sets.New(stored.Spec.Scopes...).Equal(sets.New(desired.Spec.Scopes...))
 }

@@ -24,12 +24,12 @@ import (
 )
 
 const (
-	// tryAgain is how long a cap that holds something back is believed without having changed.
-	tryAgain = 60 * time.Second
-	// tryAgainJitter spreads that by up to this part.
-	tryAgainJitter = 0.2
-	// overtakenDelay leaves the cache time to see what was changed meanwhile.
-	overtakenDelay = 50 * time.Millisecond
+	// heldBackRetry is how long a cap that holds something back is believed without having changed.
+	heldBackRetry = 60 * time.Second
+	// heldBackRetryJitter spreads that by up to this part.
+	heldBackRetryJitter = 0.2
+	// outdatedDelay leaves the cache time to see what was changed meanwhile.
+	outdatedDelay = 50 * time.Millisecond
 )
 
 // Reconciler brings namespaces in line. All exported fields are set before use.
@@ -43,16 +43,16 @@ type Reconciler struct {
 	SystemNamespace string
 	Events          *events.Recorder
 
-	outcomes outcomes
-	brake    brake
-	queue    atomic.Pointer[requests]
+	outcomes       outcomes
+	restoreLimiter restoreLimiter
+	queue          atomic.Pointer[requests]
 }
 
 // Reconcile implements [reconcile.Reconciler]. The request names a namespace.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	result, err := r.reconcile(ctx, request)
 	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: overtakenDelay}, nil // what was decided on is out of date
+		return reconcile.Result{RequeueAfter: outdatedDelay}, nil // what was decided on is out of date
 	}
 	if err != nil {
 		r.outcomes.failed(request.Name, err)
@@ -65,7 +65,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	err := r.Client.Get(ctx, client.ObjectKey{Name: request.Name}, namespace)
 	if apierrors.IsNotFound(err) || err == nil && namespace.DeletionTimestamp != nil {
 		r.outcomes.remove(request.Name)
-		r.brake.remove(request.Name)
+		r.restoreLimiter.remove(request.Name)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	case ignored != "":
 		r.outcomes.set(namespace.Name, outcome{})
 		return reconcile.Result{}, r.reportAll(ctx, increases, metav1.ConditionUnknown, openmcpv1alpha1.ReasonIgnored, ignored)
-	case chosen.match != nil && chosen.match.verdict.kind == unjudged:
+	case chosen.match != nil && chosen.match.validity.state == unvalidated:
 		return reconcile.Result{}, nil // all namespaces are looked at when there is a verdict
 	}
 	now := outcome{}
@@ -94,7 +94,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, r.clear(ctx, namespace, holders, increases)
 	}
 	now.config, now.definition = chosen.match.config.Name, chosen.match.definition.Name
-	if chosen.match.verdict.kind != usable {
+	if chosen.match.validity.state != valid {
 		r.outcomes.set(namespace.Name, now)
 		return reconcile.Result{}, r.leaveAsIs(ctx, chosen.match, increases)
 	}
@@ -134,17 +134,17 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 		return reconcile.Result{}, err
 	}
 	if stored != nil && !isGenerated(stored, namespace) {
-		return reconcile.Result{}, r.giveWay(ctx, stored, m, objects, now)
+		return reconcile.Result{}, r.leaveForeign(ctx, stored, m, objects, now)
 	}
 	f := &fit{Reconciler: r, namespace: namespace, match: m, stored: stored, input: inputOf(namespace, m, objects)}
 	if err := f.run(ctx); err != nil {
-		if errors.Is(err, errOvertaken) {
-			return reconcile.Result{RequeueAfter: overtakenDelay}, nil
+		if errors.Is(err, errOutdated) {
+			return reconcile.Result{RequeueAfter: outdatedDelay}, nil
 		}
-		if gone(err) == nil {
+		if ignoreNamespaceGone(err) == nil {
 			return reconcile.Result{}, nil
 		}
-		if often := (*tooOften)(nil); errors.As(err, &often) {
+		if often := (*contestedError)(nil); errors.As(err, &often) {
 			r.Events.Eventf(referenceToNamespace(namespace), nil, corev1.EventTypeWarning, reasonQuotaContested, actionWrite,
 				"somebody else keeps changing ResourceQuota %s, so that it is restored only once a second", m.definition.Name)
 			return reconcile.Result{RequeueAfter: often.wait}, nil
@@ -164,15 +164,15 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 	}
 	result := reconcile.Result{}
 	if now.isHeldBack = len(f.input.Held)+len(f.input.Fixed) > 0; now.isHeldBack {
-		result.RequeueAfter = wait.Jitter(tryAgain, tryAgainJitter)
+		result.RequeueAfter = wait.Jitter(heldBackRetry, heldBackRetryJitter)
 	}
 	if message := f.baseMessage(); message != "" {
 		now.reason, now.message = openmcpv1alpha1.ReasonBaseCapped, message
 	}
 	r.outcomes.set(namespace.Name, now)
-	isCurrent, err := r.settle(ctx, f, objects)
+	isCurrent, err := r.reconcileIncreases(ctx, f, objects)
 	if !isCurrent {
-		result.RequeueAfter = overtakenDelay
+		result.RequeueAfter = outdatedDelay
 	}
 	return result, err
 }
@@ -180,16 +180,16 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 // leaveAsIs tells the increases of a namespace that it has its quota by a definition that cannot be used as it is
 // now. Where nobody can tell, that passes, and nothing is said.
 func (r *Reconciler) leaveAsIs(ctx context.Context, m *match, objects []openmcpv1alpha1.QuotaIncrease) error {
-	if m.verdict.kind == undecided {
+	if m.validity.state == undetermined {
 		return nil
 	}
 	return r.reportAll(ctx, objects, metav1.ConditionUnknown, openmcpv1alpha1.ReasonQuotaNotWritten,
 		fmt.Sprintf("definition %s of QuotaServiceConfig %s cannot be used, so that ResourceQuota %s is left as it is until that is corrected: %s",
-			m.definition.Name, m.config.Name, m.definition.Name, m.verdict.says))
+			m.definition.Name, m.config.Name, m.definition.Name, m.validity.message))
 }
 
-// giveWay leaves a ResourceQuota alone that somebody else has made, and says so.
-func (r *Reconciler) giveWay(ctx context.Context, stored *corev1.ResourceQuota, m *match, objects []openmcpv1alpha1.QuotaIncrease, now outcome) error {
+// leaveForeign leaves a ResourceQuota alone that somebody else has made, and says so.
+func (r *Reconciler) leaveForeign(ctx context.Context, stored *corev1.ResourceQuota, m *match, objects []openmcpv1alpha1.QuotaIncrease, now outcome) error {
 	now.reason = openmcpv1alpha1.ReasonQuotaExists
 	now.message = fmt.Sprintf("ResourceQuota %s/%s was made by somebody else and is left as it is; delete or rename it for definition %s of QuotaServiceConfig %s to take effect there",
 		stored.Namespace, stored.Name, m.definition.Name, m.config.Name)
@@ -213,7 +213,7 @@ func (r *Reconciler) clear(ctx context.Context, namespace *metav1.PartialObjectM
 	message := fmt.Sprintf("no definition of a QuotaServiceConfig is for namespace %s, so that it has no quota that could be increased", namespace.Name)
 	var errs []error
 	for i := range objects {
-		errs = append(errs, r.show(ctx, &objects[i], shown{condition: condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonNoDefinition, message)}))
+		errs = append(errs, r.publish(ctx, &objects[i], increaseStatus{condition: condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonNoDefinition, message)}))
 	}
 	return errors.Join(errs...)
 }
@@ -234,8 +234,8 @@ func (r *Reconciler) isUnmatched(ctx context.Context, namespace *metav1.PartialO
 	}
 	for i := range configs.Items {
 		config := &configs.Items[i]
-		verdicts, _ := r.Definitions.verdicts(config)
-		if _, found := (candidate{config, verdicts}).match(labels.Set(live.Labels), holders); found && config.DeletionTimestamp == nil {
+		validities, _ := r.Definitions.validities(config)
+		if _, found := (candidate{config, validities}).match(labels.Set(live.Labels), holders); found && config.DeletionTimestamp == nil {
 			return false, nil
 		}
 	}
@@ -323,12 +323,12 @@ func (r *Reconciler) label(ctx context.Context, namespace *metav1.PartialObjectM
 }
 
 // changeLabels sets labels, and removes those that are to be empty. It tells whether there was anything to do.
-func changeLabels(object client.Object, wanted map[string]string) bool {
+func changeLabels(object client.Object, desired map[string]string) bool {
 	values, isChanged := object.GetLabels(), false
 	if values == nil {
 		values = map[string]string{}
 	}
-	for key, value := range wanted {
+	for key, value := range desired {
 		before, was := values[key]
 		if isChanged = isChanged || before != value || was != (value != ""); value == "" {
 			delete(values, key)
@@ -378,8 +378,8 @@ func newNamespace() *metav1.PartialObjectMetadata {
 	return namespace
 }
 
-// gone drops errors that only say that the namespace is going.
-func gone(err error) error {
+// ignoreNamespaceGone drops errors that only say that the namespace is going.
+func ignoreNamespaceGone(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}

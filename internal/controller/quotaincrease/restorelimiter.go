@@ -17,10 +17,10 @@ const (
 	restoresAtOnce    = 10
 )
 
-// brake slows down the restoring of what somebody else keeps changing: two writers that disagree, and both react at
+// restoreLimiter slows down the restoring of what somebody else keeps changing: two writers that disagree, and both react at
 // once, would keep the API server busy with nothing else. What is written for the first time is not slowed down. It
 // is safe for concurrent use.
-type brake struct {
+type restoreLimiter struct {
 	mu sync.Mutex
 	of map[string]*restores // by namespace
 }
@@ -31,13 +31,13 @@ type restores struct {
 	limiter *rate.Limiter
 }
 
-// tooOften says that a ResourceQuota is not restored before some time has passed.
-type tooOften struct{ wait time.Duration }
+// contestedError says that a ResourceQuota is not restored before some time has passed.
+type contestedError struct{ wait time.Duration }
 
-func (e *tooOften) Error() string { return fmt.Sprintf("it is restored after %s", e.wait) }
+func (e *contestedError) Error() string { return fmt.Sprintf("it is restored after %s", e.wait) }
 
 // check returns an error if a namespace is to be given the spec that it was given last too often.
-func (b *brake) check(namespace string, spec *corev1.ResourceQuotaSpec) error {
+func (b *restoreLimiter) check(namespace string, spec *corev1.ResourceQuotaSpec) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	last := b.of[namespace]
@@ -49,13 +49,13 @@ func (b *brake) check(namespace string, spec *corev1.ResourceQuotaSpec) error {
 	}
 	if restore := last.limiter.Reserve(); restore.Delay() > 0 {
 		defer restore.Cancel()
-		return &tooOften{restore.Delay()}
+		return &contestedError{restore.Delay()}
 	}
 	return nil
 }
 
 // wrote enters what a namespace was given.
-func (b *brake) wrote(namespace string, spec *corev1.ResourceQuotaSpec) {
+func (b *restoreLimiter) recordWrite(namespace string, spec *corev1.ResourceQuotaSpec) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.of == nil {
@@ -68,7 +68,7 @@ func (b *brake) wrote(namespace string, spec *corev1.ResourceQuotaSpec) {
 }
 
 // remove forgets a namespace.
-func (b *brake) remove(namespace string) {
+func (b *restoreLimiter) remove(namespace string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.of, namespace)

@@ -76,7 +76,7 @@ func (s *statusReconciler) Reconcile(ctx context.Context, request reconcile.Requ
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	verdicts, again := s.Definitions.judge(ctx, config)
+	validities, again := s.Definitions.validate(ctx, config)
 	all := s.outcomes.all()
 	namespaces, err := namespacesFrom(ctx, s.Client)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *statusReconciler) Reconcile(ctx context.Context, request reconcile.Requ
 		}
 	}
 	updated := config.DeepCopy()
-	describe(updated, verdicts, all)
+	describe(updated, validities, all)
 	if equality.Semantic.DeepEqual(config.Status, updated.Status) {
 		return reconcile.Result{RequeueAfter: again}, nil
 	}
@@ -103,7 +103,7 @@ func (s *statusReconciler) Reconcile(ctx context.Context, request reconcile.Requ
 }
 
 // describe fills in the status of a configuration.
-func describe(config *openmcpv1alpha1.QuotaServiceConfig, verdicts []verdict, all map[string]outcome) {
+func describe(config *openmcpv1alpha1.QuotaServiceConfig, validities []validity, all map[string]outcome) {
 	before := map[string][]metav1.Condition{}
 	for _, each := range config.Status.Quotas {
 		before[each.Name] = each.Conditions
@@ -113,7 +113,7 @@ func describe(config *openmcpv1alpha1.QuotaServiceConfig, verdicts []verdict, al
 	config.Status.Quotas = nil
 	for i := range config.Spec.Quotas {
 		name := config.Spec.Quotas[i].Name
-		count, c := describeDefinition(config.Name, name, verdicts[i], all)
+		count, c := describeDefinition(config.Name, name, validities[i], all)
 		if c.Status != metav1.ConditionTrue {
 			if ready.Status != metav1.ConditionFalse { // what is known to be wrong goes before what is unknown
 				ready.Status, ready.Reason = c.Status, c.Reason
@@ -141,7 +141,7 @@ func setCondition(conditions *[]metav1.Condition, of string, generation int64, c
 var precedence = []string{openmcpv1alpha1.ReasonQuotaExists, openmcpv1alpha1.ReasonWriteFailed, openmcpv1alpha1.ReasonBaseCapped}
 
 // describeDefinition counts the namespaces of a definition, and says whether it is in force in all.
-func describeDefinition(config, definition string, verdict verdict, all map[string]outcome) (count int32, c metav1.Condition) {
+func describeDefinition(config, definition string, result validity, all map[string]outcome) (count int32, c metav1.Condition) {
 	messages := map[string][]string{} // by reason
 	for _, namespace := range slices.Sorted(maps.Keys(all)) {
 		if o := all[namespace]; o.config == config && o.definition == definition {
@@ -153,17 +153,17 @@ func describeDefinition(config, definition string, verdict verdict, all map[stri
 			}
 		}
 	}
-	switch verdict.kind {
-	case undecided:
+	switch result.state {
+	case undetermined:
 		return count, metav1.Condition{Status: metav1.ConditionUnknown, Reason: openmcpv1alpha1.ReasonNotChecked,
-			Message: "the namespaces that it is for stay as they are until it is known whether it can be used: " + verdict.says}
-	case flawed:
+			Message: "the namespaces that it is for stay as they are until it is known whether it can be used: " + result.message}
+	case invalid:
 		return count, metav1.Condition{Status: metav1.ConditionFalse, Reason: openmcpv1alpha1.ReasonValidationFailed,
-			Message: verdict.says + "; until this is corrected, it is used for no other namespace, and those that have their quota by it keep that as it is"}
+			Message: result.message + "; until this is corrected, it is used for no other namespace, and those that have their quota by it keep that as it is"}
 	}
 	for _, reason := range precedence {
 		if said := messages[reason]; len(said) > 0 {
-			return count, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: some(said, "; ")}
+			return count, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: joinFirst(said, "; ")}
 		}
 	}
 	c = metav1.Condition{Status: metav1.ConditionTrue, Reason: openmcpv1alpha1.ReasonInForce, Message: "it is in force in every namespace that it is for"}
@@ -187,14 +187,14 @@ func conflictOf(config string, all map[string]outcome) metav1.Condition {
 	}
 	var said []string
 	for _, by := range slices.SortedFunc(maps.Keys(held), cmp.Compare[string]) {
-		said = append(said, fmt.Sprintf("QuotaServiceConfig %s holds %s", by, some(held[by], ", ")))
+		said = append(said, fmt.Sprintf("QuotaServiceConfig %s holds %s", by, joinFirst(held[by], ", ")))
 	}
 	return metav1.Condition{Status: metav1.ConditionTrue, Reason: openmcpv1alpha1.ReasonNamespacesHeld,
 		Message: strings.Join(said, "; ") + ", which definitions here are for too, and nothing is changed there; have the selectors select different namespaces, or delete one of the two"}
 }
 
-// some joins the first few texts and tells how many more there are.
-func some(texts []string, separator string) string {
+// joinFirst joins the first few texts and tells how many more there are.
+func joinFirst(texts []string, separator string) string {
 	if more := len(texts) - namedMax; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(texts[:namedMax], separator), more)
 	}

@@ -97,7 +97,7 @@ func (w *world) reconcile() (reconcile.Result, error) {
 		w.Fatal(err)
 	}
 	for i := range configs.Items {
-		w.Definitions.judge(w.Context(), &configs.Items[i])
+		w.Definitions.validate(w.Context(), &configs.Items[i])
 	}
 	w.writes = nil
 	return w.Reconcile(w.Context(), requestFor(team)[0])

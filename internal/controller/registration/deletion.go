@@ -23,8 +23,8 @@ const (
 	// usersInterval delays the next look at a registration that is being deleted, so that a thousand grants that are deleted
 	// together cause only a few.
 	usersInterval = 200 * time.Millisecond
-	// usersAgain is when it is looked at without such an event.
-	usersAgain = 30 * time.Second
+	// usersRecheck is when it is looked at without such an event.
+	usersRecheck = 30 * time.Second
 )
 
 // isActive reports whether a registration is in effect, or was when it was deleted.
@@ -34,7 +34,7 @@ func isActive(registration *quotav1alpha1.ResourceRegistration) bool {
 
 // hold puts the finalizer on a registration that is to become active, so that nothing relies on one that can
 // disappear at once.
-func (r *Reconciler) hold(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) error {
+func (r *Reconciler) addFinalizer(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) error {
 	if !controllerutil.AddFinalizer(registration, quotav1alpha1.FinalizerInUse) {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (r *Reconciler) hold(ctx context.Context, registration *quotav1alpha1.Resou
 }
 
 // release removes the finalizer of a deleted registration once nothing uses it. Until then it reports what does.
-func (r *Reconciler) release(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (reconcile.Result, error) {
+func (r *Reconciler) removeFinalizer(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(registration, quotav1alpha1.FinalizerInUse) {
 		return reconcile.Result{}, nil
 	}
@@ -54,7 +54,7 @@ func (r *Reconciler) release(ctx context.Context, registration *quotav1alpha1.Re
 		return reconcile.Result{}, err
 	}
 	if blocking != "" {
-		return reconcile.Result{RequeueAfter: usersAgain}, r.reportInUse(ctx, registration, blocking)
+		return reconcile.Result{RequeueAfter: usersRecheck}, r.reportInUse(ctx, registration, blocking)
 	}
 	updated := registration.DeepCopy()
 	controllerutil.RemoveFinalizer(updated, quotav1alpha1.FinalizerInUse)

@@ -69,21 +69,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if registration.DeletionTimestamp != nil {
-		return r.release(ctx, registration)
+		return r.removeFinalizer(ctx, registration)
 	}
-	flaw, err := r.flaw(ctx, registration)
+	problem, err := r.problem(ctx, registration)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if flaw == "" {
-		if err := r.hold(ctx, registration); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	if problem == "" {
+		if err := r.addFinalizer(ctx, registration); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return reconcile.Result{}, nil // its successor is on its way here
 		} else if err != nil {
 			return reconcile.Result{}, err
 		}
 	}
 	updated := registration.DeepCopy()
-	report(updated, flaw)
+	report(updated, problem)
 	if equality.Semantic.DeepEqual(registration.Status, updated.Status) {
 		return reconcile.Result{}, nil
 	}
@@ -95,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // flaw says why a registration cannot be active, or returns "".
-func (r *Reconciler) flaw(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error) {
+func (r *Reconciler) problem(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error) {
 	var list quotav1alpha1.ResourceRegistrationList
 	if err := r.Client.List(ctx, &list); err != nil {
 		return "", fmt.Errorf("list registrations: %w", err)
@@ -147,14 +147,14 @@ func precedes(a, b *quotav1alpha1.ResourceRegistration) bool {
 	return a.Name < b.Name
 }
 
-func report(registration *quotav1alpha1.ResourceRegistration, flaw string) {
+func report(registration *quotav1alpha1.ResourceRegistration, problem string) {
 	condition := metav1.Condition{
 		Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonRegistrationActive,
 		Message:            fmt.Sprintf("resource type %s can be granted and claimed", registration.Spec.ResourceType),
 		ObservedGeneration: registration.Generation,
 	}
-	if flaw != "" {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, flaw
+	if problem != "" {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, problem
 	}
 	if c := apimeta.FindStatusCondition(registration.Status.Conditions, condition.Type); c != nil && c.Reason == quotav1alpha1.ReasonRegistrationPending {
 		// It is the default of the schema, and nothing has happened to it at the time that it says.

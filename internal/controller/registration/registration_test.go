@@ -48,20 +48,20 @@ func TestOlderOf(t *testing.T) {
 func TestReport(t *testing.T) {
 	registration := registrationOf("m", "projects", 5)
 	for _, step := range []struct {
-		flaw, reason string
-		status       metav1.ConditionStatus
+		problem, reason string
+		status          metav1.ConditionStatus
 	}{
 		{"", quotav1alpha1.ReasonRegistrationActive, metav1.ConditionTrue},
 		{"consumer kind Tenant is not served", quotav1alpha1.ReasonValidationFailed, metav1.ConditionFalse},
 		{"", quotav1alpha1.ReasonRegistrationActive, metav1.ConditionTrue},
 	} {
-		report(&registration, step.flaw)
+		report(&registration, step.problem)
 		c := apimeta.FindStatusCondition(registration.Status.Conditions, quotav1alpha1.ConditionActive)
 		if c == nil || c.Status != step.status || c.Reason != step.reason {
-			t.Fatalf("with the flaw %q the condition is %+v, want %s with reason %s", step.flaw, c, step.status, step.reason)
+			t.Fatalf("with the flaw %q the condition is %+v, want %s with reason %s", step.problem, c, step.status, step.reason)
 		}
-		if step.flaw != "" && c.Message != step.flaw {
-			t.Errorf("the message is %q, want %q", c.Message, step.flaw)
+		if step.problem != "" && c.Message != step.problem {
+			t.Errorf("the message is %q, want %q", c.Message, step.problem)
 		}
 		if c.ObservedGeneration != 2 || registration.Status.ObservedGeneration != 2 {
 			t.Error("the status does not say which generation it is about")

@@ -18,11 +18,11 @@ type Buckets interface {
 	// TakeUp prepares for Compare, and Run writes until ctx ends.
 	TakeUp(ctx context.Context) error
 	Run(ctx context.Context) error
-	// Compare shows a ledger unless its buckets agree with it, and Show shows it anyway.
-	Compare(ctx context.Context, consumer quotav1alpha1.ConsumerRef, books ledger.Snapshot)
-	Show(consumer quotav1alpha1.ConsumerRef)
-	// ShowOthers shows the consumers that have buckets and no ledger.
-	ShowOthers()
+	// Compare shows a ledger unless its buckets agree with it, and Publish shows it anyway.
+	Compare(ctx context.Context, consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot)
+	Publish(consumer quotav1alpha1.ConsumerRef)
+	// PublishOthers shows the consumers that have buckets and no ledger.
+	PublishOthers()
 }
 
 // Grants remember the grants that ledgers hold.
@@ -56,7 +56,7 @@ func (t *TakeUp) Run(ctx context.Context) error {
 			return err
 		}
 		t.Grants.Complete()
-		t.Buckets.ShowOthers()
+		t.Buckets.PublishOthers()
 		return nil
 	})
 	return group.Wait()
@@ -66,11 +66,11 @@ func (t *TakeUp) Run(ctx context.Context) error {
 func (t *TakeUp) compare(ctx context.Context, ledgers []quotav1alpha1.ConsumerLedger) error {
 	for i := range ledgers {
 		consumer := ledgers[i].Spec.ConsumerRef
-		if books, err := ledgerstore.SnapshotOf(&ledgers[i].Spec); err != nil {
-			t.Buckets.Show(consumer) // which reports it
+		if snapshot, err := ledgerstore.SnapshotOf(&ledgers[i].Spec); err != nil {
+			t.Buckets.Publish(consumer) // which reports it
 		} else {
-			t.Buckets.Compare(ctx, consumer, books)
-			t.Grants.Add(consumer, books.Grants)
+			t.Buckets.Compare(ctx, consumer, snapshot)
+			t.Grants.Add(consumer, snapshot.Grants)
 		}
 		// Its last grant may have gone.
 		select {

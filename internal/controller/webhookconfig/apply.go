@@ -68,23 +68,23 @@ func (c *Controller) catchUpWith(ctx context.Context, w admissionregistrationv1.
 }
 
 // apply replaces what is stored and waits until the API server works with that.
-func (c *Controller) apply(ctx context.Context, stored configurations, wanted validating) error {
+func (c *Controller) apply(ctx context.Context, stored configurations, desired validating) error {
 	mutating, mutatingHash := c.desiredMutating()
 	api := c.Client.AdmissionregistrationV1()
 	mutatingVersion, err := store(ctx, api.MutatingWebhookConfigurations(), stored.mutating, replace(&stored.mutating.Webhooks, mutating))
 	if err != nil {
 		return fmt.Errorf("apply MutatingWebhookConfiguration %s: %w", configurationName, err)
 	}
-	version, err := store(ctx, api.ValidatingWebhookConfigurations(), stored.validating, replace(&stored.validating.Webhooks, wanted.webhooks))
+	version, err := store(ctx, api.ValidatingWebhookConfigurations(), stored.validating, replace(&stored.validating.Webhooks, desired.webhooks))
 	if err != nil {
 		return fmt.Errorf("apply ValidatingWebhookConfiguration %s: %w", configurationName, err)
 	}
-	for _, hash := range []string{mutatingHash, wanted.hash} {
+	for _, hash := range []string{mutatingHash, desired.hash} {
 		if err := c.waitObserved(ctx, hash); err != nil {
 			return fmt.Errorf("wait for the API server to observe the webhooks: %w", err)
 		}
 	}
-	for _, content := range []string{contentOf(mutatingHash, mutatingVersion), contentOf(wanted.hash, version)} {
+	for _, content := range []string{contentOf(mutatingHash, mutatingVersion), contentOf(desired.hash, version)} {
 		if err := c.waitReported(ctx, content); err != nil {
 			return err
 		}
@@ -133,11 +133,11 @@ func store[T metav1.Object](ctx context.Context, api writer[T], configuration T,
 }
 
 // replace tells whether webhooks were not the wanted ones before.
-func replace[W any](webhooks *[]W, wanted []W) bool {
-	if equality.Semantic.DeepEqual(*webhooks, wanted) {
+func replace[W any](webhooks *[]W, desired []W) bool {
+	if equality.Semantic.DeepEqual(*webhooks, desired) {
 		return false
 	}
-	*webhooks = wanted
+	*webhooks = desired
 	return true
 }
 

@@ -95,17 +95,17 @@ func (c *Controller) wakeup() chan struct{} {
 	return c.wake
 }
 
-// InEffect tells whether the API server asks about a kind as a policy needs it that was entered with a
+// IsEffective tells whether the API server asks about a kind as a policy needs it that was entered with a
 // revision of the catalog, and asks no replica that has not heard of that policy.
-func (c *Controller) InEffect(kind schema.GroupVersionKind, entered int64) bool {
+func (c *Controller) IsEffective(kind schema.GroupVersionKind, entered int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.observed != nil && c.observed.kinds.Has(kind) && entered <= c.observed.revision
 }
 
-// AllocationInEffect tells whether the API server asks about ResourceQuotas, and asks no replica that has not heard
+// IsAllocationEffective tells whether the API server asks about ResourceQuotas, and asks no replica that has not heard
 // of an allocation that was entered with a revision of the catalog.
-func (c *Controller) AllocationInEffect(entered int64) bool {
+func (c *Controller) IsAllocationEffective(entered int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.observed != nil && entered <= c.observed.revision
@@ -176,15 +176,15 @@ func (c *Controller) Sync(ctx context.Context) error {
 	if err := c.catchUp(ctx, stored); err != nil {
 		return err
 	}
-	wanted := c.desired(ctx)
-	if err := c.apply(ctx, stored, wanted); err != nil {
+	desired := c.desired(ctx)
+	if err := c.apply(ctx, stored, desired); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	before := c.observed
-	c.observed = &wanted
+	c.observed = &desired
 	c.mu.Unlock()
-	isNews := before == nil || before.revision != wanted.revision || !before.kinds.Equal(wanted.kinds)
+	isNews := before == nil || before.revision != desired.revision || !before.kinds.Equal(desired.kinds)
 	if isNews {
 		for _, f := range c.onSync {
 			f()

@@ -68,19 +68,19 @@ func (c *Controller) desired(ctx context.Context) validating {
 	version := "/" + guarded.Version.String()
 	webhooks := c.Own.Validating()
 	for i, r := range asked.enforced {
-		webhooks = append(webhooks, c.asking(enforceName, i, r, EnforcePath+version, admissionregistrationv1.Fail))
+		webhooks = append(webhooks, c.protectedWebhook(enforceName, i, r, EnforcePath+version, admissionregistrationv1.Fail))
 	}
 	for i, r := range asked.advised {
-		webhooks = append(webhooks, c.asking(adviseName, i, r, AdvisePath+version, admissionregistrationv1.Ignore))
+		webhooks = append(webhooks, c.protectedWebhook(adviseName, i, r, AdvisePath+version, admissionregistrationv1.Ignore))
 	}
 	recorded := slices.Concat(slices.Concat(asked.enforced...), slices.Concat(asked.advised...))
 	if guarded.Allocations != 0 {
-		quotas := c.resourceQuotas(QuotaPath + "/" + guarded.Allocations.String())
+		quotas := c.quotaWebhook(QuotaPath + "/" + guarded.Allocations.String())
 		webhooks = append(webhooks, quotas)
 		recorded = append(recorded, quotas.Rules...)
 	}
 	if len(recorded) > 0 {
-		webhooks = append(webhooks, c.recording(recorded))
+		webhooks = append(webhooks, c.breakGlassWebhook(recorded))
 	}
 	for i := range webhooks {
 		completeValidating(&webhooks[i])
@@ -122,8 +122,8 @@ func (r *rules) add(n int, rule admissionregistrationv1.RuleWithOperations) {
 	(*r)[n] = append((*r)[n], rule)
 }
 
-// asked is what the API server asks about.
-type asked struct {
+// webhookRules is what the API server asks about.
+type webhookRules struct {
 	// enforced are the rules for kinds with a policy that enforces, advised those for the others:
 	// whoever only wants to know what would be refused does not want creates to depend on Bursar.
 	enforced, advised rules
@@ -137,8 +137,8 @@ type asked struct {
 // A kind that is defined but not served now stays covered: it may be served again at any moment.
 // Where it cannot be told as which resource a kind is served, its group and version are covered
 // as a whole: creates of other kinds take a detour then, and nothing goes unchecked.
-func (c *Controller) rules(ctx context.Context, triggers []catalog.Trigger) asked {
-	a := asked{kinds: sets.New[schema.GroupVersionKind]()}
+func (c *Controller) rules(ctx context.Context, triggers []catalog.Trigger) webhookRules {
+	a := webhookRules{kinds: sets.New[schema.GroupVersionKind]()}
 	enforced, advised := map[schema.GroupKind]int{}, map[schema.GroupKind]int{}
 	for _, trigger := range triggers {
 		resource, defined, err := c.Kinds.DefinedResourceFor(ctx, trigger.GroupVersionKind)
@@ -189,7 +189,7 @@ const (
 
 // asking is the n-th webhook of that name on protected kinds. It leaves out system namespaces,
 // Bursar itself, and who breaks the glass.
-func (c *Controller) asking(name string, n int, rules []admissionregistrationv1.RuleWithOperations, path string, failure admissionregistrationv1.FailurePolicyType) admissionregistrationv1.ValidatingWebhook {
+func (c *Controller) protectedWebhook(name string, n int, rules []admissionregistrationv1.RuleWithOperations, path string, failure admissionregistrationv1.FailurePolicyType) admissionregistrationv1.ValidatingWebhook {
 	if n > 0 {
 		name += "-" + strconv.Itoa(n+1)
 	}
@@ -212,11 +212,11 @@ func (c *Controller) asking(name string, n int, rules []admissionregistrationv1.
 	}
 }
 
-// resourceQuotas is the webhook on ResourceQuotas, whoever writes them: Bursar's own are kept within the caps too. It
+// quotaWebhook is the webhook on ResourceQuotas, whoever writes them: Bursar's own are kept within the caps too. It
 // is not asked about changes of anything but the spec, nor about what goes with its namespace.
-func (c *Controller) resourceQuotas(path string) admissionregistrationv1.ValidatingWebhook {
+func (c *Controller) quotaWebhook(path string) admissionregistrationv1.ValidatingWebhook {
 	resource := corev1.SchemeGroupVersion.WithResource(string(corev1.ResourceQuotas))
-	w := c.asking(quotaName, 0, []admissionregistrationv1.RuleWithOperations{
+	w := c.protectedWebhook(quotaName, 0, []admissionregistrationv1.RuleWithOperations{
 		ruleFor(resource, admissionregistrationv1.Create), ruleFor(resource, admissionregistrationv1.Update), ruleFor(resource, admissionregistrationv1.Delete),
 	}, path, admissionregistrationv1.Fail)
 	w.MatchConditions = []admissionregistrationv1.MatchCondition{
@@ -232,8 +232,8 @@ const namespaceController = "system:serviceaccount:kube-system:namespace-control
 
 // recording is the webhook that is told of requests that break the glass. It refuses nothing, and
 // they pass without it.
-func (c *Controller) recording(rules []admissionregistrationv1.RuleWithOperations) admissionregistrationv1.ValidatingWebhook {
-	w := c.asking("break-glass", 0, rules, BreakGlassPath, admissionregistrationv1.Ignore)
+func (c *Controller) breakGlassWebhook(rules []admissionregistrationv1.RuleWithOperations) admissionregistrationv1.ValidatingWebhook {
+	w := c.protectedWebhook("break-glass", 0, rules, BreakGlassPath, admissionregistrationv1.Ignore)
 	w.MatchConditions = []admissionregistrationv1.MatchCondition{
 		c.notByBursar(), {Name: "glass-broken", Expression: breaksGlass},
 	}

@@ -56,14 +56,14 @@ func Install(ctx context.Context, client apiextensionsclient.Interface, served d
 // waitServed waits until the API server that is asked serves kinds that are established. Where there are
 // several, each comes to do so in its own time.
 func waitServed(ctx context.Context, served discovery.ServerResourcesInterface, definitions []*apiextensionsv1.CustomResourceDefinition) error {
-	for version, wanted := range resourcesOf(definitions) {
+	for version, desired := range resourcesOf(definitions) {
 		var problem error
 		err := wait.PollUntilContextCancel(ctx, servedPoll, true, func(context.Context) (bool, error) {
 			var list *metav1.APIResourceList
 			if list, problem = served.ServerResourcesForGroupVersion(version.String()); problem != nil {
 				return false, nil
 			}
-			missing := wanted.Clone()
+			missing := desired.Clone()
 			for _, resource := range list.APIResources {
 				missing.Delete(resource.Name)
 			}
@@ -96,25 +96,25 @@ func resourcesOf(definitions []*apiextensionsv1.CustomResourceDefinition) map[sc
 
 // applyCRD creates a CRD, or brings it up to date. It leaves that of a later version of Bursar as it is: the API server
 // would drop what this version does not know from objects that are written from then on.
-func applyCRD(ctx context.Context, client apiextensionsclient.Interface, wanted *apiextensionsv1.CustomResourceDefinition, log logr.Logger) error {
-	wanted = wanted.DeepCopy()
-	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, crds.VersionAnnotation, strconv.Itoa(crds.Version))
+func applyCRD(ctx context.Context, client apiextensionsclient.Interface, desired *apiextensionsv1.CustomResourceDefinition, log logr.Logger) error {
+	desired = desired.DeepCopy()
+	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, crds.VersionAnnotation, strconv.Itoa(crds.Version))
 	api := client.ApiextensionsV1().CustomResourceDefinitions()
-	stored, err := api.Get(ctx, wanted.Name, metav1.GetOptions{})
+	stored, err := api.Get(ctx, desired.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = api.Create(ctx, wanted, metav1.CreateOptions{})
+		_, err = api.Create(ctx, desired, metav1.CreateOptions{})
 		return err
 	}
 	if err != nil {
 		return err
 	}
-	if because := later(stored, wanted); because != "" {
-		log.Info("a CRD is of a later version of Bursar, and is left as it is", "crd", wanted.Name, "because", because)
+	if because := later(stored, desired); because != "" {
+		log.Info("a CRD is of a later version of Bursar, and is left as it is", "crd", desired.Name, "because", because)
 		return nil
 	}
 	updated := stored.DeepCopy()
-	updated.Spec = wanted.Spec
-	metav1.SetMetaDataAnnotation(&updated.ObjectMeta, crds.VersionAnnotation, wanted.Annotations[crds.VersionAnnotation])
+	updated.Spec = desired.Spec
+	metav1.SetMetaDataAnnotation(&updated.ObjectMeta, crds.VersionAnnotation, desired.Annotations[crds.VersionAnnotation])
 	// What the API server fills in is not a difference.
 	updated.Spec.Conversion = stored.Spec.Conversion
 	if equality.Semantic.DeepEqual(stored.Spec, updated.Spec) && equality.Semantic.DeepEqual(stored.Annotations, updated.Annotations) {

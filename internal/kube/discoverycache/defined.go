@@ -15,9 +15,9 @@ type State int
 const (
 	// Served means that they can be read and written.
 	Served State = iota + 1
-	// Withheld means that the kind is defined but not served now, so they are out of reach, and may be
+	// NotServed means that the kind is defined but not served now, so they are out of reach, and may be
 	// there all the same.
-	Withheld
+	NotServed
 	// Undefined means that there is no such kind, and so there are no objects.
 	Undefined
 )
@@ -38,7 +38,7 @@ func (k *Cache) StateOf(ctx context.Context, kind schema.GroupKind) (State, sche
 	}
 	for i := range list.Items {
 		if definition := &list.Items[i]; defines(definition, kind) {
-			return Withheld, schema.GroupVersionResource{Group: kind.Group, Resource: definition.Spec.Names.Plural}, nil
+			return NotServed, schema.GroupVersionResource{Group: kind.Group, Resource: definition.Spec.Names.Plural}, nil
 		}
 	}
 	return Undefined, resource, nil

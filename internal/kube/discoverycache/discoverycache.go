@@ -57,10 +57,10 @@ type Cache struct {
 	// deleted are the kinds whose definition was seen to be deleted.
 	deleted map[schema.GroupKind]struct{}
 
-	// lookMu is held while discovery is asked, so that all who wait share the answer.
-	lookMu sync.Mutex
-	served *served
-	stale  bool
+	// discoverMu is held while discovery is asked, so that all who wait share the answer.
+	discoverMu sync.Mutex
+	served     *served
+	stale      bool
 }
 
 // New returns Kinds of the API server that the clients talk to. Run keeps them up to date.
@@ -93,7 +93,7 @@ func (k *Cache) VersionedResourceFor(_ context.Context, kind schema.GroupVersion
 }
 
 func (k *Cache) resolve(kind schema.GroupKind, version string) (schema.GroupVersionResource, bool, error) {
-	s, err := k.look()
+	s, err := k.current()
 	if err != nil {
 		return schema.GroupVersionResource{}, false, fmt.Errorf("look up kind %s: %w", kind, err)
 	}
@@ -101,9 +101,9 @@ func (k *Cache) resolve(kind schema.GroupKind, version string) (schema.GroupVers
 }
 
 // look returns what is served, from memory unless that is stale.
-func (k *Cache) look() (*served, error) {
-	k.lookMu.Lock()
-	defer k.lookMu.Unlock()
+func (k *Cache) current() (*served, error) {
+	k.discoverMu.Lock()
+	defer k.discoverMu.Unlock()
 	if k.served != nil && !k.stale {
 		return k.served, nil
 	}
@@ -116,13 +116,13 @@ func (k *Cache) look() (*served, error) {
 }
 
 // forget makes the next look ask discovery.
-func (k *Cache) forget() {
-	k.lookMu.Lock()
-	defer k.lookMu.Unlock()
+func (k *Cache) invalidate() {
+	k.discoverMu.Lock()
+	defer k.discoverMu.Unlock()
 	k.stale = true
 }
 
-func (k *Cache) tell() {
+func (k *Cache) notify() {
 	k.mu.Lock()
 	handlers := k.handlers
 	k.mu.Unlock()

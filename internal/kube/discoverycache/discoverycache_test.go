@@ -17,17 +17,17 @@ const shop = "shop.example.com"
 
 // answer is what discovery says. It counts how often it is asked.
 type answer struct {
-	mu     sync.Mutex
-	asked  int
-	groups []*metav1.APIGroup
-	lists  []*metav1.APIResourceList
-	err    error
+	mu       sync.Mutex
+	requests int
+	groups   []*metav1.APIGroup
+	lists    []*metav1.APIResourceList
+	err      error
 }
 
 func (a *answer) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.asked++
+	a.requests++
 	return a.groups, a.lists, a.err
 }
 
@@ -87,9 +87,9 @@ func TestResolve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := New(nil, nil)
 			for _, k.discovery = range tt.answers {
-				k.forget()
-				_, _ = k.look()
-				k.forget()
+				k.invalidate()
+				_, _ = k.current()
+				k.invalidate()
 			}
 			resource, served, err := k.VersionedResourceFor(t.Context(), schema.GroupVersionKind{Group: shop, Version: tt.version, Kind: "Cart"})
 			if (err != nil) != tt.wantErr {
@@ -118,8 +118,8 @@ func TestOneLookServesAll(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if a.asked != 1 {
-		t.Errorf("discovery was asked %d times, want 1: what it said is kept", a.asked)
+	if a.requests != 1 {
+		t.Errorf("discovery was asked %d times, want 1: what it said is kept", a.requests)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestHandlersAreToldOfChangesOnly(t *testing.T) {
 	k := New(nil, nil)
 	calls := 0
 	k.OnChange(func() { calls++ })
-	var told *served
+	var known *served
 	for i, step := range []struct {
 		reason string
 		answer *answer
@@ -143,7 +143,7 @@ func TestHandlersAreToldOfChangesOnly(t *testing.T) {
 		{"so what follows is compared with what was told before", serving("v1", "v2"), 4},
 	} {
 		k.discovery = step.answer
-		told = k.refresh(told)
+		known = k.refresh(known)
 		if calls != step.want {
 			t.Fatalf("step %d: the handler was called %d times, want %d: %s", i, calls, step.want, step.reason)
 		}
@@ -151,11 +151,11 @@ func TestHandlersAreToldOfChangesOnly(t *testing.T) {
 
 	// Whoever asks first after a change makes the look; the handlers hear of it all the same.
 	k.discovery = serving()
-	k.forget()
-	if _, err := k.look(); err != nil {
+	k.invalidate()
+	if _, err := k.current(); err != nil {
 		t.Fatal(err)
 	}
-	if k.refresh(told); calls != 5 {
+	if k.refresh(known); calls != 5 {
 		t.Errorf("the handler was called %d times, want 5: another's look must not hide a change", calls)
 	}
 }
@@ -179,7 +179,7 @@ func TestBears(t *testing.T) {
 			before := &apiextensionsv1.CustomResourceDefinition{}
 			after := before.DeepCopy()
 			tt.change(after)
-			if got := bears(before, after); got != tt.want {
+			if got := affectsServed(before, after); got != tt.want {
 				t.Errorf("got %t, want %t: %s", got, tt.want, tt.reason)
 			}
 		})

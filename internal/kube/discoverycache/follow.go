@@ -28,7 +28,7 @@ func (k *Cache) Run(ctx context.Context) error {
 	if err := k.followDefinitions(ctx); err != nil {
 		return err
 	}
-	var told *served
+	var known *served
 	wait := refreshInterval
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -44,7 +44,7 @@ func (k *Cache) Run(ctx context.Context) error {
 			}
 			wait = recheckTime
 		}
-		told = k.refresh(told)
+		known = k.refresh(known)
 		timer.Reset(wait)
 	}
 }
@@ -52,13 +52,13 @@ func (k *Cache) Run(ctx context.Context) error {
 // refresh asks discovery, calls the handlers unless they were told the same before, and returns
 // what they know now. Where discovery does not answer, they meet its error by themselves when
 // they ask, and the next look is not far.
-func (k *Cache) refresh(told *served) *served {
-	k.forget()
-	s, err := k.look()
-	if err != nil || s.equal(told) {
-		return told
+func (k *Cache) refresh(known *served) *served {
+	k.invalidate()
+	s, err := k.current()
+	if err != nil || s.equal(known) {
+		return known
 	}
-	k.tell()
+	k.notify()
 	return s
 }
 
@@ -67,13 +67,13 @@ func (k *Cache) followDefinitions(ctx context.Context) error {
 	factory := apiextensionsinformers.NewSharedInformerFactory(k.definitions, 0)
 	informer := factory.Apiextensions().V1().CustomResourceDefinitions().Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { k.noteDefinition(obj, false) },
-		DeleteFunc: func(obj any) { k.noteDefinition(obj, true) },
+		AddFunc:    func(obj any) { k.recordDefinition(obj, false) },
+		DeleteFunc: func(obj any) { k.recordDefinition(obj, true) },
 		UpdateFunc: func(before, after any) {
 			a, aOK := before.(*apiextensionsv1.CustomResourceDefinition)
 			b, bOK := after.(*apiextensionsv1.CustomResourceDefinition)
-			if !aOK || !bOK || bears(a, b) {
-				k.note()
+			if !aOK || !bOK || affectsServed(a, b) {
+				k.requestRefresh()
 			}
 		},
 	})
@@ -84,8 +84,8 @@ func (k *Cache) followDefinitions(ctx context.Context) error {
 	return nil
 }
 
-// noteDefinition notes a definition that was made or deleted.
-func (k *Cache) noteDefinition(obj any, isDeleted bool) {
+// recordDefinition notes a definition that was made or deleted.
+func (k *Cache) recordDefinition(obj any, isDeleted bool) {
 	if final, is := obj.(cache.DeletedFinalStateUnknown); is {
 		obj = final.Obj
 	}
@@ -102,7 +102,7 @@ func (k *Cache) noteDefinition(obj any, isDeleted bool) {
 		}
 		k.mu.Unlock()
 	}
-	k.note()
+	k.requestRefresh()
 }
 
 // DefinitionDeleted reports whether the CustomResourceDefinition of a kind was seen to be deleted, and none was made since.
@@ -113,8 +113,8 @@ func (k *Cache) DefinitionDeleted(kind schema.GroupKind) bool {
 	return is
 }
 
-// bears tells whether the change of a definition can change what is served.
-func bears(before, after *apiextensionsv1.CustomResourceDefinition) bool {
+// affectsServed tells whether the change of a definition can change what is served.
+func affectsServed(before, after *apiextensionsv1.CustomResourceDefinition) bool {
 	return before.Generation != after.Generation ||
 		isEstablished(before) != isEstablished(after) ||
 		!equality.Semantic.DeepEqual(before.Status.AcceptedNames, after.Status.AcceptedNames)
@@ -130,7 +130,7 @@ func isEstablished(definition *apiextensionsv1.CustomResourceDefinition) bool {
 }
 
 // note asks for a look soon.
-func (k *Cache) note() {
+func (k *Cache) requestRefresh() {
 	select {
 	case k.changed <- struct{}{}:
 	default:

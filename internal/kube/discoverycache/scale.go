@@ -13,7 +13,7 @@ import (
 // KindOf returns the kind of the objects of a resource, and false if it is not served. An error
 // means that this cannot be told now.
 func (k *Cache) KindOf(_ context.Context, resource schema.GroupVersionResource) (schema.GroupVersionKind, bool, error) {
-	s, err := k.look()
+	s, err := k.current()
 	if err != nil {
 		return schema.GroupVersionKind{}, false, fmt.Errorf("look up resource %s: %w", resource, err)
 	}

@@ -36,7 +36,7 @@ func TestEventsAreWhereTheyConcern(t *testing.T) {
 			if tc.related != nil {
 				related = tc.related
 			}
-			events.NewRecorder(&got).Placed(scheme.Scheme, "system").Eventf(tc.regarding, related, "Warning", "Reason", "Act", "note")
+			events.NewRecorder(&got).WithNamespaces(scheme.Scheme, "system").Eventf(tc.regarding, related, "Warning", "Reason", "Act", "note")
 			if len(got) != 1 || got[0] != tc.want {
 				t.Errorf("%s: got %v, want %s", tc.reason, got, tc.want)
 			}

@@ -23,7 +23,7 @@ const (
 // Recorder records events with notes of any length: what is too long is cut.
 type Recorder struct {
 	recorder events.EventRecorder
-	// scheme, if set, finds the kinds of objects for [Recorder.Placed].
+	// scheme, if set, finds the kinds of objects for [Recorder.WithNamespaces].
 	scheme          *runtime.Scheme
 	systemNamespace string
 }
@@ -34,7 +34,7 @@ func NewRecorder(to events.EventRecorder) *Recorder { return &Recorder{recorder:
 // Eventf records an event on an object, as [events.EventRecorder] does. related is the object that
 // it is about besides, or nil.
 func (r *Recorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
-	r.recorder.Eventf(r.place(regarding, related), related, eventtype, reason, action, "%s", cut(fmt.Sprintf(note, args...)))
+	r.recorder.Eventf(r.withNamespace(regarding, related), related, eventtype, reason, action, "%s", cut(fmt.Sprintf(note, args...)))
 }
 
 // cut shortens a note to what the API server takes.

@@ -14,9 +14,9 @@ import (
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 )
 
-// awayMax is for how long objects count as there whose kind no API server serves any more and no CustomResourceDefinition
+// unavailableMax is for how long objects count as there whose kind no API server serves any more and no CustomResourceDefinition
 // defines, as long as a policy names the kind: an aggregated API server may be taken away and made again by an upgrade.
-const awayMax = 6 * time.Hour
+const unavailableMax = 6 * time.Hour
 
 // stateOf returns the state of a kind, and fails while a kind that is away may come back.
 func (o *Cache) stateOf(ctx context.Context, groupKind schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error) {
@@ -26,28 +26,28 @@ func (o *Cache) stateOf(ctx context.Context, groupKind schema.GroupKind) (discov
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	since, isKnown := o.away[groupKind]
+	since, isKnown := o.unavailable[groupKind]
 	if !isKnown {
 		since = time.Now()
-		o.away[groupKind] = since
+		o.unavailable[groupKind] = since
 	}
-	if time.Since(since) > awayMax {
+	if time.Since(since) > unavailableMax {
 		return state, resource, nil
 	}
 	return 0, resource, fmt.Errorf("cannot tell whether objects of kind %s exist, which is not served: they count until %s, or until no policy names the kind",
-		groupKind, since.Add(awayMax).UTC().Format(time.RFC3339))
+		groupKind, since.Add(unavailableMax).UTC().Format(time.RFC3339))
 }
 
-// Lives asks the API server whether the object of that kind and name exists with that UID. It
+// IsAlive asks the API server whether the object of that kind and name exists with that UID. It
 // fails where that cannot be found out, as while the kind is not served.
-func (o *Cache) Lives(ctx context.Context, groupKind schema.GroupKind, name types.NamespacedName, uid types.UID) (bool, error) {
+func (o *Cache) IsAlive(ctx context.Context, groupKind schema.GroupKind, name types.NamespacedName, uid types.UID) (bool, error) {
 	state, resource, err := o.stateOf(ctx, groupKind)
 	switch {
 	case err != nil:
 		return false, err
 	case state == discoverycache.Undefined:
 		return false, nil
-	case state == discoverycache.Withheld:
+	case state == discoverycache.NotServed:
 		return false, fmt.Errorf("cannot tell whether %s %s exists: the kind is defined, but not served now", groupKind, name)
 	default:
 		return o.Exists(ctx, resource, name, uid)
@@ -83,7 +83,7 @@ func (o *Cache) Find(ctx context.Context, groupKind schema.GroupKind, name types
 		return nil, err
 	case state == discoverycache.Undefined:
 		return nil, nil
-	case state == discoverycache.Withheld:
+	case state == discoverycache.NotServed:
 		return nil, fmt.Errorf("cannot tell whether %s %s exists: the kind is defined, but not served now", groupKind, name)
 	}
 	object, err := o.client.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})

@@ -25,7 +25,7 @@ type kind struct {
 
 	// telling is held while something is noted and told, so that what is known of a name by uidOf
 	// has been told. Handlers may ask for anything but that.
-	telling sync.RWMutex
+	notifying sync.RWMutex
 
 	mu     sync.RWMutex
 	byName map[types.NamespacedName]types.UID
@@ -69,8 +69,8 @@ func (o *Cache) start(ctx context.Context, groupKind schema.GroupKind, resource 
 }
 
 func (k *kind) uidOf(name types.NamespacedName) (types.UID, bool) {
-	k.telling.RLock()
-	defer k.telling.RUnlock()
+	k.notifying.RLock()
+	defer k.notifying.RUnlock()
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	uid, ok := k.byName[name]
@@ -141,17 +141,17 @@ func (k *kind) put(obj any) error {
 	if err != nil {
 		return err
 	}
-	k.telling.Lock()
-	defer k.telling.Unlock()
+	k.notifying.Lock()
+	defer k.notifying.Unlock()
 	before := k.swap(object.NamespacedName, object.uid)
 	if before == object.uid {
-		tell(k.owner.modified, k.groupKind, object.uid)
+		notify(k.owner.modified, k.groupKind, object.uid)
 		return nil
 	}
 	if before != "" {
-		tell(k.owner.vanished, k.groupKind, before)
+		notify(k.owner.vanished, k.groupKind, before)
 	}
-	tell(k.owner.appeared, k.groupKind, object.uid)
+	notify(k.owner.appeared, k.groupKind, object.uid)
 	return nil
 }
 
@@ -160,10 +160,10 @@ func (k *kind) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	k.telling.Lock()
-	defer k.telling.Unlock()
+	k.notifying.Lock()
+	defer k.notifying.Unlock()
 	if before := k.swap(object.NamespacedName, ""); before != "" {
-		tell(k.owner.vanished, k.groupKind, before)
+		notify(k.owner.vanished, k.groupKind, before)
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (k *kind) Replace(list []any, _ string) error {
 			return err
 		}
 	}
-	for _, object := range k.missing(listed) {
+	for _, object := range k.unlisted(listed) {
 		if err := k.Delete(object); err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func (k *kind) Replace(list []any, _ string) error {
 }
 
 // missing returns the known objects that are not in listed.
-func (k *kind) missing(listed map[types.NamespacedName]struct{}) []*identity {
+func (k *kind) unlisted(listed map[types.NamespacedName]struct{}) []*identity {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	var missing []*identity
@@ -217,7 +217,7 @@ func (k *kind) swap(name types.NamespacedName, uid types.UID) (before types.UID)
 	return before
 }
 
-func tell(handlers []Handler, groupKind schema.GroupKind, uid types.UID) {
+func notify(handlers []Handler, groupKind schema.GroupKind, uid types.UID) {
 	for _, handler := range handlers {
 		handler(groupKind, uid)
 	}
@@ -225,11 +225,11 @@ func tell(handlers []Handler, groupKind schema.GroupKind, uid types.UID) {
 
 // reportGone removes the object of that name if it has that UID.
 func (k *kind) reportGone(name types.NamespacedName, uid types.UID) {
-	k.telling.Lock()
-	defer k.telling.Unlock()
+	k.notifying.Lock()
+	defer k.notifying.Unlock()
 	if known, _ := k.nameOf(uid); known != name {
 		return
 	}
 	k.swap(name, "")
-	tell(k.owner.vanished, k.groupKind, uid)
+	notify(k.owner.vanished, k.groupKind, uid)
 }

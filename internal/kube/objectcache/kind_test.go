@@ -14,12 +14,12 @@ import (
 type news []string
 
 func newKind() (*kind, *news) {
-	told := &news{}
+	notified := &news{}
 	o := New(nil, nil)
-	o.OnAppear(func(_ schema.GroupKind, uid types.UID) { *told = append(*told, "+"+string(uid)) })
-	o.OnModify(func(_ schema.GroupKind, uid types.UID) { *told = append(*told, "~"+string(uid)) })
-	o.OnVanish(func(_ schema.GroupKind, uid types.UID) { *told = append(*told, "-"+string(uid)) })
-	return &kind{owner: o, synced: make(chan struct{}), byName: map[types.NamespacedName]types.UID{}, uids: map[types.UID]types.NamespacedName{}}, told
+	o.OnAppear(func(_ schema.GroupKind, uid types.UID) { *notified = append(*notified, "+"+string(uid)) })
+	o.OnModify(func(_ schema.GroupKind, uid types.UID) { *notified = append(*notified, "~"+string(uid)) })
+	o.OnVanish(func(_ schema.GroupKind, uid types.UID) { *notified = append(*notified, "-"+string(uid)) })
+	return &kind{owner: o, synced: make(chan struct{}), byName: map[types.NamespacedName]types.UID{}, uids: map[types.UID]types.NamespacedName{}}, notified
 }
 
 func object(name string, uid types.UID) *metav1.PartialObjectMetadata {
@@ -58,11 +58,11 @@ func TestKindTellsWhatHappened(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			k, told := newKind()
+			k, notified := newKind()
 			if errs := tt.events(k); slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
 				t.Fatal(errs)
 			}
-			if diff := cmp.Diff(tt.want, []string(*told)); diff != "" {
+			if diff := cmp.Diff(tt.want, []string(*notified)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
 			}
 		})

@@ -1,6 +1,6 @@
 // Package objectcache knows which objects of the kinds that policies protect exist right now:
 // their names and UIDs, nothing else. It follows the API server with metadata-only watches, one
-// a kind, so it may lag by milliseconds; [Cache.Exists] and [Cache.Lives] ask the API server itself.
+// a kind, so it may lag by milliseconds; [Cache.Exists] and [Cache.IsAlive] ask the API server itself.
 package objectcache
 
 import (
@@ -36,16 +36,16 @@ type Cache struct {
 	// lists counts the kinds that were begun to be followed.
 	lists int64
 	// away are the kinds that are expected back, and since when they are known to be away.
-	away map[schema.GroupKind]time.Time
+	unavailable map[schema.GroupKind]time.Time
 }
 
 // New returns an Objects that follows no kind yet.
 func New(client metadata.Interface, states discoverycache.States) *Cache {
-	return &Cache{client: client, states: states, kinds: map[schema.GroupKind]*kind{}, away: map[schema.GroupKind]time.Time{}}
+	return &Cache{client: client, states: states, kinds: map[schema.GroupKind]*kind{}, unavailable: map[schema.GroupKind]time.Time{}}
 }
 
 // Expect registers f to tell which kinds are expected back when an aggregated API server that served them is away: their
-// objects count as there for awayMax. Call it before use.
+// objects count as there for unavailableMax. Call it before use.
 func (o *Cache) Expect(f func(schema.GroupKind) bool) { o.isExpected = f }
 
 // OnAppear registers f for objects that exist when their kind is first listed or are created
@@ -60,17 +60,17 @@ func (o *Cache) OnVanish(f Handler) { o.vanished = append(o.vanished, f) }
 
 // Follow makes the kinds that are followed those given, each with the resource to watch it by.
 // Following ends with ctx.
-func (o *Cache) Follow(ctx context.Context, wanted map[schema.GroupKind]schema.GroupVersionResource) {
+func (o *Cache) Follow(ctx context.Context, desired map[schema.GroupKind]schema.GroupVersionResource) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for groupKind, k := range o.kinds {
-		if resource, ok := wanted[groupKind]; !ok || resource != k.resource {
+		if resource, ok := desired[groupKind]; !ok || resource != k.resource {
 			k.stop()
 			delete(o.kinds, groupKind)
 		}
 	}
-	for groupKind, resource := range wanted {
-		delete(o.away, groupKind)
+	for groupKind, resource := range desired {
+		delete(o.unavailable, groupKind)
 		if o.kinds[groupKind] == nil {
 			o.lists++
 			o.kinds[groupKind] = o.start(ctx, groupKind, resource)

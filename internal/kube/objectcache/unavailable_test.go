@@ -31,7 +31,7 @@ func TestKindThatIsAway(t *testing.T) {
 		isDeleted, isNeeded bool
 		counts              time.Duration
 	}{
-		"aggregated": {reason: "it may come back", isNeeded: true, counts: awayMax},
+		"aggregated": {reason: "it may come back", isNeeded: true, counts: unavailableMax},
 		"definition": {reason: "its objects went with it", isNeeded: true, isDeleted: true},
 		"no policy":  {reason: "nobody waits for it"},
 	} {
@@ -41,14 +41,14 @@ func TestKindThatIsAway(t *testing.T) {
 				o.Expect(func(schema.GroupKind) bool { return tt.isNeeded })
 				began := time.Now()
 				for time.Since(began) < tt.counts {
-					_, err := o.Lives(t.Context(), kind, name, "uid")
-					if err == nil || !strings.Contains(err.Error(), "they count until "+began.Add(awayMax).UTC().Format(time.RFC3339)) || o.IsUndefined(t.Context(), kind) {
+					_, err := o.IsAlive(t.Context(), kind, name, "uid")
+					if err == nil || !strings.Contains(err.Error(), "they count until "+began.Add(unavailableMax).UTC().Format(time.RFC3339)) || o.IsUndefined(t.Context(), kind) {
 						t.Fatalf("%s: after %s: %v", tt.reason, time.Since(began), err)
 					}
-					time.Sleep(awayMax / 3)
+					time.Sleep(unavailableMax / 3)
 				}
 				time.Sleep(time.Second)
-				if lives, err := o.Lives(t.Context(), kind, name, "uid"); lives || err != nil || !o.IsUndefined(t.Context(), kind) {
+				if lives, err := o.IsAlive(t.Context(), kind, name, "uid"); lives || err != nil || !o.IsUndefined(t.Context(), kind) {
 					t.Errorf("%s: after %s: it lives: %t, %v", tt.reason, time.Since(began), lives, err)
 				}
 			})

@@ -20,9 +20,9 @@ import (
 const (
 	// rememberedFor is how long an answer is taken for granted: many policies name one kind.
 	rememberedFor = 5 * time.Second
-	// AskAgain is when it is worth asking again about a kind that may not be followed. Nobody tells
+	// RecheckInterval is when it is worth asking again about a kind that may not be followed. Nobody tells
 	// when that changes.
-	AskAgain = 10 * time.Second
+	RecheckInterval = 10 * time.Second
 )
 
 // followVerbs is what it takes to follow a kind: to watch its objects, and to look one up where the
@@ -38,29 +38,29 @@ type Reviews interface {
 // Checker answers from the API server. It is safe for concurrent use.
 type Checker struct {
 	reviews Reviews
-	flaws   *cache.Expiring // by verbs and resource, without its version
+	reasons *cache.Expiring // by verbs and resource, without its version
 }
 
 // New returns a Checker that asks reviews.
 func New(reviews Reviews) *Checker {
-	return &Checker{reviews: reviews, flaws: cache.NewExpiring()}
+	return &Checker{reviews: reviews, reasons: cache.NewExpiring()}
 }
 
 // Follow returns a sentence on why the objects of a resource may not be followed in all namespaces,
 // for the status of a policy, or "". An error means that it cannot tell.
-func (c *Checker) Follow(ctx context.Context, resource schema.GroupVersionResource) (flaw string, err error) {
-	return c.flaw(ctx, followVerbs, resource)
+func (c *Checker) Follow(ctx context.Context, resource schema.GroupVersionResource) (problem string, err error) {
+	return c.check(ctx, followVerbs, resource)
 }
 
 // Get returns a sentence on why a single object of a resource may not be read, or "". An error means that it cannot tell.
-func (c *Checker) Get(ctx context.Context, resource schema.GroupVersionResource) (flaw string, err error) {
-	return c.flaw(ctx, []string{"get"}, resource)
+func (c *Checker) Get(ctx context.Context, resource schema.GroupVersionResource) (problem string, err error) {
+	return c.check(ctx, []string{"get"}, resource)
 }
 
-func (c *Checker) flaw(ctx context.Context, verbs []string, resource schema.GroupVersionResource) (flaw string, err error) {
+func (c *Checker) check(ctx context.Context, verbs []string, resource schema.GroupVersionResource) (check string, err error) {
 	key := strings.Join(verbs, " ") + " " + resource.GroupResource().String()
-	if flaw, ok := c.flaws.Get(key); ok {
-		return flaw.(string), nil
+	if problem, ok := c.reasons.Get(key); ok {
+		return problem.(string), nil
 	}
 	var missing []string
 	for _, verb := range verbs {
@@ -73,10 +73,10 @@ func (c *Checker) flaw(ctx context.Context, verbs []string, resource schema.Grou
 		}
 	}
 	if len(missing) > 0 {
-		flaw = explain(missing, verbs, resource.GroupResource())
+		check = explain(missing, verbs, resource.GroupResource())
 	}
-	c.flaws.Set(key, flaw, rememberedFor)
-	return flaw, nil
+	c.reasons.Set(key, check, rememberedFor)
+	return check, nil
 }
 
 func (c *Checker) may(ctx context.Context, verb string, resource schema.GroupVersionResource) (bool, error) {

@@ -12,13 +12,13 @@ import (
 
 // answers allows some verbs on carts, and counts how often it is asked.
 type answers struct {
-	allowed map[string]bool
-	err     error
-	asked   int
+	allowed  map[string]bool
+	err      error
+	requests int
 }
 
 func (a *answers) Create(_ context.Context, review *authorizationv1.SelfSubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SelfSubjectAccessReview, error) {
-	a.asked++
+	a.requests++
 	attributes := review.Spec.ResourceAttributes
 	review.Status.Allowed = a.allowed[attributes.Verb] && attributes.Resource == "carts" && attributes.Group == "shop.example.com" &&
 		attributes.Namespace == "" && attributes.Name == ""
@@ -55,11 +55,11 @@ func TestFollow(t *testing.T) {
 // Whoever looks up single objects need not watch them, and the answers to both questions are kept apart.
 func TestGet(t *testing.T) {
 	c := New(&answers{allowed: map[string]bool{"get": true}})
-	if flaw, err := c.Follow(t.Context(), carts); flaw == "" || err != nil {
-		t.Errorf("got flaw %q, error %v; want that carts may not be watched", flaw, err)
+	if problem, err := c.Follow(t.Context(), carts); problem == "" || err != nil {
+		t.Errorf("got reason %q, error %v; want that carts may not be watched", problem, err)
 	}
-	if flaw, err := c.Get(t.Context(), carts); flaw != "" || err != nil {
-		t.Errorf("got flaw %q, error %v; want none", flaw, err)
+	if problem, err := c.Get(t.Context(), carts); problem != "" || err != nil {
+		t.Errorf("got reason %q, error %v; want none", problem, err)
 	}
 }
 
@@ -69,12 +69,12 @@ func TestFollowAsksOnceForManyPolicies(t *testing.T) {
 	later := carts
 	later.Version = "v2"
 	for _, resource := range []schema.GroupVersionResource{carts, carts, later} {
-		if flaw, err := c.Follow(t.Context(), resource); flaw == "" || err != nil {
-			t.Fatalf("got flaw %q, error %v", flaw, err)
+		if problem, err := c.Follow(t.Context(), resource); problem == "" || err != nil {
+			t.Fatalf("got reason %q, error %v", problem, err)
 		}
 	}
-	if a.asked != len(followVerbs) {
-		t.Errorf("the API server was asked %d times, want once for each verb", a.asked)
+	if a.requests != len(followVerbs) {
+		t.Errorf("the API server was asked %d times, want once for each verb", a.requests)
 	}
 }
 
@@ -82,11 +82,11 @@ func TestFollowAsksOnceForManyPolicies(t *testing.T) {
 func TestFollowCannotTell(t *testing.T) {
 	a := &answers{allowed: map[string]bool{"get": true, "list": true, "watch": true}, err: errors.New("the API server is restarting")}
 	c := New(a)
-	if flaw, err := c.Follow(t.Context(), carts); flaw != "" || err == nil {
-		t.Errorf("got flaw %q, error %v; want an error alone", flaw, err)
+	if problem, err := c.Follow(t.Context(), carts); problem != "" || err == nil {
+		t.Errorf("got reason %q, error %v; want an error alone", problem, err)
 	}
 	a.err = nil
-	if flaw, err := c.Follow(t.Context(), carts); flaw != "" || err != nil {
-		t.Errorf("got flaw %q, error %v; want neither", flaw, err)
+	if problem, err := c.Follow(t.Context(), carts); problem != "" || err != nil {
+		t.Errorf("got reason %q, error %v; want neither", problem, err)
 	}
 }

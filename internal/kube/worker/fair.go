@@ -10,7 +10,7 @@ import (
 // another, however many there are. Items of one group are served in the order in which they came. retry and retryMax
 // bound the time after which an item that failed comes again, which doubles each time.
 func NewFairQueue[T, G comparable](groupOf func(T) G, retry, retryMax time.Duration) workqueue.TypedRateLimitingInterface[T] {
-	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Queue: &inTurn[T, G]{groupOf: groupOf, items: map[G][]T{}}})
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Queue: &fairQueue[T, G]{groupOf: groupOf, items: map[G][]T{}}})
 	return workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[T](retry, retryMax),
 		workqueue.TypedRateLimitingQueueConfig[T]{
@@ -18,8 +18,8 @@ func NewFairQueue[T, G comparable](groupOf func(T) G, retry, retryMax time.Durat
 		})
 }
 
-// inTurn implements [workqueue.Queue], whose user locks it.
-type inTurn[T, G comparable] struct {
+// fairQueue implements [workqueue.Queue], whose user locks it.
+type fairQueue[T, G comparable] struct {
 	groupOf func(T) G
 	// items are those of each group that has any, and groups are these in the order of their turns.
 	items  map[G][]T
@@ -27,9 +27,9 @@ type inTurn[T, G comparable] struct {
 	length int
 }
 
-func (q *inTurn[T, G]) Touch(T) {}
+func (q *fairQueue[T, G]) Touch(T) {}
 
-func (q *inTurn[T, G]) Push(item T) {
+func (q *fairQueue[T, G]) Push(item T) {
 	group := q.groupOf(item)
 	if len(q.items[group]) == 0 {
 		q.groups = append(q.groups, group)
@@ -38,9 +38,9 @@ func (q *inTurn[T, G]) Push(item T) {
 	q.length++
 }
 
-func (q *inTurn[T, G]) Len() int { return q.length }
+func (q *fairQueue[T, G]) Len() int { return q.length }
 
-func (q *inTurn[T, G]) Pop() T {
+func (q *fairQueue[T, G]) Pop() T {
 	group := q.groups[0]
 	q.groups = q.groups[1:]
 	item := q.items[group][0]

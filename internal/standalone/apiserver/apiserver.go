@@ -15,8 +15,8 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// watchEndPatience is how long the server, while it ends, waits for watches to end.
-const watchEndPatience = 2 * time.Second
+// watchEndTimeout is how long the server, while it ends, waits for watches to end.
+const watchEndTimeout = 2 * time.Second
 
 // newAPIServer puts the API server together. It serves on listener once it runs.
 func (c *ControlPlane) newAPIServer(ctx context.Context, operator *operatorUser, listener net.Listener, etcd ExternalEtcd) (*aggregator.APIAggregator, error) {
@@ -102,7 +102,7 @@ func apiServerOptions(d *directory, p *pki, operator *operatorUser, listener net
 	o.GenericServerRunOptions.MaxRequestsInFlight = 800
 	o.GenericServerRunOptions.MaxMutatingRequestsInFlight = 400
 	// Those who watch, the operator among them, need not go before the server does.
-	o.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchEndPatience
+	o.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchEndTimeout
 	return o, nil
 }
 

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// endPatience is how long the API server may take to end when it has lost its etcd.
-const endPatience = 5 * time.Second
+// endTimeout is how long the API server may take to end when it has lost its etcd.
+const endTimeout = 5 * time.Second
 
 // ControlPlane is a running control plane.
 type ControlPlane struct {
@@ -67,7 +67,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	}
 	etcd := c.options.Etcd
 	if len(etcd.Servers) == 0 {
-		c.options.Progress.Say("starting etcd in %s", c.dir.join("etcd"))
+		c.options.Progress.Printf("starting etcd in %s", c.dir.join("etcd"))
 		if err := checkEtcd(c.dir.join("etcd", etcdMember)); err != nil {
 			return damage(c.dir.path, err)
 		}
@@ -76,7 +76,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 		}
 		etcd.Servers = []string{c.etcd.endpoint}
 	} else {
-		c.options.Progress.Say("connecting to etcd at %s", strings.Join(etcd.Servers, ", "))
+		c.options.Progress.Printf("connecting to etcd at %s", strings.Join(etcd.Servers, ", "))
 		if err := etcd.check(ctx); err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 
 // serve starts the API server and the controllers.
 func (c *ControlPlane) serve(ctx context.Context, listener net.Listener, etcd ExternalEtcd) error {
-	c.options.Progress.Say("starting the API server on https://%s", listener.Addr())
+	c.options.Progress.Printf("starting the API server on https://%s", listener.Addr())
 	serverURL := "https://" + loopbackAddress(listener.Addr().(*net.TCPAddr))
 	admin, err := c.pki.signUser(serverURL, "admin", "system:masters")
 	if err != nil {
@@ -150,9 +150,9 @@ func run(ctx context.Context, server *aggregator.APIAggregator) error {
 
 // waitServing waits until the API server answers requests and has made its own namespaces.
 func (c *ControlPlane) waitServing(ctx context.Context, client kubernetes.Interface, failed chan error) error {
-	const poll, patience = 10 * time.Millisecond, 2 * time.Minute
+	const poll, timeout = 10 * time.Millisecond, 2 * time.Minute
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, poll, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, poll, timeout, true, func(ctx context.Context) (bool, error) {
 		select {
 		case err := <-failed:
 			failed <- err
@@ -163,7 +163,7 @@ func (c *ControlPlane) waitServing(ctx context.Context, client kubernetes.Interf
 		return last == nil, nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return fmt.Errorf("the API server did not come up within %s: %w", patience, last)
+		return fmt.Errorf("the API server did not come up within %s: %w", timeout, last)
 	}
 	return err
 }
@@ -186,7 +186,7 @@ func (c *ControlPlane) finish(ctx context.Context, failed chan error, stopped fu
 		// Ending in good order takes an etcd that answers.
 		select {
 		case <-failed:
-		case <-time.After(endPatience):
+		case <-time.After(endTimeout):
 		}
 	}
 	c.cancel()

@@ -23,7 +23,7 @@ const (
 	lockFile   = "lock"
 
 	lockInterval = 50 * time.Millisecond
-	lockPatience = 2 * time.Second
+	lockTimeout  = 2 * time.Second
 )
 
 // marker is the content of the file that tells a data directory of Bursar from any other.
@@ -110,7 +110,7 @@ func lock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot be locked: %w", reason(err))
 	}
-	err = wait.PollUntilContextTimeout(context.Background(), lockInterval, lockPatience, true, func(context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(context.Background(), lockInterval, lockTimeout, true, func(context.Context) (bool, error) {
 		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return false, nil

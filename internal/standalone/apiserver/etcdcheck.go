@@ -24,8 +24,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// databaseLockPatience is how long the lock of etcd's database may be held by somebody else.
-const databaseLockPatience = time.Second
+// databaseLockTimeout is how long the lock of etcd's database may be held by somebody else.
+const databaseLockTimeout = time.Second
 
 // checkEtcd reads the files of an embedded etcd the way etcd does at its start, and says what is
 // wrong with them. What a process that was killed leaves behind is no damage.
@@ -95,7 +95,7 @@ func checkDatabase(path string, inUse bool) (applied uint64, err error) {
 		}
 		return 0, nil
 	}
-	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: databaseLockPatience})
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: databaseLockTimeout})
 	if err != nil {
 		return 0, err
 	}

@@ -59,10 +59,10 @@ func (e *ExternalEtcd) hold(ctx context.Context, settings string, progress Progr
 }
 
 func (h *EtcdHold) take(ctx context.Context, settings string, progress Progress) error {
-	const poll, patience = 200 * time.Millisecond, etcdHoldSeconds*time.Second + etcdHoldMargin
+	const poll, timeout = 200 * time.Millisecond, etcdHoldSeconds*time.Second + etcdHoldMargin
 	var other string
 	hasSaid := false
-	err := wait.PollUntilContextTimeout(ctx, poll, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, poll, timeout, true, func(ctx context.Context) (bool, error) {
 		joined, has, err := h.join(ctx, settings)
 		if ctx.Err() != nil {
 			return false, ctx.Err() // which is said in other words where it comes from etcd
@@ -72,7 +72,7 @@ func (h *EtcdHold) take(ctx context.Context, settings string, progress Progress)
 		}
 		if other = has; !hasSaid {
 			hasSaid = true
-			progress.Say("another bursar standalone with %s uses this etcd, or did until it was killed: waiting up to %d s for it to go", other, etcdHoldSeconds)
+			progress.Printf("another bursar standalone with %s uses this etcd, or did until it was killed: waiting up to %d s for it to go", other, etcdHoldSeconds)
 		}
 		return false, nil
 	})

@@ -17,8 +17,8 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// etcdPatience is how long an etcd cluster may take to answer at start.
-const etcdPatience = 10 * time.Second
+// etcdTimeout is how long an etcd cluster may take to answer at start.
+const etcdTimeout = 10 * time.Second
 
 // check makes sure that the etcd cluster answers.
 func (e *ExternalEtcd) check(ctx context.Context) error {
@@ -32,16 +32,16 @@ func (e *ExternalEtcd) check(ctx context.Context) error {
 		return fmt.Errorf("connect to etcd at %s: %w", servers, err)
 	}
 	defer closeQuietly(client)
-	ctx, cancel := context.WithTimeout(ctx, etcdPatience)
+	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
 	if _, err := client.Get(ctx, "/", clientv3.WithCountOnly()); err != nil {
-		return fmt.Errorf("etcd at %s does not answer within %s (%w); check --etcd-servers and its certificates", servers, etcdPatience, err)
+		return fmt.Errorf("etcd at %s does not answer within %s (%w); check --etcd-servers and its certificates", servers, etcdTimeout, err)
 	}
 	return nil
 }
 
 func (e *ExternalEtcd) clientConfig() (clientv3.Config, error) {
-	config := clientv3.Config{Endpoints: e.Servers, DialTimeout: etcdPatience, Logger: zap.NewNop()}
+	config := clientv3.Config{Endpoints: e.Servers, DialTimeout: etcdTimeout, Logger: zap.NewNop()}
 	if e.CAFile == "" && e.CertFile == "" {
 		return config, nil
 	}

@@ -43,8 +43,8 @@ type Options struct {
 // Progress writes to Out what is being done, in plain lines, or nowhere if that is nil.
 type Progress struct{ Out io.Writer }
 
-// Say writes a line.
-func (p Progress) Say(format string, args ...any) {
+// Printf writes a line.
+func (p Progress) Printf(format string, args ...any) {
 	if p.Out != nil {
 		fmt.Fprintf(p.Out, "bursar: "+format+"\n", args...) //nolint:errcheck // there is nobody else to report to
 	}

@@ -26,8 +26,8 @@ import (
 const (
 	// writeInterval is the least time between two writes of the status of a policy.
 	writeInterval = 10 * time.Second
-	// lookInterval is how often the reporter looks for what is due. The first failure of a policy is written within it.
-	lookInterval = time.Second
+	// pollInterval is how often the reporter looks for what is due. The first failure of a policy is written within it.
+	pollInterval = time.Second
 	// writeTimeout bounds one write.
 	writeTimeout = 5 * time.Second
 	// failureBytesMax is how much of a failure the status holds.
@@ -110,7 +110,7 @@ func (r *Reporter) Forget(name string) {
 
 // Run writes what was recorded until ctx ends.
 func (r *Reporter) Run(ctx context.Context) error {
-	ticker := time.NewTicker(lookInterval)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	recovered := time.Now()
 	for {
