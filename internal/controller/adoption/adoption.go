@@ -1,11 +1,10 @@
-// Package adoption sees to it that objects have their claims that nobody was asked about when they
-// were created: those that are older than a policy, those that were let past enforcement, and those
-// that came while Bursar was down and nothing was enforced. They are charged regardless of the
-// limits: they exist, and books that leave them out would be wrong.
+// Package adoption gives claims to existing objects without a review: objects older than a policy, objects admitted
+// without enforcement, and objects created while Bursar was down. It charges them beyond the limits, because the
+// objects exist and a ledger without them would be wrong.
 //
-// A policy that has come into force is applied to all objects of its kind, page by page, and its
-// status says how far that is. After a restart the same is done once more, quietly. An object that
-// appears later without having been reviewed is looked at by itself.
+// A policy that becomes effective is applied to all objects of its kind, page by page, and its status reports the
+// progress. A restart repeats the scan without changing the status. An unreviewed object that appears later is
+// inspected on its own.
 package adoption
 
 import (
@@ -50,24 +49,24 @@ import (
 )
 
 const (
-	// policiesAtOnce is how many policies are adopted for at the same time.
+	// policiesAtOnce is how many policies are scanned at the same time.
 	policiesAtOnce = 2
-	// workers is how many objects that were not reviewed are looked at at a time.
+	// workers is how many unreviewed objects are inspected at the same time.
 	workers = 2
-	// reviewTimeout is how long an object may wait for its claim before it is taken for one that was not
-	// reviewed. Another replica may have reviewed it, and its books come by watch.
+	// reviewTimeout is how long an object may wait for its claim before it counts as unreviewed. Another replica may
+	// have reviewed it, and this replica sees the result by watch.
 	reviewTimeout = 2 * time.Second
-	// retryAfter is when a policy is looked at again whose objects could not all be looked at.
+	// retryAfter is the delay until a policy is scanned again after an incomplete scan.
 	retryAfter = 5 * time.Second
 )
 
-// notAdoptable is why a policy is not applied to objects that exist.
+// notAdoptable is the reason for not applying a policy to existing objects.
 const notAdoptable = "what the policy asks depends on user or requestInfo, which cannot be told of objects that exist"
 
-// EventReasonAdopted is the reason of the events on policies about objects that were not reviewed.
+// EventReasonAdopted is the reason of events on policies about unreviewed objects.
 const EventReasonAdopted = "Adopted"
 
-// Controller adopts. Its fields are set once; call Start, then SetupWithManager, then Run.
+// Controller adopts objects. Set its fields once; call Start, then SetupWithManager, then Run.
 type Controller struct {
 	Client  client.Client
 	Catalog *catalog.Catalog
@@ -79,11 +78,11 @@ type Controller struct {
 	Engine  Engine
 	// Leadership decides whether this replica adopts.
 	Leadership Leadership
-	// Leases are those in the system namespace.
+	// Leases are the Leases in the system namespace.
 	Leases          coordinationclient.LeaseInterface
 	Reviews         Reviews
 	SystemNamespace string
-	// Clock is that of the API server, which stamps the objects that are created. Default: that of this machine.
+	// Clock is the API server's clock, the one in creation timestamps. Default: the clock of this machine.
 	Clock  Clock
 	Events events.EventRecorder
 	Log    logr.Logger
@@ -91,36 +90,36 @@ type Controller struct {
 	queue workqueue.TypedRateLimitingInterface[object]
 
 	mu   sync.Mutex
-	done map[types.UID]scanned // the policies that this process has adopted for
-	// hasRecordedDowntime is set once it is noted what was unchecked when this process began.
+	done map[types.UID]scanned // the policies that this process has scanned
+	// hasRecordedDowntime is set once the gap before this process is recorded.
 	hasRecordedDowntime bool
 
 	backlog     backlog
 	peerReviews peerReviews
-	// reviewedUntil is when the process before this one was last seen.
+	// reviewedUntil is the last heartbeat of the previous process.
 	reviewedUntil time.Time
 }
 
-// Engine has objects charged.
+// Engine charges objects.
 type Engine interface {
-	// ReconcileListed makes sure that an object, as it was listed, has the claim that a policy asks. An
-	// [evaluator.TransientError] is worth another try.
+	// ReconcileListed makes sure that a listed object has the claim that a policy demands. An
+	// [evaluator.TransientError] is worth a retry.
 	ReconcileListed(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) (engine.Result, error)
 }
 
-// Leadership decides which replica does what one of them does alone.
+// Leadership decides which replica does the work of the leader.
 type Leadership interface{ Leads() bool }
 
-// Reviews remember what was decided about objects when they were created.
+// Reviews remember the decisions about objects at their creation.
 type Reviews interface {
-	// Has reports whether this replica has decided what an object costs by a policy.
+	// Has reports whether this replica has evaluated a policy for an object.
 	Has(object types.UID, p *catalog.Policy) bool
-	// ByPeers asks the other replicas the same of many objects, and returns those of which one has decided it. A
-	// replica that does not answer has decided nothing.
+	// ByPeers asks the other replicas about many objects, and returns the objects that one of them has reviewed. A
+	// replica without an answer counts as one without reviews.
 	ByPeers(ctx context.Context, objects []types.UID, p *catalog.Policy) []types.UID
 }
 
-// Clock tells the time.
+// Clock returns the time.
 type Clock interface{ Now() time.Time }
 
 func (c *Controller) now() time.Time {
@@ -130,13 +129,13 @@ func (c *Controller) now() time.Time {
 	return c.Clock.Now()
 }
 
-// adopt makes sure that an object has the claim that a policy asks, and reports whether it had none before.
+// adopt makes sure that an object has the claim of a policy, and reports whether the object had none before.
 func (c *Controller) adopt(ctx context.Context, p *catalog.Policy, object *unstructured.Unstructured) (adopted bool, err error) {
 	result, err := c.Engine.ReconcileListed(ctx, p, object)
 	return result == engine.Adopted, err
 }
 
-// scanned is the state of a policy in which it was adopted for.
+// scanned is the state of a policy at its last scan.
 type scanned struct {
 	generation int64
 	readySince time.Time
@@ -148,7 +147,7 @@ type object struct {
 	uid  types.UID
 }
 
-// Start registers the controller with what it follows.
+// Start registers the controller's handlers.
 func (c *Controller) Start() {
 	c.done, c.backlog = map[types.UID]scanned{}, newBacklog()
 	c.queue = workqueue.NewTypedRateLimitingQueue(
@@ -165,14 +164,14 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(c)
 }
 
-// isMoreThanProgress tells whether an update of a policy is more than what adoption writes.
+// isMoreThanProgress reports whether an update of a policy changes more than adoption itself writes.
 func isMoreThanProgress(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*quotav1alpha1.ClaimCreationPolicy), e.ObjectNew.(*quotav1alpha1.ClaimCreationPolicy)
 	return before.Generation != after.Generation || before.UID != after.UID ||
 		!equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions)
 }
 
-// Run looks at objects that were not reviewed until ctx ends.
+// Run inspects unreviewed objects until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
 	var life sync.WaitGroup
 	defer life.Wait()
@@ -183,7 +182,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// Reconcile implements [reconcile.Reconciler]: it adopts for a policy that is in force.
+// Reconcile implements [reconcile.Reconciler]: it scans the objects of an effective policy.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if err := c.Claims.WaitForSync(ctx); err != nil {
 		return reconcile.Result{}, err
@@ -223,8 +222,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, nil
 }
 
-// isDone reports whether this process has adopted for a policy since the policy became ready. If the policy was not ready
-// meanwhile, and nobody came to note that, isDone notes it.
+// isDone reports whether this process has scanned for a policy since the policy became ready. If the policy was not
+// ready in between without a reconcile, isDone records the gap.
 func (c *Controller) isDone(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolicy, ready *metav1.Condition) (bool, error) {
 	c.mu.Lock()
 	done, isKnown := c.done[policy.UID]
@@ -239,8 +238,7 @@ func (c *Controller) isDone(ctx context.Context, policy *quotav1alpha1.ClaimCrea
 	}
 }
 
-// pause notes that objects may come without a review from now on, because a policy that was adopted
-// for is not in force.
+// pause records that objects may appear without a review from now on, because an adopted policy is not effective.
 func (c *Controller) pause(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolicy, ready *metav1.Condition) error {
 	c.mu.Lock()
 	delete(c.done, policy.UID)
@@ -252,30 +250,30 @@ func (c *Controller) pause(ctx context.Context, policy *quotav1alpha1.ClaimCreat
 	_, isServed, err := c.Kinds.VersionedResourceFor(ctx, schema.FromAPIVersionAndKind(trigger.APIVersion, trigger.Kind))
 	return c.updateBacklog(ctx, policy.Name, func(u *policyBacklog) {
 		if err == nil && !isServed {
-			u.paused = forever // their claims may go while the kind is away
+			u.paused = forever // their claims may disappear while the kind is not served
 		}
-		if since := policy.Status.Adoption.UncheckedSince; since != nil { // maybe by a process before this one
+		if since := policy.Status.Adoption.UncheckedSince; since != nil { // maybe by an earlier process
 			u.paused = earlier(u.paused, since.Time)
 		}
 		if u.paused.IsZero() {
-			// It was so a little before it was said, by the clock of a replica.
+			// The policy stopped a little before the condition was written, by the clock of a replica.
 			u.paused = earlier(ready.LastTransitionTime.Time, c.now()).Add(-recordDelayMax)
 		}
 	})
 }
 
-// forever is before any object was created. Objects of any age are looked at when a kind comes back that was not served.
+// forever is before the creation of any object. When a kind is served again, objects of any age are inspected.
 var forever = time.Unix(0, 0)
 
-// isAdopted tells whether all objects had been looked at for this generation of a policy.
+// isAdopted reports whether a scan for this generation of a policy was completed.
 func isAdopted(policy *quotav1alpha1.ClaimCreationPolicy) bool {
 	a := policy.Status.Adoption
 	return a != nil && a.ObservedGeneration == policy.Generation && a.State == quotav1alpha1.AdoptionComplete && a.CompletionTime != nil
 }
 
-// sinceOf returns when the oldest objects were created that may lack a claim of a policy. All had been
-// looked at when adoption was complete, and since then until it was last seen, the process before this
-// one reviewed what was created, but for what it noted and what it had no time to note.
+// sinceOf returns the creation time from which objects may lack a claim of a policy. Everything older was inspected
+// when adoption completed. From then until its last heartbeat, the previous process reviewed each new object, except
+// for the recorded backlog and for objects that it had no time to record.
 func (c *Controller) sinceOf(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolicy) (time.Time, error) {
 	if !isAdopted(policy) {
 		return time.Time{}, nil
@@ -287,7 +285,7 @@ func (c *Controller) sinceOf(ctx context.Context, policy *quotav1alpha1.ClaimCre
 	}
 	var noted time.Time
 	err := c.updateBacklog(ctx, policy.Name, func(u *policyBacklog) {
-		if a.UncheckedSince != nil { // maybe by a process before this one
+		if a.UncheckedSince != nil { // maybe by an earlier process
 			u.paused = earlier(u.paused, a.UncheckedSince.Time)
 		}
 		noted = earlier(u.paused, u.oldest)
@@ -295,10 +293,10 @@ func (c *Controller) sinceOf(ctx context.Context, policy *quotav1alpha1.ClaimCre
 	return earlier(since, noted), err
 }
 
-// appeared notes objects that appear after the first list of their kind without a review.
+// appeared queues unreviewed objects that appear after the first list of their kind.
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	if !c.Leadership.Leads() {
-		return // whoever leads next looks at what was created meanwhile
+		return // the next leader inspects objects created since then
 	}
 	if o := (object{kind, uid}); c.Objects.IsListed(kind) && len(c.unreviewedPolicies(kind, uid)) > 0 {
 		c.backlog.add(o, c.now())
@@ -306,7 +304,7 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	}
 }
 
-// missing returns the policies for a kind that nobody has applied to an object.
+// unreviewedPolicies returns the policies of a kind without a review of an object.
 func (c *Controller) unreviewedPolicies(kind schema.GroupKind, uid types.UID) []*catalog.Policy {
 	var missing []*catalog.Policy
 	for _, p := range c.Catalog.PoliciesOf(kind) {
@@ -317,7 +315,7 @@ func (c *Controller) unreviewedPolicies(kind schema.GroupKind, uid types.UID) []
 	return missing
 }
 
-// hasClaim tells whether an object has a claim or a reservation of a policy.
+// hasClaim reports whether an object has a claim or a reservation of a policy.
 func (c *Controller) hasClaim(p *catalog.Policy, uid types.UID) bool {
 	policy := claims.LabelValue(p.Name)
 	for _, claim := range c.Claims.ForObject(uid) {
@@ -329,7 +327,7 @@ func (c *Controller) hasClaim(p *catalog.Policy, uid types.UID) bool {
 	return slices.ContainsFunc(c.Store.ReservationsFor(string(uid)), func(r ledgerstore.InFlight) bool { return r.Key == key })
 }
 
-// look adopts one object that was not reviewed.
+// inspect adopts one unreviewed object.
 func (c *Controller) inspect(ctx context.Context, o object) error {
 	name, ok := c.Objects.Name(o.kind, o.uid)
 	if ok && !namespaces.IsExempt(c.SystemNamespace, o.kind, name) {
@@ -344,7 +342,7 @@ func (c *Controller) inspect(ctx context.Context, o object) error {
 	return nil
 }
 
-// adoptUnreviewed adopts an object for the policies that were not asked about it, and reports that.
+// adoptUnreviewed adopts an object for the policies without a review of it, and reports the result.
 func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.NamespacedName) error {
 	var errs []error
 	for _, p := range c.unreviewedPolicies(o.kind, o.uid) {
@@ -374,7 +372,7 @@ func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.N
 		switch {
 		case evaluator.IsTransient(err):
 			errs = append(errs, err)
-		case evaluator.IsNotAllowed(err) && !c.Catalog.Allows(p): // it is looked at once the policy is ready again, which says so
+		case evaluator.IsNotAllowed(err) && !c.Catalog.Allows(p): // it is scanned once the policy is ready again, and the status reports that
 		case err != nil:
 			c.report(p, about, corev1.EventTypeWarning, "cannot be charged: "+err.Error())
 		case adopted:
@@ -384,10 +382,10 @@ func (c *Controller) adoptUnreviewed(ctx context.Context, o object, name types.N
 	return errors.Join(errs...)
 }
 
-// charged is what becomes of an object that was adopted.
+// charged describes an adopted object in events.
 const charged = "has been charged"
 
-// report records an event on a policy, about an object that was not reviewed and what becomes of it.
+// report records an event on a policy about an unreviewed object.
 func (c *Controller) report(p *catalog.Policy, object evaluator.Object, eventType, becomes string) {
 	if c.Events == nil {
 		return

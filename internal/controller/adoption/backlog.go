@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// recordDelayMax is more than it takes until it is noted that an object was created without a review.
-	// Which they were, of that time before a process ended, nobody knows.
+	// recordDelayMax is more than the longest delay between the creation of an unreviewed object and its record in the
+	// backlog. After the end of a process, unreviewed objects of that last period are unknown.
 	recordDelayMax = time.Minute
-	// recordDelay is how long objects may wait before that is noted: mostly they are looked at first.
+	// recordDelay is how long objects wait before they are recorded: most are inspected first.
 	recordDelay = recordDelayMax / 3
 )
 
-// backlog is what is noted, in the status of policies, of objects that may lack a claim and that
-// are still to be looked at, for a process that comes after this one.
+// backlog records, in the status of policies, that objects may lack a claim and wait for an inspection. The record is
+// for the process after this one.
 type backlog struct {
 	objectsMu sync.Mutex
-	objects   map[object]time.Time // that were not reviewed, and when they were seen
+	objects   map[object]time.Time // unreviewed, with the time at which they were seen
 
-	// mu is held while a status is written, so that what is stored last is what is so.
+	// mu is held during a status write, so that the last write has the current state.
 	mu       sync.Mutex
 	policies map[string]policyBacklog
 }
 
-// policyBacklog is what is unchecked for one policy. The zero value is nothing.
+// policyBacklog is the backlog of one policy. The zero value is empty.
 type policyBacklog struct {
-	// paused is when the policy came to be out of force, until all objects have been looked at.
+	// paused is when the policy stopped being effective. It stands until all objects have been inspected.
 	paused time.Time
-	// backlog is when the oldest of the objects was created that were not reviewed.
+	// oldest is the creation time of the oldest unreviewed object.
 	oldest time.Time
 }
 
@@ -42,7 +42,7 @@ func newBacklog() backlog {
 	return backlog{objects: map[object]time.Time{}, policies: map[string]policyBacklog{}}
 }
 
-// since returns nil if nothing is unchecked.
+// since returns nil for an empty backlog.
 func (u policyBacklog) since() *metav1.Time {
 	since := earlier(u.paused, u.oldest)
 	if since.IsZero() {
@@ -51,7 +51,7 @@ func (u policyBacklog) since() *metav1.Time {
 	return &metav1.Time{Time: since}
 }
 
-// earlier returns the earlier of two times, of which a zero one says nothing.
+// earlier returns the earlier of two times. It ignores zero times.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -67,7 +67,7 @@ func (u *backlog) add(o object, now time.Time) {
 	}
 }
 
-// remove tells whether there are none left.
+// remove reports whether the last object was removed.
 func (u *backlog) remove(o object) bool {
 	u.objectsMu.Lock()
 	defer u.objectsMu.Unlock()
@@ -81,14 +81,14 @@ func (u *backlog) isEmpty() bool {
 	return len(u.objects) == 0
 }
 
-// seen returns the zero time for an object that is not to be looked at.
+// seenAt returns the zero time for an object outside the backlog.
 func (u *backlog) seenAt(o object) time.Time {
 	u.objectsMu.Lock()
 	defer u.objectsMu.Unlock()
 	return u.objects[o]
 }
 
-// note changes what is unchecked for a policy, and its status if that says otherwise.
+// updateBacklog changes the backlog of a policy, and its status if that differs.
 func (c *Controller) updateBacklog(ctx context.Context, policy string, change func(*policyBacklog)) error {
 	c.backlog.mu.Lock()
 	defer c.backlog.mu.Unlock()
@@ -112,8 +112,7 @@ func (u *backlog) set(policy string, to policyBacklog) {
 	u.policies[policy] = to
 }
 
-// writeUncheckedSince leaves a status alone that says nothing of adoption yet: then all objects are still
-// to be looked at anyway.
+// writeUncheckedSince leaves a status without adoption unchanged: then a scan of all objects is due anyway.
 func (c *Controller) writeUncheckedSince(ctx context.Context, name string, since *metav1.Time) error {
 	policy := &quotav1alpha1.ClaimCreationPolicy{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Name: name}, policy); err != nil {
@@ -125,7 +124,7 @@ func (c *Controller) writeUncheckedSince(ctx context.Context, name string, since
 	return patchAdoption(ctx, c.Client, name, map[string]any{"uncheckedSince": since})
 }
 
-// recordBacklog notes, if it takes long, that an object is to be looked at that a policy was not asked about.
+// recordBacklog records that an object waits for an inspection, if the wait is long.
 func (c *Controller) recordBacklog(ctx context.Context, policy string, o object) error {
 	seen := c.backlog.seenAt(o)
 	if seen.IsZero() || c.now().Sub(seen) < recordDelay {
@@ -134,7 +133,7 @@ func (c *Controller) recordBacklog(ctx context.Context, policy string, o object)
 	return c.updateBacklog(ctx, policy, func(u *policyBacklog) { u.oldest = earlier(u.oldest, seen.Add(-recordDelayMax)) })
 }
 
-// looked forgets an object that was looked at, and what is noted once it was the last one.
+// removeFromBacklog forgets an inspected object. After the last one it clears the record.
 func (c *Controller) removeFromBacklog(ctx context.Context, o object) error {
 	if !c.backlog.remove(o) {
 		return nil

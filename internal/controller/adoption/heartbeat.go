@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	// renewInterval is how often the Lease is renewed that says until when objects were reviewed. It is well below recordDelayMax.
+	// renewInterval is the time between two heartbeats. The heartbeat is a Lease that records until when objects were
+	// reviewed. It is well below recordDelayMax.
 	renewInterval = recordDelayMax / 3
 )
 
-// runHeartbeat renews the Lease, once the claims are listed, until ctx ends.
+// runHeartbeat renews the Lease from the first list of the claims on, until ctx ends.
 func (c *Controller) runHeartbeat(ctx context.Context) {
 	if err := c.Claims.WaitForSync(ctx); err != nil {
 		return // ctx has ended
@@ -36,7 +37,7 @@ func (c *Controller) runHeartbeat(ctx context.Context) {
 	}
 }
 
-// renew renews the Lease, once it is noted what was unchecked by what it said before.
+// renewHeartbeat renews the Lease. The first time, it records the gap since the previous Lease before.
 func (c *Controller) renewHeartbeat(ctx context.Context) error {
 	if err := c.recordDowntime(ctx); err != nil {
 		return err
@@ -57,7 +58,7 @@ func (c *Controller) renewHeartbeat(ctx context.Context) error {
 	return nil
 }
 
-// lastHeartbeat returns until when an earlier process reviewed objects, or the zero time if nothing says.
+// lastHeartbeat returns until when an earlier process reviewed objects, or the zero time if there is no record.
 func (c *Controller) lastHeartbeat(ctx context.Context) (time.Time, error) {
 	lease, err := c.Leases.Get(ctx, naming.ReviewsLease, metav1.GetOptions{})
 	switch {
@@ -72,9 +73,9 @@ func (c *Controller) lastHeartbeat(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// begin finds out until when objects were reviewed before this process, and notes for every policy
-// since when they may lack a claim: the process may end before it has looked at all of these, and
-// nothing else says so once the Lease is renewed. The claims have to be listed.
+// recordDowntime finds the last heartbeat before this process, and records in each policy since when objects may lack a
+// claim. The process may end before it has inspected them, and a renewed Lease loses that time. The claims have to be
+// listed.
 func (c *Controller) recordDowntime(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

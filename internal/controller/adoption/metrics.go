@@ -12,7 +12,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// listTimeout bounds how long it takes to list the policies for one scrape. They are in a cache.
+// listTimeout bounds the list of policies for one scrape. It reads from a cache.
 const listTimeout = 5 * time.Second
 
 var (
@@ -26,11 +26,10 @@ var (
 	objectsFailed    = prometheus.NewDesc("bursar_adoption_failed_objects", "Objects that a policy could not be applied to in its last adoption.", ofPolicy, nil)
 )
 
-// Collectors returns what tells of policies and how far their adoption is, for registration. The replica that leads
-// tells.
+// Collectors returns the metrics of policies and their adoption. Only the leader emits them.
 func (c *Controller) Collectors() []prometheus.Collector { return []prometheus.Collector{collector{c}} }
 
-// collector tells what the policies say of themselves when it is asked.
+// collector reads the metrics from the status of policies at each scrape.
 type collector struct{ *Controller }
 
 // Describe implements [prometheus.Collector].
@@ -49,7 +48,7 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	defer cancel()
 	var policies quotav1alpha1.ClaimCreationPolicyList
 	if err := c.Client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
-		// Nothing else is told if one collector fails.
+		// An invalid metric would fail the scrape of all collectors.
 		c.Log.V(1).Info("cannot tell of policies", "err", err.Error())
 		return
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// queryMax is how many objects the other replicas are asked about at a time.
+// queryMax is how many objects one query to the other replicas names.
 const queryMax = 500
 
-// peerReviews are the answers of the other replicas about objects that wait to be looked at. The zero value has none.
+// peerReviews holds the answers of other replicas about waiting objects. The zero value is empty.
 type peerReviews struct {
-	// asking is held during a question, so that all that wait share the answer.
+	// querying is held during a query, so that all waiting goroutines share the answer.
 	querying sync.Mutex
 
 	mu      sync.Mutex
@@ -48,15 +48,15 @@ func (e *peerReviews) record(objects, reviewed []types.UID, p *catalog.Policy) {
 	}
 }
 
-// forget drops the answers about an object that was looked at.
+// forget drops the answers about an inspected object.
 func (e *peerReviews) forget(uid types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.answers, uid)
 }
 
-// isReviewedByPeer reports whether another replica has decided what an object costs by a policy. It asks about the
-// other objects of the kind that wait as well: where one was not reviewed here there are many.
+// isReviewedByPeer reports whether another replica has evaluated a policy for an object. The query includes the other
+// waiting objects of the kind, because unreviewed objects come in groups.
 func (c *Controller) isReviewedByPeer(ctx context.Context, o object, p *catalog.Policy) bool {
 	if isReviewed, isKnown := c.peerReviews.lookup(o.uid, p); isKnown {
 		return isReviewed
@@ -77,8 +77,8 @@ func (c *Controller) isReviewedByPeer(ctx context.Context, o object, p *catalog.
 	return isReviewed
 }
 
-// due returns up to max other objects of the same kind that have waited so long that this replica would know claims which
-// other replicas made for them.
+// waitingObjects returns up to max other objects of the same kind that have waited long enough for this replica to know
+// the claims of other replicas for them.
 func (u *backlog) waitingObjects(of object, max int) []types.UID {
 	u.objectsMu.Lock()
 	defer u.objectsMu.Unlock()

@@ -16,27 +16,26 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// writeInterval is the least time between two writes of how far a scan is.
+// writeInterval is the least time between two writes of a scan's progress.
 const writeInterval = time.Second
 
-// progress is how far a scan is. It is safe for concurrent use.
+// progress counts the objects of a scan. It is safe for concurrent use.
 type progress struct {
 	policy string
-	// isRecheck is set if the status says already that everything was adopted. It is only written
-	// if that was not so.
+	// isRecheck is set if the status already reports a complete adoption. Then the progress is written only if the
+	// recheck finds otherwise.
 	isRecheck bool
 
 	mu     sync.Mutex
 	status quotav1alpha1.AdoptionStatus
-	// before is the status before, and base what of it is not counted anew.
+	// before is the previous status, and base the part of it that is not counted again.
 	before, base quotav1alpha1.AdoptionStatus
 	listed       int64
 	now          func() time.Time
 	written      time.Time
 }
 
-// progressOf begins a scan for a policy. isWhole tells that all objects are looked at also where that
-// was done before.
+// progressOf begins a scan for a policy. isWhole means that all objects are inspected, also after an earlier scan.
 func progressOf(policy *quotav1alpha1.ClaimCreationPolicy, isWhole bool, clock func() time.Time) *progress {
 	now := metav1.NewTime(clock())
 	p := &progress{policy: policy.Name, now: clock, status: quotav1alpha1.AdoptionStatus{
@@ -46,7 +45,7 @@ func progressOf(policy *quotav1alpha1.ClaimCreationPolicy, isWhole bool, clock f
 	if before == nil || before.ObservedGeneration != policy.Generation {
 		return p
 	}
-	// It goes on after an end of the process, or of the patience with what could not be looked at.
+	// The count continues after a restart, or after an incomplete scan.
 	p.before, p.status.Adopted = *before, before.Adopted
 	p.isRecheck = before.State == quotav1alpha1.AdoptionComplete
 	if p.isRecheck && !isWhole {
@@ -59,7 +58,7 @@ func progressOf(policy *quotav1alpha1.ClaimCreationPolicy, isWhole bool, clock f
 	return p
 }
 
-// sees notes how many objects there are, as a page of them tells.
+// recordPage updates the total from a page of the list.
 func (p *progress) recordPage(page *unstructured.UnstructuredList) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,8 +69,7 @@ func (p *progress) recordPage(page *unstructured.UnstructuredList) {
 	}
 }
 
-// processed counts an object: one that was adopted, one that cannot be (err), or one that had
-// nothing to be done about.
+// recordObject counts an object: adopted, failed (err), or unchanged.
 func (p *progress) recordObject(adopted bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,21 +83,21 @@ func (p *progress) recordObject(adopted bool, err error) {
 	}
 }
 
-// says adds a sentence to the progress.
+// addMessage adds a sentence to the progress.
 func (p *progress) addMessage(message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.status.Message = message
 }
 
-// restart begins to count anew what was looked at.
+// restart resets the count of inspected objects.
 func (p *progress) restart() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.listed, p.status.Processed, p.status.Failed, p.status.Message = 0, 0, p.base.Failed, p.base.Message
 }
 
-// write puts the progress into the policy's status, if it was not just written.
+// write writes the progress to the policy's status, unless it was written recently.
 func (p *progress) write(ctx context.Context, api client.Client) error {
 	p.mu.Lock()
 	isDue := !p.isRecheck && time.Since(p.written) >= writeInterval
@@ -110,7 +108,7 @@ func (p *progress) write(ctx context.Context, api client.Client) error {
 	return p.patch(ctx, api, nil)
 }
 
-// pause says how far it came, for there is more to be looked at later.
+// pause writes the progress of an incomplete scan.
 func (p *progress) pause(ctx context.Context, api client.Client) error {
 	p.mu.Lock()
 	listed, isNews, adopted := p.listed, p.status.Adopted > p.before.Adopted, p.status.Adopted
@@ -125,8 +123,8 @@ func (p *progress) pause(ctx context.Context, api client.Client) error {
 	}
 }
 
-// complete says that every object has been looked at, but for those since then that came without a
-// review meanwhile, if any. before is what was last written of that.
+// complete writes that every object was inspected, except for unreviewed objects created since uncheckedSince, if any.
+// before is the last written value of that time.
 func (p *progress) complete(ctx context.Context, api client.Client, before, uncheckedSince *metav1.Time) error {
 	p.mu.Lock()
 	now := metav1.NewTime(p.now())
@@ -143,7 +141,7 @@ func (p *progress) complete(ctx context.Context, api client.Client, before, unch
 	}
 }
 
-// patch writes the progress, and what else is given. It removes what is not there any more.
+// patch writes the progress and the fields in more. It removes fields that are no longer set.
 func (p *progress) patch(ctx context.Context, api client.Client, more map[string]any) error {
 	p.mu.Lock()
 	p.written = time.Now()

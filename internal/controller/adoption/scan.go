@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// pageSize is how many objects are read at a time.
+	// pageSize is how many objects one request lists.
 	pageSize = 500
-	// objectsAtOnce is how many objects of a policy are adopted at the same time. Most of the time
-	// each waits for the API server, which others need too.
+	// objectsAtOnce is how many objects of a policy are adopted at the same time. Each mostly waits for the API server,
+	// and other work needs the API server too.
 	objectsAtOnce = 48
 )
 
@@ -31,14 +31,13 @@ type scan struct {
 	*Controller
 	policy   *catalog.Policy
 	progress *progress
-	// since is when the oldest objects were created that may lack a claim, unless what they cost is to
-	// be compared.
+	// since is the creation time from which objects may lack a claim. It does not matter when amounts are compared too.
 	since time.Time
-	// again counts objects that could not be looked at.
+	// skipped counts objects that failed with a transient error.
 	skipped atomic.Int64
 }
 
-// run scans until the end, or until the policy changes. It reports whether every object was looked at.
+// run scans all objects, or stops when the policy changes. It reports whether it inspected every object.
 func (s *scan) run(ctx context.Context) (complete bool, err error) {
 	switch {
 	case s.policy.UsesRequest():
@@ -59,7 +58,7 @@ func (s *scan) run(ctx context.Context) (complete bool, err error) {
 	}
 }
 
-// adoptAll looks at all objects of the kind, page by page.
+// adoptAll inspects all objects of the kind, page by page.
 func (s *scan) adoptAll(ctx context.Context) (complete bool, err error) {
 	resource, served, err := s.Kinds.VersionedResourceFor(ctx, s.policy.Trigger)
 	if err != nil || !served {
@@ -68,8 +67,8 @@ func (s *scan) adoptAll(ctx context.Context) (complete bool, err error) {
 	for next := ""; ; {
 		page, err := s.Live.Resource(resource).List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
 		if apierrors.IsResourceExpired(err) {
-			// It can go on in a later state of the list, in which some objects may be missed that were
-			// created since, and reviewed.
+			// The list can continue at a later resource version. That may miss objects created since, which were
+			// reviewed.
 			if next = continueToken(err); next == "" {
 				s.progress.restart()
 			}
@@ -83,7 +82,7 @@ func (s *scan) adoptAll(ctx context.Context) (complete bool, err error) {
 			return false, err
 		}
 		if !s.isCurrent() {
-			return false, nil // it is looked at again, as it is then
+			return false, nil // the next scan inspects it in its new state
 		}
 		if next = page.GetContinue(); next == "" {
 			break
@@ -95,7 +94,7 @@ func (s *scan) adoptAll(ctx context.Context) (complete bool, err error) {
 	return s.skipped.Load() == 0, nil
 }
 
-// complete says that all objects have been looked at.
+// complete records that all objects were inspected.
 func (s *scan) complete(ctx context.Context) error {
 	s.backlog.mu.Lock()
 	defer s.backlog.mu.Unlock()
@@ -108,10 +107,10 @@ func (s *scan) complete(ctx context.Context) error {
 	return nil
 }
 
-// isCurrent tells whether the policy is still in force as it was.
+// isCurrent reports whether the policy is still effective and unchanged.
 func (s *scan) isCurrent() bool { return s.Catalog.Policy(s.policy.Name) == s.policy }
 
-// allHaveClaims tells whether every object that is known has a claim of the policy.
+// allHaveClaims reports whether every known object has a claim of the policy.
 func (c *Controller) allHaveClaims(p *catalog.Policy) bool {
 	if p.FollowsUpdates() {
 		return false // they may hold the wrong amounts
@@ -122,7 +121,7 @@ func (c *Controller) allHaveClaims(p *catalog.Policy) bool {
 	})
 }
 
-// adoptPage looks at the objects of a page.
+// adoptPage inspects the objects of a page.
 func (s *scan) adoptPage(ctx context.Context, items []unstructured.Unstructured) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(objectsAtOnce)
@@ -152,11 +151,11 @@ func (s *scan) adoptPage(ctx context.Context, items []unstructured.Unstructured)
 	return group.Wait()
 }
 
-// clockSkewMax is by how much the clock of the API server that created an object may differ from that of the one by whose clock
-// it was noted until when objects were reviewed. Those within it have claims, or were reviewed, which costs no request.
+// clockSkewMax is how much the clock of the API server that created an object may differ from the clock of the
+// heartbeat. Objects within the skew have claims or reviews already, so the tolerance costs no request.
 const clockSkewMax = 10 * time.Minute
 
-// concerns tells whether an object may have to be adopted or its claim to be changed.
+// mayNeedClaim reports whether an object may need a claim or another amount.
 func (s *scan) mayNeedClaim(object *unstructured.Unstructured) bool {
 	switch {
 	case namespaces.IsExempt(s.SystemNamespace, s.policy.Trigger.GroupKind(), evaluator.ObjectOf(s.policy.Trigger, object).Name):
@@ -169,7 +168,7 @@ func (s *scan) mayNeedClaim(object *unstructured.Unstructured) bool {
 	}
 }
 
-// continueToken returns the token by which an expired list goes on.
+// continueToken returns the token that continues an expired list.
 func continueToken(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -178,7 +177,7 @@ func continueToken(err error) string {
 	return ""
 }
 
-// adoptOne tries for a while.
+// adoptOne adopts an object, with a few retries.
 func (s *scan) adoptOne(ctx context.Context, object *unstructured.Unstructured) (adopted bool, err error) {
 	const tries, pause = 5, 50 * time.Millisecond
 	for n := range tries {

@@ -1,5 +1,5 @@
-// Package allocation keeps ResourceQuotaAllocations in line with the cluster: what their projects take, whether
-// that is more than the cap, and what is shown of it in the projects.
+// Package allocation reconciles ResourceQuotaAllocations with the cluster: the usage of their member namespaces,
+// whether it exceeds the cap, and the projections of the allocation in the member namespaces.
 package allocation
 
 import (
@@ -26,52 +26,52 @@ import (
 
 const (
 	workers = 2
-	// settleDelay is how long a change of the cluster waits for others to be settled with.
+	// settleDelay is how long a change waits for further changes.
 	settleDelay = 20 * time.Millisecond
-	// settleTimeout bounds what is done for one allocation at a time.
+	// settleTimeout bounds the work on one allocation.
 	settleTimeout = 15 * time.Second
-	// resyncInterval is how often an allocation is settled that nothing is heard of.
+	// resyncInterval is the time between two reconciles of an allocation without a change.
 	resyncInterval = time.Minute
 )
 
-// Ledgers are those of all allocations.
+// Ledgers are the ledgers of all allocations.
 type Ledgers interface {
 	Settle(ctx context.Context, name string, ready *allocationstore.Ready, f func(*caps.Books)) error
 	View(ctx context.Context, name string, f func(*caps.Books)) error
 	Cancel(ctx context.Context, name, id string) error
 }
 
-// Members is what there is in the cluster.
+// Members reads the member namespaces of an allocation from the cluster.
 type Members interface {
 	Selected(selector labels.Selector) []string
 	Observe(selector labels.Selector, scopes caps.Scopes, changes []caps.Raise) caps.Observation
 }
 
-// Webhooks knows what the API server asks about.
+// Webhooks reports what the API server sends to the webhooks.
 type Webhooks interface {
-	// IsAllocationEffective reports whether the API server asks about ResourceQuotas as an allocation needs it that was
-	// entered with a revision of the catalog, and Synced whether that is known yet.
+	// IsAllocationEffective reports whether the API server sends the ResourceQuotas of an allocation entered at a
+	// revision of the catalog. Synced reports whether that is known yet.
 	IsAllocationEffective(entered int64) bool
 	Synced() bool
 }
 
-// Controller follows the cluster. Its fields are set once, before use; call Start, then Run where this replica leads.
+// Controller reconciles allocations. Set its fields once, before use; call Start, then Run on the leader.
 type Controller struct {
 	Catalog *catalog.Catalog
 	Ledgers Ledgers
 	Members Members
-	// Client reads allocations and projections from a watch, and writes them. Live reads ResourceQuotas from the
-	// API server.
+	// Client reads allocations and projections from a watch, and writes them. Live reads ResourceQuotas from the API
+	// server.
 	Client   client.Client
 	Live     client.Reader
 	Webhooks Webhooks
-	// PendingTime is how long a raise may be made after it was admitted: the API server's bound for a request
-	// (--request-timeout), and [allocationstore.PendingMargin]. It is not more than [allocationstore.PendingMax].
+	// PendingTime is how long after its admission a quota change may still be stored: the API server's request timeout
+	// (--request-timeout) plus [allocationstore.PendingMargin]. It is at most [allocationstore.PendingMax].
 	PendingTime time.Duration
 	Events      events.EventRecorder
 	Log         logr.Logger
 
-	// queue has the allocations to settle, and showing those to show in their projects.
+	// queue holds the allocations to settle, and projections the allocations to publish in their member namespaces.
 	queue, projections workqueue.TypedRateLimitingInterface[string]
 	writes             *rate.Limiter
 	metrics            *metrics
@@ -80,19 +80,19 @@ type Controller struct {
 	states map[string]*allocationState // by the name of the allocation
 }
 
-// allocationState is what is remembered of an allocation.
+// allocationState is the controller's memory of an allocation.
 type allocationState struct {
-	// isExceeded is what was said last of it, where anything was.
+	// isExceeded is the last reported state, or nil before the first report.
 	isExceeded *bool
-	// capped are the resources that there are metrics of.
+	// capped are the resources with metrics.
 	capped []string
-	// tried is when each namespace was last to get the default, and why it did not.
+	// tried is the last attempt to create the default in each namespace.
 	tried map[string]attempt
-	// pending is since when this replica has known the raises that are not made yet, by their IDs.
+	// pending is when this replica first saw each pending quota change, by ID.
 	pending map[string]time.Time
 }
 
-// Start makes the controller take notice.
+// Start makes the queues, so that changes are recorded.
 func (c *Controller) Start() {
 	c.queue, c.projections = newQueue("allocations"), newQueue("allocation_projections")
 	c.writes = rate.NewLimiter(projectionWritesPerSecond, projectionWritesPerSecond)
@@ -105,17 +105,18 @@ func newQueue(name string) workqueue.TypedRateLimitingInterface[string] {
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: name})
 }
 
-// AllocationChanged is to be called after an allocation was changed, or the view that it caps.
+// AllocationChanged queues an allocation. Call it after a change of the allocation or of the view that it caps.
 func (c *Controller) AllocationChanged(name string) { c.queue.AddAfter(name, settleDelay) }
 
-// MemberChanged is to be called after a namespace, or what its ResourceQuotas give, was changed.
+// MemberChanged queues the allocations of a namespace. Call it after a change of the namespace or of its
+// ResourceQuotas.
 func (c *Controller) MemberChanged(before, after labels.Set) {
 	for _, a := range c.Catalog.AllocationsFor(before, after) {
 		c.queue.AddAfter(a.Name, settleDelay)
 	}
 }
 
-// Run works until ctx ends.
+// Run reconciles allocations until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
 	var list quotav1alpha1.ResourceQuotaAllocationList
 	if err := c.Client.List(ctx, &list); err != nil {
@@ -132,7 +133,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// settle brings one allocation in line with the cluster.
+// settle reconciles one allocation with the cluster.
 func (c *Controller) settle(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -147,7 +148,7 @@ func (c *Controller) settle(ctx context.Context, name string) error {
 		settled, pending, isShown = b.Updated(), b.Pending(), b.IsShown()
 	})
 	if errors.Is(err, allocationstore.ErrGone) {
-		return nil // its deletion is on its way here
+		return nil // an event follows its deletion
 	}
 	if err != nil {
 		return err
@@ -168,7 +169,7 @@ func (c *Controller) settle(ctx context.Context, name string) error {
 	return nil
 }
 
-// ready says whether an allocation is enforced, or nil while that is not known.
+// ready returns whether an allocation is enforced, or nil while that is unknown.
 func (c *Controller) ready(declared *catalog.Allocation) *allocationstore.Ready {
 	ready := &allocationstore.Ready{UID: declared.UID, Generation: declared.Generation}
 	switch isEffective, isKnown := c.Webhooks.IsAllocationEffective(declared.Revision), c.Webhooks.Synced(); {
@@ -184,7 +185,7 @@ func (c *Controller) ready(declared *catalog.Allocation) *allocationstore.Ready 
 	return ready
 }
 
-// of returns what is known of an allocation. It belongs to whoever processes that.
+// stateOf returns the state of an allocation. It belongs to the worker of that allocation.
 func (c *Controller) stateOf(name string) *allocationState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +195,7 @@ func (c *Controller) stateOf(name string) *allocationState {
 	return c.states[name]
 }
 
-// reportIneffective forgets an allocation that is gone, and says of one that is not what keeps it from being used.
+// reportIneffective forgets a deleted allocation, and reports why another one is not effective.
 func (c *Controller) reportIneffective(ctx context.Context, name string) error {
 	c.metrics.forget(name, c.stateOf(name).capped)
 	c.metrics.unlimited.DeleteLabelValues(name)

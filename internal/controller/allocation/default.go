@@ -15,18 +15,18 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// EventReasonDefaultRejected is the reason of the event on an allocation whose default a namespace could not get.
+// EventReasonDefaultRejected is the reason of events on an allocation with a rejected default ResourceQuota.
 const EventReasonDefaultRejected = "DefaultRefused"
 
-// attempt is an attempt to give a namespace the default.
+// attempt is an attempt to create the default in a namespace.
 type attempt struct {
 	at time.Time
-	// refused is why the API server refused it, or empty.
+	// rejection is the API server's reason, or empty.
 	rejection string
 }
 
-// createDefaults counts the namespaces in which nothing limits a capped resource, and creates the default ResourceQuota
-// in them. If that is refused, or a ResourceQuota of that name exists, it tries again after resyncInterval.
+// createDefaults counts the namespaces without a limit for a capped resource, and creates the default ResourceQuota in
+// them. After a rejection, or if a ResourceQuota of that name exists, it tries again after resyncInterval.
 func (c *Controller) createDefaults(ctx context.Context, declared *catalog.Allocation, object *quotav1alpha1.ResourceQuotaAllocation) error {
 	unlimited := caps.Unlimited(c.Members.Observe(declared.Selector, declared.Scopes, nil).Used, declared.Capped)
 	c.metrics.unlimited.WithLabelValues(object.Name).Set(float64(len(unlimited)))
@@ -55,7 +55,7 @@ func (c *Controller) createDefaults(ctx context.Context, declared *catalog.Alloc
 	return nil
 }
 
-// createDefault gives a namespace the default for what nothing limits there, and returns why it was refused.
+// createDefault creates the default for the unlimited resources of a namespace, and returns the reason of a rejection.
 func (c *Controller) createDefault(ctx context.Context, object *quotav1alpha1.ResourceQuotaAllocation, u quotav1alpha1.UnlimitedNamespace) (rejection string, err error) {
 	hard := corev1.ResourceList{}
 	for _, name := range u.Resources {

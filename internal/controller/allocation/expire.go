@@ -13,8 +13,8 @@ import (
 	caps "github.com/bursar/bursar/internal/allocation"
 )
 
-// expire forgets the raises that were not made while they could be. How long that was is measured by what this replica
-// has known: another one may have admitted them, by a clock of its own.
+// expire forgets quota changes that were not stored in time. It measures the time by its own observation, because
+// another replica may have admitted them by another clock.
 func (c *Controller) expire(ctx context.Context, name string, pending []caps.Raise) error {
 	var errs []error
 	for _, change := range c.longPending(name, pending) {
@@ -29,7 +29,7 @@ func (c *Controller) expire(ctx context.Context, name string, pending []caps.Rai
 	return errors.Join(errs...)
 }
 
-// longPending returns the raises that this replica has known for so long that nobody makes them any more.
+// longPending returns the quota changes that this replica has seen pending for longer than any request lasts.
 func (c *Controller) longPending(name string, pending []caps.Raise) []caps.Raise {
 	known, now := c.stateOf(name), time.Now()
 	since := make(map[string]time.Time, len(pending))
@@ -48,8 +48,8 @@ func (c *Controller) longPending(name string, pending []caps.Raise) []caps.Raise
 	return long
 }
 
-// isMade tells whether the ResourceQuota has another version by now than the one that a raise replaces. Whatever
-// that is, it is about to be seen.
+// isMade reports whether the ResourceQuota no longer has the version that the change replaces. Its watch event is about
+// to arrive.
 func (c *Controller) isMade(ctx context.Context, change caps.Raise) (bool, error) {
 	quota := &corev1.ResourceQuota{}
 	err := c.Live.Get(ctx, client.ObjectKey{Namespace: change.Namespace, Name: change.Name}, quota)

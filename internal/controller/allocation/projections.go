@@ -19,22 +19,22 @@ import (
 )
 
 const (
-	// publishDelay is how long what is new of an allocation waits for more, before it is shown.
+	// publishDelay is how long a change of an allocation waits for more before it is published.
 	publishDelay = 500 * time.Millisecond
-	// projectionWritesPerSecond bounds how many projections are written in a second. With every ResourceQuota that is
-	// raised those of all its allocation's projects are out of date.
+	// projectionWritesPerSecond bounds the writes of projections. Each change of a ResourceQuota outdates the
+	// projections in all member namespaces of its allocation.
 	projectionWritesPerSecond = 50
-	// byName is the index of projections by their names.
+	// byName indexes projections by name.
 	byName = "metadata.name"
 )
 
-// IndexProjections makes projections be found by the allocation that they show.
+// IndexProjections indexes projections by the name of their allocation.
 func IndexProjections(ctx context.Context, manager ctrl.Manager) error {
 	return manager.GetFieldIndexer().IndexField(ctx, &quotav1alpha1.LocalResourceQuotaAllocation{}, byName,
 		func(object client.Object) []string { return []string{object.GetName()} })
 }
 
-// show brings the projections of an allocation in line. Nothing is written where they are.
+// publish reconciles the projections of an allocation. It writes only differences.
 func (c *Controller) publish(ctx context.Context, name string) error {
 	var of *quotav1alpha1.ResourceQuotaAllocation
 	local := map[string]quotav1alpha1.LocalResourceQuotaAllocationStatus{}
@@ -100,7 +100,7 @@ func (c *Controller) update(ctx context.Context, projection *quotav1alpha1.Local
 	}
 	err := c.Client.Update(ctx, updated)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // its successor is on its way here
+		return nil // an event follows its newer version
 	}
 	return failed("update", projection, err)
 }
@@ -123,7 +123,7 @@ func failed(verb string, projection *quotav1alpha1.LocalResourceQuotaAllocation,
 	return fmt.Errorf("%s LocalResourceQuotaAllocation %s/%s: %w", verb, projection.Namespace, projection.Name, err)
 }
 
-// ownedBy has the garbage collector remove a projection together with its allocation.
+// ownedBy makes the garbage collector delete a projection together with its allocation.
 func ownedBy(of *quotav1alpha1.ResourceQuotaAllocation) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{
 		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceQuotaAllocation", Name: of.Name, UID: of.UID, Controller: new(true),

@@ -17,14 +17,13 @@ import (
 
 // Reasons of the events on allocations.
 const (
-	// EventReasonCapExceeded is that of an allocation of which more is given out than the cap, from when it is.
+	// EventReasonCapExceeded is the reason when an allocation begins to exceed its cap.
 	EventReasonCapExceeded = "CapExceeded"
-	// EventReasonWithinCap is that of one that is within its cap again.
+	// EventReasonWithinCap is the reason when an allocation is within its cap again.
 	EventReasonWithinCap = "WithinCap"
 )
 
-// tell says in an event that an allocation has come to exceed its cap, or does not any more, and in metrics how
-// much of it is taken.
+// reportUsage emits an event when an allocation begins or stops to exceed its cap, and updates the usage metrics.
 func (c *Controller) reportUsage(object *quotav1alpha1.ResourceQuotaAllocation) {
 	k := c.stateOf(object.Name)
 	c.metrics.observe(object, k)
@@ -48,16 +47,16 @@ func (c *Controller) reportUsage(object *quotav1alpha1.ResourceQuotaAllocation) 
 func reference(object *quotav1alpha1.ResourceQuotaAllocation) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceQuotaAllocation", Name: object.Name, UID: object.UID,
-		// An event that is counted up keeps its first text, so what is said of another version is another event.
+		// A repeated event keeps its first note. The version makes a later message another event.
 		ResourceVersion: object.ResourceVersion,
 	}
 }
 
-// invalid says of an allocation that it cannot be used as it is.
+// reportInvalid writes into the status why an allocation is invalid.
 func (c *Controller) reportInvalid(ctx context.Context, object *quotav1alpha1.ResourceQuotaAllocation) error {
 	_, err := metav1.LabelSelectorAsSelector(&object.Spec.Selector)
 	if err == nil {
-		return nil // what it has become is on its way here
+		return nil // an event follows its newer version
 	}
 	updated := object.DeepCopy()
 	apimeta.SetStatusCondition(&updated.Status.Conditions, metav1.Condition{
@@ -73,7 +72,7 @@ func (c *Controller) reportInvalid(ctx context.Context, object *quotav1alpha1.Re
 	return nil
 }
 
-// metrics say how much of each cap is taken.
+// metrics are the usage of each cap.
 type metrics struct{ hard, used, unlimited *prometheus.GaugeVec }
 
 func newMetrics() *metrics {

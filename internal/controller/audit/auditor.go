@@ -16,27 +16,26 @@ import (
 )
 
 const (
-	// ledgerInterval is the time between two looks at ledgers, so that an audit of many goes unnoticed.
+	// ledgerInterval is the pause between two ledgers, so that a large audit causes no load.
 	ledgerInterval = 10 * time.Millisecond
-	// batchSize is how many ledgers are looked at before those of them that seem to have drifted
-	// are looked at again.
+	// batchSize is how many ledgers are compared before the suspects among them are compared again.
 	batchSize = 64
 
 	defaultInterval = 5 * time.Minute
 	defaultRecheck  = 5 * time.Second
 )
 
-// Ledgers are the books that are audited.
+// Ledgers are the audited ledgers.
 type Ledgers interface {
-	// View shows books as they are stored now.
+	// View reads the ledger as it is stored now.
 	View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
-	// Correct changes usage if the books are quiet and still say observed, and reports whether.
+	// Correct changes usage if the ledger is quiescent and still has the observed usage, and reports whether it did.
 	Correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error)
-	// CorrectBusy changes usage if the books still say observed, and reports whether.
+	// CorrectBusy changes usage if the ledger still has the observed usage, and reports whether it did.
 	CorrectBusy(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error)
 }
 
-// Claims are the claims as this process follows them, which may be a little late.
+// Claims is the claim cache, which may lag a little.
 type Claims interface {
 	WaitForSync(ctx context.Context) error
 	ForConsumer(consumer quotav1alpha1.ConsumerRef, keep func(*claimcache.Claim) bool) []*claimcache.Claim
@@ -46,12 +45,12 @@ type Claims interface {
 type Ledger struct {
 	Consumer quotav1alpha1.ConsumerRef
 	UID      types.UID
-	// Quiescent tells whether nothing was in flight when it was listed, and Used is what it said then.
+	// Quiescent reports whether nothing was in flight when the ledger was listed, and Used is its usage then.
 	Quiescent bool
 	Used      []ledger.Usage
 }
 
-// Stored is what the API server has right now. [Live] asks it.
+// Stored reads from the API server. [Live] implements it.
 type Stored interface {
 	// Ledgers returns all ledgers.
 	Ledgers(ctx context.Context) ([]Ledger, error)
@@ -59,7 +58,7 @@ type Stored interface {
 	ClaimsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
 }
 
-// Options say what is audited and how often.
+// Options configure the auditor.
 type Options struct {
 	Ledgers Ledgers
 	Claims  Claims
@@ -69,7 +68,7 @@ type Options struct {
 	Log    logr.Logger
 	// Interval is the time between the end of one audit and the start of the next. Default: 5 minutes.
 	Interval time.Duration
-	// Recheck is for how long drift must stand unchanged before it counts. Default: 5 seconds.
+	// Recheck is how long drift must stand unchanged before it counts. Default: 5 seconds.
 	Recheck time.Duration
 }
 
@@ -90,7 +89,7 @@ func New(o Options) *Auditor {
 	return &Auditor{Options: o, metrics: newMetrics()}
 }
 
-// Run audits once all claims are known, and then at every interval, until ctx ends.
+// Run audits once all claims are cached, and then at every interval, until ctx ends.
 func (a *Auditor) Run(ctx context.Context) error {
 	if err := a.Claims.WaitForSync(ctx); err != nil {
 		return nil // ctx has ended
@@ -105,7 +104,7 @@ func (a *Auditor) Run(ctx context.Context) error {
 	}
 }
 
-// audit looks at every ledger once.
+// audit compares every ledger once.
 func (a *Auditor) audit(ctx context.Context) error {
 	ledgers, err := a.Stored.Ledgers(ctx)
 	if err != nil {
@@ -127,7 +126,7 @@ type suspect struct {
 	state
 }
 
-// suspects returns those ledgers that seem to have drifted.
+// suspects returns the ledgers that seem to have drifted.
 func (a *Auditor) suspects(ctx context.Context, ledgers []Ledger) []suspect {
 	var suspects []suspect
 	for _, l := range ledgers {
@@ -151,7 +150,8 @@ func (a *Auditor) suspects(ctx context.Context, ledgers []Ledger) []suspect {
 	return suspects
 }
 
-// agrees reports whether a ledger was quiet when it was listed and says what the claims hold. Most do, and need no reading.
+// agrees reports whether a ledger was quiescent when it was listed and matches the claims. Most ledgers do, and need no
+// read.
 func (a *Auditor) agrees(l Ledger) bool {
 	if !l.Quiescent {
 		return false
@@ -168,7 +168,7 @@ func (a *Auditor) fail(ctx context.Context, l Ledger, err error) {
 	a.Log.Error(err, "cannot audit a ledger", "consumer", l.Consumer.Kind+"/"+l.Consumer.Name)
 }
 
-// pause waits and tells whether ctx is still alive.
+// pause waits and reports whether ctx is still active.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

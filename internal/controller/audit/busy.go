@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// attemptsMax is how often the auditor lists the claims of a busy ledger, until the ledger does not change meanwhile.
+	// attemptsMax bounds the lists of a busy ledger's claims, until one during which the ledger does not change.
 	attemptsMax = 5
-	// retryDelay is the time between two of them.
+	// retryDelay is the time between two attempts.
 	retryDelay = 100 * time.Millisecond
 )
 
-// inFlight is what is in flight in a ledger: the difference between its usage and its granted claims.
+// inFlight is the difference between a ledger's usage and its granted claims.
 type inFlight struct {
-	// reserved are the sequences of reservations by key. Their claims are not in the usage yet.
+	// reserved are the sequences of reservations by key. The usage does not include their claims yet.
 	reserved map[string]int64
-	// amended is what claims have in the usage that are being amended, by the key of the amendment.
+	// amended are the charges in the usage of claims with a pending amendment, by the key of the amendment.
 	amended map[string][]ledger.Charge
-	// released are claims, and withdrawn reservations, that are not in the usage any more.
+	// released are claims, and withdrawn reservations, that the usage no longer includes.
 	released map[string]struct{}
 }
 
@@ -45,14 +45,14 @@ func inFlightOf(snapshot *ledger.Ledger) inFlight {
 	return f
 }
 
-// same reports whether nothing was reserved, settled or released between two looks. No sequence is given twice.
+// same reports whether nothing was reserved, settled or released between two reads. Sequences are never reused.
 func (f inFlight) same(other inFlight) bool {
 	return maps.Equal(f.reserved, other.reserved) && maps.Equal(f.released, other.released) &&
 		maps.EqualFunc(f.amended, other.amended, slices.Equal[[]ledger.Charge])
 }
 
-// usage returns the usage that a ledger with these claims should have while this is in flight. It fails if the claims do
-// not match what is in flight.
+// usage returns the usage that a ledger should have with these claims and this in flight. It fails if the two do not
+// match.
 func (f inFlight) usage(claims []*claimcache.Claim) ([]ledger.Usage, error) {
 	var sums sums
 	amended := map[string]bool{}
@@ -89,7 +89,7 @@ func (f inFlight) isReserved(claim *claimcache.Claim) bool {
 	return is && sequence == claim.Sequence
 }
 
-// isReleased reports whether the charge of a claim was given back, or its reservation withdrawn.
+// isReleased reports whether the charge of a claim was released, or its reservation withdrawn.
 func (f inFlight) isReleased(claim *claimcache.Claim) bool {
 	_, is := f.released[string(claim.UID)]
 	if !is && claim.FromPolicy() {
@@ -98,7 +98,7 @@ func (f inFlight) isReleased(claim *claimcache.Claim) bool {
 	return is
 }
 
-// amendmentOf returns the key of the amendment of a claim that is under way, or nothing.
+// amendmentOf returns the key of the pending amendment of a claim, or "".
 func (f inFlight) amendmentOf(claim *claimcache.Claim) string {
 	key := ledgerstore.ResizeKey(string(claim.UID))
 	if claim.FromPolicy() {
@@ -110,8 +110,8 @@ func (f inFlight) amendmentOf(claim *claimcache.Claim) string {
 	return key
 }
 
-// confirmBusy compares a busy ledger that seems to have drifted with the claims that the API server lists while nothing
-// happens to it, and reports and repairs drift.
+// confirmBusy compares a suspect busy ledger with claims listed while the ledger does not change. It reports and
+// repairs drift.
 func (a *Auditor) confirmBusy(ctx context.Context, s suspect) {
 	for range attemptsMax {
 		drift, isKnown, err := a.driftWhileBusy(ctx, s.Consumer)
@@ -134,7 +134,7 @@ func (a *Auditor) confirmBusy(ctx context.Context, s suspect) {
 	a.metrics.audited(busy)
 }
 
-// driftWhileBusy compares a ledger with its listed claims. isKnown is false if the ledger changed meanwhile.
+// driftWhileBusy compares a ledger with its listed claims. isKnown is false if the ledger changed during the list.
 func (a *Auditor) driftWhileBusy(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (drift []difference, isKnown bool, err error) {
 	before, err := a.view(ctx, consumer)
 	if err != nil {

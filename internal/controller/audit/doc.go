@@ -1,19 +1,17 @@
-// Package audit compares the books of every consumer with the claims that are granted. The two
-// always agree unless there is a bug or somebody changed a ledger by hand, so a difference is
-// reported loudly: as a metric, an event on the ledger and a line in the log.
+// Package audit compares the ledger of every consumer with its granted claims. The two agree unless there is a bug or
+// an edit of a ledger by hand. So a difference is reported loudly: by a metric, an event on the ledger and a log line.
 //
-// Ledgers are listed, and those that agree with the claims as they were listed, with nothing in flight, need no
-// further look.
+// The audit lists all ledgers. A listed ledger with nothing in flight that agrees with the cached claims needs no
+// further read.
 //
-// Books are judged only while they are quiet: nothing is reserved and no released claim is
-// still there, because only settled usage can be compared. What looks like drift is looked at
-// again some seconds later, and counts only if neither the books nor the claims have changed.
+// Only quiescent ledgers are compared directly: without reservations and without released claims that still exist,
+// because only settled usage can be compared. Apparent drift is compared again some seconds later, and counts only if
+// neither the ledger nor the claims have changed.
 //
-// Repairs go in the safe direction first. Usage that claims hold and the books lack is charged
-// at once. Usage that the books have and no claim holds is given back only after the API
-// server's own list of claims has confirmed it. Every repair is a compare-and-swap: it is made
-// only while the books still say what was observed.
+// Repairs go in the safe direction first. Usage of claims that the ledger lacks is charged at once. Usage of the ledger
+// without a claim is released only after the API server's own list of claims has confirmed it. Every repair is a
+// compare-and-swap on the observed usage.
 //
-// Looking at a ledger with something in flight also makes this process read what other processes stored, so that
-// reservations and releases which they left behind are found by whoever sweeps those.
+// The read of a ledger with something in flight also loads writes of other processes, so that the sweeps find
+// reservations and releases that those processes left behind.
 package audit

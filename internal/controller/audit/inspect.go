@@ -10,19 +10,19 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// state is the books of a consumer, and its claims, at one look.
+// state is the ledger of a consumer and its claims at one read.
 type state struct {
-	// quiet tells whether nothing is in flight.
+	// quiescent reports whether nothing is in flight.
 	quiescent bool
 	sequence  int64
 	inFlight  inFlight
-	// used is what the books say and held what they should, by the claims.
+	// used is the usage in the ledger, and held the usage by the claims.
 	used, held []ledger.Usage
-	// isUnclear is set if the claims do not tell what the books should say, with what is in flight.
+	// isUnclear is set if the claims do not match what is in flight.
 	isUnclear bool
 }
 
-// look looks at a consumer.
+// inspect reads the state of a consumer.
 func (a *Auditor) inspect(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (state, error) {
 	s, err := a.view(ctx, consumer)
 	if err != nil {
@@ -38,7 +38,7 @@ func (a *Auditor) inspect(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	return s, nil
 }
 
-// view looks at the books of a consumer.
+// view reads the ledger of a consumer.
 func (a *Auditor) view(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (state, error) {
 	var s state
 	err := a.Ledgers.View(ctx, consumer, func(snapshot *ledger.Ledger) {
@@ -52,7 +52,7 @@ func (a *Auditor) view(ctx context.Context, consumer quotav1alpha1.ConsumerRef) 
 
 func (s state) drift() []difference { return compare(s.used, s.held) }
 
-// same tells whether nothing happened between two looks.
+// same reports whether nothing happened between two reads.
 func (s state) same(other state) bool {
 	return s.quiescent == other.quiescent && s.sequence == other.sequence && s.inFlight.same(other.inFlight) &&
 		slices.Equal(s.used, other.used) && slices.Equal(s.held, other.held)

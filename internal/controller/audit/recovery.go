@@ -8,23 +8,22 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Recovery finds out what consumers use that have no ledger.
+// Recovery computes the usage of consumers without a ledger.
 type Recovery struct {
 	Claims *claimcache.Cache
 	Live   Live
 }
 
-// Usage computes the usage of a consumer from its granted claims, for when it has no ledger.
+// Usage computes the usage of a consumer without a ledger from its granted claims.
 //
-// To grant and to release is to write to the ledger, so none of that happens between the look at the claims and
-// the first ledger; and if another replica has made one meanwhile, that is read in place of this one written.
+// A grant or a release writes the ledger. So neither happens between the read of the claims and the creation of the
+// ledger. If another replica has created the ledger in between, that one is read instead.
 //
-// Until the claims are in memory, the API server is asked for those of the consumer, as they are now. It has no
-// index for them: it compares the selected fields of all claims, which it keeps beside each in its watch cache
-// (a millisecond for 1,000 claims), and says to try again while it loads that itself. Later memory is asked,
-// because all ledgers may be lost at once, and because many thousand claims of one consumer cannot be listed in
-// the time that a decision has. Memory may lag behind claims that were granted moments before a ledger was
-// lost; the audit charges those.
+// Until the claim cache is synced, the API server lists the claims of the consumer. It has no index for them: it
+// compares the selected fields of all claims in its watch cache (a millisecond for 1,000 claims), and answers with a
+// retry while it loads that cache. Later the claim cache answers, because all ledgers may be lost at once, and because
+// many thousand claims of one consumer cannot be listed within the time of a decision. The cache may lag behind claims
+// granted just before a ledger was lost; the audit charges those.
 func (r Recovery) Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]ledger.Usage, error) {
 	if r.Claims.HasSynced() {
 		return Usage(r.Claims.ForConsumer(consumer, func(*claimcache.Claim) bool { return true }))

@@ -8,7 +8,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// confirm looks at a suspect again, and reports and repairs drift that has stood.
+// confirm reads a suspect again. It reports and repairs drift that has not changed.
 func (a *Auditor) confirm(ctx context.Context, s suspect) {
 	now, err := a.inspect(ctx, s.Consumer)
 	if err != nil {
@@ -34,14 +34,14 @@ func (a *Auditor) confirm(ctx context.Context, s suspect) {
 	a.report(s.Ledger, outcomes)
 }
 
-// outcome is what became of a difference.
+// outcome is a difference and its repair.
 type outcome struct {
 	difference
 	repaired bool
 }
 
-// repair corrects the books: first where usage is missing, and then, if the API server confirms
-// it, where there is too much. It returns an outcome for every difference also on an error.
+// repair corrects the ledger: first it adds lacking usage, and then, if the API server confirms it, it removes excess
+// usage. It returns an outcome for every difference, also with an error.
 func (a *Auditor) repair(ctx context.Context, consumer quotav1alpha1.ConsumerRef, drift []difference) ([]outcome, error) {
 	slices.SortStableFunc(drift, func(d, e difference) int {
 		switch {
@@ -69,8 +69,7 @@ func (a *Auditor) repair(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 	return outcomes, nil
 }
 
-// releaseExcess corrects the rows in which the books have too much, as far as the API server's own
-// list of claims agrees.
+// releaseExcess removes excess usage from balances, as far as the API server's own list of claims agrees.
 func (a *Auditor) releaseExcess(ctx context.Context, consumer quotav1alpha1.ConsumerRef, outcomes []outcome) error {
 	live, err := a.Stored.ClaimsOf(ctx, consumer)
 	if err != nil {

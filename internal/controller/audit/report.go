@@ -11,10 +11,10 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// EventReasonDrift is the reason of the event on a ledger that drifted.
+// EventReasonDrift is the reason of events on a ledger that drifted.
 const EventReasonDrift = "LedgerDrift"
 
-// result is what an audit of one ledger came to.
+// result is the result of one ledger's audit.
 type result string
 
 const (
@@ -40,7 +40,7 @@ func newMetrics() *metrics {
 			Help: "Rows in which a consumer ledger differed from the granted claims, by the direction of the correction (charge, release) and whether it was made.",
 		}, []string{"direction", "repaired"}),
 	}
-	// A counter that appears with its first count has not increased, for a Prometheus.
+	// Prometheus sees no increase in a counter that appears with its first count.
 	for _, r := range []result{clean, busy, drifted, failed} {
 		m.audits.WithLabelValues(string(r))
 	}
@@ -65,7 +65,7 @@ func (a *Auditor) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{a.metrics.audits, a.metrics.drift}
 }
 
-// report tells of drift in one ledger.
+// report reports drift in one ledger.
 func (a *Auditor) report(l Ledger, outcomes []outcome) {
 	repaired := 0
 	for _, o := range outcomes {
@@ -88,7 +88,7 @@ func (a *Auditor) report(l Ledger, outcomes []outcome) {
 		len(outcomes), repaired, outcomes[0])
 }
 
-// object is the ledger as events refer to it.
+// object returns the ledger for event references.
 func object(l Ledger) *quotav1alpha1.ConsumerLedger {
 	return &quotav1alpha1.ConsumerLedger{
 		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ConsumerLedger"},

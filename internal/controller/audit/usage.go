@@ -11,8 +11,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Usage adds up what claims of one consumer hold, in the order and form of [ledger.Snapshot]. Claims
-// that hold nothing are left out. It fails if the sums cannot be counted.
+// Usage adds up the charges of one consumer's claims, in the order and form of [ledger.Snapshot]. It leaves out claims
+// without charges. It fails if the sums overflow.
 func Usage(held []*claimcache.Claim) ([]ledger.Usage, error) {
 	var sums sums
 	for _, claim := range held {
@@ -26,7 +26,7 @@ func Usage(held []*claimcache.Claim) ([]ledger.Usage, error) {
 	return sums.usage(), nil
 }
 
-// sums adds up what claims hold. The zero value is ready to use.
+// sums adds up the charges of claims. The zero value is ready to use.
 type sums struct {
 	balances map[balanceKey]ledger.Usage
 	types    map[string]ledger.Amount
@@ -56,7 +56,7 @@ func (s *sums) add(charges []ledger.Charge) error {
 		s.types[c.ResourceType] = total
 		key := balanceKey{c.ResourceType, c.Dimensions}
 		u := usageOf(s.balances, key)
-		u.Amount += c.Amount // no more than the total of the type
+		u.Amount += c.Amount // at most the total of the type
 		u.Claims++
 		s.balances[key] = u
 	}
@@ -70,20 +70,20 @@ func (s *sums) usage() []ledger.Usage {
 	})
 }
 
-// holds tells whether a claim holds its charges: it was granted, and it was not released, which
-// takes the finalizer off a claim that is being deleted.
+// holds reports whether a claim holds its charges: it is granted and not released. A release removes the finalizer of a
+// claim that is being deleted.
 func holds(claim *claimcache.Claim) bool {
 	return claim.State == claimcache.Granted && (claim.Finalizer || !claim.Deleting)
 }
 
-// difference is a row in which books and claims disagree.
+// difference is a balance in which ledger and claims disagree.
 type difference struct {
-	// observed is what the books say and actual what the claims hold. Both are of the same
-	// resource type and dimensions.
+	// observed is the usage in the ledger and actual the usage by the claims. Both have the same resource type and
+	// dimensions.
 	observed, actual ledger.Usage
 }
 
-// balanceKey is what tells the rows of a consumer apart.
+// balanceKey identifies a balance of a consumer.
 type balanceKey struct {
 	resourceType string
 	dimensions   ledger.Dimensions
@@ -91,8 +91,8 @@ type balanceKey struct {
 
 func keyOf(u ledger.Usage) balanceKey { return balanceKey{u.ResourceType, u.Dimensions} }
 
-// compare returns every row in which the books differ from what the claims hold, those that
-// the books have first. Both are without zeros and without repetitions.
+// compare returns every balance in which the recorded usage differs from the held usage, the recorded ones first. Both
+// are without zeros and without repetitions.
 func compare(recorded, held []ledger.Usage) []difference {
 	actual := byKey(held)
 	var all []difference
@@ -118,14 +118,14 @@ func byKey(usages []ledger.Usage) map[balanceKey]ledger.Usage {
 	return balances
 }
 
-// usageOf returns the usage of a row, which is of nothing by no claims if there is none.
+// usageOf returns the usage of a balance, or zero usage for an unknown one.
 func usageOf(balances map[balanceKey]ledger.Usage, key balanceKey) ledger.Usage {
 	u := balances[key]
 	u.ResourceType, u.Dimensions = key.resourceType, key.dimensions
 	return u
 }
 
-// charges tells whether the books lack usage. If not, they have too much.
+// lacksUsage reports whether the ledger has too little usage. If not, it has too much.
 func (d difference) lacksUsage() bool {
 	if d.actual.Amount != d.observed.Amount {
 		return d.actual.Amount > d.observed.Amount

@@ -1,11 +1,9 @@
-// Package bucket shows the books: for every consumer and resource type an EffectiveResourceGrant,
-// which owns an AllowanceBucket of the whole and one for each dimension set in use, all with the
-// limit, what is allocated and what is available. They are a view. Nothing is decided on them, and
-// changes that come quickly are shown together.
+// Package bucket publishes the ledgers: for every consumer and resource type an EffectiveResourceGrant. It owns an
+// AllowanceBucket for the whole type and one for each dimension set in use, all with limit, allocated and available
+// amounts. They are a view: no decision depends on them, and changes in quick succession are published together.
 //
-// The unit of work is a consumer. Its books are read at one instant, and whatever says something
-// else is written. What exists and is right costs no write, so the writes are as many as the
-// buckets that changed.
+// The unit of work is a consumer. The controller reads its ledger at one instant and writes each object that differs.
+// So the number of writes is the number of changed buckets.
 package bucket
 
 import (
@@ -31,39 +29,39 @@ import (
 )
 
 const (
-	// firstDelay is how long the first change after a quiet time waits for more, and interval how
-	// long further ones do.
+	// firstDelay is how long the first change after a quiet time waits for more, and interval how long further changes
+	// wait.
 	firstDelay = 50 * time.Millisecond
 	interval   = 500 * time.Millisecond
 	workers    = 4
-	// consumersPerSecond is how many consumers are shown a second, after a burst, whose books change: the more of
-	// them change at a time, the later each is shown, and the API server has room for what is decided.
+	// consumersPerSecond bounds how many changed consumers are published a second, after a burst. Many changes at a
+	// time are published later, so that the API server has room for decisions.
 	consumersPerSecond = 50
 	consumersBurst     = 200
 )
 
-// Ledgers is where the books are read.
+// Ledgers reads the ledgers.
 type Ledgers interface {
 	View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
 }
 
-// Controller keeps what is shown. Its fields are set once; call Start, then Run.
+// Controller publishes ledgers. Set its fields once; call Start, then Run.
 type Controller struct {
 	Client  client.Client
 	Ledgers Ledgers
 	Catalog *catalog.Catalog
-	// SystemNamespace is where the quota is shown of consumers that have no namespace; Namespaces
-	// gives the namespace of consumers of a kind, with {{name}} standing for the consumer's name.
+	// SystemNamespace is the namespace for the quota of consumers without a namespace. Namespaces gives the namespace
+	// of consumers by kind, with {{name}} standing for the consumer's name.
 	SystemNamespace string
 	Namespaces      map[schema.GroupKind]string
-	// Events receives which consumers have no namespace to show their quota in.
+	// Events receives the consumers without a namespace for their quota.
 	Events events.EventRecorder
 	Log    logr.Logger
 
 	*state
 }
 
-// state is what a controller remembers.
+// state is the controller's memory.
 type state struct {
 	queue   workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
 	index   bucketIndex
@@ -86,8 +84,8 @@ func (c *Controller) Start() {
 	}
 }
 
-// Changed queues a consumer whose ledger changed. It has the form of a ledger store's listener. It ignores what comes before
-// TakeUp, because Compare sees all ledgers after that.
+// Changed queues a consumer after a change of its ledger. It has the signature of a ledger store's listener. It ignores
+// changes before TakeUp, because Compare sees all ledgers after that.
 func (c *Controller) Changed(consumer quotav1alpha1.ConsumerRef, _ ledgerstore.Change) {
 	if !c.leads.Load() {
 		return
@@ -98,7 +96,7 @@ func (c *Controller) Changed(consumer quotav1alpha1.ConsumerRef, _ ledgerstore.C
 	c.queue.AddAfter(consumer, max(firstDelay, interval-since))
 }
 
-// Run shows changes until ctx ends.
+// Run publishes changes until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
 	worker.Run(ctx, c.queue, workers, c.publish, func(consumer quotav1alpha1.ConsumerRef, err error) {
 		if !isCacheStale(err) {
@@ -108,7 +106,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// Need asks for buckets of what a consumer requests, also where nothing is granted.
+// Need requests buckets for the resource types that a consumer requests, also without a grant.
 func (c *Controller) Need(consumer quotav1alpha1.ConsumerRef, requests []quotav1alpha1.ResourceRequest) {
 	for _, request := range requests {
 		c.index.need(consumer, request.ResourceType)
@@ -116,26 +114,25 @@ func (c *Controller) Need(consumer quotav1alpha1.ConsumerRef, requests []quotav1
 	c.Publish(consumer)
 }
 
-// Publish asks for what is shown of a consumer to be compared with its books.
+// Publish queues the comparison of a consumer's buckets with its ledger.
 func (c *Controller) Publish(consumer quotav1alpha1.ConsumerRef) { c.queue.Add(consumer) }
 
-// Consumers returns those of which something may be shown, or there may be a ledger: all that changed or were asked for
-// since this replica leads.
+// Consumers returns the consumers that may have buckets or a ledger: all that changed or were queued since this replica
+// leads.
 func (c *Controller) Consumers() []quotav1alpha1.ConsumerRef {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Collect(maps.Keys(c.published))
 }
 
-// Forget ends what is remembered of a consumer of which nothing is shown.
+// Forget drops a consumer without buckets.
 func (c *Controller) Forget(consumer quotav1alpha1.ConsumerRef) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.published, consumer)
 }
 
-// RegistrationsChanged asks for all quota to be shown anew that is displayed in another unit than
-// its registration has now.
+// RegistrationsChanged queues consumers whose quota is displayed in another unit than that of the current registration.
 func (c *Controller) RegistrationsChanged() {
 	consumers := c.index.displayedInOtherUnit(func(resourceType string) unit {
 		return unitOf(c.Catalog.Registration(resourceType))

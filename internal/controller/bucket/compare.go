@@ -12,10 +12,10 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// TakeUp remembers which buckets and effective grants exist, in any namespace. Ledgers may have changed since these were
+// TakeUp indexes the existing buckets and effective grants, in any namespace. Ledgers may have changed since these were
 // written: list the ledgers after this call, call Compare for each, and then PublishOthers.
 //
-// Buckets without an owner are from a version that made no effective grants. Their owners are still to be made.
+// Buckets without an owner are from a version without effective grants. Their owners are still to be created.
 func (c *Controller) TakeUp(ctx context.Context) error {
 	c.leads.Store(true)
 	var buckets quotav1alpha1.AllowanceBucketList
@@ -51,8 +51,8 @@ func (c *Controller) TakeUp(ctx context.Context) error {
 	return nil
 }
 
-// Compare queues a consumer unless its buckets and effective grants say what its listed ledger says. It writes nothing:
-// the ledger may have changed since it was listed, and Changed is called for that.
+// Compare queues a consumer unless its buckets and effective grants agree with its listed ledger. It writes nothing:
+// the ledger may have changed since the list, and then Changed is called.
 func (c *Controller) Compare(ctx context.Context, consumer quotav1alpha1.ConsumerRef, stored ledger.Snapshot) {
 	c.markPublished(consumer)
 	comparing := *c
@@ -66,7 +66,7 @@ func (c *Controller) Compare(ctx context.Context, consumer quotav1alpha1.Consume
 	}
 }
 
-// PublishOthers queues the consumers that have buckets or effective grants and no ledger.
+// PublishOthers queues the consumers with buckets or effective grants and without a ledger.
 func (c *Controller) PublishOthers() {
 	for _, consumer := range c.index.consumers() {
 		if again := c.markPublished(consumer); !again {
@@ -75,7 +75,7 @@ func (c *Controller) PublishOthers() {
 	}
 }
 
-// errDiffers stands for a write that would be needed.
+// errDiffers stands for a required write.
 var errDiffers = errors.New("the buckets differ from the ledger")
 
 // readOnly is a client that fails the writes of this controller.

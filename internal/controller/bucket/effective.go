@@ -14,18 +14,17 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// refsBytesMax bounds what the references to buckets take in an effective grant, as dimensions may
-// be long and etcd stores objects of up to 1.5 MiB. Buckets beyond it are there, and are found by
-// their owner.
+// refsBytesMax bounds the size of an effective grant's references to buckets, because dimensions may be long and etcd
+// stores objects of up to 1.5 MiB. Further buckets exist without a reference; their owner leads to them.
 const refsBytesMax = 512 << 10
 
-// unit is how amounts of a resource type are displayed; the zero value says that they are not.
+// unit is the display unit of a resource type. The zero value means no display.
 type unit struct {
 	name   string
 	factor int64
 }
 
-// unitOf is the unit of a registration, or none if there is no registration.
+// unitOf returns the unit of a registration, or the zero value without a registration.
 func unitOf(r *catalog.Registration) unit {
 	if r == nil {
 		return unit{}
@@ -33,8 +32,7 @@ func unitOf(r *catalog.Registration) unit {
 	return unit{name: r.DisplayUnit, factor: r.Factor}
 }
 
-// effectiveGrant returns the effective grant of a subject, or nil if it is not there. It makes it
-// if told to.
+// effectiveGrant returns the effective grant of a subject, or nil if there is none. With create set, it creates one.
 func (c *Controller) effectiveGrant(ctx context.Context, s subject, create bool) (*quotav1alpha1.EffectiveResourceGrant, error) {
 	desired := s.newEffectiveGrant()
 	effective := &quotav1alpha1.EffectiveResourceGrant{}
@@ -55,7 +53,7 @@ func (c *Controller) effectiveGrant(ctx context.Context, s subject, create bool)
 	return effective, nil
 }
 
-// updateEffectiveGrant writes the status of an effective grant, unless it says the same already.
+// updateEffectiveGrant writes the status of an effective grant if it differs.
 func (c *Controller) updateEffectiveGrant(ctx context.Context, effective *quotav1alpha1.EffectiveResourceGrant, status quotav1alpha1.EffectiveResourceGrantStatus) error {
 	status.ObservedGeneration = effective.Generation
 	if equality.Semantic.DeepEqual(effective.Status, status) {
@@ -69,8 +67,7 @@ func (c *Controller) updateEffectiveGrant(ctx context.Context, effective *quotav
 	return nil
 }
 
-// effectiveStatus is what an effective grant shows. Without a registration nobody knows the unit
-// to display amounts in.
+// effectiveStatus returns the status of an effective grant. Without a registration there is no unit for the display.
 func effectiveStatus(account ledger.Account, contributions []contribution, buckets []quotav1alpha1.AllowanceBucketRef, r *catalog.Registration) quotav1alpha1.EffectiveResourceGrantStatus {
 	allocated := account.Used + account.Reserved
 	status := quotav1alpha1.EffectiveResourceGrantStatus{
@@ -91,7 +88,7 @@ func effectiveStatus(account ledger.Account, contributions []contribution, bucke
 	return status
 }
 
-// displayedBucket is what a bucket shows to people, or nil without a registration.
+// displayedBucket returns the display amounts of a bucket, or nil without a registration.
 func displayedBucket(status *quotav1alpha1.AllowanceBucketStatus, d ledger.Dimensions, r *catalog.Registration) *quotav1alpha1.DisplayedBucket {
 	if r == nil {
 		return nil
@@ -104,16 +101,16 @@ func displayedBucket(status *quotav1alpha1.AllowanceBucketStatus, d ledger.Dimen
 	}
 }
 
-// refTo refers to a bucket, with its part in what is allocated.
+// refTo returns a reference to a bucket, with its part of the allocated amount.
 func refTo(bucket *quotav1alpha1.AllowanceBucket, allocated int64) quotav1alpha1.AllowanceBucketRef {
 	return quotav1alpha1.AllowanceBucketRef{
 		Name: bucket.Name, Dimensions: bucket.Spec.Dimensions, Allocated: allocated, ObservedGeneration: bucket.Generation,
 	}
 }
 
-// limitRefs leaves the references out that do not fit into an effective grant.
+// limitRefs drops the references that do not fit into an effective grant.
 func limitRefs(refs []quotav1alpha1.AllowanceBucketRef) []quotav1alpha1.AllowanceBucketRef {
-	const fieldsBytes = 100 // what the names of the fields and the numbers take
+	const fieldsBytes = 100 // the size of field names and numbers
 	total := 0
 	for i, ref := range refs {
 		total += fieldsBytes + len(ref.Name)

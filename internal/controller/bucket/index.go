@@ -9,10 +9,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// bucketIndex remembers of which resource types, and of which dimension sets of them, a consumer may have
-// buckets. Books forget a type once nothing is granted or used, and a dimension set once nothing
-// is used; the buckets stay, and have to say so. The zero value is ready to use, by several
-// goroutines at once.
+// bucketIndex remembers the resource types and dimension sets for which a consumer may have buckets. A ledger forgets a
+// type once nothing is granted or used, and a dimension set once nothing is used. The buckets stay, and have to be
+// updated to zero. The zero value is ready to use, by several goroutines at once.
 type bucketIndex struct {
 	mu         sync.Mutex
 	byConsumer map[quotav1alpha1.ConsumerRef]map[string]*indexedType
@@ -20,15 +19,15 @@ type bucketIndex struct {
 
 // indexedType is one resource type of one consumer.
 type indexedType struct {
-	// needed means that the buckets must be made although the books may know nothing of the type.
+	// needed means that the buckets must be created although the ledger may not have the type.
 	needed bool
-	// unit is the one in which the quota was last displayed.
+	// unit is the unit of the last display.
 	unit unit
-	// sets are the dimension sets that may have a bucket besides that of the whole.
+	// sets are the dimension sets that may have a bucket, besides the bucket of the whole type.
 	sets map[ledger.Dimensions]struct{}
 }
 
-// add remembers a resource type and those dimension sets of it that are not empty.
+// add records a resource type and its dimension sets. It ignores the empty set.
 func (k *bucketIndex) add(consumer quotav1alpha1.ConsumerRef, resourceType string, sets ...ledger.Dimensions) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -40,7 +39,7 @@ func (k *bucketIndex) add(consumer quotav1alpha1.ConsumerRef, resourceType strin
 	}
 }
 
-// need remembers that the buckets of a resource type must be made, until made is called.
+// need records that the buckets of a resource type must be created, until made is called.
 func (k *bucketIndex) need(consumer quotav1alpha1.ConsumerRef, resourceType string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -56,7 +55,7 @@ func (k *bucketIndex) made(consumer quotav1alpha1.ConsumerRef, resourceType stri
 	}
 }
 
-// display remembers in which unit the quota of a known resource type is displayed.
+// display records the display unit of an indexed resource type.
 func (k *bucketIndex) display(consumer quotav1alpha1.ConsumerRef, resourceType string, u unit) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,14 +78,14 @@ func (k *bucketIndex) forget(consumer quotav1alpha1.ConsumerRef, resourceType st
 	}
 }
 
-// consumers returns those of which something is known.
+// consumers returns all indexed consumers.
 func (k *bucketIndex) consumers() []quotav1alpha1.ConsumerRef {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Collect(maps.Keys(k.byConsumer))
 }
 
-// of returns what is known of a consumer, by resource type. What it returns belongs to the caller.
+// of returns a copy of a consumer's entries, by resource type.
 func (k *bucketIndex) of(consumer quotav1alpha1.ConsumerRef) map[string]indexEntry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -101,14 +100,14 @@ func (k *bucketIndex) of(consumer quotav1alpha1.ConsumerRef) map[string]indexEnt
 	return types
 }
 
-// indexEntry is what was known of a resource type at some instant.
+// indexEntry is a copy of an indexed resource type.
 type indexEntry struct {
 	needed bool
 	sets   []ledger.Dimensions
 }
 
-// displayedInOtherUnit returns the consumers of which some quota was last displayed in another unit
-// than unitOf gives for its resource type.
+// displayedInOtherUnit returns the consumers with quota whose last display has another unit than unitOf returns for its
+// resource type.
 func (k *bucketIndex) displayedInOtherUnit(unitOf func(resourceType string) unit) []quotav1alpha1.ConsumerRef {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -17,19 +17,17 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// EventReasonNamespaceMissing is the reason of the event on grants whose consumer's quota cannot be
-// shown for want of a namespace.
+// EventReasonNamespaceMissing is the reason of events on the grants of a consumer without a namespace for its quota.
 const EventReasonNamespaceMissing = "NamespaceMissing"
 
-// namespaceWaiters remembers the consumers whose quota waits for a namespace, by that namespace, each with
-// the UIDs of the grants that say so already. The zero value is ready to use, by several goroutines
-// at once.
+// namespaceWaiters remembers the consumers whose quota waits for a namespace, by that namespace, each with the UIDs of
+// the grants that were reported. The zero value is ready to use, by several goroutines at once.
 type namespaceWaiters struct {
 	mu          sync.Mutex
 	byNamespace map[string]map[quotav1alpha1.ConsumerRef]map[string]struct{}
 }
 
-// add remembers that a consumer waits. What was told already stays so.
+// add records a waiting consumer. It keeps the reported grants.
 func (a *namespaceWaiters) add(namespace string, consumer quotav1alpha1.ConsumerRef) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -44,7 +42,7 @@ func (a *namespaceWaiters) add(namespace string, consumer quotav1alpha1.Consumer
 	}
 }
 
-// remove forgets that a consumer waits.
+// remove forgets a waiting consumer.
 func (a *namespaceWaiters) remove(namespace string, consumer quotav1alpha1.ConsumerRef) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -54,15 +52,14 @@ func (a *namespaceWaiters) remove(namespace string, consumer quotav1alpha1.Consu
 	}
 }
 
-// consumers returns those that wait for a namespace.
+// consumers returns the consumers that wait for a namespace.
 func (a *namespaceWaiters) consumers(namespace string) []quotav1alpha1.ConsumerRef {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Collect(maps.Keys(a.byNamespace[namespace]))
 }
 
-// untold returns those of the grants of a waiting consumer that do not say so yet, and takes them
-// to say so from here on.
+// unreported returns the grants of a waiting consumer without a report, and marks them as reported.
 func (a *namespaceWaiters) unreported(namespace string, consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant) []ledger.Grant {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,10 +77,9 @@ func (a *namespaceWaiters) unreported(namespace string, consumer quotav1alpha1.C
 	return untold
 }
 
-// namespaceExists tells whether the namespace of a consumer exists. If it does not, the consumer
-// waits for it from here on.
+// namespaceExists reports whether the namespace of a consumer exists. If not, the consumer waits for it from here on.
 func (c *Controller) namespaceExists(ctx context.Context, namespace string, consumer quotav1alpha1.ConsumerRef) (bool, error) {
-	// In this order: one that comes while it is looked for is either found or noticed.
+	// In this order: a namespace created in between is either found or noticed.
 	c.waiters.add(namespace, consumer)
 	err := c.Client.Get(ctx, client.ObjectKey{Name: namespace}, anyNamespace())
 	switch {
@@ -96,8 +92,8 @@ func (c *Controller) namespaceExists(ctx context.Context, namespace string, cons
 	return true, nil
 }
 
-// reportNoNamespace says on the grants of a consumer, once on each, that its quota cannot be shown.
-// With the namespace went everything that was in it, so what need not be shown is forgotten.
+// reportNoNamespace emits an event, once for each grant of a consumer, because its quota has no namespace. All objects
+// in a deleted namespace are gone, so the index forgets what is not required.
 func (c *Controller) reportNoNamespace(namespace string, consumer quotav1alpha1.ConsumerRef, view ledgerView) {
 	waits := false
 	for resourceType, q := range view.quotas {
@@ -120,15 +116,15 @@ func (c *Controller) reportNoNamespace(namespace string, consumer quotav1alpha1.
 	}
 }
 
-// namespaceAppeared shows the quota of the consumers that wait for a namespace. It has the form of
-// an informer's handler.
+// namespaceAppeared publishes the quota of the consumers that wait for a namespace. It has the signature of an
+// informer's handler.
 func (c *Controller) namespaceAppeared(object any) {
 	for _, consumer := range c.waiters.consumers(object.(*metav1.PartialObjectMetadata).Name) {
 		c.Publish(consumer)
 	}
 }
 
-// anyNamespace is the metadata of a namespace, to be read into.
+// anyNamespace returns an empty metadata object for a namespace.
 func anyNamespace() *metav1.PartialObjectMetadata {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))

@@ -12,14 +12,14 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// subject is whose quota of what is shown, and where.
+// subject identifies a published quota: the consumer, the resource type and the namespace.
 type subject struct {
 	consumer     quotav1alpha1.ConsumerRef
 	resourceType string
 	namespace    string
 }
 
-// newBucket is a bucket that says nothing yet. Without dimensions it is that of the whole.
+// newBucket returns a bucket without a status. Without dimensions it is the bucket of the whole type.
 func (s subject) newBucket(d ledger.Dimensions) *quotav1alpha1.AllowanceBucket {
 	return &quotav1alpha1.AllowanceBucket{
 		ObjectMeta: metav1.ObjectMeta{
@@ -31,7 +31,7 @@ func (s subject) newBucket(d ledger.Dimensions) *quotav1alpha1.AllowanceBucket {
 	}
 }
 
-// newEffectiveGrant is an effective grant that says nothing yet.
+// newEffectiveGrant returns an effective grant without a status.
 func (s subject) newEffectiveGrant() *quotav1alpha1.EffectiveResourceGrant {
 	labels := s.labels()
 	setLabel(labels, quotav1alpha1.LabelResourceType, strings.ReplaceAll(s.resourceType, "/", "."))
@@ -52,15 +52,15 @@ func (s subject) labels() map[string]string {
 	return labels
 }
 
-// setLabel sets a label, unless the value is none that a label can have.
+// setLabel sets a label, unless the value is invalid for labels.
 func setLabel(labels map[string]string, key, value string) {
 	if len(validation.IsValidLabelValue(value)) == 0 {
 		labels[key] = value
 	}
 }
 
-// ownerOf refers to the effective grant as the one owner of its buckets. It does not block the
-// deletion of the owner: the buckets would be made anew meanwhile.
+// ownerOf returns a reference to the effective grant as the only owner of its buckets. It does not block the owner's
+// deletion, because the buckets would be created again in the meantime.
 func ownerOf(effective *quotav1alpha1.EffectiveResourceGrant) metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: effectiveGrantKind,
@@ -74,7 +74,7 @@ func (c *Controller) subjectOf(consumer quotav1alpha1.ConsumerRef, resourceType 
 	return subject{consumer: consumer, resourceType: resourceType, namespace: c.namespaceOf(consumer)}
 }
 
-// namespaceOf is where the quota of a consumer is shown.
+// namespaceOf returns the namespace for the quota of a consumer.
 func (c *Controller) namespaceOf(consumer quotav1alpha1.ConsumerRef) string {
 	return naming.NamespaceOf(consumer, c.Namespaces, c.SystemNamespace)
 }

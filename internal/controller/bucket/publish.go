@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// show writes what is shown of a consumer: the resource types in its books, and those that were
-// shown before, of which the books now know nothing.
+// publish writes the buckets of a consumer: for the resource types in its ledger, and for indexed types that the ledger
+// no longer has.
 func (c *Controller) publish(ctx context.Context, consumer quotav1alpha1.ConsumerRef) error {
 	again := c.markPublished(consumer)
 	if again {
@@ -29,7 +29,7 @@ func (c *Controller) publish(ctx context.Context, consumer quotav1alpha1.Consume
 	return c.publishLedger(ctx, consumer, snapshot, before, again)
 }
 
-// publishLedger writes the buckets and effective grants of a consumer with this ledger. again tells whether that was done before.
+// publishLedger writes the buckets and effective grants of a consumer. again is set after an earlier publication.
 func (c *Controller) publishLedger(ctx context.Context, consumer quotav1alpha1.ConsumerRef, snapshot *ledger.Ledger, before map[string]indexEntry, again bool) error {
 	view := viewOf(snapshot, before)
 	for resourceType := range before {
@@ -58,7 +58,7 @@ func (c *Controller) publishLedger(ctx context.Context, consumer quotav1alpha1.C
 	return errors.Join(errs...)
 }
 
-// snapshot copies the ledger of a consumer: decisions wait while it is copied, and not while it is read.
+// snapshot copies the ledger of a consumer. Decisions wait only for the copy.
 func (c *Controller) snapshot(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (*ledger.Ledger, error) {
 	var stored ledger.Snapshot
 	if err := c.Ledgers.View(ctx, consumer, func(l *ledger.Ledger) { stored = l.Snapshot() }); err != nil {
@@ -67,8 +67,8 @@ func (c *Controller) snapshot(ctx context.Context, consumer quotav1alpha1.Consum
 	return ledger.Restore(stored)
 }
 
-// begin notes that a consumer is being shown, and tells whether it was before. The first time
-// after a start nothing is written but what differs: there may be many consumers.
+// markPublished records that a consumer is being published, and reports whether it was before. The first publication
+// after a start writes only differences, because there may be many consumers.
 func (c *Controller) markPublished(consumer quotav1alpha1.ConsumerRef) (again bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +79,7 @@ func (c *Controller) markPublished(consumer quotav1alpha1.ConsumerRef) (again bo
 
 // publishType writes the effective grant of a resource type, and its buckets.
 func (c *Controller) publishType(ctx context.Context, s subject, q quota, contributions []contribution, renew bool) error {
-	// In this order: a registration that comes later finds that another unit is displayed.
+	// In this order: a later registration finds that another unit is displayed.
 	c.index.add(s.consumer, s.resourceType, q.sets()...)
 	registration := c.Catalog.Registration(s.resourceType)
 	c.index.display(s.consumer, s.resourceType, unitOf(registration))
@@ -89,7 +89,7 @@ func (c *Controller) publishType(ctx context.Context, s subject, q quota, contri
 		return err
 	}
 	if effective == nil {
-		// Somebody deleted it, its buckets go with it, and there is nothing to show.
+		// A user deleted it, its buckets go with it, and there is nothing to publish.
 		c.index.forget(s.consumer, s.resourceType, ledger.Dimensions{})
 		return nil
 	}
@@ -105,11 +105,11 @@ func (c *Controller) publishType(ctx context.Context, s subject, q quota, contri
 	return c.updateEffectiveGrant(ctx, effective, effectiveStatus(q.account, contributions, limitRefs(refs), registration))
 }
 
-// publishBuckets writes the buckets of a resource type, and returns references to those that exist.
-// A failure does not keep it from the others.
+// publishBuckets writes the buckets of a resource type, and returns references to the existing ones. After a failure it
+// continues with the others.
 func (c *Controller) publishBuckets(ctx context.Context, s subject, effective *quotav1alpha1.EffectiveResourceGrant, q quota, contributions []contribution, registration *catalog.Registration, renew bool) ([]quotav1alpha1.AllowanceBucketRef, error) {
-	// The garbage collector takes what is made for an owner that is being deleted. The buckets are
-	// made once the owner is gone and made anew.
+	// The garbage collector deletes new dependents of an owner that is being deleted. The buckets are created once the
+	// owner has been deleted and created again.
 	create := q.required && effective.DeletionTimestamp.IsZero()
 	var refs []quotav1alpha1.AllowanceBucketRef
 	var elsewhere []outdated
@@ -153,20 +153,18 @@ func (c *Controller) publishBuckets(ctx context.Context, s subject, effective *q
 	return refs, errors.Join(errs...)
 }
 
-// availableWritesMax is how many buckets of a resource type are written at a time because of what happened
-// to others. Every charge changes what is available to all dimension sets that share an allowance
-// with it; were all their buckets written each time, charges would cost more the more sets there
-// are.
+// availableWritesMax is how many buckets of a resource type are written at a time only because of charges to others.
+// Every charge changes the available amount of all dimension sets that share an allowance. Without a bound, the cost of
+// a charge would grow with the number of sets.
 const availableWritesMax = 25
 
-// outdated is a bucket of which only that is not right any more what is available.
+// outdated is a bucket with only its available amount out of date.
 type outdated struct {
 	bucket *quotav1alpha1.AllowanceBucket
 	status quotav1alpha1.AllowanceBucketStatus
 }
 
-// oldest returns those to be written now, which are the ones written longest ago, and whether there
-// are more.
+// oldest returns the buckets to write now, the ones written longest ago, and whether there are more.
 func oldest(all []outdated) (now []outdated, later bool) {
 	slices.SortStableFunc(all, func(a, b outdated) int {
 		return writtenAt(a.bucket).Compare(writtenAt(b.bucket))

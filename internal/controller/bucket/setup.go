@@ -11,9 +11,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// SetupWithManager makes the controller notice deleted buckets and effective grants: they are made
-// anew while the books have something to show. New namespaces are noticed where they are waited
-// for. Call it after Start and before the manager starts.
+// SetupWithManager watches for deleted buckets and effective grants, to create them again while the ledger has quota,
+// and for new namespaces that consumers wait for. Call it after Start and before the manager starts.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	for _, object := range []client.Object{&quotav1alpha1.AllowanceBucket{}, &quotav1alpha1.EffectiveResourceGrant{}} {
 		informer, err := mgr.GetCache().GetInformer(context.Background(), object)
@@ -34,8 +33,8 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// deleted has the form of an informer's handler. With an effective grant go its buckets, maybe
-// many, so it waits a moment for more.
+// deleted queues the consumer of a deleted object. It has the signature of an informer's handler. The garbage collector
+// may delete many buckets with their owner, so it waits a moment for more.
 func (c *Controller) deleted(object any) {
 	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = tombstone.Obj

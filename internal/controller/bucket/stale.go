@@ -11,9 +11,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// staleObjects remembers what was found, at the start, to be shown of consumers in namespaces that are not
-// theirs by the configuration of now. Nobody keeps it up to date, so it has to go. The zero value is
-// ready to use, by several goroutines at once.
+// staleObjects remembers the objects that TakeUp found outside the configured namespaces of their consumers. Nothing
+// updates them, so they have to be deleted. The zero value is ready to use, by several goroutines at once.
 type staleObjects struct {
 	mu         sync.Mutex
 	byConsumer map[quotav1alpha1.ConsumerRef][]client.Object
@@ -28,7 +27,7 @@ func (f *staleObjects) add(consumer quotav1alpha1.ConsumerRef, objects ...client
 	f.byConsumer[consumer] = append(f.byConsumer[consumer], objects...)
 }
 
-// take returns what is remembered of a consumer, and forgets it.
+// take returns the objects of a consumer, and forgets them.
 func (f *staleObjects) take(consumer quotav1alpha1.ConsumerRef) []client.Object {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -37,13 +36,13 @@ func (f *staleObjects) take(consumer quotav1alpha1.ConsumerRef) []client.Object 
 	return objects
 }
 
-// isStale tells whether an object is one that Bursar made, which its name says, where the quota of
-// its consumer is not shown any more. wanted is what it would be if it were made now.
+// isStale reports whether an object has the name of Bursar's object for its consumer and another namespace. desired is
+// the object for the current configuration.
 func isStale(object, desired client.Object) bool {
 	return object.GetName() == desired.GetName() && object.GetNamespace() != desired.GetNamespace()
 }
 
-// deleteStale deletes what is shown of a consumer in namespaces that are not its own any more.
+// deleteStale deletes a consumer's objects outside its current namespace.
 func (c *Controller) deleteStale(ctx context.Context, consumer quotav1alpha1.ConsumerRef) error {
 	var errs []error
 	for _, object := range c.stale.take(consumer) {

@@ -8,36 +8,35 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// ledgerView is what the books of a consumer said at one instant.
+// ledgerView is the published part of a consumer's ledger at one instant.
 type ledgerView struct {
 	grants []ledger.Grant
 	quotas map[string]quota // by resource type
 }
 
-// quota is what a consumer has of one resource type.
+// quota is a consumer's quota of one resource type.
 type quota struct {
-	// wanted tells that it must be shown, whether or not it was before.
+	// required means that it must be published even if it was not before.
 	required bool
 	account  ledger.Account
 	// shares are in the order of their dimensions, none of which are empty.
 	shares []share
 }
 
-// share is what a dimension set has of a resource type.
+// share is the quota of a dimension set of a resource type.
 type share struct {
 	ledger.Balance
 	limit, available ledger.Amount
 }
 
-// unused tells whether nothing is in use any more: the share is shown because it was before.
+// unused reports whether nothing is in use: the share is published because it was before.
 func (s *share) unused() bool { return s.Used == 0 && s.Reserved == 0 && s.Claims == 0 }
 
-// allocated is what is taken. What is reserved is: it is not available to anyone else.
+// allocated returns the used and reserved amount. Reserved amounts are not available to other claims.
 func (s *share) allocated() int64 { return int64(s.Used + s.Reserved) }
 
-// viewOf takes from the books what is shown: every resource type in them, and the dimension sets
-// that are in use or were shown before. With many selectors and dimension sets that takes long, so it is done on a
-// snapshot.
+// viewOf takes the published quota from a ledger: every resource type in it, and the dimension sets in use or published
+// before. With many selectors and dimension sets that takes long, so it reads a snapshot.
 func viewOf(snapshot *ledger.Ledger, before map[string]indexEntry) ledgerView {
 	r := ledgerView{grants: slices.SortedFunc(snapshot.Grants(), byName), quotas: map[string]quota{}}
 	for _, resourceType := range snapshot.ResourceTypes() {
@@ -66,12 +65,12 @@ func viewOf(snapshot *ledger.Ledger, before map[string]indexEntry) ledgerView {
 	return r
 }
 
-// byName orders grants as people look for them.
+// byName orders grants for readers.
 func byName(a, b ledger.Grant) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 }
 
-// emptyQuota is the quota of a resource type of which the books know nothing.
+// emptyQuota is the quota of a resource type without a ledger account.
 func emptyQuota(before indexEntry) quota {
 	q := quota{required: before.needed}
 	for _, d := range before.sets {
@@ -81,7 +80,7 @@ func emptyQuota(before indexEntry) quota {
 	return q
 }
 
-// sets returns the dimension sets that are shown.
+// sets returns the published dimension sets.
 func (q *quota) sets() []ledger.Dimensions {
 	sets := make([]ledger.Dimensions, 0, len(q.shares))
 	for i := range q.shares {
@@ -90,7 +89,7 @@ func (q *quota) sets() []ledger.Dimensions {
 	return sets
 }
 
-// withoutDimensions is what requests without dimensions hold.
+// withoutDimensions returns the amount of requests without dimensions.
 func (q *quota) withoutDimensions() int64 {
 	rest := int64(q.account.Used + q.account.Reserved)
 	for i := range q.shares {
@@ -103,8 +102,8 @@ func (q *quota) sort() {
 	slices.SortFunc(q.shares, func(a, b share) int { return a.Dimensions.Compare(b.Dimensions) })
 }
 
-// excess takes out, and returns, shares that are not in use until there are at most as many as
-// the books can hold. So what is shown stays bounded, whatever dimensions come and go.
+// excess removes and returns unused shares until at most as many are left as the ledger can hold. So the number of
+// buckets stays bounded, whatever dimensions come and go.
 func (q *quota) excess() []share {
 	over := len(q.shares) - ledger.RowsMax
 	var excess []share
@@ -118,14 +117,14 @@ func (q *quota) excess() []share {
 	return excess
 }
 
-// contribution is what a grant gives of a resource type by one allowance.
+// contribution is the amount of a resource type that an allowance of a grant gives.
 type contribution struct {
 	grant   *ledger.Grant
 	matches func(ledger.Dimensions) bool
 	amount  ledger.Amount
 }
 
-// contributionsTo returns what grants give of a resource type, in the order of the grants.
+// contributionsTo returns the contributions of grants to a resource type, in the order of the grants.
 func contributionsTo(resourceType string, grants []ledger.Grant) []contribution {
 	matchers := map[ledger.Selector]func(ledger.Dimensions) bool{}
 	var contributions []contribution
@@ -143,8 +142,7 @@ func contributionsTo(resourceType string, grants []ledger.Grant) []contribution 
 	return contributions
 }
 
-// grantRefs names the grants that contribute, once each. What one of them gives by several
-// allowances adds up.
+// grantRefs returns a reference to each contributing grant, once. The amounts of several allowances of a grant add up.
 func grantRefs(contributions []contribution, counts func(contribution) bool) []quotav1alpha1.EffectiveGrantRef {
 	var refs []quotav1alpha1.EffectiveGrantRef
 	var last *ledger.Grant
@@ -158,14 +156,14 @@ func grantRefs(contributions []contribution, counts func(contribution) bool) []q
 				Name: c.grant.Name, Namespace: c.grant.Namespace, ObservedGeneration: c.grant.Generation,
 			})
 		}
-		refs[len(refs)-1].Amount += int64(c.amount) // no more than the limit, which fits
+		refs[len(refs)-1].Amount += int64(c.amount) // at most the limit, which fits
 	}
 	return refs
 }
 
 func everyContribution(contribution) bool { return true }
 
-// statusOf is what the bucket of the whole resource type shows.
+// statusOf returns the status of the bucket of a whole resource type.
 func statusOf(account ledger.Account, contributions []contribution) quotav1alpha1.AllowanceBucketStatus {
 	status := quotav1alpha1.AllowanceBucketStatus{
 		Limit:      int64(account.Limit),
@@ -177,7 +175,7 @@ func statusOf(account ledger.Account, contributions []contribution) quotav1alpha
 	return status
 }
 
-// statusOfShare is what the bucket of a dimension set shows.
+// statusOfShare returns the status of the bucket of a dimension set.
 func statusOfShare(s *share, contributions []contribution) quotav1alpha1.AllowanceBucketStatus {
 	status := quotav1alpha1.AllowanceBucketStatus{
 		Limit:      int64(s.limit),

@@ -17,11 +17,10 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// renewAfter is how old lastReconciliation may be of a bucket that was found to be right.
+// renewAfter is the age of lastReconciliation at which the bucket's time is renewed without a change.
 const renewAfter = time.Minute
 
-// bucket returns a bucket of an effective grant, owned by it, or nil if it is not there. It makes
-// it if told to.
+// bucket returns a bucket, owned by an effective grant, or nil if there is none. With create set, it creates one.
 func (c *Controller) bucket(ctx context.Context, s subject, effective *quotav1alpha1.EffectiveResourceGrant, d ledger.Dimensions, create bool) (*quotav1alpha1.AllowanceBucket, error) {
 	desired := s.newBucket(d)
 	desired.OwnerReferences = []metav1.OwnerReference{ownerOf(effective)}
@@ -43,14 +42,14 @@ func (c *Controller) bucket(ctx context.Context, s subject, effective *quotav1al
 	return c.setOwner(ctx, effective, bucket)
 }
 
-// isOf tells whether two buckets show the same.
+// isOf reports whether two buckets have the same spec.
 func isOf(bucket, desired *quotav1alpha1.AllowanceBucket) bool {
 	return bucket.Spec.ConsumerRef == desired.Spec.ConsumerRef && bucket.Spec.ResourceType == desired.Spec.ResourceType &&
 		maps.Equal(bucket.Spec.Dimensions, desired.Spec.Dimensions)
 }
 
-// own makes an effective grant the owner of a bucket: one from before there were effective
-// grants, or one whose owner was deleted while the bucket is still there.
+// setOwner makes an effective grant the owner of a bucket: a bucket from a version without effective grants, or one
+// whose owner was deleted first.
 func (c *Controller) setOwner(ctx context.Context, effective *quotav1alpha1.EffectiveResourceGrant, bucket *quotav1alpha1.AllowanceBucket) (*quotav1alpha1.AllowanceBucket, error) {
 	if metav1.IsControlledBy(bucket, effective) || !effective.DeletionTimestamp.IsZero() {
 		return bucket, nil
@@ -66,8 +65,7 @@ func (c *Controller) setOwner(ctx context.Context, effective *quotav1alpha1.Effe
 	return owned, nil
 }
 
-// update writes the status of a bucket, unless it says the same already. The time is renewed all
-// the same once it is old, if told to.
+// updateStatus writes the status of a bucket if it differs. With renew set, it also renews an old time.
 func (c *Controller) updateStatus(ctx context.Context, bucket *quotav1alpha1.AllowanceBucket, status quotav1alpha1.AllowanceBucketStatus, renew bool) error {
 	now := metav1.Now()
 	status.ObservedGeneration = bucket.Generation
@@ -83,15 +81,15 @@ func (c *Controller) updateStatus(ctx context.Context, bucket *quotav1alpha1.All
 	return nil
 }
 
-// differs tells whether two statuses differ in more than the time of writing.
+// differs reports whether two statuses differ in more than the time.
 func differs(have, desired quotav1alpha1.AllowanceBucketStatus) bool {
 	desired.LastReconciliation = have.LastReconciliation
 	return !equality.Semantic.DeepEqual(have, desired)
 }
 
-// differsInAvailable tells whether two statuses differ in what is available and in nothing else.
+// differsInAvailable reports whether two statuses differ only in the available amount.
 func differsInAvailable(have, desired quotav1alpha1.AllowanceBucketStatus) bool {
-	desired.ObservedGeneration = have.ObservedGeneration // a spec never changes, so there is but one
+	desired.ObservedGeneration = have.ObservedGeneration // a spec never changes, so there is only one generation
 	if have.LastReconciliation == nil || have.Available == desired.Available {
 		return false
 	}
@@ -99,12 +97,12 @@ func differsInAvailable(have, desired quotav1alpha1.AllowanceBucketStatus) bool 
 	return !differs(have, desired)
 }
 
-// needsRenewal tells whether a status that says the right thing should say that it was looked at.
+// needsRenewal reports whether the time of a correct status is old enough to be renewed.
 func needsRenewal(reconciled *metav1.Time, now time.Time) bool {
 	return reconciled == nil || now.Sub(reconciled.Time) >= renewAfter
 }
 
-// drop deletes the bucket of a dimension set.
+// deleteBucket deletes the bucket of a dimension set.
 func (c *Controller) deleteBucket(ctx context.Context, s subject, d ledger.Dimensions) error {
 	bucket := s.newBucket(d)
 	if err := c.Client.Delete(ctx, bucket); client.IgnoreNotFound(err) != nil {
@@ -114,8 +112,8 @@ func (c *Controller) deleteBucket(ctx context.Context, s subject, d ledger.Dimen
 	return nil
 }
 
-// checkGone returns nil if an object that the cache does not hold is not stored either. It may
-// have been created a moment ago, and then it is too early to tell.
+// checkGone returns nil if an object outside the cache is not stored either. If it was just created, it returns an
+// error for a retry.
 func (c *Controller) checkGone(ctx context.Context, object client.Object) error {
 	err := c.Client.Create(ctx, object, client.DryRunAll)
 	if err == nil || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
@@ -124,7 +122,7 @@ func (c *Controller) checkGone(ctx context.Context, object client.Object) error 
 	return fmt.Errorf("find out whether %T %s/%s exists: %w", object, object.GetNamespace(), object.GetName(), err)
 }
 
-// isCacheStale tells whether a write failed only because the cache had not seen the last one.
+// isCacheStale reports whether a write failed only because the cache has not seen the last one.
 func isCacheStale(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
