@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// completeInterval and completedMax pace the completion of claims from an earlier version or installation: 100,000 take
-	// half an hour.
+	// completeInterval and completedMax pace the completion of claims from an earlier version or installation: 100,000
+	// claims take half an hour.
 	completeInterval = time.Second
 	completedMax     = 50
 )
 
-// completeAll puts what they lack on claims that were made without it, until ctx ends: the labels that name their consumer, and
-// the finalizer, without which a deletion would give nothing back before the next audit.
+// completeAll adds missing labels and finalizers to claims, until ctx ends. The labels name the consumer. Without the
+// finalizer, only the next audit releases the charges of a deleted claim.
 func (c *Controller) completeAll(ctx context.Context) {
 	if c.Claims.WaitForSync(ctx) != nil {
 		return
@@ -34,7 +34,7 @@ func (c *Controller) completeAll(ctx context.Context) {
 	}
 }
 
-// completeSome completes a few claims. An error ends it for now.
+// completeSome completes a few claims. It stops at an error.
 func (c *Controller) completeSome(ctx context.Context) {
 	keeps := func(claim *claimcache.Claim) bool { return c.Peers.IsPreferred(claim.Consumer()) }
 	for _, claim := range c.Claims.Incomplete(completedMax, keeps) {

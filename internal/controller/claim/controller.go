@@ -1,15 +1,13 @@
-// Package claim decides claims that were created directly and releases claims that are being
-// deleted, whoever made them.
+// Package claim decides claims that users created directly, and releases deleted claims of any origin.
 //
-// A claim created directly is reserved under its own UID, marked as granted and settled. One
-// that does not fit waits: whenever capacity of its consumer appears, all that wait are decided
-// again, the oldest first; a smaller one may pass a larger one that still does not fit. A granted
-// claim that is to hold something else is amended once there is room, goes on holding what it holds
-// until then, and waits in line with the others.
+// A claim created directly is reserved under its own UID, marked as granted and settled. A claim that does not fit
+// waits. When its consumer gets capacity, all waiting claims are decided again, the oldest first; a smaller claim may
+// pass a larger one that still does not fit. A resize of a granted claim is amended once there is room. Until then the
+// claim keeps its charges and waits in line with the others.
 //
 // Releases have a queue and workers of their own, and a decision never holds a worker while it waits for a release: a
-// claim that does not fit while charges are on their way back is postponed, and decided again with those that wait. Both
-// queues serve consumers in turn. So what one consumer does delays neither its own releases nor another consumer.
+// claim that does not fit during a release is postponed, and decided again with the waiting claims. Both queues serve
+// consumers in turn. So one consumer's load delays neither its own releases nor another consumer.
 package claim
 
 import (
@@ -32,29 +30,29 @@ import (
 )
 
 const (
-	// decisionWorkers and releaseWorkers are how many claims are decided, and released, at a time, and
-	// consumerWorkers of how many consumers the waiting claims are.
+	// decisionWorkers and releaseWorkers are how many claims are decided, and released, at the same time.
+	// consumerWorkers is for how many consumers the waiting claims are decided.
 	decisionWorkers = 24
 	releaseWorkers  = 24
 	consumerWorkers = 4
-	// retryMin and retryTimeMax bound the time after which a claim is looked at again that failed.
+	// retryMin and retryTimeMax bound the delay before a failed claim is processed again.
 	retryMin     = 5 * time.Millisecond
 	retryTimeMax = 10 * time.Second
-	// sweepInterval is how often claims and reservations that were left half done by a process
-	// that died are looked for, and sweepAge how old a reservation must be for that.
+	// sweepInterval is the time between two sweeps for claims and reservations that a dead process left unfinished.
+	// sweepAge is the least age of such a reservation.
 	sweepInterval = 10 * time.Second
 	sweepAge      = 5 * time.Second
 )
 
-// Controller is the claim controller. Its fields are set once; call Start before the caches
-// run, then Run.
+// Controller is the claim controller. Set its fields once; call Start before the caches run, then Run.
 type Controller struct {
 	Store   *ledgerstore.Store
 	Engine  *engine.Engine
 	Claims  *claimcache.Cache
 	Client  *claims.Client
 	Catalog *catalog.Catalog
-	// Peers are the other replicas, or nil. This one decides and releases at once the claims of consumers whose preferred replica it is.
+	// Peers are the other replicas, or nil. Each replica decides and releases at once the claims of the consumers that
+	// prefer it.
 	Peers *routing.Peers
 	Log   logr.Logger
 
@@ -64,16 +62,16 @@ type Controller struct {
 
 	mu      sync.Mutex
 	waiting map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]struct{}
-	// postponed are the claims that did not fit while charges were on their way back, with the time at which they
-	// are denied if they still do not.
+	// postponed are the claims that did not fit during a release, each with the time at which it is denied if it still
+	// does not fit.
 	postponed map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]time.Time
-	busy      map[types.NamespacedName]struct{} // claims that are being decided or released
+	busy      map[types.NamespacedName]struct{} // claims with a decision or release in progress
 
-	// unconfirmed belongs to the sweep. It is nil while nothing is.
+	// unconfirmed belongs to the sweep. It is nil if there is nothing to confirm.
 	unconfirmed *unconfirmed
 }
 
-// task is a claim in a queue, with the consumer that it is in line for.
+// task is a queued claim and its consumer.
 type task struct {
 	types.NamespacedName
 	consumer quotav1alpha1.ConsumerRef
@@ -81,7 +79,7 @@ type task struct {
 
 func taskOf(claim *claimcache.Claim) task { return task{claim.NamespacedName, claim.Consumer()} }
 
-// Start registers the controller with what it follows.
+// Start registers the controller's handlers.
 func (c *Controller) Start() {
 	c.waiting = map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]struct{}{}
 	c.postponed = map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]time.Time{}
@@ -95,7 +93,7 @@ func (c *Controller) Start() {
 	c.Store.Subscribe(c.ledgerChanged)
 }
 
-// Run works until ctx ends.
+// Run decides and releases claims until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { c.sweepRegularly(ctx) })
@@ -116,12 +114,12 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// changed looks at what happened to a claim.
+// changed queues the work for a changed claim.
 func (c *Controller) changed(before, after *claimcache.Claim) {
 	c.track(before, after)
 	switch {
 	case after == nil:
-		// The others would write the same, all at once. Should the preferred replica miss it, it sweeps.
+		// All replicas would write the same at once. If the preferred replica misses it, its sweep finds it.
 		if c.Peers.IsPreferred(before.Consumer()) {
 			c.Store.Forget(before.Consumer(), string(before.UID))
 		}
@@ -134,8 +132,8 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 	}
 }
 
-// isDecidable tells whether a claim needs a decision that can be had: it is new, or the
-// registrations that it lacked have come, maybe while nobody looked.
+// isDecidable reports whether a claim can be decided now: it is new, or its registrations have appeared, maybe without
+// an event.
 func (c *Controller) isDecidable(claim *claimcache.Claim) bool {
 	switch claim.State {
 	case claimcache.Pending:
@@ -148,7 +146,7 @@ func (c *Controller) isDecidable(claim *claimcache.Claim) bool {
 	}
 }
 
-// track keeps the set of the claims of each consumer that wait for capacity.
+// track updates the set of waiting claims of each consumer.
 func (c *Controller) track(before, after *claimcache.Claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +164,7 @@ func (c *Controller) track(before, after *claimcache.Claim) {
 		}
 		c.waiting[consumer][after.NamespacedName] = struct{}{}
 		if !isWaiting(before) {
-			// Capacity may have appeared between the denial and the moment it was seen here.
+			// Capacity may have appeared between the denial and this event.
 			routing.Enqueue(c.retries, c.Peers.PreferredFor(consumer), consumer)
 		}
 	}
@@ -187,7 +185,7 @@ func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change le
 	}
 }
 
-// RegistrationsChanged looks again at the claims that could not be decided.
+// RegistrationsChanged queues the claims that could not be decided.
 func (c *Controller) RegistrationsChanged() {
 	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
 		return (claim.State == claimcache.Invalid || claim.Resizing) && !claim.Deleting && !claim.FromPolicy()
@@ -196,7 +194,7 @@ func (c *Controller) RegistrationsChanged() {
 	}
 }
 
-// sweepRegularly finishes what a process that died left half done.
+// sweepRegularly finishes the work of dead processes.
 func (c *Controller) sweepRegularly(ctx context.Context) {
 	if c.Claims.WaitForSync(ctx) != nil {
 		return

@@ -13,14 +13,14 @@ import (
 	"github.com/bursar/bursar/internal/routing"
 )
 
-// busyRetry is when a claim is looked at again that was being worked on elsewhere.
+// busyRetry is the delay before a claim in progress elsewhere is processed again.
 const busyRetry = 50 * time.Millisecond
 
-// reconcile does what one claim needs now.
+// reconcile does the next step for a claim.
 func (c *Controller) reconcile(ctx context.Context, claim task) error {
 	known := c.Claims.Get(claim.NamespacedName)
 	if known == nil || known.Consumer() != claim.consumer {
-		c.decided(claim) // nobody waits for it any more as one of this consumer
+		c.decided(claim) // it is no longer postponed for this consumer
 	}
 	switch {
 	case known == nil:
@@ -41,7 +41,7 @@ func (c *Controller) reconcile(ctx context.Context, claim task) error {
 	}
 }
 
-// decide has one claim decided and reports whether it was granted.
+// decide decides one claim and reports whether it was granted.
 func (c *Controller) decide(ctx context.Context, claim task) (isGranted bool, err error) {
 	if !c.begin(claim.NamespacedName) {
 		c.decisions.AddAfter(claim, busyRetry)
@@ -57,7 +57,7 @@ func (c *Controller) decide(ctx context.Context, claim task) (isGranted bool, er
 	return isGranted, err
 }
 
-// resize has it decided what a granted claim is to hold in place of what it holds.
+// resize decides whether a granted claim gets its new amounts.
 func (c *Controller) resize(ctx context.Context, claim task) error {
 	if !c.begin(claim.NamespacedName) {
 		c.decisions.AddAfter(claim, busyRetry)
@@ -76,7 +76,7 @@ func (c *Controller) resize(ctx context.Context, claim task) error {
 	return err
 }
 
-// release has a deleted claim give back what it holds.
+// release releases the charges of a deleted claim.
 func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error {
 	if !c.begin(known.NamespacedName) {
 		c.releases.AddAfter(taskOf(known), busyRetry)
@@ -90,8 +90,7 @@ func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error
 	return err
 }
 
-// ObjectVanished looks again at deleted claims of an object that is gone. It has the form of a
-// [objectcache.Handler].
+// ObjectVanished queues the deleted claims of an object that is gone. It has the signature of [objectcache.Handler].
 func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
 	for _, claim := range c.Claims.ForObject(uid) {
 		if claim.Deleting && claim.Finalizer {
@@ -101,7 +100,7 @@ func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
 	}
 }
 
-// begin takes the right to work on a claim, and reports whether nobody else has it.
+// begin acquires a claim for work. It returns false if the claim is in progress already.
 func (c *Controller) begin(name types.NamespacedName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// postponedMax is how long a claim is postponed that does not fit while charges are on their way back.
+// postponedMax is how long a claim that does not fit during a release is postponed.
 const postponedMax = 3 * time.Second
 
-// withoutReleaseWait has the decision on a claim return [ledgerstore.ErrReleasing] instead of waiting, until the claim has
-// been postponed for long enough.
+// withoutReleaseWait makes the decision on a claim return [ledgerstore.ErrReleasing] instead of waiting for a release,
+// until the claim was postponed for postponedMax.
 func (c *Controller) withoutReleaseWait(ctx context.Context, claim task) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -24,8 +24,8 @@ func (c *Controller) withoutReleaseWait(ctx context.Context, claim task) context
 	return ledgerstore.WithPatience(ctx, until)
 }
 
-// postpone puts a claim in line with those that wait for capacity. It is decided with them once a charge is back, and
-// for good when its time is over.
+// postpone puts a claim in line with the waiting claims. It is decided with them after a release, and finally when its
+// time is over.
 func (c *Controller) postpone(claim task) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,12 +37,12 @@ func (c *Controller) postpone(claim task) {
 	if _, known := postponed[claim.NamespacedName]; !known {
 		postponed[claim.NamespacedName] = time.Now().Add(postponedMax)
 		c.decisions.AddAfter(claim, postponedMax)
-		// The charge may have come back between the decision and this moment.
+		// The release may have ended between the decision and this moment.
 		c.retries.AddAfter(claim.consumer, busyRetry)
 	}
 }
 
-// decided takes a claim out of those that are postponed.
+// decided removes a claim from the postponed ones.
 func (c *Controller) decided(claim task) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// listAfter is how long the sweep waits for a cache that moves to reach a version, before it lists the claims of
+	// listAfter is how long the sweep waits for an active cache to reach a version. Then it lists the claims of
 	// consumers.
 	listAfter = 2 * time.Minute
-	// listsMax is how many consumers' claims one sweep lists.
+	// listsMax is for how many consumers one sweep lists the claims.
 	listsMax = 16
 )
 
-// sweep looks for reservations of claims created directly that were not concluded.
+// sweep finds unfinished reservations of claims that were created directly.
 func (c *Controller) sweep(ctx context.Context) {
 	for _, reservation := range c.Store.Reservations() {
 		if !c.Peers.IsPreferred(reservation.Consumer) || ledgerstore.ObjectUID(reservation.Key) != "" || time.Since(time.Unix(reservation.ReservedAt, 0)) < sweepAge {
@@ -33,8 +33,8 @@ func (c *Controller) sweep(ctx context.Context) {
 	}
 }
 
-// unconfirmed are records whose claims the cache does not have. The claims are gone if it still does not have them at a
-// version later than the records.
+// unconfirmed are records without a claim in the cache. The claims are gone if the cache still lacks them at a version
+// later than the records.
 type unconfirmed struct {
 	version string
 	since   time.Time
@@ -43,10 +43,10 @@ type unconfirmed struct {
 	seen string
 }
 
-// sweepReleased forgets released claims that went away unnoticed, while no process watched, and withdrawn
-// reservations whose claims are gone. Records that are younger than age are about to be forgotten anyway. As long as the cache
-// keeps up, it asks the API server for nothing but its version. Where nothing happens, an API server tells the cache of no
-// version for about a minute: then a list costs little.
+// sweepReleased forgets released claims that were deleted while no process watched, and withdrawn reservations without
+// a claim. Records younger than age are about to be forgotten anyway. With an up-to-date cache, it requests only a
+// version from the API server. In a quiet cluster the API server sends the cache no version for about a minute: then a
+// list is cheap.
 func (c *Controller) sweepReleased(ctx context.Context, age time.Duration) {
 	if c.unconfirmed != nil {
 		c.confirmGone(ctx)
@@ -64,8 +64,8 @@ func (c *Controller) sweepReleased(ctx context.Context, age time.Duration) {
 	c.unconfirmed = &unconfirmed{version: version, since: time.Now(), ids: ids, seen: c.Claims.Version()}
 }
 
-// withoutClaims returns the records older than age whose claims are not in the cache. Claims of which this replica keeps the
-// ledger, and that somebody else keeps by a finalizer, are not among them.
+// withoutClaims returns the records older than age without a claim in the cache. It leaves out claims of ledgers that
+// prefer this replica if another client's finalizer keeps the claim.
 func (c *Controller) withoutClaims(ctx context.Context, age time.Duration) map[quotav1alpha1.ConsumerRef][]string {
 	missing := map[quotav1alpha1.ConsumerRef][]string{}
 	for consumer, ids := range c.Store.ReleasedLongAgo(age) {
@@ -81,8 +81,8 @@ func (c *Controller) withoutClaims(ctx context.Context, age time.Duration) map[q
 	return missing
 }
 
-// hasClaim reports whether there may be the claim of a record. A claim that the cache has of the object of a withdrawn
-// reservation is read, to find out whether it was made from that.
+// hasClaim reports whether the claim of a record may exist. For a withdrawn reservation, it reads the cached claim of
+// the object, to find out whether it was created from that reservation.
 func (c *Controller) hasClaim(ctx context.Context, id string) bool {
 	objectUID, isWithdrawn := ledgerstore.WithdrawnFrom(id)
 	if !isWithdrawn {
@@ -93,7 +93,7 @@ func (c *Controller) hasClaim(ctx context.Context, id string) bool {
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
-			return true // the next sweep asks again
+			return true // the next sweep tries again
 		case ledgerstore.WithdrawnID(claim.Annotations[quotav1alpha1.AnnotationResourceUID], claims.SequenceOf(claim)) == id:
 			return true
 		}
@@ -101,7 +101,7 @@ func (c *Controller) hasClaim(ctx context.Context, id string) bool {
 	return false
 }
 
-// confirmGone forgets the records whose claims are gone, if that is known by now.
+// confirmGone forgets the records whose claims are known to be gone by now.
 func (c *Controller) confirmGone(ctx context.Context) {
 	u := c.unconfirmed
 	if c.Claims.HasSeen(u.version) {
@@ -131,7 +131,7 @@ func (c *Controller) confirmGone(ctx context.Context) {
 	c.unconfirmed = nil
 }
 
-// forgetUnlisted forgets the records whose claims are not in a list of the claims of a consumer.
+// forgetUnlisted lists the claims of a consumer and forgets the records without one.
 func (c *Controller) forgetUnlisted(ctx context.Context, consumer quotav1alpha1.ConsumerRef, ids []string) {
 	existing, err := c.Client.RecordedIDs(ctx, consumer)
 	if err != nil {
@@ -151,8 +151,8 @@ func (c *Controller) sweepFailed(ctx context.Context, err error) {
 	}
 }
 
-// finish brings one reservation to its end: settled if its claim is granted, decided again if
-// the claim does not know yet, cancelled if the claim is gone.
+// finish concludes one reservation: it settles it if the claim is granted, decides the claim again if it has no
+// decision yet, and cancels the reservation if the claim is gone.
 func (c *Controller) finish(ctx context.Context, reservation ledgerstore.InFlight) error {
 	left, name, err := c.Engine.Finish(ctx, reservation)
 	switch left {

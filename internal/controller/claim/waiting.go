@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// retryMax is how many waiting claims are looked at together.
+	// retryMax is how many waiting claims are processed together.
 	retryMax = 256
-	// decisionsMax is how many of them are decided at a time.
+	// decisionsMax is how many of them are decided at the same time.
 	decisionsMax = 8
 )
 
@@ -33,8 +33,8 @@ func (c *Controller) retryWaiting(ctx context.Context, consumer quotav1alpha1.Co
 	return nil
 }
 
-// Waiting returns, by consumer, what each claim needs that waits for capacity. One that waits to be resized needs what it
-// does not hold yet.
+// Waiting returns, by consumer, the missing amounts of each claim that waits for capacity. For a resize these are the
+// amounts beyond its current charges.
 func (c *Controller) Waiting() map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest {
 	needs := map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest{}
 	for _, consumer := range c.consumersWaiting() {
@@ -45,7 +45,7 @@ func (c *Controller) Waiting() map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.R
 	return needs
 }
 
-// needOf returns what a waiting claim needs in addition to what it holds.
+// needOf returns the amounts that a waiting claim needs in addition to its charges.
 func needOf(claim *claimcache.Claim) []quotav1alpha1.ResourceRequest {
 	if !claim.HasResize() {
 		return claim.Requests()
@@ -63,7 +63,7 @@ func needOf(claim *claimcache.Claim) []quotav1alpha1.ResourceRequest {
 	return need
 }
 
-// waitingOf returns the waiting claims of a consumer in the order in which they are decided.
+// waitingOf returns the waiting claims of a consumer in the order of decision.
 func (c *Controller) waitingOf(consumer quotav1alpha1.ConsumerRef) []*claimcache.Claim {
 	c.mu.Lock()
 	names := slices.Collect(maps.Keys(c.waiting[consumer]))
@@ -87,12 +87,11 @@ func (c *Controller) waitingOf(consumer quotav1alpha1.ConsumerRef) []*claimcache
 	return waiting
 }
 
-// retry decides those of a batch that fit now, the oldest first. The others keep waiting, and their
-// status is left alone.
+// retry decides the claims of a batch that fit now, the oldest first. The others keep waiting with an unchanged status.
 func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerRef, batch []*claimcache.Claim) error {
 	fitting, invalid, err := c.Engine.Fit(ctx, consumer, batch)
 	for _, claim := range invalid {
-		c.decisions.Add(taskOf(claim)) // its status will say why
+		c.decisions.Add(taskOf(claim)) // the decision writes its reason into the status
 	}
 	if err != nil {
 		return err
@@ -117,7 +116,7 @@ func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerR
 	}
 	_ = group.Wait()
 	if missed.Load() {
-		// What was set aside for a claim that did not take it may be enough for another.
+		// The capacity set aside for a failed claim may be enough for another.
 		c.retries.AddAfter(consumer, busyRetry)
 	}
 	return errors.Join(errs...)

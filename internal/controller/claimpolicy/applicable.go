@@ -9,10 +9,11 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// quietTime is how long no request may have failed before a policy that could be applied since counts as applicable again.
+// quietTime is the time without a failed request before a policy that could be applied since counts as applicable
+// again.
 const quietTime = 5 * time.Minute
 
-// applicable returns the condition Applicable of a policy that is Ready, and when it is worth another look, or 0.
+// applicable returns the condition Applicable of a Ready policy, and the delay until it may change by itself, or 0.
 func applicable(object *quotav1alpha1.ClaimCreationPolicy, claiming error, now time.Time) (*metav1.Condition, time.Duration) {
 	status := object.Status.Evaluation
 	if status != nil && status.ObservedGeneration != object.Generation {
@@ -38,7 +39,7 @@ func applicable(object *quotav1alpha1.ClaimCreationPolicy, claiming error, now t
 			status.LastFailureTime.UTC().Format(time.RFC3339), denials(status))}, 0
 }
 
-// denials says how many requests were denied, or nothing if none was.
+// denials returns a sentence on the number of denied requests, or "" if there were none.
 func denials(status *quotav1alpha1.EvaluationStatus) string {
 	if status == nil || status.Failed == 0 {
 		return ""

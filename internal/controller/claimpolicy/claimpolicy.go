@@ -1,4 +1,4 @@
-// Package claimpolicy reports whether ClaimCreationPolicies are in effect, and why not.
+// Package claimpolicy reports whether ClaimCreationPolicies are effective, and why not.
 package claimpolicy
 
 import (
@@ -26,26 +26,26 @@ import (
 	"github.com/bursar/bursar/internal/kube/permission"
 )
 
-// Permission tells why the objects of a resource may not be followed, or returns "". An error means
-// that it cannot tell.
+// Permission returns the reason for not following the objects of a resource, or "". An error means that the answer is
+// unknown.
 type Permission interface {
 	Follow(ctx context.Context, resource schema.GroupVersionResource) (problem string, err error)
 }
 
-// Listener hears of changes.
+// Listener is notified of changes.
 type Listener interface {
-	// PoliciesChanged is called after a policy came to be used no more, or again, because of what is permitted.
+	// PoliciesChanged is called after a change of permissions suspends a policy or makes it effective again.
 	PoliciesChanged()
 }
 
-// Webhooks knows what the API server asks about.
+// Webhooks reports what the API server sends to the webhooks.
 type Webhooks interface {
-	// IsEffective reports whether the API server asks about a kind as a policy needs it that was entered with a revision of
-	// the catalog, and asks no replica that has not heard of that policy.
+	// IsEffective reports whether the API server sends the requests that a policy needs, only to replicas that know the
+	// policy. entered is the revision of the catalog at which the policy was entered.
 	IsEffective(kind schema.GroupVersionKind, entered int64) bool
 }
 
-// Reconciler reports whether policies are in effect.
+// Reconciler reports whether policies are effective.
 type Reconciler struct {
 	Client  client.Client
 	Catalog *catalog.Catalog
@@ -54,7 +54,7 @@ type Reconciler struct {
 	Permission Permission
 	Listener   Listener
 	Webhooks   Webhooks
-	// Changed delivers an event whenever something changed that policies depend on.
+	// Changed delivers an event after each change that policies depend on.
 	Changed <-chan event.TypedGenericEvent[client.Object]
 }
 
@@ -91,11 +91,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	if condition == nil {
-		return reconcile.Result{}, nil // an event follows once decisions and webhooks are in step
+		return reconcile.Result{}, nil // an event follows once decisions and webhooks agree
 	}
 	var result reconcile.Result
 	if condition.Reason == quotav1alpha1.ReasonValidationFailed {
-		result.RequeueAfter = permission.RecheckInterval // nobody tells when Bursar is permitted more
+		result.RequeueAfter = permission.RecheckInterval // no event reports new permissions
 	}
 	updated := object.DeepCopy()
 	condition.Type, condition.ObservedGeneration = quotav1alpha1.ConditionReady, object.Generation
@@ -113,14 +113,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
 		return result, nil
 	}
-	// A conflict means that what was judged is out of date; its successor is on its way here.
+	// A conflict means that the result is out of date. An event follows its newer version.
 	if err := r.Client.Status().Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return reconcile.Result{}, fmt.Errorf("update the status of ClaimCreationPolicy %s: %w", object.Name, err)
 	}
 	return result, nil
 }
 
-// reportAdoption sets the condition Adopted, which people can wait for. A policy that was never in force has none.
+// reportAdoption sets the condition Adopted for users to wait on. A policy that was never effective has none.
 func reportAdoption(policy *quotav1alpha1.ClaimCreationPolicy) {
 	a := policy.Status.Adoption
 	if a == nil {
@@ -141,7 +141,7 @@ func reportAdoption(policy *quotav1alpha1.ClaimCreationPolicy) {
 	apimeta.SetStatusCondition(&policy.Status.Conditions, condition)
 }
 
-// judge returns the condition of a policy, or nil while what it says is not in effect yet.
+// readyCondition returns the condition Ready of a policy, or nil while its result is not effective yet.
 func (r *Reconciler) readyCondition(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy) (*metav1.Condition, error) {
 	if !object.IsEnabled() {
 		if r.Catalog.PolicyGeneration(object.Name) != 0 {
@@ -166,7 +166,7 @@ func (r *Reconciler) readyCondition(ctx context.Context, object *quotav1alpha1.C
 	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady, Message: readyMessage(p)}, nil
 }
 
-// readyMessage says what a policy does.
+// readyMessage returns a sentence on the effect of a policy.
 func readyMessage(p *catalog.Policy) string {
 	what := "creates"
 	if p.FollowsUpdates() {
@@ -183,7 +183,7 @@ func readyMessage(p *catalog.Policy) string {
 	}
 }
 
-// flaws says all that keeps a policy from being in effect.
+// problems returns all reasons why a policy is not effective.
 func (r *Reconciler) problems(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy, trigger schema.GroupVersionKind) ([]string, error) {
 	var problems []string
 	if errs := r.Catalog.CompileErrors(object); len(errs) > 0 {
@@ -198,7 +198,7 @@ func (r *Reconciler) problems(ctx context.Context, object *quotav1alpha1.ClaimCr
 	} else if problem, err := r.Permission.Follow(ctx, resource); err != nil {
 		return nil, err
 	} else {
-		// What is created would be reserved for, and never be seen.
+		// Otherwise a create would be reserved for, and its object never seen.
 		if r.Catalog.SetSuspended(object.Name, object.Generation, problem != "") {
 			r.Listener.PoliciesChanged()
 		}

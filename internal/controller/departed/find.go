@@ -14,19 +14,19 @@ import (
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 )
 
-// Finder looks for the objects of consumers on the API server.
+// Finder finds the objects of consumers on the API server.
 type Finder struct {
 	Metadata metadata.Interface
 	// Kinds resolves the kind of a consumer, and reports whether it is served.
 	Kinds *discoverycache.Cache
-	// Permission returns why the objects of a resource may not be read, or nothing.
+	// Permission returns the reason for not reading the objects of a resource, or nothing.
 	Permission interface {
 		Follow(ctx context.Context, resource schema.GroupVersionResource) (problem string, err error)
 	}
 }
 
-// Find reports whether the object of a consumer exists. It lists objects of that name: unlike a get, a list distinguishes a
-// missing object from a kind that is not served, and finds the object whatever namespace the consumer names.
+// Find reports whether the object of a consumer exists. It lists objects of that name. Unlike a get, a list
+// distinguishes a missing object from a kind that is not served, and it finds the object in any namespace.
 func (f *Finder) Find(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (Existence, error) {
 	resource, isServed, err := f.Kinds.ResourceFor(ctx, schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind})
 	if err != nil || !isServed {
@@ -53,8 +53,8 @@ func (f *Finder) Find(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (
 	return NotFound, nil
 }
 
-// isOf reports whether an object may be that of a consumer. A consumer may name the namespace that its quota is shown in
-// although its kind has none, and none although its kind has one.
+// isOf reports whether an object may be that of a consumer. A consumer may name the namespace of its quota although its
+// kind has none, or no namespace although its kind has one.
 func isOf(consumer quotav1alpha1.ConsumerRef, object *metav1.PartialObjectMetadata) bool {
 	return object.Name == consumer.Name && (consumer.Namespace == "" || object.Namespace == "" || object.Namespace == consumer.Namespace)
 }

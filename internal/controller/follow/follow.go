@@ -1,4 +1,4 @@
-// Package follow keeps the objects in memory that matter: those of the kinds under policy, and of the kinds that claims pay for.
+// Package follow selects the kinds in the object cache: the kinds under policy, and the kinds that claims pay for.
 package follow
 
 import (
@@ -14,11 +14,10 @@ import (
 	"github.com/bursar/bursar/internal/kube/objectcache"
 )
 
-// followInterval is how often the followed kinds are checked without a cause.
+// followInterval is the time between two checks of the followed kinds without an event.
 const followInterval = 10 * time.Second
 
-// Controller keeps the kinds whose objects are followed in step with the policies that protect
-// them and the claims that pay for them: a policy may go while its claims stay.
+// Controller follows the kinds that policies protect and that claims pay for. Claims may outlive their policy.
 type Controller struct {
 	catalog *catalog.Catalog
 	claims  *claimcache.Cache
@@ -28,14 +27,14 @@ type Controller struct {
 	wake    chan struct{}
 }
 
-// New returns a controller that has objects follow kinds once it runs.
+// New returns a controller that selects the kinds in objects once it runs.
 func New(policies *catalog.Catalog, claims *claimcache.Cache, objects *objectcache.Cache, kinds *discoverycache.Cache, log logr.Logger) *Controller {
 	c := &Controller{catalog: policies, claims: claims, objects: objects, kinds: kinds, log: log, wake: make(chan struct{}, 1)}
 	claims.OnChange(c.claimChanged)
 	return c
 }
 
-// Wake asks for a check soon. Many requests may become one check.
+// Wake requests a check soon. Several requests may become one check.
 func (c *Controller) Wake() {
 	select {
 	case c.wake <- struct{}{}:
@@ -43,7 +42,7 @@ func (c *Controller) Wake() {
 	}
 }
 
-// claimChanged asks for a check where a claim is the first of its kind.
+// claimChanged requests a check for the first claim of a kind.
 func (c *Controller) claimChanged(_, after *claimcache.Claim) {
 	if after != nil && after.FromPolicy() && c.objects.Presence(after.Kind(), after.ObjectUID) == objectcache.Unknown {
 		c.Wake()
@@ -76,7 +75,7 @@ func (c *Controller) check(ctx context.Context) {
 	for kind := range desired {
 		resource, served, err := c.kinds.ResourceFor(ctx, kind)
 		if err != nil {
-			// What is followed stays so; the other kinds are no worse off.
+			// The followed kinds do not change.
 			c.log.Error(err, "cannot tell whether to follow a kind, will try again", "kind", kind.String())
 			resource, served = c.objects.ResourceOf(kind)
 		}

@@ -10,14 +10,13 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// result is what became of one grant: active, or why not.
+// result is the result for one grant: active, or the reason why not.
 type result struct {
 	grant  *quotav1alpha1.ResourceGrant
 	reason string
 }
 
-// judge decides which grants are active. A grant whose amounts, added to those before it, are
-// too large to count is not.
+// evaluate decides which grants are active. A grant is not if its amounts, added to those of earlier grants, overflow.
 func (r *Reconciler) evaluate(grants []*quotav1alpha1.ResourceGrant) ([]ledger.Grant, []result) {
 	trial := ledger.New()
 	var active []ledger.Grant
@@ -44,7 +43,8 @@ func (r *Reconciler) evaluate(grants []*quotav1alpha1.ResourceGrant) ([]ledger.G
 	return active, results
 }
 
-// checkNew tells why a grant that does not count yet is not going to: one of its resource types takes nothing new.
+// checkNew returns the reason why a grant that is not active yet cannot become active: one of its resource types takes
+// nothing new.
 func (r *Reconciler) checkNew(grant *quotav1alpha1.ResourceGrant) error {
 	if apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) {
 		return nil
@@ -52,7 +52,7 @@ func (r *Reconciler) checkNew(grant *quotav1alpha1.ResourceGrant) error {
 	return r.Catalog.CheckNew(grant.Spec.ResourceTypes()...)
 }
 
-// entryOf is a grant in the form of the ledger.
+// entryOf returns a grant in the form of the ledger.
 func entryOf(grant *quotav1alpha1.ResourceGrant) (ledger.Grant, error) {
 	entry := ledger.Grant{UID: string(grant.UID), Namespace: grant.Namespace, Name: grant.Name, Generation: grant.Generation}
 	for _, allowance := range grant.Spec.Allowances {

@@ -1,5 +1,5 @@
-// Package grant brings the limits in the ledgers in line with the ResourceGrants, and reports
-// which grants are active. Its unit of work is a consumer: all grants of one make up its limits.
+// Package grant sets the limits in the ledgers from the ResourceGrants, and reports which grants are active. Its unit
+// of work is a consumer: all its grants together make up its limits.
 package grant
 
 import (
@@ -20,20 +20,20 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Ledgers is where limits are kept.
+// Ledgers stores the limits.
 type Ledgers interface {
 	SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRef, active func(ctx context.Context, held []ledger.Grant) ([]ledger.Grant, error)) error
 }
 
-// Registrations tells why those that are active do not allow a grant, or returns nil.
+// Registrations returns the reason why the active registrations do not allow a grant, or nil.
 type Registrations interface {
 	CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error
-	// CheckNew tells why one of these resource types takes no further grants.
+	// CheckNew returns the reason why one of these resource types takes no further grants.
 	CheckNew(resourceTypes ...string) error
 	message.Registrations
 }
 
-// Reconciler keeps limits and reports on grants.
+// Reconciler sets limits and reports on grants.
 type Reconciler struct {
 	// Client reads from a cache.
 	Client client.Client
@@ -41,20 +41,20 @@ type Reconciler struct {
 	Live    client.Reader
 	Catalog Registrations
 	Ledgers Ledgers
-	// Loaded, if set, is closed once Catalog holds every registration. Limits are left alone
-	// until then: by a catalog that is still empty they would be taken away.
+	// Loaded, if set, is closed once Catalog holds every registration. Limits do not change before that, because an
+	// empty catalog would remove them.
 	Loaded <-chan struct{}
-	// Stored, if set, knows what the ledgers held at the start. Nothing is done until it is complete.
+	// Stored, if set, has the grants in the ledgers at the start. The reconciler waits until it is complete.
 	Stored *Stored
-	// RegistrationsChanged delivers an event whenever registrations changed.
+	// RegistrationsChanged delivers an event after each change of registrations.
 	RegistrationsChanged <-chan event.TypedGenericEvent[client.Object]
-	// Consumers delivers consumers to look at for other reasons: those with limits in a ledger
-	// at start, whose last grant may have been deleted meanwhile.
+	// Consumers delivers further consumers: at the start, those with limits in a ledger, because their last grant may
+	// have been deleted.
 	Consumers <-chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef]
 }
 
-// Reconcile implements [reconcile.TypedReconciler]. The ledger comes first, so that whoever sees
-// that a grant is active can use it.
+// Reconcile implements [reconcile.TypedReconciler]. It writes the ledger first, so that an active grant can be used at
+// once.
 func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (reconcile.Result, error) {
 	if err := r.waitLoaded(ctx); err != nil {
 		return reconcile.Result{}, err
@@ -80,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.Consu
 	return reconcile.Result{}, errors.Join(errs...)
 }
 
-// waitLoaded waits for what grants are judged by.
+// waitLoaded waits for the registrations and the stored grants.
 func (r *Reconciler) waitLoaded(ctx context.Context) error {
 	awaited := []<-chan struct{}{r.Loaded}
 	if r.Stored != nil {
@@ -99,7 +99,7 @@ func (r *Reconciler) waitLoaded(ctx context.Context) error {
 	return nil
 }
 
-// report writes what became of a grant into its status.
+// report writes the result for a grant into its status.
 func (r *Reconciler) report(ctx context.Context, v result) error {
 	updated := v.grant.DeepCopy()
 	condition := metav1.Condition{
@@ -116,7 +116,7 @@ func (r *Reconciler) report(ctx context.Context, v result) error {
 	if equality.Semantic.DeepEqual(v.grant.Status, updated.Status) {
 		return nil
 	}
-	// A conflict means that what was judged is out of date; its successor is on its way here.
+	// A conflict means that the result is out of date. An event follows its newer version.
 	if err := r.Client.Status().Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("update the status of ResourceGrant %s/%s: %w", v.grant.Namespace, v.grant.Name, err)
 	}

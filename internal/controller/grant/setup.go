@@ -18,7 +18,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/message"
 )
 
-// consumersAtOnce is how many consumers are looked at at the same time.
+// consumersAtOnce is how many consumers are reconciled at the same time.
 const consumersAtOnce = 4
 
 type queue = workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
@@ -62,9 +62,9 @@ func consumerOf(object client.Object) quotav1alpha1.ConsumerRef {
 	return object.(*quotav1alpha1.ResourceGrant).Spec.ConsumerRef
 }
 
-// enqueueDiffering enqueues the consumers of the grants whose status is not what the
-// registrations now make of them. A status that is just being written from older registrations
-// is an event of its own, after which its consumer is looked at again.
+// enqueueDiffering enqueues the consumers of grants whose status differs from the result by the current registrations.
+// A status that is being written from older registrations causes an event of its own, which reconciles the consumer
+// again.
 func (r *Reconciler) enqueueDiffering(ctx context.Context, q queue) {
 	var list quotav1alpha1.ResourceGrantList
 	if err := r.Client.List(ctx, &list); err != nil {
@@ -78,8 +78,8 @@ func (r *Reconciler) enqueueDiffering(ctx context.Context, q queue) {
 	}
 }
 
-// differs tells whether the registrations speak against the status of a grant, or may have
-// changed why it is not active or in which unit it is displayed.
+// differs reports whether the registrations contradict the status of a grant, or may have changed its reason or its
+// display unit.
 func (r *Reconciler) differs(grant *quotav1alpha1.ResourceGrant) bool {
 	isActive := apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive)
 	return !isActive || r.Catalog.CheckGrant(&grant.Spec) != nil || grant.Status.Gives != message.Allowances(r.Catalog, grant.Spec.Allowances)

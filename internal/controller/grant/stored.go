@@ -11,11 +11,11 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// storedMax is how long a start remembers the grants in ledgers. It has reconciled all consumers long before.
+// storedMax is how long the stored grants are remembered. All consumers are reconciled long before.
 const storedMax = time.Minute
 
-// Stored remembers which grants the ledgers held when they were listed. A start asks the API server only about
-// consumers with other grants than these: while this replica leads, no other one changes the grants in ledgers.
+// Stored remembers the grants in the listed ledgers. At a start, only consumers with other grants cause requests to the
+// API server: while this replica leads, no other one changes the grants in ledgers.
 type Stored struct {
 	complete chan struct{}
 	seed     maphash.Seed
@@ -23,19 +23,19 @@ type Stored struct {
 	digests  map[quotav1alpha1.ConsumerRef]uint64
 }
 
-// NewStored returns one that remembers nothing yet.
+// NewStored returns an empty Stored.
 func NewStored() *Stored {
 	return &Stored{complete: make(chan struct{}), seed: maphash.MakeSeed(), digests: map[quotav1alpha1.ConsumerRef]uint64{}}
 }
 
-// Add remembers which grants the ledger of a consumer holds.
+// Add records the grants in the ledger of a consumer.
 func (s *Stored) Add(consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.digests[consumer] = s.digest(grants)
 }
 
-// Complete ends the wait for ledgers: all were added.
+// Complete records that all ledgers were added.
 func (s *Stored) Complete() {
 	close(s.complete)
 	time.AfterFunc(storedMax, func() {
@@ -45,8 +45,8 @@ func (s *Stored) Complete() {
 	})
 }
 
-// holds reports whether the ledger of a consumer is known to hold these grants. If not, it forgets the ledger, because the
-// caller is about to change it.
+// holds reports whether the ledger of a consumer is known to hold these grants. If not, it forgets the ledger, because
+// the caller is about to change it.
 func (s *Stored) holds(consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *Stored) holds(consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant
 	return false
 }
 
-// digest tells grants from others, in any order.
+// digest returns a hash of grants, independent of their order.
 func (s *Stored) digest(grants []ledger.Grant) uint64 {
 	var h maphash.Hash
 	h.SetSeed(s.seed)

@@ -14,13 +14,13 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// byNameMax is how many grants of a consumer are read by name. Beyond it a list is cheaper, for which the API server
-// compares the grants of all consumers.
+// byNameMax is how many grants of a consumer are read by name. Beyond it a list is cheaper, although the API server
+// compares the grants of all consumers for it.
 const byNameMax = 8
 
-// verify judges the grants of a consumer by those in the cache and those that the ledger holds. Where the two differ, it
-// reads from the API server. So a cache that lags cannot add a deleted grant to the ledger, or remove a new one. Any other
-// change that the cache does not know yet arrives as an event.
+// verify evaluates the grants of a consumer from the cache and from its ledger. If the two differ, it reads from the
+// API server. So a stale cache cannot add a deleted grant to the ledger, or remove a new one. Any other change unknown
+// to the cache arrives as an event.
 func (r *Reconciler) verify(ctx context.Context, consumer quotav1alpha1.ConsumerRef, cached []*quotav1alpha1.ResourceGrant, held []ledger.Grant) ([]ledger.Grant, []result, error) {
 	grants := slices.Clone(cached)
 	verified := map[client.ObjectKey]bool{}
@@ -39,7 +39,7 @@ func (r *Reconciler) verify(ctx context.Context, consumer quotav1alpha1.Consumer
 			active, results = r.evaluate(all)
 			return active, results, nil
 		}
-		// Each may make room for another, or take it, so that the others are judged again.
+		// Each may make room for another, or take it, so all are evaluated again.
 		for _, name := range doubtful {
 			var err error
 			if grants, err = r.readAgain(ctx, consumer, grants, name); err != nil {
@@ -50,7 +50,7 @@ func (r *Reconciler) verify(ctx context.Context, consumer quotav1alpha1.Consumer
 	}
 }
 
-// readAgain replaces the grant of that name among the grants of a consumer by what the API server has now.
+// readAgain replaces a named grant of a consumer with the one on the API server.
 func (r *Reconciler) readAgain(ctx context.Context, consumer quotav1alpha1.ConsumerRef, grants []*quotav1alpha1.ResourceGrant, name client.ObjectKey) ([]*quotav1alpha1.ResourceGrant, error) {
 	grants = slices.DeleteFunc(grants, func(g *quotav1alpha1.ResourceGrant) bool { return client.ObjectKeyFromObject(g) == name })
 	current := &quotav1alpha1.ResourceGrant{}
@@ -88,14 +88,14 @@ func same(a, b ledger.Grant) bool {
 	return a.UID == b.UID && a.Generation == b.Generation && a.Namespace == b.Namespace && a.Name == b.Name && slices.Equal(a.Allowances, b.Allowances)
 }
 
-// consumerField is the index of the cache from consumers to grants.
+// consumerField indexes the cached grants by consumer.
 const consumerField = "consumer"
 
 func byConsumer(consumer quotav1alpha1.ConsumerRef) client.MatchingFields {
 	return client.MatchingFields{consumerField: consumer.Kind + "/" + consumer.Name}
 }
 
-// grantsOf reads the grants of a consumer among the selected ones, the oldest first.
+// grantsOf reads the selected grants of a consumer, the oldest first.
 func grantsOf(ctx context.Context, from client.Reader, consumer quotav1alpha1.ConsumerRef, selected client.MatchingFields) ([]*quotav1alpha1.ResourceGrant, error) {
 	var list quotav1alpha1.ResourceGrantList
 	if err := from.List(ctx, &list, selected); err != nil {
@@ -111,7 +111,7 @@ func grantsOf(ctx context.Context, from client.Reader, consumer quotav1alpha1.Co
 	return grants, nil
 }
 
-// counts reports whether a grant is one of a consumer's.
+// counts reports whether a grant belongs to a consumer.
 func counts(grant *quotav1alpha1.ResourceGrant, consumer quotav1alpha1.ConsumerRef) bool {
 	return grant.Spec.ConsumerRef == consumer && grant.DeletionTimestamp == nil
 }

@@ -16,14 +16,14 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// grantError is why a grant is not what it should be.
+// grantError is the reason why a grant differs from the desired one.
 type grantError struct {
 	grant *quotav1alpha1.ResourceGrant
 	doing string
 	err   error
-	// ours tells that it was found out here, and not said by the API server.
+	// ours means that the controller found the error, and not the API server.
 	ours bool
-	// where names the control plane, unless it is this one.
+	// where names the control plane, unless it is the local one.
 	where string
 }
 
@@ -37,7 +37,7 @@ func (p *controlPlane) problemWith(grant *quotav1alpha1.ResourceGrant, doing str
 	return &grantError{grant: grant, doing: doing, err: err, where: p.location()}
 }
 
-// in says where the plane's grants are, unless that is here.
+// location returns the control plane for messages, or "" for the local one.
 func (p *controlPlane) location() string {
 	if p.ref.IsLocal() {
 		return ""
@@ -45,19 +45,19 @@ func (p *controlPlane) location() string {
 	return " in " + p.ref.String()
 }
 
-// process makes the grants of a key what they should be.
+// process reconciles the grants of a key.
 func (p *controlPlane) process(ctx context.Context, k key) error {
 	p.work.RLock()
 	defer p.work.RUnlock()
 	if !p.beginWork(k) {
-		return nil // the next list has everything looked at again
+		return nil // the next list queues all keys again
 	}
 	defer p.endWork(k)
 	desired, known := p.owner.desiredGrant(k, p.ref)
 	if !known {
 		return nil
 	}
-	// Deleting comes first: for a moment a consumer may have less than it should, never more.
+	// Deletion comes first: for a moment a consumer may have less than it should, never more.
 	for _, grant := range p.grantsOf(k) {
 		if desired == nil || nameOf(grant) != nameOf(desired) {
 			if err := p.delete(ctx, k, grant); err != nil {
@@ -74,7 +74,7 @@ func (p *controlPlane) process(ctx context.Context, k key) error {
 	return nil
 }
 
-// begin tells whether there is any use in working on a key now.
+// beginWork reports whether a key can be processed now.
 func (p *controlPlane) beginWork(k key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +97,7 @@ func (p *controlPlane) endWork(k key) {
 	}
 }
 
-// cleaned has a policy looked at that may wait for its grants to be gone.
+// wakeIfClean queues a policy that may wait for the deletion of its grants.
 func (c *Controller) wakeIfClean(policy types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,8 +111,7 @@ func (c *Controller) wakeIfClean(policy types.UID) {
 	}
 }
 
-// suspicious passes on an error, and has another control plane asked whether it answers if that is
-// what is wrong.
+// probeOnError returns the error. If another control plane may be unreachable, it also probes that control plane.
 func (p *controlPlane) probeOnError(err error) error {
 	if !p.ref.IsLocal() && !isAnswer(err) {
 		if problem := (*grantError)(nil); !errors.As(err, &problem) || !problem.ours {
@@ -150,15 +149,14 @@ func (p *controlPlane) forgetGrant(grant *quotav1alpha1.ResourceGrant) {
 	p.grants.remove(nameOf(grant), grant.UID)
 }
 
-// delete deletes a grant. Only when it is gone, which a finalizer of somebody else may put off, is
-// it forgotten.
+// delete deletes a grant. It forgets the grant only once it is gone, because another client's finalizer may delay that.
 func (p *controlPlane) delete(ctx context.Context, k key, grant *quotav1alpha1.ResourceGrant) error {
 	if grant.DeletionTimestamp != nil {
 		return nil
 	}
 	err := p.api.Delete(ctx, grant.DeepCopy(), client.Preconditions{UID: &grant.UID})
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // another has its name
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // another grant has its name
 		p.forgetGrant(grant)
 		return nil
 	case err != nil:
@@ -173,7 +171,7 @@ func (p *controlPlane) delete(ctx context.Context, k key, grant *quotav1alpha1.R
 	return nil
 }
 
-// ensure makes a grant, or changes the one that there is.
+// ensure creates a grant, or corrects the existing one.
 func (p *controlPlane) ensure(ctx context.Context, k key, desired *quotav1alpha1.ResourceGrant) error {
 	stored := p.knownGrant(k, nameOf(desired))
 	if stored == nil {
@@ -199,10 +197,10 @@ func (p *controlPlane) ensure(ctx context.Context, k key, desired *quotav1alpha1
 	return p.correct(ctx, k, stored, desired)
 }
 
-// correct changes a grant to what is wanted, if it differs.
+// correct updates a grant that differs from the desired one.
 func (p *controlPlane) correct(ctx context.Context, k key, stored, desired *quotav1alpha1.ResourceGrant) error {
 	if stored.DeletionTimestamp != nil {
-		return nil // once it is gone it is made again
+		return nil // it is created again after its deletion
 	}
 	for range conflictsMax {
 		grant, differs := corrected(stored, desired)
@@ -233,11 +231,11 @@ func (p *controlPlane) correct(ctx context.Context, k key, stored, desired *quot
 	return p.problemWith(desired, "correct", errors.New("it changes all the time"))
 }
 
-// conflictsMax is how often a change is tried that others get in the way of.
+// conflictsMax is how often a conflicting update is tried.
 const conflictsMax = 3
 
-// look reads the grant that has the wanted name. It is nil if it is being deleted, and an error if
-// it is none of ours.
+// readExisting reads the grant with the desired name. It returns nil for a grant that is being deleted, and an error
+// for a grant that the policy did not create.
 func (p *controlPlane) readExisting(ctx context.Context, k key, desired *quotav1alpha1.ResourceGrant) (*quotav1alpha1.ResourceGrant, error) {
 	stored := &quotav1alpha1.ResourceGrant{}
 	reader := client.Reader(p.api)
@@ -266,9 +264,9 @@ func (p *controlPlane) readExisting(ctx context.Context, k key, desired *quotav1
 	return stored, nil
 }
 
-// createFailed says why a grant could not be made, and notes if it is not certain that it was not.
+// createFailed returns why a create failed, and records a create with an unknown result.
 func (p *controlPlane) createFailed(k key, desired *quotav1alpha1.ResourceGrant, err error) error {
-	if !p.ref.IsLocal() && !isDefinite(err) { // what is made here will be seen
+	if !p.ref.IsLocal() && !isDefinite(err) { // the watch shows local grants
 		p.mu.Lock()
 		p.doubtful[k.policy] = struct{}{}
 		p.mu.Unlock()

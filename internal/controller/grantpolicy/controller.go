@@ -25,38 +25,38 @@ import (
 )
 
 const (
-	// evaluators is how many pairs of a policy and an object are evaluated at a time.
+	// evaluators is how many pairs of a policy and an object are evaluated at the same time.
 	evaluators = 4
-	// reconcilers is how many policies' finalizers and statuses are looked after at a time.
+	// reconcilers is how many policies are reconciled at the same time.
 	reconcilers = 2
-	// evaluateRetryMax is the longest time until something that cannot be evaluated is tried again,
-	// unless the object or the policy changes before.
+	// evaluateRetryMax is the longest delay before a failed evaluation is tried again. A change of the object or the
+	// policy tries it at once.
 	evaluateRetryMax = time.Minute
 
 	defaultCompareInterval = 30 * time.Second
 )
 
-// Permission tells why the objects of a resource may not be followed, or returns "". An error means
-// that it cannot tell.
+// Permission returns the reason for not following the objects of a resource, or "". An error means that the answer is
+// unknown.
 type Permission interface {
 	Follow(ctx context.Context, resource schema.GroupVersionResource) (problem string, err error)
 }
 
-// Registrations tells why those that are active do not allow a grant, or returns nil.
+// Registrations returns the reason why the active registrations do not allow a grant, or nil.
 type Registrations interface {
 	CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error
-	// CheckNew tells why one of these resource types takes no further policies.
+	// CheckNew returns the reason why one of these resource types takes no further policies.
 	CheckNew(resourceTypes ...string) error
 	message.Registrations
 }
 
-// Rules say what a valid grant is.
+// Rules validate grants.
 type Rules interface {
-	// ValidateGrant returns everything that is wrong with a grant.
+	// ValidateGrant returns every error in a grant.
 	ValidateGrant(*quotav1alpha1.ResourceGrant) field.ErrorList
 }
 
-// Controller makes and keeps the grants of policies. Its fields are set once, before it is run.
+// Controller reconciles the grants of policies. Set its fields once, before it runs.
 type Controller struct {
 	// Client talks to this control plane and reads from Cache; Live reads from the API server.
 	Client client.Client
@@ -73,34 +73,33 @@ type Controller struct {
 	Catalog Registrations
 	// Permission is Bursar's own.
 	Permission Permission
-	// Rules judge the grants that it makes. What the controller writes here is asked of no webhook.
+	// Rules validate created grants, because no webhook reviews the controller's writes.
 	Rules  Rules
 	Events events.EventRecorder
-	// SystemNamespace holds the Secrets that register control planes, and the grants that have no
-	// other namespace.
+	// SystemNamespace holds the Secrets that register control planes, and the grants without another namespace.
 	SystemNamespace string
 	// CompareInterval is the time between two lists of the grants in another control plane. Default: 30 s.
 	CompareInterval time.Duration
 	Log             logr.Logger
 
 	metrics *metrics
-	// policyQueue holds the names of policies, evaluations the keys to evaluate.
+	// policyQueue holds policies by name, and evaluations the keys to evaluate.
 	policyQueue workqueue.TypedRateLimitingInterface[string]
 	evaluations workqueue.TypedRateLimitingInterface[key]
 
-	// recording is held while a policy's record is changed.
+	// recording is held while a policy's record changes.
 	recording sync.Mutex
 
-	// mu guards what follows. A plane's own lock may be taken while it is held, not the other way.
+	// mu guards the fields below. A control plane's own lock may be taken while it is held, not the other way round.
 	mu            sync.Mutex
 	policies      map[types.UID]*policyState
 	followers     map[schema.GroupVersionKind]*follower
 	controlPlanes map[remote.Ref]*controlPlane
-	// secrets are those that register control planes, by name.
+	// secrets are the registered control planes, by the name of the Secret.
 	secrets map[string]*controlPlaneSecret
-	// recorded are the control planes that the policies are known to have on record.
+	// recorded are the control planes known to be on the record of each policy.
 	recorded map[types.UID]map[remote.Ref]bool
-	// tasks are what runs besides the workers, in the context running.
+	// tasks are the goroutines besides the workers, in the context running.
 	tasks   sync.WaitGroup
 	running context.Context
 }
@@ -122,7 +121,7 @@ func (c *Controller) Start() {
 	c.recorded = map[types.UID]map[remote.Ref]bool{}
 }
 
-// Wake has every policy looked at, because kinds or registrations have changed.
+// Wake queues every policy after a change of kinds or registrations.
 func (c *Controller) Wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +130,7 @@ func (c *Controller) Wake() {
 	}
 }
 
-// Run works until ctx ends, or returns why it cannot.
+// Run reconciles until ctx ends. It returns an error if it cannot start.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer c.tasks.Wait()
@@ -144,7 +143,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		return err
 	}
 	c.tasks.Go(func() {
-		worker.Run(ctx, c.evaluations, evaluators, c.evaluate, func(key, error) {}) // events tell
+		worker.Run(ctx, c.evaluations, evaluators, c.evaluate, func(key, error) {}) // events report errors
 	})
 	worker.Run(ctx, c.policyQueue, reconcilers, c.reconcile, func(name string, err error) {
 		c.Log.Error(err, "will try again", "policy", name)
@@ -152,8 +151,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow begins to follow grants, Secrets and policies, in this order: where grants can be is known
-// before any policy is looked at.
+// follow starts the informers of grants, Secrets and policies, in this order: a policy needs the possible locations of
+// its grants.
 func (c *Controller) follow(ctx context.Context) error {
 	if err := c.addLocalControlPlane(ctx); err != nil {
 		return fmt.Errorf("follow the grants: %w", err)

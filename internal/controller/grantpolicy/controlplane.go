@@ -25,47 +25,46 @@ import (
 const (
 	localWorkers  = 4
 	remoteWorkers = 2
-	// applyRetryMax is the longest time until something that could not be done is tried again.
+	// applyRetryMax is the longest delay before a failed write is tried again.
 	applyRetryMax = 30 * time.Second
-	// contactRetryMin is the shortest time until a control plane that did not answer is asked again.
+	// contactRetryMin is the shortest delay before a control plane without an answer is contacted again.
 	contactRetryMin = time.Second
 	// grantsPage is how many grants are listed at a time, and policiesAtOnce of how many policies.
 	grantsPage     = 500
 	policiesAtOnce = 200
 )
 
-// controlPlane is one control plane that policies make grants in.
+// controlPlane is a control plane with grants of policies.
 type controlPlane struct {
 	ref   remote.Ref
 	owner *Controller
 	// api reads from the API server and writes to it. It is nil if invalid is set.
 	api client.Client
-	// invalid is why the control plane cannot be talked to at all.
+	// invalid is the reason why the control plane cannot be contacted at all.
 	invalid error
 	queue   workqueue.TypedRateLimitingInterface[key]
 	wake    chan struct{}
 	stop    context.CancelFunc
-	// kubeconfig is what api was made from, and secret the name of the Secret that it is in. Guarded
-	// by the controller's lock.
+	// kubeconfig is the source of api, and secret the name of its Secret. The controller's lock guards both.
 	kubeconfig []byte
 	secret     string
 
-	// work is held for reading while something is written, and for writing while the grants are
-	// listed, so that a list never hides what was written meanwhile.
+	// work is held for reading during a write, and for writing during a list of the grants, so that a list never hides
+	// a concurrent write.
 	work sync.RWMutex
 
 	mu     sync.Mutex
 	grants *inventory
-	// busy counts the keys of a policy that are being worked on.
+	// busy counts the keys in progress by policy.
 	busy map[types.UID]int
-	// doubtful are the policies with a create of which it is not known whether it succeeded.
+	// doubtful are the policies with a create of unknown result.
 	doubtful map[types.UID]struct{}
-	// told is what was last told of a key that failed.
+	// reported is the last reported error of each failing key.
 	reported map[key]string
-	// listed tells that grants is complete but for what is doubtful, and listedAt when the list began.
+	// listed means that grants is complete except for doubtful policies. listedAt is when the list began.
 	listed   bool
 	listedAt time.Time
-	// asked tells that the control plane was asked, and problem why it did not answer.
+	// isContacted means that the control plane was contacted, and problem is the reason for no answer.
 	isContacted bool
 	problem     error
 }
@@ -80,14 +79,14 @@ func newControlPlane(c *Controller, ref remote.Ref, api client.Client, invalid e
 	}
 }
 
-// holds tells whether the control plane is known to hold a grant of a key.
+// holdsGrant reports whether the control plane is known to hold a grant of a key.
 func (p *controlPlane) holdsGrant(k key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.grants.byKey[k]) > 0
 }
 
-// isHeldBy tells whether the control plane of that mark is known to hold a grant of a key.
+// isHeldBy reports whether the control plane of a mark is known to hold a grant of a key.
 func (c *Controller) isHeldBy(mark string, k key) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +98,7 @@ func (c *Controller) isHeldBy(mark string, k key) bool {
 	return false
 }
 
-// enqueueAll has all grants of a policy looked at.
+// enqueueAll queues all grants of a policy.
 func (p *controlPlane) enqueueAll(policy types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,8 +107,7 @@ func (p *controlPlane) enqueueAll(policy types.UID) {
 	}
 }
 
-// isClean tells whether the control plane holds no grant of a policy that makes none there since
-// that time.
+// isClean reports whether the control plane holds no grant of a policy without desired grants there since that time.
 func (p *controlPlane) isClean(policy types.UID, since time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,14 +116,14 @@ func (p *controlPlane) isClean(policy types.UID, since time.Time) bool {
 	return p.listed && isRecent && !doubtful && p.busy[policy] == 0 && len(p.grants.byPolicy[policy]) == 0
 }
 
-// state tells whether the control plane was asked yet, and why it cannot be used.
+// state reports whether the control plane was contacted, and why it cannot be used.
 func (p *controlPlane) state() (isContacted bool, problem error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.isContacted, p.problem
 }
 
-// runRemote works on a control plane other than this one, until ctx ends.
+// runRemote reconciles a remote control plane until ctx ends.
 func (p *controlPlane) runRemote(ctx context.Context) {
 	if p.invalid != nil {
 		p.queue.ShutDown()
@@ -146,8 +144,7 @@ func (p *controlPlane) runRemote(ctx context.Context) {
 	group.Wait()
 }
 
-// pause waits for a while. Who asks has it end at once or, if the control plane did not answer
-// last, before long.
+// pause waits. A compare request ends it at once or, after a failed contact, soon.
 func (p *controlPlane) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -168,7 +165,7 @@ func (p *controlPlane) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// ask has the control plane asked for its grants soon.
+// requestCompare requests a list of the grants soon.
 func (p *controlPlane) requestCompare() {
 	select {
 	case p.wake <- struct{}{}:
@@ -176,21 +173,20 @@ func (p *controlPlane) requestCompare() {
 	}
 }
 
-// suspect has the control plane asked whether it answers. Its workers rest until it does.
+// probe requests a contact with the control plane. Its workers pause until it answers.
 func (p *controlPlane) probe(err error) {
 	p.recordAnswer(err)
 	p.requestCompare()
 }
 
-// compare lists the grants, has everything looked at that should be there or is, and tells whether
-// the control plane has answered.
+// compare lists the grants, queues all existing and desired keys, and reports whether the control plane answered.
 func (p *controlPlane) compare(ctx context.Context) bool {
 	policies, err := p.owner.policiesWithParents(ctx)
 	if err != nil {
 		return false // ctx has ended
 	}
 	if len(policies) == 0 {
-		p.rest()
+		p.reset()
 		return true
 	}
 	found, err := p.list(ctx, policies)
@@ -210,7 +206,7 @@ func (p *controlPlane) compare(ctx context.Context) bool {
 	return true
 }
 
-// note keeps whether the control plane answers, and has the policies told if that has changed.
+// recordAnswer records whether the control plane answers, and wakes the policies after a change.
 func (p *controlPlane) recordAnswer(problem error) {
 	p.mu.Lock()
 	news := !p.isContacted || (p.problem == nil) != (problem == nil)
@@ -221,8 +217,8 @@ func (p *controlPlane) recordAnswer(problem error) {
 	}
 }
 
-// rest leaves the control plane alone for as long as no policy has to do with others.
-func (p *controlPlane) rest() {
+// reset forgets the grants and the last answer, because no policy needs other control planes.
+func (p *controlPlane) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.grants, p.listed, p.isContacted, p.problem = newInventory(p.ref), false, false, nil
@@ -271,7 +267,7 @@ func (p *controlPlane) listOf(ctx context.Context, policies []string) ([]quotav1
 	}
 }
 
-// listError says in one sentence why the grants cannot be listed.
+// listError returns one sentence on why the grants cannot be listed.
 func listError(err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
@@ -283,8 +279,8 @@ func listError(err error) error {
 	}
 }
 
-// policiesWithParents returns the UIDs of all policies that may have grants in other control planes,
-// also of those that have not been looked at yet.
+// policiesWithParents returns the UIDs of all policies that may have grants in other control planes, including policies
+// not reconciled yet.
 func (c *Controller) policiesWithParents(ctx context.Context) ([]string, error) {
 	var list quotav1alpha1.GrantCreationPolicyList
 	if err := c.Client.List(ctx, &list); err != nil {
@@ -303,7 +299,7 @@ func hasParents(policy *quotav1alpha1.GrantCreationPolicy) bool {
 	return policy.Spec.Target.ParentContext != nil || slices.Contains(policy.Finalizers, quotav1alpha1.FinalizerParentGrants)
 }
 
-// controlPlanesChanged has the policies looked at that depend on other control planes.
+// controlPlanesChanged queues the policies that depend on other control planes.
 func (c *Controller) controlPlanesChanged() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -314,14 +310,13 @@ func (c *Controller) controlPlanesChanged() {
 	}
 }
 
-// isAnswer tells whether an error is what an API server has said, rather than a sign that it could
-// not be reached.
+// isAnswer reports whether an error came from an API server, and not from a failed connection.
 func isAnswer(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status)
 }
 
-// isDefinite tells whether after this error a create has certainly not happened.
+// isDefinite reports whether an error proves that a create did not happen.
 func isDefinite(err error) bool {
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonAlreadyExists, metav1.StatusReasonNotFound, metav1.StatusReasonForbidden, metav1.StatusReasonInvalid,
@@ -332,7 +327,7 @@ func isDefinite(err error) bool {
 	}
 }
 
-// failed counts and records why the grants of a key could not be made what they should be, once for each reason.
+// failed counts and reports a failed key, once for each reason.
 func (p *controlPlane) failed(k key, err error) {
 	p.owner.metrics.wrote(wroteNone)
 	var problem *grantError
@@ -360,7 +355,7 @@ func (p *controlPlane) done(k key) {
 	}
 }
 
-// failures returns why the grants of a policy fail, by their objects.
+// failures returns the errors of a policy's grants, by object.
 func (p *controlPlane) failures(policy types.UID) map[types.UID]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

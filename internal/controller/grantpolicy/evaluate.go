@@ -15,13 +15,13 @@ import (
 	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
 )
 
-// wakeDelay is how long further news about a policy is waited for.
+// wakeDelay is how long an event about a policy waits for more.
 const wakeDelay = 50 * time.Millisecond
 
-// countDelay is how long the number of a policy's grants waits for more to come or go, before it is shown.
+// countDelay is how long a change in a policy's number of grants waits for more before it is published.
 const countDelay = time.Second
 
-// evaluateAllLocked has every object of a policy's kind evaluated.
+// evaluateAllLocked queues every object of a policy's kind.
 func (c *Controller) evaluateAllLocked(s *policyState) {
 	f := c.followers[s.trigger()]
 	if s.mode != modeApply || f == nil {
@@ -49,7 +49,7 @@ func (c *Controller) enqueueEvaluationLocked(k key) {
 	c.evaluations.Add(k)
 }
 
-// evaluate finds out what a policy asks for an object, and has the control planes concerned do it.
+// evaluate computes the outcome of a policy for an object, and queues it for the control planes concerned.
 func (c *Controller) evaluate(ctx context.Context, k key) error {
 	s, policy, f, err := c.begin(k.policy)
 	if f == nil || err != nil {
@@ -86,8 +86,8 @@ func (c *Controller) evaluate(ctx context.Context, k key) error {
 	return next.err
 }
 
-// begin returns what an evaluation of an active policy reads: its state, the policy and the follower of its kind. The follower
-// is nil if there is nothing to evaluate. The error is errThrottled while the policy rests.
+// begin returns the input of an evaluation of an active policy: its state, the policy and the follower of its kind. The
+// follower is nil if there is nothing to evaluate. The error is errThrottled while the policy is throttled.
 func (c *Controller) begin(policy types.UID) (*policyState, *quotav1alpha1.GrantCreationPolicy, *follower, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,8 +101,8 @@ func (c *Controller) begin(policy types.UID) (*policyState, *quotav1alpha1.Grant
 	return s, s.object, c.followers[s.trigger()], nil
 }
 
-// settle keeps an outcome, and returns the one before it. It returns false if the state of the
-// policy is not current any more.
+// storeOutcome stores an outcome, and returns the previous one. It returns false if the state of the policy is no
+// longer current.
 func (c *Controller) storeOutcome(s *policyState, k key, next *outcome) (*outcome, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,8 +127,8 @@ func (c *Controller) storeOutcome(s *policyState, k key, next *outcome) (*outcom
 	return before, true
 }
 
-// enqueueGrantLocked has the control planes write or delete the grant of an object that need to, and connects to the one
-// that the grant goes to.
+// enqueueGrantLocked queues the key for the control planes that have to write or delete the grant of an object, and
+// connects to the desired one.
 func (c *Controller) enqueueGrantLocked(k key, next *outcome) {
 	for _, p := range c.controlPlanes {
 		isNeeded := hasGrant(next) && next.controlPlane == p.ref
@@ -141,7 +141,7 @@ func (c *Controller) enqueueGrantLocked(k key, next *outcome) {
 	}
 }
 
-// sameNeeds tells whether two outcomes say the same of the control plane that an object needs.
+// sameNeeds reports whether two outcomes need the same control plane.
 func sameNeeds(a, b *outcome) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -153,7 +153,7 @@ func hasFailed(o *outcome) bool { return o != nil && o.err != nil }
 
 func hasGrant(o *outcome) bool { return o != nil && o.grant != nil }
 
-// judge applies a policy to an object.
+// outcomeFor applies a policy to an object.
 func (c *Controller) outcomeFor(ctx context.Context, s *policyState, policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured) *outcome {
 	o := &outcome{generation: policy.Generation}
 	if o.matches, o.err = s.compiled.Matches(ctx, object.Object); o.err != nil || !o.matches {
@@ -179,8 +179,7 @@ func (c *Controller) outcomeFor(ctx context.Context, s *policyState, policy *quo
 	return o
 }
 
-// check tells why a grant may not be made. What is registered in another control plane is for that
-// one to say.
+// checkGrant returns the reason for not creating a grant. A remote control plane checks its own registrations.
 func (c *Controller) checkGrant(grant *quotav1alpha1.ResourceGrant, local bool) error {
 	if errs := c.Rules.ValidateGrant(grant); len(errs) > 0 {
 		return fmt.Errorf("the grant would not be valid: %w", errs.ToAggregate())
@@ -191,8 +190,8 @@ func (c *Controller) checkGrant(grant *quotav1alpha1.ResourceGrant, local bool) 
 	return nil
 }
 
-// goesLast tells whether an object is being deleted after what it owns: then its grant goes now,
-// and would be deleted again if it were made again.
+// goesLast reports whether an object is deleted only after its dependents. Its grant is deleted now; a new one would be
+// deleted again.
 func goesLast(object *unstructured.Unstructured) bool {
 	return object.GetDeletionTimestamp() != nil && slices.Contains(object.GetFinalizers(), metav1.FinalizerDeleteDependents)
 }

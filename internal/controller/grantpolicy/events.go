@@ -31,8 +31,8 @@ func (c *Controller) recordObjectEvent(policy *quotav1alpha1.GrantCreationPolicy
 	}, eventtype, reason, action, note, args...)
 }
 
-// recordGrantEvent records an event on the policy of a key about a grant. Events on one grant are
-// told apart by the grant's name, also where it is in another control plane.
+// recordGrantEvent records an event on the policy of a key about a grant. The grant's name distinguishes the events,
+// also for grants in another control plane.
 func (c *Controller) recordGrantEvent(k key, grant *quotav1alpha1.ResourceGrant, eventtype, reason, action, note string, args ...any) {
 	policy := c.policyOf(k)
 	if policy == nil {
@@ -43,13 +43,13 @@ func (c *Controller) recordGrantEvent(k key, grant *quotav1alpha1.ResourceGrant,
 		Namespace: grant.Namespace, Name: grant.Name,
 	}
 	if reason == reasonGrantFailed {
-		related.Namespace = "" // it may not exist, and then no event can be in it: the system namespace takes the event
+		related.Namespace = "" // it may not exist, and an event needs an existing namespace: the system namespace takes it
 	}
 	c.recordEvent(policy, related, eventtype, reason, action, note, args...)
 }
 
-// tell records an event on a policy. The version of the policy is left out: the same event at
-// another version is the same.
+// recordEvent records an event on a policy. It leaves out the policy's version, so that the same event at another
+// version is a repetition.
 func (c *Controller) recordEvent(policy *quotav1alpha1.GrantCreationPolicy, related *corev1.ObjectReference, eventtype, reason, action, note string, args ...any) {
 	regarding := &corev1.ObjectReference{
 		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "GrantCreationPolicy", Name: policy.Name, UID: policy.UID,

@@ -18,17 +18,17 @@ import (
 
 const uidIndex = "uid"
 
-// follower follows the objects of a kind that policies name as their trigger.
+// follower is the informer of a kind that policies name as their trigger.
 type follower struct {
 	kind     schema.GroupVersionKind
 	resource schema.GroupVersionResource
 	informer cache.SharedIndexInformer
 	stop     context.CancelFunc
-	// policies are those in force that name the kind. Guarded by the controller's lock.
+	// policies are the effective policies that name the kind. The controller's lock guards them.
 	policies map[types.UID]struct{}
 
 	mu sync.Mutex
-	// problem is why the objects cannot be listed.
+	// problem is the reason why the objects cannot be listed.
 	problem error
 }
 
@@ -44,7 +44,7 @@ func (f *follower) get(uid types.UID) *unstructured.Unstructured {
 
 func (f *follower) hasSynced() bool { return f.informer.HasSynced() }
 
-// failure is why the objects have not been listed, or nil.
+// failure returns the reason why the objects have not been listed, or nil.
 func (f *follower) failure() error {
 	if f.hasSynced() {
 		return nil
@@ -54,7 +54,7 @@ func (f *follower) failure() error {
 	return f.problem
 }
 
-// followLocked makes the kinds that are followed those that policies in force name.
+// followLocked makes the followed kinds those that effective policies name.
 func (c *Controller) followLocked() {
 	named := map[schema.GroupVersionKind]map[types.UID]struct{}{}
 	for uid, s := range c.policies {
@@ -108,7 +108,7 @@ func (c *Controller) startFollower(kind schema.GroupVersionKind, resource schema
 	handle, _ := f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: changed, DeleteFunc: changed,
 		UpdateFunc: func(before, after any) {
-			// A name may have been given to another object in between.
+			// The name may belong to another object since.
 			if b, ok := before.(metav1.Object); ok && b.GetUID() != after.(metav1.Object).GetUID() {
 				changed(before)
 			}
@@ -124,7 +124,7 @@ func (c *Controller) startFollower(kind schema.GroupVersionKind, resource schema
 	return f
 }
 
-// withoutFieldManagers drops what takes most room and what no policy looks at.
+// withoutFieldManagers drops the field managers, which are large and unused by policies.
 func withoutFieldManagers(object any) (any, error) {
 	if o, ok := object.(metav1.Object); ok {
 		o.SetManagedFields(nil)
@@ -132,7 +132,7 @@ func withoutFieldManagers(object any) (any, error) {
 	return object, nil
 }
 
-// objectChanged has an object evaluated by every policy that names its kind.
+// objectChanged queues an object for every policy that names its kind.
 func (c *Controller) objectChanged(f *follower, uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,8 +141,7 @@ func (c *Controller) objectChanged(f *follower, uid types.UID) {
 	}
 }
 
-// listed is called once all objects of a kind are known: those that grants were made for before,
-// and that are not among them, are gone.
+// listed is called after the first list of a kind: objects with earlier grants that are not in the list are gone.
 func (c *Controller) listed(f *follower) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +164,7 @@ func (c *Controller) listFailed(f *follower, err error) {
 	f.problem = err
 	f.mu.Unlock()
 	if f.hasSynced() && !apierrors.IsForbidden(err) {
-		return // it was known and will be again
+		return // it was synced before and will be again
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,7 +173,7 @@ func (c *Controller) listFailed(f *follower, err error) {
 	}
 }
 
-// wakeLocked has a policy's status and finalizers looked at soon.
+// wakeLocked queues a policy soon.
 func (c *Controller) wakeLocked(policy types.UID) {
 	if s := c.policies[policy]; s != nil {
 		c.policyQueue.AddAfter(s.object.Name, wakeDelay)

@@ -7,20 +7,20 @@ import (
 	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
 )
 
-// key names what a policy makes for an object, by their UIDs.
+// key is the pair of a policy and an object, by their UIDs.
 type key struct {
 	policy, object types.UID
 }
 
-// keyOf returns the key that a grant is labelled with, and false if it is of no policy.
+// keyOf returns the key in the labels of a grant, and false if no policy created it.
 func keyOf(grant *quotav1alpha1.ResourceGrant) (key, bool) {
 	policy := grant.Labels[quotav1alpha1.LabelPolicyUID]
 	object := grant.Annotations[quotav1alpha1.AnnotationResourceUID]
 	return key{types.UID(policy), types.UID(object)}, policy != ""
 }
 
-// isOf tells whether a grant was made for a key. One mark is enough, so that the others can be put
-// back; a grant that a person made has none.
+// isOf reports whether a grant was created for a key. One label is enough, so that the others can be restored; a grant
+// of a user has none.
 func (k key) isOf(grant *quotav1alpha1.ResourceGrant) bool {
 	marked, ok := keyOf(grant)
 	if ok {
@@ -29,10 +29,9 @@ func (k key) isOf(grant *quotav1alpha1.ResourceGrant) bool {
 	return marked.object == k.object && grant.Annotations[quotav1alpha1.AnnotationCreatedBy] == quotav1alpha1.CreatedByGrantCreation
 }
 
-// inventory is the policies' grants that a control plane is known to hold.
+// inventory holds the known grants of policies in a control plane.
 type inventory struct {
-	// mark is that of the grants in it. Those that were made by way of another registration of the same
-	// API server are left to that one.
+	// mark is the registration of its grants. Grants by another registration of the same API server belong to that one.
 	mark     string
 	byKey    map[key]map[types.NamespacedName]*quotav1alpha1.ResourceGrant
 	byName   map[types.NamespacedName]key
@@ -48,8 +47,7 @@ func newInventory(ref remote.Ref) *inventory {
 	}
 }
 
-// put enters a grant, or takes it out if it is of no policy or elsewhere. It returns the keys that are
-// concerned.
+// put stores a grant, or removes it if it has no policy or another registration. It returns the affected keys.
 func (i *inventory) put(grant *quotav1alpha1.ResourceGrant) []key {
 	name := nameOf(grant)
 	var concerned []key
@@ -74,7 +72,7 @@ func (i *inventory) put(grant *quotav1alpha1.ResourceGrant) []key {
 	return append(concerned, k)
 }
 
-// remove takes out the grant of that name if it has that UID, and returns its key.
+// remove removes the grant of that name and UID, and returns its key.
 func (i *inventory) remove(name types.NamespacedName, uid types.UID) (key, bool) {
 	k, ok := i.byName[name]
 	if !ok || i.byKey[k][name].UID != uid {

@@ -12,7 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/worker"
 )
 
-// addLocalControlPlane makes the plane that is this control plane, whose grants are watched.
+// addLocalControlPlane adds the local control plane, whose grants are watched.
 func (c *Controller) addLocalControlPlane(ctx context.Context) error {
 	p := newControlPlane(c, remote.Ref{}, c.Client, nil)
 	c.controlPlanes[p.ref] = p
@@ -70,7 +70,7 @@ func (p *controlPlane) grantDeleted(object any) {
 	}
 }
 
-// hasNoLocalGrants asks this control plane's API server whether it has no grant of a policy.
+// hasNoLocalGrants asks the API server whether a policy has no grant in this control plane.
 func (c *Controller) hasNoLocalGrants(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) (bool, error) {
 	var list quotav1alpha1.ResourceGrantList
 	err := c.Live.List(ctx, &list, client.MatchingLabels{quotav1alpha1.LabelPolicyUID: string(policy.UID)}, client.Limit(1))

@@ -2,7 +2,7 @@ package grantpolicy
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// writeResult is what became of a grant that should be another.
+// writeResult is the kind of a write.
 type writeResult string
 
 const (
@@ -12,7 +12,7 @@ const (
 	wroteNone   writeResult = "failed"
 )
 
-// availability is how another control plane is to be had.
+// availability is the state of the connection to another control plane.
 type availability string
 
 const (
@@ -22,7 +22,7 @@ const (
 	pending     availability = "pending"
 )
 
-// metrics counts what is found out and what is done.
+// metrics count evaluations and writes.
 type metrics struct {
 	evaluations *prometheus.CounterVec
 	writes      *prometheus.CounterVec
@@ -41,7 +41,7 @@ func newMetrics() *metrics {
 	}
 }
 
-// evaluated counts an outcome; nil is that of an object that is gone.
+// evaluated counts an outcome; nil is that of a deleted object.
 func (m *metrics) evaluated(o *outcome) {
 	label := "none"
 	switch {
@@ -70,7 +70,7 @@ func (c *Controller) Collectors() []prometheus.Collector {
 	return collectors
 }
 
-// controlPlanesWith counts the other control planes of a standing.
+// controlPlanesWith counts the other control planes of an availability.
 func (c *Controller) controlPlanesWith(s availability) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

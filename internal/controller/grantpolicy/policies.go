@@ -14,38 +14,38 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// mode is what becomes of the grants of a policy.
+// mode is how the grants of a policy are handled.
 type mode int
 
 const (
-	// dormant: they stay as they are, because the policy is paused or cannot be applied as things are.
+	// modeRetain keeps the grants unchanged: the policy is paused or cannot be applied.
 	modeRetain mode = iota
-	// active: they are made what the policy says.
+	// modeApply makes the grants match the policy.
 	modeApply
-	// off: they are deleted, because the policy is deleted or its kind is not there any more.
+	// modeDelete deletes the grants: the policy is deleted or its kind no longer exists.
 	modeDelete
 )
 
-// policyState is what the controller knows of one policy, guarded by the controller's lock. When
-// the policy's generation or mode changes, its state is replaced.
+// policyState is the state of one policy, guarded by the controller's lock. A change of the policy's generation or mode
+// replaces it.
 type policyState struct {
-	// object is the policy as it was seen last. Its spec stays.
+	// object is the latest version of the policy. Its spec does not change.
 	object *quotav1alpha1.GrantCreationPolicy
-	// compiled is that generation of the policy, or nil if it has faults. A policy that is
-	// paused or deleted has neither. Both stay.
+	// compiled is the compiled policy, or nil if it is invalid (errs). A paused or deleted policy has neither. Both do
+	// not change.
 	compiled *policy.GrantPolicy
 	errs     field.ErrorList
 	mode     mode
 	// since is when the state was set.
 	since time.Time
-	// resource is what the trigger's objects are watched by, while the policy is active.
+	// resource is the watched resource of the trigger, while the policy is active.
 	resource schema.GroupVersionResource
 
 	throttle throttle
-	// outcomes are by the UIDs of the objects. Those from before the state was set have generation 0:
-	// they only tell what was said about an object then.
+	// outcomes are by the UIDs of the objects. Outcomes from before the state was set have generation 0: they only hold
+	// earlier results.
 	outcomes map[types.UID]*outcome
-	// unseen are the objects that have not been evaluated since the policy changed.
+	// unevaluated are the objects without an evaluation since the policy changed.
 	unevaluated map[types.UID]struct{}
 }
 
@@ -58,23 +58,23 @@ func triggerOf(object *quotav1alpha1.GrantCreationPolicy) schema.GroupVersionKin
 	return schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)
 }
 
-// outcome is what a policy says about one object. It is immutable.
+// outcome is the result of a policy for one object. It is immutable.
 type outcome struct {
 	// generation is that of the policy.
 	generation int64
-	// grant is what the policy asks for, or nil if it asks for nothing or err is set.
+	// grant is the desired grant, or nil if there is none or err is set.
 	grant *quotav1alpha1.ResourceGrant
-	// controlPlane is where the grant should be. It is set if matches is and unresolved is not.
+	// controlPlane is the desired location of the grant. It is set if matches is and unresolved is not.
 	controlPlane remote.Ref
-	// matches tells that the conditions hold.
+	// matches means that the conditions hold.
 	matches bool
-	// unresolved is why it cannot be told which control plane the grant should be in.
+	// unresolved is the reason for an unknown control plane.
 	unresolved error
-	// err is why it cannot be told what the policy asks for.
+	// err is the reason for an unknown grant.
 	err error
 }
 
-// followPolicies has policies looked at when they change.
+// followPolicies queues policies when they change.
 func (c *Controller) followPolicies(ctx context.Context) error {
 	informer, err := c.Cache.GetInformer(ctx, &quotav1alpha1.GrantCreationPolicy{})
 	if err != nil {
@@ -92,15 +92,14 @@ func (c *Controller) followPolicies(ctx context.Context) error {
 	return err
 }
 
-// setPolicy replaces the state of a policy if it differs, and has everything looked at again that
-// depends on it.
+// setPolicy replaces the state of a policy if it differs, and queues everything that depends on it.
 func (c *Controller) setPolicy(s *policyState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.outcomes, s.unevaluated = map[types.UID]*outcome{}, map[types.UID]struct{}{}
 	for uid, other := range c.policies {
 		if other.object.Name == s.object.Name && uid != s.uid() {
-			delete(c.policies, uid) // it is gone, and its name was given away
+			delete(c.policies, uid) // it is gone, and another policy has its name
 		}
 	}
 	if before := c.policies[s.uid()]; before != nil {
@@ -121,7 +120,7 @@ func (c *Controller) setPolicy(s *policyState) {
 	c.applyAllLocked(s.uid())
 }
 
-// removePolicy forgets the policy of that name, which is gone.
+// removePolicy forgets the deleted policy of that name.
 func (c *Controller) removePolicy(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,7 +133,7 @@ func (c *Controller) removePolicy(name string) {
 	c.followLocked()
 }
 
-// policyOf returns the policy of a key as it was seen last, or nil.
+// policyOf returns the latest version of the policy of a key, or nil.
 func (c *Controller) policyOf(k key) *quotav1alpha1.GrantCreationPolicy {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,15 +143,14 @@ func (c *Controller) policyOf(k key) *quotav1alpha1.GrantCreationPolicy {
 	return nil
 }
 
-// applyAllLocked has the grants of a policy that exist compared with what the policy wants.
+// applyAllLocked queues all existing grants of a policy.
 func (c *Controller) applyAllLocked(policy types.UID) {
 	for _, p := range c.controlPlanes {
 		p.enqueueAll(policy)
 	}
 }
 
-// want returns the grant that a key should have in a control plane, or nil for none; false if that
-// cannot be told now.
+// desiredGrant returns the desired grant of a key in a control plane, or nil for none; false if it is unknown now.
 func (c *Controller) desiredGrant(k key, ref remote.Ref) (*quotav1alpha1.ResourceGrant, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,7 +179,7 @@ func (c *Controller) desiredGrant(k key, ref remote.Ref) (*quotav1alpha1.Resourc
 	}
 }
 
-// desiredKeys returns the keys that should have a grant in a control plane.
+// desiredKeys returns the keys with a desired grant in a control plane.
 func (c *Controller) desiredKeys(ref remote.Ref) []key {
 	c.mu.Lock()
 	defer c.mu.Unlock()

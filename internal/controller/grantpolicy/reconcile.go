@@ -23,11 +23,11 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// cleanupRetryInterval is how often a policy is looked at whose grants could not be deleted yet.
+// cleanupRetryInterval is the delay until a policy with undeletable grants is reconciled again.
 const cleanupRetryInterval = 10 * time.Second
 
-// reconcile brings the state, the finalizers and the status of a policy up to date. The finalizers
-// are there before the first grant is.
+// reconcile updates the state, the finalizers and the status of a policy. It adds the finalizers before the first
+// grant.
 func (c *Controller) reconcile(ctx context.Context, name string) error {
 	object := &quotav1alpha1.GrantCreationPolicy{}
 	err := c.Client.Get(ctx, types.NamespacedName{Name: name}, object)
@@ -38,7 +38,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	// A policy that is off or paused has no use for more of them: it makes nothing.
+	// A deleted or paused policy creates no grants and needs no further finalizers.
 	if added := finalizersToAdd(object); len(added) > 0 {
 		object = object.DeepCopy()
 		object.Finalizers = append(object.Finalizers, added...)
@@ -58,7 +58,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	return c.removeFinalizers(ctx, object)
 }
 
-// finalizersToAdd are those that a policy lacks.
+// finalizersToAdd returns the finalizers that a policy lacks.
 func finalizersToAdd(object *quotav1alpha1.GrantCreationPolicy) []string {
 	if object.DeletionTimestamp != nil || !object.IsEnabled() {
 		return nil
@@ -73,7 +73,7 @@ func finalizersToAdd(object *quotav1alpha1.GrantCreationPolicy) []string {
 	return desired
 }
 
-// update stores a policy, unless it has changed since it was read: then it is on its way here.
+// update stores a policy. After a conflict, an event with its newer version follows.
 func (c *Controller) update(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) error {
 	if err := c.Client.Update(ctx, object); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("update the finalizers of GrantCreationPolicy %s: %w", object.Name, err)
@@ -81,7 +81,7 @@ func (c *Controller) update(ctx context.Context, object *quotav1alpha1.GrantCrea
 	return nil
 }
 
-// inspect decides what becomes of a policy's grants, and says all that keeps it from being in force.
+// inspect sets the mode of a policy, and returns all reasons why it is not effective.
 func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string, error) {
 	object := state.object
 	switch {
@@ -105,7 +105,7 @@ func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string,
 			return nil, err
 		}
 		if groupState == discoverycache.Undefined && c.wasServed(object) {
-			state.mode = modeDelete // there are no objects any more, and so no reason for grants
+			state.mode = modeDelete // no objects are left, and so no reason for grants
 		}
 		return problems, nil
 	}
@@ -115,7 +115,7 @@ func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string,
 	}
 	if reason != "" {
 		problems = append(problems, reason)
-		c.policyQueue.AddAfter(object.Name, permission.RecheckInterval) // nobody tells when Bursar is permitted more
+		c.policyQueue.AddAfter(object.Name, permission.RecheckInterval) // no event reports new permissions
 	}
 	if len(problems) == 0 {
 		state.mode, state.resource = modeApply, resource
@@ -123,7 +123,7 @@ func (c *Controller) inspect(ctx context.Context, state *policyState) ([]string,
 	return problems, nil
 }
 
-// policyProblems compiles a policy into its state, and says all that keeps its text and the registrations from being in force.
+// policyProblems compiles a policy into its state, and returns all errors of its spec and registrations.
 func (c *Controller) policyProblems(state *policyState) []string {
 	var problems []string
 	state.compiled, state.errs = c.compile(state.object)
@@ -137,9 +137,8 @@ func (c *Controller) policyProblems(state *policyState) []string {
 	return problems
 }
 
-// wasServed tells whether the kind that a policy names was served since it names it: then its objects
-// are gone with it. A kind that never was may be mistyped, and the grants for objects of another
-// are not to go for that.
+// wasServed reports whether the kind in a policy was ever served since the policy names it: then its objects are gone.
+// A kind that never was may be a typing error, and must not delete the grants of another kind's objects.
 func (c *Controller) wasServed(object *quotav1alpha1.GrantCreationPolicy) bool {
 	c.mu.Lock()
 	before := c.policies[object.UID]
@@ -151,8 +150,7 @@ func (c *Controller) wasServed(object *quotav1alpha1.GrantCreationPolicy) bool {
 	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == object.Generation
 }
 
-// compile returns a policy compiled, or its faults. A generation that was compiled before is not
-// compiled again, whatever it is looked at for.
+// compile returns the compiled policy, or its errors. It compiles a generation only once.
 func (c *Controller) compile(object *quotav1alpha1.GrantCreationPolicy) (*policy.GrantPolicy, field.ErrorList) {
 	c.mu.Lock()
 	before := c.policies[object.UID]
@@ -168,8 +166,8 @@ func notServed(kind schema.GroupVersionKind) string {
 	return fmt.Sprintf("kind %s in version %s is not served by this API server", kind.GroupKind(), kind.GroupVersion())
 }
 
-// registrationProblems says why the registrations do not allow what a policy's grants give. Those of
-// another control plane are not known here, and what is a template is judged for each object.
+// registrationProblems returns the reasons why the registrations do not allow the grants of a policy. Registrations of
+// another control plane are unknown here, and templates are checked for each object.
 func registrationProblems(registrations Registrations, object *quotav1alpha1.GrantCreationPolicy) []string {
 	if object.Spec.Target.ParentContext != nil {
 		return nil
@@ -184,7 +182,7 @@ func registrationProblems(registrations Registrations, object *quotav1alpha1.Gra
 	return nil
 }
 
-// grantedTypes are the resource types of the grants that a policy makes in this control plane.
+// grantedTypes returns the resource types of a policy's grants in this control plane.
 func grantedTypes(object *quotav1alpha1.GrantCreationPolicy) []string {
 	if object.Spec.Target.ParentContext != nil {
 		return nil
@@ -192,7 +190,7 @@ func grantedTypes(object *quotav1alpha1.GrantCreationPolicy) []string {
 	return object.Spec.Target.ResourceGrantTemplate.Spec.ResourceTypes()
 }
 
-// Check tells why a policy is not going to be in force as things are, or returns nil.
+// Check returns the reason why a policy cannot become effective now, or nil.
 func (c *Controller) Check(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) error {
 	problems := registrationProblems(c.Catalog, object)
 	kind := triggerOf(object)
@@ -205,14 +203,14 @@ func (c *Controller) Check(ctx context.Context, object *quotav1alpha1.GrantCreat
 	return errors.New(strings.Join(problems, "; "))
 }
 
-// GrantsOf returns how many grants a policy has made in this control plane that are still there, by the cache.
+// GrantsOf returns the number of a policy's grants in this control plane, from the cache.
 func (c *Controller) GrantsOf(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) (int, error) {
 	var list quotav1alpha1.ResourceGrantList
 	err := c.Client.List(ctx, &list, client.MatchingLabels{quotav1alpha1.LabelPolicyUID: string(policy.UID)}, client.UnsafeDisableDeepCopy)
 	return len(list.Items), err
 }
 
-// removeFinalizers removes the finalizers of a policy that have no grants to be for.
+// removeFinalizers removes the finalizers of a policy that have no grants left.
 func (c *Controller) removeFinalizers(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) error {
 	updated := object.DeepCopy()
 	holding, isKept := c.removeParentFinalizer(object, updated)
@@ -234,13 +232,13 @@ func (c *Controller) removeFinalizers(ctx context.Context, object *quotav1alpha1
 	return nil
 }
 
-// ends reports whether a policy is to have no grants of its own making: it is deleted or off.
+// ends reports whether a policy is to have no grants: it is deleted or in modeDelete.
 func ends(object *quotav1alpha1.GrantCreationPolicy) bool {
 	return object.DeletionTimestamp != nil || !object.IsEnabled()
 }
 
-// removeParentFinalizer removes the finalizer for grants in other control planes from updated if no control plane has one any
-// more. It returns the control planes that do, and whether the policy is paused and keeps its grants in an unregistered one.
+// removeParentFinalizer removes the finalizer for grants in other control planes from updated if none has one. It
+// returns the control planes with grants, and whether the policy is paused and keeps grants in an unregistered one.
 func (c *Controller) removeParentFinalizer(object, updated *quotav1alpha1.GrantCreationPolicy) (holding []*controlPlane, isKept bool) {
 	if !slices.Contains(object.Finalizers, quotav1alpha1.FinalizerParentGrants) || !ends(object) && object.Spec.Target.ParentContext != nil {
 		return nil, false
@@ -264,7 +262,7 @@ func (c *Controller) removeParentFinalizer(object, updated *quotav1alpha1.GrantC
 	return nil, false
 }
 
-// removeLocalFinalizer removes the finalizer for grants in this control plane from updated if there are none any more.
+// removeLocalFinalizer removes the finalizer for grants in this control plane from updated if none are left.
 func (c *Controller) removeLocalFinalizer(ctx context.Context, object, updated *quotav1alpha1.GrantCreationPolicy) error {
 	if !ends(object) || !slices.Contains(object.Finalizers, quotav1alpha1.FinalizerGrants) || !c.controlPlane(remote.Ref{}).isClean(object.UID, time.Time{}) {
 		return nil
@@ -286,8 +284,8 @@ func (c *Controller) controlPlane(ref remote.Ref) *controlPlane {
 	return c.controlPlanes[ref]
 }
 
-// reportHeldUp says which control planes keep a deleted policy from going. Those that answer are
-// being cleaned up.
+// reportHeldUp reports the unreachable control planes that hold up the deletion of a policy. Grants in reachable ones
+// are being deleted.
 func (c *Controller) reportHeldUp(object *quotav1alpha1.GrantCreationPolicy, holding []*controlPlane) {
 	for _, p := range holding {
 		_, problem := p.state()

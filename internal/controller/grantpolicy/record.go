@@ -18,8 +18,7 @@ import (
 // record comes before the first grant there, so that a deleted policy waits for those control planes
 // and for no others, also after a restart.
 
-// recordOf returns the control planes that a policy has on record. What somebody has spoilt is as
-// good as nothing.
+// recordOf returns the control planes on record of a policy. An invalid record counts as empty.
 func recordOf(policy *quotav1alpha1.GrantCreationPolicy) []remote.Ref {
 	var refs []remote.Ref
 	if err := json.Unmarshal([]byte(policy.Annotations[quotav1alpha1.AnnotationControlPlanes]), &refs); err != nil {
@@ -28,11 +27,11 @@ func recordOf(policy *quotav1alpha1.GrantCreationPolicy) []remote.Ref {
 	return refs
 }
 
-// recordedMax is how many control planes a policy has on record before those are left out that need
-// not be there. The annotations of an object may take 256 KiB.
+// recordedMax is how many control planes a policy has on record before unneeded ones are dropped. The annotations of an
+// object may take 256 KiB.
 const recordedMax = 500
 
-// record makes sure that the policy of a key has another control plane on record.
+// record puts another control plane on the record of a key's policy.
 func (c *Controller) record(ctx context.Context, k key, ref remote.Ref) error {
 	if ref.IsLocal() || c.isRecorded(k, ref) {
 		return nil
@@ -80,7 +79,7 @@ func (c *Controller) record(ctx context.Context, k key, ref remote.Ref) error {
 	return nil
 }
 
-// stillNeeded returns the control planes on record that a policy may have grants in.
+// stillNeeded returns the recorded control planes in which a policy may have grants.
 func (c *Controller) stillNeeded(policy types.UID, refs []remote.Ref) []remote.Ref {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,8 +113,8 @@ func (c *Controller) isRecorded(k key, ref remote.Ref) bool {
 	return s != nil && slices.Contains(recordOf(s.object), ref)
 }
 
-// controlPlanesOf returns the control planes on the record of a policy that makes no grants elsewhere any
-// more: those that hold some of it, or may, and the names of those that no Secret registers any more.
+// controlPlanesOf returns the recorded control planes of a policy that no longer creates remote grants: those that hold
+// or may hold its grants, and the names of those without a Secret.
 func (c *Controller) controlPlanesOf(policy *quotav1alpha1.GrantCreationPolicy) (holding []*controlPlane, unregistered []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +140,7 @@ func (c *Controller) controlPlanesOf(policy *quotav1alpha1.GrantCreationPolicy) 
 	return holding, unregistered
 }
 
-// forgetRecord forgets what a policy has on record, once that was taken off it.
+// forgetRecord forgets the record of a policy after its removal from the policy.
 func (c *Controller) forgetRecord(policy *quotav1alpha1.GrantCreationPolicy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
 )
 
-// complete gives a rendered grant its name, namespace, marks and, where that works, its owner.
+// complete sets the name, namespace and marks of a rendered grant and, if possible, its owner.
 func complete(grant *quotav1alpha1.ResourceGrant, policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured, systemNamespace string, ref remote.Ref) {
 	if grant.Name == "" {
 		grant.Name, grant.GenerateName = claims.GeneratedName(grant.GenerateName, policy.Name, object.GetUID()), ""
@@ -49,7 +49,7 @@ func complete(grant *quotav1alpha1.ResourceGrant, policy *quotav1alpha1.GrantCre
 	if fromTemplate.any() {
 		grant.Annotations[quotav1alpha1.AnnotationTemplateKeys] = fromTemplate.encode()
 	}
-	// The garbage collector deletes what its owner cannot own: an owner elsewhere.
+	// The garbage collector deletes dependents with an owner in another namespace.
 	if ref.IsLocal() && (object.GetNamespace() == "" || object.GetNamespace() == grant.Namespace) {
 		grant.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID(),
@@ -58,7 +58,7 @@ func complete(grant *quotav1alpha1.ResourceGrant, policy *quotav1alpha1.GrantCre
 	}
 }
 
-// templateKeys are the keys that a grant has from its template.
+// templateKeys are the label and annotation keys of a grant's template.
 type templateKeys struct {
 	Labels      []string `json:"labels,omitempty"`
 	Annotations []string `json:"annotations,omitempty"`
@@ -74,7 +74,7 @@ func (k templateKeys) encode() string {
 	return string(encoded)
 }
 
-// templateKeysOf reads what encode wrote. What somebody has spoilt is as good as nothing.
+// templateKeysOf decodes the keys on a grant. Invalid keys count as none.
 func templateKeysOf(grant *quotav1alpha1.ResourceGrant) templateKeys {
 	var keys templateKeys
 	if err := json.Unmarshal([]byte(grant.Annotations[quotav1alpha1.AnnotationTemplateKeys]), &keys); err != nil {
@@ -83,16 +83,15 @@ func templateKeysOf(grant *quotav1alpha1.ResourceGrant) templateKeys {
 	return keys
 }
 
-// created is a wanted grant as it is made at a time.
+// created returns a new grant from the desired one.
 func created(desired *quotav1alpha1.ResourceGrant, now time.Time) *quotav1alpha1.ResourceGrant {
 	grant := desired.DeepCopy()
 	grant.Annotations[quotav1alpha1.AnnotationCreatedAt] = now.UTC().Format(time.RFC3339)
 	return grant
 }
 
-// corrected returns what a grant has to be changed to, and whether that differs from what it is.
-// Labels and annotations that neither the template nor Bursar has set are left alone: others may
-// set them again each time they are removed.
+// corrected returns the update of a grant, and whether it differs from the stored one. It keeps labels and annotations
+// from neither the template nor Bursar, because other clients might restore them each time.
 func corrected(stored, desired *quotav1alpha1.ResourceGrant) (*quotav1alpha1.ResourceGrant, bool) {
 	grant := stored.DeepCopy()
 	grant.Spec = *desired.Spec.DeepCopy()
@@ -105,14 +104,14 @@ func corrected(stored, desired *quotav1alpha1.ResourceGrant) (*quotav1alpha1.Res
 	for _, owner := range desired.OwnerReferences {
 		grant.OwnerReferences = slices.DeleteFunc(grant.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
 		if metav1.GetControllerOfNoCopy(grant) != nil {
-			owner.Controller = new(false) // there can be one alone, and somebody has made another owner that
+			owner.Controller = new(false) // only one owner can be the controller, and another owner is
 		}
 		grant.OwnerReferences = append(grant.OwnerReferences, owner)
 	}
 	return grant, !equality.Semantic.DeepEqual(stored, grant)
 }
 
-// overlay removes the keys that are dropped and sets those that are wanted.
+// overlay removes the dropped keys and sets the desired ones.
 func overlay(stored map[string]string, dropped []string, desired map[string]string) map[string]string {
 	if stored == nil {
 		stored = map[string]string{}

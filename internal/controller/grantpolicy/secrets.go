@@ -24,7 +24,7 @@ type controlPlaneSecret struct {
 	secret *corev1.Secret
 }
 
-// followSecrets keeps the control planes that are worked on those that Secrets register.
+// followSecrets registers control planes from Secrets.
 func (c *Controller) followSecrets(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(c.Core, 0, informers.WithNamespace(c.SystemNamespace))
 	informer := factory.Core().V1().Secrets().Informer()
@@ -60,7 +60,7 @@ func (c *Controller) secretChanged(object any) {
 	}
 }
 
-// setControlPlaneSecret enters what the Secret of that name registers now, or nothing.
+// setControlPlaneSecret records the registration in a Secret, or nil.
 func (c *Controller) setControlPlaneSecret(name string, now *controlPlaneSecret) {
 	c.mu.Lock()
 	before := c.secrets[name]
@@ -78,7 +78,7 @@ func (c *Controller) setControlPlaneSecret(name string, now *controlPlaneSecret)
 	c.controlPlanesChanged()
 }
 
-// registerLocked makes the plane of a control plane what the oldest Secret for it says.
+// registerLocked replaces the control plane of a reference by that of its oldest Secret.
 func (c *Controller) registerLocked(ref remote.Ref) {
 	var chosen *controlPlaneSecret
 	for _, r := range c.secrets {
@@ -107,7 +107,7 @@ func (c *Controller) registerLocked(ref remote.Ref) {
 	c.tasks.Go(func() { p.runRemote(ctx) })
 }
 
-// connect makes a client for grants in the control plane of a kubeconfig. It asks nothing of it.
+// connect returns a client for the grants in the control plane of a kubeconfig. It sends no request.
 func connect(kubeconfig []byte) (client.Client, error) {
 	config, err := remote.Config(kubeconfig)
 	if err != nil {
@@ -128,7 +128,7 @@ func connect(kubeconfig []byte) (client.Client, error) {
 	return api, nil
 }
 
-// onlyGrants is a scheme and a mapper with which a client need not ask what is served.
+// onlyGrants returns a scheme and a mapper of grants only, so that a client needs no discovery.
 func onlyGrants() (*runtime.Scheme, apimeta.RESTMapper, error) {
 	scheme := runtime.NewScheme()
 	if err := quotav1alpha1.AddToScheme(scheme); err != nil {

@@ -22,11 +22,11 @@ import (
 // namesShown is how many control planes or objects a message names.
 const namesShown = 3
 
-// report writes the status of a policy, with all that keeps it from being in force.
+// report writes the status of a policy, with the reasons why it is not effective.
 func (c *Controller) report(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy, problems []string) error {
 	ready := c.ready(object, problems)
 	if ready == nil {
-		return nil // a poke follows once the objects are listed
+		return nil // an event follows once the objects are listed
 	}
 	updated := object.DeepCopy()
 	conditions := &updated.Status.Conditions
@@ -49,14 +49,14 @@ func (c *Controller) report(ctx context.Context, object *quotav1alpha1.GrantCrea
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
 		return nil
 	}
-	// A conflict means that what was judged is out of date; its successor is on its way here.
+	// A conflict means that the result is out of date. An event follows its newer version.
 	if err := c.Client.Status().Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("update the status of GrantCreationPolicy %s: %w", object.Name, err)
 	}
 	return nil
 }
 
-// recount has the grants of a policy counted again soon.
+// recount queues a count of a policy's grants soon.
 func (c *Controller) recount(policy types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +65,7 @@ func (c *Controller) recount(policy types.UID) {
 	}
 }
 
-// tally is for how many objects a policy has a grant, and for how many it fails to have one; why is an example.
+// tally counts the objects of a policy with a grant and with a failure; why is an example.
 type tally struct {
 	grants, failed int64
 	why            string
@@ -101,7 +101,7 @@ func (c *Controller) tallyOf(policy types.UID) (t tally) {
 	return t
 }
 
-// ready returns the condition Ready, or nil while it is not known yet.
+// ready returns the condition Ready, or nil while it is unknown.
 func (c *Controller) ready(object *quotav1alpha1.GrantCreationPolicy, problems []string) *metav1.Condition {
 	if !object.IsEnabled() {
 		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonPolicyDisabled,
@@ -128,9 +128,9 @@ func (c *Controller) ready(object *quotav1alpha1.GrantCreationPolicy, problems [
 		Message: fmt.Sprintf("every %s that meets the conditions gets a grant", kind.GroupKind())}
 }
 
-// needs is what a policy's matching objects ask of other control planes.
+// needs are the other control planes that a policy's matching objects need.
 type needs struct {
-	// unresolved is by the texts of why a name could not be found out.
+	// unresolved are the errors of unknown control plane names.
 	unresolved []string
 	// unregistered, invalid, unreachable and pending name control planes.
 	unregistered, invalid, unreachable, pending []string
@@ -138,7 +138,7 @@ type needs struct {
 	unevaluated                                 int
 }
 
-// needsOf looks at every object of a policy.
+// needsOf collects the needs of a policy's objects.
 func (c *Controller) needsOf(object *quotav1alpha1.GrantCreationPolicy) needs {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,7 +212,7 @@ func (c *Controller) parentReady(object *quotav1alpha1.GrantCreationPolicy, read
 	return metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonParentContextReady, Message: message}
 }
 
-// firstFew joins names, and counts those that are too many.
+// firstFew joins the first names, and counts the rest.
 func firstFew(names []string) string {
 	if len(names) <= namesShown {
 		return strings.Join(names, ", ")
@@ -220,7 +220,7 @@ func firstFew(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:namesShown], ", "), len(names)-namesShown)
 }
 
-// secretOf refers to the Secret that registers a control plane.
+// secretOf returns a reference to the Secret of a control plane.
 func (c *Controller) secretOf(p *controlPlane) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: c.SystemNamespace, Name: p.secretName()}
 }

@@ -6,23 +6,23 @@ import (
 )
 
 const (
-	// slowEvaluation is what an evaluation takes that is kept from holding up other policies.
+	// slowEvaluation is the duration beyond which an evaluation throttles its policy.
 	slowEvaluation = 10 * time.Millisecond
-	// restFactor is how long a slow policy rests, as a multiple of the time for which it was evaluated.
+	// restFactor is how long a slow policy rests, as a multiple of the duration of its last evaluation.
 	restFactor = 3
 )
 
-// errThrottled says that an evaluation has to wait, since those of the same policy take long.
+// errThrottled means that an evaluation has to wait, because the evaluations of its policy take long.
 var errThrottled = errors.New("the policy's evaluations take long, others go first")
 
-// throttle keeps a policy that takes long from taking the time of all others: it is evaluated for one
-// object at a time, and then rests. It is guarded by the controller's lock.
+// throttle limits a slow policy to a share of the workers: one object at a time, followed by a rest. The controller's
+// lock guards it.
 type throttle struct {
-	took  time.Duration // by the last evaluation
-	until time.Time     // it rests
+	took  time.Duration // of the last evaluation
+	until time.Time     // end of the rest
 }
 
-// begin tells whether an evaluation may begin.
+// begin reports whether an evaluation may begin.
 func (p *throttle) begin(now time.Time) bool {
 	if now.Before(p.until) {
 		return false
@@ -33,7 +33,7 @@ func (p *throttle) begin(now time.Time) bool {
 	return true
 }
 
-// end notes how long an evaluation took that has just ended.
+// end records the duration of an evaluation at its end.
 func (p *throttle) end(now time.Time, took time.Duration) {
 	p.took, p.until = took, now
 	if took > slowEvaluation {

@@ -1,6 +1,6 @@
-// Package lifecycle follows the objects that claims pay for, and has the engine work on those that need it: when an object for
-// which reservations are in flight appears, when an object with claims changes or is gone, and when a reservation's object never
-// appears although the API server can no longer be working on the create.
+// Package lifecycle follows the objects that claims pay for, and starts the engine on them: when an object with
+// in-flight reservations appears, when an object with claims changes or disappears, and when a reservation's object
+// never appears although the API server can no longer be working on the create.
 package lifecycle
 
 import (
@@ -24,31 +24,29 @@ import (
 )
 
 const (
-	// workers is how many objects are worked on at a time. Each waits for the API server most
-	// of the time.
+	// workers is how many objects are processed at the same time. Each mostly waits for the API server.
 	workers = 24
 	// sweepInterval is how often reservations are checked for their age.
 	sweepInterval = 5 * time.Second
 )
 
-// Controller is the lifecycle controller. Its fields are set once; call Start before the
-// caches run, then Run.
+// Controller is the lifecycle controller. Set its fields once; call Start before the caches run, then Run.
 type Controller struct {
 	Store   *ledgerstore.Store
 	Engine  *engine.Engine
 	Objects *objectcache.Cache
 	Claims  *claimcache.Cache
-	// Peers are the other replicas, or nil. This one does at once what any may do for consumers whose preferred replica it is.
+	// Peers are the other replicas, or nil. Each replica does the shared work at once for the consumers that prefer it.
 	Peers *routing.Peers
 	Log   logr.Logger
 
-	// absent are the objects that the sweep has to look at, and matched the lists of objects that it has held all claims
-	// against. Nobody else uses matched.
+	// absent are the objects for the sweep to check. matched are the lists of objects that were compared with all
+	// claims; only the sweep uses it.
 	absent  absent
 	matched map[schema.GroupKind]int64
 }
 
-// Start registers the controller with what it follows.
+// Start registers the controller's handlers.
 func (c *Controller) Start() {
 	c.Objects.OnAppear(c.appeared)
 	c.Objects.OnModify(c.modified)
@@ -56,7 +54,7 @@ func (c *Controller) Start() {
 	c.Claims.OnChange(c.claimChanged)
 }
 
-// Run works until ctx ends.
+// Run processes objects until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
 	var sweeps sync.WaitGroup
 	defer sweeps.Wait()
@@ -80,13 +78,13 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	}
 }
 
-// isOurs reports whether what is reserved is first of all for this replica to conclude.
+// isOurs reports whether this replica is preferred to conclude a reservation.
 func (c *Controller) isOurs(reservation ledgerstore.InFlight) bool {
 	return reservation.IsOwn || c.Peers.IsPreferred(reservation.Consumer)
 }
 
-// vanished announces what is about to be released before anything else happens, so that no
-// create is refused for capacity that is as good as free.
+// vanished announces the coming release before anything else, so that no create is denied for capacity that is about to
+// be free.
 func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 	// In this order: a reservation ends after its claim is in the cache.
 	isListed := c.Claims.HasSynced()
@@ -98,7 +96,7 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 	for _, reservation := range reservations {
 		c.Store.ExpectRelease(reservation.Consumer, reservation.Key)
 	}
-	// A claim of it that is yet to be listed is announced once it is.
+	// A claim listed later is announced then.
 	isCharged := len(owned) > 0 || len(reservations) > 0 || !isListed
 	c.Engine.Vanished(uid, isCharged)
 	if len(owned) > 0 {
@@ -113,8 +111,8 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 	}
 }
 
-// claimChanged catches claims whose object went away before the claim was seen, and objects whose
-// claim went away before them.
+// claimChanged handles claims whose object disappeared before the claim was seen, and objects whose claim disappeared
+// first.
 func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	if after == nil && before.FromPolicy() && c.Objects.Presence(before.Kind(), before.ObjectUID) == objectcache.Present {
 		c.Engine.Restore(objectOf(before), before.Policy())
@@ -139,7 +137,7 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	}
 }
 
-// modified has the claims of an object follow it.
+// modified queues an object with claims after a change.
 func (c *Controller) modified(kind schema.GroupKind, uid types.UID) {
 	c.Engine.Modified(engine.Object{Kind: kind, UID: uid})
 }
@@ -149,7 +147,7 @@ func objectOf(claim *claimcache.Claim) engine.Object {
 	return engine.Object{Kind: claim.Kind(), UID: claim.ObjectUID}
 }
 
-// sweepRegularly looks at every reservation in flight, and at claims whose object is not there.
+// sweepRegularly checks every reservation in flight, and the claims of absent objects.
 func (c *Controller) sweepRegularly(ctx context.Context) {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
@@ -165,7 +163,7 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 
 func (c *Controller) sweep(ctx context.Context) {
 	for _, reservation := range c.Store.Reservations() {
-		// A young reservation of ours is being worked on.
+		// A young reservation of ours is in progress.
 		age := sweepInterval
 		if !c.isOurs(reservation) {
 			age = routing.TakeoverDelay
@@ -184,8 +182,8 @@ func (c *Controller) sweep(ctx context.Context) {
 	c.Engine.Sweep()
 }
 
-// isUncharged reports whether a claim of an object that exists should have been granted long ago, and nothing is
-// reserved that it could be granted by.
+// isUncharged reports whether a claim of an existing object should have been granted long ago, and has no reservation
+// to grant it.
 func (c *Controller) isUncharged(claim *claimcache.Claim) bool {
 	return c.Peers.IsPreferred(claim.Consumer()) &&
 		time.Since(time.Unix(claim.Created, 0)) > c.Store.ReservationLifetime &&

@@ -13,8 +13,8 @@ import (
 	"github.com/bursar/bursar/internal/kube/objectcache"
 )
 
-// absent are the objects that may not exist although claims pay for them. Whoever sees an object disappear, or a claim whose
-// object does not exist, adds the object, so that nobody has to look at all claims.
+// absent are the objects with claims that may not exist. Event handlers add an object that disappears, or the missing
+// object of a claim, so that the sweep need not check all claims.
 type absent struct {
 	mu      sync.Mutex
 	objects map[engine.Object]struct{}
@@ -29,7 +29,7 @@ func (a *absent) add(o engine.Object) {
 	a.objects[o] = struct{}{}
 }
 
-// take returns the objects and forgets them. The caller adds those again that are still absent.
+// take returns the objects and forgets them. The caller adds the objects that are still absent.
 func (a *absent) take() map[engine.Object]struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -38,7 +38,7 @@ func (a *absent) take() map[engine.Object]struct{} {
 	return objects
 }
 
-// sweepOrphans looks at the claims whose objects are not known to exist.
+// sweepOrphans checks the claims of absent objects.
 func (c *Controller) sweepOrphans(ctx context.Context) {
 	c.matchNewLists()
 	for o := range c.absent.take() {
@@ -48,8 +48,8 @@ func (c *Controller) sweepOrphans(ctx context.Context) {
 		}
 	}
 	for _, kind := range c.Claims.Kinds() {
-		// The objects of a kind that is not followed are not listed, and cannot be while the kind is not served. Unless
-		// there is no such kind any more, nothing can be said of them.
+		// Objects of an unfollowed kind are not listed, and cannot be while the kind is not served. Their existence is
+		// unknown unless the kind no longer exists.
 		if _, isFollowed := c.Objects.ResourceOf(kind); isFollowed || !c.Objects.IsUndefined(ctx, kind) {
 			continue
 		}
@@ -59,8 +59,8 @@ func (c *Controller) sweepOrphans(ctx context.Context) {
 	}
 }
 
-// matchNewLists holds all claims against the objects that were listed since the last time: some may have gone while
-// their kind was not followed.
+// matchNewLists compares all claims with the objects listed since the last time: some may have disappeared while their
+// kind was not followed.
 func (c *Controller) matchNewLists() {
 	lists := c.Objects.Lists()
 	isNew := func(kind schema.GroupKind) bool {
@@ -78,7 +78,7 @@ func (c *Controller) matchNewLists() {
 // isPaying reports whether a claim is a policy's claim that is not being deleted.
 func isPaying(claim *claimcache.Claim) bool { return claim.FromPolicy() && !claim.Deleting }
 
-// isOrphan reports whether a claim's object is known not to be among those that exist.
+// isOrphan reports whether a claim's object is known not to exist.
 func (c *Controller) isOrphan(claim *claimcache.Claim) bool {
 	return isPaying(claim) && c.Objects.Presence(claim.Kind(), claim.ObjectUID) == objectcache.Absent
 }

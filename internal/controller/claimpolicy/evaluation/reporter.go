@@ -1,6 +1,6 @@
-// Package evaluation reports, in the status of ClaimCreationPolicies and in events on them, that they could not be applied to the
-// objects of requests. Every replica adds what it has seen itself, at most once in [writeInterval] for a policy, however many
-// requests there are.
+// Package evaluation reports policies that could not be applied to the objects of requests, in the status of the
+// ClaimCreationPolicies and in events. Every replica adds its own failures, at most once in [writeInterval] for a
+// policy, however many requests there are.
 package evaluation
 
 import (
@@ -26,7 +26,7 @@ import (
 const (
 	// writeInterval is the least time between two writes of the status of a policy.
 	writeInterval = 10 * time.Second
-	// pollInterval is how often the reporter looks for what is due. The first failure of a policy is written within it.
+	// pollInterval is the time between two checks for due writes. The first failure of a policy is written within it.
 	pollInterval = time.Second
 	// writeTimeout bounds one write.
 	writeTimeout = 5 * time.Second
@@ -34,16 +34,16 @@ const (
 	failureBytesMax = 1024
 )
 
-// EventReasonFailed is the reason of the events on policies that cannot be applied.
+// EventReasonFailed is the reason of events on policies that cannot be applied.
 const EventReasonFailed = "EvaluationFailed"
 
 // Catalog knows the registrations.
 type Catalog interface {
-	// Allows reports whether the registrations allow what a policy requests, whatever the object is.
+	// Allows reports whether the registrations allow the requests of a policy for every object.
 	Allows(*catalog.Policy) bool
 }
 
-// Reporter collects failures and writes them. Its exported fields are set once, before use. It is safe for concurrent use.
+// Reporter collects failures and writes them. Set its exported fields once, before use. It is safe for concurrent use.
 type Reporter struct {
 	// Client reads policies from the cache and writes their status.
 	Client  client.Client
@@ -53,11 +53,11 @@ type Reporter struct {
 
 	mu      sync.Mutex
 	tallies map[string]*tally
-	// succeeded has, by the name of the policy, when it was last applied, in Unix nanoseconds.
+	// succeeded is the time of each policy's last success, by name, in Unix nanoseconds.
 	succeeded sync.Map
 }
 
-// tally counts the failures of one generation of a policy that are not written yet.
+// tally counts the unwritten failures of one generation of a policy.
 type tally struct {
 	policy         *catalog.Policy
 	failed, denied int64
@@ -68,7 +68,7 @@ type tally struct {
 	written time.Time
 }
 
-// Failed records that a policy could not be applied to the object of a request, and whether the request was denied for that.
+// Failed records that a policy could not be applied to the object of a request, and whether that denied the request.
 func (r *Reporter) Failed(p *catalog.Policy, object evaluator.Object, err error, isDenied bool) {
 	reason := quotav1alpha1.ReasonEvaluationFailed
 	if evaluator.IsNotAllowed(err) && !r.Catalog.Allows(p) {
@@ -91,7 +91,7 @@ func (r *Reporter) Failed(p *catalog.Policy, object evaluator.Object, err error,
 	t.failure, t.at, t.reason = cut(fmt.Sprintf("%s: %v", object, err)), time.Now(), reason
 }
 
-// Succeeded records that a policy could be applied to the object of a request. It costs next to nothing.
+// Succeeded records that a policy was applied to the object of a request. It costs next to nothing.
 func (r *Reporter) Succeeded(p *catalog.Policy) {
 	at, ok := r.succeeded.Load(p.Name)
 	if !ok {
@@ -100,7 +100,7 @@ func (r *Reporter) Succeeded(p *catalog.Policy) {
 	at.(*atomic.Int64).Store(time.Now().UnixNano())
 }
 
-// Forget drops what is known of a policy that was deleted.
+// Forget drops the records of a deleted policy.
 func (r *Reporter) Forget(name string) {
 	r.succeeded.Delete(name)
 	r.mu.Lock()
@@ -108,7 +108,7 @@ func (r *Reporter) Forget(name string) {
 	delete(r.tallies, name)
 }
 
-// Run writes what was recorded until ctx ends.
+// Run writes the records until ctx ends.
 func (r *Reporter) Run(ctx context.Context) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -177,7 +177,7 @@ func (r *Reporter) write(ctx context.Context, t tally) error {
 	return nil
 }
 
-// subtract takes off what was written, or drops a tally of a policy that is no longer what it was.
+// subtract removes the written failures from a tally. It drops the tally of a changed policy.
 func (r *Reporter) subtract(written tally, isCurrent bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +194,7 @@ func (r *Reporter) subtract(written tally, isCurrent bool) {
 	}
 }
 
-// recover writes into the status of policies that failed before when they were applied since.
+// recover updates the status of policies that failed before and were applied since.
 func (r *Reporter) recover(ctx context.Context) {
 	r.succeeded.Range(func(name, value any) bool {
 		at := metav1.NewTime(time.Unix(0, value.(*atomic.Int64).Load()))
@@ -214,8 +214,8 @@ func (r *Reporter) recover(ctx context.Context) {
 	})
 }
 
-// update changes the status of a policy as it is in the cache, if change says so, and reports whether it did. A conflict is an error:
-// the cache is behind.
+// update changes the status of a cached policy, if change returns true, and reports whether it did. A conflict is an
+// error, because the cache is behind.
 func (r *Reporter) update(ctx context.Context, name string, change func(*quotav1alpha1.ClaimCreationPolicy) bool) (bool, error) {
 	policy := &quotav1alpha1.ClaimCreationPolicy{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, policy); err != nil {
@@ -235,7 +235,7 @@ func (r *Reporter) update(ctx context.Context, name string, change func(*quotav1
 	return true, nil
 }
 
-// cut shortens a failure to what the status holds.
+// cut shortens a failure to the size in the status.
 func cut(failure string) string {
 	if len(failure) <= failureBytesMax {
 		return failure

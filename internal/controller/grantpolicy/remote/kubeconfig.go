@@ -13,13 +13,13 @@ import (
 const (
 	// requestTimeMax bounds every request to another control plane.
 	requestTimeMax = 10 * time.Second
-	// requestsPerSecond and requestsAtOnce bound how hard another control plane is worked.
+	// requestsPerSecond and requestsAtOnce bound the load on another control plane.
 	requestsPerSecond = 50
 	requestsAtOnce    = 100
 )
 
-// Config makes of a kubeconfig's current context what a client needs. A kubeconfig that would run a
-// program here or read files from here is refused, whoever wrote it.
+// Config returns the client configuration of a kubeconfig's current context. It rejects every kubeconfig that would run
+// a program here or read files from here.
 func Config(kubeconfig []byte) (*rest.Config, error) {
 	if len(kubeconfig) == 0 {
 		return nil, errors.New("the Secret holds no kubeconfig under the key kubeconfig or value")
@@ -53,7 +53,7 @@ func Config(kubeconfig []byte) (*rest.Config, error) {
 	return config, nil
 }
 
-// checkContained refuses what is not contained in the kubeconfig itself.
+// checkContained rejects references to anything outside the kubeconfig.
 func checkContained(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
 	switch {
 	case user.Exec != nil:

@@ -1,9 +1,8 @@
-// Package remote knows how other control planes are registered: by Secrets in Bursar's system
-// namespace. It reads from such a Secret which object stands for the control plane, and how to
-// reach it.
+// Package remote reads the registrations of other control planes: Secrets in Bursar's system namespace. Such a Secret
+// names the object that represents the control plane, and holds the kubeconfig.
 //
-// Only the system namespace counts, as a registration makes Bursar send credentials to wherever it
-// says; nobody but platform administrators can write there.
+// Only the system namespace counts, because Bursar sends credentials to the registered server. Only platform
+// administrators can write there.
 package remote
 
 import (
@@ -16,15 +15,15 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Ref names a control plane by the object that stands for it. The zero value is the control plane
-// that Bursar itself runs in.
+// Ref identifies a control plane by the object that represents it. The zero value is the control plane of Bursar
+// itself.
 type Ref struct {
 	Group string `json:"apiGroup"`
 	Kind  string `json:"kind"`
 	Name  string `json:"name"`
 }
 
-// IsLocal tells whether it is the control plane that Bursar runs in.
+// IsLocal reports whether it is Bursar's own control plane.
 func (r Ref) IsLocal() bool { return r == Ref{} }
 
 func (r Ref) String() string {
@@ -34,8 +33,7 @@ func (r Ref) String() string {
 	return fmt.Sprintf("control plane %s %s", schema.GroupKind{Group: r.Group, Kind: r.Kind}, r.Name)
 }
 
-// Mark is how a grant tells that it was made by way of this registration. It is empty for a grant in
-// the control plane that Bursar runs in.
+// Mark identifies this registration on a grant. It is empty for a grant in Bursar's own control plane.
 func (r Ref) Mark() string {
 	if r.IsLocal() {
 		return ""
@@ -43,26 +41,25 @@ func (r Ref) Mark() string {
 	return schema.GroupKind{Group: r.Group, Kind: r.Kind}.String() + "/" + r.Name
 }
 
-// What Cluster API says of its Clusters: https://cluster-api.sigs.k8s.io, "Kubeconfig Secrets".
+// Names of Cluster API: https://cluster-api.sigs.k8s.io, "Kubeconfig Secrets".
 const (
 	clusterGroup = "cluster.x-k8s.io"
 	clusterKind  = "Cluster"
-	// clusterNameLabel is on every Secret of a Cluster; the one with the kubeconfig has a name of its
-	// own.
+	// clusterNameLabel is on every Secret of a Cluster; the Secret with the kubeconfig has a name of its own.
 	clusterNameLabel      = "cluster.x-k8s.io/cluster-name"
 	clusterSecretSuffix   = "-kubeconfig"
 	clusterKubeconfigKey  = "value"
 	ordinaryKubeconfigKey = "kubeconfig"
 )
 
-// ControlPlane is what a Secret says of one.
+// ControlPlane is the content of a registration.
 type ControlPlane struct {
 	Ref Ref
-	// Kubeconfig says how to reach it. It is empty if the Secret does not say.
+	// Kubeconfig leads to the control plane. It is empty if the Secret has none.
 	Kubeconfig []byte
 }
 
-// Read returns what a Secret registers, and false if it registers nothing.
+// Read returns the registration in a Secret, and false if there is none.
 func Read(secret *corev1.Secret) (ControlPlane, bool) {
 	kubeconfig := secret.Data[ordinaryKubeconfigKey]
 	if len(kubeconfig) == 0 {
@@ -83,14 +80,13 @@ func Read(secret *corev1.Secret) (ControlPlane, bool) {
 	return ControlPlane{}, false
 }
 
-// mark returns a label or, where there is none, the annotation of the same name: names of objects
-// can be longer than labels.
+// mark returns a label or, without one, the annotation of the same name: names of objects can be longer than labels.
 func mark(secret *corev1.Secret, key string) string {
 	return cmp.Or(secret.Labels[key], secret.Annotations[key])
 }
 
-// Precedes tells whether a is the one that counts where two Secrets register one control plane: the
-// older one, so that another cannot take its place.
+// Precedes reports whether a takes precedence over b if both register one control plane: the older Secret does, so that
+// a new one cannot replace it.
 func Precedes(a, b *corev1.Secret) bool {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.CreationTimestamp.Before(&b.CreationTimestamp)
