@@ -1,13 +1,13 @@
 // Package departed removes the ledgers and effective grants of consumers that no longer exist or never did.
 //
-// Nothing of a consumer has to be kept once its object does not exist, no grant and no claim names it, and its ledger is
-// empty: no limit, no usage, no reservation and no released claim. The controller looks at such consumers regularly, and
-// removes only what it found in the same state twice in a row. So whatever was on its way at the first look has arrived
-// at the second one: the API server ends requests after a minute, and replicas have seen the last claim go.
+// A consumer is removable once its object does not exist, no grant or claim names it, and its ledger is empty: no
+// limit, no usage, no reservation and no released claim. The controller inspects such consumers regularly, and removes
+// only what two inspections in a row found unchanged. So everything in progress at the first inspection has arrived at
+// the second: the API server ends requests after a minute, and replicas have seen the deletion of the last claim.
 //
-// The ledger is deleted only in the version that was found to be empty. A decision that comes first changes the version,
-// so that the ledger stays; one that comes later finds no ledger, and starts a new one from the existing claims and
-// grants. The bucket controller then makes the effective grants again.
+// The deletion of a ledger requires the version of the inspection. A decision before it changes the version, and the
+// ledger stays. A decision after it finds no ledger, and creates one from the existing claims and grants. The bucket
+// controller then creates the effective grants again.
 package departed
 
 import (
@@ -31,8 +31,7 @@ import (
 
 const (
 	defaultInterval = time.Minute
-	// lookupsPerSecond bounds how many objects of consumers are looked up a second, after a burst: many consumers may exist and
-	// have no quota.
+	// lookupsPerSecond bounds the lookups of consumers' objects, after a burst: many consumers may exist without quota.
 	lookupsPerSecond = 20
 	lookupsBurst     = 50
 	// consumerTimeout bounds all requests about one consumer.
@@ -42,39 +41,39 @@ const (
 // Existence is whether the object of a consumer exists.
 type Existence int
 
-// It is Unknown where the kind is not served or may not be read.
+// Unknown means that the kind is not served or may not be read.
 const (
 	Unknown Existence = iota
 	Exists
 	NotFound
 )
 
-// Consumers knows the consumers that may have a ledger or effective grants.
+// Consumers are the consumers that may have a ledger or effective grants.
 type Consumers interface {
 	Consumers() []quotav1alpha1.ConsumerRef
 	// Forget drops a consumer that no longer has either.
 	Forget(consumer quotav1alpha1.ConsumerRef)
 }
 
-// Claims are the claims as this process follows them.
+// Claims is the claim cache.
 type Claims interface {
 	WaitForSync(ctx context.Context) error
 	ForConsumer(consumer quotav1alpha1.ConsumerRef, keep func(*claimcache.Claim) bool) []*claimcache.Claim
 }
 
-// Stored is what the API server has right now.
+// Stored reads from the API server.
 type Stored interface {
 	// ClaimsOf returns the claims of a consumer.
 	ClaimsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
 }
 
-// Objects are those that are consumers. [Finder] finds them.
+// Objects finds the objects of consumers. [Finder] implements it.
 type Objects interface {
 	// Find looks for the object of a consumer.
 	Find(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (Existence, error)
 }
 
-// Controller removes what departed consumers leave. Its fields are set once; then call Run.
+// Controller removes the remains of departed consumers. Set its fields once; then call Run.
 type Controller struct {
 	// Client reads from a cache, and Live from the API server.
 	Client    client.Client
@@ -83,20 +82,20 @@ type Controller struct {
 	Claims    Claims
 	Stored    Stored
 	Objects   Objects
-	// Interval is the time between two looks. Default: a minute.
+	// Interval is the time between two inspections. Default: a minute.
 	Interval time.Duration
 	Log      logr.Logger
 }
 
-// trace is what is left of a consumer.
+// trace identifies the remains of a consumer.
 type trace struct {
 	// uid and version are those of its ledger, or empty if there is none.
 	uid, version string
-	// shown are the UIDs of its effective grants.
+	// effectiveUIDs are the UIDs of its effective grants.
 	effectiveUIDs string
 }
 
-// Run looks at every interval until ctx ends.
+// Run inspects consumers at every interval until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
 	if err := c.Claims.WaitForSync(ctx); err != nil {
 		return nil // ctx has ended
@@ -120,8 +119,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 }
 
-// look removes what is left of consumers whose traces are the same as at the last look, and returns the traces of the
-// others.
+// inspectAll removes the remains of consumers with the same trace as in the last inspection, and returns the traces of
+// the others.
 func (c *Controller) inspectAll(ctx context.Context, pace flowcontrol.RateLimiter, before map[quotav1alpha1.ConsumerRef]trace) (map[quotav1alpha1.ConsumerRef]trace, error) {
 	granted, err := c.granted(ctx)
 	if err != nil {
@@ -165,8 +164,8 @@ func (c *Controller) granted(ctx context.Context) (map[quotav1alpha1.ConsumerRef
 	return consumers, nil
 }
 
-// consider looks at one consumer without grants and claims. It removes what is left of it if the last look found the same,
-// and otherwise returns what it found.
+// inspect inspects a consumer without grants and claims. It removes the remains if the last inspection found the same
+// trace, and otherwise returns the trace.
 func (c *Controller) inspect(ctx context.Context, consumer quotav1alpha1.ConsumerRef, effective []*quotav1alpha1.EffectiveResourceGrant, last trace, wasFound bool) (left trace, isLeft bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, consumerTimeout)
 	defer cancel()
@@ -203,7 +202,7 @@ func (c *Controller) ledger(ctx context.Context, consumer quotav1alpha1.Consumer
 	return ledger, nil
 }
 
-// isEmpty reports whether a ledger holds nothing that has to be kept. What one in a later format holds is not known.
+// isEmpty reports whether a ledger may be removed. A ledger in a later format may not.
 func isEmpty(ledger *quotav1alpha1.ConsumerLedger) bool {
 	if ledger == nil {
 		return true
@@ -240,7 +239,7 @@ func traceOf(ledger *quotav1alpha1.ConsumerLedger, effective []*quotav1alpha1.Ef
 	return left
 }
 
-// remove deletes what is left of a consumer, unless the API server knows grants or claims that this process has not seen.
+// remove deletes the remains of a consumer, unless the API server knows grants or claims that are not in the cache.
 func (c *Controller) remove(ctx context.Context, consumer quotav1alpha1.ConsumerRef, ledger *quotav1alpha1.ConsumerLedger, effective []*quotav1alpha1.EffectiveResourceGrant) error {
 	named := client.MatchingFields{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}
 	var grants quotav1alpha1.ResourceGrantList
@@ -260,7 +259,7 @@ func (c *Controller) remove(ctx context.Context, consumer quotav1alpha1.Consumer
 		err := c.Client.Delete(ctx, &quotav1alpha1.ConsumerLedger{ObjectMeta: metav1.ObjectMeta{Name: ledger.Name}}, unchanged)
 		switch {
 		case apierrors.IsConflict(err):
-			return nil // somebody needs it
+			return nil // it is needed again
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("delete the ledger: %w", err)
 		}

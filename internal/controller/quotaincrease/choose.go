@@ -12,28 +12,28 @@ import (
 	"github.com/bursar/bursar/internal/increase"
 )
 
-// candidate is a configuration with the verdict on each of its definitions.
+// candidate is a configuration with the validity of each of its definitions.
 type candidate struct {
 	config     *openmcpv1alpha1.QuotaServiceConfig
 	validities []validity
 }
 
-// match is the definition that a configuration has for a namespace.
+// match is the definition of a configuration for a namespace.
 type match struct {
 	config     *openmcpv1alpha1.QuotaServiceConfig
 	definition *openmcpv1alpha1.QuotaDefinition
-	// validity is on the definition. While it is not known to be usable, the namespace is left as it is.
+	// validity is that of the definition. Until it is valid, the namespace does not change.
 	validity validity
 }
 
-// choice is the definition that a namespace has, or nil, and those that other configurations have for it.
+// choice is the chosen definition for a namespace, or nil, and the matches of other configurations.
 type choice struct {
 	match  *match
 	others []match
 }
 
-// choose finds the definition for a namespace with these labels, which has its quota by these holders. It stays with
-// the first of them that has a definition for it, and otherwise goes to the first configuration by name.
+// choose chooses the definition for a namespace with these labels. It keeps the first holder with a definition for the
+// namespace, and otherwise takes the first configuration by name.
 func choose(of labels.Set, holders []holder, candidates []candidate) choice {
 	var matches []match
 	for _, each := range slices.SortedFunc(slices.Values(candidates), func(a, b candidate) int { return cmp.Compare(a.config.Name, b.config.Name) }) {
@@ -53,8 +53,8 @@ func choose(of labels.Set, holders []holder, candidates []candidate) choice {
 	return choice{match: &matches[at], others: slices.Delete(slices.Clone(matches), at, at+1)}
 }
 
-// match finds the first definition that selects a namespace. One with a flaw is passed over, unless the
-// namespace has its quota by it.
+// match returns the first definition that selects a namespace. It skips an invalid definition, unless the namespace has
+// its quota from it.
 func (c candidate) match(of labels.Set, holders []holder) (found match, ok bool) {
 	for i := range c.config.Spec.Quotas {
 		definition, result := &c.config.Spec.Quotas[i], c.validities[i]
@@ -71,8 +71,8 @@ func (c candidate) match(of labels.Set, holders []holder) (found match, ok bool)
 // holder names a configuration and a definition in it.
 type holder struct{ config, definition string }
 
-// holdersOf returns the definitions by which a namespace has its quota: the one that its labels name, and, as people
-// may have removed these, those that its generated ResourceQuotas name.
+// holdersOf returns the definitions from which a namespace has its quota: the one in its labels and, because users may
+// remove labels, those in its generated ResourceQuotas.
 func holdersOf(namespace *metav1.PartialObjectMetadata, quotas []corev1.ResourceQuota) []holder {
 	var holders []holder
 	if config, definition := namespace.Labels[openmcpv1alpha1.LabelManagedBy], namespace.Labels[openmcpv1alpha1.LabelBase]; config != "" {
@@ -86,8 +86,8 @@ func holdersOf(namespace *metav1.PartialObjectMetadata, quotas []corev1.Resource
 	return holders
 }
 
-// isForeign reports whether another operator manages a namespace: its label names no configuration here, and none of its
-// ResourceQuotas was made here.
+// isForeign reports whether another operator manages a namespace: its label names no known configuration, and none of
+// its ResourceQuotas was generated here.
 func isForeign(namespace *metav1.PartialObjectMetadata, quotas []corev1.ResourceQuota, candidates []candidate) bool {
 	manager := namespace.Labels[openmcpv1alpha1.LabelManagedBy]
 	isMadeHere := func(q corev1.ResourceQuota) bool {

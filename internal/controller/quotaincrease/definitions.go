@@ -19,43 +19,43 @@ import (
 )
 
 const (
-	// validateTimeout bounds how long the API server is asked about the definitions of one configuration.
+	// validateTimeout bounds the validation of one configuration by the API server.
 	validateTimeout = 10 * time.Second
-	// validateRetry is when it is asked again where it did not answer.
+	// validateRetry is the delay before a validation without an answer is tried again.
 	validateRetry = 2 * time.Second
-	// revalidateInterval is when it is asked again about what a policy of the cluster refuses, which may change
-	// while the definition does not.
+	// revalidateInterval is the time between two validations of a definition that a policy of the cluster rejects. The
+	// policy may change while the definition does not.
 	revalidateInterval = time.Minute
-	// revalidateJitter spreads what is asked again by up to that part.
+	// revalidateJitter is the largest random part of a delay.
 	revalidateJitter = 0.2
 )
 
-// QuotaSpecs judges ResourceQuotas.
+// QuotaSpecs validates ResourceQuotas.
 type QuotaSpecs interface {
-	// Check returns what the API server has against the spec of a ResourceQuota, with paths below path. An error means that
-	// it could not be found out, or that a policy stands against it.
+	// Check returns the API server's errors for the spec of a ResourceQuota, with paths below path. An error means that
+	// the check failed, or that a policy rejects the ResourceQuota.
 	Check(ctx context.Context, path *field.Path, quota *corev1.ResourceQuota) (field.ErrorList, error)
 }
 
-// Definitions tells which definitions can be used. The webhook refuses those that cannot, but they may have
-// been stored before there was one. The verdict on a version of a configuration is remembered. To reach it takes
-// a request, so only who writes the status of the configuration does; everybody else goes by what is known.
+// Definitions knows which definitions are valid. The webhook rejects invalid ones, but earlier ones may have been
+// stored without it. The result for a version of a configuration is remembered. A validation takes a request, so only
+// the status reconciler validates; all others use the known results.
 type Definitions struct {
 	Client client.Reader
 	Specs  QuotaSpecs
 
 	mu    sync.Mutex
 	known map[string]validated // by the name of the configuration
-	// onChange is called when there is another verdict than before.
+	// onChange is called after a change of a result.
 	onChange func()
 }
 
-// validated is a version of a configuration with the verdict on each of its definitions.
+// validated is a version of a configuration with the validity of each of its definitions.
 type validated struct {
 	uid        types.UID
 	generation int64
 	validities []validity
-	// until is how long the verdicts are good for. It is zero if they are for good.
+	// until is the expiry of the results. Zero means never.
 	until time.Time
 }
 
@@ -63,10 +63,10 @@ func (j validated) isOf(config *openmcpv1alpha1.QuotaServiceConfig) bool {
 	return j.uid == config.UID && j.generation == config.Generation
 }
 
-// validity tells whether a definition can be used. The zero value is that it can be.
+// validity is the result of a definition's validation. The zero value is valid.
 type validity struct {
 	state validityState
-	// says is why it cannot be used, or why nobody can tell.
+	// message is the reason for any other state.
 	message string
 }
 
@@ -74,11 +74,11 @@ type validityState int
 
 const (
 	valid validityState = iota
-	// invalid is a definition that cannot be used as it is.
+	// invalid means that the definition cannot be used.
 	invalid
-	// undetermined is one about which the API server gave no answer.
+	// undetermined means that the API server gave no answer.
 	undetermined
-	// unvalidated is one about which nobody has asked yet.
+	// unvalidated means that no validation has run yet.
 	unvalidated
 )
 
@@ -98,7 +98,7 @@ func (d *Definitions) candidates(ctx context.Context) ([]candidate, error) {
 	return all, nil
 }
 
-// verdicts returns what is known of each definition of a configuration as it is now.
+// validities returns the known validity of each definition in the current version of a configuration.
 func (d *Definitions) validities(config *openmcpv1alpha1.QuotaServiceConfig) (validities []validity, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,8 +108,8 @@ func (d *Definitions) validities(config *openmcpv1alpha1.QuotaServiceConfig) (va
 	return slices.Repeat([]validity{{state: unvalidated}}, len(config.Spec.Quotas)), false
 }
 
-// judge finds out which definitions of a configuration can be used, unless that is known, and when it is to be asked
-// again, which is zero for never. It is called by one at a time for each configuration.
+// validate validates the definitions of a configuration, unless the result is known. again is the delay until the next
+// validation, or zero for never. Calls for one configuration must not overlap.
 func (d *Definitions) validate(ctx context.Context, config *openmcpv1alpha1.QuotaServiceConfig) (validities []validity, again time.Duration) {
 	d.mu.Lock()
 	before := d.known[config.Name]
@@ -142,7 +142,7 @@ func (d *Definitions) validate(ctx context.Context, config *openmcpv1alpha1.Quot
 	return now.validities, again
 }
 
-// validateOne finds out whether a definition can be used that has these flaws already.
+// validateOne validates a definition with these errors so far.
 func (d *Definitions) validateOne(ctx context.Context, config *openmcpv1alpha1.QuotaServiceConfig, i int, errs field.ErrorList) (v validity, again time.Duration) {
 	found, err := d.Specs.Check(ctx, increase.SpecPath(i), increase.Quota(&config.Spec.Quotas[i]))
 	if errs = append(errs, found...); len(errs) > 0 {
@@ -157,12 +157,12 @@ func (d *Definitions) validateOne(ctx context.Context, config *openmcpv1alpha1.Q
 	return validity{undetermined, err.Error()}, validateRetry
 }
 
-// isRejection tells whether an error is about what was asked, and not about how things are at the moment.
+// isRejection reports whether an error is about the request, and not about the state of the server.
 func isRejection(err error) bool {
 	return (apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// forget forgets a configuration that is gone.
+// forget forgets a deleted configuration.
 func (d *Definitions) forget(config string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

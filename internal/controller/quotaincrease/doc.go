@@ -1,11 +1,10 @@
-// Package quotaincrease gives each namespace the ResourceQuota that the QuotaServiceConfigs and the
-// QuotaIncreases in it make up, and says what it is made of.
+// Package quotaincrease generates the ResourceQuota of each namespace from QuotaServiceConfigs and the QuotaIncreases
+// in the namespace, and reports its composition.
 //
-// Its unit of work is a namespace. The definition that is for it is found (choose.go) among those that are known to be
-// valid (definitions.go), what it and the increases make up is worked out by package increase and written, with as
-// much held back as caps make necessary (fit.go, holdback.go), and then the namespace, former ResourceQuotas and the
-// increases are brought in line. So nothing is taken away before its successor is there. What was edited or deleted by
-// others is restored as soon as it is seen, but not without end (restorelimiter.go). What became of each namespace is
-// remembered, and a second reconciler, which also finds out which definitions are usable, tells it in the status of
-// the QuotaServiceConfigs (status.go).
+// Its unit of work is a namespace. A reconcile chooses the definition (choose.go) among the valid ones
+// (definitions.go). Package increase composes the ResourceQuota. The reconcile writes it, holding back as much as caps
+// require (fit.go, holdback.go), and then reconciles the namespace, former ResourceQuotas and the increases. So nothing
+// is removed before its successor exists. Edits and deletions by others are restored at once, up to a rate
+// (restorelimiter.go). A second reconciler validates the definitions, and writes the outcomes of all namespaces into
+// the status of the QuotaServiceConfigs (status.go).
 package quotaincrease

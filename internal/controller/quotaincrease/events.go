@@ -25,9 +25,9 @@ const (
 	actionDelete = "Delete"
 )
 
-// recordComposition tells of each resource of a ResourceQuota what it is now made of, if that has changed. Of one that has
-// not said so far what it is made of, as the openMCP quota operator makes them, only another amount is a change.
-// The field and the version keep one event apart from the next.
+// recordComposition emits an event for each resource of a ResourceQuota with a new composition. For a ResourceQuota
+// without a composition, such as one of the openMCP quota operator, only another amount is a change. The field and the
+// version make each event distinct.
 func (r *Reconciler) recordComposition(before, after *corev1.ResourceQuota, composition map[corev1.ResourceName]string) {
 	told, hasTold := "", false
 	if before != nil {
@@ -60,7 +60,7 @@ func referenceToQuota(quota *corev1.ResourceQuota) *corev1.ObjectReference {
 	}
 }
 
-// referenceToNamespace is a namespace as something in itself, so that its users see the events.
+// referenceToNamespace returns a reference that places events in the namespace itself, for its users.
 func referenceToNamespace(namespace *metav1.PartialObjectMetadata) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Namespace: namespace.Name, Name: namespace.Name, UID: namespace.UID}
 }

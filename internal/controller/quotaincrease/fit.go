@@ -19,31 +19,29 @@ import (
 	"github.com/bursar/bursar/internal/increase"
 )
 
-// fit writes the ResourceQuota of a namespace: all of what it is made of, or as much as caps and the API server
-// allow.
+// fit writes the ResourceQuota of a namespace: the whole composition, or as much as caps and the API server allow.
 type fit struct {
 	*Reconciler
 	namespace *metav1.PartialObjectMetadata
 	match     *match
-	// stored is what there is, or nil.
+	// stored is the existing ResourceQuota, or nil.
 	stored *corev1.ResourceQuota
 	input  increase.Input
-	// result is what was written.
+	// result is the written composition.
 	result increase.Result
-	// former is what the namespace had of each resource at the beginning, by what is generated.
+	// former are the amounts from generated ResourceQuotas at the beginning.
 	former corev1.ResourceList
-	// sentences tell why contributions are held back, baseSentences why the base is.
+	// sentences are the reasons for held back contributions, and baseSentences those for the base.
 	sentences     map[increase.Contribution]string
 	baseSentences map[corev1.ResourceName]string
-	// unusable are increases that the API server does not take in this ResourceQuota, with the reason.
+	// rejected are the increases that the API server rejects in this ResourceQuota, with the reason.
 	rejected map[string]string
 }
 
-// errOutdated means that what was decided on is out of date.
+// errOutdated means that the input of the decision is out of date.
 var errOutdated = errors.New("the ResourceQuota was changed meanwhile")
 
-// run tries until the ResourceQuota is as it should be. Each try after a refusal holds something more back, so
-// there is an end to it.
+// run tries until the ResourceQuota is written. Each try after a denial holds back something more, so it ends.
 func (f *fit) run(ctx context.Context) error {
 	f.sentences, f.baseSentences, f.rejected = map[increase.Contribution]string{}, map[corev1.ResourceName]string{}, map[string]string{}
 	f.input.Held, f.input.Fixed, f.input.Floor = map[increase.Contribution]bool{}, corev1.ResourceList{}, corev1.ResourceList{}
@@ -78,7 +76,7 @@ func (f *fit) run(ctx context.Context) error {
 	}
 }
 
-// write writes a ResourceQuota and tells of what has changed.
+// write writes a ResourceQuota and emits events on its changes.
 func (f *fit) write(ctx context.Context, quota *corev1.ResourceQuota) error {
 	if err := f.restoreLimiter.check(f.namespace.Name, &quota.Spec); err != nil {
 		return err
@@ -107,8 +105,8 @@ func (f *fit) write(ctx context.Context, quota *corev1.ResourceQuota) error {
 	return nil
 }
 
-// replaceScopes deletes the stored ResourceQuota for one of that name with other scopes, once it is known that the API server
-// takes that: otherwise nothing would be limited in the end. The one that is tried has another name and is not stored.
+// replaceScopes deletes the stored ResourceQuota to replace it by one with other scopes. A dry run under another name
+// comes first: without it, a rejection would leave the namespace without limits.
 func (f *fit) replaceScopes(ctx context.Context, quota *corev1.ResourceQuota) error {
 	quota.ObjectMeta = metav1.ObjectMeta{
 		Namespace: quota.Namespace, Name: quota.Name, Labels: quota.Labels, Annotations: quota.Annotations, OwnerReferences: quota.OwnerReferences,
@@ -129,7 +127,7 @@ func (f *fit) replaceScopes(ctx context.Context, quota *corev1.ResourceQuota) er
 	return nil
 }
 
-// capped returns what allocations have against a ResourceQuota, by resource.
+// capped returns the denials of allocations, by resource.
 func capped(err error) map[corev1.ResourceName]string {
 	var status apierrors.APIStatus
 	if !apierrors.IsForbidden(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -142,7 +140,7 @@ func capped(err error) map[corev1.ResourceName]string {
 		if cause.Type != quotav1alpha1.CauseAllocationExceeded || !isHard || !isWhole {
 			continue
 		}
-		// Bursar may see who has the rest of the cap, and those who read this may not.
+		// Bursar may see the other holders of a cap, and the readers of this message may not.
 		sentence, _, _ := strings.Cut(cause.Message, "; held by ")
 		if before := sentences[corev1.ResourceName(name)]; before != "" && before != sentence {
 			sentence = before + "; " + sentence
@@ -152,9 +150,9 @@ func capped(err error) map[corev1.ResourceName]string {
 	return sentences
 }
 
-// formerly returns what the namespace has of each resource by the ResourceQuotas that were generated for it, with the
-// scopes that the definition has: also by those of another definition, which are about to go. As much of a cap is
-// the namespace's already.
+// formerAmounts returns the amounts of the ResourceQuotas generated for the namespace, with the scopes of the
+// definition. It includes those of another definition that are about to go. The namespace holds that much of a cap
+// already.
 func (f *fit) formerAmounts(ctx context.Context) (corev1.ResourceList, error) {
 	quotas, err := f.quotasIn(ctx, f.namespace.Name)
 	if err != nil {
@@ -173,8 +171,8 @@ func (f *fit) formerAmounts(ctx context.Context) (corev1.ResourceList, error) {
 	return former, nil
 }
 
-// leaveOut leaves out the increases that the API server does not take together with the definition. The
-// definition alone is known to be good. It returns false if it is none of them.
+// leaveOut leaves out the increases that the API server rejects together with the definition. The definition without
+// increases is known to be valid. It returns false if no increase is the cause.
 func (f *fit) leaveOut(ctx context.Context) (found bool, err error) {
 	var usable []increase.Increase
 	for _, each := range f.input.Increases {

@@ -12,12 +12,12 @@ import (
 	"github.com/bursar/bursar/internal/increase"
 )
 
-// holdBack holds something more back of each resource that there is not enough of, which then has at least as much as
-// before. Where no increase is left that could be, it has what it had: 0 if that is nothing, as to leave it out
-// would set no limit. It returns false if that makes no difference.
+// holdBack holds back something more of each short resource, down to its former amount. If no contribution is left to
+// hold back, the resource keeps its former amount: 0 if it had none, because leaving it out would set no limit. It
+// returns false if nothing changes.
 //
-// One contribution at least is held back, and all those that there is no room for as far as the cache knows, so
-// that the next try is likely to be the last. What the cache did not know of yet has the namespace looked at again.
+// It holds back at least one contribution, and all contributions beyond the room in the cache, so that the next try is
+// likely to be the last. A later change of the cache reconciles the namespace again.
 func (f *fit) holdBack(ctx context.Context, sentences map[corev1.ResourceName]string) (isLess bool) {
 	f.outcomes.markHeldBack(f.namespace.Name)
 	room := f.room(ctx)
@@ -27,7 +27,7 @@ func (f *fit) holdBack(ctx context.Context, sentences map[corev1.ResourceName]st
 		}
 		most, isKnown := room[name]
 		if kept := f.input.Floor[name]; kept.Cmp(most) > 0 {
-			most = kept // as much is the namespace's already
+			most = kept // the namespace holds as much already
 		}
 		result := f.result
 		for f.holdBackOne(result, name, sentence) {
@@ -41,8 +41,8 @@ func (f *fit) holdBack(ctx context.Context, sentences map[corev1.ResourceName]st
 	return isLess
 }
 
-// holdBackOne holds one contribution to a resource back, or has the resource fixed where there is none left. It returns
-// false if that makes no difference.
+// holdBackOne holds back one contribution to a resource, or fixes the resource if there is none left. It returns false
+// if nothing changes.
 func (f *fit) holdBackOne(result increase.Result, name corev1.ResourceName, sentence string) (isLess bool) {
 	if next, found := result.NextToHold(name); found {
 		f.input.Held[next] = true
@@ -58,7 +58,7 @@ func (f *fit) holdBackOne(result increase.Result, name corev1.ResourceName, sent
 	return true
 }
 
-// keep has a resource keep what it had, as far as it is to have that much at all.
+// keepFormer fixes a resource at its former amount, up to the desired amount.
 func (f *fit) keepFormer(name corev1.ResourceName) {
 	all, had := increase.Compute(f.input.WithoutCaps()).Hard[name], f.former[name]
 	if had.Cmp(all) > 0 {
@@ -67,8 +67,8 @@ func (f *fit) keepFormer(name corev1.ResourceName) {
 	f.input.Floor[name] = had
 }
 
-// room is the most that the ResourceQuota may give of each capped resource as far as the cache knows. Where that cannot
-// be read nothing is known.
+// room returns the most that the ResourceQuota may give of each capped resource, from the cache. After a read error it
+// returns nothing.
 func (f *fit) room(ctx context.Context) corev1.ResourceList {
 	var list quotav1alpha1.LocalResourceQuotaAllocationList
 	if err := f.Client.List(ctx, &list, client.InNamespace(f.namespace.Name)); err != nil {

@@ -19,15 +19,15 @@ import (
 	"github.com/bursar/bursar/internal/increase"
 )
 
-// increaseStatus is what an increase says about itself.
+// increaseStatus is the published status of an increase.
 type increaseStatus struct {
-	// mode is empty where there is no definition. Then there is no effect either.
+	// mode is empty without a definition. Then there is no effect either.
 	mode      openmcpv1alpha1.QuotaMode
 	effect    string
 	condition metav1.Condition
-	// superfluous is why the increase may be deleted, or empty.
+	// superfluous is the reason for which the increase may be deleted, or empty.
 	superfluous string
-	// toBeDeleted is why it would be, or empty.
+	// toBeDeleted is the reason for which it would be deleted, or empty.
 	toBeDeleted string
 }
 
@@ -35,8 +35,8 @@ func condition(status metav1.ConditionStatus, reason, message string) metav1.Con
 	return metav1.Condition{Type: openmcpv1alpha1.ConditionEffective, Status: status, Reason: reason, Message: message}
 }
 
-// settle brings the increases of a namespace in line with what was written, and deletes those that are
-// superfluous where the definition says so. It returns false if what it goes by is out of date.
+// reconcileIncreases publishes the result on the increases of a namespace, and deletes superfluous ones if the
+// definition demands it. It returns false if its input is out of date.
 func (r *Reconciler) reconcileIncreases(ctx context.Context, f *fit, objects []openmcpv1alpha1.QuotaIncrease) (isCurrent bool, err error) {
 	definition := f.match.definition
 	var superfluous []*openmcpv1alpha1.QuotaIncrease
@@ -65,7 +65,7 @@ func (r *Reconciler) reconcileIncreases(ctx context.Context, f *fit, objects []o
 		left = slices.DeleteFunc(slices.Clone(left), func(o openmcpv1alpha1.QuotaIncrease) bool { return o.UID == object.UID })
 		err := r.Client.Delete(ctx, object, client.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion})
 		if apierrors.IsNotFound(err) {
-			continue // somebody else was first
+			continue // another client was first
 		} else if err == nil {
 			r.Events.Eventf(referenceToNamespace(f.namespace), referenceToIncrease(object), corev1.EventTypeNormal, reasonIncreaseDeleted, actionDelete,
 				"QuotaIncrease %s was deleted, as definition %s has increases without effect deleted: %s", object.Name, definition.Name, reasons[object.Name])
@@ -78,14 +78,14 @@ func (r *Reconciler) reconcileIncreases(ctx context.Context, f *fit, objects []o
 	return isCurrent, errors.Join(errs...)
 }
 
-// isCurrent tells whether the API server has what was decided by: a deletion cannot be taken back.
+// isCurrent reports whether the API server still has the input of the decision: a deletion is final.
 func (r *Reconciler) isCurrent(ctx context.Context, f *fit, objects []openmcpv1alpha1.QuotaIncrease) (bool, error) {
 	namespace := newNamespace()
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(f.namespace), namespace); err != nil {
 		return false, fmt.Errorf("read namespace %s: %w", f.namespace.Name, err)
 	}
 	if !maps.Equal(ownLabelsLeftOut(namespace), ownLabelsLeftOut(f.namespace)) || ignoredBy(namespace) != "" {
-		return false, nil // another definition may be for it, or another increase in use
+		return false, nil // another definition may match, or another increase be in use
 	}
 	config := &openmcpv1alpha1.QuotaServiceConfig{}
 	if err := r.Live.Get(ctx, client.ObjectKey{Name: f.match.config.Name}, config); err != nil {
@@ -112,7 +112,7 @@ func (r *Reconciler) isCurrent(ctx context.Context, f *fit, objects []openmcpv1a
 	return maps.Equal(versions(live), versions(objects)), nil
 }
 
-// judge finds out what an increase is to say about itself.
+// evaluateIncrease computes the status of an increase.
 func (f *fit) evaluateIncrease(object *openmcpv1alpha1.QuotaIncrease) increaseStatus {
 	s := increaseStatus{mode: f.match.definition.Mode}
 	if name, amount, isNegative := increase.Negative(object.Spec.Hard); isNegative {
@@ -131,7 +131,7 @@ func (f *fit) evaluateIncrease(object *openmcpv1alpha1.QuotaIncrease) increaseSt
 	return s
 }
 
-// explainEffect says what the effect of a usable increase means.
+// explainEffect explains the effect of a valid increase.
 func (f *fit) explainEffect(s *increaseStatus, object *openmcpv1alpha1.QuotaIncrease, effect increase.Effect) {
 	quota := "ResourceQuota " + f.match.definition.Name
 	contributed := increase.Effect{Hard: effect.Hard}.String()
@@ -156,7 +156,7 @@ func (f *fit) explainEffect(s *increaseStatus, object *openmcpv1alpha1.QuotaIncr
 	}
 }
 
-// explainUnused says why an increase does not count in singular mode. Only if another does is it superfluous.
+// explainUnused explains why an increase does not count in singular mode. It is superfluous only if another counts.
 func (f *fit) explainUnused(s *increaseStatus, object *openmcpv1alpha1.QuotaIncrease) {
 	said := fmt.Sprintf("namespace %s has no label %s", f.namespace.Name, openmcpv1alpha1.LabelUse)
 	if f.input.Use != "" {
@@ -171,8 +171,8 @@ func (f *fit) explainUnused(s *increaseStatus, object *openmcpv1alpha1.QuotaIncr
 		fmt.Sprintf("%s, and definition %s is in mode singular; set the label to %s for this one to count", said, f.match.definition.Name, object.Name))
 }
 
-// cappedOf tells why something is held back of an increase, or nothing. Of a resource of which a cap does not even
-// allow the base, nobody can have more, whatever the increase would have done without the cap.
+// cappedOf returns why a cap holds back some of an increase, or nothing. If a cap does not even allow the base of a
+// resource, nothing more is available, whatever the increase would have done without the cap.
 func (f *fit) cappedOf(object *openmcpv1alpha1.QuotaIncrease, effect increase.Effect) string {
 	var said []string
 	counts := f.input.Mode != openmcpv1alpha1.ModeSingular || effect.IsUsed
@@ -186,7 +186,7 @@ func (f *fit) cappedOf(object *openmcpv1alpha1.QuotaIncrease, effect increase.Ef
 	return strings.Join(slices.Compact(said), "; ")
 }
 
-// overshadowing compares what an increase gives with what there is.
+// overshadowing compares the amounts of an increase with the ResourceQuota.
 func (f *fit) overshadowing(object *openmcpv1alpha1.QuotaIncrease) string {
 	var said []string
 	for _, name := range slices.Sorted(maps.Keys(object.Spec.Hard)) {
@@ -199,7 +199,7 @@ func (f *fit) overshadowing(object *openmcpv1alpha1.QuotaIncrease) string {
 	return strings.Join(said, ", ")
 }
 
-// baseMessage says of which resources a cap does not even allow the base, or nothing.
+// baseMessage names the resources whose cap does not even allow the base, or returns nothing.
 func (f *fit) baseMessage() string {
 	var said []string
 	for _, name := range slices.Sorted(maps.Keys(f.input.Fixed)) {
@@ -214,7 +214,7 @@ func (f *fit) baseMessage() string {
 	return fmt.Sprintf("ResourceQuota %s/%s has less than the definition says: %s", f.namespace.Name, f.match.definition.Name, strings.Join(said, "; "))
 }
 
-// reportAll gives all increases the same condition, and leaves the rest of them as it is.
+// reportAll gives all increases the same condition, without other changes.
 func (r *Reconciler) reportAll(ctx context.Context, objects []openmcpv1alpha1.QuotaIncrease, status metav1.ConditionStatus, reason, message string) error {
 	var errs []error
 	for i := range objects {
@@ -223,7 +223,7 @@ func (r *Reconciler) reportAll(ctx context.Context, objects []openmcpv1alpha1.Qu
 	return errors.Join(errs...)
 }
 
-// show has an increase say what is to be said, and tells people of it when it is marked.
+// publish writes the status of an increase, and emits an event when it is marked for deletion.
 func (r *Reconciler) publish(ctx context.Context, object *openmcpv1alpha1.QuotaIncrease, s increaseStatus) error {
 	marked := object.DeepCopy()
 	isChanged := changeLabels(marked, map[string]string{openmcpv1alpha1.LabelMode: string(s.mode)})

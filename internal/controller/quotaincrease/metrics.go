@@ -2,7 +2,7 @@ package quotaincrease
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// The states of a namespace that a definition is for.
+// The states of a namespace with a definition.
 const (
 	stateEffective    = "in_force"
 	stateHeldBack     = "held_back"
@@ -13,7 +13,7 @@ var namespacesByState = prometheus.NewDesc("bursar_quotaincrease_namespaces",
 	"Namespaces that a definition of a QuotaServiceConfig is for, by state: in_force, held_back (a ResourceQuotaAllocation has not enough room for all of it) "+
 		"or not_in_force (the definition or the namespace says why).", []string{"config", "definition", "state"}, nil)
 
-// Collectors returns what tells what became of namespaces, for registration.
+// Collectors returns the metrics of namespaces, for registration.
 func (r *Reconciler) Collectors() []prometheus.Collector { return []prometheus.Collector{&r.outcomes} }
 
 // Describe implements [prometheus.Collector].

@@ -9,15 +9,15 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// outcome is what became of a namespace. The zero value is that it has no quota and needs none.
+// outcome is the result of a namespace. The zero value means that it has no quota and needs none.
 type outcome struct {
-	// config and definition name what the quota is by, or would be by.
+	// config and definition name the definition of the quota.
 	config, definition string
-	// reason is why the definition is not in force here, or empty; message says more.
+	// reason is why the definition is not effective here, or empty; message has the details.
 	reason, message string
-	// others are the definitions that other configurations have for the namespace.
+	// others are the definitions of other configurations for the namespace.
 	others []holder
-	// isHeldBack tells that a cap holds something back.
+	// isHeldBack means that a cap holds something back.
 	isHeldBack bool
 }
 
@@ -25,21 +25,20 @@ func (o outcome) equal(p outcome) bool {
 	return o.config == p.config && o.definition == p.definition && o.reason == p.reason && o.message == p.message && slices.Equal(o.others, p.others)
 }
 
-// outcomes remembers what became of each namespace. It is safe for concurrent use.
+// outcomes remembers the outcome of each namespace. It is safe for concurrent use.
 type outcomes struct {
 	mu sync.Mutex
 	of map[string]outcome
-	// failing is since when nothing could be written in a namespace.
+	// failing is when the writes in a namespace began to fail.
 	failing  map[string]time.Time
 	onChange func(config string)
 }
 
-// reportFailureAfter is how long writes have to fail until that is told. One that fails may succeed at once when it is
-// tried again, and what is said should not change all the time.
+// reportFailureAfter is how long writes have to fail before the failure is reported. A retry often succeeds at once,
+// and the status should not flap.
 const reportFailureAfter = 3 * time.Second
 
-// set enters what became of a namespace, and tells of the configurations that it concerns. It returns what was
-// entered before.
+// set records the outcome of a namespace, and notifies the configurations concerned. It returns the previous outcome.
 func (o *outcomes) set(namespace string, now outcome) outcome {
 	o.mu.Lock()
 	if o.of == nil {
@@ -57,7 +56,7 @@ func (o *outcomes) set(namespace string, now outcome) outcome {
 	return before
 }
 
-// isFailing enters that a write in a namespace has failed, and tells whether all have for long enough to say so.
+// isFailing records a failed write in a namespace, and reports whether writes have failed for long enough.
 func (o *outcomes) isFailing(namespace string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,8 +71,8 @@ func (o *outcomes) isFailing(namespace string) bool {
 	return false
 }
 
-// failed enters why a namespace could not be brought in line, unless something is known of it: one that nothing is
-// known of would keep everybody waiting for what is said of all.
+// failed records why a reconcile failed, unless the namespace has an outcome: a namespace without one would delay the
+// status of all configurations.
 func (o *outcomes) failed(namespace string, err error) {
 	o.mu.Lock()
 	_, known := o.of[namespace]
@@ -107,7 +106,7 @@ func (o *outcomes) notify(of ...outcome) {
 	}
 }
 
-// hold enters that a cap holds something back in a namespace, before it is known what else becomes of it.
+// markHeldBack records that a cap holds something back, before the rest of the outcome is known.
 func (o *outcomes) markHeldBack(namespace string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -120,8 +119,7 @@ func (o *outcomes) markHeldBack(namespace string) {
 	}
 }
 
-// isHeldBack tells whether a cap may hold something back in a namespace. Of one that is being looked at for the
-// first time it may.
+// isHeldBack reports whether a cap may hold something back in a namespace. During a first reconcile it may.
 func (o *outcomes) isHeldBack(namespace string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -129,7 +127,7 @@ func (o *outcomes) isHeldBack(namespace string) bool {
 	return !known || now.isHeldBack
 }
 
-// all returns a copy of everything.
+// all returns a copy of all outcomes.
 func (o *outcomes) all() map[string]outcome {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -24,22 +24,22 @@ import (
 )
 
 const (
-	// heldBackRetry is how long a cap that holds something back is believed without having changed.
+	// heldBackRetry is the delay before a held back quota is tried again without a change of the cap.
 	heldBackRetry = 60 * time.Second
-	// heldBackRetryJitter spreads that by up to this part.
+	// heldBackRetryJitter is the largest random part of that delay.
 	heldBackRetryJitter = 0.2
-	// outdatedDelay leaves the cache time to see what was changed meanwhile.
+	// outdatedDelay gives the cache time to see a concurrent change.
 	outdatedDelay = 50 * time.Millisecond
 )
 
-// Reconciler brings namespaces in line. All exported fields are set before use.
+// Reconciler reconciles namespaces. Set all exported fields before use.
 type Reconciler struct {
 	// Client reads from a cache.
 	Client client.Client
 	// Live reads from the API server.
 	Live        client.Reader
 	Definitions *Definitions
-	// SystemNamespace is Bursar's own. Like those of the control plane it gets no ResourceQuota.
+	// SystemNamespace is Bursar's own. Like the namespaces of the control plane it gets no ResourceQuota.
 	SystemNamespace string
 	Events          *events.Recorder
 
@@ -52,7 +52,7 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	result, err := r.reconcile(ctx, request)
 	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: outdatedDelay}, nil // what was decided on is out of date
+		return reconcile.Result{RequeueAfter: outdatedDelay}, nil // the input of the decision is out of date
 	}
 	if err != nil {
 		r.outcomes.failed(request.Name, err)
@@ -83,7 +83,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 		r.outcomes.set(namespace.Name, outcome{})
 		return reconcile.Result{}, r.reportAll(ctx, increases, metav1.ConditionUnknown, openmcpv1alpha1.ReasonIgnored, ignored)
 	case chosen.match != nil && chosen.match.validity.state == unvalidated:
-		return reconcile.Result{}, nil // all namespaces are looked at when there is a verdict
+		return reconcile.Result{}, nil // all namespaces are reconciled after the validation
 	}
 	now := outcome{}
 	for _, other := range chosen.others {
@@ -101,8 +101,8 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	return r.apply(ctx, namespace, chosen.match, increases, now)
 }
 
-// chooseFor finds the definition that a namespace gets its quota by, if any, and those that hold it now. Where nothing in the
-// namespace may be changed, it says why.
+// chooseFor chooses the definition for a namespace, if any, and returns its current holders. If the namespace must not
+// change, it returns the reason.
 func (r *Reconciler) chooseFor(ctx context.Context, namespace *metav1.PartialObjectMetadata) (chosen choice, holders []holder, ignored string, err error) {
 	if by := ignoredBy(namespace); by != "" {
 		return chosen, nil, fmt.Sprintf("namespace %s has the annotation %s=%s, so that nothing in it is changed; remove that for the increase to count",
@@ -127,7 +127,7 @@ func (r *Reconciler) chooseFor(ctx context.Context, namespace *metav1.PartialObj
 	return chosen, holders, "", nil
 }
 
-// apply brings a namespace in line with a definition.
+// apply reconciles a namespace with a definition.
 func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectMetadata, m *match, objects []openmcpv1alpha1.QuotaIncrease, now outcome) (reconcile.Result, error) {
 	stored, err := r.storedQuota(ctx, namespace.Name, m.definition.Name)
 	if err != nil {
@@ -150,7 +150,7 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 			return reconcile.Result{RequeueAfter: often.wait}, nil
 		}
 		if !r.outcomes.isFailing(namespace.Name) {
-			return reconcile.Result{}, err // which may pass
+			return reconcile.Result{}, err // it may be temporary
 		}
 		now.reason, now.message = openmcpv1alpha1.ReasonWriteFailed, err.Error()
 		r.outcomes.set(namespace.Name, now)
@@ -177,8 +177,8 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 	return result, err
 }
 
-// leaveAsIs tells the increases of a namespace that it has its quota by a definition that cannot be used as it is
-// now. Where nobody can tell, that passes, and nothing is said.
+// leaveAsIs reports on the increases that the namespace's definition cannot be used now. It reports nothing while the
+// validity is undetermined, because that is temporary.
 func (r *Reconciler) leaveAsIs(ctx context.Context, m *match, objects []openmcpv1alpha1.QuotaIncrease) error {
 	if m.validity.state == undetermined {
 		return nil
@@ -188,7 +188,7 @@ func (r *Reconciler) leaveAsIs(ctx context.Context, m *match, objects []openmcpv
 			m.definition.Name, m.config.Name, m.definition.Name, m.validity.message))
 }
 
-// leaveForeign leaves a ResourceQuota alone that somebody else has made, and says so.
+// leaveForeign keeps a ResourceQuota of another author unchanged, and reports that.
 func (r *Reconciler) leaveForeign(ctx context.Context, stored *corev1.ResourceQuota, m *match, objects []openmcpv1alpha1.QuotaIncrease, now outcome) error {
 	now.reason = openmcpv1alpha1.ReasonQuotaExists
 	now.message = fmt.Sprintf("ResourceQuota %s/%s was made by somebody else and is left as it is; delete or rename it for definition %s of QuotaServiceConfig %s to take effect there",
@@ -199,10 +199,10 @@ func (r *Reconciler) leaveForeign(ctx context.Context, stored *corev1.ResourceQu
 	return r.reportAll(ctx, objects, metav1.ConditionUnknown, openmcpv1alpha1.ReasonQuotaNotWritten, now.message)
 }
 
-// clear takes from a namespace what a definition gave it that is not for it any more.
+// clear removes the quota of a former definition from a namespace.
 func (r *Reconciler) clear(ctx context.Context, namespace *metav1.PartialObjectMetadata, holders []holder, objects []openmcpv1alpha1.QuotaIncrease) error {
 	if isCurrent, err := r.isUnmatched(ctx, namespace, holders); !isCurrent || err != nil {
-		return err // what there is now is on its way here
+		return err // an event with the current state follows
 	}
 	if err := r.removeOthers(ctx, namespace, ""); err != nil {
 		return err
@@ -218,8 +218,8 @@ func (r *Reconciler) clear(ctx context.Context, namespace *metav1.PartialObjectM
 	return errors.Join(errs...)
 }
 
-// isUnmatched tells whether the API server has no definition for a namespace either that has a ResourceQuota by one:
-// without it, nothing is limited.
+// isUnmatched reports whether the API server has no definition either for a namespace with a generated ResourceQuota.
+// Without the ResourceQuota, nothing is limited.
 func (r *Reconciler) isUnmatched(ctx context.Context, namespace *metav1.PartialObjectMetadata, holders []holder) (bool, error) {
 	if len(holders) == 0 || slices.Contains(namespaces.Exempt(r.SystemNamespace), namespace.Name) {
 		return true, nil
@@ -242,7 +242,7 @@ func (r *Reconciler) isUnmatched(ctx context.Context, namespace *metav1.PartialO
 	return maps.Equal(ownLabelsLeftOut(live), ownLabelsLeftOut(namespace)), nil
 }
 
-// ownLabelsLeftOut are the labels of a namespace that definitions are chosen by.
+// ownLabelsLeftOut returns the labels of a namespace for the choice of a definition.
 func ownLabelsLeftOut(namespace *metav1.PartialObjectMetadata) map[string]string {
 	others := maps.Clone(namespace.Labels)
 	for _, own := range []string{openmcpv1alpha1.LabelManagedBy, openmcpv1alpha1.LabelBase, openmcpv1alpha1.LabelMode} {
@@ -251,7 +251,7 @@ func ownLabelsLeftOut(namespace *metav1.PartialObjectMetadata) map[string]string
 	return others
 }
 
-// storedQuota returns a ResourceQuota, or nil if there is none. One that is new may not be in the cache yet.
+// storedQuota returns a ResourceQuota, or nil if there is none. The cache may lack a new one.
 func (r *Reconciler) storedQuota(ctx context.Context, namespace, name string) (*corev1.ResourceQuota, error) {
 	quota, key := &corev1.ResourceQuota{}, client.ObjectKey{Namespace: namespace, Name: name}
 	err := r.Client.Get(ctx, key, quota)
@@ -276,7 +276,7 @@ func (r *Reconciler) quotasIn(ctx context.Context, namespace string) ([]corev1.R
 	return list.Items, nil
 }
 
-// removeOthers removes the generated ResourceQuotas of a namespace but for the one of that name.
+// removeOthers deletes the generated ResourceQuotas of a namespace except for the one of that name.
 func (r *Reconciler) removeOthers(ctx context.Context, namespace *metav1.PartialObjectMetadata, name string) error {
 	quotas, err := r.quotasIn(ctx, namespace.Name)
 	if err != nil {
@@ -304,7 +304,7 @@ func (r *Reconciler) removeOthers(ctx context.Context, namespace *metav1.Partial
 	return nil
 }
 
-// label has the labels of a namespace tell which definition its quota is by, or that it has none.
+// label sets the labels of a namespace to its definition, or removes them.
 func (r *Reconciler) label(ctx context.Context, namespace *metav1.PartialObjectMetadata, m *match) error {
 	labels := map[string]string{openmcpv1alpha1.LabelManagedBy: "", openmcpv1alpha1.LabelBase: "", openmcpv1alpha1.LabelMode: ""}
 	if m != nil {
@@ -322,7 +322,7 @@ func (r *Reconciler) label(ctx context.Context, namespace *metav1.PartialObjectM
 	return nil
 }
 
-// changeLabels sets labels, and removes those that are to be empty. It tells whether there was anything to do.
+// changeLabels sets labels, and removes the empty ones. It reports whether anything changed.
 func changeLabels(object client.Object, desired map[string]string) bool {
 	values, isChanged := object.GetLabels(), false
 	if values == nil {
@@ -340,7 +340,7 @@ func changeLabels(object client.Object, desired map[string]string) bool {
 	return isChanged
 }
 
-// inputOf is what the quota of a namespace is made from.
+// inputOf returns the input of a namespace's quota.
 func inputOf(namespace *metav1.PartialObjectMetadata, m *match, objects []openmcpv1alpha1.QuotaIncrease) increase.Input {
 	input := increase.Input{Mode: m.definition.Mode, Base: m.definition.Template.Spec.Hard, Use: namespace.Labels[openmcpv1alpha1.LabelUse]}
 	for i := range objects {
@@ -362,7 +362,7 @@ func increasesIn(ctx context.Context, from client.Reader, namespace string) ([]o
 	return slices.DeleteFunc(list.Items, func(i openmcpv1alpha1.QuotaIncrease) bool { return i.DeletionTimestamp != nil }), nil
 }
 
-// ignoredBy returns the annotation that has a namespace left alone, or nothing.
+// ignoredBy returns the annotation that excludes a namespace, or nothing.
 func ignoredBy(namespace *metav1.PartialObjectMetadata) string {
 	for _, key := range []string{openmcpv1alpha1.AnnotationQuotaOperation, openmcpv1alpha1.AnnotationOperation} {
 		if namespace.Annotations[key] == openmcpv1alpha1.OperationIgnore {
@@ -378,7 +378,7 @@ func newNamespace() *metav1.PartialObjectMetadata {
 	return namespace
 }
 
-// ignoreNamespaceGone drops errors that only say that the namespace is going.
+// ignoreNamespaceGone drops errors about a namespace that is being deleted.
 func ignoreNamespaceGone(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil

@@ -12,31 +12,30 @@ import (
 )
 
 const (
-	// restoresPerSecond is how often the ResourceQuota of one namespace is restored at most, after restoresAtOnce times.
+	// restoresPerSecond bounds the restores of one namespace's ResourceQuota, after restoresAtOnce restores.
 	restoresPerSecond = 1
 	restoresAtOnce    = 10
 )
 
-// restoreLimiter slows down the restoring of what somebody else keeps changing: two writers that disagree, and both react at
-// once, would keep the API server busy with nothing else. What is written for the first time is not slowed down. It
-// is safe for concurrent use.
+// restoreLimiter limits how often a ResourceQuota is restored to the same spec: two writers that disagree and react at
+// once would overload the API server. A new spec is not limited. It is safe for concurrent use.
 type restoreLimiter struct {
 	mu sync.Mutex
 	of map[string]*restores // by namespace
 }
 
-// restores is what was written last, and how often it may be written again.
+// restores is the last written spec, and the limit of its restores.
 type restores struct {
 	written uint64
 	limiter *rate.Limiter
 }
 
-// contestedError says that a ResourceQuota is not restored before some time has passed.
+// contestedError means that a ResourceQuota is not restored before some time has passed.
 type contestedError struct{ wait time.Duration }
 
 func (e *contestedError) Error() string { return fmt.Sprintf("it is restored after %s", e.wait) }
 
-// check returns an error if a namespace is to be given the spec that it was given last too often.
+// check returns an error if a namespace got the same spec too often.
 func (b *restoreLimiter) check(namespace string, spec *corev1.ResourceQuotaSpec) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,7 +53,7 @@ func (b *restoreLimiter) check(namespace string, spec *corev1.ResourceQuotaSpec)
 	return nil
 }
 
-// wrote enters what a namespace was given.
+// recordWrite records the spec written to a namespace.
 func (b *restoreLimiter) recordWrite(namespace string, spec *corev1.ResourceQuotaSpec) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -24,10 +24,10 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// namespacesAtOnce is how many namespaces are brought in line at the same time.
+// namespacesAtOnce is how many namespaces are reconciled at the same time.
 const namespacesAtOnce = 4
 
-// SetupWithManager registers the reconciler of namespaces and the one of what is said about it.
+// SetupWithManager registers the reconciler of namespaces and the reconciler of the status.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	status := &statusReconciler{Client: r.Client, Definitions: r.Definitions, outcomes: &r.outcomes}
 	r.outcomes.onChange = status.enqueue
@@ -35,7 +35,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("quotaincrease").
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(itself), builder.WithPredicates(updates(differsInMetadata))).
-		// What is created or changed is looked at once it is judged.
+		// Creates and changes of configurations take effect after their validation.
 		Watches(&openmcpv1alpha1.QuotaServiceConfig{}, handler.EnqueueRequestsFromMapFunc(r.everyNamespace), builder.WithPredicates(onlyDeletion)).
 		WatchesRawSource(source.Func(func(_ context.Context, queue requests) error {
 			r.queue.Store(&queue)
@@ -67,7 +67,7 @@ func requestFor(namespace string) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: namespace}}}
 }
 
-// ifHeldBack looks at a namespace again whose cap has changed, where that may make a difference.
+// ifHeldBack queues a namespace after a change of its cap, if that may make a difference.
 func (r *Reconciler) ifHeldBack(_ context.Context, object client.Object) []reconcile.Request {
 	if !r.outcomes.isHeldBack(object.GetNamespace()) {
 		return nil
@@ -88,7 +88,7 @@ func (r *Reconciler) everyNamespace(ctx context.Context, _ client.Object) []reco
 	return requests
 }
 
-// enqueueAll has every namespace looked at. Before there is a queue nothing is missed, as all are when there is.
+// enqueueAll queues every namespace. Without a queue it does nothing, because the start queues all.
 func (r *Reconciler) enqueueAll() {
 	queue := r.queue.Load()
 	if queue == nil {
@@ -99,7 +99,7 @@ func (r *Reconciler) enqueueAll() {
 	}
 }
 
-// onlyDeletion lets deletions through.
+// onlyDeletion lets only deletions through.
 var onlyDeletion = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
 	UpdateFunc:  func(event.UpdateEvent) bool { return false },
@@ -115,7 +115,7 @@ func namespacesFrom(ctx context.Context, from client.Reader) ([]metav1.PartialOb
 	return list.Items, nil
 }
 
-// updates lets through those updates that make a difference, and everything else.
+// updates lets through updates that differ, and all other events.
 func updates(differs func(before, after client.Object) bool) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return differs(e.ObjectOld, e.ObjectNew) }}
 }
@@ -125,19 +125,19 @@ func differsInMetadata(before, after client.Object) bool {
 		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) || before.GetUID() != after.GetUID()
 }
 
-// differsBesidesStatus tells whether more than the status of an object has changed.
+// differsBesidesStatus reports whether more than the status of an object has changed.
 func differsBesidesStatus(before, after client.Object) bool {
 	return differsInMetadata(before, after) || before.GetGeneration() != after.GetGeneration()
 }
 
-// leavesOtherRoom tells whether a namespace may have another amount of something than before.
+// leavesOtherRoom reports whether the room of a namespace may have changed.
 func leavesOtherRoom(before, after client.Object) bool {
 	old, new := before.(*quotav1alpha1.LocalResourceQuotaAllocation), after.(*quotav1alpha1.LocalResourceQuotaAllocation)
 	return !equality.Semantic.DeepEqual(old.Status.Available, new.Status.Available) || !equality.Semantic.DeepEqual(old.Spec, new.Spec)
 }
 
-// quotaDiffers compares contents, as a ResourceQuota has no generation, and the status changes with each object
-// in the namespace.
+// quotaDiffers compares contents, because a ResourceQuota has no generation, and its status changes with each object in
+// the namespace.
 func quotaDiffers(before, after client.Object) bool {
 	old, new := before.(*corev1.ResourceQuota), after.(*corev1.ResourceQuota)
 	return differsInMetadata(old, new) || !equality.Semantic.DeepEqual(old.Spec, new.Spec) || !equality.Semantic.DeepEqual(old.OwnerReferences, new.OwnerReferences)

@@ -28,9 +28,9 @@ import (
 )
 
 const (
-	// statusDelay gathers what becomes of many namespaces into one write.
+	// statusDelay gathers the outcomes of many namespaces into one write.
 	statusDelay = 200 * time.Millisecond
-	// configsAtOnce is how many configurations are judged and described at the same time.
+	// configsAtOnce is how many configurations are validated and described at the same time.
 	configsAtOnce = 4
 	// namedMax is how many namespaces a message names.
 	namedMax = 3
@@ -38,8 +38,7 @@ const (
 
 type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// statusReconciler finds out which definitions of a QuotaServiceConfig can be used, and tells in its status what became
-// of them.
+// statusReconciler validates the definitions of a QuotaServiceConfig, and writes their outcomes into its status.
 type statusReconciler struct {
 	Client      client.Client
 	Definitions *Definitions
@@ -59,8 +58,7 @@ func (s *statusReconciler) setupWithManager(mgr ctrl.Manager) error {
 		Complete(s)
 }
 
-// enqueue has the status of a configuration written soon. Before there is a queue nothing is missed, as all
-// configurations are looked at when there is.
+// enqueue queues a configuration soon. Without a queue it does nothing, because the start queues all configurations.
 func (s *statusReconciler) enqueue(config string) {
 	if queue := s.queue.Load(); queue != nil {
 		(*queue).AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: config}}, statusDelay)
@@ -84,7 +82,7 @@ func (s *statusReconciler) Reconcile(ctx context.Context, request reconcile.Requ
 	}
 	for i := range namespaces {
 		if _, known := all[namespaces[i].Name]; !known && namespaces[i].DeletionTimestamp == nil {
-			return reconcile.Result{RequeueAfter: statusDelay}, nil // what is not known yet might be in the way
+			return reconcile.Result{RequeueAfter: statusDelay}, nil // an unknown namespace might conflict
 		}
 	}
 	updated := config.DeepCopy()
@@ -115,7 +113,7 @@ func describe(config *openmcpv1alpha1.QuotaServiceConfig, validities []validity,
 		name := config.Spec.Quotas[i].Name
 		count, c := describeDefinition(config.Name, name, validities[i], all)
 		if c.Status != metav1.ConditionTrue {
-			if ready.Status != metav1.ConditionFalse { // what is known to be wrong goes before what is unknown
+			if ready.Status != metav1.ConditionFalse { // a known error goes before an unknown state
 				ready.Status, ready.Reason = c.Status, c.Reason
 			}
 			problems = append(problems, fmt.Sprintf("definition %s: %s", name, c.Message))
@@ -137,10 +135,10 @@ func setCondition(conditions *[]metav1.Condition, of string, generation int64, c
 	apimeta.SetStatusCondition(conditions, c)
 }
 
-// precedence is which reason is told where there are several.
+// precedence orders the reasons; the first applicable one is published.
 var precedence = []string{openmcpv1alpha1.ReasonQuotaExists, openmcpv1alpha1.ReasonWriteFailed, openmcpv1alpha1.ReasonBaseCapped}
 
-// describeDefinition counts the namespaces of a definition, and says whether it is in force in all.
+// describeDefinition counts the namespaces of a definition, and returns whether it is effective in all.
 func describeDefinition(config, definition string, result validity, all map[string]outcome) (count int32, c metav1.Condition) {
 	messages := map[string][]string{} // by reason
 	for _, namespace := range slices.Sorted(maps.Keys(all)) {
@@ -173,7 +171,7 @@ func describeDefinition(config, definition string, result validity, all map[stri
 	return count, c
 }
 
-// conflictOf tells which namespaces others hold that a configuration has a definition for.
+// conflictOf returns the condition on namespaces of this configuration that others hold.
 func conflictOf(config string, all map[string]outcome) metav1.Condition {
 	held := map[string][]string{} // by the configuration that holds them
 	for _, namespace := range slices.Sorted(maps.Keys(all)) {
@@ -193,7 +191,7 @@ func conflictOf(config string, all map[string]outcome) metav1.Condition {
 		Message: strings.Join(said, "; ") + ", which definitions here are for too, and nothing is changed there; have the selectors select different namespaces, or delete one of the two"}
 }
 
-// joinFirst joins the first few texts and tells how many more there are.
+// joinFirst joins the first texts and counts the rest.
 func joinFirst(texts []string, separator string) string {
 	if more := len(texts) - namedMax; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(texts[:namedMax], separator), more)

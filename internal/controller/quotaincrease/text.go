@@ -3,13 +3,13 @@ package quotaincrease
 import "strings"
 
 const (
-	// textBytesMax bounds what is written to one annotation or condition. A condition takes 32768 characters, and all
-	// annotations of an object together 256 KiB, of which those of others need some too.
+	// textBytesMax bounds one annotation or condition. A condition takes 32768 characters, and all annotations of an
+	// object together 256 KiB, of which other clients need some.
 	textBytesMax = 16 << 10
 	ellipsis     = "..."
 )
 
-// cut shortens a text for an annotation or a condition. No character is cut in two.
+// cut shortens a text for an annotation or a condition, without splitting a character.
 func cut(text string) string {
 	if len(text) <= textBytesMax {
 		return text

@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// usersInterval delays the next look at a registration that is being deleted, so that a thousand grants that are deleted
-	// together cause only a few.
+	// usersInterval delays the next check of a deleted registration, so that the deletion of a thousand grants causes
+	// only a few checks.
 	usersInterval = 200 * time.Millisecond
-	// usersRecheck is when it is looked at without such an event.
+	// usersRecheck is the time between two checks without an event.
 	usersRecheck = 30 * time.Second
 )
 
-// isActive reports whether a registration is in effect, or was when it was deleted.
+// isActive reports whether a registration is active, or was at its deletion.
 func isActive(registration *quotav1alpha1.ResourceRegistration) bool {
 	return apimeta.IsStatusConditionTrue(registration.Status.Conditions, quotav1alpha1.ConditionActive)
 }
 
-// hold puts the finalizer on a registration that is to become active, so that nothing relies on one that can
+// addFinalizer adds the finalizer to a registration before it becomes active, so that a registration in use cannot
 // disappear at once.
 func (r *Reconciler) addFinalizer(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) error {
 	if !controllerutil.AddFinalizer(registration, quotav1alpha1.FinalizerInUse) {
@@ -44,7 +44,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, registration *quotav1alph
 	return nil
 }
 
-// release removes the finalizer of a deleted registration once nothing uses it. Until then it reports what does.
+// removeFinalizer removes the finalizer of a deleted registration without users. Until then it reports the users.
 func (r *Reconciler) removeFinalizer(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(registration, quotav1alpha1.FinalizerInUse) {
 		return reconcile.Result{}, nil
@@ -64,8 +64,8 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, registration *quotav1a
 	return reconcile.Result{}, nil
 }
 
-// blocking returns what still uses a deleted registration. For users the cache is enough; that there are none, only the API
-// server can say.
+// blocking returns the users of a deleted registration. The cache suffices to find users; only the API server can prove
+// that there are none.
 func (r *Reconciler) blocking(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error) {
 	if !isActive(registration) {
 		return "", nil
@@ -83,7 +83,7 @@ func (r *Reconciler) blocking(ctx context.Context, registration *quotav1alpha1.R
 	return users.Blocking(registration), nil
 }
 
-// reportInUse writes into the status of a deleted registration what it waits for.
+// reportInUse writes the users of a deleted registration into its status.
 func (r *Reconciler) reportInUse(ctx context.Context, registration *quotav1alpha1.ResourceRegistration, blocking string) error {
 	updated := registration.DeepCopy()
 	changed := apimeta.SetStatusCondition(&updated.Status.Conditions, metav1.Condition{
@@ -100,8 +100,7 @@ func (r *Reconciler) reportInUse(ctx context.Context, registration *quotav1alpha
 	return nil
 }
 
-// usersChanged enqueues the registrations that are being deleted, a little later, whenever an object changes by
-// which it may no longer use them.
+// usersChanged enqueues the registrations that are being deleted, a little later, after each change of a possible user.
 func (r *Reconciler) usersChanged() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, q queue) {
@@ -126,8 +125,8 @@ func (r *Reconciler) usersChanged() handler.EventHandler {
 	}
 }
 
-// differences names the fields in which a registration may not differ from one that it replaces while grants
-// and claims stay: what they hold means what those fields say.
+// differences names the fields that a registration must share with the one it replaces while grants and claims stay:
+// those fields define the meaning of their amounts.
 func differences(a, b *quotav1alpha1.ResourceRegistrationSpec) []string {
 	var fields []string
 	add := func(name string, differs bool) {

@@ -1,6 +1,5 @@
-// Package registration decides which ResourceRegistrations are active: those whose consumer
-// kind is served and whose resource type no older registration has. It keeps a deleted one for
-// as long as grants or enabled policies use it.
+// Package registration decides which ResourceRegistrations are active: those with a served consumer kind and a resource
+// type without an older registration. It keeps a deleted one as long as grants or enabled policies use it.
 package registration
 
 import (
@@ -35,9 +34,8 @@ type Reconciler struct {
 	KindsChanged <-chan event.TypedGenericEvent[client.Object]
 }
 
-// SetupWithManager registers the reconciler. A change to one registration concerns all of the
-// same type, and a change of the served kinds concerns all, so each event enqueues all: there
-// are few.
+// SetupWithManager registers the reconciler. A change of one registration affects all of the same type, and a change of
+// the served kinds affects all. So each event enqueues all: there are few.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	all := handler.EnqueueRequestsFromMapFunc(r.all)
 	return ctrl.NewControllerManagedBy(mgr).
@@ -77,7 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	if problem == "" {
 		if err := r.addFinalizer(ctx, registration); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return reconcile.Result{}, nil // its successor is on its way here
+			return reconcile.Result{}, nil // an event follows its newer version
 		} else if err != nil {
 			return reconcile.Result{}, err
 		}
@@ -87,14 +85,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if equality.Semantic.DeepEqual(registration.Status, updated.Status) {
 		return reconcile.Result{}, nil
 	}
-	// A conflict means that what was judged is out of date; its successor is on its way here.
+	// A conflict means that the result is out of date. An event follows its newer version.
 	if err := r.Client.Status().Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return reconcile.Result{}, fmt.Errorf("update the status of ResourceRegistration %s: %w", registration.Name, err)
 	}
 	return reconcile.Result{}, nil
 }
 
-// flaw says why a registration cannot be active, or returns "".
+// problem returns why a registration cannot be active, or "".
 func (r *Reconciler) problem(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error) {
 	var list quotav1alpha1.ResourceRegistrationList
 	if err := r.Client.List(ctx, &list); err != nil {
@@ -114,15 +112,15 @@ func (r *Reconciler) problem(ctx context.Context, registration *quotav1alpha1.Re
 	if err != nil {
 		return "", err
 	}
-	// Once active it stays so: grants and policies go by it, and a kind may be away for a while.
+	// An active registration stays active: grants and policies depend on it, and a kind may be unavailable for a while.
 	if !served && !apimeta.IsStatusConditionTrue(registration.Status.Conditions, quotav1alpha1.ConditionActive) {
 		return fmt.Sprintf("consumer kind %s is not served by this API server; install its CustomResourceDefinition", consumer), nil
 	}
 	return "", nil
 }
 
-// olderOf returns the registration that has the same resource type and was there before, or nil. One that is
-// being deleted gives way to one by which its grants and claims mean the same.
+// olderOf returns an older registration of the same resource type, or nil. A registration being deleted yields to one
+// with the same meaning for its grants and claims.
 func olderOf(registration *quotav1alpha1.ResourceRegistration, all []quotav1alpha1.ResourceRegistration) *quotav1alpha1.ResourceRegistration {
 	for i := range all {
 		older := &all[i]
@@ -136,7 +134,7 @@ func olderOf(registration *quotav1alpha1.ResourceRegistration, all []quotav1alph
 	return nil
 }
 
-// precedes tells whether a was there before b; names decide between those of the same second.
+// precedes reports whether a is older than b; names decide between those of the same second.
 func precedes(a, b *quotav1alpha1.ResourceRegistration) bool {
 	if a.UID == b.UID {
 		return false
@@ -157,7 +155,7 @@ func report(registration *quotav1alpha1.ResourceRegistration, problem string) {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, problem
 	}
 	if c := apimeta.FindStatusCondition(registration.Status.Conditions, condition.Type); c != nil && c.Reason == quotav1alpha1.ReasonRegistrationPending {
-		// It is the default of the schema, and nothing has happened to it at the time that it says.
+		// It is the default of the schema, with a time at which nothing happened.
 		apimeta.RemoveStatusCondition(&registration.Status.Conditions, condition.Type)
 	}
 	apimeta.SetStatusCondition(&registration.Status.Conditions, condition)

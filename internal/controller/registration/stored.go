@@ -8,12 +8,11 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Stored answers questions about registrations by what the API server has right now. It need not know of creates that
-// go on at the same time.
+// Stored answers questions about registrations from the API server. It may miss concurrent creates.
 type Stored struct{ Live client.Reader }
 
-// RegisteredBy returns the name of the registration of a resource type, or "" if there is none. One that is being deleted
-// leaves the type to another.
+// RegisteredBy returns the name of the registration of a resource type, or "" if there is none. A registration being
+// deleted frees its type.
 func (s Stored) RegisteredBy(ctx context.Context, resourceType string) (string, error) {
 	var list quotav1alpha1.ResourceRegistrationList
 	if err := s.Live.List(ctx, &list); err != nil {
@@ -27,7 +26,7 @@ func (s Stored) RegisteredBy(ctx context.Context, resourceType string) (string, 
 	return "", nil
 }
 
-// InUse returns who relies on a registration, and what to do about it, or "" if nobody does.
+// InUse returns the users of a registration, and the next step, or "" if there are none.
 func (s Stored) InUse(ctx context.Context, of *quotav1alpha1.ResourceRegistration) (string, error) {
 	users, err := FindUsers(ctx, s.Live, of)
 	return users.Blocking(of), err

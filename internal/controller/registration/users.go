@@ -12,7 +12,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// grantsPage is how many grants are read from the API server at a time.
+// grantsPage is how many grants one request lists.
 const grantsPage = 500
 
 // Users are the objects that rely on the registration of a resource type.
@@ -99,7 +99,7 @@ func pageOf(size int64, next string) []client.ListOption {
 	return []client.ListOption{client.Limit(size), client.Continue(next)}
 }
 
-// Blocking returns which objects use the registration and what to do about it, or "" if none do.
+// Blocking returns the users of the registration and the next step, or "" if there are none.
 func (u Users) Blocking(of *quotav1alpha1.ResourceRegistration) string {
 	var users, remedies []string
 	resourceType := of.Spec.ResourceType
@@ -128,8 +128,8 @@ func (u Users) Blocking(of *quotav1alpha1.ResourceRegistration) string {
 		of.Name, resourceType, strings.Join(users, " and "), strings.Join(remedies, ", and "))
 }
 
-// amountsOf asks the API server for an object that stores an amount of a resource type, and names it: a grant, or the
-// consumer of a bucket with claims. It returns "" if there is none.
+// amountsOf asks the API server for an object that stores an amount of a resource type: a grant, or the consumer of a
+// bucket with claims. It returns its name, or "".
 func amountsOf(ctx context.Context, live client.Reader, resourceType string) (string, error) {
 	grants, err := grantsThatGive(ctx, live, resourceType, grantsPage)
 	if err != nil || len(grants) > 0 {

@@ -1,4 +1,4 @@
-// Package takeup finds what changed while no replica led. It runs once on each replica that comes to lead.
+// Package takeup finds changes from the time without a leader. It runs once on each replica that becomes the leader.
 package takeup
 
 import (
@@ -13,30 +13,30 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Buckets show ledgers.
+// Buckets publish ledgers.
 type Buckets interface {
-	// TakeUp prepares for Compare, and Run writes until ctx ends.
+	// TakeUp prepares for Compare, and Run publishes until ctx ends.
 	TakeUp(ctx context.Context) error
 	Run(ctx context.Context) error
-	// Compare shows a ledger unless its buckets agree with it, and Publish shows it anyway.
+	// Compare publishes a ledger unless its buckets agree with it, and Publish publishes it anyway.
 	Compare(ctx context.Context, consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot)
 	Publish(consumer quotav1alpha1.ConsumerRef)
-	// PublishOthers shows the consumers that have buckets and no ledger.
+	// PublishOthers publishes the consumers with buckets and without a ledger.
 	PublishOthers()
 }
 
-// Grants remember the grants that ledgers hold.
+// Grants remembers the grants in the ledgers.
 type Grants interface {
 	Add(consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant)
 	// Complete is called once all ledgers have been added.
 	Complete()
 }
 
-// Consumers receives the consumers whose grants are to be looked at.
+// Consumers receives the consumers to reconcile grants for.
 type Consumers chan<- event.TypedGenericEvent[quotav1alpha1.ConsumerRef]
 
-// TakeUp compares the stored ledgers with the grants and the buckets in memory. Where they agree, it sends the API server no
-// request about the consumer.
+// TakeUp compares the stored ledgers with the cached grants and buckets. It sends the API server no request about a
+// consumer in agreement.
 type TakeUp struct {
 	Live      client.Reader
 	Buckets   Buckets
@@ -44,7 +44,7 @@ type TakeUp struct {
 	Consumers Consumers
 }
 
-// Run takes up what changed, and shows ledgers until ctx ends.
+// Run takes up the changes, and publishes ledgers until ctx ends.
 func (t *TakeUp) Run(ctx context.Context) error {
 	if err := t.Buckets.TakeUp(ctx); err != nil {
 		return err
@@ -62,17 +62,17 @@ func (t *TakeUp) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// compare compares some ledgers.
+// compare compares a batch of ledgers.
 func (t *TakeUp) compare(ctx context.Context, ledgers []quotav1alpha1.ConsumerLedger) error {
 	for i := range ledgers {
 		consumer := ledgers[i].Spec.ConsumerRef
 		if snapshot, err := ledgerstore.SnapshotOf(&ledgers[i].Spec); err != nil {
-			t.Buckets.Publish(consumer) // which reports it
+			t.Buckets.Publish(consumer) // which reports the error
 		} else {
 			t.Buckets.Compare(ctx, consumer, snapshot)
 			t.Grants.Add(consumer, snapshot.Grants)
 		}
-		// Its last grant may have gone.
+		// Its last grant may have been deleted.
 		select {
 		case t.Consumers <- event.TypedGenericEvent[quotav1alpha1.ConsumerRef]{Object: consumer}:
 		case <-ctx.Done():

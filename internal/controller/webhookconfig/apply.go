@@ -16,13 +16,13 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// configurations are both as they are stored. One that is not has no resource version.
+// configurations are both stored configurations. One that does not exist has no resource version.
 type configurations struct {
 	validating *admissionregistrationv1.ValidatingWebhookConfiguration
 	mutating   *admissionregistrationv1.MutatingWebhookConfiguration
 }
 
-// read returns what is stored.
+// read returns the stored configurations.
 func read(ctx context.Context, client kubernetes.Interface) (stored configurations, err error) {
 	api := client.AdmissionregistrationV1()
 	stored.validating, err = api.ValidatingWebhookConfigurations().Get(ctx, configurationName, metav1.GetOptions{})
@@ -36,8 +36,8 @@ func read(ctx context.Context, client kubernetes.Interface) (stored configuratio
 	return stored, nil
 }
 
-// catchUp waits until the catalog knows of all by which the stored configuration was made. A leader that has just
-// begun, or has stood still, may know of less than the one before it, and must not take back what is Ready.
+// catchUp waits until the catalog knows everything behind the stored configuration. A new leader, or one that was
+// paused, may know less than its predecessor, and must not take back what is Ready.
 func (c *Controller) catchUp(ctx context.Context, stored configurations) error {
 	if stored.validating.ResourceVersion == "" {
 		return nil
@@ -52,7 +52,7 @@ func (c *Controller) catchUp(ctx context.Context, stored configurations) error {
 	return nil
 }
 
-// catchUpWith waits for what was declared when a webhook was published.
+// catchUpWith waits for the declarations behind a published webhook.
 func (c *Controller) catchUpWith(ctx context.Context, w admissionregistrationv1.ValidatingWebhook) error {
 	switch {
 	case strings.HasPrefix(w.Name, enforceName), strings.HasPrefix(w.Name, adviseName):
@@ -67,7 +67,7 @@ func (c *Controller) catchUpWith(ctx context.Context, w admissionregistrationv1.
 	return nil
 }
 
-// apply replaces what is stored and waits until the API server works with that.
+// apply replaces the stored configurations and waits until the API server uses them.
 func (c *Controller) apply(ctx context.Context, stored configurations, desired validating) error {
 	mutating, mutatingHash := c.desiredMutating()
 	api := c.Client.AdmissionregistrationV1()
@@ -97,7 +97,7 @@ func versionIn(w admissionregistrationv1.ValidatingWebhook) string {
 	return path.Base(pathOf(w.ClientConfig))
 }
 
-// pathOf is the path by which the API server calls, or "" where none is given.
+// pathOf returns the path of a webhook call, or "" if there is none.
 func pathOf(config admissionregistrationv1.WebhookClientConfig) string {
 	switch {
 	case config.Service != nil && config.Service.Path != nil:
@@ -110,14 +110,14 @@ func pathOf(config admissionregistrationv1.WebhookClientConfig) string {
 	return ""
 }
 
-// writer is the API of configurations of one of the two kinds.
+// writer is the API of one kind of configuration.
 type writer[T any] interface {
 	Create(ctx context.Context, configuration T, options metav1.CreateOptions) (T, error)
 	Update(ctx context.Context, configuration T, options metav1.UpdateOptions) (T, error)
 }
 
-// store creates a configuration or, where it was changed, updates what it was read from. It returns the resource
-// version of what is stored then, or an error if another was stored since.
+// store creates a configuration or, if it was changed, updates it. It returns the new resource version, or an error
+// after a conflicting write.
 func store[T metav1.Object](ctx context.Context, api writer[T], configuration T, isChanged bool) (version string, err error) {
 	switch {
 	case configuration.GetResourceVersion() == "":
@@ -132,7 +132,7 @@ func store[T metav1.Object](ctx context.Context, api writer[T], configuration T,
 	return configuration.GetResourceVersion(), nil
 }
 
-// replace tells whether webhooks were not the wanted ones before.
+// replace sets the desired webhooks, and reports whether they differ from the previous ones.
 func replace[W any](webhooks *[]W, desired []W) bool {
 	if equality.Semantic.DeepEqual(*webhooks, desired) {
 		return false
@@ -141,8 +141,7 @@ func replace[W any](webhooks *[]W, desired []W) bool {
 	return true
 }
 
-// completeValidating fills in what the API server does where nothing is said, so that what is
-// stored can be compared with what is wanted.
+// completeValidating sets the API server's defaults, so that stored and desired webhooks can be compared.
 func completeValidating(w *admissionregistrationv1.ValidatingWebhook) {
 	completeSelectors(&w.NamespaceSelector, &w.ObjectSelector)
 	completePort(&w.ClientConfig)

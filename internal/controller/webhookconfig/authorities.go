@@ -8,11 +8,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Published are the authorities in the webhook configurations that are stored.
+// Published reads the certificate authorities in the stored webhook configurations.
 type Published struct{ Client kubernetes.Interface }
 
-// Authorities returns the bundles, in PEM, by one of which API servers check whoever answers a webhook as it is
-// stored. There are none before webhooks are.
+// Authorities returns the CA bundles, in PEM, with which API servers verify the webhook servers. There are none before
+// the first publication.
 func (p Published) Authorities(ctx context.Context) ([][]byte, error) {
 	stored, err := read(ctx, p.Client)
 	if err != nil {
@@ -28,7 +28,7 @@ func (p Published) Authorities(ctx context.Context) ([][]byte, error) {
 	return bundles, nil
 }
 
-// FollowPaths calls f with the path of every webhook that is published, now and later, until ctx ends.
+// FollowPaths calls f with the path of every published webhook, now and later, until ctx ends.
 func FollowPaths(ctx context.Context, client kubernetes.Interface, f func(path string)) error {
 	see := func(object any) {
 		for _, config := range clientConfigs(object) {

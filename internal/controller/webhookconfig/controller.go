@@ -22,15 +22,15 @@ import (
 const (
 	// configurationName is the name of both webhook configurations.
 	configurationName = "bursar"
-	// retryTime is how long after a failure it is tried again.
+	// retryTime is the delay after a failure.
 	retryTime = time.Second
-	// catchUpTimeout bounds the wait for what a leader before this one knew of.
+	// catchUpTimeout bounds the wait for the knowledge of an earlier leader.
 	catchUpTimeout = 10 * time.Second
-	// checkInterval is how long an edit of the configurations by others may last.
+	// checkInterval is how long an edit of the configurations by another client may last.
 	checkInterval = 15 * time.Second
 )
 
-// Catalog knows which kinds its policies guard.
+// Catalog knows the kinds under policy.
 type Catalog interface {
 	Protected() catalog.Protected
 }
@@ -43,16 +43,16 @@ type Own interface {
 
 // Server serves the webhooks.
 type Server interface {
-	// ClientConfig tells the API server how to reach a path.
+	// ClientConfig returns how the API server reaches a path.
 	ClientConfig(path string) admissionregistrationv1.WebhookClientConfig
 }
 
-// Gate waits until the catalog knows of what was declared by a version, or returns an error.
+// Gate waits until the catalog knows the declarations of a version, or returns an error.
 type Gate[V any] interface {
 	Wait(ctx context.Context, version V) error
 }
 
-// Controller keeps the webhook configurations. Its fields are set once, before use.
+// Controller reconciles the webhook configurations. Set its fields once, before use.
 type Controller struct {
 	Client  kubernetes.Interface
 	Catalog Catalog
@@ -62,10 +62,10 @@ type Controller struct {
 	Server          Server
 	Username        string
 	SystemNamespace string
-	// Others are all API servers that share what is stored, each with a [Observer]. Default: the one of
-	// Client is the only one, or nothing is known of others.
+	// Others are all API servers with the same storage, each with an [Observer]. Default: Client's API server is the
+	// only one, or others are unknown.
 	Others Others
-	// Policies and Allocations are the gates to what was declared by a version.
+	// Policies and Allocations are the gates to the declarations of a version.
 	Policies    Gate[catalog.Version]
 	Allocations Gate[catalog.Digest]
 	Log         logr.Logger
@@ -79,10 +79,10 @@ type Controller struct {
 	observed *validating
 }
 
-// OnSync has f called after other kinds or policies came into effect. It is called before Run.
+// OnSync registers f to be called after other kinds or policies became effective. Call it before Run.
 func (c *Controller) OnSync(f func()) { c.onSync = append(c.onSync, f) }
 
-// Wake asks for the configurations to be brought in step soon.
+// Wake requests a reconcile of the configurations soon.
 func (c *Controller) Wake() {
 	select {
 	case c.wakeup() <- struct{}{}:
@@ -95,32 +95,31 @@ func (c *Controller) wakeup() chan struct{} {
 	return c.wake
 }
 
-// IsEffective tells whether the API server asks about a kind as a policy needs it that was entered with a
-// revision of the catalog, and asks no replica that has not heard of that policy.
+// IsEffective reports whether the API server sends the requests of a kind, only to replicas that know the policy.
+// entered is the revision of the catalog at which the policy was entered.
 func (c *Controller) IsEffective(kind schema.GroupVersionKind, entered int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.observed != nil && c.observed.kinds.Has(kind) && entered <= c.observed.revision
 }
 
-// IsAllocationEffective tells whether the API server asks about ResourceQuotas, and asks no replica that has not heard
-// of an allocation that was entered with a revision of the catalog.
+// IsAllocationEffective reports whether the API server sends ResourceQuotas, only to replicas that know the allocation.
+// entered is the revision of the catalog at which the allocation was entered.
 func (c *Controller) IsAllocationEffective(entered int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.observed != nil && entered <= c.observed.revision
 }
 
-// Synced tells whether the API server has observed what the policies required at some time.
+// Synced reports whether the API server has ever observed the requirements of the policies.
 func (c *Controller) Synced() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.observed != nil
 }
 
-// Run keeps the configurations in step until ctx ends. One that is deleted is put back at
-// once; one that is edited, within checkInterval: faster, two operators that want different
-// things would have no rest.
+// Run reconciles the configurations until ctx ends. It restores a deleted one at once, and an edited one within
+// checkInterval: faster, two operators that disagree would never rest.
 func (c *Controller) Run(ctx context.Context) error {
 	if err := c.followDeletions(ctx); err != nil {
 		return err
@@ -149,7 +148,7 @@ func (c *Controller) followDeletions(ctx context.Context) error {
 	return err
 }
 
-// follow calls a handler with what becomes of the two configurations, and returns where they are kept.
+// follow calls a handler with the changes of the two configurations, and returns their stores.
 func follow(ctx context.Context, client kubernetes.Interface, handler cache.ResourceEventHandler) (validating, mutating cache.Store, err error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, configurationName).String()
@@ -165,9 +164,9 @@ func follow(ctx context.Context, client kubernetes.Interface, handler cache.Reso
 	return all[0].GetStore(), all[1].GetStore(), nil
 }
 
-// Sync brings the configurations in step and returns once the API server works with them. It reads what is stored
-// before it tells what is wanted, and replaces nothing else: one that stands still in between, while another leader
-// stores what is newer, does not put back what is older.
+// Sync reconciles the configurations and returns once the API server uses them. It reads the stored configurations
+// before the catalog, and replaces no other version. So a paused leader cannot overwrite the newer state of its
+// successor.
 func (c *Controller) Sync(ctx context.Context) error {
 	stored, err := read(ctx, c.Client)
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package webhookconfig keeps the webhook configurations in step with the policies, and proves that
-// the API server has observed them.
+// Package webhookconfig reconciles the webhook configurations with the policies, and proves that the API server has
+// observed them.
 //
-// Each configuration carries a probe: a webhook for objects with a label that says which
-// content the configuration has. A dry-run create of such an object is refused by the probe's
-// handler once the API server works with that content, and by nobody before.
+// Each configuration carries a probe: a webhook for objects with a label for the content of the configuration. Once the
+// API server uses that content, the probe's handler denies a dry-run create of such an object. Until then nothing does.
 package webhookconfig
 
 import (
@@ -23,8 +22,8 @@ import (
 	"github.com/bursar/bursar/internal/kube/namespaces"
 )
 
-// EnforcePath and the others are where the handlers are served. The first three are followed by the version of what was
-// declared when they were published: of policies and registrations, and of allocations.
+// EnforcePath and the others are the paths of the handlers. The first three end with the version of the declarations at
+// their publication: of policies and registrations, or of allocations.
 const (
 	EnforcePath    = "/enforce"
 	AdvisePath     = "/advise"
@@ -35,33 +34,32 @@ const (
 
 const (
 	timeoutSeconds = 5
-	// recordingTimeoutSeconds is short, since nothing depends on the answer.
+	// recordingTimeoutSeconds is short, because nothing depends on the answer.
 	recordingTimeoutSeconds = 1
 	servicePort             = 443
-	// allResources stands in a rule for all resources, without subresources.
+	// allResources means all resources in a rule, without subresources.
 	allResources = "*"
-	// subresourceScale sets the number of an object's replicas, and subresourceResize the resources of
-	// a Pod.
+	// subresourceScale sets the number of an object's replicas, and subresourceResize the resources of a Pod.
 	subresourceScale  = "scale"
 	subresourceResize = "resize"
 )
 
-// breaksGlass is a match condition that holds for requests of the group that is not kept by quota.
-// The API server evaluates it, so it holds while Bursar is down.
+// breaksGlass is a match condition for requests of the group that bypasses quota. The API server evaluates it, so it
+// holds while Bursar is down.
 var breaksGlass = fmt.Sprintf("has(request.userInfo.groups) && %q in request.userInfo.groups", quotav1alpha1.BreakGlassGroup)
 
-// validating is what the validating configuration has to hold.
+// validating is the content of the validating configuration.
 type validating struct {
 	webhooks []admissionregistrationv1.ValidatingWebhook
 	// hash is that of the webhooks without the probe, which carries it.
 	hash string
-	// kinds are those whose creates, and maybe updates, the API server asks about.
+	// kinds are those whose creates, and maybe updates, the API server sends.
 	kinds sets.Set[schema.GroupVersionKind]
-	// revision is that of the catalog that they were taken from.
+	// revision is the revision of the catalog behind the content.
 	revision int64
 }
 
-// desired returns what the validating configuration has to hold.
+// desired returns the content of the validating configuration.
 func (c *Controller) desired(ctx context.Context) validating {
 	guarded := c.Catalog.Protected()
 	asked := c.rules(ctx, guarded.Triggers)
@@ -91,8 +89,7 @@ func (c *Controller) desired(ctx context.Context) validating {
 	return validating{webhooks: append(webhooks, probe), hash: hash, kinds: asked.kinds, revision: guarded.Revision}
 }
 
-// desiredMutating returns what the mutating configuration has to hold, and the hash that its
-// probe carries. It is the same at every time.
+// desiredMutating returns the content of the mutating configuration, and the hash in its probe. It is constant.
 func (c *Controller) desiredMutating() (webhooks []admissionregistrationv1.MutatingWebhook, hash string) {
 	webhooks = c.Own.Mutating()
 	for i := range webhooks {
@@ -111,10 +108,10 @@ func (c *Controller) desiredMutating() (webhooks []admissionregistrationv1.Mutat
 	return append(webhooks, probe), hash
 }
 
-// rules are those of each webhook on protected kinds.
+// rules are the rules of each webhook on protected kinds.
 type rules [][]admissionregistrationv1.RuleWithOperations
 
-// add puts a rule into the n-th webhook, n being at most their number.
+// add adds a rule to the n-th webhook. n is at most their number.
 func (r *rules) add(n int, rule admissionregistrationv1.RuleWithOperations) {
 	if n == len(*r) {
 		*r = append(*r, nil)
@@ -122,21 +119,20 @@ func (r *rules) add(n int, rule admissionregistrationv1.RuleWithOperations) {
 	(*r)[n] = append((*r)[n], rule)
 }
 
-// webhookRules is what the API server asks about.
+// webhookRules are the rules of the protected kinds.
 type webhookRules struct {
-	// enforced are the rules for kinds with a policy that enforces, advised those for the others:
-	// whoever only wants to know what would be refused does not want creates to depend on Bursar.
+	// enforced are the rules for kinds with an enforcing policy, advised those for the others: an advisory policy must
+	// not make creates depend on Bursar.
 	enforced, advised rules
 	kinds             sets.Set[schema.GroupVersionKind]
 }
 
-// rules returns the rules of each enforcing webhook, and the kinds that they cover. A webhook is
-// called once for a request, with the object in one version, so the versions of one kind go to
-// different webhooks.
+// rules returns the rules of each enforcing webhook, and their kinds. The API server calls a webhook once for a
+// request, with the object in one version, so the versions of one kind go to different webhooks.
 //
-// A kind that is defined but not served now stays covered: it may be served again at any moment.
-// Where it cannot be told as which resource a kind is served, its group and version are covered
-// as a whole: creates of other kinds take a detour then, and nothing goes unchecked.
+// A kind that is defined but not served now stays covered, because it may be served again at any moment. If the
+// resource of a kind is unknown, its whole group and version is covered. Then creates of other kinds take a detour, and
+// every protected create is reviewed.
 func (c *Controller) rules(ctx context.Context, triggers []catalog.Trigger) webhookRules {
 	a := webhookRules{kinds: sets.New[schema.GroupVersionKind]()}
 	enforced, advised := map[schema.GroupKind]int{}, map[schema.GroupKind]int{}
@@ -163,7 +159,7 @@ func (c *Controller) rules(ctx context.Context, triggers []catalog.Trigger) webh
 	return a
 }
 
-// ruleFor matches an operation on a resource, and on those of its subresources that are named.
+// ruleFor matches an operation on a resource and on the given subresources.
 func ruleFor(resource schema.GroupVersionResource, operation admissionregistrationv1.OperationType, subresources ...string) admissionregistrationv1.RuleWithOperations {
 	resources := []string{resource.Resource}
 	for _, subresource := range subresources {
@@ -180,15 +176,15 @@ func ruleFor(resource schema.GroupVersionResource, operation admissionregistrati
 	}
 }
 
-// The names of the webhooks on kinds with policies that enforce, on the others, and on ResourceQuotas.
+// The names of the webhooks on kinds with enforcing policies, on other kinds, and on ResourceQuotas.
 const (
 	enforceName = "enforce"
 	adviseName  = "advise"
 	quotaName   = "resourcequotas"
 )
 
-// asking is the n-th webhook of that name on protected kinds. It leaves out system namespaces,
-// Bursar itself, and who breaks the glass.
+// protectedWebhook returns the n-th webhook of a name on protected kinds. It excludes system namespaces, Bursar itself,
+// and break-glass requests.
 func (c *Controller) protectedWebhook(name string, n int, rules []admissionregistrationv1.RuleWithOperations, path string, failure admissionregistrationv1.FailurePolicyType) admissionregistrationv1.ValidatingWebhook {
 	if n > 0 {
 		name += "-" + strconv.Itoa(n+1)
@@ -212,8 +208,8 @@ func (c *Controller) protectedWebhook(name string, n int, rules []admissionregis
 	}
 }
 
-// quotaWebhook is the webhook on ResourceQuotas, whoever writes them: Bursar's own are kept within the caps too. It
-// is not asked about changes of anything but the spec, nor about what goes with its namespace.
+// quotaWebhook returns the webhook on ResourceQuotas of every author: Bursar's own stay within the caps too. It
+// excludes changes outside the spec, and the deletions of a namespace's content.
 func (c *Controller) quotaWebhook(path string) admissionregistrationv1.ValidatingWebhook {
 	resource := corev1.SchemeGroupVersion.WithResource(string(corev1.ResourceQuotas))
 	w := c.protectedWebhook(quotaName, 0, []admissionregistrationv1.RuleWithOperations{
@@ -227,11 +223,10 @@ func (c *Controller) quotaWebhook(path string) admissionregistrationv1.Validatin
 	return w
 }
 
-// namespaceController is who deletes what is in a namespace that is deleted, which does not wait for Bursar.
+// namespaceController is the user that deletes the content of a deleted namespace. It does not wait for Bursar.
 const namespaceController = "system:serviceaccount:kube-system:namespace-controller"
 
-// recording is the webhook that is told of requests that break the glass. It refuses nothing, and
-// they pass without it.
+// breakGlassWebhook returns the webhook that records break-glass requests. It denies nothing, and they pass without it.
 func (c *Controller) breakGlassWebhook(rules []admissionregistrationv1.RuleWithOperations) admissionregistrationv1.ValidatingWebhook {
 	w := c.protectedWebhook("break-glass", 0, rules, BreakGlassPath, admissionregistrationv1.Ignore)
 	w.MatchConditions = []admissionregistrationv1.MatchCondition{

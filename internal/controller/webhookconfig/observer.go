@@ -16,23 +16,22 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// observeRetryTime is how long after an API server did not answer as it should it is asked again.
+// observeRetryTime is the delay before a failed observation is repeated.
 const observeRetryTime = 20 * time.Millisecond
 
-// Others are several API servers that share what is stored. Each has an operator with a [Observer].
+// Others are several API servers with the same storage. Each has an operator with an [Observer].
 type Others interface {
-	// Report tells all which contents the API server of this operator works with, in place of those that
-	// it told of before.
+	// Report publishes the contents that this operator's API server uses. They replace its earlier report.
 	Report(ctx context.Context, contents []string) error
-	// Behind returns how many API servers that may answer have not reported a content.
+	// Behind returns the number of API servers without a report of a content.
 	Behind(ctx context.Context, content string) (int, error)
 }
 
-// contentOf names what is stored in a configuration. The version tells it from an earlier time at which
-// the same was wanted.
+// contentOf names the content of a stored configuration. The version distinguishes it from an earlier time with the
+// same content.
 func contentOf(hash, resourceVersion string) string { return hash + "@" + resourceVersion }
 
-// waitReported waits until all API servers work with a content.
+// waitReported waits until all API servers use a content.
 func (c *Controller) waitReported(ctx context.Context, content string) error {
 	if c.Others == nil {
 		return nil
@@ -50,8 +49,8 @@ func (c *Controller) waitReported(ctx context.Context, content string) error {
 	return nil
 }
 
-// Observer proves, for whichever configurations are stored, that the API server of this operator works
-// with them, and tells all. Its fields are set once, before use.
+// Observer proves that this operator's API server uses the stored configurations, whichever they are, and reports it.
+// Set its fields once, before use.
 type Observer struct {
 	Client          kubernetes.Interface
 	SystemNamespace string
@@ -61,7 +60,7 @@ type Observer struct {
 	reported atomic.Bool
 }
 
-// Synced tells whether the API server has observed what was stored at some time.
+// Synced reports whether the API server has ever observed the stored configurations.
 func (w *Observer) Synced() bool { return w.reported.Load() }
 
 // Run follows the configurations until ctx ends.
@@ -103,7 +102,7 @@ func (w *Observer) Run(ctx context.Context) error {
 	return nil
 }
 
-// report reports the contents if the API server works with them.
+// report reports the contents if the API server uses them.
 func (w *Observer) report(ctx context.Context, stored []stored, contents []string) error {
 	for _, s := range stored {
 		observed, err := isObserved(ctx, w.Client, w.SystemNamespace, s.hash)
@@ -117,7 +116,7 @@ func (w *Observer) report(ctx context.Context, stored []stored, contents []strin
 	return w.Others.Report(ctx, contents)
 }
 
-// stored is what a stored configuration has for content.
+// stored is the content of a stored configuration.
 type stored struct{ hash, resourceVersion string }
 
 func contentsOf(all []stored) []string {
@@ -128,8 +127,7 @@ func contentsOf(all []stored) []string {
 	return contents
 }
 
-// probesOf returns the content of the configuration in a store, or none if it is not there or somebody has
-// taken its probe out.
+// probesOf returns the content of the configuration in a store, or none if it does not exist or has no probe.
 func probesOf(store cache.Store) []stored {
 	for _, object := range store.List() {
 		switch c := object.(type) {

@@ -24,13 +24,13 @@ import (
 const (
 	probeLabel = quotav1alpha1.GroupName + "/probe"
 	probeName  = "probe." + quotav1alpha1.GroupName
-	// probeMark is how the probe's handler is told from every other refusal.
+	// probeMark distinguishes the probe's denial from all others.
 	probeMark = "bursar has been observed"
-	// probeTimeout bounds how long the API server may take to observe a configuration.
+	// probeTimeout bounds the time until the API server observes a configuration.
 	probeTimeout = 10 * time.Second
 )
 
-// probe is a webhook that matches nothing but probes for the given content.
+// probe returns a webhook that matches only probes for the given content.
 func (c *Controller) probe(hash string) admissionregistrationv1.ValidatingWebhook {
 	return admissionregistrationv1.ValidatingWebhook{
 		Name:         probeName,
@@ -48,12 +48,11 @@ func (c *Controller) probe(hash string) admissionregistrationv1.ValidatingWebhoo
 	}
 }
 
-// hashOf digests the content of a configuration into a label value, which is another for each
-// phase of admission.
+// hashOf returns a hash of a configuration's content as a label value. It differs between the phases of admission.
 func hashOf(phase string, webhooks any) string {
 	content, err := json.Marshal([]any{phase, webhooks})
 	if err != nil {
-		panic(fmt.Sprintf("encode webhooks: %v", err)) // types of the API always can be encoded
+		panic(fmt.Sprintf("encode webhooks: %v", err)) // types of the API can always be encoded
 	}
 	digest := sha256.Sum256(content)
 	return hex.EncodeToString(digest[:16])
@@ -74,12 +73,12 @@ func (c *Controller) waitObserved(ctx context.Context, hash string) error {
 	return err
 }
 
-// probeBackoff is how often is asked what may be answered any moment.
+// probeBackoff returns a short backoff, for an answer that is due any moment.
 func probeBackoff() wait.Backoff {
 	return wait.Backoff{Duration: 2 * time.Millisecond, Factor: 1.5, Cap: 100 * time.Millisecond, Steps: 1 << 20}
 }
 
-// isObserved tells whether the API server works with a content now, or what it answered instead.
+// isObserved reports whether the API server uses a content now. The error has any other answer.
 func isObserved(ctx context.Context, client kubernetes.Interface, systemNamespace, hash string) (bool, error) {
 	probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "probe-", Namespace: systemNamespace, Labels: map[string]string{probeLabel: hash},
@@ -91,7 +90,7 @@ func isObserved(ctx context.Context, client kubernetes.Interface, systemNamespac
 	return false, err
 }
 
-// Probe answers the probes that the API server passes on.
+// Probe returns the handler of probes.
 func Probe() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review admissionv1.AdmissionReview
@@ -104,6 +103,6 @@ func Probe() http.Handler {
 		}}
 		review.Request = nil
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(&review) // a client that is gone is no error of ours
+		_ = json.NewEncoder(w).Encode(&review) // a closed connection is no error here
 	})
 }
