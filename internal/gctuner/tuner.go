@@ -1,4 +1,4 @@
-// Package gctuner says how much garbage a process may have, by how much it keeps.
+// Package gctuner sets the garbage collector's percentage from the size of the live heap.
 package gctuner
 
 import (
@@ -10,16 +10,15 @@ import (
 
 const liveHeap = "/gc/heap/live:bytes"
 
-// Tuner is by how much the heap may grow between two garbage collections.
+// Tuner bounds the growth of the heap between two garbage collections.
 type Tuner struct {
-	// Headroom is by how many bytes, within the other bounds.
+	// Headroom is the growth in bytes, within the other bounds.
 	Headroom uint64
-	// PercentMin and PercentMax bound that in percent of what was live last.
+	// PercentMin and PercentMax bound the growth in percent of the live heap.
 	PercentMin, PercentMax int
 }
 
-// Start keeps the process to the pace, unless the user set GOGC. It adjusts itself after every collection for as long as
-// the process lives.
+// Start tunes the process for the rest of its life, after every collection, unless the user set GOGC.
 func (p Tuner) Start() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(p.PercentMax)
@@ -27,8 +26,8 @@ func (p Tuner) Start() {
 	}
 }
 
-// adjustAfterCollection makes the next collection adjust the one after it: what nothing refers
-// to is cleaned up once it was found to be so.
+// adjustAfterCollection makes the next collection adjust the one after it: it registers a cleanup of an unreachable
+// object.
 func (p Tuner) adjustAfterCollection() {
 	runtime.AddCleanup(new(*byte), func(struct{}) {
 		sample := []metrics.Sample{{Name: liveHeap}}
@@ -38,7 +37,7 @@ func (p Tuner) adjustAfterCollection() {
 	}, struct{}{})
 }
 
-// percentFor returns how much the heap may grow, in percent of what was live last.
+// percentFor returns the growth of the heap in percent of the live heap.
 func (p Tuner) percentFor(live uint64) int {
 	if live == 0 {
 		return p.PercentMax

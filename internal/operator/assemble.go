@@ -24,22 +24,22 @@ import (
 	"github.com/bursar/bursar/internal/routing"
 )
 
-// components is what runs, and what the start waits for.
+// components are everything that runs, and what the start waits for.
 type components struct {
 	cluster *cluster
 	quota   *quota
 	server  *server.Server
-	// peers are the other replicas, or nil if there are none or they cannot be asked.
+	// peers are the other replicas, or nil if there are none or they are unreachable.
 	peers    *routing.Peers
 	webhooks *webhookconfig.Controller
-	// probeObserver is there if there may be other API servers.
+	// probeObserver is set if there may be other API servers.
 	probeObserver *webhookconfig.Observer
 	evaluations   *evaluation.Reporter
-	// everywhere runs on every replica, and leading on the one that leads.
+	// everywhere runs on every replica, and leading on the leader.
 	everywhere, leading []runner
 	takeUp              *takeup.TakeUp
 	collectors          []collectors
-	// synced report whether what is declared is in the catalog, and then loaded is closed.
+	// synced report whether the catalog holds all declarations; then loaded is closed.
 	synced []cache.InformerSynced
 	loaded chan struct{}
 }
@@ -49,7 +49,7 @@ type runner interface {
 	Run(ctx context.Context) error
 }
 
-// assemble makes all parts and connects them. Nothing runs yet.
+// assemble makes and connects all components, and runs none.
 func (o *Operator) assemble(ctx context.Context) (*components, error) {
 	log := o.options.Log
 	cluster, err := o.newCluster()
@@ -101,7 +101,8 @@ func (o *Operator) assemble(ctx context.Context) (*components, error) {
 	return p, err
 }
 
-// newProbeObserver makes what reports what this API server asks by, or nil if there are no others.
+// newProbeObserver returns the observer that reports this API server's webhook configurations, or nil if there is only
+// one API server.
 func (o *Operator) newProbeObserver() *webhookconfig.Observer {
 	if o.options.Others == nil {
 		return nil
@@ -109,10 +110,10 @@ func (o *Operator) newProbeObserver() *webhookconfig.Observer {
 	return &webhookconfig.Observer{Client: o.client, SystemNamespace: o.options.SystemNamespace, Others: o.options.Others, Log: o.options.Log.WithName("observer")}
 }
 
-// addReconcilers adds what the manager runs. It returns the one that has metrics.
+// addReconcilers adds the reconcilers to the manager. It returns the one with metrics.
 func (o *Operator) addReconcilers(p *components, controllers *controllers, declared *declarations) (*quotaincrease.Reconciler, error) {
 	c, q := p.cluster, p.quota
-	// storedGrants are those that the ledgers held when this replica began to lead.
+	// storedGrants are the grants in the ledgers when this replica became the leader.
 	storedGrants, consumers := grant.NewStored(), make(chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef])
 	p.takeUp = &takeup.TakeUp{Live: c.live, Buckets: controllers.bucket, Grants: storedGrants, Consumers: consumers}
 	increases := &quotaincrease.Reconciler{

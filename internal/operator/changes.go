@@ -7,8 +7,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// changes delivers the news that something changed, without what: news that nobody has heard
-// yet stands for all that follows.
+// changes delivers an event after changes, without their content: an undelivered event covers all later changes.
 type changes chan event.TypedGenericEvent[client.Object]
 
 func newChanges() changes { return make(changes, 1) }

@@ -19,7 +19,7 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// cluster is what controllers and webhooks know of the API server.
+// cluster is the shared access of controllers and webhooks to the API server.
 type cluster struct {
 	manager ctrl.Manager
 	// client reads from a cache, and live from the API server.
@@ -28,7 +28,7 @@ type cluster struct {
 	objects    *objectcache.Cache
 	kinds      *discoverycache.Cache
 	namespaces *namespaces.Namespaces
-	// permission is Bursar's own, and users are those of others.
+	// permission checks Bursar's own permissions, and users those of others.
 	permission *permission.Checker
 	users      *permission.Users
 	dynamic    dynamic.Interface
@@ -66,10 +66,10 @@ func (o *Operator) newManager() (ctrl.Manager, error) {
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		// One of several API servers may serve Bursar's kinds later than the others.
 		MapperProvider: apiclient.NewMapper,
-		// Who manages which field is a third of most objects, and nobody asks for it.
+		// The managed fields are a third of most objects, and unused.
 		Cache: ctrlcache.Options{DefaultTransform: ctrlcache.TransformStripManagedFields()},
 		Controller: config.Controller{
-			// One process may run more than one operator, one after the other.
+			// One process may run several operators, one after the other.
 			SkipNameValidation: new(true),
 			// It may hang as it ends (kubernetes-sigs/controller-runtime#3538).
 			UsePriorityQueue: new(false),
@@ -87,7 +87,7 @@ func (o *Operator) newManager() (ctrl.Manager, error) {
 	return manager, nil
 }
 
-// leadership knows whether this replica is the one that runs the controllers.
+// leadership reports whether this replica is the leader.
 type leadership struct {
 	elected <-chan struct{}
 	// isOnlyReplica is set if there are no other replicas.

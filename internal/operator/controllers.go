@@ -19,7 +19,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// controllers are those that others hear of, or have metrics. Each hears already of what it follows in memory.
+// controllers are the controllers with listeners or metrics. Each is registered for the caches that it follows.
 type controllers struct {
 	lifecycle *lifecycle.Controller
 	adoption  *adoption.Controller
@@ -27,9 +27,9 @@ type controllers struct {
 	bucket    *bucket.Controller
 	auditor   *audit.Auditor
 	grants    *grantpolicy.Controller
-	// allocation keeps the caps on ResourceQuotas in line with the cluster.
+	// allocation reconciles the caps on ResourceQuotas with the cluster.
 	allocation *allocation.Controller
-	// leading runs on the replica that leads.
+	// leading runs on the leader.
 	leading []runner
 }
 
@@ -63,7 +63,7 @@ func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers, we
 	c.objects.OnVanish(decider.ObjectVanished)
 	c.objects.Expect(func(kind schema.GroupKind) bool { return len(q.catalog.PoliciesOf(kind)) > 0 })
 	q.claims.OnChange(func(before, after *claimcache.Claim) {
-		// Whoever waits for quota finds a bucket, also before there is a grant.
+		// A waiting claim gets a bucket, also before the first grant.
 		if after != nil && after.State == claimcache.Waiting && (before == nil || before.State != claimcache.Waiting) {
 			buckets.Need(after.Consumer(), after.Requests())
 		}
@@ -76,12 +76,12 @@ func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers, we
 	}
 }
 
-// leadership knows whether this replica leads.
+// leadership returns whether this replica leads.
 func (o *Operator) leadership(c *cluster) leadership {
 	return leadership{elected: c.manager.Elected(), isOnlyReplica: o.options.LeaderElection == nil}
 }
 
-// newAuditor makes what looks for differences between ledgers and claims.
+// newAuditor returns the auditor of ledgers against claims.
 func (o *Operator) newAuditor(c *cluster, q *quota) *audit.Auditor {
 	return audit.New(audit.Options{
 		Ledgers: q.ledgers, Claims: q.claims, Stored: audit.Live{Reader: c.live}, Events: c.events, Interval: o.options.AuditInterval.Duration,
@@ -89,7 +89,7 @@ func (o *Operator) newAuditor(c *cluster, q *quota) *audit.Auditor {
 	})
 }
 
-// newDeparted makes what removes what is left of consumers that no longer exist.
+// newDeparted returns the controller that removes the remains of departed consumers.
 func (o *Operator) newDeparted(c *cluster, q *quota, published departed.Consumers) *departed.Controller {
 	return &departed.Controller{
 		Client: c.client, Live: c.live, Consumers: published, Claims: q.claims, Stored: audit.Live{Reader: c.live},
@@ -98,7 +98,7 @@ func (o *Operator) newDeparted(c *cluster, q *quota, published departed.Consumer
 	}
 }
 
-// newGrantPolicies makes the controller of the policies that make grants.
+// newGrantPolicies returns the controller of GrantCreationPolicies.
 func (o *Operator) newGrantPolicies(c *cluster, q *quota) *grantpolicy.Controller {
 	grants := &grantpolicy.Controller{
 		Client: c.client, Live: c.live, Cache: c.manager.GetCache(), Objects: c.dynamic, Core: o.client, Kinds: c.kinds, Catalog: q.catalog,
@@ -109,12 +109,12 @@ func (o *Operator) newGrantPolicies(c *cluster, q *quota) *grantpolicy.Controlle
 	return grants
 }
 
-// usageSource is what is known of the usage of all consumers.
+// usageSource returns the cached usage of all consumers.
 func (o *Operator) usageSource(c *cluster, q *quota) usage.Cached {
 	return usage.Cached{Cache: c.client, Registrations: q.catalog, AlertThresholdPercent: o.options.UsageMetrics.AlertThresholdPercent}
 }
 
-// newUsage makes the metrics of the usage of all consumers.
+// newUsage returns the usage metrics of all consumers.
 func (o *Operator) newUsage(c *cluster, q *quota, controllers *controllers) *usage.Collector {
 	return &usage.Collector{
 		Source: o.usageSource(c, q), Leadership: o.leadership(c), Waiting: controllers.claim, Registrations: q.catalog,

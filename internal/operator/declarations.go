@@ -18,7 +18,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/informer"
 )
 
-// declarations keep the catalog in step with what administrators declare, and have everybody hear of changes.
+// declarations updates the catalog from the declarations of administrators, and notifies all listeners.
 type declarations struct {
 	cluster     *cluster
 	quota       *quota
@@ -61,7 +61,7 @@ func (d *declarations) registrationChanged() {
 	}
 }
 
-// webhooksChanged is called once the API server asks about what it has to be asked about by now.
+// webhooksChanged is called after other kinds or policies became effective.
 func (d *declarations) webhooksChanged() {
 	d.policiesChanged.notify()
 	for _, a := range d.quota.catalog.Allocations() {
@@ -69,7 +69,7 @@ func (d *declarations) webhooksChanged() {
 	}
 }
 
-// follow follows all that is declared. It is in the catalog once all of d.synced say so.
+// follow follows all declarations. They are in the catalog once all of d.synced return true.
 func (d *declarations) follow(ctx context.Context, enforcer *enforce.Handler, evaluations *evaluation.Reporter) error {
 	known := d.quota.catalog
 	registrations := informer.Handler(
@@ -81,7 +81,7 @@ func (d *declarations) follow(ctx context.Context, enforcer *enforce.Handler, ev
 	)
 	policies := informer.Handler(
 		func(object *quotav1alpha1.ClaimCreationPolicy) {
-			_ = known.SetPolicy(object) // why it does not compile is for its own controller to report
+			_ = known.SetPolicy(object) // its own controller reports compile errors
 			enforcer.InitPolicyMetrics(object.Name)
 			d.PoliciesChanged()
 		},
@@ -98,15 +98,15 @@ func (d *declarations) follow(ctx context.Context, enforcer *enforce.Handler, ev
 	)
 }
 
-// followAllocations also has the controller of allocations hear of their projects, and of what others do to their projections.
+// followAllocations also notifies the controller of allocations of changed member namespaces and of edited projections.
 func (d *declarations) followAllocations(ctx context.Context) error {
 	changed := d.controllers.allocation.AllocationChanged
 	allocations := informer.Handler(
 		func(object *quotav1alpha1.ResourceQuotaAllocation) {
-			// Before it is in the catalog, by which reviews go, what was known of it is out of date.
+			// Reviews use the catalog. Until it has the new version, the earlier observation is out of date.
 			d.quota.allocations.Heard(object.Name, object.ResourceVersion)
 			before := d.quota.catalog.AllocationsVersion()
-			_ = d.quota.catalog.SetAllocation(object) // why a selector is none is for the controller to report
+			_ = d.quota.catalog.SetAllocation(object) // the controller reports invalid selectors
 			if d.quota.catalog.AllocationsVersion() != before {
 				d.webhooks.Wake()
 			}
@@ -128,7 +128,7 @@ func (d *declarations) followAllocations(ctx context.Context) error {
 			changed(key.Name)
 		}
 	}
-	// Of ledgers nothing but the metadata is followed: it tells what other processes admit.
+	// Only the metadata of ledgers is followed: it shows the admissions of other processes.
 	ledgers := &metav1.PartialObjectMetadata{}
 	ledgers.SetGroupVersionKind(quotav1alpha1.GroupVersion.WithKind("AllocationLedger"))
 	written := func(object any) {
@@ -147,7 +147,7 @@ func (d *declarations) followAllocations(ctx context.Context) error {
 	)
 }
 
-// followInformer has a handler hear of all objects of a kind.
+// followInformer registers a handler for all objects of a kind.
 func (d *declarations) followInformer(ctx context.Context, object client.Object, handler cache.ResourceEventHandler) error {
 	synced, err := informer.Follow(ctx, d.cluster.manager.GetCache(), object, handler)
 	d.synced = append(d.synced, synced)

@@ -8,10 +8,10 @@ import (
 	"github.com/bursar/bursar/internal/admission/server"
 )
 
-// collectors are those of a part.
+// collectors are those of a component.
 type collectors interface{ Collectors() []prometheus.Collector }
 
-// serveMetrics registers the metrics of all parts, if there is a registry, until the returned function is called.
+// serveMetrics registers the metrics of all components, if there is a registry, until the returned function is called.
 func serveMetrics(registry prometheus.Registerer, sources []collectors) (stop func(), err error) {
 	if registry == nil {
 		return func() {}, nil
@@ -34,13 +34,13 @@ func serveMetrics(registry prometheus.Registerer, sources []collectors) (stop fu
 	return stop, nil
 }
 
-// health tells whether this replica enforces quota, and until when it can.
+// health reports whether this replica enforces quota, and until when it can.
 type health struct {
 	*Operator
 	certificates server.Certificates
 }
 
-// Collectors returns what tells of it, for registration.
+// Collectors returns the metrics, for registration.
 func (h health) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{

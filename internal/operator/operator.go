@@ -64,8 +64,8 @@ func New(options Options) (*Operator, error) {
 	return o, nil
 }
 
-// Ready returns nil once quota is enforced: the webhooks are served, the policies are loaded
-// and the API server asks about the kinds that they protect.
+// Ready returns nil once quota is enforced: the webhooks are served, the policies are loaded, and the API server sends
+// the requests on protected kinds.
 func (o *Operator) Ready() error {
 	if problem := o.problem.Load(); problem != nil {
 		return errors.New(*problem)
@@ -73,15 +73,15 @@ func (o *Operator) Ready() error {
 	return nil
 }
 
-// notReady says once in the log what is said to whoever asks until it is something else.
+// notReady sets the answer of Ready, and logs it once after a change.
 func (o *Operator) notReady(problem string) {
 	if before := o.problem.Swap(&problem); before == nil || *before != problem {
 		o.options.Log.Info("quota is not enforced by this replica", "because", problem)
 	}
 }
 
-// Run enforces quota until ctx ends, or returns why it cannot. Once ctx has ended it says that it is not
-// ready, and goes on answering for the delay that the options say.
+// Run enforces quota until ctx ends, or returns why it cannot. After the end of ctx it reports that it is not ready,
+// and continues to answer for the delay in the options.
 func (o *Operator) Run(ctx context.Context) error {
 	if o.options.InstallCRDs {
 		o.notReady("Bursar's kinds are being installed")
@@ -114,7 +114,7 @@ func (o *Operator) Run(ctx context.Context) error {
 		o.notReady("the operator is stopping")
 	})()
 	group.Go(func() error {
-		defer stop() // what is answered needs the other parts
+		defer stop() // answers need the other components
 		return components.server.Serve(ctx, working)
 	})
 	group.Go(func() error { return components.server.Certificates.Run(working) })
@@ -125,7 +125,7 @@ func (o *Operator) Run(ctx context.Context) error {
 	return stopped(ctx, group.Wait())
 }
 
-// findUsername asks the API server who this is, if nobody has said.
+// findUsername asks the API server for this client's username, unless the options have it.
 func (o *Operator) findUsername(ctx context.Context) error {
 	if o.options.Username != "" {
 		return nil
@@ -139,7 +139,7 @@ func (o *Operator) findUsername(ctx context.Context) error {
 	return nil
 }
 
-// stopped drops errors that only say that the operator was asked to stop.
+// stopped drops errors caused by the stop of the operator.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		return nil
@@ -147,6 +147,5 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// StandaloneCheck is the check among those of /readyz that only the API server of a standalone Bursar has. It tells whether
-// quota is enforced.
+// StandaloneCheck is the check in /readyz that only a standalone Bursar has. It passes once quota is enforced.
 const StandaloneCheck = "quota-enforcement"

@@ -14,29 +14,29 @@ import (
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
 )
 
-// Options say how the operator runs.
+// Options configure the operator.
 type Options struct {
 	config.Quota
 	// Config reaches the API server as Bursar's own user.
 	Config *rest.Config
-	// Username is the name of that user, as the API server sees it. Default: what the API server says.
+	// Username is the name of that user, as the API server sees it. Default: the API server's own answer.
 	Username string
 	// InstallCRDs makes the operator create and update its own CRDs.
 	InstallCRDs bool
-	// Webhooks say how the API server reaches the webhooks.
+	// Webhooks configure the webhook server and its address for the API server.
 	Webhooks server.Options
-	// Others are all API servers that share what is stored, each with an operator of its own that serves
-	// the webhooks for it. Default: the one that Config reaches, or nothing is known of others.
+	// Others are all API servers with the same storage, each with its own operator that serves the webhooks for it.
+	// Default: Config's API server is the only one, or others are unknown.
 	Others webhookconfig.Others
-	// LeaderElection, if set, has several replicas agree on which of them runs the controllers.
+	// LeaderElection, if set, makes several replicas agree on the leader.
 	LeaderElection *LeaderElection
-	// Metrics, if set, takes the operator's metrics while it runs.
+	// Metrics, if set, receives the operator's metrics while it runs.
 	Metrics prometheus.Registerer
-	// Log receives what goes wrong. Default: nothing is logged.
+	// Log receives errors. Default: nothing is logged.
 	Log logr.Logger
 }
 
-// LeaderElection says how replicas agree on a leader, see [k8s.io/client-go/tools/leaderelection].
+// LeaderElection configures the election, see [k8s.io/client-go/tools/leaderelection].
 type LeaderElection struct {
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// quota is what controllers and webhooks share besides the cluster.
+// quota is the shared quota state of controllers and webhooks.
 type quota struct {
 	catalog *catalog.Catalog
-	// policies and allocated are the gates to what the catalog knows.
+	// policies and allocated are the gates of the catalog.
 	policies  *catalog.Gate[catalog.Version]
 	allocated *catalog.Gate[catalog.Digest]
 	ledgers   *ledgerstore.Store
@@ -31,9 +31,9 @@ type quota struct {
 	client    *claims.Client
 	evaluator *evaluator.Evaluator
 	engine    *engine.Engine
-	// reviewed are the objects that the webhook has decided.
+	// reviewed are the objects with a decision of the webhook.
 	reviewed *reviewed.Objects
-	// allocations are the ledgers of caps on ResourceQuotas, and projects whose they are.
+	// allocations are the ledgers of caps on ResourceQuotas, and members their namespaces.
 	allocations *allocationstore.Store
 	members     *quotacache.Cache
 	specs       quotavalidation.Checker

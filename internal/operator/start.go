@@ -15,8 +15,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// load waits for the declared state, starts what every replica does and, if it leads, what one of them
-// does alone, and then says that quota is enforced.
+// load waits for the declared state, starts the work of every replica and, on the leader, the work of the leader, and
+// then reports that quota is enforced.
 func (p *components) load(ctx context.Context, group *errgroup.Group, o *Operator) error {
 	log := o.options.Log.WithName("operator")
 	if !cache.WaitForCacheSync(ctx.Done(), p.synced...) {
@@ -47,7 +47,7 @@ func (p *components) load(ctx context.Context, group *errgroup.Group, o *Operato
 	return p.waitForEnforcement(ctx, o)
 }
 
-// waitForEnforcement waits until quota is enforced, and says so. Until then the operator says what is missing.
+// waitForEnforcement waits until quota is enforced, and reports that. Until then Ready returns the missing step.
 func (p *components) waitForEnforcement(ctx context.Context, o *Operator) error {
 	o.notReady("the certificate of the webhooks is awaited")
 	const poll = 5 * time.Millisecond
@@ -55,8 +55,8 @@ func (p *components) waitForEnforcement(ctx context.Context, o *Operator) error 
 		if o.isStopping.Load() {
 			return true, nil
 		}
-		// Where several replicas are for one API server it asks those that are ready, so that they cannot wait
-		// for it. With an API server for each, each waits for its own.
+		// Replicas of one API server get requests only when ready, so they cannot wait for them. With an API server for
+		// each, each waits for its own.
 		switch err := p.server.Certificates.Ready(); {
 		case err != nil:
 			o.notReady(err.Error())
@@ -72,8 +72,9 @@ func (p *components) waitForEnforcement(ctx context.Context, o *Operator) error 
 	})
 }
 
-// join has other replicas send reviews here, once they can be answered and until the operator is to stop. Before this
-// replica has listed the claims, it can settle nothing but what it makes itself, so the ledgers stay with the others.
+// join accepts reviews from other replicas, from the first time that this replica can answer until the operator is
+// asked to stop. Before its claim cache is synced, this replica can settle only its own claims, so others stay
+// preferred.
 func (p *components) join(ctx context.Context, o *Operator) error {
 	const poll = 5 * time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
@@ -86,7 +87,7 @@ func (p *components) join(ctx context.Context, o *Operator) error {
 	return nil
 }
 
-// lead runs what one replica does for all, once this is the one, and has a certificate to publish where that matters.
+// lead runs the leader's work, once this replica leads and has a certificate to publish if it needs one.
 func (p *components) lead(ctx context.Context, group *errgroup.Group, log logr.Logger) error {
 	select {
 	case <-p.cluster.manager.Elected():
@@ -106,10 +107,10 @@ func (p *components) lead(ctx context.Context, group *errgroup.Group, log logr.L
 	return nil
 }
 
-// preload takes up the unfinished business of the stored ledgers.
+// preload loads the unfinished reservations of the stored ledgers.
 func (p *components) preload(ctx context.Context, log logr.Logger) error {
 	return ledgerstore.EachPage(ctx, p.cluster.live, func(ledgers []quotav1alpha1.ConsumerLedger) error {
-		// A ledger that cannot be read keeps its consumer from creating, and nobody else.
+		// An unreadable ledger blocks the creates of its own consumer only.
 		if err := p.quota.ledgers.Preload(ctx, ledgers); err != nil {
 			log.Error(err, "some ledgers cannot be read")
 		}

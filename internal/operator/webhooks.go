@@ -24,15 +24,14 @@ import (
 	"github.com/bursar/bursar/internal/routing"
 )
 
-// newServer makes the server that the API server and other replicas ask. What it serves is added to the handler before
-// it runs.
+// newServer returns the server for the API server and other replicas. Add the paths to the handler before it runs.
 func (o *Operator) newServer(ctx context.Context, handler http.Handler) (*server.Server, error) {
 	return server.New(ctx, o.options.Webhooks, server.Dependencies{
 		Client: o.client, Namespace: o.options.SystemNamespace, Published: webhookconfig.Published{Client: o.client}, Log: o.options.Log,
 	}, handler)
 }
 
-// newPeers returns the other replicas, or nil if there are none or they cannot be asked.
+// newPeers returns the other replicas, or nil if there are none or they are unreachable.
 func (o *Operator) newPeers(s *server.Server) *routing.Peers {
 	address := o.options.Webhooks.PeerAddress
 	if o.options.LeaderElection == nil || address == "" {
@@ -44,7 +43,7 @@ func (o *Operator) newPeers(s *server.Server) *routing.Peers {
 	}
 }
 
-// reviews are those of all replicas.
+// reviews are the reviews of all replicas.
 type reviews struct {
 	*reviewed.Objects
 	peers *routing.Peers
@@ -55,7 +54,7 @@ func (r reviews) ByPeers(ctx context.Context, objects []types.UID, policy *catal
 	return r.AskOthers(ctx, r.peers, objects, policy)
 }
 
-// newWebhooks makes what has the API server ask.
+// newWebhooks returns the controller of the webhook configurations.
 func (o *Operator) newWebhooks(c *cluster, q *quota, s *server.Server) *webhookconfig.Controller {
 	username, system := o.options.Username, o.options.SystemNamespace
 	return &webhookconfig.Controller{
@@ -65,7 +64,7 @@ func (o *Operator) newWebhooks(c *cluster, q *quota, s *server.Server) *webhookc
 	}
 }
 
-// newEnforcer makes what decides on requests by policies.
+// newEnforcer returns the webhook that decides requests by policies.
 func (o *Operator) newEnforcer(c *cluster, q *quota, peers *routing.Peers, evaluations *evaluation.Reporter, denials *events.Latest, loaded <-chan struct{}) *enforce.Handler {
 	return enforce.New(enforce.Dependencies{
 		Catalog: q.catalog, Evaluator: q.evaluator, Store: q.ledgers, Objects: c.objects, Claims: q.claims, Engine: q.engine, Reviewed: q.reviewed,
@@ -76,7 +75,7 @@ func (o *Operator) newEnforcer(c *cluster, q *quota, peers *routing.Peers, evalu
 	})
 }
 
-// newResourceQuotas makes what decides on ResourceQuotas.
+// newResourceQuotas returns the webhook that decides on ResourceQuotas.
 func (o *Operator) newResourceQuotas(c *cluster, q *quota, loaded <-chan struct{}) *resourcequota.Handler {
 	return resourcequota.New(resourcequota.Dependencies{
 		Catalog: q.catalog, Ledgers: q.allocations, Namespaces: namespaces.Live{Metadata: o.metadata}, Permissions: c.users, Username: o.options.Username,
@@ -84,7 +83,7 @@ func (o *Operator) newResourceQuotas(c *cluster, q *quota, loaded <-chan struct{
 	})
 }
 
-// newValidation makes what decides on Bursar's own kinds.
+// newValidation returns the webhooks that validate Bursar's own kinds.
 func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Controller) *validate.Webhooks {
 	return &validate.Webhooks{
 		Username: o.options.Username, SystemNamespace: o.options.SystemNamespace,
@@ -100,7 +99,7 @@ func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Contr
 	}
 }
 
-// route adds each webhook at the path where it is served.
+// route adds each webhook at its path.
 func route(mux *http.ServeMux, enforcer *enforce.Handler, quotas *resourcequota.Handler, own *validate.Webhooks, reviewed *reviewed.Objects) {
 	mux.Handle(webhookconfig.EnforcePath+"/{version}", enforcer)
 	mux.Handle(webhookconfig.AdvisePath+"/{version}", enforcer.Advise())

@@ -27,45 +27,45 @@ import (
 )
 
 const (
-	// leasePrefix begins the name of every replica's Lease, and replicaLabel is on it.
+	// leasePrefix begins the name of every replica's Lease. replicaLabel marks it.
 	leasePrefix  = "bursar-replica-"
 	replicaLabel = quotav1alpha1.GroupName + "/replica"
-	// addressAnnotation on a Lease says where the replica answers reviews, as host:port.
+	// addressAnnotation on a Lease is where the replica answers reviews, as host:port.
 	addressAnnotation = quotav1alpha1.GroupName + "/address"
-	// renewInterval is how often a replica renews its Lease, and aliveFor how long one without renewal
-	// counts as alive: others than the replica itself measure both by their own clocks.
+	// renewInterval is the time between two renewals of a replica's Lease. aliveFor is how long a replica counts as
+	// alive without a renewal. Other replicas measure both by their own clocks.
 	renewInterval = 2 * time.Second
 	aliveFor      = 3 * renewInterval
-	// forgottenAfter is when the Lease of a replica that is gone is deleted.
+	// forgottenAfter is the age at which the Lease of a dead replica is deleted.
 	forgottenAfter = time.Minute
-	// suspectMin and suspectMax bound for how long a replica that did not answer is not asked again: twice as
-	// long every time.
+	// suspectMin and suspectMax bound how long a replica without an answer gets no requests. The time doubles with each
+	// failure.
 	suspectMin = 3 * time.Second
 	suspectMax = time.Minute
 )
 
-// Certificates knows what the certificates of replicas are checked by.
+// Certificates has the CA bundle of the replicas' certificates.
 type Certificates interface {
-	// Bundle returns the authorities, in PEM.
+	// Bundle returns the CA bundle, in PEM.
 	Bundle() []byte
 }
 
-// Gate lets in those who prove that they may call.
+// Gate admits authenticated callers.
 type Gate interface {
-	// PeerPath returns where a path of a replica is reached by who proves to be another one.
+	// PeerPath returns a path of a replica in its form for other replicas.
 	PeerPath(path string) string
 }
 
-// Peers are the replicas that are alive. Its fields are set once, before use.
+// Peers are the replicas that are alive. Set its fields once, before use.
 type Peers struct {
 	Client    kubernetes.Interface
 	Namespace string
 	// Address is where this replica answers reviews, as host:port.
 	Address string
-	// ServerName is in the certificate of every replica, and Certificates knows what it is checked by.
+	// ServerName is in the certificate of every replica, and Certificates verifies it.
 	ServerName   string
 	Certificates Certificates
-	// Gate lets other replicas in. Default: everybody may come in.
+	// Gate admits other replicas. Default: no authentication.
 	Gate Gate
 	Log  logr.Logger
 
@@ -81,12 +81,12 @@ type Peers struct {
 // peer is another replica.
 type peer struct {
 	address string
-	// renewed is when it was seen that its Lease was renewed, to renewTime.
+	// renewed is when this replica saw the last renewal of its Lease, to renewTime.
 	renewed   time.Time
 	renewTime metav1.MicroTime
-	// version is that of the Lease as it was seen last.
+	// version is that of the latest seen Lease.
 	version string
-	// suspectUntil is until when it is not asked, and suspectFor how long that is in all.
+	// suspectUntil is until when it gets no requests, and suspectFor the length of that pause.
 	suspectUntil time.Time
 	suspectFor   time.Duration
 }
@@ -98,7 +98,7 @@ func (p *Peers) init() {
 	})
 }
 
-// Follow follows the other replicas until ctx ends. It returns once those are known that there are.
+// Follow follows the other replicas until ctx ends. It returns after the first list.
 func (p *Peers) Follow(ctx context.Context) error {
 	p.init()
 	factory := informers.NewSharedInformerFactoryWithOptions(p.Client, 0, informers.WithNamespace(p.Namespace),
@@ -116,7 +116,7 @@ func (p *Peers) Follow(ctx context.Context) error {
 	return nil
 }
 
-// Advertise has the others know of this replica, until ctx or working ends.
+// Advertise makes this replica known to the others, until ctx or working ends.
 func (p *Peers) Advertise(ctx, working context.Context) {
 	p.init()
 	ctx, cancel := context.WithCancel(ctx)
@@ -143,7 +143,7 @@ func (p *Peers) Advertise(ctx, working context.Context) {
 	}
 }
 
-// alive returns the other replicas that are alive, also where they did not answer.
+// alive returns the other replicas that are alive, with or without answers.
 func (p *Peers) alive() []*peer {
 	if p == nil {
 		return nil
@@ -160,7 +160,7 @@ func (p *Peers) alive() []*peer {
 	return alive
 }
 
-// renew says that this replica is alive.
+// renew renews this replica's Lease.
 func (p *Peers) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, aliveFor-renewInterval)
 	defer cancel()
@@ -217,7 +217,7 @@ func (p *Peers) forget(object any) {
 	delete(p.others, name)
 }
 
-// deleteForgotten deletes the Leases of replicas that ended without doing so.
+// deleteForgotten deletes the Leases of replicas that ended without deleting them.
 func (p *Peers) deleteForgotten(ctx context.Context) {
 	gone := map[string]string{}
 	p.mu.Lock()
@@ -228,8 +228,8 @@ func (p *Peers) deleteForgotten(ctx context.Context) {
 	}
 	p.mu.Unlock()
 	for name, version := range gone {
-		// One that was renewed since, and not seen because this process stood still, stays. Whoever is not
-		// deleted now, is in a moment.
+		// A Lease renewed since, unseen because this process was paused, has another version and stays. A failed delete
+		// is tried again in a moment.
 		unchanged := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}}
 		_ = p.Client.CoordinationV1().Leases(p.Namespace).Delete(ctx, name, unchanged)
 	}
@@ -240,9 +240,8 @@ func (p *Peers) IsPreferred(consumer quotav1alpha1.ConsumerRef) bool {
 	return p == nil || p.preferred(consumer) == nil
 }
 
-// preferred returns the preferred replica of a consumer, or nil if that is this one. All who know
-// of the same replicas come to the same result, and when one of them goes, the ledgers of the others stay
-// where they are.
+// preferred returns the preferred replica of a consumer, or nil for this one. All replicas with the same view get the
+// same result. After the loss of one replica, only its own consumers move.
 func (p *Peers) preferred(consumer quotav1alpha1.ConsumerRef) *peer {
 	p.init()
 	ledger, now := naming.Ledger(consumer), time.Now()
@@ -264,7 +263,7 @@ func (p *Peers) preferred(consumer quotav1alpha1.ConsumerRef) *peer {
 	return preferred
 }
 
-// answered notes whether a replica answered.
+// recordAnswer records whether a replica answered.
 func (p *Peers) recordAnswer(other *peer, did bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// AlivePath is where every replica says that it is not standing still.
+	// AlivePath is where every replica answers that it is running.
 	AlivePath = "/alive"
-	// forwardedHeader marks a review that was sent on, so that nobody sends it further.
+	// forwardedHeader marks a forwarded review, so that it is not forwarded again.
 	forwardedHeader = "Bursar-Forwarded"
-	// decisionReserve is kept back from the time for a review: if the preferred replica does not answer, it has to be
-	// decided here.
+	// decisionReserve is kept back from the time for a review: if the preferred replica does not answer, this one
+	// decides.
 	decisionReserve = 1200 * time.Millisecond
-	// aliveTimeout is for how long no answer comes before the preferred replica is asked whether it is alive, and
-	// how long that may take.
+	// aliveTimeout is the time without an answer before the preferred replica gets a health check, and the timeout of
+	// that check.
 	aliveTimeout = 400 * time.Millisecond
-	// answerMax bounds what is read of an answer, in bytes.
+	// answerMax bounds the size of an answer, in bytes.
 	answerMax = 1 << 20
 )
 
@@ -51,7 +51,7 @@ func newSender(serverName string, certificates Certificates, gate Gate) *sender 
 	}}, gate}
 }
 
-// path returns where a path of another replica is reached.
+// path returns a path of another replica as the gate requires it.
 func (s *sender) path(path string) string {
 	if s.gate == nil {
 		return path
@@ -59,16 +59,16 @@ func (s *sender) path(path string) string {
 	return s.gate.PeerPath(path)
 }
 
-// IsForwarded tells whether another replica has sent a request.
+// IsForwarded reports whether another replica sent a request.
 func IsForwarded(r *http.Request) bool { return r.Header.Get(forwardedHeader) != "" }
 
-// Alive answers whoever asks whether this replica stands still.
+// Alive returns the handler of the health check.
 func Alive() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 }
 
-// Forward sends a review to the replica that keeps the ledger of a consumer, and returns its answer. It
-// returns false if this one has to decide: it is the preferred replica, or that does not answer.
+// Forward sends a review to the preferred replica of a consumer, and returns its answer. It returns false if this
+// replica has to decide: it is the preferred one, or the preferred one does not answer.
 func (p *Peers) Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, review []byte) ([]byte, bool) {
 	if p == nil {
 		return nil, false
@@ -88,7 +88,7 @@ func (p *Peers) Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 	defer cancel()
 	answer, err := p.sender.sendWatched(asking, preferred.address, path, timeout, review)
 	if ctx.Err() != nil {
-		return nil, false // whoever asked has gone
+		return nil, false // the client has gone
 	}
 	p.recordAnswer(preferred, err == nil)
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *Peers) Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 	return answer, true
 }
 
-// sendWatched sends a review, and gives up as soon as the receiver stands still.
+// sendWatched sends a review, and cancels it as soon as the receiver fails a health check.
 func (s *sender) sendWatched(ctx context.Context, address, path string, timeout time.Duration, review []byte) ([]byte, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -134,12 +134,12 @@ func (s *sender) send(ctx context.Context, address, path string, timeout time.Du
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set(forwardedHeader, "true")
-	request.Header["X-Idempotency-Key"] = nil // it may be sent again where a connection has just been closed
+	request.Header["X-Idempotency-Key"] = nil // it may be sent again after a connection was just closed
 	return s.do(request, http.StatusOK)
 }
 
-// AskAll sends a question to the other replicas that are alive, one after the other, and returns what they answer. Those
-// that do not are left out.
+// AskAll sends a question to the other live replicas, one after the other, and returns their answers. It leaves out
+// replicas without an answer.
 func (p *Peers) AskAll(ctx context.Context, path string, question []byte) (answers [][]byte) {
 	for _, other := range p.alive() {
 		asking, cancel := context.WithTimeout(ctx, aliveTimeout)
@@ -166,7 +166,7 @@ func (s *sender) query(ctx context.Context, address, path string) error {
 	return err
 }
 
-// do returns what a request is answered with.
+// do returns the answer to a request.
 func (s *sender) do(request *http.Request, want int) ([]byte, error) {
 	response, err := s.client.Do(request)
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {

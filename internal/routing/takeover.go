@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// takeoverPoll is how often a replica looks whether it has become the preferred one of a consumer.
+	// takeoverPoll is the time between two checks whether this replica became the preferred one of a consumer.
 	takeoverPoll = time.Second
-	// TakeoverDelay is how long a replica leaves the work that any may do to the preferred replica. A busy replica takes
-	// less: taking over from one that is merely slow makes it slower.
+	// TakeoverDelay is how long a replica leaves shared work to the preferred replica. A shorter delay would take work
+	// from a busy replica and make it slower.
 	TakeoverDelay = 5 * time.Second
 )
 
@@ -21,8 +21,8 @@ func (p *Peers) PreferredFor(consumer quotav1alpha1.ConsumerRef) func() bool {
 	return func() bool { return p.IsPreferred(consumer) }
 }
 
-// Enqueue adds an item that any replica may process: at once on the preferred replica, as soon as this one becomes that, and
-// after [TakeoverDelay] in any case.
+// Enqueue adds an item that any replica may process: at once on the preferred replica, as soon as this replica becomes
+// preferred, and after [TakeoverDelay] in any case.
 func Enqueue[T comparable](queue workqueue.TypedInterface[T], isPreferred func() bool, item T) {
 	if isPreferred() {
 		queue.Add(item)
@@ -31,7 +31,7 @@ func Enqueue[T comparable](queue workqueue.TypedInterface[T], isPreferred func()
 	}
 }
 
-// recheck adds an item once this replica is the preferred one, within the time that is left.
+// recheck adds an item once this replica is the preferred one, within the remaining time.
 func recheck[T comparable](queue workqueue.TypedInterface[T], isPreferred func() bool, item T, left time.Duration) {
 	time.AfterFunc(takeoverPoll, func() {
 		if left -= takeoverPoll; left <= 0 || isPreferred() {

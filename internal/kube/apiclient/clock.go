@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// clockInterval is how often the clock of the API server is compared with this machine's.
+	// clockInterval is the time between two comparisons with the clock of the API server.
 	clockInterval = 10 * time.Second
-	// clockPrecision is how long a request may take from whose answer the clock is read, and the least difference that counts:
-	// answers tell the time in whole seconds.
+	// clockPrecision is the longest duration of a request that the clock is read from, and the least difference that
+	// counts: answers have the time in whole seconds.
 	clockPrecision = time.Second
 )
 
-// Clock tells the time by the clock of the API server, which also says when objects were created. Where several API servers
-// answer, it is that of the latest. The zero value goes by this machine's clock until an answer was observed.
+// Clock is the clock of the API server, which sets the creation timestamps of objects. With several API servers, it is
+// the clock of the latest answer. The zero value is this machine's clock until the first observed answer.
 type Clock struct {
 	ahead    atomic.Int64 // of this machine's clock, in nanoseconds
 	observed atomic.Pointer[time.Time]
@@ -24,7 +24,7 @@ type Clock struct {
 // Now returns the time.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
-// observe reads the clock from the answer to a request that was sent at that time.
+// observe reads the clock from the answer to a request sent at that time.
 func (c *Clock) observe(sent time.Time, answer *http.Response) {
 	received := time.Now()
 	if last := c.observed.Load(); received.Sub(sent) > clockPrecision || last != nil && received.Sub(*last) < clockInterval {

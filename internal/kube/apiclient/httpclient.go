@@ -1,5 +1,5 @@
-// Package apiclient reaches an API server that may be slow, gone or several: with timeouts for every request, signs of life on
-// watches, and the clock of the other side.
+// Package apiclient connects to API servers that may be slow, gone or several: with timeouts for every request, health
+// checks on watches, and the clock of the server.
 package apiclient
 
 import (
@@ -13,23 +13,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// connectionsMax is how many idle connections to the API server are kept: more than there are
-// workers that write at a time.
+// connectionsMax is how many idle connections to the API server are kept: more than the number of concurrent writers.
 const connectionsMax = 128
 
-// Timeouts bound how long a client waits for an API server that does not answer.
+// Timeouts bound the wait for an API server that does not answer.
 type Timeouts struct {
-	// Read and Write are for one request with its answer. An API server ends reads after 60 s and writes after 34 s,
-	// unless it is configured otherwise. Watches have no such bound.
+	// Read and Write bound one request with its answer. By default an API server ends reads after 60 s and writes after
+	// 34 s. Watches have no such bound.
 	Read, Write time.Duration
-	// Unacknowledged is how long the other side of a connection may acknowledge nothing.
+	// Unacknowledged bounds the time without an acknowledgment from the other side of a connection.
 	Unacknowledged time.Duration
-	// A watch on which nothing has come for PingAfter asks the API server for a sign of life, and ends without one
-	// after Ping.
+	// PingAfter is how long a watch may be silent before a ping. The watch ends without an answer within Ping.
 	PingAfter, Ping time.Duration
 }
 
-// DefaultTimeouts are those of production.
+// DefaultTimeouts are for production.
 var DefaultTimeouts = Timeouts{
 	Read: 70 * time.Second, Write: 40 * time.Second, Unacknowledged: 30 * time.Second, PingAfter: 30 * time.Second, Ping: 15 * time.Second,
 }
@@ -47,9 +45,9 @@ func (t Timeouts) dial(config *rest.Config) func(ctx context.Context, network, a
 	return dialer.DialContext
 }
 
-// NewHTTPClient returns the HTTP client for what is written with every create. It speaks HTTP/1.1, in which many
-// small requests cost both sides less than as streams of one connection. Watches go over HTTP/2 if the API server
-// speaks it: only there can a client ask for a sign of life. The clock learns from the answers.
+// NewHTTPClient returns the HTTP client for the writes of every create. It uses HTTP/1.1, in which many small requests
+// cost both sides less than as streams of one connection. Watches use HTTP/2 if the API server supports it: only there
+// can a client ping. The clock learns from the answers.
 func NewHTTPClient(config *rest.Config, t Timeouts, clock *Clock) (*http.Client, error) {
 	requests, err := newTransport(config, t, "http/1.1")
 	if err != nil {
@@ -68,7 +66,7 @@ func NewHTTPClient(config *rest.Config, t Timeouts, clock *Clock) (*http.Client,
 	return &http.Client{Transport: transport, Timeout: config.Timeout}, nil
 }
 
-// newTransport returns a transport that speaks the protocols.
+// newTransport returns a transport for the protocols.
 func newTransport(config *rest.Config, t Timeouts, protocols ...string) (*http.Transport, error) {
 	tls, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -92,8 +90,7 @@ func newTransport(config *rest.Config, t Timeouts, protocols ...string) (*http.T
 	}, nil
 }
 
-// WithTimeouts returns a configuration whose clients give up on an API server that does not answer. client-go makes
-// them speak HTTP/2, with signs of life.
+// WithTimeouts returns a configuration for clients with these timeouts. client-go makes them use HTTP/2, with pings.
 func WithTimeouts(config *rest.Config, t Timeouts) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Dial = t.dial(config)
@@ -103,7 +100,7 @@ func WithTimeouts(config *rest.Config, t Timeouts) *rest.Config {
 	return config
 }
 
-// transport gives each request but watches a deadline.
+// transport sets a deadline for each request except watches.
 type transport struct {
 	Timeouts
 	requests, watches http.RoundTripper
@@ -141,7 +138,7 @@ func isWatch(request *http.Request) bool {
 	}
 }
 
-// timeoutError says that the API server did not answer a request in time. It may have executed the request.
+// timeoutError means that the API server did not answer a request in time. It may have executed the request.
 type timeoutError struct{ after time.Duration }
 
 func (e timeoutError) Error() string {
@@ -152,7 +149,7 @@ func (e timeoutError) Error() string {
 func (timeoutError) Timeout() bool   { return true }
 func (timeoutError) Temporary() bool { return true }
 
-// body ends the deadline of a request with its answer.
+// body ends the deadline of a request together with its answer.
 type body struct {
 	io.ReadCloser
 	cancel context.CancelFunc

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boundUnacknowledged has the kernel end a connection whose other side acknowledges nothing for a time, instead of
-// repeating what was sent for a quarter of an hour.
+// boundUnacknowledged makes the kernel end a connection without acknowledgments for a time, instead of retransmitting
+// for a quarter of an hour.
 func boundUnacknowledged(timeout time.Duration) func(network, address string, connection syscall.RawConn) error {
 	return func(_, _ string, connection syscall.RawConn) error {
 		var failed error

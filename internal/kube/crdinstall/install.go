@@ -24,14 +24,13 @@ import (
 	"github.com/bursar/bursar/deploy/crds"
 )
 
-// establishPoll is how often it is checked whether the API server serves a new kind.
+// establishPoll is the time between two checks whether the API server serves a new kind.
 const establishPoll = 10 * time.Millisecond
 
-// servedPoll is how often it is checked which kinds an API server tells of.
+// servedPoll is the time between two checks of an API server's discovery.
 const servedPoll = 50 * time.Millisecond
 
-// Install creates Bursar's kinds, or brings them up to date, and waits until they are served by the API
-// server that is asked.
+// Install creates or updates Bursar's kinds, and waits until this API server serves them.
 func Install(ctx context.Context, client apiextensionsclient.Interface, served discovery.ServerResourcesInterface, log logr.Logger) error {
 	definitions, err := crds.All()
 	if err != nil {
@@ -53,8 +52,8 @@ func Install(ctx context.Context, client apiextensionsclient.Interface, served d
 	return waitServed(ctx, served, definitions)
 }
 
-// waitServed waits until the API server that is asked serves kinds that are established. Where there are
-// several, each comes to do so in its own time.
+// waitServed waits until this API server serves established kinds. Of several API servers, each does so in its own
+// time.
 func waitServed(ctx context.Context, served discovery.ServerResourcesInterface, definitions []*apiextensionsv1.CustomResourceDefinition) error {
 	for version, desired := range resourcesOf(definitions) {
 		var problem error
@@ -76,7 +75,7 @@ func waitServed(ctx context.Context, served discovery.ServerResourcesInterface, 
 	return nil
 }
 
-// resourcesOf returns the resources of CRDs by the versions that serve them.
+// resourcesOf returns the resources of CRDs by served version.
 func resourcesOf(definitions []*apiextensionsv1.CustomResourceDefinition) map[schema.GroupVersion]sets.Set[string] {
 	resources := map[schema.GroupVersion]sets.Set[string]{}
 	for _, definition := range definitions {
@@ -94,8 +93,8 @@ func resourcesOf(definitions []*apiextensionsv1.CustomResourceDefinition) map[sc
 	return resources
 }
 
-// applyCRD creates a CRD, or brings it up to date. It leaves that of a later version of Bursar as it is: the API server
-// would drop what this version does not know from objects that are written from then on.
+// applyCRD creates or updates a CRD. It keeps a CRD of a later version of Bursar unchanged: with the older schema, the
+// API server would drop the newer fields from every written object.
 func applyCRD(ctx context.Context, client apiextensionsclient.Interface, desired *apiextensionsv1.CustomResourceDefinition, log logr.Logger) error {
 	desired = desired.DeepCopy()
 	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, crds.VersionAnnotation, strconv.Itoa(crds.Version))
@@ -115,7 +114,7 @@ func applyCRD(ctx context.Context, client apiextensionsclient.Interface, desired
 	updated := stored.DeepCopy()
 	updated.Spec = desired.Spec
 	metav1.SetMetaDataAnnotation(&updated.ObjectMeta, crds.VersionAnnotation, desired.Annotations[crds.VersionAnnotation])
-	// What the API server fills in is not a difference.
+	// Defaults of the API server are not a difference.
 	updated.Spec.Conversion = stored.Spec.Conversion
 	if equality.Semantic.DeepEqual(stored.Spec, updated.Spec) && equality.Semantic.DeepEqual(stored.Annotations, updated.Annotations) {
 		return nil
@@ -124,9 +123,8 @@ func applyCRD(ctx context.Context, client apiextensionsclient.Interface, desired
 	return err
 }
 
-// later returns why a stored CRD is of a later version of Bursar than another, or "" if it is not. Between CRDs of the
-// same version, or where the stored one names none, it is the fields that tell: Bursar takes none away without a new
-// version.
+// later returns why a stored CRD is from a later version of Bursar than another, or "" if it is not. Between CRDs of
+// the same version, or if the stored one names none, the fields decide: Bursar removes no field without a new version.
 func later(stored, than *apiextensionsv1.CustomResourceDefinition) string {
 	version, err := strconv.Atoi(stored.Annotations[crds.VersionAnnotation])
 	switch {
@@ -144,7 +142,7 @@ func later(stored, than *apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
-// fieldsOf returns the paths of all fields of a CRD, each behind the version that has it.
+// fieldsOf returns the paths of all fields of a CRD, each prefixed with its version.
 func fieldsOf(definition *apiextensionsv1.CustomResourceDefinition) sets.Set[string] {
 	fields := sets.New[string]()
 	for _, version := range definition.Spec.Versions {

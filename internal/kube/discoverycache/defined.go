@@ -9,21 +9,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// State is what may be done with objects of a kind.
+// State is the availability of a kind.
 type State int
 
 const (
-	// Served means that they can be read and written.
+	// Served means that its objects can be read and written.
 	Served State = iota + 1
-	// NotServed means that the kind is defined but not served now, so they are out of reach, and may be
-	// there all the same.
+	// NotServed means that the kind is defined but not served now. Its objects may exist out of reach.
 	NotServed
-	// Undefined means that there is no such kind, and so there are no objects.
+	// Undefined means that the kind does not exist, and so has no objects.
 	Undefined
 )
 
-// StateOf returns the state of a kind and, if it is served or withheld, the resource of its
-// objects. An error means that this cannot be told now.
+// StateOf returns the state of a kind and, unless it is undefined, the resource of its objects. An error means that the
+// state is unknown now.
 func (k *Cache) StateOf(ctx context.Context, kind schema.GroupKind) (State, schema.GroupVersionResource, error) {
 	resource, served, err := k.ResourceFor(ctx, kind)
 	if err != nil {
@@ -48,9 +47,8 @@ func defines(definition *apiextensionsv1.CustomResourceDefinition, kind schema.G
 	return definition.Spec.Group == kind.Group && definition.Spec.Names.Kind == kind.Kind
 }
 
-// DefinedResourceFor returns the resource of a kind at one version, also while it is not served
-// at that version, and false if there is no such kind. An error means that this cannot be told
-// now.
+// DefinedResourceFor returns the resource of a kind at one version, also while it is not served at that version, and
+// false if the kind does not exist. An error means that the answer is unknown now.
 func (k *Cache) DefinedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
 	resource, served, err := k.VersionedResourceFor(ctx, kind)
 	if err != nil || served {

@@ -1,10 +1,9 @@
-// Package discoverycache knows which kinds the API server serves right now, and tells when that changed.
+// Package discoverycache caches the kinds that the API server serves, and notifies of changes.
 //
-// What discovery says is kept in memory and looked up anew, by one look at a time, after a
-// CustomResourceDefinition changed and every half minute. Where discovery of a group fails, as
-// it does while an aggregated API server restarts, what was last known of the group stands: a
-// kind is only called not served when the API server says so, because quota of such a kind is
-// not enforced any more.
+// It keeps the discovery result in memory. It repeats discovery, one request at a time, after a change of a
+// CustomResourceDefinition and every half minute. If discovery of a group fails, as during a restart of an aggregated
+// API server, the group's last result stands: only the API server's own answer makes a kind not served, because that
+// ends the enforcement of its quota.
 package discoverycache
 
 import (
@@ -17,30 +16,28 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Discovery asks the API server what it serves. An error of the type
-// discovery.ErrGroupDiscoveryFailed names groups that the results do not cover.
+// Discovery asks the API server for its kinds. An error of the type discovery.ErrGroupDiscoveryFailed names groups that
+// the results do not cover.
 type Discovery interface {
 	ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
 }
 
 // Resolver finds the resource of a kind at one version.
 type Resolver interface {
-	// VersionedResourceFor returns false if the kind is not served at that version. An error means that this cannot be
-	// told now.
+	// VersionedResourceFor returns false if the kind is not served at that version. An error means that the answer is
+	// unknown now.
 	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
 }
 
 // DefinedResolver finds the resource of a kind at one version, also while the kind is defined and not served.
 type DefinedResolver interface {
-	// DefinedResourceFor returns false if there is no such kind. An error means that this cannot be told
-	// now.
+	// DefinedResourceFor returns false if the kind does not exist. An error means that the answer is unknown now.
 	DefinedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
 }
 
-// States tells what may be done with the objects of a kind.
+// States returns the availability of kinds.
 type States interface {
-	// StateOf returns whether the API server serves a kind, and if so, its resource. An error means that this cannot be told
-	// now.
+	// StateOf returns the state of a kind and its resource. An error means that the state is unknown now.
 	StateOf(ctx context.Context, kind schema.GroupKind) (State, schema.GroupVersionResource, error)
 	// DefinitionDeleted reports whether the CustomResourceDefinition of a kind was seen to be deleted, with its objects.
 	DefinitionDeleted(kind schema.GroupKind) bool
@@ -54,16 +51,16 @@ type Cache struct {
 
 	mu       sync.Mutex
 	handlers []func()
-	// deleted are the kinds whose definition was seen to be deleted.
+	// deleted are the kinds with a deleted definition.
 	deleted map[schema.GroupKind]struct{}
 
-	// discoverMu is held while discovery is asked, so that all who wait share the answer.
+	// discoverMu is held during discovery, so that all waiting callers share the answer.
 	discoverMu sync.Mutex
 	served     *served
 	stale      bool
 }
 
-// New returns Kinds of the API server that the clients talk to. Run keeps them up to date.
+// New returns a Cache of the API server behind the clients. Run keeps it up to date.
 func New(discovery Discovery, definitions apiextensionsclient.Interface) *Cache {
 	return &Cache{
 		discovery:   discovery,
@@ -79,15 +76,14 @@ func (k *Cache) OnChange(f func()) {
 	k.handlers = append(k.handlers, f)
 }
 
-// ResourceFor returns the resource by which objects of a kind are watched, at the version that
-// the API server prefers, and false if the kind is not served. An error means that this cannot
-// be told now.
+// ResourceFor returns the resource of a kind at the API server's preferred version, and false if the kind is not
+// served. An error means that the answer is unknown now.
 func (k *Cache) ResourceFor(_ context.Context, kind schema.GroupKind) (schema.GroupVersionResource, bool, error) {
 	return k.resolve(kind, "")
 }
 
-// VersionedResourceFor returns the resource of a kind at one version, and false if it is not
-// served. An error means that this cannot be told now.
+// VersionedResourceFor returns the resource of a kind at one version, and false if it is not served. An error means
+// that the answer is unknown now.
 func (k *Cache) VersionedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
 	return k.resolve(kind.GroupKind(), kind.Version)
 }
@@ -100,7 +96,7 @@ func (k *Cache) resolve(kind schema.GroupKind, version string) (schema.GroupVers
 	return s.find(kind, version)
 }
 
-// look returns what is served, from memory unless that is stale.
+// current returns the served kinds, from memory unless that is stale.
 func (k *Cache) current() (*served, error) {
 	k.discoverMu.Lock()
 	defer k.discoverMu.Unlock()
@@ -115,7 +111,7 @@ func (k *Cache) current() (*served, error) {
 	return s, nil
 }
 
-// forget makes the next look ask discovery.
+// invalidate makes the next call of current run discovery.
 func (k *Cache) invalidate() {
 	k.discoverMu.Lock()
 	defer k.discoverMu.Unlock()

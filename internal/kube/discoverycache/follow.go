@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// settleTime is how long further changes are waited for before discovery is asked.
+	// settleTime is how long a change waits for more before discovery.
 	settleTime = 100 * time.Millisecond
-	// recheckTime is when discovery is asked once more after a change: a new kind can be
-	// established a moment before discovery lists it. Each further look waits twice as long.
+	// recheckTime is the delay before discovery is repeated after a change: a new kind can be established a moment
+	// before discovery lists it. Each further delay is twice as long.
 	recheckTime = 250 * time.Millisecond
-	// refreshInterval is the longest time between two looks. Kinds of aggregated API servers
-	// come and go without a CustomResourceDefinition, and are noticed within it.
+	// refreshInterval is the longest time between two discoveries. Kinds of aggregated API servers come and go without
+	// a CustomResourceDefinition, and are noticed within it.
 	refreshInterval = 30 * time.Second
 )
 
-// Run follows what is served until ctx ends, and calls the handlers when it changed.
+// Run follows the served kinds until ctx ends, and calls the handlers after changes.
 func (k *Cache) Run(ctx context.Context) error {
 	if err := k.followDefinitions(ctx); err != nil {
 		return err
@@ -49,9 +49,8 @@ func (k *Cache) Run(ctx context.Context) error {
 	}
 }
 
-// refresh asks discovery, calls the handlers unless they were told the same before, and returns
-// what they know now. Where discovery does not answer, they meet its error by themselves when
-// they ask, and the next look is not far.
+// refresh runs discovery, calls the handlers unless they know the result, and returns what they know now. If discovery
+// fails, their next call gets its error, and the next refresh is soon.
 func (k *Cache) refresh(known *served) *served {
 	k.invalidate()
 	s, err := k.current()
@@ -62,7 +61,7 @@ func (k *Cache) refresh(known *served) *served {
 	return s
 }
 
-// followDefinitions notes every change of a CustomResourceDefinition that bears on what is served.
+// followDefinitions requests a refresh after every relevant change of a CustomResourceDefinition.
 func (k *Cache) followDefinitions(ctx context.Context) error {
 	factory := apiextensionsinformers.NewSharedInformerFactory(k.definitions, 0)
 	informer := factory.Apiextensions().V1().CustomResourceDefinitions().Informer()
@@ -84,7 +83,7 @@ func (k *Cache) followDefinitions(ctx context.Context) error {
 	return nil
 }
 
-// recordDefinition notes a definition that was made or deleted.
+// recordDefinition records a created or deleted definition.
 func (k *Cache) recordDefinition(obj any, isDeleted bool) {
 	if final, is := obj.(cache.DeletedFinalStateUnknown); is {
 		obj = final.Obj
@@ -105,7 +104,7 @@ func (k *Cache) recordDefinition(obj any, isDeleted bool) {
 	k.requestRefresh()
 }
 
-// DefinitionDeleted reports whether the CustomResourceDefinition of a kind was seen to be deleted, and none was made since.
+// DefinitionDeleted reports whether the CustomResourceDefinition of a kind was deleted, and not created again since.
 func (k *Cache) DefinitionDeleted(kind schema.GroupKind) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,7 +112,7 @@ func (k *Cache) DefinitionDeleted(kind schema.GroupKind) bool {
 	return is
 }
 
-// affectsServed tells whether the change of a definition can change what is served.
+// affectsServed reports whether the change of a definition can change the served kinds.
 func affectsServed(before, after *apiextensionsv1.CustomResourceDefinition) bool {
 	return before.Generation != after.Generation ||
 		isEstablished(before) != isEstablished(after) ||
@@ -129,7 +128,7 @@ func isEstablished(definition *apiextensionsv1.CustomResourceDefinition) bool {
 	return false
 }
 
-// note asks for a look soon.
+// requestRefresh requests a refresh soon.
 func (k *Cache) requestRefresh() {
 	select {
 	case k.changed <- struct{}{}:
@@ -137,7 +136,7 @@ func (k *Cache) requestRefresh() {
 	}
 }
 
-// settle lets further changes arrive, and reports whether ctx goes on.
+// settle lets further changes arrive, and reports whether ctx is still active.
 func settle(ctx context.Context) bool {
 	timer := time.NewTimer(settleTime)
 	defer timer.Stop()

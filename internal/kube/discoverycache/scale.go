@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// KindOf returns the kind of the objects of a resource, and false if it is not served. An error
-// means that this cannot be told now.
+// KindOf returns the kind of a resource's objects, and false if it is not served. An error means that the answer is
+// unknown now.
 func (k *Cache) KindOf(_ context.Context, resource schema.GroupVersionResource) (schema.GroupVersionKind, bool, error) {
 	s, err := k.current()
 	if err != nil {
@@ -30,8 +30,7 @@ func (k *Cache) KindOf(_ context.Context, resource schema.GroupVersionResource) 
 	return schema.GroupVersionKind{}, false, nil
 }
 
-// replicasPath is where the kinds that Kubernetes brings along keep the number that their scale
-// subresource sets.
+// replicasPath is the field that the scale subresource of Kubernetes' own kinds sets.
 var replicasPath = []string{"spec", "replicas"}
 
 // ReplicasPath returns the field of a resource's objects that its scale subresource sets.

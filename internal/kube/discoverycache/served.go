@@ -15,15 +15,14 @@ import (
 // resources are those of each kind of a group, in the order of the versions, the preferred first.
 type resources map[string][]schema.GroupVersionResource
 
-// served is what the API server serves, as discovery said at one time. It is immutable.
+// served is the result of one discovery. It is immutable.
 type served struct {
 	groups map[string]resources
-	// unknown are the groups that discovery could not tell about. What groups says of them is
-	// from an earlier time, if it says anything.
+	// unknown are the groups with failed discovery. Their entries in groups, if any, are from an earlier time.
 	unknown map[string]error
 }
 
-// discover asks what is served. Of groups that cannot be told about it takes what was known before.
+// discover runs discovery. It keeps the previous result of failed groups.
 func discover(d Discovery, before *served) (*served, error) {
 	groups, lists, err := d.ServerGroupsAndResources()
 	failed, isPartial := discovery.GroupDiscoveryFailedErrorGroups(err)
@@ -71,8 +70,8 @@ func resourcesOf(group *metav1.APIGroup, lists []*metav1.APIResourceList) resour
 	return found
 }
 
-// add enters the resources of one version, without subresources. Where a version has several
-// resources of one kind, the first is taken.
+// add adds the resources of one version, without subresources. If a version has several resources of one kind, the
+// first counts.
 func (r resources) add(list *metav1.APIResourceList) {
 	version, err := schema.ParseGroupVersion(list.GroupVersion)
 	if err != nil {
@@ -85,8 +84,8 @@ func (r resources) add(list *metav1.APIResourceList) {
 	}
 }
 
-// find returns the resource of a kind at a version, "" being the preferred one, and false if
-// the kind is not served.
+// find returns the resource of a kind at a version, and false if the kind is not served. The version "" is the
+// preferred one.
 func (s *served) find(kind schema.GroupKind, version string) (schema.GroupVersionResource, bool, error) {
 	for _, resource := range s.groups[kind.Group][kind.Kind] {
 		if version == "" || resource.Version == version {
@@ -99,7 +98,7 @@ func (s *served) find(kind schema.GroupKind, version string) (schema.GroupVersio
 	return schema.GroupVersionResource{}, false, nil
 }
 
-// equal tells whether find answers the same, but for the texts of errors.
+// equal reports whether find returns the same results, except for the texts of errors.
 func (s *served) equal(other *served) bool {
 	if s == nil || other == nil || len(s.unknown) != len(other.unknown) {
 		return s == other

@@ -18,13 +18,14 @@ import (
 )
 
 const (
-	// latestInterval is how often the event on one subject is written at most.
+	// latestInterval is the least time between two writes of the event on one subject.
 	latestInterval = 10 * time.Second
-	// latestTick is how often Latest looks for what is to be written, and latestPerTick how much it writes then at most.
+	// latestTick is the time between two checks for due writes, and latestPerTick the largest number of writes after
+	// one.
 	latestTick    = time.Second
 	latestPerTick = 10
-	// latestFor is how long a further occurrence still counts for the same event. The API server keeps events for an hour by
-	// default.
+	// latestFor is how long a further occurrence counts for the same event. By default the API server keeps events for
+	// an hour.
 	latestFor = 50 * time.Minute
 	// latestMax bounds the number of subjects. Events on further ones are dropped.
 	latestMax = 4096
@@ -32,9 +33,9 @@ const (
 	latestTimeout = 3 * time.Second
 )
 
-// Latest records what may occur very often: one event for each subject and reason, with the number of occurrences and the
+// Latest records frequent occurrences: one event for each subject and reason, with the number of occurrences and the
 // latest note. A storm costs one write in ten seconds. [Recorder] keeps the first note instead, and is for occurrences
-// that matter each.
+// that matter one by one.
 type Latest struct {
 	// Events writes events of the core group: only there may the note of an event change.
 	Events corev1client.EventsGetter
@@ -44,7 +45,7 @@ type Latest struct {
 	subjects map[subject]*occurrences
 }
 
-// subject is what an event is about, and why.
+// subject is the object and the reason of an event.
 type subject struct{ namespace, kind, name, reason string }
 
 // occurrences are those of one subject.
@@ -54,7 +55,7 @@ type occurrences struct {
 	written time.Time // or zero
 }
 
-// Record notes an event of type Warning on a namespaced object. It returns at once; [Latest.Run] writes it.
+// Record records an event of type Warning on a namespaced object. It returns at once; [Latest.Run] writes it.
 func (l *Latest) Record(regarding *corev1.ObjectReference, reason, note string) {
 	now := metav1.Now()
 	key := subject{regarding.Namespace, regarding.Kind, regarding.Name, reason}
@@ -75,7 +76,7 @@ func (l *Latest) Record(regarding *corev1.ObjectReference, reason, note string) 
 	known.event.Count++
 }
 
-// newEvent is the event on a subject, which has not occurred yet.
+// newEvent returns the event on a subject before its first occurrence.
 func newEvent(of subject, regarding *corev1.ObjectReference, now metav1.Time) corev1.Event {
 	host, err := os.Hostname()
 	if err != nil {
@@ -93,7 +94,7 @@ func newEvent(of subject, regarding *corev1.ObjectReference, now metav1.Time) co
 // component is the source of events.
 const component = "bursar"
 
-// Run writes what is recorded until ctx ends.
+// Run writes the records until ctx ends.
 func (l *Latest) Run(ctx context.Context) error {
 	ticker := time.NewTicker(latestTick)
 	defer ticker.Stop()
@@ -111,7 +112,7 @@ func (l *Latest) Run(ctx context.Context) error {
 	}
 }
 
-// due takes what is to be written now, and forgets what has not occurred for long.
+// due takes the events to write now, and forgets subjects without recent occurrences.
 func (l *Latest) due() map[subject]corev1.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +130,7 @@ func (l *Latest) due() map[subject]corev1.Event {
 	return due
 }
 
-// write brings an event up to date, or creates it.
+// write updates an event, or creates it.
 func (l *Latest) write(ctx context.Context, event corev1.Event) error {
 	ctx, cancel := context.WithTimeout(ctx, latestTimeout)
 	defer cancel()

@@ -6,14 +6,14 @@ import (
 	"k8s.io/client-go/tools/reference"
 )
 
-// WithNamespaces returns a recorder that records events on cluster-scoped objects in the namespace of the related object, where
-// those concerned may read them, or else in the system namespace. Otherwise they would be in the namespace default, where
-// the names and figures of tenants do not belong.
+// WithNamespaces returns a recorder that places events on cluster-scoped objects in the namespace of the related
+// object, where the users concerned may read them, or else in the system namespace. Otherwise they would be in the
+// namespace default, where names and figures of tenants do not belong.
 func (r *Recorder) WithNamespaces(scheme *runtime.Scheme, systemNamespace string) *Recorder {
 	return &Recorder{recorder: r.recorder, scheme: scheme, systemNamespace: systemNamespace}
 }
 
-// place returns what an event regards, with the namespace that the event belongs in.
+// withNamespace returns the regarded object, with the namespace of the event.
 func (r *Recorder) withNamespace(regarding, related runtime.Object) runtime.Object {
 	if r.scheme == nil {
 		return regarding

@@ -1,9 +1,8 @@
-// Package events takes what should be said in events, and sees to it that it arrives. The recorders of
-// client-go send in the background and drop what the API server refuses, which nobody notices.
+// Package events records events in a form that the API server accepts. client-go's recorders send in the background and
+// silently drop rejected events.
 //
-// They also take events for one that agree in all but the note: of the second and those after it
-// only the number is kept. So an event on one object that is about others names each of them as
-// related, or says nothing of them that is not in the first.
+// They also count events with the same content except for the note as one, and keep only its first note. So an event on
+// one object about others names each of them as related, or its note leaves them out.
 package events
 
 import (
@@ -15,29 +14,28 @@ import (
 )
 
 const (
-	// noteBytesMax is the length of the longest note that the API server takes.
+	// noteBytesMax is the length of the longest note that the API server accepts.
 	noteBytesMax = 1024
 	ellipsis     = "..."
 )
 
-// Recorder records events with notes of any length: what is too long is cut.
+// Recorder records events with notes of any length: it cuts long ones.
 type Recorder struct {
 	recorder events.EventRecorder
-	// scheme, if set, finds the kinds of objects for [Recorder.WithNamespaces].
+	// scheme, if set, resolves the kinds of objects for [Recorder.WithNamespaces].
 	scheme          *runtime.Scheme
 	systemNamespace string
 }
 
-// NewRecorder returns a recorder that hands events on to another.
+// NewRecorder returns a recorder in front of another.
 func NewRecorder(to events.EventRecorder) *Recorder { return &Recorder{recorder: to} }
 
-// Eventf records an event on an object, as [events.EventRecorder] does. related is the object that
-// it is about besides, or nil.
+// Eventf records an event on an object, as [events.EventRecorder] does. related is a second object, or nil.
 func (r *Recorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
 	r.recorder.Eventf(r.withNamespace(regarding, related), related, eventtype, reason, action, "%s", cut(fmt.Sprintf(note, args...)))
 }
 
-// cut shortens a note to what the API server takes.
+// cut shortens a note to noteBytesMax.
 func cut(note string) string {
 	if len(note) <= noteBytesMax {
 		return note

@@ -1,4 +1,4 @@
-// Package informer follows the objects of a kind.
+// Package informer registers handlers on the informers of a cache.
 package informer
 
 import (
@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Follow has a handler hear of all objects of the kind of an object. What it returns reports whether it has heard of all
-// that there were.
+// Follow registers a handler for all objects of a kind. The returned function reports whether the handler has received
+// the first list.
 func Follow(ctx context.Context, informers ctrlcache.Informers, object client.Object, handler cache.ResourceEventHandler) (cache.InformerSynced, error) {
 	followed, err := informers.GetInformer(ctx, object)
 	if err != nil {
@@ -24,7 +24,8 @@ func Follow(ctx context.Context, informers ctrlcache.Informers, object client.Ob
 	return handle.HasSynced, nil
 }
 
-// Handler returns one that calls set with each object that is new or changed, and removed with the key of each that is gone.
+// Handler returns a handler that calls set with each new or changed object, and removed with the key of each deleted
+// one.
 func Handler[T client.Object](set func(T), removed func(key string)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { set(object.(T)) },

@@ -1,5 +1,5 @@
-// Package namespaces answers questions about namespaces from a watch of their metadata. A
-// namespace that was not seen is looked up, because it may be too new to have been.
+// Package namespaces answers questions about namespaces from a watch of their metadata. It reads an unknown namespace
+// from the API server, because it may be new.
 package namespaces
 
 import (
@@ -18,20 +18,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Exempt returns the namespaces that no ClaimCreationPolicy looks at, nor at the objects in them: those
-// of the control plane, and Bursar's own.
+// Exempt returns the namespaces that every ClaimCreationPolicy ignores, together with their objects: those of the
+// control plane, and Bursar's own.
 func Exempt(systemNamespace string) []string {
 	return []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease, systemNamespace}
 }
 
-// IsExempt tells whether an object is in an exempt namespace, or is one. It agrees with the namespace
-// selector of a webhook, which looks at a Namespace's own labels.
+// IsExempt reports whether an object is in an exempt namespace, or is one. It agrees with the namespace selector of a
+// webhook, which matches a Namespace by its own labels.
 func IsExempt(systemNamespace string, kind schema.GroupKind, name types.NamespacedName) bool {
 	return slices.Contains(Exempt(systemNamespace), Of(kind, name))
 }
 
-// Of returns the namespace that an object is in or, for a Namespace, its own name. It is empty for all
-// other objects without a namespace.
+// Of returns the namespace of an object or, for a Namespace, its own name. It is empty for all other objects without a
+// namespace.
 func Of(kind schema.GroupKind, name types.NamespacedName) string {
 	if kind == corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind() {
 		return name.Name
@@ -39,13 +39,13 @@ func Of(kind schema.GroupKind, name types.NamespacedName) string {
 	return name.Namespace
 }
 
-// Namespaces is safe for concurrent use.
+// Namespaces reads namespaces. It is safe for concurrent use.
 type Namespaces struct {
 	// Cached reads from the watch, Live from the API server.
 	Cached, Live client.Reader
 }
 
-// Active tells whether a namespace exists and is not being deleted.
+// Active reports whether a namespace exists and is not being deleted.
 func (n *Namespaces) Active(ctx context.Context, name string) (bool, error) {
 	namespace, err := n.get(ctx, name)
 	if apierrors.IsNotFound(err) {
@@ -57,7 +57,7 @@ func (n *Namespaces) Active(ctx context.Context, name string) (bool, error) {
 	return namespace.DeletionTimestamp == nil, nil
 }
 
-// Object returns the metadata of a namespace in the form in which policies see objects.
+// Object returns the metadata of a namespace in the form of a policy's objects.
 func (n *Namespaces) Object(ctx context.Context, name string) (map[string]any, error) {
 	namespace, err := n.get(ctx, name)
 	if err != nil {
@@ -83,10 +83,10 @@ func (n *Namespaces) get(ctx context.Context, name string) (*metav1.PartialObjec
 	return namespace, nil
 }
 
-// Live looks namespaces up on the API server.
+// Live reads namespaces from the API server.
 type Live struct{ Metadata metadata.Interface }
 
-// Get returns the metadata of a namespace as it is right now, or nil if there is no such namespace.
+// Get returns the current metadata of a namespace, or nil if it does not exist.
 func (l Live) Get(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 	object, err := l.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -98,8 +98,8 @@ func (l Live) Get(ctx context.Context, name string) (*metav1.PartialObjectMetada
 	return object, nil
 }
 
-// Ensure creates a namespace unless it exists. It looks first, because Bursar need
-// not be permitted to create namespaces where somebody else has made this one.
+// Ensure creates a namespace unless it exists. It reads first, because Bursar may lack the permission to create a
+// namespace that an administrator has created.
 func Ensure(ctx context.Context, client kubernetes.Interface, name string) error {
 	_, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -14,11 +14,12 @@ import (
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 )
 
-// unavailableMax is for how long objects count as there whose kind no API server serves any more and no CustomResourceDefinition
-// defines, as long as a policy names the kind: an aggregated API server may be taken away and made again by an upgrade.
+// unavailableMax is how long the objects of an unavailable kind count as existing while a policy names the kind. No API
+// server serves the kind and no CustomResourceDefinition defines it: an upgrade may remove and restore an aggregated
+// API server.
 const unavailableMax = 6 * time.Hour
 
-// stateOf returns the state of a kind, and fails while a kind that is away may come back.
+// stateOf returns the state of a kind. It fails while an unavailable kind may come back.
 func (o *Cache) stateOf(ctx context.Context, groupKind schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error) {
 	state, resource, err := o.states.StateOf(ctx, groupKind)
 	if err != nil || state != discoverycache.Undefined || o.isExpected == nil || !o.isExpected(groupKind) || o.states.DefinitionDeleted(groupKind) {
@@ -38,8 +39,8 @@ func (o *Cache) stateOf(ctx context.Context, groupKind schema.GroupKind) (discov
 		groupKind, since.Add(unavailableMax).UTC().Format(time.RFC3339))
 }
 
-// IsAlive asks the API server whether the object of that kind and name exists with that UID. It
-// fails where that cannot be found out, as while the kind is not served.
+// IsAlive asks the API server whether the object of that kind, name and UID exists. It fails if that is unknown, as
+// while the kind is not served.
 func (o *Cache) IsAlive(ctx context.Context, groupKind schema.GroupKind, name types.NamespacedName, uid types.UID) (bool, error) {
 	state, resource, err := o.stateOf(ctx, groupKind)
 	switch {
@@ -54,15 +55,14 @@ func (o *Cache) IsAlive(ctx context.Context, groupKind schema.GroupKind, name ty
 	}
 }
 
-// IsUndefined tells whether there is no such kind, and so there are no objects. It is false where
-// that cannot be found out, and while the kind may come back.
+// IsUndefined reports whether the kind does not exist, and so has no objects. It is false if that is unknown, and while
+// the kind may come back.
 func (o *Cache) IsUndefined(ctx context.Context, groupKind schema.GroupKind) bool {
 	state, _, err := o.stateOf(ctx, groupKind)
 	return err == nil && state == discoverycache.Undefined
 }
 
-// Exists asks the API server whether the object of that name exists with that UID. An empty
-// uid stands for any.
+// Exists asks the API server whether the object of that resource, name and UID exists. An empty uid matches any.
 func (o *Cache) Exists(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName, uid types.UID) (bool, error) {
 	object, err := o.client.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if isObjectNotFound(err, name.Name) {
@@ -75,7 +75,7 @@ func (o *Cache) Exists(ctx context.Context, resource schema.GroupVersionResource
 }
 
 // Find reads the metadata of the object of that kind and name from the API server. It returns nil if there is no such
-// object or kind, and fails where that cannot be found out.
+// object or kind, and fails if that is unknown.
 func (o *Cache) Find(ctx context.Context, groupKind schema.GroupKind, name types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
 	state, resource, err := o.stateOf(ctx, groupKind)
 	switch {
@@ -91,7 +91,7 @@ func (o *Cache) Find(ctx context.Context, groupKind schema.GroupKind, name types
 	case err == nil:
 		return object, nil
 	case isObjectNotFound(err, name.Name) || apierrors.IsNotFound(err) && o.isServed(ctx, resource):
-		return nil, nil // a name without a namespace, or with one, may name nothing of this kind
+		return nil, nil // the kind may be namespaced and the name not, or the other way round
 	default:
 		return nil, fmt.Errorf("look up %s %s: %w", resource.Resource, name, err)
 	}
@@ -103,7 +103,7 @@ func (o *Cache) isServed(ctx context.Context, resource schema.GroupVersionResour
 	return err == nil
 }
 
-// isObjectNotFound tells whether it is the object that was not found, and not its kind.
+// isObjectNotFound reports whether the object was not found, and not its kind.
 func isObjectNotFound(err error, name string) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsNotFound(err) && errors.As(err, &status) &&

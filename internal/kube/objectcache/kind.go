@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// kind follows the objects of one kind. It is the store that its reflector writes to.
+// kind follows the objects of one kind. It is the store of its reflector.
 type kind struct {
 	owner     *Cache
 	groupKind schema.GroupKind
@@ -23,8 +23,8 @@ type kind struct {
 	synced    chan struct{}
 	syncOnce  sync.Once
 
-	// telling is held while something is noted and told, so that what is known of a name by uidOf
-	// has been told. Handlers may ask for anything but that.
+	// notifying is held from the record of a change until the handlers have returned, so that uidOf returns only names
+	// whose handlers were called. Handlers may call everything but uidOf.
 	notifying sync.RWMutex
 
 	mu     sync.RWMutex
@@ -34,7 +34,7 @@ type kind struct {
 
 var _ cache.TransformingStore = (*kind)(nil)
 
-// identity is all that is kept of an object.
+// identity is the stored part of an object.
 type identity struct {
 	types.NamespacedName
 	uid types.UID
@@ -168,7 +168,7 @@ func (k *kind) Delete(obj any) error {
 	return nil
 }
 
-// Replace makes the objects those of a full list.
+// Replace replaces the objects by a full list.
 func (k *kind) Replace(list []any, _ string) error {
 	listed := make(map[types.NamespacedName]struct{}, len(list))
 	for _, obj := range list {
@@ -190,7 +190,7 @@ func (k *kind) Replace(list []any, _ string) error {
 	return nil
 }
 
-// missing returns the known objects that are not in listed.
+// unlisted returns the known objects that are not in listed.
 func (k *kind) unlisted(listed map[types.NamespacedName]struct{}) []*identity {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -203,7 +203,7 @@ func (k *kind) unlisted(listed map[types.NamespacedName]struct{}) []*identity {
 	return missing
 }
 
-// swap puts a UID, or nothing, under a name and returns what was there.
+// swap sets or removes the UID of a name and returns the previous one.
 func (k *kind) swap(name types.NamespacedName, uid types.UID) (before types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -223,7 +223,7 @@ func notify(handlers []Handler, groupKind schema.GroupKind, uid types.UID) {
 	}
 }
 
-// reportGone removes the object of that name if it has that UID.
+// reportGone removes the object of that name and UID.
 func (k *kind) reportGone(name types.NamespacedName, uid types.UID) {
 	k.notifying.Lock()
 	defer k.notifying.Unlock()

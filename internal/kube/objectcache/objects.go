@@ -1,6 +1,6 @@
-// Package objectcache knows which objects of the kinds that policies protect exist right now:
-// their names and UIDs, nothing else. It follows the API server with metadata-only watches, one
-// a kind, so it may lag by milliseconds; [Cache.Exists] and [Cache.IsAlive] ask the API server itself.
+// Package objectcache knows which objects of the protected kinds exist: only their names and UIDs. It follows the API
+// server with one metadata-only watch for each kind, so it may lag by milliseconds; [Cache.Exists] and [Cache.IsAlive]
+// ask the API server itself.
 package objectcache
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 )
 
-// Handler is told of objects that appear, change and vanish. It must return quickly, and not call
-// [Cache.UIDOf] or [Cache.ReportGone].
+// Handler receives objects that appear, change and vanish. It must return quickly, and not call [Cache.UIDOf] or
+// [Cache.ReportGone].
 type Handler func(kind schema.GroupKind, uid types.UID)
 
 // Cache follows the objects of any number of kinds. It is safe for concurrent use.
@@ -28,38 +28,37 @@ type Cache struct {
 	modified []Handler
 	vanished []Handler
 
-	// isExpected reports whether a kind that is not served is to come back. It is nil where none is.
+	// isExpected reports whether an unavailable kind is expected back. It may be nil.
 	isExpected func(schema.GroupKind) bool
 
 	mu    sync.RWMutex
 	kinds map[schema.GroupKind]*kind
-	// lists counts the kinds that were begun to be followed.
+	// lists counts the follows of kinds.
 	lists int64
-	// away are the kinds that are expected back, and since when they are known to be away.
+	// unavailable are the kinds that are expected back, with the time since they are unavailable.
 	unavailable map[schema.GroupKind]time.Time
 }
 
-// New returns an Objects that follows no kind yet.
+// New returns a Cache that follows no kind yet.
 func New(client metadata.Interface, states discoverycache.States) *Cache {
 	return &Cache{client: client, states: states, kinds: map[schema.GroupKind]*kind{}, unavailable: map[schema.GroupKind]time.Time{}}
 }
 
-// Expect registers f to tell which kinds are expected back when an aggregated API server that served them is away: their
-// objects count as there for unavailableMax. Call it before use.
+// Expect registers f to decide which kinds are expected back after their aggregated API server is gone: their objects
+// count as existing for unavailableMax. Call it before use.
 func (o *Cache) Expect(f func(schema.GroupKind) bool) { o.isExpected = f }
 
-// OnAppear registers f for objects that exist when their kind is first listed or are created
-// later. Register before the first call of Follow.
+// OnAppear registers f for the objects in the first list of their kind and for those created later. Register before the
+// first call of Follow.
 func (o *Cache) OnAppear(f Handler) { o.appeared = append(o.appeared, f) }
 
-// OnModify registers f for objects that changed.
+// OnModify registers f for changed objects.
 func (o *Cache) OnModify(f Handler) { o.modified = append(o.modified, f) }
 
-// OnVanish registers f for objects that were seen and are gone. A UID never comes back.
+// OnVanish registers f for known objects that are gone. A UID never comes back.
 func (o *Cache) OnVanish(f Handler) { o.vanished = append(o.vanished, f) }
 
-// Follow makes the kinds that are followed those given, each with the resource to watch it by.
-// Following ends with ctx.
+// Follow replaces the set of followed kinds, each with the resource to watch. Following ends with ctx.
 func (o *Cache) Follow(ctx context.Context, desired map[schema.GroupKind]schema.GroupVersionResource) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,8 +77,8 @@ func (o *Cache) Follow(ctx context.Context, desired map[schema.GroupKind]schema.
 	}
 }
 
-// Lists numbers the lists of the followed kinds that are complete. A kind that was not followed meanwhile, so that the end
-// of objects went unnoticed, gets another number.
+// Lists numbers the complete lists of the followed kinds. A kind that was not followed for a while, so that deletions
+// went unnoticed, gets another number.
 func (o *Cache) Lists() map[schema.GroupKind]int64 {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -92,7 +91,7 @@ func (o *Cache) Lists() map[schema.GroupKind]int64 {
 	return lists
 }
 
-// ResourceOf returns the resource by which a kind is followed, and false if it is not.
+// ResourceOf returns the resource of a followed kind, and false if it is not followed.
 func (o *Cache) ResourceOf(groupKind schema.GroupKind) (schema.GroupVersionResource, bool) {
 	if k := o.kind(groupKind); k != nil {
 		return k.resource, true
@@ -100,7 +99,7 @@ func (o *Cache) ResourceOf(groupKind schema.GroupKind) (schema.GroupVersionResou
 	return schema.GroupVersionResource{}, false
 }
 
-// WaitForSync waits until the objects of a followed kind have been listed once.
+// WaitForSync waits for the first list of a followed kind.
 func (o *Cache) WaitForSync(ctx context.Context, groupKind schema.GroupKind) error {
 	k := o.kind(groupKind)
 	if k == nil {
@@ -114,8 +113,8 @@ func (o *Cache) WaitForSync(ctx context.Context, groupKind schema.GroupKind) err
 	}
 }
 
-// UIDOf returns the UID of the object of that name, if one was seen. Handlers have been told of it,
-// or of its end, when UIDOf returns.
+// UIDOf returns the UID of the known object of that name. The handlers of its appearance, or of its end, have returned
+// when UIDOf returns.
 func (o *Cache) UIDOf(groupKind schema.GroupKind, name types.NamespacedName) (types.UID, bool) {
 	k := o.kind(groupKind)
 	if k == nil {
@@ -130,19 +129,19 @@ type Object struct {
 	UID types.UID
 }
 
-// IsListed tells whether the objects of a kind have been listed once.
+// IsListed reports whether the objects of a kind have been listed once.
 func (o *Cache) IsListed(groupKind schema.GroupKind) bool {
 	k := o.kind(groupKind)
 	return k != nil && k.isListed()
 }
 
-// All tells whether the kind is listed and holds true for each of its objects.
+// All reports whether the kind is listed and holds returns true for each of its objects.
 func (o *Cache) All(groupKind schema.GroupKind, holds func(Object) bool) bool {
 	k := o.kind(groupKind)
 	return k != nil && k.isListed() && k.all(holds)
 }
 
-// Name returns the name of an object that exists.
+// Name returns the name of an existing object.
 func (o *Cache) Name(groupKind schema.GroupKind, uid types.UID) (types.NamespacedName, bool) {
 	k := o.kind(groupKind)
 	if k == nil {
@@ -151,7 +150,7 @@ func (o *Cache) Name(groupKind schema.GroupKind, uid types.UID) (types.Namespace
 	return k.nameOf(uid)
 }
 
-// Presence is what is known about one object.
+// Presence is the known state of one object.
 type Presence int
 
 const (
@@ -159,11 +158,11 @@ const (
 	Unknown Presence = iota
 	// Present means that the object exists.
 	Present
-	// Absent means that the object is not among those seen. It may be too new to be.
+	// Absent means that the object is not known. It may be too new.
 	Absent
 )
 
-// Presence tells whether the object with that UID exists, as far as is known.
+// Presence returns whether the object with that UID exists, as far as is known.
 func (o *Cache) Presence(groupKind schema.GroupKind, uid types.UID) Presence {
 	k := o.kind(groupKind)
 	if k == nil {
@@ -178,8 +177,7 @@ func (o *Cache) kind(groupKind schema.GroupKind) *kind {
 	return o.kinds[groupKind]
 }
 
-// ReportGone tells that the object of that name and UID was found not to exist any more, for
-// when the watch is behind.
+// ReportGone removes an object that another read found to be gone, for a watch that is behind.
 func (o *Cache) ReportGone(groupKind schema.GroupKind, name types.NamespacedName, uid types.UID) {
 	if k := o.kind(groupKind); k != nil {
 		k.reportGone(name, uid)

@@ -1,6 +1,5 @@
-// Package permission finds out whether Bursar itself is permitted to follow the objects of a kind.
-// Which kinds policies will name is not known when Bursar is installed, so on a cluster its
-// administrators permit them one by one.
+// Package permission finds out whether Bursar itself may follow the objects of a kind. The kinds of future policies are
+// unknown when Bursar is installed, so administrators permit them one by one.
 package permission
 
 import (
@@ -18,18 +17,17 @@ import (
 )
 
 const (
-	// rememberedFor is how long an answer is taken for granted: many policies name one kind.
+	// rememberedFor is how long an answer is cached: many policies name one kind.
 	rememberedFor = 5 * time.Second
-	// RecheckInterval is when it is worth asking again about a kind that may not be followed. Nobody tells
-	// when that changes.
+	// RecheckInterval is the delay before a missing permission is worth another check. No event reports new
+	// permissions.
 	RecheckInterval = 10 * time.Second
 )
 
-// followVerbs is what it takes to follow a kind: to watch its objects, and to look one up where the
-// watch may be behind.
+// followVerbs are the verbs to follow a kind: to watch its objects, and to read one if the watch may be behind.
 var followVerbs = []string{"get", "list", "watch"}
 
-// Reviews asks the API server what whoever asks may do, as the clientset's
+// Reviews asks the API server for the permissions of the client, as the clientset's
 // AuthorizationV1().SelfSubjectAccessReviews() does.
 type Reviews interface {
 	Create(ctx context.Context, review *authorizationv1.SelfSubjectAccessReview, options metav1.CreateOptions) (*authorizationv1.SelfSubjectAccessReview, error)
@@ -46,13 +44,14 @@ func New(reviews Reviews) *Checker {
 	return &Checker{reviews: reviews, reasons: cache.NewExpiring()}
 }
 
-// Follow returns a sentence on why the objects of a resource may not be followed in all namespaces,
-// for the status of a policy, or "". An error means that it cannot tell.
+// Follow returns a sentence on why the objects of a resource may not be followed in all namespaces, for the status of a
+// policy, or "". An error means that the answer is unknown.
 func (c *Checker) Follow(ctx context.Context, resource schema.GroupVersionResource) (problem string, err error) {
 	return c.check(ctx, followVerbs, resource)
 }
 
-// Get returns a sentence on why a single object of a resource may not be read, or "". An error means that it cannot tell.
+// Get returns a sentence on why a single object of a resource may not be read, or "". An error means that the answer is
+// unknown.
 func (c *Checker) Get(ctx context.Context, resource schema.GroupVersionResource) (problem string, err error) {
 	return c.check(ctx, []string{"get"}, resource)
 }
@@ -92,7 +91,7 @@ func (c *Checker) may(ctx context.Context, verb string, resource schema.GroupVer
 	return answer.Status.Allowed, nil
 }
 
-// explain says what is missing and what to do about it.
+// explain names the missing verbs and the next step.
 func explain(missing, verbs []string, resource schema.GroupResource) string {
 	return fmt.Sprintf("Bursar may not %s %s; create a ClusterRole labelled %s=true that allows %s on %s in API group %q",
 		strings.Join(missing, ", "), resource, rbac.AggregateToOperator, strings.Join(verbs, ", "), resource.Resource, resource.Group)

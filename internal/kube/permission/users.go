@@ -12,18 +12,19 @@ import (
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 )
 
-// UserReviews asks the API server what a user may do, as the clientset's AuthorizationV1().SubjectAccessReviews() does.
+// UserReviews asks the API server for the permissions of a user, as the clientset's
+// AuthorizationV1().SubjectAccessReviews() does.
 type UserReviews interface {
 	Create(ctx context.Context, review *authorizationv1.SubjectAccessReview, options metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
 }
 
-// Users answers what other users than Bursar may do. It is safe for concurrent use if its fields are.
+// Users checks the permissions of other users than Bursar. It is safe for concurrent use if its fields are.
 type Users struct {
 	Reviews UserReviews
 	Kinds   discoverycache.DefinedResolver
 }
 
-// May asks the API server whether a user may do something. An error means that it cannot tell.
+// May asks the API server for a permission of a user. An error means that the answer is unknown.
 func (u *Users) May(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
 	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
 	for key, values := range user.Extra {
@@ -40,8 +41,8 @@ func (u *Users) May(ctx context.Context, user authenticationv1.UserInfo, what au
 	return review.Status.Allowed, nil
 }
 
-// MayRead asks the API server whether a user may get the objects of a kind, in all namespaces. A kind that is not
-// defined yet is asked about by the name that its resource has by convention. An error means that it cannot tell.
+// MayRead asks the API server whether a user may get the objects of a kind, in all namespaces. For an undefined kind it
+// uses the conventional name of the resource. An error means that the answer is unknown.
 func (u *Users) MayRead(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) (bool, error) {
 	resource, defined, err := u.Kinds.DefinedResourceFor(ctx, kind)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package quotavalidation finds out what is wrong with the spec of a ResourceQuota by asking the API server,
-// which knows best: which resources can be limited, which scopes go together and with which resources,
-// and which amounts there are. The rules themselves are in no library that could be asked instead.
+// Package quotavalidation validates the spec of a ResourceQuota by a dry run on the API server. The API server knows
+// which resources can be limited, which scopes and resources go together, and which amounts are valid. No library has
+// these rules.
 package quotavalidation
 
 import (
@@ -15,24 +15,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// namePrefix begins the name of each ResourceQuota that is asked about. None is ever stored.
+// namePrefix begins the name of each dry-run ResourceQuota. None is ever stored.
 const namePrefix = "bursar-check-"
 
-// Creator creates ResourceQuotas in one namespace, which has to exist. The clients of client-go are such.
+// Creator creates ResourceQuotas in one existing namespace. client-go's typed clients implement it.
 type Creator interface {
 	Create(ctx context.Context, quota *corev1.ResourceQuota, options metav1.CreateOptions) (*corev1.ResourceQuota, error)
 }
 
 // Checker checks specs by dry runs. It is safe for concurrent use if its Creator is.
 type Checker struct {
-	// Quotas makes the dry runs, in a namespace in which no policy stands against a ResourceQuota.
+	// Quotas makes the dry runs, in a namespace where no policy rejects ResourceQuotas.
 	Quotas Creator
 }
 
-// Check tells everything that the API server has against the spec of a ResourceQuota, with the paths of the fields
-// below path, which is where the spec is in the object that is checked. Policies of the cluster may go by labels and
-// annotations, so these are asked about too. An error means that it could not be found out, and wraps what the
-// API server said: for one that is refused by a policy, that it is forbidden.
+// Check returns all errors of the API server for the spec of a ResourceQuota. Their paths begin with path, the location
+// of the spec in the checked object. The dry run has the labels and annotations of like, because policies of the
+// cluster may depend on them. An error means that the check failed, and wraps the API server's error: Forbidden for a
+// rejection by a policy.
 func (c Checker) Check(ctx context.Context, path *field.Path, like *corev1.ResourceQuota) (field.ErrorList, error) {
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: namePrefix, Labels: like.Labels, Annotations: like.Annotations}, Spec: like.Spec,
@@ -55,7 +55,7 @@ func (c Checker) Check(ctx context.Context, path *field.Path, like *corev1.Resou
 	return errs, nil
 }
 
-// errorOf is a cause as an error about the field that has the spec's field below path.
+// errorOf returns a cause as an error of the field with the spec's field below path.
 func errorOf(path *field.Path, cause metav1.StatusCause) *field.Error {
 	at := path.String()
 	if below, isInSpec := strings.CutPrefix(cause.Field, "spec"); isInSpec {

@@ -1,5 +1,5 @@
-// Package restclient makes the low-level clients for objects of our own that are written often: in JSON, through a shared
-// HTTP client, and with answers that hold only metadata, because the writer knows the rest.
+// Package restclient makes low-level clients for Bursar's frequently written objects: in JSON, through a shared HTTP
+// client, and with answers that hold only metadata, because the writer knows the rest.
 package restclient
 
 import (
@@ -14,14 +14,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Values of the header Accept: the API server answers with the metadata of an object, or of each object of a list.
+// Values of the header Accept, for an answer with the metadata of an object, or of each object of a list.
 const (
 	OnlyMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	OnlyMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-// New returns a client for an API group in one version, on the API server of config. It encodes and decodes the types of the
-// scheme.
+// New returns a client for an API group in one version, on the API server of config. It encodes and decodes the types
+// of the scheme.
 func New(config *rest.Config, httpClient *http.Client, version schema.GroupVersion, scheme *runtime.Scheme) (rest.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.GroupVersion = &version
@@ -42,7 +42,7 @@ type Stored struct {
 	Generation      int64     `json:"generation"`
 }
 
-// StoredIn returns the metadata in the answer to a write or a read. The error is that the answer is not an object in JSON.
+// StoredIn returns the metadata in the answer to a write or a read. It fails if the answer is not a JSON object.
 func StoredIn(answer []byte) (Stored, error) {
 	var object struct {
 		Metadata Stored `json:"metadata"`

@@ -1,5 +1,4 @@
-// Package worker processes the items of work queues. It is for controllers that follow something
-// other than a watch of controller-runtime.
+// Package worker processes the items of work queues, for controllers that do not use controller-runtime's watches.
 package worker
 
 import (
@@ -9,9 +8,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Run has a number of workers process the items of a queue until ctx ends; then it shuts the queue
-// down and returns. No item is processed by two workers at a time. One whose processing fails is
-// told to failed, while ctx goes on, and processed again at the queue's rate.
+// Run processes the items of a queue with a number of workers until ctx ends; then it shuts the queue down and returns.
+// Two workers never process the same item at the same time. A failed item is passed to failed, while ctx is active, and
+// processed again at the queue's rate.
 func Run[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[T], workers int, process func(context.Context, T) error, failed func(T, error)) {
 	stop := context.AfterFunc(ctx, queue.ShutDown)
 	defer stop()
