@@ -1,5 +1,5 @@
-// Command bursar-operator is `bursar operator` in a binary of less than half the size, without the API server and
-// the etcd that `bursar standalone` embeds. It is what the container image holds.
+// Command bursar-operator is `bursar operator` in a binary of less than half the size, without the API server and the
+// etcd that `bursar standalone` embeds. The container image holds it.
 package main
 
 import (

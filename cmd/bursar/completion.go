@@ -19,10 +19,10 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// completionTimeout bounds the wait of somebody who presses the tab key.
+// completionTimeout bounds the wait after the tab key.
 const completionTimeout = 3 * time.Second
 
-// candidates returns all values of a flag. Nobody sees its errors, because the line is half typed.
+// candidates returns all values of a flag. Its errors are hidden, because the line is half typed.
 type candidates func(ctx context.Context) ([]string, error)
 
 // complete completes the values of a flag.
@@ -114,7 +114,7 @@ func completeUser(command *cobra.Command, flags *genericclioptions.ConfigFlags) 
 	})
 }
 
-// completeKubectl has kubectl complete its own arguments.
+// completeKubectl makes kubectl complete its own arguments.
 func completeKubectl(command *cobra.Command, arguments []string, begun string) ([]string, cobra.ShellCompDirective) {
 	self, err := os.Executable()
 	if err != nil {

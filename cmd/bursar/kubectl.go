@@ -17,11 +17,10 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 )
 
-// answerTimeout is how long a server may take to say that it is there.
+// answerTimeout is how long a server may take to answer.
 const answerTimeout = 10 * time.Second
 
-// runKubectl runs kubectl with the given arguments, the first of which is its name, and returns
-// its exit code.
+// runKubectl runs kubectl with the given arguments, the first of which is its name, and returns its exit code.
 func runKubectl(arguments []string) int {
 	if os.Getenv("KUBECONFIG") == "" && !namesServer(arguments) && needsServer(arguments) {
 		kubeconfig, err := findKubeconfig(intentOf(arguments[1:]))
@@ -44,7 +43,7 @@ func runKubectl(arguments []string) int {
 	return 0
 }
 
-// namesServer tells whether the arguments say which server to talk to.
+// namesServer reports whether the arguments name a server.
 func namesServer(arguments []string) bool {
 	return slices.ContainsFunc(arguments, func(argument string) bool {
 		name, _, _ := strings.Cut(argument, "=")
@@ -58,7 +57,7 @@ var readCommands = []string{
 	"logs", "rollout history", "rollout status", "top", "version", "wait", "__complete", "__completeNoDesc",
 }
 
-// intentOf returns whether kubectl reads or writes with these arguments. An unknown command counts as one that writes.
+// intentOf returns whether kubectl reads or writes with these arguments. An unknown command counts as a write.
 func intentOf(arguments []string) intent {
 	if strings.HasPrefix(arguments[0], "__complete") {
 		return reads
@@ -86,8 +85,8 @@ func needsServer(arguments []string) bool {
 	return !slices.Contains([]string{"help", "completion", "kustomize", "options", "plugin"}, arguments[1])
 }
 
-// checkAnswers makes sure that the server of a kubeconfig that we found still runs: kubectl says
-// the same thing several times where it does not.
+// checkAnswers makes sure that the server of a found kubeconfig runs: otherwise kubectl prints the same error several
+// times.
 func checkAnswers(kubeconfig string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 	writes intent = true
 )
 
-// useServer has the flags name the server that runs on this machine, if there is one and nothing names another.
+// useServer sets the flags to the running local server, if there is one and no flag names another.
 func useServer(flags *genericclioptions.ConfigFlags, does intent) error {
 	if *flags.KubeConfig != "" || *flags.Context != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
 		return nil
@@ -46,7 +46,7 @@ func useServer(flags *genericclioptions.ConfigFlags, does intent) error {
 	return checkAnswers(kubeconfig)
 }
 
-// clusterOf returns how to reach the cluster that the flags or the kubeconfig name, or that this runs in. Without a kubeconfig,
+// clusterOf returns a configuration for the cluster of the flags, the kubeconfig or this Pod. Without a kubeconfig,
 // client-go would try localhost:8080.
 func clusterOf(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
 	config, err := flags.ToRESTConfig()
@@ -76,9 +76,9 @@ func namesCluster(kubeconfig *clientcmdapi.Config, name string) bool {
 	return context != nil && kubeconfig.Clusters[context.Cluster] != nil
 }
 
-// findKubeconfig finds the kubeconfig of a server: that of BURSAR_DATA_DIR, else that of the running server, else the
-// latest that a server noted, else that of the default data directory. Where several servers run, a command that only
-// reads uses the one started last and prints which one that is; a command that writes gets an error.
+// findKubeconfig finds the kubeconfig of a server: that of BURSAR_DATA_DIR, otherwise that of the running server,
+// otherwise the latest noted one, otherwise that of the default data directory. If several servers run, a command that
+// reads uses the latest one and prints its name; a command that writes gets an error.
 func findKubeconfig(does intent) (string, error) {
 	if dir := os.Getenv(dataDirVariable); dir != "" {
 		path := filepath.Join(dir, "admin.kubeconfig")
@@ -118,12 +118,12 @@ func directories(kubeconfigs []string) []string {
 	return all
 }
 
-// runningServers returns the kubeconfigs of the servers of this user that run, the one started last first.
+// runningServers returns the kubeconfigs of this user's running servers, the latest first.
 func runningServers() []string {
 	return slices.DeleteFunc(notedServers(), func(kubeconfig string) bool { return !apiserver.IsHeld(filepath.Dir(kubeconfig)) })
 }
 
-// serverNotes is where servers note their kubeconfigs, each in a file that begins with a prefix.
+// serverNotes returns the directory for servers' notes of their kubeconfigs, and the prefix of these files.
 func serverNotes() (dir, prefix string) {
 	dir = os.Getenv("XDG_RUNTIME_DIR")
 	if dir == "" {
@@ -132,7 +132,7 @@ func serverNotes() (dir, prefix string) {
 	return dir, "bursar-server-"
 }
 
-// notedServers returns the kubeconfigs that servers have noted, the latest first. A server that was killed leaves its note.
+// notedServers returns the kubeconfigs noted by servers, the latest first. A killed server leaves its note.
 func notedServers() []string {
 	dir, prefix := serverNotes()
 	entries, err := os.ReadDir(dir)
@@ -161,8 +161,8 @@ func notedServers() []string {
 	return all
 }
 
-// rememberServer notes a server's kubeconfig for `bursar kubectl`, and returns how to forget it. A server serves without a
-// note, too.
+// rememberServer notes a server's kubeconfig for `bursar kubectl`, and returns a function to remove the note. A server
+// serves without a note, too.
 func rememberServer(kubeconfig string) (forget func()) {
 	dir, prefix := serverNotes()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -172,5 +172,5 @@ func rememberServer(kubeconfig string) (forget func()) {
 	if err := os.WriteFile(path, []byte(kubeconfig+"\n"), 0o600); err != nil {
 		return func() {}
 	}
-	return func() { _ = os.Remove(path) } // a note that stays does no harm: nobody holds the lock of its directory
+	return func() { _ = os.Remove(path) } // a remaining note does no harm: the lock of its directory is free
 }

@@ -29,13 +29,13 @@ const (
 	systemNamespaceFlag = "system-namespace"
 )
 
-// notSettings are the flags that count for one start only.
+// notSettings are the flags for one start only.
 var notSettings = []string{"data-dir", "save", "verbosity", "help"}
 
 // settings are those of a server, as YAML holds them: strings, or lists of them, by the names of flags.
 type settings map[string]any
 
-// loadSettings sets the flags that the command line leaves out to their values in the data directory. It returns the
+// loadSettings sets flags that are not on the command line to their values in the data directory. It returns the
 // settings to write once the server has started, or nil if the directory has them already.
 func loadSettings(dir string, flags *pflag.FlagSet, save bool, out io.Writer) (settings, error) {
 	path := filepath.Join(dir, settingsFile)
@@ -73,7 +73,7 @@ func loadSettings(dir string, flags *pflag.FlagSet, save bool, out io.Writer) (s
 	return stored, nil
 }
 
-// checkNames returns an error for a stored setting that no flag is named after.
+// checkNames returns an error for a stored setting without a flag.
 func checkNames(path string, stored settings, flags *pflag.FlagSet) error {
 	for name := range stored {
 		if flags.Lookup(name) == nil || slices.Contains(notSettings, name) {
@@ -83,7 +83,7 @@ func checkNames(path string, stored settings, flags *pflag.FlagSet) error {
 	return nil
 }
 
-// givenSettings returns the settings that the command line gives.
+// givenSettings returns the settings on the command line.
 func givenSettings(flags *pflag.FlagSet) settings {
 	given := settings{}
 	flags.VisitAll(func(flag *pflag.Flag) {
@@ -123,7 +123,7 @@ func settingNames(flags *pflag.FlagSet) []string {
 	return names
 }
 
-// valueOf is the value of a flag as the file holds it.
+// valueOf returns the value of a flag in the form of the file.
 func valueOf(flag *pflag.Flag) any {
 	if list, ok := flag.Value.(pflag.SliceValue); ok {
 		values := []any{}
@@ -135,7 +135,7 @@ func valueOf(flag *pflag.Flag) any {
 	return flag.Value.String()
 }
 
-// setValue gives a flag what the file holds, as the command line would.
+// setValue sets a flag from the file, as the command line would.
 func setValue(flags *pflag.FlagSet, flag *pflag.Flag, value any) error {
 	values, isList := value.([]any)
 	if list, ok := flag.Value.(pflag.SliceValue); ok {

@@ -94,13 +94,12 @@ func parseClaims(values []string) (map[string]string, error) {
 	return claims, nil
 }
 
-// runStandalone runs a server until it is told to stop. Once it serves, its data directory gets the settings that are to be
-// written, if any.
+// runStandalone runs a server until a signal. Once it serves, it writes the settings, if any, to its data directory.
 func runStandalone(command *cobra.Command, o standalone.Options, toWrite settings, verbosity int) error {
 	o.Out = command.OutOrStdout()
 	logs := &logFile{dir: filepath.Join(o.DataDir, "logs")}
 	o.Log = logs.redirect(verbosity)
-	// Warnings of the API server to clients inside this process are for nobody to read.
+	// Warnings of the API server to clients inside this process have no reader.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 
 	forget := func() {}
@@ -128,15 +127,15 @@ func runStandalone(command *cobra.Command, o standalone.Options, toWrite setting
 	return err
 }
 
-// logFile takes in what libraries log. The file appears with the first line, because the data
-// directory may not be there yet, or may turn out to be somebody else's.
+// logFile receives the logs of libraries. The file is created with the first line, because the data directory may not
+// exist yet, or may turn out to belong to another program.
 type logFile struct {
 	dir  string
 	file io.Writer
 }
 
-// redirect makes klog and controller-runtime log to the file, and returns a logger for Bursar itself. Each line says whose it
-// is. Unless more is asked for, the libraries log only what goes wrong: their notices are many, and not for operators.
+// redirect makes klog and controller-runtime log to the file, and returns a logger for Bursar itself. Each line names
+// its logger. By default libraries log only errors, because their many notices are not for operators.
 func (l *logFile) redirect(verbosity int) logr.Logger {
 	handler := slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.Level(-verbosity)})
 	of := func(component string) slog.Handler {
@@ -171,7 +170,7 @@ func (h atLeast) WithGroup(name string) slog.Handler {
 	return atLeast{h.Handler.WithGroup(name), h.level}
 }
 
-// Write implements [io.Writer]. Lines that come before the directory exists are dropped.
+// Write implements [io.Writer]. It drops lines before the directory exists.
 func (l *logFile) Write(line []byte) (int, error) {
 	if l.file == nil {
 		if _, err := os.Stat(l.dir); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// newStatusCommand returns the command that says whether all is well.
+// newStatusCommand returns the command that reports the health of a server or cluster.
 func newStatusCommand() *cobra.Command {
 	var systemNamespace, certificateSecret string
 	flags := serverFlags()

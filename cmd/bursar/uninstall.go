@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// newUninstallCommand returns the command that takes Bursar out of a cluster.
+// newUninstallCommand returns the command that removes Bursar from a cluster.
 func newUninstallCommand() *cobra.Command {
 	var o uninstall.Options
 	flags := serverFlags()

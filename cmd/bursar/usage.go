@@ -35,7 +35,7 @@ type usageOptions struct {
 	isWatch, isAll bool
 }
 
-// newUsageCommand returns the command that says how much of their quota consumers use.
+// newUsageCommand returns the command that reports the utilization of consumers.
 func newUsageCommand() *cobra.Command {
 	var o usageOptions
 	flags := serverFlags()
@@ -105,13 +105,14 @@ func (o *usageOptions) check() error {
 	return nil
 }
 
-// serverFlags are those by which a command finds the API server.
+// serverFlags returns the flags that name an API server.
 func serverFlags() *genericclioptions.ConfigFlags {
 	all := genericclioptions.NewConfigFlags(false)
 	return &genericclioptions.ConfigFlags{KubeConfig: all.KubeConfig, Context: all.Context}
 }
 
-// findServer returns how to reach the API server that the flags name or, where they name none, the one that useServer finds.
+// findServer returns a configuration for the API server of the flags or, without such flags, the one that useServer
+// finds.
 func findServer(flags *genericclioptions.ConfigFlags, does intent) (*rest.Config, error) {
 	if err := useServer(flags, does); err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ func findServer(flags *genericclioptions.ConfigFlags, does intent) (*rest.Config
 	return clusterOf(flags)
 }
 
-// connect returns a client for the API server that the flags name, and its address.
+// connect returns a client for the API server of the flags, and its address.
 func connect(flags *genericclioptions.ConfigFlags) (client.Client, string, error) {
 	config, err := findServer(flags, reads)
 	if err != nil {
@@ -170,11 +171,12 @@ func runUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, o us
 	}
 }
 
-// printUsage reads the usage once and returns the text to print. If there is no usage, the text says so, for the error output.
+// printUsage reads the usage once and returns its text. If there is no usage, the text explains that, for the error
+// output.
 func printUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, api client.Client, host string, o *usageOptions, format usage.Format) (text string, isEmpty bool, err error) {
 	report, err := usage.Read(command.Context(), api, o.filter)
 	if apierrors.IsForbidden(err) && o.filter.Namespace == "" && !o.isAll {
-		// Tenants see what is in their namespace, which their kubeconfig names.
+		// Tenants read their namespace, which their kubeconfig names.
 		if o.filter.Namespace, _, err = flags.ToRawKubeConfigLoader().Namespace(); err != nil {
 			return "", false, fmt.Errorf("find the namespace of the kubeconfig: %w", err)
 		}
@@ -201,7 +203,7 @@ func printUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, ap
 	return page.String(), false, err
 }
 
-// noUsageMessage says that there is nothing to be shown, and where.
+// noUsageMessage explains that there is nothing to report, and where.
 func noUsageMessage(filter usage.Filter) string {
 	what := "No quota is granted or used"
 	switch {

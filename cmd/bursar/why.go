@@ -19,7 +19,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/why"
 )
 
-// inputBytesMax bounds what is read of a file or of the standard input.
+// inputBytesMax bounds the read of a file or of the standard input.
 const inputBytesMax = 4 << 20
 
 // newWhyCommand returns the command that explains how quota applies to an object.
@@ -66,7 +66,7 @@ standard input. The command shows only what you may read: without access to the 
 	return command
 }
 
-// runWhy explains the named object or, where none is named, what it reads from the reader.
+// runWhy explains the named object or, without a name, the input from the reader.
 func runWhy(command *cobra.Command, flags *genericclioptions.ConfigFlags, namespace, named string, from io.Reader) error {
 	api, _, err := connect(flags)
 	if err != nil {
@@ -80,7 +80,7 @@ func runWhy(command *cobra.Command, flags *genericclioptions.ConfigFlags, namesp
 	ctx := command.Context()
 	reader := &why.Reader{API: api, Namespace: namespace}
 	if named != "" {
-		mapper, err := flags.ToRESTMapper() // which knows short names and the kinds of all groups
+		mapper, err := flags.ToRESTMapper() // it knows short names and the kinds of all groups
 		if err != nil {
 			return fmt.Errorf("find out which kinds there are: %w", err)
 		}
@@ -119,7 +119,7 @@ func runWhy(command *cobra.Command, flags *genericclioptions.ConfigFlags, namesp
 	return nil
 }
 
-// explain explains an object. One from a file that exists already is explained as the file has it.
+// explain explains an object. An existing object from a file is explained as in the file.
 func explain(ctx context.Context, out io.Writer, reader *why.Reader, object *unstructured.Unstructured, exists bool) error {
 	explanation, err := reader.Object(ctx, object, exists)
 	if err != nil {
@@ -128,7 +128,7 @@ func explain(ctx context.Context, out io.Writer, reader *why.Reader, object *uns
 	return explanation.Print(out)
 }
 
-// setNamespace puts an object of a namespaced kind that names no namespace into the given one.
+// setNamespace sets the namespace of an object of a namespaced kind that names none.
 func setNamespace(api client.Client, object *unstructured.Unstructured, namespace string) {
 	if isNamespaced, err := api.IsObjectNamespaced(object); err == nil && isNamespaced && object.GetNamespace() == "" {
 		object.SetNamespace(namespace)

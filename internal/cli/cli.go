@@ -1,5 +1,4 @@
-// Package cli is what the command lines of Bursar have in common, and the command that both have: the
-// operator.
+// Package cli has the common parts of Bursar's command lines, and the command in both: the operator.
 package cli
 
 import (
@@ -17,7 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// New is the command line of a binary: the given commands, and those that tell its version.
+// New returns the command line of a binary: the given commands, and those for its version.
 func New(version string, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "bursar",
@@ -34,15 +33,15 @@ func New(version string, commands ...*cobra.Command) *cobra.Command {
 	return root
 }
 
-// Run does what the arguments of the process say, until it is told to stop, and returns the exit code. A
-// second signal ends the process at once.
+// Run runs the command in the process's arguments until a signal, and returns the exit code. A second signal ends the
+// process at once.
 func Run(root *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
 		stop()
 	}()
-	// What libraries have put here, cobra would add to every command.
+	// cobra would add the flags of libraries to every command.
 	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError)
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bursar:", err)

@@ -17,16 +17,16 @@ import (
 	"github.com/bursar/bursar/internal/operator"
 )
 
-// endpointsTimeout is how long requests that are being answered may take once the operator has ended.
+// endpointsTimeout is how long open requests may take once the operator has ended.
 const endpointsTimeout = 2 * time.Second
 
-// endpoints are the HTTP servers for whoever runs the operator.
+// endpoints are the HTTP servers for operations.
 type endpoints struct {
 	servers []*http.Server
 	group   errgroup.Group
 }
 
-// serveEndpoints serves health, readiness and metrics, and profiles where that is asked for.
+// serveEndpoints serves health, readiness and metrics, and profiles if configured.
 func serveEndpoints(c config.Endpoints, o *operator.Operator) (*endpoints, error) {
 	e := &endpoints{}
 	mux := http.NewServeMux()
@@ -51,14 +51,14 @@ func serveEndpoints(c config.Endpoints, o *operator.Operator) (*endpoints, error
 	return e, nil
 }
 
-// checkHandler answers that all is well, or what is not.
+// checkHandler answers with ok, or with the error of the check.
 func checkHandler(check func() error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if err := check(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = fmt.Fprintln(w, "ok") // whoever asked may be gone
+		_, _ = fmt.Fprintln(w, "ok") // the client may be gone
 	})
 }
 
@@ -78,14 +78,14 @@ func (e *endpoints) serve(address string, handler http.Handler) error {
 	return nil
 }
 
-// stop ends the servers, once they have answered what they were asked.
+// stop ends the servers after their open requests.
 func (e *endpoints) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), endpointsTimeout)
 	defer cancel()
 	for _, server := range e.servers {
-		_ = server.Shutdown(ctx) // whoever still waits is told by the end of the connection
+		_ = server.Shutdown(ctx) // the end of the connection informs waiting clients
 	}
 }
 
-// wait returns once all servers have ended, and why if one ended by itself.
+// wait returns once all servers have ended, with the error of one that failed.
 func (e *endpoints) wait() error { return e.group.Wait() }

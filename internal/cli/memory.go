@@ -9,16 +9,16 @@ import (
 	"github.com/bursar/bursar/internal/gctuner"
 )
 
-// memoryShare is the share of the memory of its container at which the garbage collector starts to work harder. The
-// rest is for what it does not count, and for what is allocated while it works.
+// memoryShare is the share of the container's memory at which the garbage collector works harder. The rest is for
+// memory that it does not count, and for allocations during a collection.
 const memoryShare = 0.85
 
-// heapTuner is Go's default for a heap that is small, and less for one that is large: a replica keeps much and allocates
-// little.
+// heapTuner keeps Go's default for a small heap, and a smaller percentage for a large one: a replica keeps much and
+// allocates little.
 var heapTuner = gctuner.Tuner{Headroom: 64 << 20, PercentMin: 25, PercentMax: 100}
 
-// limitMemory keeps Go's memory below the limit of its container, unless the user set GOMEMLIMIT. Where there is no
-// limit, or none can be found, memory is what Go's own defaults make of it.
+// limitMemory keeps Go's memory below the limit of its container, unless the user set GOMEMLIMIT. Without a limit, or
+// if it is unknown, Go's defaults apply.
 func limitMemory(logger logr.Logger, limit memlimit.Provider) {
 	bytes, err := memlimit.Set(memlimit.WithProvider(limit), memlimit.WithRatio(memoryShare))
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/discovery"
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // each auth-provider that a kubeconfig may name for kubectl
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // the auth-providers in kubeconfigs
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -27,7 +27,7 @@ import (
 	"github.com/bursar/bursar/internal/operator"
 )
 
-// Operator is the command that runs the operator, of a binary with that version.
+// Operator returns the command that runs the operator, for a binary of that version.
 func Operator(version string) *cobra.Command {
 	var configuration, kubeconfig string
 	command := &cobra.Command{
@@ -55,7 +55,7 @@ func runOperator(ctx context.Context, c *config.Operator, kubeconfig, version st
 	if err != nil {
 		return err
 	}
-	api.QPS = -1 // the API server's own priorities decide
+	api.QPS = -1 // the API server's priority and fairness decides
 	api.UserAgent = "bursar/" + version
 	if err := rejectStandalone(ctx, api); err != nil {
 		return err
@@ -83,14 +83,14 @@ func runOperator(ctx context.Context, c *config.Operator, kubeconfig, version st
 	group, working := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		err := o.Run(working)
-		endpoints.stop() // they tell until the end
+		endpoints.stop() // they report until the end
 		return err
 	})
 	group.Go(endpoints.wait)
 	return group.Wait()
 }
 
-// findCluster reads a kubeconfig or, where none is given, what a Pod is told of its cluster.
+// findCluster reads a kubeconfig or, without one, the Pod's own cluster configuration.
 func findCluster(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig != "" {
 		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -109,11 +109,11 @@ func findCluster(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-// standaloneTimeout bounds the question whether an API server is a standalone Bursar's.
+// standaloneTimeout bounds the check for a standalone Bursar.
 const standaloneTimeout = 5 * time.Second
 
-// rejectStandalone returns an error if the API server is a standalone Bursar's: two would enforce the same quota, each with a
-// leader of its own. An API server that does not say is taken for a cluster's.
+// rejectStandalone returns an error if the API server is a standalone Bursar's: two leaders would enforce the same
+// quota. An API server without an answer counts as a cluster's.
 func rejectStandalone(ctx context.Context, api *rest.Config) error {
 	clients, err := discovery.NewDiscoveryClientForConfig(api)
 	if err != nil {
@@ -129,7 +129,7 @@ func rejectStandalone(ctx context.Context, api *rest.Config) error {
 	return nil
 }
 
-// optionsOf are those of the operator by its configuration.
+// optionsOf returns the operator's options from its configuration.
 func optionsOf(c *config.Operator, api *rest.Config, listener net.Listener, logger logr.Logger) operator.Options {
 	options := operator.Options{
 		Quota: c.Quota, Config: api, InstallCRDs: c.InstallCRDs,
@@ -149,7 +149,7 @@ func optionsOf(c *config.Operator, api *rest.Config, listener net.Listener, logg
 	return options
 }
 
-// clientCertificates reads what the API server's client certificate is checked by.
+// clientCertificates reads the verification of the API server's client certificate.
 func clientCertificates(c *config.ClientCertificates) (access.ClientCertificates, error) {
 	if c == nil {
 		return access.ClientCertificates{}, nil
@@ -165,8 +165,8 @@ func clientCertificates(c *config.ClientCertificates) (access.ClientCertificates
 	return access.ClientCertificates{Authorities: authorities, Names: c.Names}, nil
 }
 
-// peerAddress is where other replicas reach a listener: its own address or, if it listens on all, that of the Pod,
-// or "" if nothing tells it.
+// peerAddress returns the address of a listener for other replicas: its own address or, if it listens on all, that of
+// the Pod, or "" if that is unknown.
 func peerAddress(listening net.Addr) string {
 	address, err := netip.ParseAddrPort(listening.String())
 	if err != nil {

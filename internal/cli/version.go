@@ -10,13 +10,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// versions says what a binary is made of.
+// versions are the version and the origin of a binary.
 type versions struct {
 	// Version is Bursar's.
 	Version string `json:"version"`
-	// Kubernetes is the version of the libraries of Kubernetes, which the API server of a standalone server has.
+	// Kubernetes is the version of the Kubernetes libraries, and of a standalone server's API server.
 	Kubernetes string `json:"kubernetes,omitempty"`
-	// Commit and CommitTime are those of the source, where it was built from a repository.
+	// Commit and CommitTime are those of the source, if it was built from a repository.
 	Commit     string `json:"commit,omitempty"`
 	CommitTime string `json:"commitTime,omitempty"`
 	Go         string `json:"go"`
@@ -45,7 +45,7 @@ func versionsOf(version string) versions {
 	return v
 }
 
-// newVersionCommand prints the version, alone or with all that the binary is made of.
+// newVersionCommand prints the version, or with a flag all versions of the binary.
 func newVersionCommand(version string) *cobra.Command {
 	var output string
 	command := &cobra.Command{

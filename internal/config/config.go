@@ -16,61 +16,59 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// APIVersion and Kind are what a configuration file says of itself.
+// APIVersion and Kind identify a configuration file.
 const (
 	APIVersion = "config.quota.miloapis.com/v1alpha1"
 	Kind       = "OperatorConfiguration"
 )
 
-// Operator is the configuration of the operator. What is not given has the default that stands with
-// each field.
+// Operator is the configuration of the operator. A field without a value has its default, given with each field.
 type Operator struct {
 	metav1.TypeMeta `json:",inline"`
 
 	Quota `json:",inline"`
 
-	// InstallCRDs has the operator create and update its own CustomResourceDefinitions, for which it
-	// needs the ClusterRole bursar-operator-install. Default: false.
+	// InstallCRDs makes the operator create and update its own CustomResourceDefinitions. It needs the ClusterRole
+	// bursar-operator-install for that. Default: false.
 	InstallCRDs bool `json:"installCRDs,omitempty"`
 
-	// LeaderElection is about which replica runs the controllers. Webhooks are served by all.
+	// LeaderElection configures which replica runs the controllers. All replicas serve webhooks.
 	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
-	// Webhooks say how the API server reaches the webhooks.
+	// Webhooks configures how the API server reaches the webhooks.
 	Webhooks Webhooks `json:"webhooks,omitempty"`
-	// Endpoints are for whoever runs the operator.
+	// Endpoints are for operations.
 	Endpoints Endpoints `json:"endpoints,omitempty"`
-	// Logging says what is written to the standard error, and how.
+	// Logging configures the log on standard error.
 	Logging Logging `json:"logging,omitempty"`
 }
 
-// LeaderElection says how replicas agree on the one that runs the controllers.
+// LeaderElection configures how replicas elect the one that runs the controllers.
 type LeaderElection struct {
-	// LeaseDuration is how long after its last sign of life a leader is replaced. Default: 15s.
+	// LeaseDuration is the time after the last renewal before a leader is replaced. Default: 15s.
 	LeaseDuration Duration `json:"leaseDuration,omitempty"`
-	// RenewDeadline is for how long a leader tries to renew its Lease before it gives up and ends. It is
-	// shorter than LeaseDuration. Default: 10s.
+	// RenewDeadline is how long a leader tries to renew its Lease before it ends. It is shorter than LeaseDuration.
+	// Default: 10s.
 	RenewDeadline Duration `json:"renewDeadline,omitempty"`
 	// RetryPeriod is the time between two attempts. It is shorter than RenewDeadline. Default: 2s.
 	RetryPeriod Duration `json:"retryPeriod,omitempty"`
 }
 
-// Webhooks say how the API server reaches the webhooks. Either Service or URL is given.
+// Webhooks configures how the API server reaches the webhooks, by either Service or URL.
 type Webhooks struct {
-	// BindAddress is host:port that the webhooks are served on. Default: :9443.
+	// BindAddress is the host:port of the webhooks. Default: :9443.
 	BindAddress string `json:"bindAddress,omitempty"`
-	// Service is the Service in the system namespace that stands for the replicas. Default:
-	// bursar-webhooks on port 443, unless there is a URL.
+	// Service is the Service of the replicas in the system namespace. Default: bursar-webhooks on port 443, unless
+	// there is a URL.
 	Service *Service `json:"service,omitempty"`
-	// URL is where the API server finds the webhooks that are not in the cluster, such as
-	// https://host.example.com:9443.
+	// URL is where an API server outside the cluster finds the webhooks, such as https://host.example.com:9443.
 	URL string `json:"url,omitempty"`
-	// Certificate says where the certificate comes from.
+	// Certificate configures the source of the certificate.
 	Certificate Certificate `json:"certificate,omitempty"`
-	// ClientCertificates are what the API server shows when it calls, by its AdmissionConfiguration. Default: none, and
-	// the API server proves itself by the path that it calls.
+	// ClientCertificates verify the API server's calls, by its AdmissionConfiguration. Default: none, and the path of a
+	// call proves the API server's identity.
 	ClientCertificates *ClientCertificates `json:"clientCertificates,omitempty"`
-	// ShutdownDelay is for how long a replica that is asked to end says that it is not ready and goes on
-	// answering, so that no call is sent to one that has gone. Default: 10s.
+	// ShutdownDelay is how long a stopping replica reports that it is not ready and continues to answer, so that no
+	// call reaches a stopped replica. Default: 10s.
 	ShutdownDelay *Duration `json:"shutdownDelay,omitempty"`
 }
 
@@ -81,17 +79,17 @@ type Service struct {
 	Port int32 `json:"port,omitempty"`
 }
 
-// CertificateSource is who keeps the Secret with the certificate.
+// CertificateSource is the owner of the Secret with the certificate.
 type CertificateSource string
 
 const (
 	// SourceBursar creates the certificate, and renews it.
 	SourceBursar CertificateSource = "Bursar"
-	// SourceSecret takes what the Secret holds, which somebody else keeps, such as cert-manager.
+	// SourceSecret uses a Secret that another client maintains, such as cert-manager.
 	SourceSecret CertificateSource = "Secret"
 )
 
-// Certificate says where the certificate of the webhooks comes from.
+// Certificate configures the source of the webhook certificate.
 type Certificate struct {
 	// SecretName is the Secret in the system namespace, with the keys ca.crt, tls.crt and tls.key.
 	// Default: bursar-webhooks-tls.
@@ -100,23 +98,23 @@ type Certificate struct {
 	Source CertificateSource `json:"source,omitempty"`
 }
 
-// ClientCertificates are accepted from who calls the webhooks.
+// ClientCertificates are the accepted client certificates of webhook calls.
 type ClientCertificates struct {
 	// CAFile is a file with the certificate authorities that sign them, in PEM. It is read at the start.
 	CAFile string `json:"caFile"`
-	// Names are the common names that are accepted. Required: the authorities may sign for others as well.
+	// Names are the accepted common names. Required: the authorities may sign for others as well.
 	Names []string `json:"names"`
 }
 
-// Endpoints are for whoever runs the operator.
+// Endpoints are for operations.
 type Endpoints struct {
-	// BindAddress is host:port of /livez, /readyz and /metrics. Default: :8080.
+	// BindAddress is the host:port of /livez, /readyz and /metrics. Default: :8080.
 	BindAddress string `json:"bindAddress,omitempty"`
-	// ProfilingBindAddress is host:port of /debug/pprof. Default: there is none.
+	// ProfilingBindAddress is the host:port of /debug/pprof. Default: there is none.
 	ProfilingBindAddress string `json:"profilingBindAddress,omitempty"`
 }
 
-// LogFormat is how log lines are written.
+// LogFormat is the format of log lines.
 type LogFormat string
 
 // The formats: one JSON object a line, or plain text.
@@ -125,7 +123,7 @@ const (
 	LogText LogFormat = "text"
 )
 
-// Logging says what is logged.
+// Logging configures the log.
 type Logging struct {
 	// Format is json or text. Default: json.
 	Format LogFormat `json:"format,omitempty"`
@@ -133,8 +131,8 @@ type Logging struct {
 	Verbosity int `json:"verbosity,omitempty"`
 }
 
-// Load reads the configuration at path, or returns the defaults if path is empty. An error tells
-// everything that is wrong with it.
+// Load reads the configuration at path, or returns the defaults if path is empty. An error lists everything that is
+// invalid.
 func Load(path string) (*Operator, error) {
 	c := &Operator{}
 	var errs field.ErrorList
@@ -158,8 +156,8 @@ func Load(path string) (*Operator, error) {
 	return c, nil
 }
 
-// decode reads YAML into c. The list has an error for each unknown field and each field of the wrong type; the others are
-// read all the same.
+// decode decodes YAML into c. The list has an error for each unknown field and each field of the wrong type; decoding
+// continues with the other fields.
 func decode(content []byte, c *Operator) (field.ErrorList, error) {
 	inJSON, err := yaml.YAMLToJSONStrict(content)
 	if err != nil {

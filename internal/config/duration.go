@@ -10,12 +10,12 @@ import (
 // Duration is written as Go writes it, such as 15s or 5m.
 type Duration struct {
 	time.Duration
-	// invalid is the JSON in the file if that is no duration. Validation reports it with its field, together with all other
-	// errors.
+	// invalid is the JSON in the file if it is no duration. Validation reports it with its field, together with all
+	// other errors.
 	invalid string
 }
 
-// UnmarshalJSON accepts any JSON. Validation rejects what is not a duration.
+// UnmarshalJSON accepts any JSON. Validation rejects invalid durations.
 func (d *Duration) UnmarshalJSON(raw []byte) error {
 	*d = Duration{}
 	var text string

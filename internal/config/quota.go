@@ -17,7 +17,7 @@ const (
 	DefaultSystemNamespace = "bursar-system"
 	DefaultRequestTimeout  = time.Minute
 	RequestTimeoutMax      = 2 * time.Minute
-	// DefaultMaxObjectBytes is also the least that may be given.
+	// DefaultMaxObjectBytes is also the smallest valid value.
 	DefaultMaxObjectBytes       = 3 << 19
 	DefaultConsumersMax         = 10_000
 	DefaultAuditInterval        = 5 * time.Minute
@@ -25,41 +25,38 @@ const (
 	DefaultDepartedInterval     = time.Minute
 )
 
-// intervalMin bounds the intervals, and the request timeout, from below.
+// intervalMin is the lower bound of the intervals and the request timeout.
 const intervalMin = time.Second
 
-// Quota are the settings of enforcement that an operator on a cluster and a standalone server have in common. A field
-// that is zero has its default.
+// Quota are the common settings of an operator on a cluster and a standalone server. A zero field has its default.
 type Quota struct {
 	// SystemNamespace holds buckets and claims that have no namespace of their own, the Secret of the
 	// webhooks' certificate, and Leases. It is created if it is missing. Default: bursar-system.
 	SystemNamespace string `json:"systemNamespace,omitempty"`
-	// ConsumerNamespaces say where the buckets of consumers of a kind are kept. Default: the system
-	// namespace.
+	// ConsumerNamespaces are the namespaces for the buckets of consumers, by kind. Default: the system namespace.
 	ConsumerNamespaces []ConsumerNamespace `json:"consumerNamespaces,omitempty"`
-	// ExceededAdvice is what people are told to do where quota is exceeded, such as where to upgrade their plan, at most
-	// 500 bytes, with {{name}} standing for the consumer's name. A registration may say something else of its
-	// resource type. Default: to delete what is no longer needed, or to ask an administrator.
+	// ExceededAdvice is the advice for users where quota is exceeded, such as where to upgrade their plan, at most 500
+	// bytes, with {{name}} standing for the consumer's name. A registration may have its own advice. Default: to delete
+	// objects that are no longer needed, or to ask an administrator.
 	ExceededAdvice string `json:"exceededAdvice,omitempty"`
 	// MaxObjectBytes is the size of the largest object that the etcd of the API server stores, its --max-request-bytes: at
 	// least 1572864. A larger custom object is denied before it takes quota. Default: 1572864, as etcd's.
 	MaxObjectBytes int `json:"maxObjectBytes,omitempty"`
-	// RequestTimeout is how long the API server gives a request, its --request-timeout, from 1s to 2m: quota for a create
-	// that fails after admission is held 10s longer than that. One that is less than the API server's lets a
-	// slow create exceed a limit. Default: 1m, as the API server's.
+	// RequestTimeout is the API server's --request-timeout, from 1s to 2m. The quota of a create that fails after
+	// admission is held 10s longer. A value below the API server's lets a slow create exceed a limit. Default: 1m, as
+	// the API server's.
 	RequestTimeout Duration `json:"requestTimeout,omitempty"`
-	// UsageMetrics say what is told of the quota of consumers.
+	// UsageMetrics configures the metrics of consumers' quota.
 	UsageMetrics Metrics `json:"metrics,omitempty"`
 	// AuditInterval is the time between two audits of all ledgers. Default: 5m.
 	AuditInterval Duration `json:"auditInterval,omitempty"`
-	// ControlPlaneInterval is the time between two looks at the grants in another control plane.
-	// Default: 30s.
+	// ControlPlaneInterval is the time between two lists of the grants in another control plane. Default: 30s.
 	ControlPlaneInterval Duration `json:"controlPlaneInterval,omitempty"`
-	// DepartedInterval is the time between two looks for consumers that no longer exist. No file says it. Default: 1m.
+	// DepartedInterval is the time between two inspections of departed consumers. It is not in the file. Default: 1m.
 	DepartedInterval Duration `json:"-"`
 }
 
-// ConsumerNamespace says where the buckets of consumers of one kind are kept.
+// ConsumerNamespace is the namespace for the buckets of consumers of one kind.
 type ConsumerNamespace struct {
 	// APIGroup and Kind are those of the consumers.
 	APIGroup string `json:"apiGroup,omitempty"`
@@ -68,18 +65,18 @@ type ConsumerNamespace struct {
 	Namespace string `json:"namespace"`
 }
 
-// GroupKind is the kind of the consumers.
+// GroupKind returns the kind of the consumers.
 func (n ConsumerNamespace) GroupKind() schema.GroupKind {
 	return schema.GroupKind{Group: n.APIGroup, Kind: n.Kind}
 }
 
-// Metrics say what is told of the quota of consumers.
+// Metrics configures the metrics of consumers' quota.
 type Metrics struct {
-	// ConsumersMax is how many pairs of a consumer and a resource type have series of their own, those first that are
-	// used most. 0: none has, and resource types are told of alone. Default: 10000.
+	// ConsumersMax is how many pairs of a consumer and a resource type have series of their own, the most utilized
+	// first. 0: none, only resource types have series. Default: 10000.
 	ConsumersMax *int `json:"consumersMax,omitempty"`
-	// AlertThresholdPercent is from which part of its limit on a consumer is near it, unless the registration or a grant
-	// says otherwise: 1 to 100. Default: 80.
+	// AlertThresholdPercent is the percentage of a limit at which a consumer counts as near it, unless the registration
+	// or a grant has its own: 1 to 100. Default: 80.
 	AlertThresholdPercent int `json:"alertThresholdPercent,omitempty"`
 }
 
@@ -92,7 +89,7 @@ func (q *Quota) Namespaces() map[schema.GroupKind]string {
 	return namespaces
 }
 
-// Default sets what is not given.
+// Default sets the defaults of zero fields.
 func (q *Quota) Default() {
 	setDefault(&q.SystemNamespace, DefaultSystemNamespace)
 	setDefault(&q.MaxObjectBytes, DefaultMaxObjectBytes)
@@ -106,7 +103,7 @@ func (q *Quota) Default() {
 	setDefault(&q.DepartedInterval.Duration, DefaultDepartedInterval)
 }
 
-// Validate returns an error for each field that is invalid, named as in the configuration file. The defaults are set before.
+// Validate returns an error for each invalid field, named as in the configuration file. Call Default first.
 func (q *Quota) Validate() field.ErrorList {
 	errs := checkNamespace(field.NewPath("systemNamespace"), q.SystemNamespace, q.SystemNamespace)
 	errs = append(errs, q.checkConsumerNamespaces(field.NewPath("consumerNamespaces"))...)
@@ -150,7 +147,7 @@ func (q *Quota) checkConsumerNamespaces(path *field.Path) field.ErrorList {
 	return errs
 }
 
-// checkNamespace checks the name of a namespace, which is what value comes to.
+// checkNamespace validates the name of a namespace, the result of a template in value.
 func checkNamespace(path *field.Path, value, name string) field.ErrorList {
 	if len(validation.IsDNS1123Label(name)) == 0 {
 		return nil

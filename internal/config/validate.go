@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// verbosityMax is the largest that any library looks at.
+// verbosityMax is the largest verbosity with an effect in any library.
 const verbosityMax = 10
 
 func (c *Operator) validate() field.ErrorList {
@@ -24,7 +24,7 @@ func (c *Operator) validate() field.ErrorList {
 func (l *LeaderElection) check(path *field.Path) field.ErrorList {
 	errs := l.RetryPeriod.check(path.Child("retryPeriod"), 100*time.Millisecond)
 	errs = append(errs, l.RenewDeadline.check(path.Child("renewDeadline"), 0)...)
-	if l.RenewDeadline.Duration <= l.RetryPeriod.Duration+l.RetryPeriod.Duration/5 { // the attempts are jittered by a fifth
+	if l.RenewDeadline.Duration <= l.RetryPeriod.Duration+l.RetryPeriod.Duration/5 { // the election adds a fifth of jitter to the attempts
 		errs = append(errs, field.Invalid(path.Child("renewDeadline"), l.RenewDeadline.String(), "must be more than 1.2 times retryPeriod"))
 	}
 	errs = append(errs, l.LeaseDuration.check(path.Child("leaseDuration"), time.Second)...)
@@ -44,7 +44,7 @@ func (w *Webhooks) check(path *field.Path) field.ErrorList {
 	return append(errs, w.ShutdownDelay.check(path.Child("shutdownDelay"), 0)...)
 }
 
-// checkWhere checks where API servers find the webhooks.
+// checkWhere validates the address of the webhooks.
 func (w *Webhooks) checkWhere(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// flagOf is the flag that sets a field of [config.Quota].
+// flagOf is the flag of each field of [config.Quota].
 var flagOf = map[string]string{
 	"systemNamespace":               "system-namespace",
 	"consumerNamespaces":            "consumer-namespace",
@@ -27,7 +27,8 @@ var flagOf = map[string]string{
 	"controlPlaneInterval":          "control-plane-interval",
 }
 
-// AddQuotaFlags adds a flag for each of the settings, except for the namespaces of consumers: see [ParseConsumerNamespaces].
+// AddQuotaFlags adds a flag for each of the settings, except for the namespaces of consumers: see
+// [ParseConsumerNamespaces].
 func AddQuotaFlags(flags *pflag.FlagSet, q *config.Quota) {
 	q.UsageMetrics.ConsumersMax = new(int)
 	flags.StringVar(&q.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of buckets, and of the claims of cluster-scoped objects, that have no other")
@@ -40,7 +41,7 @@ func AddQuotaFlags(flags *pflag.FlagSet, q *config.Quota) {
 	flags.DurationVar(&q.ControlPlaneInterval.Duration, "control-plane-interval", config.DefaultControlPlaneInterval, "time between two looks at the grants in another control plane")
 }
 
-// ParseConsumerNamespaces reads what --consumer-namespace is given: KIND.GROUP=TEMPLATE each.
+// ParseConsumerNamespaces parses the values of --consumer-namespace: KIND.GROUP=TEMPLATE each.
 func ParseConsumerNamespaces(values []string) ([]config.ConsumerNamespace, error) {
 	var parsed []config.ConsumerNamespace
 	for _, value := range values {
@@ -54,10 +55,10 @@ func ParseConsumerNamespaces(values []string) ([]config.ConsumerNamespace, error
 	return parsed, nil
 }
 
-// objectBytesMax is how much the API server sends to etcd at once.
+// objectBytesMax bounds the size of one request from the API server to etcd.
 const objectBytesMax = 2 << 20
 
-// validate returns what is invalid, by the names of the flags.
+// validate returns the invalid settings, by the names of the flags.
 func validate(q *config.Quota) error {
 	invalid := q.Validate()
 	if q.MaxObjectBytes > objectBytesMax {

@@ -17,28 +17,28 @@ import (
 )
 
 const (
-	// webhookService is the Service by which the API servers on one etcd, who share the webhook
-	// configurations, call the webhooks. There is no such object: each leads it to its own process, which
-	// always knows how current it is, and is there whenever the API server is.
+	// webhookService is the Service in the shared webhook configurations of the API servers on one etcd. The object
+	// does not exist: each API server resolves the Service to its own process, which is up to date and runs as long as
+	// the API server.
 	webhookService     = "bursar-webhooks"
 	webhookServicePort = 443
 )
 
-// replica is what a server needs beside others on the same etcd.
+// replica is the additional state of a server that shares its etcd.
 type replica struct {
-	// listener takes webhook calls of the API server of this process, and of other servers.
+	// listener accepts webhook calls from the API server of this process, and from other servers.
 	listener net.Listener
-	// local is where this process reaches the listener, and peers where other servers do, as host:port.
-	// The latter is empty if this machine has no address that others could use.
+	// local is the address of the listener for this process, and peers the one for other servers, as host:port. peers
+	// is empty if this machine has no address for others.
 	local, peers string
 }
 
-// newReplica returns nil if the etcd is embedded, and so no other server's.
+// newReplica returns nil for an embedded etcd, which has no other servers.
 func newReplica(o Options) (*replica, error) {
 	if len(o.Etcd.Servers) == 0 {
 		return nil, nil
 	}
-	host, _, _ := net.SplitHostPort(o.Listen) // the control plane says what is wrong with it
+	host, _, _ := net.SplitHostPort(o.Listen) // the control plane reports its errors
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return nil, fmt.Errorf("listen for webhook calls where --listen %s says: %w", o.Listen, err)
@@ -57,7 +57,7 @@ func newReplica(o Options) (*replica, error) {
 	return r, nil
 }
 
-// services leads the Service of the webhooks to this process.
+// services resolves the Service of the webhooks to this process.
 func (r *replica) services(o Options) map[types.NamespacedName]string {
 	if r == nil {
 		return nil
@@ -65,7 +65,7 @@ func (r *replica) services(o Options) map[types.NamespacedName]string {
 	return map[types.NamespacedName]string{{Namespace: o.SystemNamespace, Name: webhookService}: r.local}
 }
 
-// complete makes the operator one of several.
+// complete configures the operator as one of several.
 func (r *replica) complete(o *operator.Options) {
 	o.LeaderElection = &operator.LeaderElection{
 		LeaseDuration: apiserver.LeaseDuration, RenewDeadline: apiserver.RenewDeadline, RetryPeriod: apiserver.RetryPeriod,
@@ -82,7 +82,7 @@ func (r *replica) close() {
 	}
 }
 
-// settings are those that would have servers on one etcd fight, as a user gives them.
+// settings returns the settings that servers on one etcd must share, as a user gives them.
 func settings(o Options) string {
 	var all []string
 	for _, n := range o.ConsumerNamespaces {
@@ -90,7 +90,7 @@ func settings(o Options) string {
 	}
 	slices.Sort(all)
 	if o.RequestTimeout.Duration != config.DefaultRequestTimeout {
-		// One that gives up reservations earlier would give up those of others.
+		// A server with a shorter timeout would expire the reservations of others too early.
 		all = append(all, fmt.Sprintf("--request-timeout %s", o.RequestTimeout))
 	}
 	return strings.Join(append([]string{"--system-namespace " + o.SystemNamespace}, all...), " ")

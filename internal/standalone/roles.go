@@ -16,14 +16,12 @@ import (
 // roleTimeout bounds a request about a role: the server is our own and serves already.
 const roleTimeout = 30 * time.Second
 
-// installRoles creates the roles of people and services, or brings them up to date. What somebody
-// added to one is taken out again, as Kubernetes does not with its own roles: a role means what the
-// documentation says. One with the annotation rbac.authorization.kubernetes.io/autoupdate: "false"
-// stays as it is, and labels and annotations of others stay too.
+// installRoles creates or updates the roles of people and services. It removes rules that others have added, unlike
+// Kubernetes with its own roles, so that a role means what the documentation says. A role with the annotation
+// rbac.authorization.kubernetes.io/autoupdate: "false" does not change, and labels and annotations of others stay too.
 //
-// On a cluster this is not the operator's business but that of whoever installs it: to create a role,
-// the operator would need every permission that is in it, or the one to escalate, which is all.
-// The server's own operator is a member of system:masters and needs no role.
+// On a cluster, the installer creates the roles: for that, the operator would need every permission in them, or the
+// permission to escalate. The server's own operator is a member of system:masters and needs no role.
 func installRoles(config *rest.Config) error {
 	config = rest.CopyConfig(config)
 	config.Timeout = roleTimeout

@@ -1,5 +1,4 @@
-// Package standalone runs a whole Bursar in one process: the control plane, and the operator
-// pointed at it.
+// Package standalone runs a whole Bursar in one process: the control plane and its operator.
 package standalone
 
 import (
@@ -25,22 +24,22 @@ import (
 	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
 
-// Options say how a standalone Bursar runs.
+// Options configure a standalone Bursar.
 type Options struct {
 	config.Quota
 	DataDir string
 	Listen  string
 	Etcd    apiserver.ExternalEtcd
-	// Authentication says which users the API server knows besides its own.
+	// Authentication configures the users of the API server besides its own.
 	Authentication apiserver.Authentication
-	// OnServing, if set, is called with the path of the admin kubeconfig once the API server
-	// serves, which is before quota is enforced.
+	// OnServing, if set, is called with the path of the admin kubeconfig once the API server serves, before quota is
+	// enforced.
 	OnServing func(kubeconfig string)
-	// Out receives what is being done, in plain lines. Default: nothing is said.
+	// Out receives a plain line for each step. Default: no output.
 	Out io.Writer
-	// Metrics, if set, takes the operator's metrics while it runs.
+	// Metrics, if set, receives the operator's metrics while it runs.
 	Metrics prometheus.Registerer
-	// Log receives what goes wrong. Default: nothing is logged.
+	// Log receives errors. Default: nothing is logged.
 	Log logr.Logger
 }
 
@@ -52,13 +51,12 @@ type Server struct {
 }
 
 // heapTuner lets the heap grow by much: an API server allocates much and keeps little. With Go's default, a small
-// server collects several times a second and spends a fifth of its processor time on it. Where the heap is so large
-// that it may grow by more than the headroom, its objects are small and full of pointers, so that a collection costs
-// more than it does elsewhere.
+// server collects several times a second and spends a fifth of its CPU time on it. A heap that may grow by more than
+// the headroom has small objects full of pointers, so that a collection costs more.
 var heapTuner = gctuner.Tuner{Headroom: 768 << 20, PercentMin: 200, PercentMax: 2000}
 
-// Start starts a standalone Bursar and returns once quota is enforced. It runs until ctx ends
-// or a part of it fails; see Wait.
+// Start starts a standalone Bursar and returns once quota is enforced. It runs until ctx ends or a component fails; see
+// Wait.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	progress := apiserver.Progress{Out: o.Out}
 	o.Quota.Default()
@@ -70,8 +68,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An API server that ends finishes requests that need the operator's answer, so the operator goes last.
-	// With an external etcd it goes first, since by the API server it leaves the lead to another.
+	// A stopping API server finishes requests that need the operator's answer, so the operator ends last. With an
+	// external etcd it ends first, because it needs the API server to release its lead.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	starting := context.AfterFunc(ctx, stop)
 	ready := &readiness{}
@@ -116,7 +114,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// untilEnded returns a context that ends with ctx, or once the control plane has ended, however that came.
+// untilEnded returns a context that ends with ctx or with the control plane.
 func (s *Server) untilEnded(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -126,7 +124,7 @@ func (s *Server) untilEnded(ctx context.Context) context.Context {
 	return ctx
 }
 
-// newOperator installs what a cluster's administrators install beside the operator, and makes it.
+// newOperator creates the operator, after installing the objects that administrators install on a cluster.
 func newOperator(plane *apiserver.ControlPlane, replica *replica, o Options) (*operator.Operator, error) {
 	if err := installRoles(plane.Config()); err != nil {
 		return nil, err
@@ -141,7 +139,7 @@ func newOperator(plane *apiserver.ControlPlane, replica *replica, o Options) (*o
 	return operator.New(options)
 }
 
-// waitReady waits until the server says so itself, in the way that its users ask.
+// waitReady waits until the server's /readyz passes.
 func (s *Server) waitReady(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(s.Config())
 	if err != nil {
@@ -177,7 +175,7 @@ func (s *Server) Wait() error {
 	return errors.Join(err, <-operatorErr)
 }
 
-// readiness is the part of /readyz that says whether quota is enforced.
+// readiness is the check of /readyz for the enforcement of quota.
 type readiness struct {
 	mu       sync.Mutex
 	operator *operator.Operator
@@ -202,7 +200,7 @@ func (r *readiness) Check(*http.Request) error {
 	return r.operator.Ready()
 }
 
-// DefaultDataDir is where a server keeps its data unless told otherwise.
+// DefaultDataDir returns the default data directory.
 func DefaultDataDir() (string, error) {
 	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
 		return filepath.Join(dir, "bursar"), nil

@@ -28,14 +28,14 @@ type ClaimItem struct {
 	// For is the object that it pays for, as Kind/name.
 	For      string                          `json:"for"`
 	Requests []quotav1alpha1.ResourceRequest `json:"requests"`
-	// State is Granted, or the reason why it is not, and Message says more about that.
+	// State is Granted, or the reason why not, and Message has the details.
 	State   string `json:"state"`
 	Message string `json:"message,omitempty"`
 
 	requests string
 }
 
-// stateGranted is that of a claim that is granted, and statePending that of one that is not decided yet.
+// stateGranted is the state of a granted claim, and statePending that of a claim without a decision.
 const (
 	stateGranted = "Granted"
 	statePending = "Pending"
@@ -53,8 +53,8 @@ func stateOf(claim *quotav1alpha1.ResourceClaim) (state, message string) {
 	}
 }
 
-// readClaims reads the claims of the consumers that match the filter. isWhole is false if there are too many, or the user
-// may not read claims.
+// readClaims reads the claims of the consumers that match the filter. isWhole is false if there are too many, or the
+// user may not read claims.
 func (r *reader) readClaims(ctx context.Context) (claims []quotav1alpha1.ResourceClaim, isWhole bool, err error) {
 	var selection []client.ListOption
 	if _, name, hasKind := strings.Cut(r.filter.Consumer, "/"); r.filter.Consumer != "" {
@@ -63,7 +63,7 @@ func (r *reader) readClaims(ctx context.Context) (claims []quotav1alpha1.Resourc
 		}
 		selection = append(selection, client.MatchingFields{"spec.consumerRef.name": name})
 	}
-	// The claims on what is shown in a namespace may be in others.
+	// The claims on a quota may be in other namespaces.
 	list, namespace := &quotav1alpha1.ResourceClaimList{}, ""
 	for next := ""; ; {
 		options := append([]client.ListOption{client.InNamespace(namespace), client.Limit(pageSize), client.Continue(next)}, selection...)
@@ -117,7 +117,7 @@ func countWaiting(items []Item, claims []quotav1alpha1.ResourceClaim, isWhole bo
 	}
 }
 
-// claimItems returns the claims on the reported items: first those that wait, then those that hold most.
+// claimItems returns the claims on the reported items: waiting claims first, then the largest.
 func (r *reader) claimItems(claims []quotav1alpha1.ResourceClaim, items []Item) []ClaimItem {
 	isReported, units := r.reporting(items), unitsOf(items)
 	found := []ClaimItem{}
@@ -133,7 +133,7 @@ func (r *reader) claimItems(claims []quotav1alpha1.ResourceClaim, items []Item) 
 	return found
 }
 
-// reporting returns which claims are on the reported items or, where only one namespace is asked about, in it.
+// reporting returns a filter of the claims on the reported items or, for one namespace, in that namespace.
 func (r *reader) reporting(items []Item) func(*quotav1alpha1.ResourceClaim) bool {
 	reported := map[pair]bool{}
 	for _, item := range items {
@@ -147,7 +147,7 @@ func (r *reader) reporting(items []Item) func(*quotav1alpha1.ResourceClaim) bool
 	}
 }
 
-// unitsOf returns the units of the resource types of items, as far as the items show them.
+// unitsOf returns the units of items' resource types, as far as the items show them.
 func unitsOf(items []Item) map[string]Unit {
 	units := map[string]Unit{}
 	for _, item := range items {
@@ -171,7 +171,7 @@ func claimItem(claim *quotav1alpha1.ResourceClaim, units map[string]Unit) ClaimI
 	}
 }
 
-// sortClaims puts those that wait first and, for each consumer, those that hold most.
+// sortClaims sorts waiting claims first and, for each consumer, the largest claims first.
 func (r *reader) sortClaims(claims []ClaimItem) {
 	isGranted := func(i ClaimItem) int {
 		if i.State == stateGranted {
@@ -185,7 +185,7 @@ func (r *reader) sortClaims(claims []ClaimItem) {
 	})
 }
 
-// mostOf returns the largest amount that a claim requests of what the filter matches.
+// mostOf returns the largest amount in a claim that the filter matches.
 func (r *reader) mostOf(claim ClaimItem) (most int64) {
 	for _, request := range claim.Requests {
 		if r.filter.matchesType(request.ResourceType) {
@@ -203,9 +203,9 @@ func claimRows(claims []ClaimItem) [][]string {
 	return rows
 }
 
-// Unit is how amounts of a resource type are displayed, as far as the user may know. The zero value displays base units.
+// Unit is the display unit of a resource type, as far as the user may know it. The zero value displays base units.
 type Unit struct {
-	// Name is that of one display unit, which is Factor base units.
+	// Name is the name of one display unit. It equals Factor base units.
 	Name   string
 	Factor int64
 	// Base is the name of a base unit, if it is known.
@@ -229,7 +229,7 @@ func UnitOf(item Item) (Unit, bool) {
 	return Unit{}, false
 }
 
-// Amount displays an amount of base units as denials do.
+// Amount formats an amount of base units as denials do.
 func (u Unit) Amount(amount int64) string {
 	if u.Name == "" || u.Factor <= 0 {
 		return strconv.FormatInt(amount, 10)

@@ -14,32 +14,32 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// listTimeout bounds how long it takes to list the buckets for one scrape. They are in a cache.
+// listTimeout bounds the list of buckets for one scrape. It reads from a cache.
 const listTimeout = 5 * time.Second
 
-// steps are the parts of a limit by which consumers are counted.
+// steps are the utilization ratios by which consumers are counted.
 var steps = []float64{0.5, 0.7, 0.8, 0.9, 0.95, 1}
 
-// Leadership knows whether this replica leads.
+// Leadership reports whether this replica leads.
 type Leadership interface{ Leads() bool }
 
 // Waiting knows the claims that wait for quota.
 type Waiting interface {
-	// Waiting returns, by consumer, what each claim needs that waits for quota.
+	// Waiting returns, by consumer, the missing amounts of each claim that waits for quota.
 	Waiting() map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest
 }
 
-// Collector tells Prometheus how much of their quota consumers use. It looks when it is asked, so that what is gone is
-// not told of.
+// Collector exports consumers' utilization to Prometheus. It reads at each scrape, so that the series of deleted
+// consumers disappear.
 type Collector struct {
 	Source Source
-	// Leadership has only the replica that leads tell of consumers.
+	// Leadership restricts the metrics of consumers to the leader.
 	Leadership Leadership
 	Waiting    Waiting
-	// Registrations know the units.
+	// Registrations has the units.
 	Registrations *catalog.Catalog
-	// ConsumersMax is how many pairs of a consumer and a resource type have series of their own: those that are used
-	// most. 0: none has, and resource types are told of alone.
+	// ConsumersMax is how many pairs of a consumer and a resource type have series of their own: the most utilized
+	// ones. 0: none, only resource types have series.
 	ConsumersMax int
 	Log          logr.Logger
 }
@@ -67,7 +67,7 @@ var (
 	omitted       = prometheus.NewDesc("quota_omitted_consumers", "Consumers of a resource type that have no series of their own, because there are too many.", ofType, nil)
 )
 
-// Describe tells which metrics there are.
+// Describe implements [prometheus.Collector].
 func (c *Collector) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		used, limit, ratio, threshold, overLimit, waiting, usedInUnits, limitInUnits, typeUsed, typeLimit, typeWaiting, typeConsumers, omitted,
@@ -76,7 +76,7 @@ func (c *Collector) Describe(descriptions chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect tells what buckets show now.
+// Collect implements [prometheus.Collector] from the current buckets.
 func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 	defer cancel()
@@ -90,7 +90,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 		thresholds, err = c.Source.Thresholds(ctx)
 	}
 	if err != nil {
-		// Nothing else is told if one collector fails.
+		// An invalid metric would fail the scrape of all collectors.
 		c.Log.V(1).Info("cannot tell how much quota is used", "err", err.Error())
 		return
 	}
@@ -102,7 +102,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 		if t == nil {
 			t = &total{byStep: map[float64]uint64{}}
 			for _, step := range steps {
-				t.byStep[step] = 0 // nobody is a number, too
+				t.byStep[step] = 0 // zero consumers are a count, too
 			}
 			types[u.ResourceType] = t
 		}
@@ -119,7 +119,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// collect tells of one consumer.
+// collect emits the series of one consumer.
 func (c *Collector) collect(metrics chan<- prometheus.Metric, u Usage, claims, thresholdPercent int) {
 	labels := []string{u.Consumer.APIGroup, u.Consumer.Kind, u.Consumer.Namespace, u.Consumer.Name, u.ResourceType}
 	metrics <- gauge(used, float64(u.Used), labels...)
@@ -135,7 +135,7 @@ func (c *Collector) collect(metrics chan<- prometheus.Metric, u Usage, claims, t
 	}
 }
 
-// total is what all consumers of a resource type use together.
+// total is the sum of a resource type over all consumers.
 type total struct {
 	used, limit, ratios float64
 	claims, omitted     int

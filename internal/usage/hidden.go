@@ -12,7 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// hiddenQuota is quota that no effective grant shows, because its namespace does not exist.
+// hiddenQuota is quota without an effective grant, because its namespace does not exist.
 type hiddenQuota struct {
 	items map[pair]*Item
 	// grants name one grant of each consumer.
@@ -65,7 +65,7 @@ func (r *reader) grantedUnseen(ctx context.Context) (hiddenQuota, error) {
 	return hidden, err
 }
 
-// add adds what a grant gives and is not shown.
+// add adds the hidden quota of a grant.
 func (h hiddenQuota) add(grant *quotav1alpha1.ResourceGrant, shown map[pair]bool) {
 	for _, allowance := range grant.Spec.Allowances {
 		of := pair{grant.Spec.ConsumerRef, allowance.ResourceType}
@@ -82,7 +82,7 @@ func (h hiddenQuota) add(grant *quotav1alpha1.ResourceGrant, shown map[pair]bool
 	}
 }
 
-// readLedger adds the usage of a consumer that no effective grant shows.
+// readLedger adds the usage of a consumer without an effective grant.
 func (r *reader) readLedger(ctx context.Context, consumer quotav1alpha1.ConsumerRef, items map[pair]*Item) error {
 	var ledger quotav1alpha1.ConsumerLedger
 	err := r.api.Get(ctx, client.ObjectKey{Name: naming.Ledger(consumer)}, &ledger)

@@ -8,17 +8,17 @@ const (
 	Below Level = iota
 	// Near means that it uses as much as the threshold, or more.
 	Near
-	// Reached means that it uses all that it is granted.
+	// Reached means that it uses its whole limit.
 	Reached
-	// Exceeded means that it uses more than it is granted now.
+	// Exceeded means that it uses more than its current limit.
 	Exceeded
 )
 
-// hysteresisPercent is by how much, in percent of the limit, less has to be used than what brought a consumer to a level,
-// before it is at a lower one. So one that goes up and down by little stays where it is.
+// hysteresisPercent is how far, in percent of the limit, usage has to fall below a level before the consumer leaves it.
+// So small changes do not move a consumer between levels.
 const hysteresisPercent = 5
 
-// Level returns how close to its limit a consumer is that was that close before, by its threshold.
+// Level returns the level of a consumer, from its previous level and its threshold.
 func (u Usage) Level(before Level, thresholdPercent int) Level {
 	for level := Exceeded; level > Below; level-- {
 		if u.is(level, thresholdPercent, 0) || level <= before && u.is(level, thresholdPercent, hysteresisPercent) {
@@ -28,8 +28,8 @@ func (u Usage) Level(before Level, thresholdPercent int) Level {
 	return Below
 }
 
-// is tells whether a consumer is at a level, or less than so many percent of its limit below it. What exceeds a limit does,
-// or does not.
+// is reports whether a consumer is at a level, or less than lessPercent of its limit below it. Exceeded has no such
+// margin.
 func (u Usage) is(level Level, thresholdPercent, lessPercent int) bool {
 	switch {
 	case u.Used == 0:

@@ -15,10 +15,10 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// allocationKind is the kind of a ResourceQuotaAllocation, which is reported like a consumer.
+// allocationKind is the kind of a ResourceQuotaAllocation. It is reported like a consumer.
 const allocationKind = "ResourceQuotaAllocation"
 
-// readAllocations adds the caps on ResourceQuotas or, in a namespace, what is shown of them there.
+// readAllocations adds the caps on ResourceQuotas or, in a namespace, their projections there.
 func (r *reader) readAllocations(ctx context.Context) error {
 	if r.filter.Namespace == "" {
 		err := eachPage(ctx, r.api, &quotav1alpha1.ResourceQuotaAllocationList{}, "", func(list *quotav1alpha1.ResourceQuotaAllocationList) {
@@ -73,18 +73,18 @@ func base(q resource.Quantity) int64 {
 	return q.MilliValue()
 }
 
-// IncreaseItem is what became of a QuotaIncrease.
+// IncreaseItem is the result of a QuotaIncrease.
 type IncreaseItem struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Requested is what it is to give, and Effect what it does give.
+	// Requested are its amounts, and Effect is their effect.
 	Requested corev1.ResourceList `json:"asked"`
 	Effect    string              `json:"effect"`
-	// Reason is that of its condition.
+	// Reason is the reason of its condition.
 	Reason string `json:"reason"`
 }
 
-// readIncreases returns the increases. They are no consumers, so that a filter by consumer or type leaves none.
+// readIncreases returns the increases. A filter by consumer or type excludes them all, because they are no consumers.
 func (r *reader) readIncreases(ctx context.Context) ([]IncreaseItem, error) {
 	if r.filter.Consumer != "" || r.filter.ResourceType != "" || r.filter.NearPercent > 0 || r.filter.WithClaims {
 		return nil, nil

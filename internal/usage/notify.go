@@ -17,7 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// notifyInterval is the time between two looks at all buckets. What goes back in between is not told.
+// notifyInterval is the time between two reads of all buckets. A level that ends in between is not reported.
 const notifyInterval = 10 * time.Second
 
 // Reasons of the events on EffectiveResourceGrants.
@@ -28,26 +28,26 @@ const (
 	reasonBelow    = "QuotaBelowThreshold"
 )
 
-// Notifier tells consumers, by events on their EffectiveResourceGrants, that they come close to a limit, reach it or exceed
-// it, and that they do not any more.
+// Notifier reports to consumers, by events on their EffectiveResourceGrants, when they come close to a limit, reach it
+// or exceed it, and when they leave that level.
 type Notifier struct {
 	Source Source
-	// Registrations know the units.
+	// Registrations has the units.
 	Registrations *catalog.Catalog
 	Events        *events.Recorder
 	Log           logr.Logger
 
-	// levels are those that are not Below, as they were told last. It is nil before the first look.
+	// levels are the last reported levels above Below. It is nil before the first read.
 	levels map[pair]Level
 }
 
-// Run looks until ctx ends. What is at the first look is not told: as a rule the replica that led before has.
+// Run reports until ctx ends. It does not report the first levels, because the previous leader usually has.
 func (n *Notifier) Run(ctx context.Context) error {
 	wait.UntilWithContext(ctx, n.notifyChanges, notifyInterval)
 	return nil
 }
 
-// look tells which consumers are at other levels than before.
+// notifyChanges reports the consumers at other levels than before.
 func (n *Notifier) notifyChanges(ctx context.Context) {
 	buckets, err := n.Source.Buckets(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (n *Notifier) notifyChanges(ctx context.Context) {
 	n.levels = levels
 }
 
-// tell records the event about a level.
+// recordLevel records the event about a level.
 func (n *Notifier) recordLevel(bucket *quotav1alpha1.AllowanceBucket, u Usage, level Level, percent int) {
 	owner := metav1.GetControllerOf(bucket)
 	if owner == nil {
@@ -85,7 +85,7 @@ func (n *Notifier) recordLevel(bucket *quotav1alpha1.AllowanceBucket, u Usage, l
 	}
 	shown := &corev1.ObjectReference{
 		APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: bucket.Namespace, Name: owner.Name, UID: owner.UID,
-		// An event that is counted up keeps its first text, so other amounts are another event.
+		// A repeated event keeps its first note. The version makes other amounts another event.
 		ResourceVersion: bucket.ResourceVersion,
 	}
 	amounts := fmt.Sprintf("%d of %d", u.Used, u.Limit)

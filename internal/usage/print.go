@@ -15,7 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Format is how a report is printed. The zero value is a table.
+// Format is the format of a report. The zero value is a table.
 type Format string
 
 // The formats besides the table.
@@ -52,7 +52,7 @@ func (r *Report) Print(w io.Writer, format Format) error {
 	}
 }
 
-// printTables writes a table of what there is, each after an empty line but the first.
+// printTables prints each non-empty table, after an empty line except for the first.
 func (r *Report) printTables(w io.Writer, isWide bool) error {
 	tables := [][][]string{r.itemRows(isWide)}
 	if r.withClaims {
@@ -85,7 +85,7 @@ func (r *Report) printTables(w io.Writer, isWide bool) error {
 	return nil
 }
 
-// PrintTable writes rows, of which the first holds the names of the columns, as kubectl does.
+// PrintTable prints rows as kubectl does. The first row holds the names of the columns.
 func PrintTable(w io.Writer, rows [][]string) error {
 	table := printers.GetNewTabWriter(w)
 	for _, row := range rows {
@@ -128,7 +128,7 @@ func nameOf(consumer quotav1alpha1.ConsumerRef) string {
 	return consumer.Kind + "/" + consumer.Name
 }
 
-// percent writes which part of a limit is used.
+// percent formats the used part of a limit.
 func percent(used, limit int64) string {
 	if used > 0 && limit == 0 {
 		return "nothing granted"

@@ -15,17 +15,17 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Filter says which quota is reported. What is empty leaves nothing out.
+// Filter selects the reported quota. An empty field selects everything.
 type Filter struct {
-	// Namespace is where the quota is shown.
+	// Namespace is the namespace of the quota.
 	Namespace string
-	// Consumer is the name of a consumer, or KIND/NAME, where the kind may be in any case.
+	// Consumer is the name of a consumer, or KIND/NAME, with the kind in any case.
 	Consumer string
-	// ResourceType is a resource type, or what follows its last slash.
+	// ResourceType is a resource type, or the part after its last slash.
 	ResourceType string
-	// NearPercent leaves out what uses less than that part of its limit and keeps no claim waiting.
+	// NearPercent excludes items below that part of their limit and without a waiting claim.
 	NearPercent int
-	// Limit is how many items there are at most, the first in the order of SortBy. 0: all.
+	// Limit is the largest number of items, the first in the order of SortBy. 0: all.
 	Limit  int
 	SortBy SortBy
 	// WithClaims adds the claims.
@@ -63,19 +63,19 @@ func (f Filter) matchesType(resourceType string) bool {
 	return f.ResourceType == "" || f.ResourceType == resourceType || f.ResourceType == shortType(resourceType)
 }
 
-// shortType is what follows the last slash of a resource type.
+// shortType returns the part of a resource type after its last slash.
 func shortType(resourceType string) string {
 	return resourceType[strings.LastIndex(resourceType, "/")+1:]
 }
 
-// Report is how much of their quota consumers use.
+// Report is the utilization of consumers.
 type Report struct {
 	Items []Item `json:"items"`
-	// Claims are the claims behind them, if they were asked for.
+	// Claims are the claims behind them, if requested.
 	Claims []ClaimItem `json:"claims,omitzero"`
 	// Increases are the QuotaIncreases in the namespaces.
 	Increases []IncreaseItem `json:"increases,omitempty"`
-	// Notes say what else there is to know.
+	// Notes are further remarks for the user.
 	Notes []string `json:"notes,omitempty"`
 
 	withClaims bool
@@ -88,11 +88,11 @@ type Item struct {
 	Used         int64                     `json:"used"`
 	Limit        int64                     `json:"limit"`
 	Available    int64                     `json:"available"`
-	// Utilization is which part of the limit is used, or nil where something is used and nothing is granted.
+	// Utilization is the used part of the limit, or nil if something is used without a limit.
 	Utilization *float64 `json:"utilization"`
-	// Waiting is how many claims on it wait for quota, or nil where that could not be counted.
+	// Waiting is how many claims on it wait for quota, or nil if that is unknown.
 	Waiting *int `json:"waiting,omitempty"`
-	// Display is the same in display units, or nil while the resource type has no active registration.
+	// Display has the amounts in display units, or nil without an active registration.
 	Display *quotav1alpha1.DisplayedQuota `json:"display,omitempty"`
 }
 
@@ -117,7 +117,7 @@ func (i *Item) complete() {
 const (
 	// pageSize is how many objects one request lists.
 	pageSize = 500
-	// claimsMax is how many claims are read at most, so that a report does not read a large cluster.
+	// claimsMax bounds the claims of a report, so that it does not read a large cluster.
 	claimsMax = 10_000
 )
 
@@ -131,8 +131,8 @@ type reader struct {
 	mayNotReadClaims bool
 }
 
-// Read reads the quota that matches the filter and that the user may see. Errors are an [UnknownError], and that of the API
-// server about EffectiveResourceGrants; everything else that the user may not read is left out.
+// Read reads the quota that matches the filter and that the user may see. It returns an [UnknownError], or the API
+// server's error about EffectiveResourceGrants. It leaves out everything else that the user may not read.
 func Read(ctx context.Context, api client.Reader, filter Filter) (*Report, error) {
 	r := &reader{api: api, filter: filter}
 	report := &Report{Items: []Item{}, withClaims: filter.WithClaims}
@@ -173,7 +173,7 @@ func Read(ctx context.Context, api client.Reader, filter Filter) (*Report, error
 	return report, nil
 }
 
-// cut sorts the items, and drops those that the filter leaves out by nearness and number.
+// cut sorts the items, and drops the items excluded by NearPercent and Limit.
 func (r *Report) cut(filter Filter) {
 	if filter.NearPercent > 0 {
 		r.Items = slices.DeleteFunc(r.Items, func(i Item) bool {
@@ -201,9 +201,9 @@ func (r *Report) cut(filter Filter) {
 	}
 }
 
-// readEffective reads what is shown of consumers.
+// readEffective reads the effective grants of consumers.
 func (r *reader) readEffective(ctx context.Context) error {
-	seen := map[quotav1alpha1.EffectiveResourceGrantSpec]bool{} // one that is being moved may be there twice
+	seen := map[quotav1alpha1.EffectiveResourceGrantSpec]bool{} // a moved one may exist twice
 	return eachPage(ctx, r.api, &quotav1alpha1.EffectiveResourceGrantList{}, r.filter.Namespace, func(list *quotav1alpha1.EffectiveResourceGrantList) {
 		for i := range list.Items {
 			if shown := &list.Items[i]; !seen[shown.Spec] {
@@ -228,7 +228,7 @@ func eachPage[T client.ObjectList](ctx context.Context, api client.Reader, list 
 	}
 }
 
-// IsOutOfReach reports whether an error means that the user may not read something, or that it does not exist.
+// IsOutOfReach reports whether an error means that the user may not read a resource, or that it does not exist.
 func IsOutOfReach(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err)
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// Source is what is known of all consumers. [Cached] is one.
+// Source has the usage of all consumers. [Cached] implements it.
 type Source interface {
 	// Buckets lists the buckets of all consumers. They must not be changed.
 	Buckets(ctx context.Context) ([]quotav1alpha1.AllowanceBucket, error)
-	// Thresholds returns from which part of a limit on it is near.
+	// Thresholds returns the thresholds at which a limit is near.
 	Thresholds(ctx context.Context) (*Thresholds, error)
 }
 
-// Cached answers from a cache.
+// Cached reads from a cache.
 type Cached struct {
 	Cache         client.Reader
 	Registrations *catalog.Catalog
-	// AlertThresholdPercent is from which part of its limit on a consumer is near it, unless the registration or a grant
-	// says otherwise.
+	// AlertThresholdPercent is the percentage of a limit at which a consumer counts as near it, unless the registration
+	// or a grant has its own.
 	AlertThresholdPercent int
 }
 

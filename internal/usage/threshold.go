@@ -13,16 +13,15 @@ type pair struct {
 	resourceType string
 }
 
-// Thresholds tell from which part of its limit on a consumer is near it: what its active grants of the resource type say,
-// the lowest of them, else what the registration says, else what the platform does.
+// Thresholds are the percentages at which consumers count as near a limit: the lowest of the consumer's active grants
+// of the resource type, otherwise the registration's, otherwise the platform's.
 type Thresholds struct {
 	granted       map[pair]int
 	registrations *catalog.Catalog
 	platform      int
 }
 
-// NewThresholds takes the grants of all consumers, and what the platform says, in percent. What cannot be read counts for
-// nothing.
+// NewThresholds takes the grants of all consumers, and the platform's percentage. It ignores invalid thresholds.
 func NewThresholds(grants []quotav1alpha1.ResourceGrant, registrations *catalog.Catalog, platform int) *Thresholds {
 	t := &Thresholds{granted: map[pair]int{}, registrations: registrations, platform: platform}
 	for i := range grants {
@@ -41,7 +40,7 @@ func NewThresholds(grants []quotav1alpha1.ResourceGrant, registrations *catalog.
 	return t
 }
 
-// Percent is the threshold of a consumer and a resource type.
+// Percent returns the threshold of a consumer and a resource type.
 func (t *Thresholds) Percent(consumer quotav1alpha1.ConsumerRef, resourceType string) int {
 	if percent, found := t.granted[pair{consumer, resourceType}]; found {
 		return percent

@@ -15,7 +15,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// UnknownError says that a filter names a consumer, resource type or namespace that does not exist.
+// UnknownError means that a filter names a consumer, resource type or namespace that does not exist.
 type UnknownError struct{ message string }
 
 func (e *UnknownError) Error() string { return e.message }
@@ -34,14 +34,14 @@ func (r *reader) check(ctx context.Context, claims []quotav1alpha1.ResourceClaim
 		knowsConsumer = knowsConsumer || r.filter.matchesConsumer(item.ConsumerRef)
 		knowsType = knowsType || r.filter.matchesType(item.ResourceType)
 	}
-	// Claims may be where the quota that they are on is not shown.
+	// Claims may be in other namespaces than their quota.
 	knowsConsumer = knowsConsumer || r.filter.WithClaims && len(claims) > 0
 	if r.filter.Consumer != "" && !knowsConsumer {
 		return &UnknownError{fmt.Sprintf("no quota is granted to, or used by, a consumer %q%s%s", r.filter.Consumer, r.where(),
 			suggest(strings.ToLower(r.filter.Consumer), slices.Sorted(maps.Keys(consumers)), "known kinds are "+strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")))}
 	}
 	if r.filter.ResourceType != "" && !knowsType {
-		// A type may be registered before anybody has any of it.
+		// A type may be registered without any quota.
 		var list quotav1alpha1.ResourceRegistrationList
 		if err := r.api.List(ctx, &list); err == nil {
 			for i := range list.Items {
@@ -94,7 +94,7 @@ const (
 
 func head(names []string) []string { return names[:min(len(names), namedMax)] }
 
-// suggest ends a sentence about an unknown name: with the known names that are like it, or else with otherwise.
+// suggest ends a sentence about an unknown name: with similar known names, or else with otherwise.
 func suggest(name string, known []string, otherwise string) string {
 	var close []string
 	for _, candidate := range known {
@@ -115,7 +115,8 @@ func suggest(name string, known []string, otherwise string) string {
 	}
 }
 
-// distance is how many bytes have to be inserted, deleted, replaced or swapped with their neighbour to turn a into b.
+// distance returns how many bytes have to be inserted, deleted, replaced or swapped with their neighbour to turn a into
+// b.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

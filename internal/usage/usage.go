@@ -1,4 +1,4 @@
-// Package usage says how much of their quota consumers use: in metrics, and to people.
+// Package usage reports the utilization of consumers: in metrics, in events, and to users.
 package usage
 
 import (
@@ -9,16 +9,16 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Usage is how much of a resource type a consumer uses, whatever the dimensions, in base units.
+// Usage is a consumer's usage of a resource type over all dimensions, in base units.
 type Usage struct {
 	Consumer     quotav1alpha1.ConsumerRef
 	ResourceType string
-	// Used is what is allocated, and Limit what is granted.
+	// Used is the allocated amount, and Limit the granted one.
 	Used, Limit int64
 }
 
-// Ratio is which part of the limit is used. It is 1 where all of it is, more where more is used than is granted, and
-// infinite where something is used and nothing is granted.
+// Ratio returns the used part of the limit. It is 1 at the limit, more beyond it, and infinite for usage without a
+// limit.
 func (u Usage) Ratio() float64 {
 	switch {
 	case u.Limit > 0:
@@ -30,16 +30,16 @@ func (u Usage) Ratio() float64 {
 	}
 }
 
-// OverLimit is by how much more is used than is granted, or 0.
+// OverLimit returns the usage beyond the limit, or 0.
 func (u Usage) OverLimit() int64 { return max(0, u.Used-u.Limit) }
 
-// compare sorts those first that are used most.
+// compare sorts by utilization, the highest first.
 func compare(a, b Usage) int {
 	return cmp.Or(cmp.Compare(b.Ratio(), a.Ratio()), compareConsumers(a.Consumer, b.Consumer), cmp.Compare(a.ResourceType, b.ResourceType))
 }
 
-// usagesOf returns what buckets show, those first that are used most. Buckets of dimensions show parts of it, and are left
-// out. A bucket that is being moved to another namespace may be there twice, and counts once.
+// usagesOf returns the usages in buckets, the highest utilization first. It leaves out the buckets of dimensions, which
+// are parts of others. A bucket being moved to another namespace may exist twice, and counts once.
 func usagesOf(buckets []quotav1alpha1.AllowanceBucket) []Usage {
 	seen := make(map[pair]bool, len(buckets))
 	all := make([]Usage, 0, len(buckets))
@@ -54,7 +54,7 @@ func usagesOf(buckets []quotav1alpha1.AllowanceBucket) []Usage {
 	return all
 }
 
-// usageOf is what a bucket shows.
+// usageOf returns the usage in a bucket.
 func usageOf(bucket *quotav1alpha1.AllowanceBucket) Usage {
 	return Usage{
 		Consumer: bucket.Spec.ConsumerRef, ResourceType: bucket.Spec.ResourceType, Used: bucket.Status.Allocated, Limit: bucket.Status.Limit,

@@ -1,3 +1,3 @@
-// Package tidy has the rules on the form of the code, as tests that take a second: the size of functions and files, fields
-// that hide which function is called, and which package may import which. `make lint` runs what takes longer.
+// Package tidy checks the form of the code in fast tests: the size of functions and files, fields that hide the called
+// function, and the allowed imports. `make lint` runs slower checks.
 package tidy

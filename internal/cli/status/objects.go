@@ -12,7 +12,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// declared checks whether registrations and grants count.
+// declared checks whether registrations and grants are active.
 func (r *reader) declared(ctx context.Context) Check {
 	const name, detailsMax = "declared", 5
 	var registrations quotav1alpha1.ResourceRegistrationList
@@ -40,7 +40,7 @@ func (r *reader) declared(ctx context.Context) Check {
 	return check
 }
 
-// failures counts enabled policies, and names those of which a condition is False.
+// failures counts enabled policies, and names those with a False condition.
 type failures struct {
 	enabled, disabled int
 	details           []string
@@ -99,7 +99,7 @@ func (r *reader) grantPolicies(ctx context.Context) Check {
 	return check
 }
 
-// adoption checks how far policies have looked at existing and unreviewed objects.
+// adoption checks the progress of policies over existing and unreviewed objects.
 func (r *reader) adoption(ctx context.Context) Check {
 	const name = "lag"
 	var list quotav1alpha1.ClaimCreationPolicyList

@@ -31,14 +31,14 @@ import (
 const (
 	// requestTimeout bounds each request.
 	requestTimeout = 10 * time.Second
-	// renewWithin is how long before its end a certificate should have been renewed.
+	// renewWithin is how long before its expiry a certificate should have been renewed.
 	renewWithin = 7 * 24 * time.Hour
 )
 
 // State is the result of a check.
 type State string
 
-// The states. Unknown is that of a check that could not be made.
+// The states. Unknown means that the check could not run.
 const (
 	OK      State = "ok"
 	Failed  State = "FAILED"
@@ -49,7 +49,7 @@ const (
 type Check struct {
 	Name  string
 	State State
-	// Text says more, and Details give the reasons, a line each.
+	// Text has details, and Details the reasons, a line each.
 	Text    string
 	Details []string
 }
@@ -81,26 +81,26 @@ func (r Report) Print(out io.Writer) error {
 	return err
 }
 
-// reader reads what a report is made of.
+// reader reads the data of a report.
 type reader struct {
 	client                             kubernetes.Interface
 	objects                            client.Client
 	systemNamespace, certificateSecret string
 	isStandalone                       bool
-	// metrics are those of one operator, or nil if they cannot be read; metricsErr says why.
+	// metrics are those of one operator, or nil if they cannot be read; metricsErr is the reason.
 	metrics    map[string]float64
 	metricsErr error
 	webhooks   *admissionregistrationv1.ValidatingWebhookConfiguration
 }
 
-// IsStandalone reports whether an API server of that version is that of a standalone server, of which Bursar is a part.
+// IsStandalone reports whether the version of an API server is that of a standalone Bursar.
 func IsStandalone(gitVersion string) bool { return strings.Contains(gitVersion, "+bursar.") }
 
 // Read makes a report. An error means that the API server does not answer.
 func Read(ctx context.Context, config *rest.Config, systemNamespace, certificateSecret string) (Report, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = requestTimeout
-	config.WarningHandler = rest.NoWarnings{} // of what is tried
+	config.WarningHandler = rest.NoWarnings{} // about the tried requests
 	r := &reader{systemNamespace: systemNamespace, certificateSecret: certificateSecret}
 	var err error
 	if r.client, err = kubernetes.NewForConfig(config); err != nil {
@@ -137,7 +137,7 @@ func unknown(name string, err error) Check {
 	return Check{Name: name, State: Unknown, Text: text}
 }
 
-// server checks whether the API server is ready. A standalone one is once it enforces quota.
+// server checks whether the API server is ready. A standalone one is ready once it enforces quota.
 func (r *reader) server(ctx context.Context, host, version string) Check {
 	kind := "Kubernetes"
 	if r.isStandalone {
@@ -161,7 +161,7 @@ func (r *reader) server(ctx context.Context, host, version string) Check {
 	return check
 }
 
-// webhookCheck checks whether the API server asks Bursar.
+// webhookCheck checks whether the API server calls Bursar.
 func (r *reader) webhookCheck(ctx context.Context) Check {
 	const name, configuration = "webhooks", "bursar"
 	api := r.client.AdmissionregistrationV1()
@@ -187,7 +187,7 @@ func (r *reader) webhookCheck(ctx context.Context) Check {
 	return Check{Name: name, State: OK, Text: fmt.Sprintf("%d validating with %d rules, %d mutating", len(stored.Webhooks), rules, len(mutating.Webhooks))}
 }
 
-// tryWebhooks has the API server call the webhooks, by the create of a grant that is not stored. The error is that it does not
+// tryWebhooks makes the API server call the webhooks, by a dry-run create of a grant. The error means that it cannot
 // reach them.
 func (r *reader) tryWebhooks(ctx context.Context) error {
 	err := r.objects.Create(ctx, &quotav1alpha1.ResourceGrant{
@@ -200,10 +200,10 @@ func (r *reader) tryWebhooks(ctx context.Context) error {
 	if err != nil && strings.Contains(err.Error(), "failed calling webhook") {
 		return err
 	}
-	return nil // any other answer came through, or was given to somebody who may not create grants
+	return nil // any other answer passed the webhooks, or came from a missing permission to create grants
 }
 
-// certificate checks until when the certificate of the webhooks is valid.
+// certificate checks the expiry of the webhook certificate.
 func (r *reader) certificate(ctx context.Context) Check {
 	const name = "certificate"
 	end, isKnown := r.metrics["bursar_webhook_certificate_expiry_timestamp_seconds"]
@@ -266,8 +266,8 @@ func isStale(lease *coordinationv1.Lease) bool {
 	return time.Since(ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time) > 2*lasts
 }
 
-// readMetrics sums the metrics of an operator by their names: those of the API server itself if it is a standalone one, and else
-// those behind the Service of the chart.
+// readMetrics sums the metrics of an operator by name. It reads them from a standalone API server itself, and otherwise
+// from the Service of the chart.
 func (r *reader) readMetrics(ctx context.Context) (map[string]float64, error) {
 	var content []byte
 	var err error

@@ -24,15 +24,15 @@ import (
 const (
 	// leasePrefix begins the names of all Leases of the operator.
 	leasePrefix = "bursar-"
-	// leasePoll is how often Leases are looked at.
+	// leasePoll is the time between two reads of the Leases.
 	leasePoll = 500 * time.Millisecond
-	// silenceMin and silenceMax bound the duration of a Lease, after which a holder that does not renew it counts as gone.
+	// silenceMin and silenceMax bound the duration of a Lease, after which a holder without a renewal counts as gone.
 	silenceMin, silenceMax = 7 * time.Second, time.Minute
 	// stopTimeout is how long an operator may take to end.
 	stopTimeout = 30 * time.Second
 )
 
-// permission is one that the user needs.
+// permission is a required permission of the user.
 type permission struct{ verb, group, resource string }
 
 func (p permission) String() string {
@@ -42,7 +42,7 @@ func (p permission) String() string {
 	return p.verb + " " + p.resource + "." + p.group
 }
 
-// permissions returns all that are needed.
+// permissions returns all required permissions.
 func (u *uninstaller) permissions() []permission {
 	const admissionRegistration, extensions, coordination = "admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io"
 	needed := []permission{{"list", coordination, "leases"}, {"get", extensions, "customresourcedefinitions"}, {"get", "", "namespaces"}}
@@ -72,7 +72,7 @@ func (u *uninstaller) permissions() []permission {
 	return needed
 }
 
-// checkPermissions makes sure that no step is forbidden after others have been done.
+// checkPermissions makes sure that no later step is forbidden.
 func (u *uninstaller) checkPermissions(ctx context.Context) error {
 	var missing []string
 	for _, needed := range u.permissions() {
@@ -106,7 +106,7 @@ func (u *uninstaller) checkServer(context.Context) error {
 	return nil
 }
 
-// checkNamespace makes sure that Bursar's namespace is the one that was named, by the Lease that the operator keeps there.
+// checkNamespace makes sure that the given namespace is Bursar's, by the operator's Lease in it.
 func (u *uninstaller) checkNamespace(ctx context.Context) error {
 	leases, err := u.client.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + naming.ReviewsLease})
 	if err != nil {
@@ -125,8 +125,8 @@ func (u *uninstaller) checkNamespace(ctx context.Context) error {
 	return nil
 }
 
-// checkStopped returns an error if a replica of the operator runs, since it would undo the removal. It relies on no other
-// clock: a replica that runs renews its Lease meanwhile. A replica that is stopping has time to do so.
+// checkStopped returns an error if a replica of the operator runs, because it would undo the removal. It needs no
+// synchronized clocks: a running replica renews its Lease during the check. A stopping replica has time to end.
 func (u *uninstaller) checkStopped(ctx context.Context) error {
 	held, err := u.heldLeases(ctx)
 	if err != nil || len(held) == 0 {
@@ -163,7 +163,7 @@ func (u *uninstaller) checkStopped(ctx context.Context) error {
 	return err
 }
 
-// heldLeases returns the Leases of replicas, and of a leader that has not stepped down, by kind and name.
+// heldLeases returns the Leases of replicas and of a current leader, by kind and name.
 func (u *uninstaller) heldLeases(ctx context.Context) (map[string]coordinationv1.Lease, error) {
 	list, err := u.client.CoordinationV1().Leases(u.SystemNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -178,7 +178,7 @@ func (u *uninstaller) heldLeases(ctx context.Context) (map[string]coordinationv1
 	return held, nil
 }
 
-// stillRuns says that an operator has to be stopped first, and how.
+// stillRuns returns an error on how to stop a running operator.
 func (u *uninstaller) stillRuns(evidence string) error {
 	return fmt.Errorf("an operator of Bursar still runs (%s): stop it first, with helm uninstall bursar --namespace %s or "+
 		"kubectl scale deployment bursar --namespace %s --replicas=0", evidence, u.SystemNamespace, u.SystemNamespace)

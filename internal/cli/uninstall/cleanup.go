@@ -47,7 +47,7 @@ func (u *uninstaller) removeDefinitions(ctx context.Context) error {
 	return nil
 }
 
-// cleanNamespace deletes what Bursar keeps in its namespace and, if nothing else is in it, the namespace.
+// cleanNamespace deletes Bursar's objects in its namespace and, if it is empty then, the namespace.
 func (u *uninstaller) cleanNamespace(ctx context.Context) error {
 	if _, err := u.client.CoreV1().Namespaces().Get(ctx, u.SystemNamespace, metav1.GetOptions{}); apierrors.IsNotFound(err) {
 		return nil
@@ -106,7 +106,7 @@ func (u *uninstaller) ownSecrets() []string {
 	return []string{u.CertificateSecret, u.CertificateSecret + naming.CallersSuffix}
 }
 
-// isOwn reports whether Bursar, or Kubernetes for every namespace, has made an object.
+// isOwn reports whether Bursar, or Kubernetes for every namespace, has created an object.
 func (u *uninstaller) isOwn(resource schema.GroupVersionResource, name string) bool {
 	switch resource.GroupResource() {
 	case schema.GroupResource{Resource: "secrets"}:
@@ -165,7 +165,7 @@ func (u *uninstaller) othersIn(ctx context.Context) ([]string, error) {
 			resource := version.WithResource(served.Name)
 			objects, err := u.metadata.Resource(resource).Namespace(u.SystemNamespace).List(ctx, metav1.ListOptions{})
 			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsNotAcceptable(err) {
-				continue // such as a kind whose definition goes
+				continue // such as a kind whose definition is being deleted
 			}
 			if err != nil {
 				return nil, fmt.Errorf("list %s in namespace %s: %w", resource.GroupResource(), u.SystemNamespace, err)
@@ -181,7 +181,8 @@ func (u *uninstaller) othersIn(ctx context.Context) ([]string, error) {
 	return others, nil
 }
 
-// warnOfOtherControlPlanes names policies whose grants in other control planes only a running operator could delete.
+// warnOfOtherControlPlanes names policies with grants in other control planes, which only a running operator could
+// delete.
 func (u *uninstaller) warnOfOtherControlPlanes(ctx context.Context, k kind) error {
 	if k.Resource != "grantcreationpolicies" {
 		return nil
@@ -196,7 +197,7 @@ func (u *uninstaller) warnOfOtherControlPlanes(ctx context.Context, k kind) erro
 	})
 }
 
-// reportRemaining reports what stays without --purge, and how to delete it.
+// reportRemaining reports the remaining objects without --purge, and how to delete them.
 func (u *uninstaller) reportRemaining(ctx context.Context) error {
 	u.note("without Bursar nothing is enforced, and no deletion waits for it. What it has stored stays, for when it is installed again:")
 	for _, k := range u.kinds {
@@ -216,7 +217,7 @@ func (u *uninstaller) reportRemaining(ctx context.Context) error {
 	return nil
 }
 
-// reportInstallation reports what the installer has to remove, and the ResourceQuotas that Bursar made and that stay.
+// reportInstallation reports the objects for the installer to remove, and the remaining ResourceQuotas of Bursar.
 func (u *uninstaller) reportInstallation(ctx context.Context) error {
 	const ofBursar = "app.kubernetes.io/part-of=bursar"
 	roles, err := u.client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{LabelSelector: ofBursar})

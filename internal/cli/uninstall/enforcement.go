@@ -11,7 +11,7 @@ import (
 // webhookConfiguration is the name of both webhook configurations.
 const webhookConfiguration = "bursar"
 
-// stopEnforcement deletes the webhook configurations, so that the API server no longer asks Bursar.
+// stopEnforcement deletes the webhook configurations, so that the API server no longer calls Bursar.
 func (u *uninstaller) stopEnforcement(ctx context.Context) error {
 	api := u.client.AdmissionregistrationV1()
 	configurations := []struct {
@@ -49,7 +49,7 @@ func (u *uninstaller) stopEnforcement(ctx context.Context) error {
 	return nil
 }
 
-// checkSilent makes sure that no operator has put its webhooks back, as one without a Lease does.
+// checkSilent makes sure that no operator has restored its webhooks, as one without a Lease does.
 func (u *uninstaller) checkSilent(ctx context.Context) error {
 	_, err := u.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, webhookConfiguration, metav1.GetOptions{})
 	switch {

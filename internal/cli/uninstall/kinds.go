@@ -19,7 +19,7 @@ type kind struct {
 	definition string
 }
 
-// String is the full name of the resource: without the group, resourceclaims would be those of devices.
+// String returns the full name of the resource: without the group, resourceclaims would be those of devices.
 func (k kind) String() string { return k.definition }
 
 // removedFirst are the kinds whose objects lead to others, and removedLast the ledgers, because they record usage. All
@@ -32,7 +32,7 @@ var (
 	removedLast = []string{"consumerledgers.quota.miloapis.com", "allocationledgers.quota.miloapis.com"}
 )
 
-// findKinds finds out which of Bursar's kinds the cluster has.
+// findKinds finds Bursar's kinds on the cluster.
 func (u *uninstaller) findKinds(ctx context.Context) error {
 	definitions, err := crds.All()
 	if err != nil {
@@ -65,7 +65,7 @@ func servedVersion(definition *apiextensionsv1.CustomResourceDefinition) string 
 	return ""
 }
 
-// rank orders kinds by when their objects are removed.
+// rank orders kinds by the removal of their objects.
 func rank(definition string) int {
 	if i := slices.Index(removedFirst, definition); i >= 0 {
 		return i

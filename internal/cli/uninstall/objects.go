@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	// pageSize is how many objects are listed by one request, and deletePageSize how many are deleted.
+	// pageSize is how many objects one request lists, and deletePageSize how many it deletes.
 	pageSize, deletePageSize = 500, 200
-	// concurrency is how many requests are made at a time.
+	// concurrency is how many requests run at the same time.
 	concurrency = 16
-	// poll is the interval between attempts, and stallTimeout how long attempts may make no progress: API servers keep
-	// calling a deleted webhook for a moment.
+	// poll is the interval between attempts, and stallTimeout how long attempts may make no progress: API servers
+	// continue to call a deleted webhook for a moment.
 	poll, stallTimeout = 200 * time.Millisecond, 30 * time.Second
 )
 
@@ -62,7 +62,7 @@ func (u *uninstaller) count(ctx context.Context, k kind) (byNamespace map[string
 	return byNamespace, all, err
 }
 
-// persist repeats a step until nothing remains for it. It gives up once nothing has become less for a while.
+// persist repeats a step until nothing remains. It fails after stallTimeout without progress.
 func persist(ctx context.Context, step func() (remaining int, err error)) error {
 	least, since := math.MaxInt, time.Now()
 	return wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
@@ -83,8 +83,8 @@ func persist(ctx context.Context, step func() (remaining int, err error)) error 
 	})
 }
 
-// removeFinalizers takes Bursar's finalizers off its objects, so that nobody's deletion waits for an operator. Those of
-// others stay.
+// removeFinalizers removes Bursar's finalizers from its objects, so that no deletion waits for an operator. Finalizers
+// of others stay.
 func (u *uninstaller) removeFinalizers(ctx context.Context) error {
 	for _, k := range u.kinds {
 		var lifted atomic.Int64
@@ -102,8 +102,8 @@ func (u *uninstaller) removeFinalizers(ctx context.Context) error {
 	return u.unlessDry(ctx, u.checkSilent)
 }
 
-// removeFinalizersOf goes once through the objects of a kind. It adds to lifted, in a dry run what would be lifted, and returns
-// of how many objects the finalizers remain.
+// removeFinalizersOf processes the objects of a kind once. It adds to lifted the removed finalizers or, in a dry run,
+// those to remove, and returns the number of objects with remaining finalizers.
 func (u *uninstaller) removeFinalizersOf(ctx context.Context, k kind, lifted *atomic.Int64) (int, error) {
 	var remaining atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -150,7 +150,7 @@ func isOurs(finalizer string) bool {
 	return strings.HasPrefix(finalizer, quotav1alpha1.GroupName+"/") || strings.HasPrefix(finalizer, "quota.openmcp.cloud/")
 }
 
-// setFinalizers replaces the finalizers of an object that is still as it was listed.
+// setFinalizers replaces the finalizers of an object if it has not changed since the list.
 func (u *uninstaller) setFinalizers(ctx context.Context, k kind, object metav1.PartialObjectMetadata, finalizers []string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": object.UID, "resourceVersion": object.ResourceVersion, "finalizers": finalizers,
@@ -185,8 +185,8 @@ func (u *uninstaller) removeObjects(ctx context.Context) error {
 	return u.unlessDry(ctx, u.checkSilent)
 }
 
-// removeAll deletes the objects of a kind, a page by a request: one request for all would take longer than API servers
-// allow, and they delete the objects of a request one after the other.
+// removeAll deletes the objects of a kind, a page by a request: one request for all would exceed the API server's
+// timeout, because it deletes the objects of a request one after the other.
 func (u *uninstaller) removeAll(ctx context.Context, k kind) error {
 	err := persist(ctx, func() (int, error) {
 		byNamespace, _, err := u.count(ctx, k)
@@ -217,7 +217,7 @@ func (u *uninstaller) removeAll(ctx context.Context, k kind) error {
 	return nil
 }
 
-// pagesOf returns the tokens by which the pages of the objects in a namespace are named.
+// pagesOf returns the tokens of the pages of the objects in a namespace.
 func (u *uninstaller) pagesOf(ctx context.Context, k kind, namespace string, count int) ([]string, error) {
 	pages := []string{""}
 	for range count / deletePageSize {
@@ -239,12 +239,12 @@ func (u *uninstaller) removePage(ctx context.Context, k kind, namespace, page st
 	err := u.metadata.Resource(k.GroupVersionResource).Namespace(namespace).DeleteCollection(ctx,
 		metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{Limit: deletePageSize, Continue: page})
 	if apierrors.IsNotFound(err) || apierrors.IsResourceExpired(err) {
-		return nil // what is left of the page is listed again
+		return nil // the rest of the page is listed again
 	}
 	return err
 }
 
-// explainStall names an object that does not go, and whose finalizers keep it.
+// explainStall names an object that is not deleted, and the owners of its finalizers.
 func (u *uninstaller) explainStall(ctx context.Context, k kind, stalled error) error {
 	var held error
 	err := u.eachPage(ctx, k, func(page []metav1.PartialObjectMetadata) error {

@@ -1,6 +1,6 @@
-// Package uninstall removes Bursar from a cluster whose operator has stopped: first its webhooks and finalizers, so that
-// nothing is denied and no deletion waits, and on request everything that it has stored. It names resources by their API
-// group throughout, because Kubernetes has ResourceClaims of its own. Each step may run again after an interruption.
+// Package uninstall removes Bursar from a cluster with a stopped operator: first its webhooks and finalizers, so that
+// nothing is denied and no deletion waits, and on request everything stored. It names resources by their API group
+// throughout, because Kubernetes has ResourceClaims of its own. Each step may run again after an interruption.
 package uninstall
 
 import (
@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options say what is removed.
+// Options configure the removal.
 type Options struct {
 	// Config reaches the API server as an administrator.
 	Config *rest.Config
@@ -36,15 +36,15 @@ type uninstaller struct {
 	client     kubernetes.Interface
 	extensions apiextensionsclient.Interface
 	metadata   metadata.Interface
-	// kinds are Bursar's kinds that the cluster has, in the order in which their objects are removed.
+	// kinds are Bursar's kinds on the cluster, in the order of their objects' removal.
 	kinds []kind
 }
 
-// Run removes Bursar. It changes nothing unless the operator has stopped and the user has every permission that it needs.
+// Run removes Bursar. It changes nothing unless the operator has stopped and the user has every permission.
 func Run(ctx context.Context, o Options) error {
 	config := rest.CopyConfig(o.Config)
-	config.WarningHandler = rest.NoWarnings{} // of kinds that are listed, and deprecated
-	config.QPS = -1                           // concurrency sets the pace, and the API server may ask for a slower one
+	config.WarningHandler = rest.NoWarnings{} // for listed and deprecated kinds
+	config.QPS = -1                           // concurrency limits the rate, and the API server may slow it down
 	u := &uninstaller{Options: o}
 	var err error
 	if u.client, err = kubernetes.NewForConfig(config); err != nil {
@@ -74,7 +74,7 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// say reports what has been done or, in a dry run, what would be.
+// report prints what was done or, in a dry run, what would be.
 func (u *uninstaller) report(done, would, format string, args ...any) {
 	verb := done
 	if u.DryRun {

@@ -1,4 +1,4 @@
-// Package users gives people access to an API server: a client certificate, which the server signs by its own API, and a
+// Package users gives people access to an API server: a client certificate, signed through the server's own API, and a
 // role.
 package users
 
@@ -35,7 +35,7 @@ const (
 	lifetimeMin = 10 * time.Minute
 	// signTimeout bounds the wait for a certificate.
 	signTimeout, signPoll = 30 * time.Second, 50 * time.Millisecond
-	// rolePrefix begins the names of Bursar's own roles, which may be left out.
+	// rolePrefix begins the names of Bursar's own roles, and may be left out.
 	rolePrefix = "bursar-"
 )
 
@@ -43,20 +43,20 @@ const (
 type Options struct {
 	// Config reaches the API server as an administrator.
 	Config *rest.Config
-	// Server is the URL that the user reaches it by. Default: that of Config.
+	// Server is the URL of the API server for the user. Default: that of Config.
 	Server string
-	// Name of the user, and the Groups that it is in.
+	// Name is the name of the user, and Groups are its groups.
 	Name   string
 	Groups []string
-	// Namespace in which the user has the role. If it is empty, the user has it everywhere.
+	// Namespace is where the user has the role. If it is empty, the user has it everywhere.
 	Namespace string
-	// Role is the name of a ClusterRole; those of Bursar may be given without their prefix.
+	// Role is the name of a ClusterRole; Bursar's own may be given without their prefix.
 	Role string
 	// Lifetime is how long the certificate is valid.
 	Lifetime time.Duration
 }
 
-// Create gives a user a role and returns a kubeconfig for it. It may be repeated: the user then has another certificate.
+// Create gives a user a role and returns a kubeconfig for it. A repetition gives the user another certificate.
 func Create(ctx context.Context, o Options) ([]byte, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// findRole returns the name of a ClusterRole, with the prefix of Bursar's roles if it has that.
+// findRole returns the name of a ClusterRole, with the prefix of Bursar's roles if the name needs it.
 func findRole(ctx context.Context, client kubernetes.Interface, name string) (string, error) {
 	for _, candidate := range []string{name, rolePrefix + name} {
 		_, err := client.RbacV1().ClusterRoles().Get(ctx, candidate, metav1.GetOptions{})
@@ -121,7 +121,7 @@ func findRole(ctx context.Context, client kubernetes.Interface, name string) (st
 	return "", fmt.Errorf("there is no ClusterRole %s; choose view, edit, admin, tenant-viewer, tenant-admin, project-owner or another", name)
 }
 
-// sign has the API server sign a certificate.
+// sign makes the API server sign a certificate.
 func sign(ctx context.Context, client kubernetes.Interface, o Options, key crypto.PrivateKey) ([]byte, error) {
 	request, err := certutil.MakeCSR(key, &pkix.Name{CommonName: o.Name, Organization: o.Groups}, nil, nil)
 	if err != nil {
@@ -140,7 +140,7 @@ func sign(ctx context.Context, client kubernetes.Interface, o Options, key crypt
 		return nil, fmt.Errorf("request a certificate: %w", err)
 	}
 	name := object.Name
-	// Kubernetes deletes a request that stays behind after an hour.
+	// Kubernetes deletes a remaining request after an hour.
 	defer api.Delete(context.WithoutCancel(ctx), name, metav1.DeleteOptions{}) //nolint:errcheck // see above
 	object.Status.Conditions = append(object.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "BursarUserCreate", Message: "approved by bursar user create",

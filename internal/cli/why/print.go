@@ -28,7 +28,7 @@ func (e *Explanation) Print(w io.Writer) error {
 	return p.err
 }
 
-// noPayment says why nobody is named who pays.
+// noPayment explains why no payer is named.
 func (e *Explanation) noPayment() string {
 	switch {
 	case slices.ContainsFunc(e.Policies, func(p Policy) bool { return p.isFailed }):
@@ -62,7 +62,7 @@ func (p *printer) table(rows [][]string) {
 
 func (p *printer) policies(e *Explanation) {
 	if e.MayNotReadPolicies {
-		return // claims and denials show what the policies ask
+		return // claims and denials show the demand of the policies
 	}
 	if len(e.Policies) == 0 {
 		return

@@ -20,10 +20,10 @@ import (
 // holdersMax is how many holders of a resource type are named.
 const holdersMax = 3
 
-// denial finds who is to pay in a denial: it says "TYPE quota of KIND NAME in namespace NAMESPACE".
+// denial matches the payer in a denial: "TYPE quota of KIND NAME in namespace NAMESPACE".
 var denial = regexp.MustCompile(`(\S+ )?quota of ([A-Z][A-Za-z0-9]*) ([a-z0-9][-a-z0-9.]*[a-z0-9]|[a-z0-9])(?: in namespace ([a-z0-9][-a-z0-9]*))?[, ]`)
 
-// parse finds out whose quota an error is about. The resource types are found later, among those of the consumer.
+// parse finds the payer in an error. The resource types are found later, among those of the consumer.
 func parse(text string) (Payment, bool) {
 	text = strings.Join(strings.Fields(text), " ") + " "
 	match := denial.FindStringSubmatch(text)
@@ -33,7 +33,7 @@ func parse(text string) (Payment, bool) {
 	return Payment{Consumer: quotav1alpha1.ConsumerRef{Kind: match[2], Name: match[3], Namespace: match[4]}, By: text}, true
 }
 
-// complete adds to each payment what the consumer has.
+// complete adds the consumer's quota to each payment.
 func (r *Reader) complete(ctx context.Context, e *Explanation) error {
 	for i := range e.Payments {
 		if err := r.completeOne(ctx, &e.Payments[i]); err != nil {
@@ -51,7 +51,7 @@ func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
 		return fmt.Errorf("list the effective grants: %w", err)
 	}
 	shown := effectiveFor(p, effective.Items)
-	p.IsHidden = !isWhole && len(shown) == 0 // all of a consumer is shown in one place
+	p.IsHidden = !isWhole && len(shown) == 0 // all quota of a consumer is in one namespace
 	if p.Requests == nil {
 		r.findRequests(p, shown)
 	}
@@ -65,8 +65,8 @@ func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
 	return nil
 }
 
-// effectiveFor returns what is shown of the consumer of a payment, by resource type. It completes the reference to the consumer,
-// since an error does not tell the group.
+// effectiveFor returns the effective grants of a payment's consumer, by resource type. It completes the reference to
+// the consumer, because an error lacks the group.
 func effectiveFor(p *Payment, effective []quotav1alpha1.EffectiveResourceGrant) map[string]*quotav1alpha1.EffectiveResourceGrant {
 	shown := map[string]*quotav1alpha1.EffectiveResourceGrant{}
 	for i := range effective {
@@ -81,7 +81,7 @@ func effectiveFor(p *Payment, effective []quotav1alpha1.EffectiveResourceGrant) 
 	return shown
 }
 
-// findRequests sets what an error is about: the shown resource types that it names or, if it names none, all of them.
+// findRequests sets the resource types of an error: the published ones that it names or, if it names none, all of them.
 func (r *Reader) findRequests(p *Payment, shown map[string]*quotav1alpha1.EffectiveResourceGrant) {
 	all := slices.Sorted(maps.Keys(shown))
 	named := slices.DeleteFunc(slices.Clone(all), func(resourceType string) bool { return !r.isNamed(p.By, resourceType) })
@@ -93,10 +93,10 @@ func (r *Reader) findRequests(p *Payment, shown map[string]*quotav1alpha1.Effect
 	}
 }
 
-// hiddenDenial finds what a denial without figures is about.
+// hiddenDenial matches the subject of a denial without figures.
 var hiddenDenial = regexp.MustCompile(`does not allow it \(([^)]*)\)`)
 
-// isNamed reports whether an error is about a resource type: it says the type or, where that counts objects of one kind,
+// isNamed reports whether an error is about a resource type: it names the type or, if that counts objects of one kind,
 // the kind.
 func (r *Reader) isNamed(text, resourceType string) bool {
 	if strings.Contains(text, resourceType) {
@@ -112,7 +112,7 @@ func (r *Reader) isNamed(text, resourceType string) bool {
 	return strings.Contains(text, registration.Subject()+" quota of")
 }
 
-// typeOf returns what a consumer has of one resource type.
+// typeOf returns a consumer's quota of one resource type.
 func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown *quotav1alpha1.EffectiveResourceGrant, claims []quotav1alpha1.ResourceClaim) Type {
 	item := usage.Item{ConsumerRef: p.Consumer, ResourceType: request.ResourceType}
 	t := Type{ResourceType: request.ResourceType}
@@ -146,13 +146,13 @@ func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown
 	return t
 }
 
-// adviceOnHidden says what to do where the user may not see the quota of a consumer.
+// adviceOnHidden returns the next step for users who may not see the quota of a consumer.
 func adviceOnHidden(p *Payment) string {
 	return fmt.Sprintf("The quota of %s is not shown where you may look: ask an administrator.", message.Consumer(p.Consumer))
 }
 
-// unit returns the unit of a resource type: that of its registration or, for users who may not read it, that of the
-// displayed amounts.
+// unit returns the unit of a resource type from its registration or, for users who may not read it, from the displayed
+// amounts.
 func (r *Reader) unit(item usage.Item) usage.Unit {
 	if registration := r.registrations.Registration(item.ResourceType); registration != nil {
 		return usage.Unit{Name: registration.DisplayUnit, Factor: registration.Factor, Base: registration.BaseUnit}
@@ -161,8 +161,8 @@ func (r *Reader) unit(item usage.Item) usage.Unit {
 	return unit
 }
 
-// assess returns whether a request fits, and what to do if not. Of an error it is not known how much was asked, but that it was
-// more than is left.
+// assess returns whether a request fits, and the next step if not. An error does not name the requested amount; it was
+// more than the available amount.
 func (r *Reader) assess(p *Payment, request quotav1alpha1.ResourceRequest, item usage.Item, unit usage.Unit) (fits, advice string) {
 	switch {
 	case p.Claim == stateGranted:
@@ -189,7 +189,7 @@ func (r *Reader) assess(p *Payment, request quotav1alpha1.ResourceRequest, item 
 	}
 }
 
-// holders names those who hold most of a resource type, and how many wait for it.
+// holders names the largest holders of a resource type, and the number of waiting claims.
 func (r *Reader) holders(consumer quotav1alpha1.ConsumerRef, resourceType string, unit usage.Unit, claims []quotav1alpha1.ResourceClaim) []string {
 	type holder struct {
 		name   string

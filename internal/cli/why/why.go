@@ -1,5 +1,6 @@
-// Package why explains how quota applies to an object: which policies match it, who pays and how much, which grants make
-// up the limit, who uses it, and what to do. It reads with the rights of its user, and leaves out what the user may not see.
+// Package why explains how quota applies to an object: the matching policies, the payer and the amounts, the grants
+// behind the limit, the holders, and the next step. It reads with the permissions of its user, and leaves out
+// everything else.
 package why
 
 import (
@@ -25,7 +26,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// Reader reads what explains an object.
+// Reader reads the data of an explanation.
 type Reader struct {
 	API client.Client
 	// Namespace is read by users who may not read all namespaces.
@@ -36,7 +37,7 @@ type Reader struct {
 
 // Explanation is how quota applies to an object.
 type Explanation struct {
-	// Object names the explained object, and Answer is how the API server answers its creation, or empty.
+	// Object names the explained object, and Answer is the API server's answer to its creation, or empty.
 	Object, Answer string
 	// Policies are those for the kind of the object. MayNotReadPolicies is set if the user may not read them.
 	Policies           []Policy
@@ -49,30 +50,30 @@ type Explanation struct {
 // Policy is a policy for the kind of an object.
 type Policy struct {
 	Name, Mode string
-	// State is Ready, or why the policy is not, and Matches says whether it matches the object, or why not.
+	// State is Ready, or the reason why not. Matches is whether the policy matches the object, or the reason why not.
 	State, Matches string
-	// payment is what it asks, or nil, and isFailed is set if that is not known.
+	// payment is its demand, or nil. isFailed is set if that is unknown.
 	payment  *Payment
 	isFailed bool
 }
 
-// Payment is what a consumer pays, or would pay.
+// Payment is the charge of a consumer, actual or possible.
 type Payment struct {
 	Consumer quotav1alpha1.ConsumerRef
 	Requests []quotav1alpha1.ResourceRequest
-	// By is a policy or a claim, and Claim is the state of the claim, or empty where there is none.
+	// By is a policy or a claim, and Claim is the state of the claim, or empty without a claim.
 	By, Claim string
-	// IsVague says that an error names no resource type, so that Types are all of the consumer's.
+	// IsVague means that an error names no resource type, so that Types are all of the consumer's.
 	IsVague bool
-	// IsHidden says that the user may not look everywhere that the consumer's quota may be shown.
+	// IsHidden means that the user may not read every possible namespace of the consumer's quota.
 	IsHidden bool
 	Types    []Type
 }
 
-// Type is what a consumer has of a resource type.
+// Type is a consumer's quota of a resource type.
 type Type struct {
 	ResourceType string
-	// Requested is what the object needs, and the others are what the consumer has; all are texts with units, or "-".
+	// Requested is the object's demand, and the others are the consumer's quota; all are texts with units, or "-".
 	Requested, Used, Limit, Available string
 	Fits                              string
 	Grants                            []string
@@ -80,7 +81,7 @@ type Type struct {
 	Advice                            string
 }
 
-// Object explains an object that was read from a file, or exists.
+// Object explains an object from a file, or an existing one.
 func (r *Reader) Object(ctx context.Context, object *unstructured.Unstructured, exists bool) (*Explanation, error) {
 	e := &Explanation{Object: nameOf(object)}
 	var err error
@@ -128,7 +129,7 @@ func (r *Reader) Denial(ctx context.Context, text string) (*Explanation, error) 
 	return e, r.complete(ctx, e)
 }
 
-// otherErrors are errors that are not about the quota of a consumer, by a part of their text, with what they mean.
+// otherErrors are errors that are not about the quota of a consumer, by a part of their text, with their meaning.
 var otherErrors = []struct{ part, meaning string }{
 	{"failed calling webhook", "the API server does not reach Bursar, so that nothing of this kind can be created: run bursar status"},
 	{"cannot be applied to this object", "a policy fails on this object, as the error says: correct the object, or ask an administrator to correct the policy"},
@@ -138,7 +139,7 @@ var otherErrors = []struct{ part, meaning string }{
 	{"exceeded quota:", "this is about a ResourceQuota of the namespace, which is Kubernetes' own: see kubectl describe resourcequota"},
 }
 
-// adviceOn says what an error means that names no consumer.
+// adviceOn explains an error that names no consumer.
 func adviceOn(text string) error {
 	for _, other := range otherErrors {
 		if strings.Contains(text, other.part) {
@@ -156,8 +157,8 @@ func nameOf(object *unstructured.Unstructured) string {
 	return name
 }
 
-// list lists objects in all namespaces or, for users who may not do that, in Namespace, and reports whether these are all
-// there are. The list is empty if they may not list that either.
+// list lists objects in all namespaces or, for users who may not do that, in Namespace, and reports whether the list is
+// complete. The list is empty if they may not list that either.
 func (r *Reader) list(ctx context.Context, list client.ObjectList, options ...client.ListOption) (isWhole bool, err error) {
 	err = r.API.List(ctx, list, options...)
 	isWhole = err == nil
@@ -213,7 +214,7 @@ func (r *Reader) policies(ctx context.Context, object *unstructured.Unstructured
 	return found, nil
 }
 
-// evaluate finds out what one policy asks of an object.
+// evaluate evaluates the demand of one policy for an object.
 func (r *Reader) evaluate(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy, in policy.Input) Policy {
 	p := Policy{Name: object.Name, Mode: string(cmp.Or(object.Spec.EnforcementMode, quotav1alpha1.EnforcementModeEnforce)), State: "Ready"}
 	if ready := apimeta.FindStatusCondition(object.Status.Conditions, quotav1alpha1.ConditionReady); ready == nil || ready.Status != metav1.ConditionTrue {
@@ -254,7 +255,7 @@ func (r *Reader) evaluate(ctx context.Context, object *quotav1alpha1.ClaimCreati
 	return p
 }
 
-// claimsFor returns what claims hold for an object, or wait to hold.
+// claimsFor returns the charges of an object's claims, granted or waiting.
 func (r *Reader) claimsFor(ctx context.Context, object *unstructured.Unstructured) ([]Payment, error) {
 	var list quotav1alpha1.ResourceClaimList
 	if object.GetName() == "" {
@@ -281,7 +282,7 @@ func paymentOf(claim *quotav1alpha1.ResourceClaim) Payment {
 	}
 }
 
-// claimOf returns the object as the claim that it is, or nil if it is of another kind.
+// claimOf returns the object as a claim, or nil if it is of another kind.
 func claimOf(object *unstructured.Unstructured) *quotav1alpha1.ResourceClaim {
 	claim := &quotav1alpha1.ResourceClaim{}
 	if object.GroupVersionKind().GroupKind() != quotav1alpha1.GroupVersion.WithKind("ResourceClaim").GroupKind() ||
@@ -291,7 +292,7 @@ func claimOf(object *unstructured.Unstructured) *quotav1alpha1.ResourceClaim {
 	return claim
 }
 
-// paymentsOf returns who is to pay by a denial, and what: one payment for each consumer.
+// paymentsOf returns the payers and amounts in a denial: one payment for each consumer.
 func paymentsOf(denied error) []Payment {
 	var payments []Payment
 	for _, denial := range quotav1alpha1.DenialsOf(denied) {
@@ -327,8 +328,8 @@ func stateOf(claim *quotav1alpha1.ResourceClaim) string {
 	}
 }
 
-// try asks the API server whether it would create an object now or, if there is one of that name, change it to this. It
-// returns why not.
+// try asks the API server by a dry run whether it would create an object now or update the existing one. It returns the
+// reason why not.
 func (r *Reader) try(ctx context.Context, object *unstructured.Unstructured, e *Explanation) error {
 	verb := "create"
 	err := r.API.Create(ctx, object.DeepCopy(), client.DryRunAll)

@@ -23,7 +23,7 @@ const (
 	EventReasonWithinCap = "WithinCap"
 )
 
-// reportUsage emits an event when an allocation begins or stops to exceed its cap, and updates the usage metrics.
+// reportUsage emits an event when an allocation exceeds its cap or is within it again, and updates the usage metrics.
 func (c *Controller) reportUsage(object *quotav1alpha1.ResourceQuotaAllocation) {
 	k := c.stateOf(object.Name)
 	c.metrics.observe(object, k)

@@ -11,9 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// authenticationConfig lets requests without credentials in at these paths and, because paths are
-// compared as a whole, at no others. /api and /apis answer in one document each with everything
-// that is served, so clients need none of the documents below.
+// authenticationConfig admits requests without credentials at exactly these paths. /api and /apis list all served kinds
+// in one document each, so clients need no other document.
 const authenticationConfig = `apiVersion: apiserver.config.k8s.io/v1
 kind: AuthenticationConfiguration
 anonymous:
@@ -27,12 +26,12 @@ anonymous:
   - path: /apis
 `
 
-// anonymousDiscovery names the role that lets everybody see which kinds are served. Health and the
-// version need none of ours: Kubernetes opens them itself.
+// anonymousDiscovery is the role with which unauthenticated users may list the served kinds. Kubernetes itself opens
+// health and the version.
 const anonymousDiscovery = "bursar:anonymous-discovery"
 
-// allowAnonymousDiscovery creates the role and binds it to everybody who has no credentials. What
-// an administrator has made of them since stays.
+// allowAnonymousDiscovery creates the role and binds it to all unauthenticated users. It keeps an administrator's later
+// changes.
 func allowAnonymousDiscovery(ctx context.Context, client kubernetes.Interface) error {
 	meta := metav1.ObjectMeta{Name: anonymousDiscovery}
 	_, err := client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{

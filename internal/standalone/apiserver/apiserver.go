@@ -15,10 +15,10 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// watchEndTimeout is how long the server, while it ends, waits for watches to end.
+// watchEndTimeout is how long a stopping server waits for watches to end.
 const watchEndTimeout = 2 * time.Second
 
-// newAPIServer puts the API server together. It serves on listener once it runs.
+// newAPIServer assembles the API server. It serves on listener once it runs.
 func (c *ControlPlane) newAPIServer(ctx context.Context, operator *operatorUser, listener net.Listener, etcd ExternalEtcd) (*aggregator.APIAggregator, error) {
 	o, err := apiServerOptions(c.dir, c.pki, operator, listener, etcd, &c.options.Authentication)
 	if err != nil {
@@ -34,8 +34,8 @@ func (c *ControlPlane) newAPIServer(ctx context.Context, operator *operatorUser,
 	if errs := completed.Validate(); len(errs) > 0 {
 		return nil, fmt.Errorf("the API server's options: %w", utilerrors.NewAggregate(errs))
 	}
-	// The only API server need not wait for others to learn of a new kind before serving it. Where there may
-	// be others, it gives them the time to.
+	// A single API server serves a new kind at once. One of several waits, to give the others time to learn of the
+	// kind.
 	apiServers := 1
 	if c.hold != nil {
 		apiServers = 2
@@ -58,10 +58,10 @@ func (c *ControlPlane) newAPIServer(ctx context.Context, operator *operatorUser,
 	return server, nil
 }
 
-// serverID tells the API server from others on the same etcd. It stays the same for a data directory, so that
-// Leases by that name do not pile up.
+// serverID identifies the API server among those on the same etcd. It is constant for a data directory, so that Leases
+// by that name do not accumulate.
 func (c *ControlPlane) serverID() string {
-	host, _ := os.Hostname() // without it, the path has to do
+	host, _ := os.Hostname() // without it, the path suffices
 	return "apiserver-" + naming.Suffix(host, c.dir.path)
 }
 
@@ -98,15 +98,15 @@ func apiServerOptions(d *directory, p *pki, operator *operatorUser, listener net
 	o.ServiceAccountSigningKeyFile = p.serviceAccountKeyFile()
 	o.Authorization.Modes = []string{"RBAC"}
 	registerUntracked(o.Admission)
-	// Its answer to a burst is to queue; all clients of one machine share it.
+	// It queues bursts; all clients of one machine share it.
 	o.GenericServerRunOptions.MaxRequestsInFlight = 800
 	o.GenericServerRunOptions.MaxMutatingRequestsInFlight = 400
-	// Those who watch, the operator among them, need not go before the server does.
+	// Watch clients, including the operator, may stay until the server ends.
 	o.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchEndTimeout
 	return o, nil
 }
 
-// servedHosts are the names that the server's certificate is for.
+// servedHosts returns the names in the server's certificate.
 func servedHosts(ip net.IP) []string {
 	hosts := []string{"localhost", "127.0.0.1", "::1", "kubernetes.default.svc"}
 	if !ip.IsLoopback() && !ip.IsUnspecified() {
@@ -123,7 +123,7 @@ func servedHosts(ip net.IP) []string {
 	return hosts
 }
 
-// advertised is an address of the server that is not "any".
+// advertised returns an address of the server other than "any".
 func advertised(ip net.IP) net.IP {
 	if ip.IsUnspecified() {
 		return net.IPv4(127, 0, 0, 1)

@@ -13,12 +13,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Authentication says which users the API server knows besides those with its own client certificates and its
+// Authentication configures the users of the API server besides those with its own client certificates and its
 // ServiceAccounts.
 type Authentication struct {
 	// ConfigFile is a file with an AuthenticationConfiguration of Kubernetes. It is read at the start.
 	ConfigFile string
-	// OIDC is one issuer of tokens, by the flags of kube-apiserver.
+	// OIDC configures one issuer of tokens, with the flags of kube-apiserver.
 	OIDC OIDC
 }
 
@@ -30,7 +30,7 @@ type OIDC struct {
 	RequiredClaims                map[string]string
 }
 
-// DefaultUsernameClaim is the claim that names the user unless another is given.
+// DefaultUsernameClaim is the default claim for the username.
 const DefaultUsernameClaim = "sub"
 
 func (a *Authentication) validate() error {
@@ -54,8 +54,8 @@ func (o OIDC) hasDetails() bool {
 	return strings.Join(texts, "") != "" || len(o.RequiredClaims) > 0 || cmp.Or(o.UsernameClaim, DefaultUsernameClaim) != DefaultUsernameClaim
 }
 
-// configuration returns the AuthenticationConfiguration of the API server. What it says of requests without credentials is
-// Bursar's unless the user's file says something.
+// configuration returns the AuthenticationConfiguration of the API server. Anonymous access is Bursar's default unless
+// the user's file configures it.
 func (a *Authentication) configuration() ([]byte, error) {
 	configuration := map[string]any{}
 	if err := yaml.Unmarshal([]byte(authenticationConfig), &configuration); err != nil {
@@ -89,7 +89,7 @@ func (a *Authentication) configuration() ([]byte, error) {
 	return content, nil
 }
 
-// authenticator does what kube-apiserver does with its flags, which it does not take beside a configuration.
+// authenticator converts the flags, because kube-apiserver does not accept them together with a configuration.
 func (o OIDC) authenticator() (*apiserverv1.JWTAuthenticator, error) {
 	claim, prefix := o.UsernameClaim, o.UsernamePrefix
 	if claim == "" {

@@ -32,8 +32,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// How servers on one etcd agree on which of them does what one alone should, see
-// [k8s.io/client-go/tools/leaderelection]. One that leads outlives an etcd that is gone for as long as its hold.
+// The leader election of servers on one etcd, see [k8s.io/client-go/tools/leaderelection]. After the loss of etcd, a
+// leader runs for as long as its hold.
 const (
 	LeaseDuration = 20 * time.Second
 	RenewDeadline = etcdHoldSeconds * time.Second
@@ -41,26 +41,26 @@ const (
 )
 
 const (
-	// discoveryInterval is how often the garbage collector looks for kinds that it does not know.
+	// discoveryInterval is the time between the garbage collector's checks for new kinds.
 	discoveryInterval = 5 * time.Second
 	collectorWorkers  = 4
 	namespaceWorkers  = 4
 )
 
-// notCollected are the resources that the garbage collector does not watch. To the upstream ones
-// come the ledgers of consumers, which change with every create and have no owners.
+// notCollected returns the resources that the garbage collector does not watch: the upstream ones and the ledgers of
+// consumers, which change with every create and have no owners.
 func notCollected() map[schema.GroupResource]struct{} {
 	ignored := maps.Clone(garbagecollector.DefaultIgnoredResources())
 	ignored[schema.GroupResource{Group: quotav1alpha1.GroupName, Resource: "consumerledgers"}] = struct{}{}
 	return ignored
 }
 
-// controllersLease is the Lease by which the servers on one etcd agree on which of them runs the
-// controllers. The operators have one of their own.
+// controllersLease is the Lease with which the servers on one etcd elect the runner of the controllers. The operators
+// have their own.
 const controllersLease = "bursar-controllers"
 
-// startControllers runs the controllers until ctx ends, where there may be other servers in turns with
-// them: two garbage collectors would undo nothing of each other's, but ask everything twice.
+// startControllers runs the controllers until ctx ends, on one server at a time: two garbage collectors would do no
+// harm, but send every request twice.
 func (c *ControlPlane) startControllers(ctx context.Context) (wait func(), err error) {
 	if c.hold == nil {
 		return runControllers(ctx, c.operator, c.pki)
@@ -79,7 +79,7 @@ func (c *ControlPlane) startControllers(ctx context.Context) (wait func(), err e
 	return func() { <-ended }, nil
 }
 
-// runTerm waits until this server is the one that runs the controllers, and runs them until another may.
+// runTerm waits for the election of this server, and runs the controllers until it loses the lead.
 func (c *ControlPlane) runTerm(ctx context.Context, client kubernetes.Interface) {
 	var term sync.WaitGroup
 	defer term.Wait()
@@ -113,8 +113,7 @@ func (c *ControlPlane) runTerm(ctx context.Context, client kubernetes.Interface)
 	})
 }
 
-// runControllers runs those upstream controllers that a control plane without pods needs, until
-// ctx ends.
+// runControllers runs the upstream controllers for a control plane without pods, until ctx ends.
 func runControllers(ctx context.Context, config *rest.Config, p *pki) (wait func(), err error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

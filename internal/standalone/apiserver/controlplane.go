@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// endTimeout is how long the API server may take to end when it has lost its etcd.
+// endTimeout is how long the API server may take to end after the loss of its etcd.
 const endTimeout = 5 * time.Second
 
 // ControlPlane is a running control plane.
@@ -26,7 +26,7 @@ type ControlPlane struct {
 	dir      *directory
 	pki      *pki
 	etcd     *etcdServer
-	hold     *EtcdHold // of an external etcd
+	hold     *EtcdHold // on an external etcd
 	operator *rest.Config
 
 	cancel context.CancelFunc
@@ -34,8 +34,8 @@ type ControlPlane struct {
 	err    error
 }
 
-// Start starts a control plane and returns once its API server serves. Whether it is ready
-// also depends on the options' ReadyChecks. It runs until ctx ends; see Wait.
+// Start starts a control plane and returns once its API server serves. Its readiness also depends on the options'
+// ReadyChecks. It runs until ctx ends; see Wait.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (c *ControlPlane) serve(ctx context.Context, listener net.Listener, etcd Ex
 	}
 	c.operator = operator.config(serverURL, c.pki)
 
-	// The server outlives ctx: whoever uses it goes first.
+	// The server outlives ctx: its clients end first.
 	serverCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.cancel = cancel
 	server, err := c.newAPIServer(serverCtx, operator, listener, etcd)
@@ -148,7 +148,7 @@ func run(ctx context.Context, server *aggregator.APIAggregator) error {
 	return prepared.Run(ctx)
 }
 
-// waitServing waits until the API server answers requests and has made its own namespaces.
+// waitServing waits until the API server answers requests and has created its own namespaces.
 func (c *ControlPlane) waitServing(ctx context.Context, client kubernetes.Interface, failed chan error) error {
 	const poll, timeout = 10 * time.Millisecond, 2 * time.Minute
 	var last error
@@ -168,7 +168,7 @@ func (c *ControlPlane) waitServing(ctx context.Context, client kubernetes.Interf
 	return err
 }
 
-// finish takes everything down, in the order opposite to that of the start.
+// finish stops everything, in reverse order of the start.
 func (c *ControlPlane) finish(ctx context.Context, failed chan error, stopped func()) {
 	defer close(c.done)
 	select {
@@ -183,7 +183,7 @@ func (c *ControlPlane) finish(ctx context.Context, failed chan error, stopped fu
 	case <-c.hold.lost():
 		c.err = c.hold.lostError()
 		c.cancel()
-		// Ending in good order takes an etcd that answers.
+		// A graceful end needs an etcd that answers.
 		select {
 		case <-failed:
 		case <-time.After(endTimeout):
@@ -201,7 +201,7 @@ func (c *ControlPlane) release() {
 	c.dir.close()
 }
 
-// Ended is closed once the control plane has ended; Wait then says why.
+// Ended is closed once the control plane has ended; Wait then returns the reason.
 func (c *ControlPlane) Ended() <-chan struct{} { return c.done }
 
 // Wait returns once the control plane has ended, after its context ended or because it failed.
@@ -210,23 +210,23 @@ func (c *ControlPlane) Wait() error {
 	return c.err
 }
 
-// Config reaches the API server as the operator's own user, without client-side throttling.
+// Config returns a configuration for the operator's own user, without client-side throttling.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.operator) }
 
-// Hold is this server's place among those that use an external etcd. With an embedded one it is nil.
+// Hold returns this server's hold on an external etcd. With an embedded one it is nil.
 func (c *ControlPlane) Hold() *EtcdHold { return c.hold }
 
-// AdminKubeconfigPath is the file with which kubectl acts as the administrator.
+// AdminKubeconfigPath returns the path of the administrator's kubeconfig.
 func (c *ControlPlane) AdminKubeconfigPath() string {
 	return filepath.Join(c.dir.path, "admin.kubeconfig")
 }
 
-// loopbackAddress is where a local client reaches a listener.
+// loopbackAddress returns the address of a listener for local clients.
 func loopbackAddress(address *net.TCPAddr) string {
 	return net.JoinHostPort(advertised(address.IP).String(), fmt.Sprint(address.Port))
 }
 
-// listenError says in one sentence why an address cannot be listened on.
+// listenError returns one sentence on why an address cannot be listened on.
 func listenError(address string, err error) error {
 	if opErr := (*net.OpError)(nil); errors.As(err, &opErr) {
 		err = opErr.Err

@@ -26,19 +26,18 @@ const (
 	lockTimeout  = 2 * time.Second
 )
 
-// marker is the content of the file that tells a data directory of Bursar from any other.
+// marker is the content of the file that marks a data directory of Bursar.
 type marker struct {
 	FormatVersion int `json:"formatVersion"`
 }
 
-// directory is a data directory that this process holds.
+// directory is a data directory locked by this process.
 type directory struct {
 	path string
 	lock *os.File
 }
 
-// openDirectory creates or recognises a data directory and takes hold of it. The hold ends with
-// close, or with the process, however that ends.
+// openDirectory creates or recognises a data directory and locks it. The lock ends with close, or with the process.
 func openDirectory(path string) (*directory, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -61,7 +60,7 @@ func openDirectory(path string) (*directory, error) {
 	return d, nil
 }
 
-// checkMarker refuses directories that belong to something else or to a later version.
+// checkMarker rejects directories of other programs and of later versions.
 func checkMarker(path string) error {
 	content, err := os.ReadFile(filepath.Join(path, markerFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,8 +79,7 @@ func checkMarker(path string) error {
 	return nil
 }
 
-// checkEmpty makes sure that nothing is in a directory without a marker, apart from a lock file
-// that was made just before a crash.
+// checkEmpty makes sure that a directory without a marker is empty, except for a lock file from just before a crash.
 func checkEmpty(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -103,8 +101,7 @@ func writeMarker(path string) error {
 	return WriteFile(filepath.Join(path, markerFile), append(content, '\n'))
 }
 
-// lock takes the lock of a data directory and notes who holds it. It waits a little for a process
-// that was killed and has not quite ended.
+// lock locks a data directory and records the holder. It waits a little for a killed process to end.
 func lock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -183,7 +180,7 @@ func WriteFile(path string, content []byte) error {
 	return os.Rename(temporary.Name(), path)
 }
 
-// reason strips the path from a file system error whose sentence already names it.
+// reason strips the path from a file system error. The caller's sentence names the path already.
 func reason(err error) error {
 	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 		return pathErr.Err

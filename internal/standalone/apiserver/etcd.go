@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// socketPathMax is the longest path that a Unix socket can have on every platform.
+	// socketPathMax is the longest path of a Unix socket on every platform.
 	socketPathMax = 100
-	// etcdQuotaBytes is the size that etcd's database may grow to.
+	// etcdQuotaBytes is the largest size of etcd's database.
 	etcdQuotaBytes = 8 << 30
-	// snapshotCount is after how many writes etcd takes a snapshot, and snapshotCatchUp how many it
-	// keeps in memory all the same, for followers. There are none here, and ledgers are large.
+	// snapshotCount is the number of writes between two etcd snapshots. snapshotCatchUp is how many entries etcd keeps
+	// in memory for followers. There are none here, and ledgers are large.
 	snapshotCount   = 2000
 	snapshotCatchUp = 100
 	// etcdMember is the folder of etcd's own files.
@@ -33,10 +33,10 @@ type etcdServer struct {
 	socketDir string
 }
 
-// startEtcd starts etcd on dir. Clients reach it through a Unix socket in a directory that is
-// closed to others; its peer port, which has no use, asks for a certificate of ours.
+// startEtcd starts etcd on dir. Clients connect through a Unix socket in a private directory. Its unused peer port
+// requires a certificate of ours.
 //
-// It takes requests of up to requestBytesMax bytes, or of as many as etcd takes by default if that is 0.
+// It accepts requests of up to requestBytesMax bytes; 0 means etcd's default.
 func startEtcd(ctx context.Context, dir, logFile string, p *pki, requestBytesMax int) (*etcdServer, error) {
 	e := &etcdServer{socketDir: filepath.Join(dir, "socket")}
 	if len(e.socketDir) > socketPathMax-len("/etcd.sock") {
@@ -50,7 +50,7 @@ func startEtcd(ctx context.Context, dir, logFile string, p *pki, requestBytesMax
 		return nil, fmt.Errorf("make a directory for etcd's socket: %w", err)
 	}
 	socket := filepath.Join(e.socketDir, "etcd.sock")
-	// What a process that was killed left behind.
+	// A killed process leaves its socket behind.
 	if err := os.RemoveAll(socket); err != nil {
 		return nil, fmt.Errorf("remove the socket of an earlier etcd: %w", err)
 	}
@@ -62,14 +62,14 @@ func startEtcd(ctx context.Context, dir, logFile string, p *pki, requestBytesMax
 	config.Dir = filepath.Join(dir, etcdMember)
 	e.log = newEtcdLog(logFile)
 	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(e.log.Logger)
-	// Zero, the value in an embedded etcd's configuration, is a warning for every request.
+	// A threshold of zero, the default of an embedded etcd, logs a warning for every request.
 	config.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
 	config.QuotaBackendBytes = etcdQuotaBytes
 	config.MaxRequestBytes = cmp.Or(uint(requestBytesMax), config.MaxRequestBytes)
 	config.SnapshotCount, config.SnapshotCatchUpEntries = snapshotCount, snapshotCatchUp
 	client, peer := url.URL{Scheme: "unix", Path: socket}, url.URL{Scheme: "https", Host: "127.0.0.1:0"}
 	config.ListenClientUrls = []url.URL{client}
-	// Nobody asks the member where it can be reached, and a socket is no valid answer.
+	// No client uses the member's advertised address, and etcd rejects a socket there.
 	config.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	config.InitialCluster = config.InitialClusterFromName(config.Name)

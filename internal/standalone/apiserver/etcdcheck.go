@@ -24,21 +24,21 @@ import (
 	"go.uber.org/zap"
 )
 
-// databaseLockTimeout is how long the lock of etcd's database may be held by somebody else.
+// databaseLockTimeout is how long another process may hold the lock of etcd's database.
 const databaseLockTimeout = time.Second
 
-// checkEtcd reads the files of an embedded etcd the way etcd does at its start, and says what is
-// wrong with them. What a process that was killed leaves behind is no damage.
+// checkEtcd reads the files of an embedded etcd as etcd does at its start, and returns any damage. The remains of a
+// killed process are no damage.
 //
-// etcd 3.6.8 itself, started on each kind of damage in the test of this function, returns an error for one (a log entry with a
-// wrong checksum). It kills the process for five (a database that is overwritten, cut short or has overwritten pages, a log
-// without its first entry: panics of bbolt and a memory fault, some in goroutines of etcd, where nobody can recover). It hangs
-// without an answer for two (a log that is removed or ends before the database). And it begins again with the log for two (a
-// database that is removed or empty), which is everything only until its first snapshot.
+// etcd 3.6.8 itself, started on each kind of damage in this function's test, returns an error for one (a log entry with
+// a wrong checksum). It kills the process for five (a database that is overwritten, cut short or has overwritten pages,
+// a log without its first entry: panics of bbolt and a memory fault, some in goroutines of etcd, out of reach of a
+// recover). It hangs for two (a log that is removed or ends before the database). And it starts again from the log for
+// two (a database that is removed or empty), although the log is complete only until the first snapshot.
 //
-// So neither the logger's hooks for panics and fatal errors nor a supervised child process can take the place of reading: the
-// first see no panic of bbolt and no fault, and the second would need a timeout for what hangs, and would let pass what begins
-// again.
+// So neither the logger's hooks for panics and fatal errors nor a supervised child process can replace the read. The
+// hooks see no panic of bbolt and no memory fault. A child process needs a timeout for a hang, and passes a start from
+// the log.
 func checkEtcd(dir string) error {
 	inUse := wal.Exist(datadir.ToWALDir(dir))
 	applied, err := readSafely(func() (uint64, error) {
@@ -59,9 +59,8 @@ func checkEtcd(dir string) error {
 	return nil
 }
 
-// readSafely runs read, and returns as an error what makes it panic: the libraries that read
-// the files do so where they find what cannot be, and following a wrong pointer in a mapped file
-// is a memory fault.
+// readSafely runs read, and returns its panic as an error: the libraries panic on invalid files, and following a wrong
+// pointer in a mapped file is a memory fault.
 func readSafely(read func() (uint64, error)) (value uint64, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -81,8 +80,8 @@ func firstLine(text string) string {
 	return line
 }
 
-// checkDatabase reads the whole database, and returns the index of the last log entry that was
-// applied to it. A database that is in use must be there.
+// checkDatabase reads the whole database, and returns the index of the last applied log entry. A database in use must
+// exist.
 func checkDatabase(path string, inUse bool) (applied uint64, err error) {
 	info, err := os.Stat(path)
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -114,7 +113,7 @@ func checkDatabase(path string, inUse bool) (applied uint64, err error) {
 	return applied, err
 }
 
-// checkBucket reads every key of a bucket, and the values of that one which holds the objects.
+// checkBucket reads every key of a bucket, and the values of the bucket with the objects.
 func checkBucket(name []byte, bucket *bolt.Bucket) error {
 	objects := bytes.Equal(name, schema.Key.Name())
 	var last []byte
@@ -126,7 +125,7 @@ func checkBucket(name []byte, bucket *bolt.Bucket) error {
 		if !objects {
 			return nil
 		}
-		_ = mvcc.BytesToBucketKey(key) // panics on what is none
+		_ = mvcc.BytesToBucketKey(key) // panics on an invalid key
 		var object mvccpb.KeyValue
 		if err := object.Unmarshal(value); err != nil {
 			return fmt.Errorf("a value in bucket %q: %w", name, err)
@@ -135,8 +134,8 @@ func checkBucket(name []byte, bucket *bolt.Bucket) error {
 	})
 }
 
-// checkLog reads the log from the last snapshot on, and makes sure that it has everything that the
-// database has. A last entry that was written in part is no damage: etcd cuts it off.
+// checkLog reads the log from the last snapshot on, and makes sure that it includes the last entry in the database. A
+// partial last entry is no damage: etcd cuts it off.
 func checkLog(dir string, applied uint64) error {
 	logger := zap.NewNop()
 	noted, err := wal.ValidSnapshotEntries(logger, datadir.ToWALDir(dir))
@@ -170,7 +169,7 @@ func checkLog(dir string, applied uint64) error {
 	return nil
 }
 
-// damage says in one sentence why etcd cannot start on a data directory.
+// damage returns one sentence on why etcd cannot start on a data directory.
 func damage(dataDir string, err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, berrors.ErrTimeout) {
 		return fmt.Errorf("data directory %s cannot be read: %w", dataDir, err)

@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// etcdHoldPrefix is where every standalone server has a key in an etcd cluster that it uses, with the
-	// settings that all of them have to have in common. The API server's own keys begin otherwise.
+	// etcdHoldPrefix begins the key of every standalone server in an etcd cluster. Its value are the settings that all
+	// servers must share. The API server's own keys begin otherwise.
 	etcdHoldPrefix = "/bursar/standalone/"
-	// etcdReportPrefix is where every server says which webhook configurations its API server works with.
+	// etcdReportPrefix begins the key with the webhook configurations that a server's API server uses.
 	etcdReportPrefix = "/bursar/observed/"
-	// etcdHoldSeconds is how long a hold outlives a server that was killed.
+	// etcdHoldSeconds is how long a hold outlives a killed server.
 	etcdHoldSeconds = 15
-	// etcdHoldMargin is how much longer to wait for one that may be of a killed server.
+	// etcdHoldMargin is the additional wait for the hold of a server that may have been killed.
 	etcdHoldMargin = 2 * time.Second
 )
 
-// EtcdHold is the place of this server among those that use an etcd cluster. It keeps off servers with
-// settings that would fight with these, and tells which servers there are. A server that loses it ends.
+// EtcdHold is the membership of this server in an etcd cluster. It keeps out servers with conflicting settings, and
+// lists the members. A server that loses it ends.
 type EtcdHold struct {
 	client  *clientv3.Client
 	session *concurrency.Session
 	servers string
 }
 
-// hold joins the servers that use the etcd cluster, or says that they have other settings. It waits for
-// as long as a server that was killed may still seem to be there.
+// hold joins the servers of the etcd cluster, or returns an error if they have other settings. It waits until the hold
+// of a killed server has expired.
 func (e *ExternalEtcd) hold(ctx context.Context, settings string, progress Progress) (*EtcdHold, error) {
 	servers := strings.Join(e.Servers, ", ")
 	config, err := e.clientConfig()
@@ -44,7 +44,7 @@ func (e *ExternalEtcd) hold(ctx context.Context, settings string, progress Progr
 	if err != nil {
 		return nil, fmt.Errorf("connect to etcd at %s: %w", servers, err)
 	}
-	// It outlives ctx: whatever uses etcd goes first.
+	// It outlives ctx: the users of etcd end first.
 	session, err := concurrency.NewSession(client, concurrency.WithTTL(etcdHoldSeconds))
 	if err != nil {
 		closeQuietly(client)
@@ -65,7 +65,7 @@ func (h *EtcdHold) take(ctx context.Context, settings string, progress Progress)
 	err := wait.PollUntilContextTimeout(ctx, poll, timeout, true, func(ctx context.Context) (bool, error) {
 		joined, has, err := h.join(ctx, settings)
 		if ctx.Err() != nil {
-			return false, ctx.Err() // which is said in other words where it comes from etcd
+			return false, ctx.Err() // etcd returns other errors for it
 		}
 		if joined || err != nil {
 			return joined, err
@@ -86,7 +86,7 @@ func (h *EtcdHold) take(ctx context.Context, settings string, progress Progress)
 	return nil
 }
 
-// join takes a place if there is no server with other settings, whose settings are returned if there is.
+// join joins if no server has other settings, and otherwise returns those settings.
 func (h *EtcdHold) join(ctx context.Context, settings string) (joined bool, other string, err error) {
 	all := clientv3.WithPrefix()
 	take := clientv3.OpPut(h.key(etcdHoldPrefix), settings, clientv3.WithLease(h.session.Lease()))
@@ -108,7 +108,7 @@ func (h *EtcdHold) join(ctx context.Context, settings string) (joined bool, othe
 		switch its := string(server.Value); its {
 		case settings:
 		case "":
-			return false, "no place for others", nil // of a version that wants an etcd for itself
+			return false, "no place for others", nil // a version that does not share its etcd
 		default:
 			return false, its, nil
 		}
@@ -118,7 +118,7 @@ func (h *EtcdHold) join(ctx context.Context, settings string) (joined bool, othe
 
 func (h *EtcdHold) key(prefix string) string { return fmt.Sprintf("%s%x", prefix, h.session.Lease()) }
 
-// Report tells all servers which webhook configurations the API server of this one works with.
+// Report publishes the webhook configurations that this server's API server uses to all servers.
 func (h *EtcdHold) Report(ctx context.Context, contents []string) error {
 	_, err := h.client.Put(ctx, h.key(etcdReportPrefix), strings.Join(contents, " "), clientv3.WithLease(h.session.Lease()))
 	if err != nil {
@@ -127,7 +127,7 @@ func (h *EtcdHold) Report(ctx context.Context, contents []string) error {
 	return nil
 }
 
-// Behind returns how many servers have not reported a webhook configuration.
+// Behind returns the number of servers without a report of a webhook configuration.
 func (h *EtcdHold) Behind(ctx context.Context, content string) (int, error) {
 	answer, err := h.client.Txn(ctx).Then(
 		clientv3.OpGet(etcdHoldPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly()),
@@ -150,8 +150,8 @@ func (h *EtcdHold) Behind(ctx context.Context, content string) (int, error) {
 	return len(behind), nil
 }
 
-// lost is closed once the hold cannot be kept up, and others take this server for gone. Without a hold
-// there is none to lose.
+// lost is closed once the hold cannot be renewed, and others count this server as gone. Without a hold it is never
+// closed.
 func (h *EtcdHold) lost() <-chan struct{} {
 	if h == nil {
 		return nil
@@ -163,15 +163,15 @@ func (h *EtcdHold) lostError() error {
 	return fmt.Errorf("the hold on etcd at %s was lost because etcd did not answer for %d s or ended it; the other servers take this one for gone", h.servers, etcdHoldSeconds)
 }
 
-// release lets go at once, if etcd answers.
+// release ends the hold at once, if etcd answers.
 func (h *EtcdHold) release() {
 	if h == nil {
 		return
 	}
 	select {
-	case <-h.session.Done(): // it is gone, and etcd perhaps too
+	case <-h.session.Done(): // it is gone, and maybe etcd too
 	default:
-		_ = h.session.Close() // it ends by itself otherwise
+		_ = h.session.Close() // it expires otherwise
 	}
 	closeQuietly(h.client)
 }

@@ -53,8 +53,7 @@ func (e *ExternalEtcd) clientConfig() (clientv3.Config, error) {
 	return config, nil
 }
 
-// validate finds what cannot work before anything is started. It names the flags by which a user
-// gives the values.
+// validate returns invalid settings before anything starts. It names the flags of the values.
 func (e *ExternalEtcd) validate() error {
 	for _, server := range e.Servers {
 		location, err := url.Parse(server)
@@ -79,7 +78,7 @@ func (e *ExternalEtcd) validate() error {
 	return e.validatePair()
 }
 
-// validatePair makes sure that certificates are there, and each with its key.
+// validatePair makes sure that certificates exist, and each with its key.
 func (e *ExternalEtcd) validatePair() error {
 	switch {
 	case e.CertFile != "" && e.KeyFile == "":
@@ -99,5 +98,5 @@ func (e *ExternalEtcd) validatePair() error {
 	return nil
 }
 
-// closeQuietly closes what was only read from.
+// closeQuietly closes a reader. Its error does not matter.
 func closeQuietly(c io.Closer) { _ = c.Close() }

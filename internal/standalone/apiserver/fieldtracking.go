@@ -10,24 +10,22 @@ import (
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
 
-// untrackedPlugin names the admission plugin that [untracked] is.
+// untrackedPlugin is the name of the admission plugin [untracked].
 const untrackedPlugin = "UntrackedOperatorObjects"
 
-// untracked keeps the API server from tracking who manages which field of the objects that the
-// operator creates: it alone writes them, many a second, and the record would be almost half of
-// a claim. Tracking begins with the first server-side apply, if there ever is one.
+// untracked disables the tracking of managed fields for objects that the operator creates. Only the operator writes
+// them, many a second, and the record would be almost half of a claim. The first server-side apply begins tracking.
 type untracked struct{}
 
 var _ admission.MutationInterface = untracked{}
 
-// registerUntracked adds the plugin to those that an API server runs.
+// registerUntracked adds the plugin to the plugins of an API server.
 func registerUntracked(o *kubeoptions.AdmissionOptions) {
 	o.GenericAdmission.Plugins.Register(untrackedPlugin, func(io.Reader) (admission.Interface, error) { return untracked{}, nil })
 	o.GenericAdmission.RecommendedPluginOrder = append([]string{untrackedPlugin}, o.GenericAdmission.RecommendedPluginOrder...)
 }
 
-// Handles implements [admission.Interface]. Without a record from the create, updates are not
-// recorded either.
+// Handles implements [admission.Interface]. Without a record from the create, updates are not recorded either.
 func (untracked) Handles(operation admission.Operation) bool { return operation == admission.Create }
 
 // Admit implements [admission.MutationInterface].

@@ -8,7 +8,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// writeKubeconfig writes what kubectl needs to know to act as the user of config.
+// writeKubeconfig writes a kubeconfig for the user of config.
 func writeKubeconfig(path string, config *rest.Config) error {
 	content, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{"bursar": {

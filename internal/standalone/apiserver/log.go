@@ -10,19 +10,18 @@ import (
 )
 
 const (
-	// logFileMegabytesMax is the size at which a log file is put aside and a new one begun.
+	// logFileMegabytesMax is the size at which a log file is rotated.
 	logFileMegabytesMax = 16
-	// logFilesKept is how many log files that were put aside are kept.
+	// logFilesKept is how many rotated log files are kept.
 	logFilesKept = 1
 )
 
-// NewLogFile appends to the file at path, readable by its owner only, and begins a new one before
-// it grows too large.
+// NewLogFile appends to the file at path, readable by its owner only, and rotates it before it grows too large.
 func NewLogFile(path string) io.WriteCloser {
 	return &lumberjack.Logger{Filename: path, MaxSize: logFileMegabytesMax, MaxBackups: logFilesKept}
 }
 
-// etcdLog is where etcd writes its warnings and errors.
+// etcdLog receives etcd's warnings and errors.
 type etcdLog struct {
 	*zap.Logger
 	file io.WriteCloser

@@ -8,15 +8,14 @@ import (
 	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
 )
 
-// OperatorUser is the name of the user that the operator talks to the API server as.
+// OperatorUser is the name of the operator's user on the API server.
 const OperatorUser = "system:bursar"
 
-// operatorUser is how the operator proves who it is: by a token, made anew at each start. The API
-// server remembers tokens that it has checked, whereas it would verify a client certificate with
-// every request.
+// operatorUser is the operator's credential: a token, created again at each start. The API server caches verified
+// tokens, but would verify a client certificate with every request.
 type operatorUser struct {
 	token string
-	// tokenFile tells the API server of the token.
+	// tokenFile is the token file of the API server.
 	tokenFile string
 }
 
@@ -30,8 +29,8 @@ func newOperatorUser(tokenFile string) (*operatorUser, error) {
 	return u, nil
 }
 
-// config is how the operator reaches a server with a certificate of p. It is not throttled: what
-// the operator writes is what users wait for.
+// config returns the operator's configuration for a server with a certificate of p. It is not throttled, because users
+// wait for the operator's writes.
 func (u *operatorUser) config(server string, p *pki) *rest.Config {
 	return &rest.Config{
 		Host:            server,

@@ -14,33 +14,32 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 )
 
-// Options say how the control plane runs.
+// Options configure the control plane.
 type Options struct {
-	// DataDir holds everything that is kept. It is created if it does not exist.
+	// DataDir holds all state. It is created if it does not exist.
 	DataDir string
 	// Listen is the host:port that the API server listens on. Port 0 takes a free one.
 	Listen string
 	// Etcd, if it names servers, is used instead of an embedded etcd.
 	Etcd ExternalEtcd
-	// Authentication says which users the API server knows besides its own.
+	// Authentication configures the users of the API server besides its own.
 	Authentication Authentication
-	// Settings are those that all servers on one external etcd have to have in common, as a user gives
-	// them. It is not empty.
+	// Settings are those that all servers on one external etcd must share, as a user gives them. It is not empty.
 	Settings string
 	// RequestTimeout is how long the API server gives a request. Default: a minute.
 	RequestTimeout time.Duration
 	// MaxObjectBytes is the size of the largest object that the embedded etcd stores. Default: etcd's.
 	MaxObjectBytes int
-	// LocalServices are addresses, as host:port, where the API server finds Services that lead to this
-	// process, for webhooks. Others are looked up in DNS.
+	// LocalServices are addresses, as host:port, of Services for webhooks that lead to this process. Other Services are
+	// resolved by DNS.
 	LocalServices map[types.NamespacedName]string
 	// ReadyChecks are added to those behind the API server's /readyz.
 	ReadyChecks []healthz.HealthChecker
-	// Progress reports to the user what is being done.
+	// Progress reports each step to the user.
 	Progress Progress
 }
 
-// Progress writes to Out what is being done, in plain lines, or nowhere if that is nil.
+// Progress writes plain lines to Out, or nowhere if that is nil.
 type Progress struct{ Out io.Writer }
 
 // Printf writes a line.
@@ -50,7 +49,7 @@ func (p Progress) Printf(format string, args ...any) {
 	}
 }
 
-// ExternalEtcd says how to reach an etcd cluster that somebody else runs.
+// ExternalEtcd configures the connection to an existing etcd cluster.
 type ExternalEtcd struct {
 	Servers                   []string
 	CAFile, CertFile, KeyFile string

@@ -19,15 +19,15 @@ const (
 	authorityLifetime   = 10 * certificateLifetime
 )
 
-// pki is the control plane's own certificate authority and what it has signed. The authority
-// and the service account key are kept; everything else is signed anew at each start.
+// pki is the control plane's own certificate authority and its certificates. The CA and the service account key are
+// kept; everything else is signed again at each start.
 type pki struct {
 	dir string
 	ca  *x509.Certificate
 	key crypto.Signer
 }
 
-// openPKI loads the authority from dir, or makes it.
+// openPKI loads the CA from dir, or creates it.
 func openPKI(dir string) (*pki, error) {
 	p := &pki{dir: dir}
 	var err error
@@ -85,7 +85,7 @@ func (p *pki) signServer(name string, hosts ...string) (certFile, keyFile string
 	return certFile, keyFile, nil
 }
 
-// signUser signs a client certificate for a user and returns how to reach the server with it.
+// signUser signs a client certificate for a user and returns a configuration with it.
 func (p *pki) signUser(server, name string, groups ...string) (*rest.Config, error) {
 	cert, key, err := pkiutil.NewCertAndKey(p.ca, p.key, certificate(name, groups, certificateLifetime, x509.ExtKeyUsageClientAuth))
 	if err != nil {

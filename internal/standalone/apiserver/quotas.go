@@ -18,13 +18,13 @@ import (
 
 const (
 	quotaWorkers = 2
-	// quotaResync is how often ResourceQuotas are counted anew without a cause. One that names a kind which was
-	// not served yet when it was made, such as Bursar's own right after the start, is counted by then.
+	// quotaResync is the time between two full counts of ResourceQuotas. A ResourceQuota may name a kind that was not
+	// served yet at its creation, such as Bursar's own right after the start. It is counted by then.
 	quotaResync = 30 * time.Second
 )
 
-// newQuotaController returns the controller that counts what ResourceQuotas limit. It counts objects of all kinds;
-// there are no Pods, volumes and Services here, whose resources could be counted. run runs it until ctx ends.
+// newQuotaController returns the controller that counts the usage of ResourceQuotas. It counts objects of all kinds;
+// there are no Pods, volumes and Services here with resources to count. run runs it until ctx ends.
 func newQuotaController(ctx context.Context, client kubernetes.Interface, typed informers.SharedInformerFactory, all informerfactory.InformerFactory, started <-chan struct{}) (run func(), err error) {
 	none := func(schema.GroupVersionResource) bool { return false }
 	evaluators, err := core.NewEvaluators(quotageneric.ListerFuncForResourceFunc(typed.ForResource), typed, none)

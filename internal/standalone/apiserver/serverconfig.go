@@ -18,8 +18,8 @@ import (
 	"k8s.io/kubernetes/pkg/generated/openapi"
 )
 
-// localServices are addresses, as host:port, of Services that lead to this process, whatever the API
-// server is that was asked. All others lead to where their DNS name does.
+// localServices are addresses, as host:port, of Services that lead to this process, on every API server. All others
+// resolve by DNS.
 type localServices map[types.NamespacedName]string
 
 // ResolveEndpoint implements [webhook.ServiceResolver].
@@ -30,8 +30,8 @@ func (l localServices) ResolveEndpoint(namespace, name string, port int32) (*url
 	return webhook.NewDefaultServiceResolver().ResolveEndpoint(namespace, name, port)
 }
 
-// newServerConfig does what [generic.NewConfig] does, but for where webhooks and aggregated APIs find
-// Services, and that there may be other API servers, maybe on the same machine: the id tells them apart.
+// newServerConfig does the same as [generic.NewConfig] with two differences: it resolves the Services of webhooks and
+// aggregated APIs by services, and it allows for other API servers, maybe on the same machine, distinguished by id.
 func newServerConfig(o options.CompletedOptions, services webhook.ServiceResolver, apiServers int, id string) (*generic.Config, error) {
 	genericConfig, informers, storage, err := apiserver.BuildGenericConfig(o,
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensions.Scheme, aggregatorscheme.Scheme},
@@ -58,7 +58,7 @@ func newServerConfig(o options.CompletedOptions, services webhook.ServiceResolve
 	return &generic.Config{Options: o, ControlPlane: plane, APIExtensions: extensions, Aggregator: aggregator}, nil
 }
 
-// LocalAddress is where this machine reaches a listener.
+// LocalAddress returns the address of a listener on this machine.
 func LocalAddress(listener net.Listener) (string, error) {
 	address, ok := listener.Addr().(*net.TCPAddr)
 	if !ok {

@@ -9,19 +9,19 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// etcdPKIKey is where the servers of an etcd cluster keep the authority and the service account key that
-// they share. Who can read it can read all Secrets as well.
+// etcdPKIKey is the key of the CA and the service account key that the servers of an etcd cluster share. Every reader
+// of it can read all Secrets as well.
 const etcdPKIKey = "/bursar/pki"
 
-// sharedPKI are those files of a [pki] that the servers of an etcd cluster have in common, by name.
+// sharedPKI are the shared files of a [pki], by name.
 type sharedPKI map[string][]byte
 
 func (p *pki) sharedFiles() map[string]string {
 	return map[string]string{"ca.crt": p.caFile(), "ca.key": p.caKeyFile(), "service-accounts.key": p.serviceAccountKeyFile()}
 }
 
-// sharePKI has all servers of the etcd cluster know each other's users and service account tokens: the
-// first one stores its authority and key, and the others take them in place of their own.
+// sharePKI makes all servers of the etcd cluster accept each other's users and service account tokens: the first server
+// stores its CA and key, and the others use them instead of their own.
 func (h *EtcdHold) sharePKI(ctx context.Context, own *pki) (*pki, error) {
 	files := sharedPKI{}
 	for name, path := range own.sharedFiles() {

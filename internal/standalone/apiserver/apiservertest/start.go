@@ -9,7 +9,7 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// Start starts a control plane of a test's own, without an operator. It ends with the test.
+// Start starts a control plane for one test, without an operator. It ends with the test.
 func Start(t *testing.T) *apiserver.ControlPlane {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -20,7 +20,7 @@ func Start(t *testing.T) *apiserver.ControlPlane {
 	}
 	t.Cleanup(func() {
 		cancel()
-		_ = plane.Wait() // how it ends is not what is tested
+		_ = plane.Wait() // its end is not under test
 	})
 	return plane
 }
