@@ -92,21 +92,21 @@ func (n *Notifier) recordLevel(bucket *quotav1alpha1.AllowanceBucket, u Usage, l
 	if r := n.Registrations.Registration(u.ResourceType); r != nil {
 		amounts = message.Amount(ledger.Amount(u.Used), r) + " of " + message.Amount(ledger.Amount(u.Limit), r)
 	}
-	say := func(kind, reason, text string, args ...any) {
+	emit := func(kind, reason, text string, args ...any) {
 		n.Events.Eventf(shown, nil, kind, reason, "Watch", "%s uses "+text, append([]any{message.Consumer(u.Consumer)}, args...)...)
 	}
 	switch level {
 	case Exceeded:
-		say(corev1.EventTypeWarning, reasonExceeded, "more %s than it is granted: %s. Nothing is taken away, and nothing more is granted until it uses less.", u.ResourceType, amounts)
+		emit(corev1.EventTypeWarning, reasonExceeded, "more %s than it is granted: %s. Nothing is taken away, and nothing more is granted until it uses less.", u.ResourceType, amounts)
 	case Reached:
-		say(corev1.EventTypeWarning, reasonReached, "all %s that it is granted: %s. Nothing more is granted until it uses less, or has a higher limit.", u.ResourceType, amounts)
+		emit(corev1.EventTypeWarning, reasonReached, "all %s that it is granted: %s. Nothing more is granted until it uses less, or has a higher limit.", u.ResourceType, amounts)
 	case Near:
-		say(corev1.EventTypeWarning, reasonNear, "%s of %s, which is %d%% or more of its limit.", amounts, u.ResourceType, percent)
+		emit(corev1.EventTypeWarning, reasonNear, "%s of %s, which is %d%% or more of its limit.", amounts, u.ResourceType, percent)
 	case Below:
 		if u.Limit == 0 {
-			say(corev1.EventTypeNormal, reasonBelow, "no %s any more, and is granted none.", u.ResourceType)
+			emit(corev1.EventTypeNormal, reasonBelow, "no %s any more, and is granted none.", u.ResourceType)
 			return
 		}
-		say(corev1.EventTypeNormal, reasonBelow, "%s of %s, which is less than %d%% of its limit.", amounts, u.ResourceType, percent)
+		emit(corev1.EventTypeNormal, reasonBelow, "%s of %s, which is less than %d%% of its limit.", amounts, u.ResourceType, percent)
 	}
 }

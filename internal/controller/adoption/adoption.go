@@ -306,13 +306,13 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 
 // unreviewedPolicies returns the policies of a kind without a review of an object.
 func (c *Controller) unreviewedPolicies(kind schema.GroupKind, uid types.UID) []*catalog.Policy {
-	var missing []*catalog.Policy
+	var unreviewed []*catalog.Policy
 	for _, p := range c.Catalog.PoliciesOf(kind) {
 		if !c.Reviews.Has(uid, p) && !c.hasClaim(p, uid) {
-			missing = append(missing, p)
+			unreviewed = append(unreviewed, p)
 		}
 	}
-	return missing
+	return unreviewed
 }
 
 // hasClaim reports whether an object has a claim or a reservation of a policy.

@@ -49,26 +49,26 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	var policies quotav1alpha1.ClaimCreationPolicyList
 	if err := c.Client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
 		// An invalid metric would fail the scrape of all collectors.
-		c.Log.V(1).Info("cannot tell of policies", "err", err.Error())
+		c.Log.V(1).Info("cannot read the policies for metrics", "err", err.Error())
 		return
 	}
 	for i := range policies.Items {
 		policy := &policies.Items[i]
-		tell := func(d *prometheus.Desc, value float64) {
+		emit := func(d *prometheus.Desc, value float64) {
 			metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, policy.Name)
 		}
 		if policy.IsEnabled() {
-			tell(isEffective, number(apimeta.IsStatusConditionTrue(policy.Status.Conditions, quotav1alpha1.ConditionReady)))
+			emit(isEffective, number(apimeta.IsStatusConditionTrue(policy.Status.Conditions, quotav1alpha1.ConditionReady)))
 		}
 		if applicable := apimeta.FindStatusCondition(policy.Status.Conditions, quotav1alpha1.ConditionApplicable); applicable != nil {
-			tell(isApplicable, number(applicable.Status == metav1.ConditionTrue))
+			emit(isApplicable, number(applicable.Status == metav1.ConditionTrue))
 		}
 		if a := policy.Status.Adoption; a != nil {
-			tell(isComplete, number(a.State == quotav1alpha1.AdoptionComplete))
-			tell(objectsFound, float64(a.Total))
-			tell(objectsProcessed, float64(a.Processed))
-			tell(objectsAdopted, float64(a.Adopted))
-			tell(objectsFailed, float64(a.Failed))
+			emit(isComplete, number(a.State == quotav1alpha1.AdoptionComplete))
+			emit(objectsFound, float64(a.Total))
+			emit(objectsProcessed, float64(a.Processed))
+			emit(objectsAdopted, float64(a.Adopted))
+			emit(objectsFailed, float64(a.Failed))
 		}
 	}
 }

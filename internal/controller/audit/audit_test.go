@@ -153,22 +153,22 @@ func TestAudit(t *testing.T) {
 			reason: "usage that the books lack is charged without asking further",
 			setup:  func(s *scene) { s.charge(2, 1); s.cached, s.live = two, nil },
 			want:   usage(5, 2), result: drifted,
-			events: []string{"LedgerDrift: The books differ from the granted claims in 1 rows, of which 1 were corrected; " +
-				"the first is projects: the books say 2 used by 1 claims, the claims hold 5 by 2"},
+			events: []string{"LedgerDrift: The ledger differs from the granted claims in 1 balances, of which 1 were corrected; " +
+				"the first is projects: the ledger has 2 used by 1 claims, the claims hold 5 by 2"},
 		},
 		"too much": {
 			reason: "usage that no claim holds is given back once a list confirms it",
 			setup:  func(s *scene) { s.charge(9, 3); s.cached, s.live = two, two },
 			want:   usage(5, 2), result: drifted,
-			events: []string{"LedgerDrift: The books differ from the granted claims in 1 rows, of which 1 were corrected; " +
-				"the first is projects: the books say 9 used by 3 claims, the claims hold 5 by 2"},
+			events: []string{"LedgerDrift: The ledger differs from the granted claims in 1 balances, of which 1 were corrected; " +
+				"the first is projects: the ledger has 9 used by 3 claims, the claims hold 5 by 2"},
 		},
 		"too much, says a cache that is late": {
 			reason: "the list knows a claim that the cache has not seen yet",
 			setup:  func(s *scene) { s.charge(5, 2); s.cached, s.live = two[:1], two },
 			want:   usage(5, 2), result: drifted,
-			events: []string{"LedgerDrift: The books differ from the granted claims in 1 rows, of which 0 were corrected; " +
-				"the first is projects: the books say 5 used by 2 claims, the claims hold 2 by 1"},
+			events: []string{"LedgerDrift: The ledger differs from the granted claims in 1 balances, of which 0 were corrected; " +
+				"the first is projects: the ledger has 5 used by 2 claims, the claims hold 2 by 1"},
 		},
 		"claims in motion": {
 			reason: "what changes between two looks is not judged",
@@ -210,8 +210,8 @@ func TestAudit(t *testing.T) {
 				s.cached = s.live
 			},
 			want: usage(5, 2), result: drifted,
-			events: []string{"LedgerDrift: The books differ from the granted claims in 1 rows, of which 1 were corrected; " +
-				"the first is projects: the books say 2 used by 1 claims, the claims hold 5 by 2"},
+			events: []string{"LedgerDrift: The ledger differs from the granted claims in 1 balances, of which 1 were corrected; " +
+				"the first is projects: the ledger has 2 used by 1 claims, the claims hold 5 by 2"},
 		},
 		"reserved again": {
 			reason: "a claim that was made from an earlier reservation is settled",

@@ -45,7 +45,7 @@ func (a *Auditor) view(ctx context.Context, consumer quotav1alpha1.ConsumerRef) 
 		s = state{quiescent: ledgerstore.Quiescent(snapshot), sequence: snapshot.Sequence(), inFlight: inFlightOf(snapshot), used: slices.Collect(snapshot.Used())}
 	})
 	if err != nil {
-		return state{}, fmt.Errorf("read the books: %w", err)
+		return state{}, fmt.Errorf("read the ledger: %w", err)
 	}
 	return s, nil
 }

@@ -63,7 +63,7 @@ func (a *Auditor) repair(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 		}
 		var err error
 		if outcomes[i].repaired, err = a.Ledgers.Correct(ctx, consumer, d.observed, d.actual); err != nil {
-			return outcomes, fmt.Errorf("charge what is missing: %w", err)
+			return outcomes, fmt.Errorf("charge lacking usage: %w", err)
 		}
 	}
 	return outcomes, nil
@@ -85,7 +85,7 @@ func (a *Auditor) releaseExcess(ctx context.Context, consumer quotav1alpha1.Cons
 			continue
 		}
 		if outcomes[i].repaired, err = a.Ledgers.Correct(ctx, consumer, o.observed, o.actual); err != nil {
-			return fmt.Errorf("give back what is charged too much: %w", err)
+			return fmt.Errorf("remove excess usage: %w", err)
 		}
 	}
 	return nil

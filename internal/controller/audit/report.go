@@ -84,7 +84,7 @@ func (a *Auditor) report(l Ledger, outcomes []outcome) {
 		return
 	}
 	a.Events.Eventf(object(l), nil, corev1.EventTypeWarning, EventReasonDrift, "Audit",
-		"The books differ from the granted claims in %d rows, of which %d were corrected; the first is %s",
+		"The ledger differs from the granted claims in %d balances, of which %d were corrected; the first is %s",
 		len(outcomes), repaired, outcomes[0])
 }
 

@@ -116,7 +116,7 @@ func (k *bucketIndex) displayedInOtherUnit(unitOf func(resourceType string) unit
 	for consumer, types := range k.byConsumer {
 		differs := false
 		for resourceType, t := range types {
-			if _, asked := units[resourceType]; !asked {
+			if _, found := units[resourceType]; !found {
 				units[resourceType] = unitOf(resourceType)
 			}
 			differs = differs || t.unit != units[resourceType]

@@ -67,18 +67,18 @@ func (c *Controller) sweepReleased(ctx context.Context, age time.Duration) {
 // withoutClaims returns the records older than age without a claim in the cache. It leaves out claims of ledgers that
 // prefer this replica if another client's finalizer keeps the claim.
 func (c *Controller) withoutClaims(ctx context.Context, age time.Duration) map[quotav1alpha1.ConsumerRef][]string {
-	missing := map[quotav1alpha1.ConsumerRef][]string{}
+	absent := map[quotav1alpha1.ConsumerRef][]string{}
 	for consumer, ids := range c.Store.ReleasedLongAgo(age) {
 		if !c.Peers.IsPreferred(consumer) {
 			continue
 		}
 		for _, id := range ids {
 			if !c.hasClaim(ctx, id) {
-				missing[consumer] = append(missing[consumer], id)
+				absent[consumer] = append(absent[consumer], id)
 			}
 		}
 	}
-	return missing
+	return absent
 }
 
 // hasClaim reports whether the claim of a record may exist. For a withdrawn reservation, it reads the cached claim of

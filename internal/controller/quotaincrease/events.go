@@ -29,27 +29,27 @@ const (
 // without a composition, such as one of the openMCP quota operator, only another amount is a change. The field and the
 // version make each event distinct.
 func (r *Reconciler) recordComposition(before, after *corev1.ResourceQuota, composition map[corev1.ResourceName]string) {
-	told, hasTold := "", false
+	former, hasFormer := "", false
 	if before != nil {
-		told, hasTold = before.Annotations[openmcpv1alpha1.AnnotationComposition]
-		told = "; " + told + ";"
+		former, hasFormer = before.Annotations[openmcpv1alpha1.AnnotationComposition]
+		former = "; " + former + ";"
 	}
 	for _, name := range slices.Sorted(maps.Keys(composition)) {
-		said := composition[name]
+		sentence := composition[name]
 		was, had := corev1.ResourceList(nil)[name], false
 		if before != nil {
 			was, had = before.Spec.Hard[name]
 		}
-		isHeldBack := strings.Contains(said, "held back")
-		if now := after.Spec.Hard[name]; had && was.Cmp(now) == 0 && (strings.Contains(told, "; "+said+";") || !hasTold && !isHeldBack) {
+		isHeldBack := strings.Contains(sentence, "held back")
+		if now := after.Spec.Hard[name]; had && was.Cmp(now) == 0 && (strings.Contains(former, "; "+sentence+";") || !hasFormer && !isHeldBack) {
 			continue
 		}
 		regarding := referenceToQuota(after)
 		regarding.FieldPath = "spec.hard[" + string(name) + "]"
 		if isHeldBack {
-			r.Events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonQuotaHeldBack, actionWrite, "%s", said)
+			r.Events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonQuotaHeldBack, actionWrite, "%s", sentence)
 		} else {
-			r.Events.Eventf(regarding, nil, corev1.EventTypeNormal, reasonQuotaChanged, actionWrite, "%s", said)
+			r.Events.Eventf(regarding, nil, corev1.EventTypeNormal, reasonQuotaChanged, actionWrite, "%s", sentence)
 		}
 	}
 }

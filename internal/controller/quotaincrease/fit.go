@@ -39,7 +39,7 @@ type fit struct {
 }
 
 // errOutdated means that the input of the decision is out of date.
-var errOutdated = errors.New("the ResourceQuota was changed meanwhile")
+var errOutdated = errors.New("the ResourceQuota was changed in between")
 
 // run tries until the ResourceQuota is written. Each try after a denial holds back something more, so it ends.
 func (f *fit) run(ctx context.Context) error {
@@ -174,7 +174,7 @@ func (f *fit) formerAmounts(ctx context.Context) (corev1.ResourceList, error) {
 // leaveOut leaves out the increases that the API server rejects together with the definition. The definition without
 // increases is known to be valid. It returns false if no increase is the cause.
 func (f *fit) leaveOut(ctx context.Context) (found bool, err error) {
-	var usable []increase.Increase
+	var accepted []increase.Increase
 	for _, each := range f.input.Increases {
 		quota := increase.Quota(f.match.definition)
 		if quota.Spec.Hard == nil {
@@ -188,10 +188,10 @@ func (f *fit) leaveOut(ctx context.Context) (found bool, err error) {
 		if len(errs) > 0 {
 			f.rejected[each.Name] = errs.ToAggregate().Error()
 		} else {
-			usable = append(usable, each)
+			accepted = append(accepted, each)
 		}
 	}
-	found = len(usable) < len(f.input.Increases)
-	f.input.Increases = usable
+	found = len(accepted) < len(f.input.Increases)
+	f.input.Increases = accepted
 	return found, nil
 }

@@ -120,7 +120,7 @@ func (f *fit) evaluateIncrease(object *openmcpv1alpha1.QuotaIncrease) increaseSt
 			fmt.Sprintf("%s: %s must not be negative: an increase cannot lower a quota; change or delete it", name, amount.String()))
 		return s
 	}
-	if why, isUnusable := f.rejected[object.Name]; isUnusable {
+	if why, isRejected := f.rejected[object.Name]; isRejected {
 		s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonInvalid,
 			fmt.Sprintf("ResourceQuota %s cannot have it: %s; change or delete it", f.match.definition.Name, why))
 		return s
@@ -158,60 +158,60 @@ func (f *fit) explainEffect(s *increaseStatus, object *openmcpv1alpha1.QuotaIncr
 
 // explainUnused explains why an increase does not count in singular mode. It is superfluous only if another counts.
 func (f *fit) explainUnused(s *increaseStatus, object *openmcpv1alpha1.QuotaIncrease) {
-	said := fmt.Sprintf("namespace %s has no label %s", f.namespace.Name, openmcpv1alpha1.LabelUse)
+	sentence := fmt.Sprintf("namespace %s has no label %s", f.namespace.Name, openmcpv1alpha1.LabelUse)
 	if f.input.Use != "" {
-		said = fmt.Sprintf("namespace %s has the label %s=%s", f.namespace.Name, openmcpv1alpha1.LabelUse, f.input.Use)
+		sentence = fmt.Sprintf("namespace %s has the label %s=%s", f.namespace.Name, openmcpv1alpha1.LabelUse, f.input.Use)
 		if _, exists := f.result.Effects[f.input.Use]; exists {
-			s.superfluous = said
+			s.superfluous = sentence
 		} else {
-			said += ", which names no QuotaIncrease that can be used"
+			sentence += ", which names no QuotaIncrease that can be used"
 		}
 	}
 	s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonNotSelected,
-		fmt.Sprintf("%s, and definition %s is in mode singular; set the label to %s for this one to count", said, f.match.definition.Name, object.Name))
+		fmt.Sprintf("%s, and definition %s is in mode singular; set the label to %s for this one to count", sentence, f.match.definition.Name, object.Name))
 }
 
 // cappedOf returns why a cap holds back some of an increase, or nothing. If a cap does not even allow the base of a
 // resource, nothing more is available, whatever the increase would have done without the cap.
 func (f *fit) cappedOf(object *openmcpv1alpha1.QuotaIncrease, effect increase.Effect) string {
-	var said []string
+	var texts []string
 	counts := f.input.Mode != openmcpv1alpha1.ModeSingular || effect.IsUsed
 	for _, name := range slices.Sorted(maps.Keys(object.Spec.Hard)) {
 		if slices.Contains(effect.Held, name) {
-			said = append(said, f.sentences[increase.Contribution{Increase: object.Name, Resource: name}])
+			texts = append(texts, f.sentences[increase.Contribution{Increase: object.Name, Resource: name}])
 		} else if _, isFixed := f.input.Fixed[name]; isFixed && counts {
-			said = append(said, f.baseSentences[name])
+			texts = append(texts, f.baseSentences[name])
 		}
 	}
-	return strings.Join(slices.Compact(said), "; ")
+	return strings.Join(slices.Compact(texts), "; ")
 }
 
 // overshadowing compares the amounts of an increase with the ResourceQuota.
 func (f *fit) overshadowing(object *openmcpv1alpha1.QuotaIncrease) string {
-	var said []string
+	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(object.Spec.Hard)) {
 		here, there := object.Spec.Hard[name], f.result.Hard[name]
-		said = append(said, fmt.Sprintf("%s: %s here, %s there", name, here.String(), there.String()))
+		texts = append(texts, fmt.Sprintf("%s: %s here, %s there", name, here.String(), there.String()))
 	}
-	if len(said) == 0 {
+	if len(texts) == 0 {
 		return "it names no resource"
 	}
-	return strings.Join(said, ", ")
+	return strings.Join(texts, ", ")
 }
 
 // baseMessage names the resources whose cap does not even allow the base, or returns nothing.
 func (f *fit) baseMessage() string {
-	var said []string
+	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(f.input.Fixed)) {
 		base, isLimited := f.input.Base[name]
 		if got := f.input.Fixed[name]; isLimited && got.Cmp(base) < 0 {
-			said = append(said, fmt.Sprintf("%s: %s in place of %s, as %s", name, got.String(), base.String(), f.baseSentences[name]))
+			texts = append(texts, fmt.Sprintf("%s: %s in place of %s, as %s", name, got.String(), base.String(), f.baseSentences[name]))
 		}
 	}
-	if len(said) == 0 {
+	if len(texts) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("ResourceQuota %s/%s has less than the definition says: %s", f.namespace.Name, f.match.definition.Name, strings.Join(said, "; "))
+	return fmt.Sprintf("ResourceQuota %s/%s has less than the definition says: %s", f.namespace.Name, f.match.definition.Name, strings.Join(texts, "; "))
 }
 
 // reportAll gives all increases the same condition, without other changes.

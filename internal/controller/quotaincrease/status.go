@@ -160,8 +160,8 @@ func describeDefinition(config, definition string, result validity, all map[stri
 			Message: result.message + "; until this is corrected, it is used for no other namespace, and those that have their quota by it keep that as it is"}
 	}
 	for _, reason := range precedence {
-		if said := messages[reason]; len(said) > 0 {
-			return count, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: joinFirst(said, "; ")}
+		if sentences := messages[reason]; len(sentences) > 0 {
+			return count, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: joinFirst(sentences, "; ")}
 		}
 	}
 	c = metav1.Condition{Status: metav1.ConditionTrue, Reason: openmcpv1alpha1.ReasonInForce, Message: "it is in force in every namespace that it is for"}
@@ -183,12 +183,12 @@ func conflictOf(config string, all map[string]outcome) metav1.Condition {
 	if len(held) == 0 {
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: openmcpv1alpha1.ReasonNoConflict, Message: "no other QuotaServiceConfig has a namespace that a definition is for"}
 	}
-	var said []string
+	var sentences []string
 	for _, by := range slices.SortedFunc(maps.Keys(held), cmp.Compare[string]) {
-		said = append(said, fmt.Sprintf("QuotaServiceConfig %s holds %s", by, joinFirst(held[by], ", ")))
+		sentences = append(sentences, fmt.Sprintf("QuotaServiceConfig %s holds %s", by, joinFirst(held[by], ", ")))
 	}
 	return metav1.Condition{Status: metav1.ConditionTrue, Reason: openmcpv1alpha1.ReasonNamespacesHeld,
-		Message: strings.Join(said, "; ") + ", which definitions here are for too, and nothing is changed there; have the selectors select different namespaces, or delete one of the two"}
+		Message: strings.Join(sentences, "; ") + ", which definitions here are for too, and nothing is changed there; have the selectors select different namespaces, or delete one of the two"}
 }
 
 // joinFirst joins the first texts and counts the rest.

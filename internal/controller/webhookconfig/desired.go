@@ -62,16 +62,16 @@ type validating struct {
 // desired returns the content of the validating configuration.
 func (c *Controller) desired(ctx context.Context) validating {
 	guarded := c.Catalog.Protected()
-	asked := c.rules(ctx, guarded.Triggers)
+	required := c.rules(ctx, guarded.Triggers)
 	version := "/" + guarded.Version.String()
 	webhooks := c.Own.Validating()
-	for i, r := range asked.enforced {
+	for i, r := range required.enforced {
 		webhooks = append(webhooks, c.protectedWebhook(enforceName, i, r, EnforcePath+version, admissionregistrationv1.Fail))
 	}
-	for i, r := range asked.advised {
+	for i, r := range required.advised {
 		webhooks = append(webhooks, c.protectedWebhook(adviseName, i, r, AdvisePath+version, admissionregistrationv1.Ignore))
 	}
-	recorded := slices.Concat(slices.Concat(asked.enforced...), slices.Concat(asked.advised...))
+	recorded := slices.Concat(slices.Concat(required.enforced...), slices.Concat(required.advised...))
 	if guarded.Allocations != 0 {
 		quotas := c.quotaWebhook(QuotaPath + "/" + guarded.Allocations.String())
 		webhooks = append(webhooks, quotas)
@@ -86,7 +86,7 @@ func (c *Controller) desired(ctx context.Context) validating {
 	hash := hashOf("validating", webhooks)
 	probe := c.probe(hash)
 	completeValidating(&probe)
-	return validating{webhooks: append(webhooks, probe), hash: hash, kinds: asked.kinds, revision: guarded.Revision}
+	return validating{webhooks: append(webhooks, probe), hash: hash, kinds: required.kinds, revision: guarded.Revision}
 }
 
 // desiredMutating returns the content of the mutating configuration, and the hash in its probe. It is constant.

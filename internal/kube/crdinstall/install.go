@@ -62,11 +62,11 @@ func waitServed(ctx context.Context, served discovery.ServerResourcesInterface, 
 			if list, problem = served.ServerResourcesForGroupVersion(version.String()); problem != nil {
 				return false, nil
 			}
-			missing := desired.Clone()
+			unserved := desired.Clone()
 			for _, resource := range list.APIResources {
-				missing.Delete(resource.Name)
+				unserved.Delete(resource.Name)
 			}
-			return missing.Len() == 0, nil
+			return unserved.Len() == 0, nil
 		})
 		if err != nil {
 			return errors.Join(fmt.Errorf("wait for the API server to serve %s: %w", version, err), problem)

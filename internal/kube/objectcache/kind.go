@@ -194,13 +194,13 @@ func (k *kind) Replace(list []any, _ string) error {
 func (k *kind) unlisted(listed map[types.NamespacedName]struct{}) []*identity {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	var missing []*identity
+	var gone []*identity
 	for name, uid := range k.byName {
 		if _, ok := listed[name]; !ok {
-			missing = append(missing, &identity{name, uid})
+			gone = append(gone, &identity{name, uid})
 		}
 	}
-	return missing
+	return gone
 }
 
 // swap sets or removes the UID of a name and returns the previous one.

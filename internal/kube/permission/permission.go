@@ -56,10 +56,10 @@ func (c *Checker) Get(ctx context.Context, resource schema.GroupVersionResource)
 	return c.check(ctx, []string{"get"}, resource)
 }
 
-func (c *Checker) check(ctx context.Context, verbs []string, resource schema.GroupVersionResource) (check string, err error) {
+func (c *Checker) check(ctx context.Context, verbs []string, resource schema.GroupVersionResource) (reason string, err error) {
 	key := strings.Join(verbs, " ") + " " + resource.GroupResource().String()
-	if problem, ok := c.reasons.Get(key); ok {
-		return problem.(string), nil
+	if known, ok := c.reasons.Get(key); ok {
+		return known.(string), nil
 	}
 	var missing []string
 	for _, verb := range verbs {
@@ -72,10 +72,10 @@ func (c *Checker) check(ctx context.Context, verbs []string, resource schema.Gro
 		}
 	}
 	if len(missing) > 0 {
-		check = explain(missing, verbs, resource.GroupResource())
+		reason = explain(missing, verbs, resource.GroupResource())
 	}
-	c.reasons.Set(key, check, rememberedFor)
-	return check, nil
+	c.reasons.Set(key, reason, rememberedFor)
+	return reason, nil
 }
 
 func (c *Checker) may(ctx context.Context, verb string, resource schema.GroupVersionResource) (bool, error) {

@@ -84,11 +84,11 @@ func firstLine(text string) string {
 // exist.
 func checkDatabase(path string, inUse bool) (applied uint64, err error) {
 	info, err := os.Stat(path)
-	missing := errors.Is(err, fs.ErrNotExist)
-	if err != nil && !missing {
+	isMissing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !isMissing {
 		return 0, err
 	}
-	if missing || info.Size() == 0 {
+	if isMissing || info.Size() == 0 {
 		if inUse {
 			return 0, errors.New("it is missing or empty")
 		}

@@ -91,8 +91,8 @@ func (h *EtcdHold) join(ctx context.Context, settings string) (joined bool, othe
 	all := clientv3.WithPrefix()
 	take := clientv3.OpPut(h.key(etcdHoldPrefix), settings, clientv3.WithLease(h.session.Lease()))
 	same := clientv3.Compare(clientv3.Value(etcdHoldPrefix), "=", settings).WithPrefix()
-	nobody := clientv3.Compare(clientv3.CreateRevision(etcdHoldPrefix), "=", 0).WithPrefix()
-	answer, err := h.client.Txn(ctx).If(nobody).Then(take).
+	isEmpty := clientv3.Compare(clientv3.CreateRevision(etcdHoldPrefix), "=", 0).WithPrefix()
+	answer, err := h.client.Txn(ctx).If(isEmpty).Then(take).
 		Else(clientv3.OpTxn([]clientv3.Cmp{same}, []clientv3.Op{take}, []clientv3.Op{clientv3.OpGet(etcdHoldPrefix, all)})).Commit()
 	if err != nil {
 		return false, "", err
