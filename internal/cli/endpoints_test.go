@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTell proves that whoever asks learns why a replica is not ready.
-func TestTell(t *testing.T) {
+// TestCheckHandler proves that the answer has the reason why a replica is not ready.
+func TestCheckHandler(t *testing.T) {
 	for want, problem := range map[string]error{"ok": nil, "policies are being loaded": errors.New("policies are being loaded")} {
 		answer := httptest.NewRecorder()
 		checkHandler(func() error { return problem }).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))

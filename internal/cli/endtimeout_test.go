@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A server that does not stop is ended, and tells what it waited for.
-func TestEndAtLast(t *testing.T) {
+// A server that hangs is ended, and the file shows its goroutines.
+func TestEndAfterTimeout(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stuck.txt")
 	ctx, tell := context.WithCancel(t.Context())
 	said := make(chan string, 1)
@@ -25,7 +25,7 @@ func TestEndAtLast(t *testing.T) {
 	}
 }
 
-// One that has stopped by itself goes on with what comes then.
+// A server that has stopped by itself is not ended.
 func TestEndsByItself(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stuck.txt")
 	ctx, tell := context.WithCancel(t.Context())

@@ -28,7 +28,7 @@ func TestLimitMemory(t *testing.T) {
 			before := debug.SetMemoryLimit(none)
 			t.Cleanup(func() { debug.SetMemoryLimit(before) })
 			if tt.environment != "" {
-				t.Setenv("GOMEMLIMIT", tt.environment) // Go itself reads it at the start of a process alone
+				t.Setenv("GOMEMLIMIT", tt.environment) // Go reads it only at the start of a process
 			}
 			limitMemory(testr.New(t), tt.limit)
 			if got := debug.SetMemoryLimit(-1); got != tt.want {

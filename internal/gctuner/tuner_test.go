@@ -32,8 +32,8 @@ func TestPercentFor(t *testing.T) {
 	}
 }
 
-// The pace follows what is live, unless the user said another.
-func TestKeep(t *testing.T) {
+// The percentage follows the live heap, unless the user set another.
+func TestStart(t *testing.T) {
 	const usual = 100
 	before := debug.SetGCPercent(usual)
 	t.Cleanup(func() { debug.SetGCPercent(before) })

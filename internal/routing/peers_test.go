@@ -61,7 +61,7 @@ func preferredOf(all []*Peers, consumers int) []string {
 	return kept
 }
 
-func TestEveryLedgerHasOneKeeper(t *testing.T) {
+func TestEveryConsumerHasOnePreferredReplica(t *testing.T) {
 	const consumers = 300
 	before, count := preferredOf(know("a", "b", "c"), consumers), map[string]int{}
 	for _, preferred := range before {
@@ -127,8 +127,8 @@ func TestWhoIsAlive(t *testing.T) {
 	}
 }
 
-// TestFollowAndShow has a replica come to know of one that was there before, and both end.
-func TestFollowAndShow(t *testing.T) {
+// TestFollowAndAdvertise has a replica come to know of one that was there before, and both end.
+func TestFollowAndAdvertise(t *testing.T) {
 	client := fake.NewClientset()
 	run := func() (p *Peers, end func()) {
 		p = &Peers{Client: client, Namespace: "system", Address: "host:1", Log: logr.Discard()}

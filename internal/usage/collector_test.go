@@ -29,7 +29,7 @@ func bucket(name string, used, limit int64) quotav1alpha1.AllowanceBucket {
 	}
 }
 
-// collector tells of three projects, of which one uses more than it is granted and one all of nothing.
+// collector has three projects, of which one uses more than its limit and one its whole limit of nothing.
 func collector() *Collector {
 	registrations := catalog.New()
 	r := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "vcpus"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
@@ -108,8 +108,8 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// Where there are to be no series of consumers there are those of resource types, and where the buckets are not to be
-// had there are none, and no error that would keep others from being told.
+// Without series of consumers there are those of resource types. Without buckets there are none, and no error that
+// would fail other collectors.
 func TestCollectLess(t *testing.T) {
 	aggregate := collector()
 	aggregate.ConsumersMax = 0
@@ -187,7 +187,7 @@ func many() (*Collector, []quotav1alpha1.AllowanceBucket, []quotav1alpha1.Resour
 	return c, buckets, grants
 }
 
-// source is what is known of all consumers.
+// source has the usage of all consumers.
 type source struct {
 	buckets       []quotav1alpha1.AllowanceBucket
 	grants        []quotav1alpha1.ResourceGrant

@@ -15,10 +15,10 @@ import (
 	"github.com/bursar/bursar/internal/kube/events"
 )
 
-// told keeps what events say.
-type told []string
+// recordedEvents are the notes of events.
+type recordedEvents []string
 
-func (e *told) Eventf(regarding, _ runtime.Object, kind, reason, _, note string, args ...any) {
+func (e *recordedEvents) Eventf(regarding, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	object := regarding.(*corev1.ObjectReference)
 	*e = append(*e, fmt.Sprintf("%s %s/%s %s %s: ", object.Kind, object.Namespace, object.Name, kind, reason)+fmt.Sprintf(note, args...))
 }
@@ -26,7 +26,7 @@ func (e *told) Eventf(regarding, _ runtime.Object, kind, reason, _, note string,
 func TestNotifier(t *testing.T) {
 	registrations := collector().Registrations
 	shown := &source{registrations: registrations}
-	var said told
+	var said recordedEvents
 	n := &Notifier{
 		Source:        shown,
 		Registrations: registrations, Events: events.NewRecorder(&said), Log: logr.Discard(),
@@ -63,7 +63,7 @@ func TestNotifier(t *testing.T) {
 	}
 }
 
-// What a grant says comes first, then what the registration says, then the platform.
+// The threshold of a grant comes first, then that of the registration, then that of the platform.
 func TestThresholds(t *testing.T) {
 	registrations := collector().Registrations
 	grant := func(name, resourceType, percent string, isActive metav1.ConditionStatus) quotav1alpha1.ResourceGrant {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// "Go to definition" leads to code: what a struct calls is a method of an interface or of a concrete type.
+// "Go to definition" leads to code: a struct calls methods of an interface or of a concrete type.
 func TestNoFunctionFields(t *testing.T) {
 	kept := newExceptions(t, functionFields)
 	files := sources(t, "api", "cmd", "internal", "sdk")

@@ -74,7 +74,7 @@ func sources(t *testing.T, folders ...string) []*file {
 	return files
 }
 
-// exceptions are what may break a rule, with the reason. One that breaks none any more is to go.
+// exceptions are the permitted violations of a rule, with the reason. An unneeded one has to be removed.
 type exceptions struct {
 	*testing.T
 	reasons map[string]string

@@ -11,8 +11,8 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// TestCertificateSecret proves that the certificate is read from the Secret that is named, since the configuration may name
-// any, and that whoever names the wrong one is told how to name another.
+// TestCertificateSecret proves that the certificate is read from the given Secret, because the configuration may name
+// any, and that the error for a wrong name shows how to give another.
 func TestCertificateSecret(t *testing.T) {
 	certificate, _, err := certutil.GenerateSelfSignedCertKey("bursar.example.com", nil, nil)
 	if err != nil {

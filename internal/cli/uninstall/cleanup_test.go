@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// TestCertificateSecret proves that the Secrets of the operator go by the name that was given, since its configuration may name
-// any, and that a Secret of the default name is then somebody else's.
+// TestCertificateSecret proves that the operator's Secret has the given name, because its configuration may name any,
+// and that a Secret of the default name then belongs to another client.
 func TestCertificateSecret(t *testing.T) {
 	var stored []runtime.Object
 	for _, name := range []string{"issued", "issued" + naming.CallersSuffix, naming.CertificateSecret} {

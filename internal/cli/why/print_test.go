@@ -20,7 +20,7 @@ func TestNobodyPays(t *testing.T) {
 	}
 }
 
-// Errors that are about something else say what to do all the same.
+// Errors about something else lead to a next step as well.
 func TestOtherErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		`Internal error occurred: failed calling webhook "enforce.quota.miloapis.com"`: otherErrors[0].meaning,

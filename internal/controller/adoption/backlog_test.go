@@ -15,15 +15,14 @@ import (
 	"github.com/bursar/bursar/internal/claims/evaluator"
 )
 
-// completed is a status that says that all objects had been looked at.
+// completed is the status after a complete scan.
 func completed(at time.Time) *quotav1alpha1.AdoptionStatus {
 	then := metav1.NewTime(at)
 	return &quotav1alpha1.AdoptionStatus{State: quotav1alpha1.AdoptionComplete, ObservedGeneration: 3, StartTime: &then, CompletionTime: &then, Processed: 2, Total: 2}
 }
 
-// Objects that wait for long are noted for a process that comes after this one, until the last of
-// them was looked at.
-func TestBacklogIsNoted(t *testing.T) {
+// Objects with a long wait are recorded for the next process, until the last of them has been inspected.
+func TestBacklogIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, onePage(), completed(time.Unix(1000, 0)))
 		b.backlog = newBacklog()
@@ -57,11 +56,11 @@ func TestBacklogIsNoted(t *testing.T) {
 	})
 }
 
-// A policy that is not ready misses objects, from when it was not, which are looked at later.
-func TestPauseIsNoted(t *testing.T) {
+// A policy that is not ready misses objects, which are inspected later.
+func TestPauseIsRecorded(t *testing.T) {
 	b := newBench(t, onePage("a"), completed(time.Unix(5000, 0)))
 	b.Start()
-	away := metav1.Condition{Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.Unix(7000, 0)} // which is said up to a minute late
+	away := metav1.Condition{Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.Unix(7000, 0)} // the condition is written up to a minute late
 	if err := b.pause(t.Context(), b.stored(), &away); err != nil {
 		t.Fatal(err)
 	}
@@ -88,9 +87,9 @@ func TestPauseIsNoted(t *testing.T) {
 	}
 }
 
-// Where nothing is noted, objects of the time are looked at in which the last process may have had no
-// time for that.
-func TestSinceWhenObjectsAreLookedAt(t *testing.T) {
+// Without a record, objects from the last moments of the previous process are inspected, because it may not have
+// recorded them.
+func TestSinceWhenObjectsAreInspected(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		until  int64
@@ -114,9 +113,9 @@ func TestSinceWhenObjectsAreLookedAt(t *testing.T) {
 	}
 }
 
-// A process that ends before it has looked at all that its predecessor missed leaves word of it: the
-// Lease says nothing of that any more.
-func TestInterruptedRecheckGoesOn(t *testing.T) {
+// A process that ends before it has inspected the backlog of its predecessor leaves a record: the Lease no longer has
+// that time.
+func TestInterruptedRecheckContinues(t *testing.T) {
 	first := newBench(t, onePage("a", "b"), completed(time.Unix(1000, 0)))
 	first.Start()
 	first.lease(time.Unix(5000, 0))
@@ -147,7 +146,7 @@ func TestInterruptedRecheckGoesOn(t *testing.T) {
 	}
 }
 
-// While the registrations do not allow a policy, nothing is looked at for good.
+// While the registrations do not allow a policy, no scan completes.
 func TestScanWhileThePolicyIsNotAllowed(t *testing.T) {
 	b := newBench(t, onePage("a"), nil)
 	registration := &quotav1alpha1.ResourceRegistration{
@@ -171,9 +170,9 @@ func TestScanWhileThePolicyIsNotAllowed(t *testing.T) {
 	}
 }
 
-// TestReviewedElsewhere has objects appear that another replica has reviewed: they are nobody's business any more, and nobody
-// hears of them. The replicas are asked about all of them at once.
-func TestReviewedElsewhere(t *testing.T) {
+// TestReviewedByPeer proves that objects reviewed by another replica cause no event and no charge, and that one query
+// asks about all of them.
+func TestReviewedByPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil, nil)
 		b.backlog = newBacklog()
@@ -211,8 +210,8 @@ func (away) VersionedResourceFor(context.Context, schema.GroupVersionKind) (sche
 	return schema.GroupVersionResource{}, false, nil
 }
 
-// The claims of a kind that is away for long may be gone when it comes back, so all of its objects are looked at then,
-// however old they are, also by another process.
+// The claims of a kind may be gone when the kind is served again after a long time. So all of its objects are inspected
+// then, of any age, also by another process.
 func TestObjectsOfAKindThatComesBack(t *testing.T) {
 	b := newBench(t, onePage(), completed(time.Unix(5000, 0)))
 	b.Start()

@@ -24,9 +24,9 @@ func (b *bench) lease(until time.Time) {
 	}
 }
 
-// While a process reviews objects it says so, so that the next one looks at those alone that came
-// after it, however long ago the last of them cost something.
-func TestReviewedObjectsAreNotLookedAtAfterARestart(t *testing.T) {
+// A process records the time of its reviews, so that the next one inspects only later objects, whatever the age of the
+// last reviewed object.
+func TestReviewedObjectsAreNotInspectedAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newBench(t, onePage(), completed(time.Unix(1000, 0)))
 		first.backlog = newBacklog()
@@ -52,8 +52,8 @@ func TestReviewedObjectsAreNotLookedAtAfterARestart(t *testing.T) {
 	})
 }
 
-// What a process is to look at by what the Lease says is noted before the Lease says something else.
-func TestLeaseIsRenewedOnceItIsNoted(t *testing.T) {
+// The gap before the Lease's time is recorded before the Lease is renewed.
+func TestHeartbeatFollowsTheRecord(t *testing.T) {
 	b := newBench(t, onePage("a"), completed(time.Unix(1000, 0)))
 	b.Start()
 	b.lease(time.Unix(5000, 0))
@@ -76,8 +76,8 @@ func TestLeaseIsRenewedOnceItIsNoted(t *testing.T) {
 	}
 }
 
-// What could not be charged goes on to be told, and what cannot be now is told as well.
-func TestFailuresStayTold(t *testing.T) {
+// Objects that could not be charged stay reported, and new failures are reported as well.
+func TestFailuresStayReported(t *testing.T) {
 	before := completed(time.Unix(1000, 0))
 	before.Failed, before.Message, before.Adopted = 2, "no payer", 7
 	b := newBench(t, onePage("good", "bad"), before)
@@ -100,7 +100,7 @@ func TestFailuresStayTold(t *testing.T) {
 	})
 }
 
-// Until when objects were reviewed is said by the clock that also says when they were created, whatever this machine's shows.
+// The Lease has the time of the API server's clock, as creation timestamps do, whatever the clock of this machine.
 func TestLeaseIsRenewedByTheClockOfTheServer(t *testing.T) {
 	b := newBench(t, onePage("a"), completed(time.Unix(1000, 0)))
 	b.Start()

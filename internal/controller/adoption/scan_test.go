@@ -80,12 +80,12 @@ func (served) VersionedResourceFor(_ context.Context, kind schema.GroupVersionKi
 	return kind.GroupVersion().WithResource("configmaps"), true, nil
 }
 
-// adopter adopts each object once, after it has failed as often as is said.
+// adopter adopts each object once, after the given number of failures.
 type adopter struct {
 	mu       sync.Mutex
 	failures map[string][]error
 	adopted  map[string]bool
-	// calls counts how often each object was looked at.
+	// calls counts the inspections of each object.
 	calls map[string]int
 }
 
@@ -105,7 +105,7 @@ func (c *adopter) ReconcileListed(_ context.Context, _ *catalog.Policy, object *
 	return engine.Adopted, nil
 }
 
-// reviews are what this replica has reviewed, and the others if it asks them.
+// reviews are the reviews of this replica, and those of the others when it queries them.
 type reviews struct {
 	here      map[types.UID]bool
 	questions int
@@ -122,13 +122,13 @@ func (r *reviews) ByPeers(_ context.Context, objects []types.UID, _ *catalog.Pol
 	return objects
 }
 
-// bench is a controller with a policy, and what it works on.
+// bench is a controller with a policy and its objects.
 type bench struct {
 	*testing.T
 	*Controller
 	adopter  *adopter
 	reviewed reviews
-	// refused is why the status cannot be written, if it cannot.
+	// rejection is the error of status writes, or nil.
 	rejection error
 	// writes counts how often the status was written.
 	writes int
@@ -225,8 +225,8 @@ func times(n int, err error) []error {
 	return errs
 }
 
-// What cannot be looked at now is tried again, at once and later, and counted once in the end. What
-// the policy cannot be applied to is counted as failed, and not tried again.
+// An object with a transient error is tried again, at once and later, and counted once in the end. An object that the
+// policy cannot be applied to counts as failed, without a retry.
 func TestFailuresWhileAdopting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, onePage("good", "slow", "slower", "bad"), nil)
@@ -254,9 +254,8 @@ func TestFailuresWhileAdopting(t *testing.T) {
 	})
 }
 
-// A list that takes so long that the API server forgets where it was begins anew, and so does what
-// was counted. What was adopted stays adopted.
-func TestExpiredListBeginsAnew(t *testing.T) {
+// A list whose token expires begins again, and so does its count. Adopted objects stay adopted.
+func TestExpiredListBeginsAgain(t *testing.T) {
 	var asked []string
 	expired := false
 	b := newBench(t, func(options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
@@ -292,7 +291,7 @@ func TestListThatFails(t *testing.T) {
 	}
 }
 
-// What was reviewed when it was created, and does not have a claim, is not to have one.
+// An object reviewed at its creation gets no claim later.
 func TestReviewedObjectsAreNotAdopted(t *testing.T) {
 	b := newBench(t, onePage("reviewed", "old"), nil)
 	b.reviewed.here = map[types.UID]bool{"reviewed": true}
@@ -302,8 +301,8 @@ func TestReviewedObjectsAreNotAdopted(t *testing.T) {
 	b.want("one is not looked at", quotav1alpha1.AdoptionStatus{State: quotav1alpha1.AdoptionComplete, Total: 2, Processed: 2, Adopted: 1})
 }
 
-// A list that is forgotten may go on in a later state.
-func TestExpiredListGoesOn(t *testing.T) {
+// An expired list may continue in a later state.
+func TestExpiredListContinues(t *testing.T) {
 	var asked []string
 	b := newBench(t, func(options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 		asked = append(asked, options.Continue)
@@ -346,7 +345,7 @@ func TestPolicyChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// A process that starts looks at all objects once more, and says so only if that is news.
+// A new process inspects all objects once more, and reports only differences.
 func TestAdoptionAfterARestart(t *testing.T) {
 	began := &metav1.Time{Time: time.Unix(1000, 0)}
 	status := func(state quotav1alpha1.AdoptionState, generation, total, processed, adopted int64) *quotav1alpha1.AdoptionStatus {

@@ -28,7 +28,7 @@ func bad() *quotav1alpha1.ResourceQuotaAllocation {
 	}
 }
 
-// started returns a controller that works on these objects. updated is asked before each write of a status.
+// started returns a controller with these objects. updated is called before each write of a status.
 func started(t *testing.T, updated func() error, objects ...client.Object) *Controller {
 	t.Helper()
 	known := runtime.NewScheme()
@@ -49,7 +49,7 @@ func started(t *testing.T, updated func() error, objects ...client.Object) *Cont
 	return c
 }
 
-func TestNotUsableSaysWhy(t *testing.T) {
+func TestIneffectiveIsReported(t *testing.T) {
 	writes := 0
 	c := started(t, func() error { writes++; return nil }, bad())
 	for range 2 {
@@ -139,7 +139,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// webhooks are asked about allocations that were entered with revision 7.
+// webhooks knows allocations that were entered with revision 7.
 type webhooks struct{ isEffective, isKnown bool }
 
 func (w webhooks) IsAllocationEffective(entered int64) bool { return w.isEffective && entered == 7 }

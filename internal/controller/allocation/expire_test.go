@@ -19,7 +19,7 @@ import (
 	caps "github.com/bursar/bursar/internal/allocation"
 )
 
-// canceling notes the raises that are forgotten. Those of fails cannot be.
+// canceling records the cancelled quota changes. Those in fails return an error.
 type canceling struct {
 	Ledgers
 	ids   []string
@@ -39,12 +39,12 @@ func quotaAt(uid types.UID, version string) *corev1.ResourceQuota {
 	return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "default", UID: uid, ResourceVersion: version}}
 }
 
-// raiseOf is a raise of it that was admitted by a replica whose clock is an hour behind.
+// changeOf returns a quota change admitted by a replica whose clock is an hour behind.
 func changeOf(uid types.UID, replaces string) caps.Raise {
 	return caps.Raise{ID: "raise", Namespace: "web", Name: "default", UID: uid, ResourceVersion: replaces, AdmittedAt: metav1.NewTime(time.Now().Add(-time.Hour))}
 }
 
-// hear has the controller hear of raises, and lets time pass.
+// hear makes the controller see quota changes, and lets time pass.
 func hear(t *testing.T, c *Controller, pending []caps.Raise, ago time.Duration) {
 	t.Helper()
 	c.states = map[string]*allocationState{}
@@ -54,10 +54,10 @@ func hear(t *testing.T, c *Controller, pending []caps.Raise, ago time.Duration) 
 	time.Sleep(ago) // by the clock of the test's bubble
 }
 
-// pendingTime is how long a raise may be made.
+// pendingTime is how long a quota change may be pending.
 const pendingTime = 75 * time.Second
 
-// What was made, or something else in its place, is about to be seen; until then it counts.
+// A stored change, or another one in its place, is about to arrive by watch; until then it counts.
 func TestExpire(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reason   string
@@ -102,7 +102,7 @@ func TestExpire(t *testing.T) {
 	}
 }
 
-// What cannot be looked at is left as it is, and keeps nothing else from being forgotten.
+// A change with a failed read stays pending, and does not keep others from expiring.
 func TestExpireFails(t *testing.T) {
 	synctest.Test(t, testExpireFails)
 }

@@ -32,8 +32,8 @@ func series(c *Controller) int {
 	return len(found)
 }
 
-// An event tells what has become different, and nothing that was so before anybody looked and is no concern.
-func TestTell(t *testing.T) {
+// An event reports a change of the state, and the first state only if it exceeds the cap.
+func TestReportUsage(t *testing.T) {
 	within, over := taking("acme", "5", metav1.ConditionFalse), taking("acme", "11", metav1.ConditionTrue)
 	unknown := within.DeepCopy()
 	unknown.Status.Conditions = nil

@@ -22,7 +22,7 @@ import (
 
 var acme = quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Organization", Name: "acme"}
 
-// scene is the books of one consumer, its claims, and the auditor between them.
+// scene is the ledger of one consumer, its claims, and the auditor.
 type scene struct {
 	*testing.T
 	auditor *Auditor
@@ -50,7 +50,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// storedScene is what the API server has.
+// storedScene is the API server's state.
 type storedScene struct {
 	*scene
 	memory *storagetest.Memory
@@ -78,7 +78,7 @@ func (s *scene) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...a
 	s.events = append(s.events, reason+": "+fmt.Sprintf(note, args...))
 }
 
-// charge enters usage of projects into the books, with no claim behind it.
+// charge adds usage of projects to the ledger without a claim.
 func (s *scene) charge(amount, claims int64) {
 	s.Helper()
 	had := ledger.Usage{ResourceType: "projects"}
@@ -302,7 +302,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// Storage is asked about ledgers that differ from the claims or have something in flight, as they are listed.
+// Storage is read for ledgers that differ from the claims or have something in flight, as they are listed.
 func TestAgreeingLedgersAreNotRead(t *testing.T) {
 	one := []*claimcache.Claim{claimFor("1", 2)}
 	inFlight := func(s *scene) {
@@ -333,7 +333,7 @@ func TestAgreeingLedgersAreNotRead(t *testing.T) {
 	}
 }
 
-// Counters are there before anything is counted: an alert on an increase needs what they were before.
+// Counters exist before their first count: an alert on an increase needs the value before.
 func TestCountersBeginAtZero(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(newScene(t).auditor.Collectors()...)
@@ -344,7 +344,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 	}
 }
 
-func TestUsageRefusesWhatCannotBeCounted(t *testing.T) {
+func TestUsageRejectsOverflow(t *testing.T) {
 	_, err := Usage([]*claimcache.Claim{claimFor("1", int64(ledger.AmountMax)), claimFor("2", 1)})
 	if err == nil {
 		t.Error("a sum that does not fit was added up")

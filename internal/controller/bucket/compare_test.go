@@ -25,8 +25,7 @@ func (s steady) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*led
 	return nil
 }
 
-// A leader that starts asks for those consumers to be shown of which something else is shown than their listed books
-// say, and writes nothing itself.
+// A new leader queues the consumers whose buckets differ from their listed ledger, and writes nothing itself.
 func TestCompare(t *testing.T) {
 	granted := map[string]ledger.Amount{"base": 10}
 	tests := map[string]struct {
@@ -35,20 +34,20 @@ func TestCompare(t *testing.T) {
 		books  *ledger.Ledger
 		want   int // in the queue
 	}{
-		"same":        {reason: "nothing has to be written", books: booksOf(t, granted, 3, 1)},
-		"other books": {reason: "they changed while nobody led", books: booksOf(t, granted, 4, 1), want: 1},
-		"no grants":   {reason: "the last grant went", books: booksOf(t, nil, 3, 1), want: 1},
+		"same":        {reason: "nothing has to be written", books: ledgerOf(t, granted, 3, 1)},
+		"other books": {reason: "they changed while nobody led", books: ledgerOf(t, granted, 4, 1), want: 1},
+		"no grants":   {reason: "the last grant went", books: ledgerOf(t, nil, 3, 1), want: 1},
 		"empty":       {reason: "the ledger was emptied", books: ledger.New(), want: 1},
-		"other status": {reason: "somebody wrote it who does not know better", books: booksOf(t, granted, 3, 1), change: func(t *testing.T, api client.Client) {
+		"other status": {reason: "somebody wrote it who does not know better", books: ledgerOf(t, granted, 3, 1), change: func(t *testing.T, api client.Client) {
 			var buckets quotav1alpha1.AllowanceBucketList
 			must(t, api.List(t.Context(), &buckets))
 			buckets.Items[0].Status.Limit++
 			must(t, api.Status().Update(t.Context(), &buckets.Items[0]))
 		}, want: 1},
-		"no bucket": {reason: "it was deleted", books: booksOf(t, granted, 3, 1), change: func(t *testing.T, api client.Client) {
+		"no bucket": {reason: "it was deleted", books: ledgerOf(t, granted, 3, 1), change: func(t *testing.T, api client.Client) {
 			must(t, api.DeleteAllOf(t.Context(), &quotav1alpha1.AllowanceBucket{}, client.InNamespace("system")))
 		}, want: 1},
-		"nothing": {reason: "it was never shown", books: booksOf(t, granted, 3, 1), change: func(t *testing.T, api client.Client) {
+		"nothing": {reason: "it was never shown", books: ledgerOf(t, granted, 3, 1), change: func(t *testing.T, api client.Client) {
 			must(t, api.DeleteAllOf(t.Context(), &quotav1alpha1.AllowanceBucket{}, client.InNamespace("system")))
 			must(t, api.DeleteAllOf(t.Context(), &quotav1alpha1.EffectiveResourceGrant{}, client.InNamespace("system")))
 		}, want: 1},
@@ -61,7 +60,7 @@ func TestCompare(t *testing.T) {
 				WithStatusSubresource(&quotav1alpha1.AllowanceBucket{}, &quotav1alpha1.EffectiveResourceGrant{}).
 				WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "system"}}).Build()
 			start := func() *Controller {
-				c := &Controller{Client: api, Catalog: catalog.New(), Ledgers: steady{booksOf(t, granted, 3, 1)}, SystemNamespace: "system"}
+				c := &Controller{Client: api, Catalog: catalog.New(), Ledgers: steady{ledgerOf(t, granted, 3, 1)}, SystemNamespace: "system"}
 				c.Start()
 				return c
 			}
@@ -84,7 +83,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Changes are noted once this replica leads, and what is shown of a consumer without a ledger is looked at.
+// Changes are recorded once this replica leads, and consumers with buckets and without a ledger are queued.
 func TestTakeUp(t *testing.T) {
 	scheme := runtime.NewScheme()
 	must(t, quotav1alpha1.AddToScheme(scheme))
@@ -101,7 +100,7 @@ func TestTakeUp(t *testing.T) {
 	}
 }
 
-// versions tells all that is shown, by what changes with every write.
+// versions returns all published objects with their versions, which change with every write.
 func versions(t *testing.T, api client.Client) string {
 	t.Helper()
 	var buckets quotav1alpha1.AllowanceBucketList

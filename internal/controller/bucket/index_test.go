@@ -13,7 +13,7 @@ import (
 
 var byValue = []cmp.Option{cmp.AllowUnexported(indexEntry{}), cmpopts.EquateComparable(ledger.Dimensions{})}
 
-func TestKnown(t *testing.T) {
+func TestBucketIndex(t *testing.T) {
 	var k bucketIndex
 	other := acme
 	other.Name = "other"

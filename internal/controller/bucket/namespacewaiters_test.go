@@ -9,7 +9,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-func TestEachGrantIsToldOnce(t *testing.T) {
+func TestEachGrantIsReportedOnce(t *testing.T) {
 	var a namespaceWaiters
 	grants := func(uids ...string) (grants []ledger.Grant) {
 		for _, uid := range uids {

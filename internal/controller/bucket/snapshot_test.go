@@ -17,7 +17,7 @@ func (c *committing) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func
 	return nil
 }
 
-// What is shown is read from a copy, while decisions go on: nothing is computed in the books themselves.
+// Publication reads a copy while decisions continue: it computes nothing in the ledger itself.
 func TestSnapshot(t *testing.T) {
 	c := &Controller{Ledgers: &committing{locations(t)}}
 	snapshot, err := c.snapshot(t.Context(), acme)

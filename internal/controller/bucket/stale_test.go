@@ -6,7 +6,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-func TestIsFormer(t *testing.T) {
+func TestIsStale(t *testing.T) {
 	now := subject{consumer: acme, resourceType: "projects", namespace: "organization-acme"}
 	before := now
 	before.namespace = "bursar-system"

@@ -17,8 +17,8 @@ import (
 
 var acme = quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Organization", Name: "acme"}
 
-// booksOf makes books in which each grant gives projects, and each claim holds one.
-func booksOf(t *testing.T, granted map[string]ledger.Amount, settled, reserved int) *ledger.Ledger {
+// ledgerOf returns a ledger in which each grant gives projects, and each claim holds one.
+func ledgerOf(t *testing.T, granted map[string]ledger.Amount, settled, reserved int) *ledger.Ledger {
 	t.Helper()
 	books := ledger.New()
 	for name, amount := range granted {
@@ -60,7 +60,7 @@ func TestStatusOf(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := viewOf(booksOf(t, tt.granted, tt.settled, tt.reserved), nil)
+			r := viewOf(ledgerOf(t, tt.granted, tt.settled, tt.reserved), nil)
 			got := statusOf(r.quotas["projects"].account, contributionsTo("projects", r.grants))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
@@ -77,8 +77,8 @@ func at(location string) ledger.Dimensions {
 	return d
 }
 
-// locations are books with 10 cpus for every location, 50 for DLS alone, and 2 without a location.
-// DFW uses 4, DLS 52, and 1 is without location.
+// locations is a ledger with 10 cpus for every location, 50 only for DLS, and 2 without a location. DFW uses 4, DLS 52,
+// and 1 is without location.
 func locations(t *testing.T) *ledger.Ledger {
 	t.Helper()
 	selector := func(requirement ledger.Requirement) ledger.Selector {

@@ -49,7 +49,7 @@ func newAPI(t *testing.T) (api, *claims.Client) {
 // claim is the claim as it is stored.
 func (a api) claim() *quotav1alpha1.ResourceClaim { return a.Get("c") }
 
-// change changes the claim as somebody else would.
+// change changes the claim as another client would.
 func (a api) change(f func(*quotav1alpha1.ResourceClaim)) { a.Change("c", f) }
 
 // onStatus has a function called before a status is stored, once.
@@ -63,8 +63,8 @@ func (a api) onStatus(f func()) {
 	})
 }
 
-// refusePatches has every change fail but those of the status.
-func (a api) refusePatches() {
+// rejectPatches makes every patch fail except for those of the status.
+func (a api) rejectPatches() {
 	a.Intercept(func(method, _ string) bool { return method == http.MethodPatch })
 }
 
@@ -85,7 +85,7 @@ func grant(t *testing.T, s *ledgerstore.Store) {
 	}
 }
 
-// waitGranted waits until the claim says that it is granted.
+// waitGranted waits until the claim's status is granted.
 func (a api) waitGranted(t *testing.T) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
@@ -116,8 +116,8 @@ func process(t *testing.T, client *claims.Client, registrations *catalog.Catalog
 	return c
 }
 
-// Two processes decide one claim: the second has read it before the first decided, and goes on
-// after the first has settled it.
+// Two processes decide one claim: the second reads it before the first decides, and continues after the first has
+// settled it.
 func TestTwoProcessesChargeAClaimOnce(t *testing.T) {
 	_, client := newAPI(t)
 	memory, registrations := storagetest.New(), catalog.New()
@@ -186,8 +186,7 @@ func TestRejectedClaims(t *testing.T) {
 	}
 }
 
-// A waiting claim was granted and settled a moment ago, and the cache still says that it waits when
-// capacity appears once more.
+// A waiting claim was just granted and settled, and the cache still has it as waiting when capacity appears again.
 func TestGrantedClaimIsNotDecidedAgain(t *testing.T) {
 	a, client := newAPI(t)
 	memory, registrations := storagetest.New(), catalog.New()

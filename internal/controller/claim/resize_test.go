@@ -19,16 +19,16 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// A process dies while it resizes a claim. Whatever becomes of the claim then, another one leaves the books with what
-// it holds.
+// A process dies during the resize of a claim. Whatever happens to the claim then, another process settles the ledger
+// to the claim's charges.
 func TestResizeLeftHalfDone(t *testing.T) {
 	const before, after = 1, 4
 	tests := map[string]struct {
 		reason string
-		// isChanged tells that the claim says what it is to hold when the process dies.
+		// isChanged means that the claim has its new amounts when the process dies.
 		isChanged bool
 		then      func(*quotav1alpha1.ResourceClaim)
-		// want is what is used in the end; nothing if the claim is released.
+		// want is the usage in the end; zero if the claim is released.
 		want ledger.Amount
 	}{
 		"before the claim is changed": {"the other process goes on", false, func(*quotav1alpha1.ResourceClaim) {}, after},
@@ -45,7 +45,7 @@ func TestResizeLeftHalfDone(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			a, memory, first := granted(t, "4")
-			a.refusePatches()
+			a.rejectPatches()
 			if err := first.resize(t.Context(), task{theClaim, consumer}); err == nil {
 				t.Fatal("the claim cannot be changed, and that is no error")
 			}
@@ -116,15 +116,15 @@ func granted(t *testing.T, amount string) (api, *storagetest.Memory, *Controller
 
 var theClaim = types.NamespacedName{Namespace: "ns", Name: "c"}
 
-// want asks for an amount in place of what the claim holds.
+// want requests an amount instead of the claim's current one.
 func (a api) want(amount string) {
 	a.change(func(c *quotav1alpha1.ResourceClaim) {
 		c.Annotations = map[string]string{quotav1alpha1.AnnotationResize: `[{"resourceType":"t","amount":` + amount + `}]`}
 	})
 }
 
-// wantBooks checks how much is used, by how many claims, with nothing in flight.
-func wantBooks(t *testing.T, memory *storagetest.Memory, amount ledger.Amount, claims int64) {
+// wantLedger checks how much is used, by how many claims, with nothing in flight.
+func wantLedger(t *testing.T, memory *storagetest.Memory, amount ledger.Amount, claims int64) {
 	t.Helper()
 	books := memory.Books(consumer)
 	if len(books.Reservations) != 0 || len(books.Used) != 1 || books.Used[0].Amount != amount || books.Used[0].Claims != claims {
@@ -158,13 +158,13 @@ func TestResizeWaitsForTheGrant(t *testing.T) {
 	if err := c.resize(t.Context(), task{theClaim, consumer}); err != nil {
 		t.Fatal(err)
 	}
-	wantBooks(t, memory, 6, 2)
+	wantLedger(t, memory, 6, 2)
 }
 
-// What was admitted before, and is not asked for any more, is not kept while what is asked for now has to wait.
+// An earlier admitted amount that is no longer requested is not kept while the new amount has to wait.
 func TestResizeToSomethingElse(t *testing.T) {
 	a, memory, c := granted(t, "4")
-	a.refusePatches()
+	a.rejectPatches()
 	if err := c.resize(t.Context(), task{theClaim, consumer}); err == nil {
 		t.Fatal("the claim cannot be changed, and that is no error")
 	}
@@ -175,15 +175,15 @@ func TestResizeToSomethingElse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantBooks(t, memory, 1, 1)
+	wantLedger(t, memory, 1, 1)
 	said := apimeta.FindStatusCondition(a.claim().Status.Conditions, quotav1alpha1.ConditionResizePending)
 	if said == nil || said.Reason != quotav1alpha1.ReasonQuotaExceeded || !strings.Contains(said.Message, "requested: 49 ") {
 		t.Errorf("the claim says %+v", said)
 	}
 }
 
-// A status that could not be written is written later, although the claim requests what it is to hold already.
-func TestResizeWhoseStatusIsRefused(t *testing.T) {
+// A failed status write is repeated, although the claim requests its new amounts already.
+func TestResizeWhoseStatusIsRejected(t *testing.T) {
 	a, memory, c := granted(t, "4")
 	a.onStatus(func() {
 		a.change(func(claim *quotav1alpha1.ResourceClaim) { claim.Labels = map[string]string{"changed": "true"} })
@@ -199,13 +199,13 @@ func TestResizeWhoseStatusIsRefused(t *testing.T) {
 	if err := c.resize(t.Context(), task{theClaim, consumer}); err != nil {
 		t.Fatal(err)
 	}
-	wantBooks(t, memory, 4, 1)
+	wantLedger(t, memory, 4, 1)
 	if got := a.claim().Status.Allocations[0].AllocatedAmount; got != 4 {
 		t.Errorf("the status says %d", got)
 	}
 }
 
-// What the controller itself says of a claim that waits to be resized is no reason to decide it again.
+// The controller's own status of a claim that waits for a resize does not decide it again.
 func TestWaitingResizeIsQuiet(t *testing.T) {
 	a, _, c := granted(t, "50")
 	before := claimcache.Compact(a.claim())
@@ -233,11 +233,11 @@ func TestWaitingResizeIsQuiet(t *testing.T) {
 	}
 }
 
-// Two processes resize one claim at once, to what was asked for before and after.
+// Two processes resize one claim at once, to the earlier and to the later requested amount.
 func TestTwoProcessesResizeAClaim(t *testing.T) {
 	a, memory, first := granted(t, "4")
 	second := process(t, first.Client, first.Catalog, memory.Connect(nil))
-	a.onStatus(func() { // the first has changed the claim, and the books not yet
+	a.onStatus(func() { // the first has changed the claim, but not yet the ledger
 		a.want("6")
 		if err := second.resize(t.Context(), task{theClaim, consumer}); err != nil {
 			t.Error(err)
@@ -246,7 +246,7 @@ func TestTwoProcessesResizeAClaim(t *testing.T) {
 	if err := first.resize(t.Context(), task{theClaim, consumer}); err == nil {
 		t.Error("the first process wrote a status over that of the second")
 	}
-	wantBooks(t, memory, 6, 1)
+	wantLedger(t, memory, 6, 1)
 	if got := a.claim().Spec.Requests[0].Amount; got != 6 {
 		t.Errorf("the claim holds %d", got)
 	}

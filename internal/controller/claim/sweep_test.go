@@ -36,8 +36,8 @@ func (c *counting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.Handler.ServeHTTP(w, r)
 }
 
-// sweeping returns a controller whose books have two claims recorded as released: u1, which somebody else keeps, and one that
-// went away unnoticed.
+// sweeping returns a controller whose ledger has two claims recorded as released: u1, which another client's finalizer
+// keeps, and one that was deleted unnoticed.
 func sweeping(t *testing.T) (*Controller, api, *counting, *storagetest.Memory) {
 	t.Helper()
 	a, _ := newAPI(t)
@@ -68,7 +68,7 @@ func sweeping(t *testing.T) (*Controller, api, *counting, *storagetest.Memory) {
 	return c, a, requests, memory
 }
 
-// wantKept waits until the books have the claim that exists recorded, and no other.
+// wantKept waits until the ledger has only the record of the existing claim.
 func wantKept(t *testing.T, memory *storagetest.Memory) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
@@ -82,8 +82,8 @@ func wantKept(t *testing.T, memory *storagetest.Memory) {
 // atOnce is the age of which all records are.
 const atOnce = -time.Second
 
-// The record of a released claim stays while the claim does, which somebody else keeps, and nothing is asked of the API server for
-// that. The record of a claim that went away unnoticed goes without a list of claims.
+// The record of a released claim stays as long as another client's finalizer keeps the claim, without requests to the
+// API server. The record of a claim deleted unnoticed goes without a list of claims.
 func TestSweepReleased(t *testing.T) {
 	c, _, requests, memory := sweeping(t)
 	for range 10 {
@@ -102,7 +102,7 @@ func TestSweepReleased(t *testing.T) {
 	}
 }
 
-// Where the cache is told of nothing, because nothing happens to claims, the claims are listed once, and by the next sweep.
+// In a quiet cluster the cache gets no events. Then the next sweep lists the claims once.
 func TestSweepReleasedOfAQuietServer(t *testing.T) {
 	c, a, requests, memory := sweeping(t)
 	a.Touch() // by a write of something else

@@ -13,7 +13,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// kinds serves what it lists, and cannot tell of anything if it is nil.
+// kinds serves the listed kinds, and returns an error if it is nil.
 type kinds []schema.GroupVersionKind
 
 func (k kinds) VersionedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
@@ -58,14 +58,14 @@ func policyFor(change func(*quotav1alpha1.ClaimCreationPolicy)) *quotav1alpha1.C
 	return p
 }
 
-// permitted is a permission that lacks what it says.
+// permitted is a permission that lacks the given verbs.
 type permitted string
 
 func (p permitted) Follow(context.Context, schema.GroupVersionResource) (string, error) {
 	return string(p), nil
 }
 
-func TestJudge(t *testing.T) {
+func TestReadyCondition(t *testing.T) {
 	no := false
 	type policy = quotav1alpha1.ClaimCreationPolicy
 	tests := map[string]struct {
@@ -125,7 +125,7 @@ func TestJudge(t *testing.T) {
 			object := policyFor(tt.change)
 			var told bool
 			r := &Reconciler{Catalog: registered(), Kinds: tt.kinds, Permission: permitted(tt.notPermitted), Listener: listener{&told},
-				Webhooks: asked(!tt.notEffective)}
+				Webhooks: effective(!tt.notEffective)}
 			if !tt.notLoaded {
 				loaded := object.DeepCopy()
 				loaded.Spec.Enabled = nil
@@ -153,12 +153,12 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// listener notes that it was told.
-type listener struct{ told *bool }
+// listener records its calls.
+type listener struct{ called *bool }
 
-func (l listener) PoliciesChanged() { *l.told = true }
+func (l listener) PoliciesChanged() { *l.called = true }
 
-// asked is whether the API server asks about everything.
-type asked bool
+// effective is whether the API server asks about everything.
+type effective bool
 
-func (a asked) IsEffective(schema.GroupVersionKind, int64) bool { return bool(a) }
+func (a effective) IsEffective(schema.GroupVersionKind, int64) bool { return bool(a) }

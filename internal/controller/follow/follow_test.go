@@ -17,7 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/objectcache"
 )
 
-// brokenGroup serves ConfigMaps, and cannot tell what there is in another group.
+// brokenGroup serves ConfigMaps, and fails for another group.
 type brokenGroup struct{}
 
 func (brokenGroup) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
@@ -26,7 +26,7 @@ func (brokenGroup) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.API
 	return []*metav1.APIGroup{core}, []*metav1.APIResourceList{list}, &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "down.example.com", Version: "v1"}: errors.New("503")}}
 }
 
-// A group that discovery cannot tell about does not keep the others from being followed.
+// A group with failed discovery does not keep the others from being followed.
 func TestFollowBesideABrokenGroup(t *testing.T) {
 	c := catalog.New()
 	r := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: quotav1alpha1.ResourceRegistrationSpec{

@@ -42,7 +42,7 @@ func grantOf(name string, amounts ...int64) *quotav1alpha1.ResourceGrant {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	unknown := grantOf("unknown", 1)
 	unknown.Spec.Allowances[0].ResourceType = "castles"
 	selective := grantOf("selective", 1)

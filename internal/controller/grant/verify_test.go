@@ -21,7 +21,7 @@ import (
 
 var acme = quotav1alpha1.ConsumerRef{Kind: "Organization", Name: "acme"}
 
-// reader has grants by name, and counts what it is asked.
+// reader has grants by name, and counts its reads.
 type reader struct {
 	grants      map[string]*quotav1alpha1.ResourceGrant
 	gets, lists int
@@ -126,7 +126,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// What ledgers held at the start is known until it is about to be changed.
+// The ledgers' grants at the start are known until they are about to be changed.
 func TestStored(t *testing.T) {
 	grants := func(generation int64, names ...string) []ledger.Grant {
 		return entriesOf(t, with(func(g *quotav1alpha1.ResourceGrant) { g.Generation = generation }, given(1, names...)))

@@ -87,8 +87,8 @@ type Controller struct {
 	policyQueue workqueue.TypedRateLimitingInterface[string]
 	evaluations workqueue.TypedRateLimitingInterface[key]
 
-	// recording is held while a policy's record changes.
-	recording sync.Mutex
+	// recordMu is held while a policy's record changes.
+	recordMu sync.Mutex
 
 	// mu guards the fields below. A control plane's own lock may be taken while it is held, not the other way round.
 	mu            sync.Mutex

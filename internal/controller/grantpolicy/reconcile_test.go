@@ -78,8 +78,7 @@ func TestAGenerationIsCompiledOnce(t *testing.T) {
 	}
 }
 
-// TestUndefinedKind looks at policies whose kind does not exist: whether it did decides what becomes of
-// the grants.
+// TestUndefinedKind has policies whose kind does not exist: whether it ever did decides about the grants.
 func TestUndefinedKind(t *testing.T) {
 	ready := func(status metav1.ConditionStatus, generation int64) *quotav1alpha1.GrantCreationPolicy {
 		p := teamsPolicy("u1", 2, "true")
@@ -147,8 +146,8 @@ func TestLongRecord(t *testing.T) {
 	}
 }
 
-// TestPace has a policy evaluated that takes long: it rests for longer, and what is quick does not.
-func TestPace(t *testing.T) {
+// TestThrottle evaluates a slow policy: it rests for longer, and a quick one does not rest.
+func TestThrottle(t *testing.T) {
 	var p throttle
 	now := time.Unix(1000, 0)
 	for range 3 {

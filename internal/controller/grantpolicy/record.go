@@ -36,8 +36,8 @@ func (c *Controller) record(ctx context.Context, k key, ref remote.Ref) error {
 	if ref.IsLocal() || c.isRecorded(k, ref) {
 		return nil
 	}
-	c.recording.Lock()
-	defer c.recording.Unlock()
+	c.recordMu.Lock()
+	defer c.recordMu.Unlock()
 	policy := c.policyOf(k)
 	if policy == nil {
 		return errors.New("the policy is gone")

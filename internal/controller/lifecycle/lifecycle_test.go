@@ -24,19 +24,19 @@ import (
 
 var acme = quotav1alpha1.ConsumerRef{Kind: "Org", Name: "acme"}
 
-// withheld says of every kind that it is defined and not served.
-type withheld struct{ asked atomic.Int64 }
+// notServed reports every kind as defined and not served.
+type notServed struct{ requests atomic.Int64 }
 
-func (w *withheld) DefinitionDeleted(schema.GroupKind) bool { return false }
+func (w *notServed) DefinitionDeleted(schema.GroupKind) bool { return false }
 
-func (w *withheld) StateOf(context.Context, schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error) {
-	w.asked.Add(1)
+func (w *notServed) StateOf(context.Context, schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error) {
+	w.requests.Add(1)
 	return discoverycache.NotServed, schema.GroupVersionResource{}, nil
 }
 
-// Claims of a kind that is not served are left alone, and the API server is asked about the kind and
-// not about each.
-func TestWithheldKindIsLeftAlone(t *testing.T) {
+// Claims of a kind that is not served do not change, and the API server is asked once about the kind and not about each
+// claim.
+func TestClaimsOfUnservedKind(t *testing.T) {
 	server := claimstest.New()
 	const n = 100
 	for i := range n {
@@ -46,7 +46,7 @@ func TestWithheldKindIsLeftAlone(t *testing.T) {
 				Annotations: map[string]string{quotav1alpha1.AnnotationResourceUID: "o" + name}, Finalizers: []string{quotav1alpha1.FinalizerQuotaRelease}},
 			Spec: quotav1alpha1.ResourceClaimSpec{ConsumerRef: acme, ResourceRef: quotav1alpha1.UnversionedObjectReference{APIGroup: "g", Kind: "Widget", Name: name}, Requests: []quotav1alpha1.ResourceRequest{{ResourceType: "t", Amount: 1}}}})
 	}
-	states := &withheld{}
+	states := &notServed{}
 	client, store := server.Client(t), ledgerstore.New(t.Context(), storagetest.New().Connect(nil))
 	transitions := engine.New(engine.Dependencies{
 		Store: store, Objects: objectcache.New(nil, states), Claims: claimcache.New(), Client: client, Catalog: catalog.New(), Log: logr.Discard(),
@@ -58,7 +58,7 @@ func TestWithheldKindIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.sweep(t.Context())
-	if asked, queued := states.asked.Load(), c.Engine.Queue().Len(); asked != 1 || queued != 0 {
+	if asked, queued := states.requests.Load(), c.Engine.Queue().Len(); asked != 1 || queued != 0 {
 		t.Errorf("for %d claims the kind was looked up %d times and %d objects are to be processed", n, asked, queued)
 	}
 }

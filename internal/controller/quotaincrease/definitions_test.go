@@ -20,7 +20,7 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// apiServer answers for each definition, by the label that its template has, what is to be answered.
+// apiServer has an answer for each definition, by the label in its template.
 type apiServer struct {
 	answers map[string]error
 	asked   int
@@ -41,8 +41,8 @@ var (
 	errDown    = apierrors.NewInternalError(errors.New("failed calling webhook"))
 )
 
-// judgedConfig has a definition of each name, which its template has as a label.
-func judgedConfig(names ...string) *openmcpv1alpha1.QuotaServiceConfig {
+// validatedConfig has a definition of each name, which its template has as a label.
+func validatedConfig(names ...string) *openmcpv1alpha1.QuotaServiceConfig {
 	c := &openmcpv1alpha1.QuotaServiceConfig{ObjectMeta: metav1.ObjectMeta{Name: "platform", UID: "1", Generation: 1}}
 	for _, name := range names {
 		c.Spec.Quotas = append(c.Spec.Quotas, openmcpv1alpha1.QuotaDefinition{
@@ -52,8 +52,8 @@ func judgedConfig(names ...string) *openmcpv1alpha1.QuotaServiceConfig {
 	return c
 }
 
-// What the API server says about a definition is the matter of that one alone.
-func TestJudge(t *testing.T) {
+// The API server's answer about a definition affects only that definition.
+func TestValidate(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		answer error
@@ -71,7 +71,7 @@ func TestJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := &apiServer{answers: map[string]error{"odd": tt.answer}}
 			d := &Definitions{Specs: server, onChange: func() {}}
-			results, again := d.validate(t.Context(), judgedConfig("odd", "good"))
+			results, again := d.validate(t.Context(), validatedConfig("odd", "good"))
 			if got := results[0]; got.state != tt.want || !strings.Contains(got.message, tt.says) {
 				t.Errorf("%s: got %+v, want %d that says %q", tt.reason, got, tt.want, tt.says)
 			}
@@ -85,13 +85,13 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A verdict is remembered for as long as it is good, and a change of it is told.
-func TestJudgeAgain(t *testing.T) {
+// A result is remembered until it expires, and a change of it is announced.
+func TestRevalidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &apiServer{answers: map[string]error{"gold": errPolicy}}
 		changes := 0
 		d := &Definitions{Specs: server, onChange: func() { changes++ }}
-		config := judgedConfig("gold")
+		config := validatedConfig("gold")
 		want := func(reason string, kind validityState, asked, changed int) {
 			t.Helper()
 			results, _ := d.validate(t.Context(), config)
@@ -119,7 +119,7 @@ func TestJudgeAgain(t *testing.T) {
 	})
 }
 
-// While nobody knows whether a definition can be used, a namespace stays as it is, and only the configuration says so.
+// While the validity of a definition is unknown, a namespace does not change, and only the configuration reports it.
 func TestStaysUntilDecided(t *testing.T) {
 	config, more := platform(openmcpv1alpha1.ModeCumulative, "count/secrets=10"), quotaIncrease("more", "count/secrets=5")
 	w := newWorld(t, config, more)
@@ -162,14 +162,14 @@ func TestStaysUntilDecided(t *testing.T) {
 		}
 	}
 	server.answers = nil
-	w.Definitions.forget(config.Name) // in place of waiting
+	w.Definitions.forget(config.Name) // instead of waiting
 	w.settled()
 	w.wantHard("it can be used", "base", "count/secrets=25")
 }
 
-// A configuration that was deleted and created again is judged again, also where the two events came as one.
-func TestAnotherOfTheNameIsJudged(t *testing.T) {
-	before, after := judgedConfig("gold"), judgedConfig("gold")
+// A configuration that was deleted and created again is validated again, also if both events came as one.
+func TestAnotherOfTheNameIsValidated(t *testing.T) {
+	before, after := validatedConfig("gold"), validatedConfig("gold")
 	passes := func() bool {
 		return updates(differsBesidesStatus).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
 	}

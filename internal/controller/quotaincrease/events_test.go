@@ -11,7 +11,7 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// A ResourceQuota that is taken over says what it is made of, and only what is another amount now is an event.
+// A ResourceQuota that is taken over gets its composition, and only another amount causes an event.
 func TestEventsOfTakeover(t *testing.T) {
 	tests := map[string]struct {
 		reason      string
@@ -36,18 +36,18 @@ func TestEventsOfTakeover(t *testing.T) {
 			}
 			w := newWorld(t, platform(openmcpv1alpha1.ModeCumulative, "count/secrets=10"), quotaIncrease("more", "count/secrets=5"), quota)
 			if tt.limit != "" {
-				w.refuse = exceeds(tt.limit)
+				w.reject = exceeds(tt.limit)
 			}
 			w.settled()
-			if diff := cmp.Diff(tt.want, w.said); diff != "" {
+			if diff := cmp.Diff(tt.want, w.events); diff != "" {
 				t.Errorf("%s: events (-want +got):\n%s", tt.reason, diff)
 			}
 			if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(quota), quota); err != nil || quota.Annotations[openmcpv1alpha1.AnnotationComposition] == tt.annotations[openmcpv1alpha1.AnnotationComposition] {
 				t.Errorf("%s: the composition is not told: %+v, %v", tt.reason, quota, err)
 			}
-			w.said = nil
-			if w.settled(); len(w.said) > 0 || tt.limit == "" && len(w.writes) > 0 {
-				t.Errorf("%s: once more it says %q and writes %q", tt.reason, w.said, w.writes)
+			w.events = nil
+			if w.settled(); len(w.events) > 0 || tt.limit == "" && len(w.writes) > 0 {
+				t.Errorf("%s: once more it says %q and writes %q", tt.reason, w.events, w.writes)
 			}
 		})
 	}

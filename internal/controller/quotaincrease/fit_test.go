@@ -43,7 +43,7 @@ func TestScopesChange(t *testing.T) {
 			if err := w.Client.Update(t.Context(), config); err != nil {
 				t.Fatal(err)
 			}
-			w.refuse = func(verb string, object client.Object) error {
+			w.reject = func(verb string, object client.Object) error {
 				if _, is := object.(*corev1.ResourceQuota); is && verb == tt.verb {
 					return tt.err
 				}
@@ -67,7 +67,7 @@ func TestScopesChange(t *testing.T) {
 	}
 }
 
-// exceeds refuses ResourceQuotas as an allocation does that has so many secrets.
+// exceeds denies ResourceQuotas with more secrets than that, as an allocation does.
 func exceeds(most string) func(string, client.Object) error {
 	const name = corev1.ResourceName("count/secrets")
 	limit := amounts("a=" + most)["a"]
@@ -87,8 +87,8 @@ func exceeds(most string) func(string, client.Object) error {
 	}
 }
 
-// Under a cap a second write is all that it takes, however many increases there are, where the cache knows how much
-// room there is. What the cache says is only a hint.
+// Under a cap a second write suffices, however many increases there are, if the cache knows the room. The cache is only
+// a hint.
 func TestHoldBackAtOnce(t *testing.T) {
 	const most = 20
 	tests := map[string]struct {
@@ -115,7 +115,7 @@ func TestHoldBackAtOnce(t *testing.T) {
 				})
 			}
 			w := newWorld(t, objects...)
-			w.refuse = exceeds(fmt.Sprint(most))
+			w.reject = exceeds(fmt.Sprint(most))
 			result := w.settled()
 			w.wantHard(tt.reason, "base", tt.want)
 			if len(w.writes) != tt.writes {

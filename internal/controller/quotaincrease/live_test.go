@@ -12,8 +12,8 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// behind makes a world whose cache is behind the API server: cached is what it knows, and live is what there is, which
-// takes the place of what is cached of that name. The namespace may be among them.
+// behind returns a world whose cache is behind the API server: cached is the content of the cache, and live that of the
+// API server, replacing cached objects of the same name. The namespace may be among them.
 func behind(t *testing.T, cached, live []client.Object) *world {
 	t.Helper()
 	w, current := newWorld(t, cached...), newWorld(t)
@@ -50,7 +50,7 @@ func vanished[T client.Object](object T) []client.Object {
 	return changed(object, func(o T) { o.SetAnnotations(map[string]string{"gone": "yes"}) })
 }
 
-// Before an increase is deleted, the API server is asked whether all is as the cache has it.
+// Before the deletion of an increase, the API server confirms the state in the cache.
 func TestNothingIsDeletedByOldNews(t *testing.T) {
 	config := platform(openmcpv1alpha1.ModeMaximum, "count/secrets=10")
 	config.Spec.Quotas[0].DeleteIneffectiveQuotas = true
@@ -89,7 +89,7 @@ func TestNothingIsDeletedByOldNews(t *testing.T) {
 	}
 }
 
-// Before a namespace loses its quota, the API server is asked whether there is really no definition for it.
+// Before a namespace loses its quota, the API server confirms that no definition matches.
 func TestNothingIsLiftedByOldNews(t *testing.T) {
 	held := namespace(map[string]string{"tier": "gold", openmcpv1alpha1.LabelManagedBy: "platform", openmcpv1alpha1.LabelBase: "base"})
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "base", Namespace: team, Labels: map[string]string{
@@ -137,7 +137,7 @@ func (w *world) namespaceLabels() map[string]string {
 	return namespace.Labels
 }
 
-// A ResourceQuota is removed only if it says itself that it was generated, or belongs to the namespace.
+// A ResourceQuota is removed only if its own labels mark it as generated, or if it belongs to the namespace.
 func TestIsOurs(t *testing.T) {
 	ours := map[string]string{openmcpv1alpha1.LabelManagedBy: "platform", openmcpv1alpha1.LabelDefinition: "base"}
 	controlledBy := func(kind string, uid types.UID) []metav1.OwnerReference {

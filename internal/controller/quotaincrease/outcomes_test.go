@@ -13,8 +13,8 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// A write that fails is tried again from the first time on, and people are told when it has failed for a while.
-func TestFailureIsToldLater(t *testing.T) {
+// A failed write is tried again at once, and reported when writes have failed for a while.
+func TestFailureIsReportedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, more := platform(openmcpv1alpha1.ModeCumulative, "count/secrets=10"), quotaIncrease("more", "count/secrets=5")
 		w := newWorld(t, config, more)
@@ -34,7 +34,7 @@ func TestFailureIsToldLater(t *testing.T) {
 			}
 		}
 		breakIt := func() {
-			w.refuse = func(verb string, object client.Object) error {
+			w.reject = func(verb string, object client.Object) error {
 				if verb == "update" && object.GetName() == "base" {
 					return apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
 				}
@@ -48,7 +48,7 @@ func TestFailureIsToldLater(t *testing.T) {
 		}
 		breakIt()
 		says("the first failure may pass", "", true)
-		w.refuse = func(string, client.Object) error { return nil }
+		w.reject = func(string, client.Object) error { return nil }
 		says("it has passed", "", false)
 		time.Sleep(reportFailureAfter) // of the test's own clock
 		config.Spec.Quotas[0].Template.Labels["another"] = "label"
@@ -59,13 +59,12 @@ func TestFailureIsToldLater(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		says("it has not passed", openmcpv1alpha1.ReasonWriteFailed, true)
 		says("nor later", openmcpv1alpha1.ReasonWriteFailed, true)
-		w.refuse = func(string, client.Object) error { return nil }
+		w.reject = func(string, client.Object) error { return nil }
 		says("it is written", "", false)
 	})
 }
 
-// Of a namespace that nothing is known of, any failure is entered, so that nobody waits for it; later ones change
-// nothing.
+// Any failure is recorded for a namespace without an outcome, so that nothing waits for it; later ones change nothing.
 func TestFailureOfTheUnknown(t *testing.T) {
 	told := map[string]int{}
 	o := &outcomes{onChange: func(config string) { told[config]++ }}

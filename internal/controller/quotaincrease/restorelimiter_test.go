@@ -12,19 +12,19 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// Somebody else who changes a ResourceQuota as soon as it is restored makes no more than one write a second, and is
-// told of. What is to be written for another reason is written at once.
-func TestBrake(t *testing.T) {
+// Another client that changes a ResourceQuota after every restore causes at most one write a second, and is reported.
+// Other changes are written at once.
+func TestRestoreLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := platform(openmcpv1alpha1.ModeCumulative, "count/secrets=10")
 		w := newWorld(t, config)
 		w.settled()
 		isTold := func() bool {
-			return slices.ContainsFunc(w.said, func(s string) bool {
+			return slices.ContainsFunc(w.events, func(s string) bool {
 				return strings.HasPrefix(s, "QuotaContested: somebody else keeps changing ResourceQuota base")
 			})
 		}
-		// spoil changes the ResourceQuota, and tells whether it is restored at once.
+		// spoil changes the ResourceQuota, and reports whether it is restored at once.
 		spoil := func() (isRestored bool) {
 			t.Helper()
 			quota, err := w.storedQuota(t.Context(), team, "base")
@@ -47,11 +47,11 @@ func TestBrake(t *testing.T) {
 			}
 		}
 		if isTold() {
-			t.Errorf("it is called a fight already: %q", w.said)
+			t.Errorf("it is called a fight already: %q", w.events)
 		}
 		for range 3 {
 			if spoil() || !isTold() {
-				t.Errorf("it is restored once more, or nobody is told: %q", w.said)
+				t.Errorf("it is restored once more, or nobody is told: %q", w.events)
 			}
 			time.Sleep(time.Second) // of the test's own clock
 			w.settled()

@@ -28,7 +28,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// However much there is to say about a quota, it is written.
+// A long description of a quota is written in part.
 func TestLongTexts(t *testing.T) {
 	many := corev1.ResourceList{}
 	for i := range 2000 {

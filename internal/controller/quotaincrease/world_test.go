@@ -28,12 +28,12 @@ type world struct {
 	*testing.T
 	*Reconciler
 	client.Client
-	// refuse tells why a write fails, or returns nil.
-	refuse func(verb string, object client.Object) error
-	// writes are those of ResourceQuotas, in order, also refused ones.
+	// reject returns the error of a write, or nil.
+	reject func(verb string, object client.Object) error
+	// writes are those of ResourceQuotas, in order, including rejected ones.
 	writes []string
-	// said are the events.
-	said []string
+	// events are the emitted events.
+	events []string
 }
 
 const team = "team"
@@ -47,7 +47,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			t.Fatal(err)
 		}
 	}
-	w := &world{T: t, refuse: func(string, client.Object) error { return nil }}
+	w := &world{T: t, reject: func(string, client.Object) error { return nil }}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team, UID: "team"}}
 	w.Client = fake.NewClientBuilder().WithScheme(types).WithObjects(append(objects, namespace)...).
 		WithStatusSubresource(&openmcpv1alpha1.QuotaIncrease{}, &openmcpv1alpha1.QuotaServiceConfig{}).
@@ -78,18 +78,18 @@ func (w *world) write(verb string, object client.Object, do func() error) error 
 	if quota, is := object.(*corev1.ResourceQuota); is {
 		w.writes = append(w.writes, fmt.Sprintf("%s %s", verb, quota.Name))
 	}
-	if err := w.refuse(verb, object); err != nil {
+	if err := w.reject(verb, object); err != nil {
 		return err
 	}
 	return do()
 }
 
-// Eventf makes a world what takes events.
+// Eventf makes a world an event recorder.
 func (w *world) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
-	w.said = append(w.said, reason+": "+fmt.Sprintf(note, args...))
+	w.events = append(w.events, reason+": "+fmt.Sprintf(note, args...))
 }
 
-// reconcile has every configuration judged, and the namespace brought in line.
+// reconcile validates every configuration, and reconciles the namespace.
 func (w *world) reconcile() (reconcile.Result, error) {
 	w.Helper()
 	var configs openmcpv1alpha1.QuotaServiceConfigList
@@ -113,7 +113,7 @@ func (w *world) settled() reconcile.Result {
 	return result
 }
 
-// hard returns what a ResourceQuota gives, or that there is none.
+// hard returns the limits of a ResourceQuota, or that there is none.
 func (w *world) hard(name string) string {
 	w.Helper()
 	quota := &corev1.ResourceQuota{}
@@ -149,7 +149,7 @@ func amounts(of ...string) corev1.ResourceList {
 
 // platform is a configuration with the definition base for all.
 func platform(mode openmcpv1alpha1.QuotaMode, hard ...string) *openmcpv1alpha1.QuotaServiceConfig {
-	c := judgedConfig("base")
+	c := validatedConfig("base")
 	c.Spec.Quotas[0].Mode, c.Spec.Quotas[0].Template.Spec.Hard = mode, amounts(hard...)
 	return c
 }

@@ -69,7 +69,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportAfterPending looks at a registration that is found wanting the first time that it is looked at.
+// TestReportAfterPending has a registration with a problem at its first reconcile.
 func TestReportAfterPending(t *testing.T) {
 	registration := registrationOf("m", "projects", 5)
 	registration.Status.Conditions = []metav1.Condition{{

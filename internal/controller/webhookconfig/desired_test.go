@@ -28,7 +28,7 @@ func enforced(group, version, kind string) catalog.Trigger {
 	return catalog.Trigger{GroupVersionKind: schema.GroupVersionKind{Group: group, Version: version, Kind: kind}, Enforced: true}
 }
 
-// following is a trigger of which updates are looked at too, and advised one that only warns.
+// following is a trigger with updates, and advised one with warnings only.
 func following(t catalog.Trigger) catalog.Trigger { t.Updates = true; return t }
 func advised(t catalog.Trigger) catalog.Trigger   { t.Enforced = false; return t }
 
@@ -42,7 +42,7 @@ func (p policies) Protected() catalog.Protected {
 	return catalog.Protected{Triggers: triggers, Version: catalog.Version{Policies: 0xa, Registrations: 0xb}}
 }
 
-// resources serves carts and config maps, does not serve ghosts, and cannot tell of riddles.
+// resources serves carts and config maps, does not serve ghosts, and fails for riddles.
 type resources struct{}
 
 func (resources) DefinedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
@@ -76,10 +76,10 @@ func (service) ClientConfig(path string) admissionregistrationv1.WebhookClientCo
 	return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "bursar-system", Name: "bursar", Path: &path}}
 }
 
-// glass is told of what breaks the glass, of all kinds.
+// glass is the webhook that records break-glass requests, of all kinds.
 const glass = "break-glass.quota.miloapis.com"
 
-// covered tells what each enforcing webhook covers, as group/version/resource.
+// covered returns the resources of each enforcing webhook, as group/version/resource.
 func covered(v validating) map[string][]string {
 	all := map[string][]string{}
 	for _, w := range v.webhooks {
@@ -136,7 +136,7 @@ func TestDesiredRules(t *testing.T) {
 	}
 }
 
-// TestVersionIsInThePath proves that who is asked learns by which policies it has to answer.
+// TestVersionIsInThePath proves that the path of a request has the version of the policies for its answer.
 func TestVersionIsInThePath(t *testing.T) {
 	got := map[string]string{}
 	for _, w := range newController(advised(carts), maps1).desired(t.Context()).webhooks {
@@ -168,8 +168,8 @@ func TestHashStandsForContent(t *testing.T) {
 	}
 }
 
-// TestMatchConditions proves that who breaks the glass is kept by no webhook that may refuse, and is
-// recorded by the one that may not.
+// TestMatchConditions proves that a break-glass request reaches no webhook that may deny it, and is recorded by the one
+// that may not.
 func TestMatchConditions(t *testing.T) {
 	const notByBursar, breaking = `request.userInfo.username != "bursar"`,
 		`has(request.userInfo.groups) && "quota.miloapis.com:break-glass" in request.userInfo.groups`
@@ -188,7 +188,7 @@ func TestMatchConditions(t *testing.T) {
 	}
 }
 
-// TestFailurePolicies proves that what is enforced fails closed, and what is advised open.
+// TestFailurePolicies proves that enforcing webhooks fail closed, and advisory ones open.
 func TestFailurePolicies(t *testing.T) {
 	for _, w := range newController(advised(carts), maps1).desired(t.Context()).webhooks {
 		want := admissionregistrationv1.Fail

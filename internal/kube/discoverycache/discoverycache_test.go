@@ -15,7 +15,7 @@ import (
 
 const shop = "shop.example.com"
 
-// answer is what discovery says. It counts how often it is asked.
+// answer is a discovery result. It counts its requests.
 type answer struct {
 	mu       sync.Mutex
 	requests int
@@ -123,7 +123,7 @@ func TestOneLookServesAll(t *testing.T) {
 	}
 }
 
-func TestHandlersAreToldOfChangesOnly(t *testing.T) {
+func TestHandlersAreCalledForChangesOnly(t *testing.T) {
 	k := New(nil, nil)
 	calls := 0
 	k.OnChange(func() { calls++ })
@@ -149,7 +149,7 @@ func TestHandlersAreToldOfChangesOnly(t *testing.T) {
 		}
 	}
 
-	// Whoever asks first after a change makes the look; the handlers hear of it all the same.
+	// The first caller after a change runs discovery; the handlers are called nevertheless.
 	k.discovery = serving()
 	k.invalidate()
 	if _, err := k.current(); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/events"
 )
 
-// A storm costs one event, a write in ten seconds, and says what was said last.
+// A storm costs one event and a write in ten seconds, and the event has the latest note.
 func TestLatestIsBounded(t *testing.T) {
 	const storm, minute, writesMax = 60_000, time.Minute, 7
 	api := fake.NewClientset()

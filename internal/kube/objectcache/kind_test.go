@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// news records what handlers are told.
+// news records the calls of handlers.
 type news []string
 
 func newKind() (*kind, *news) {
@@ -26,7 +26,7 @@ func object(name string, uid types.UID) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: uid}}
 }
 
-func TestKindTellsWhatHappened(t *testing.T) {
+func TestKindNotifies(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		events func(k *kind) []error

@@ -13,7 +13,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 )
 
-// undefined says of every kind that there is none.
+// undefined reports every kind as undefined.
 type undefined struct{ isDeleted bool }
 
 func (undefined) StateOf(context.Context, schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error) {

@@ -46,13 +46,13 @@ func New(reviews Reviews) *Checker {
 
 // Follow returns a sentence on why the objects of a resource may not be followed in all namespaces, for the status of a
 // policy, or "". An error means that the answer is unknown.
-func (c *Checker) Follow(ctx context.Context, resource schema.GroupVersionResource) (problem string, err error) {
+func (c *Checker) Follow(ctx context.Context, resource schema.GroupVersionResource) (reason string, err error) {
 	return c.check(ctx, followVerbs, resource)
 }
 
 // Get returns a sentence on why a single object of a resource may not be read, or "". An error means that the answer is
 // unknown.
-func (c *Checker) Get(ctx context.Context, resource schema.GroupVersionResource) (problem string, err error) {
+func (c *Checker) Get(ctx context.Context, resource schema.GroupVersionResource) (reason string, err error) {
 	return c.check(ctx, []string{"get"}, resource)
 }
 

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// answers allows some verbs on carts, and counts how often it is asked.
+// answers allows some verbs on carts, and counts its requests.
 type answers struct {
 	allowed  map[string]bool
 	err      error
@@ -52,7 +52,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// Whoever looks up single objects need not watch them, and the answers to both questions are kept apart.
+// A read of single objects needs no watch, and the answers to both questions are kept apart.
 func TestGet(t *testing.T) {
 	c := New(&answers{allowed: map[string]bool{"get": true}})
 	if problem, err := c.Follow(t.Context(), carts); problem == "" || err != nil {
@@ -79,7 +79,7 @@ func TestFollowAsksOnceForManyPolicies(t *testing.T) {
 }
 
 // Not knowing is neither permission nor the lack of it, and is not remembered.
-func TestFollowCannotTell(t *testing.T) {
+func TestFollowUnknown(t *testing.T) {
 	a := &answers{allowed: map[string]bool{"get": true, "list": true, "watch": true}, err: errors.New("the API server is restarting")}
 	c := New(a)
 	if problem, err := c.Follow(t.Context(), carts); problem != "" || err == nil {

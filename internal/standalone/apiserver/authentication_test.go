@@ -64,7 +64,7 @@ func TestOIDC(t *testing.T) {
 	}
 }
 
-// TestAuthenticationOptions proves that what cannot be is said by the names of the flags.
+// TestAuthenticationOptions proves that errors name the flags of invalid options.
 func TestAuthenticationOptions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("kind: Pod\n"), 0o600); err != nil {
@@ -164,8 +164,8 @@ func (i *issuer) token(t *testing.T, claims map[string]any) string {
 	return signed + "." + encode(signature)
 }
 
-// TestNobodyRequestsToBeMaster proves that no certificate is signed for the group that may do everything: whoever may approve
-// requests would be an administrator.
+// TestNobodyRequestsToBeMaster proves that no certificate is signed for the group of administrators: otherwise the
+// permission to approve requests would be that of an administrator.
 func TestNobodyRequestsToBeMaster(t *testing.T) {
 	p := start(t, apiserver.Options{DataDir: t.TempDir()})
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

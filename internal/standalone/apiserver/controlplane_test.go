@@ -135,7 +135,7 @@ func TestControllers(t *testing.T) {
 	}
 }
 
-// TestRestart proves that a second start on a directory has what the first one stored.
+// TestRestart proves that a second start on a directory has the data of the first.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, apiserver.Options{DataDir: dir})
@@ -196,8 +196,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestExternalEtcd proves that servers can use an etcd that somebody else runs, and that those with other
-// settings are kept off.
+// TestExternalEtcd proves that servers can use an existing etcd, and that servers with other settings are kept out.
 func TestExternalEtcd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts etcd")
@@ -227,5 +226,5 @@ func TestExternalEtcd(t *testing.T) {
 	}
 }
 
-// lines is what a control plane has said.
+// lines is the output of a control plane.
 type lines struct{ strings.Builder }

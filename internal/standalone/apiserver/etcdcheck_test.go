@@ -19,8 +19,8 @@ const (
 	objectBytes = 1000
 )
 
-// newEtcdDirectory returns the data directory of an etcd that has held some objects and ended,
-// the name of its log, and what that held halfway.
+// newEtcdDirectory returns the data directory of an etcd that has stored some objects and ended, the name of its log,
+// and the log's content halfway.
 func newEtcdDirectory(t *testing.T) (dir, log string, logHalfway []byte) {
 	t.Helper()
 	dir = t.TempDir()
