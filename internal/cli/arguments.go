@@ -46,7 +46,8 @@ func explainFlagError(command *cobra.Command, err error) error {
 	return fmt.Errorf("%w; see %s --help", err, command.CommandPath())
 }
 
-// DidYouMean returns a question that suggests the names like an unknown one, each after the prefix, or "" if there are none.
+// DidYouMean returns a question with the known names similar to an unknown one, each after the prefix, or "" if there
+// are none.
 func DidYouMean(prefix, unknown string, names []string) string {
 	const distanceMax = 2
 	of := &cobra.Command{SuggestionsMinimumDistance: distanceMax}

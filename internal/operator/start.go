@@ -29,8 +29,8 @@ func (p *components) load(ctx context.Context, group *errgroup.Group, o *Operato
 	if err := webhookconfig.FollowPaths(ctx, o.client, p.server.Gate.Observe); err != nil {
 		return err
 	}
-	for _, part := range p.everywhere {
-		group.Go(func() error { return part.Run(ctx) })
+	for _, component := range p.everywhere {
+		group.Go(func() error { return component.Run(ctx) })
 	}
 	group.Go(func() error { p.quota.members.Run(ctx); return nil })
 	group.Go(func() error { p.quota.claims.Run(ctx, p.quota.client.REST()); return nil })
@@ -101,8 +101,8 @@ func (p *components) lead(ctx context.Context, group *errgroup.Group, log logr.L
 	if err != nil {
 		return nil // ctx has ended
 	}
-	for _, part := range p.leading {
-		group.Go(func() error { return part.Run(ctx) })
+	for _, component := range p.leading {
+		group.Go(func() error { return component.Run(ctx) })
 	}
 	return nil
 }

@@ -1,9 +1,9 @@
-// Package routing finds the preferred replica of each consumer among the replicas that are alive. The preferred replica
-// decides the reviews that charge the consumer, and at once does the work that any replica may do. So one process writes
-// a ledger, and writes do not conflict.
+// Package routing finds the preferred replica of each consumer among the live replicas, by rendezvous hashing. The
+// preferred replica decides the reviews that charge the consumer, and does the consumer's shared work at once. So one
+// process writes a ledger, and writes do not conflict.
 //
-// The preference only saves time. If two replicas take themselves for the preferred one, or none does, that costs conflicts
-// or a delay; the versions of the ledgers keep decisions exact.
+// The preference only saves time. If two replicas consider themselves preferred, or none does, that costs conflicts or
+// a delay; the versions of the ledgers keep decisions exact. Webhooks and controllers import it.
 package routing
 
 import (

@@ -87,9 +87,9 @@ func persist(ctx context.Context, step func() (remaining int, err error)) error 
 // of others stay.
 func (u *uninstaller) removeFinalizers(ctx context.Context) error {
 	for _, k := range u.kinds {
-		var lifted atomic.Int64
-		err := persist(ctx, func() (remaining int, err error) { return u.removeFinalizersOf(ctx, k, &lifted) })
-		if count := lifted.Load(); count > 0 {
+		var removed atomic.Int64
+		err := persist(ctx, func() (remaining int, err error) { return u.removeFinalizersOf(ctx, k, &removed) })
+		if count := removed.Load(); count > 0 {
 			u.report("lifted", "lift", "the finalizers of %d %s", count, k)
 		}
 		if err != nil {
@@ -102,16 +102,16 @@ func (u *uninstaller) removeFinalizers(ctx context.Context) error {
 	return u.unlessDry(ctx, u.checkSilent)
 }
 
-// removeFinalizersOf processes the objects of a kind once. It adds to lifted the removed finalizers or, in a dry run,
-// those to remove, and returns the number of objects with remaining finalizers.
-func (u *uninstaller) removeFinalizersOf(ctx context.Context, k kind, lifted *atomic.Int64) (int, error) {
+// removeFinalizersOf processes the objects of a kind once. It counts in removed the changed objects or, in a dry run,
+// the objects to change, and returns the number of objects with remaining finalizers.
+func (u *uninstaller) removeFinalizersOf(ctx context.Context, k kind, removed *atomic.Int64) (int, error) {
 	var remaining atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrency)
-	lift := func(object metav1.PartialObjectMetadata, others []string) error {
+	remove := func(object metav1.PartialObjectMetadata, others []string) error {
 		err := u.setFinalizers(ctx, k, object, others)
 		if err == nil {
-			lifted.Add(1)
+			removed.Add(1)
 			remaining.Add(-1)
 		}
 		if apierrors.IsConflict(err) {
@@ -125,10 +125,10 @@ func (u *uninstaller) removeFinalizersOf(ctx context.Context, k kind, lifted *at
 			switch {
 			case len(others) == len(object.Finalizers):
 			case u.DryRun:
-				lifted.Add(1)
+				removed.Add(1)
 			default:
 				remaining.Add(1)
-				group.Go(func() error { return lift(object, others) })
+				group.Go(func() error { return remove(object, others) })
 			}
 		}
 		return nil

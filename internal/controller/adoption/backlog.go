@@ -43,8 +43,8 @@ func newBacklog() backlog {
 }
 
 // since returns nil for an empty backlog.
-func (u policyBacklog) since() *metav1.Time {
-	since := earlier(u.paused, u.oldest)
+func (b policyBacklog) since() *metav1.Time {
+	since := earlier(b.paused, b.oldest)
 	if since.IsZero() {
 		return nil
 	}
@@ -59,33 +59,33 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-func (u *backlog) add(o object, now time.Time) {
-	u.objectsMu.Lock()
-	defer u.objectsMu.Unlock()
-	if _, known := u.objects[o]; !known {
-		u.objects[o] = now
+func (b *backlog) add(o object, now time.Time) {
+	b.objectsMu.Lock()
+	defer b.objectsMu.Unlock()
+	if _, known := b.objects[o]; !known {
+		b.objects[o] = now
 	}
 }
 
 // remove reports whether the last object was removed.
-func (u *backlog) remove(o object) bool {
-	u.objectsMu.Lock()
-	defer u.objectsMu.Unlock()
-	delete(u.objects, o)
-	return len(u.objects) == 0
+func (b *backlog) remove(o object) bool {
+	b.objectsMu.Lock()
+	defer b.objectsMu.Unlock()
+	delete(b.objects, o)
+	return len(b.objects) == 0
 }
 
-func (u *backlog) isEmpty() bool {
-	u.objectsMu.Lock()
-	defer u.objectsMu.Unlock()
-	return len(u.objects) == 0
+func (b *backlog) isEmpty() bool {
+	b.objectsMu.Lock()
+	defer b.objectsMu.Unlock()
+	return len(b.objects) == 0
 }
 
 // seenAt returns the zero time for an object outside the backlog.
-func (u *backlog) seenAt(o object) time.Time {
-	u.objectsMu.Lock()
-	defer u.objectsMu.Unlock()
-	return u.objects[o]
+func (b *backlog) seenAt(o object) time.Time {
+	b.objectsMu.Lock()
+	defer b.objectsMu.Unlock()
+	return b.objects[o]
 }
 
 // updateBacklog changes the backlog of a policy, and its status if that differs.
@@ -104,12 +104,12 @@ func (c *Controller) updateBacklog(ctx context.Context, policy string, change fu
 	return nil
 }
 
-func (u *backlog) set(policy string, to policyBacklog) {
+func (b *backlog) set(policy string, to policyBacklog) {
 	if to == (policyBacklog{}) {
-		delete(u.policies, policy)
+		delete(b.policies, policy)
 		return
 	}
-	u.policies[policy] = to
+	b.policies[policy] = to
 }
 
 // writeUncheckedSince leaves a status without adoption unchanged: then a scan of all objects is due anyway.
@@ -130,7 +130,7 @@ func (c *Controller) recordBacklog(ctx context.Context, policy string, o object)
 	if seen.IsZero() || c.now().Sub(seen) < recordDelay {
 		return nil
 	}
-	return c.updateBacklog(ctx, policy, func(u *policyBacklog) { u.oldest = earlier(u.oldest, seen.Add(-recordDelayMax)) })
+	return c.updateBacklog(ctx, policy, func(b *policyBacklog) { b.oldest = earlier(b.oldest, seen.Add(-recordDelayMax)) })
 }
 
 // removeFromBacklog forgets an inspected object. After the last one it clears the record.
@@ -139,9 +139,9 @@ func (c *Controller) removeFromBacklog(ctx context.Context, o object) error {
 		return nil
 	}
 	for _, policy := range c.backlog.withBacklog() {
-		err := c.updateBacklog(ctx, policy, func(u *policyBacklog) {
+		err := c.updateBacklog(ctx, policy, func(b *policyBacklog) {
 			if c.backlog.isEmpty() {
-				u.oldest = time.Time{}
+				b.oldest = time.Time{}
 			}
 		})
 		if err != nil {
@@ -152,11 +152,11 @@ func (c *Controller) removeFromBacklog(ctx context.Context, o object) error {
 	return nil
 }
 
-func (u *backlog) withBacklog() []string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+func (b *backlog) withBacklog() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	var names []string
-	for name, of := range u.policies {
+	for name, of := range b.policies {
 		if !of.oldest.IsZero() {
 			names = append(names, name)
 		}

@@ -22,37 +22,37 @@ type peerReviews struct {
 	answers map[types.UID]map[*catalog.Policy]bool
 }
 
-func (e *peerReviews) lookup(uid types.UID, p *catalog.Policy) (isReviewed, isKnown bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	isReviewed, isKnown = e.answers[uid][p]
+func (r *peerReviews) lookup(uid types.UID, p *catalog.Policy) (isReviewed, isKnown bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	isReviewed, isKnown = r.answers[uid][p]
 	return isReviewed, isKnown
 }
 
-func (e *peerReviews) record(objects, reviewed []types.UID, p *catalog.Policy) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.answers == nil {
-		e.answers = map[types.UID]map[*catalog.Policy]bool{}
+func (r *peerReviews) record(objects, reviewed []types.UID, p *catalog.Policy) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.answers == nil {
+		r.answers = map[types.UID]map[*catalog.Policy]bool{}
 	}
 	for _, uid := range objects {
-		if e.answers[uid] == nil {
-			e.answers[uid] = map[*catalog.Policy]bool{}
+		if r.answers[uid] == nil {
+			r.answers[uid] = map[*catalog.Policy]bool{}
 		}
-		e.answers[uid][p] = false
+		r.answers[uid][p] = false
 	}
 	for _, uid := range reviewed {
-		if of := e.answers[uid]; of != nil {
+		if of := r.answers[uid]; of != nil {
 			of[p] = true
 		}
 	}
 }
 
 // forget drops the answers about an inspected object.
-func (e *peerReviews) forget(uid types.UID) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.answers, uid)
+func (r *peerReviews) forget(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.answers, uid)
 }
 
 // isReviewedByPeer reports whether another replica has evaluated a policy for an object. The query includes the other
@@ -79,11 +79,11 @@ func (c *Controller) isReviewedByPeer(ctx context.Context, o object, p *catalog.
 
 // waitingObjects returns up to max other objects of the same kind that have waited long enough for this replica to know
 // the claims of other replicas for them.
-func (u *backlog) waitingObjects(of object, max int) []types.UID {
-	u.objectsMu.Lock()
-	defer u.objectsMu.Unlock()
+func (b *backlog) waitingObjects(of object, max int) []types.UID {
+	b.objectsMu.Lock()
+	defer b.objectsMu.Unlock()
 	var due []types.UID
-	for o, seen := range u.objects {
+	for o, seen := range b.objects {
 		if len(due) == max {
 			break
 		}

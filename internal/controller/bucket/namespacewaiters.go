@@ -28,51 +28,51 @@ type namespaceWaiters struct {
 }
 
 // add records a waiting consumer. It keeps the reported grants.
-func (a *namespaceWaiters) add(namespace string, consumer quotav1alpha1.ConsumerRef) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.byNamespace == nil {
-		a.byNamespace = map[string]map[quotav1alpha1.ConsumerRef]map[string]struct{}{}
+func (w *namespaceWaiters) add(namespace string, consumer quotav1alpha1.ConsumerRef) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.byNamespace == nil {
+		w.byNamespace = map[string]map[quotav1alpha1.ConsumerRef]map[string]struct{}{}
 	}
-	if a.byNamespace[namespace] == nil {
-		a.byNamespace[namespace] = map[quotav1alpha1.ConsumerRef]map[string]struct{}{}
+	if w.byNamespace[namespace] == nil {
+		w.byNamespace[namespace] = map[quotav1alpha1.ConsumerRef]map[string]struct{}{}
 	}
-	if a.byNamespace[namespace][consumer] == nil {
-		a.byNamespace[namespace][consumer] = map[string]struct{}{}
+	if w.byNamespace[namespace][consumer] == nil {
+		w.byNamespace[namespace][consumer] = map[string]struct{}{}
 	}
 }
 
 // remove forgets a waiting consumer.
-func (a *namespaceWaiters) remove(namespace string, consumer quotav1alpha1.ConsumerRef) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.byNamespace[namespace], consumer)
-	if len(a.byNamespace[namespace]) == 0 {
-		delete(a.byNamespace, namespace)
+func (w *namespaceWaiters) remove(namespace string, consumer quotav1alpha1.ConsumerRef) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.byNamespace[namespace], consumer)
+	if len(w.byNamespace[namespace]) == 0 {
+		delete(w.byNamespace, namespace)
 	}
 }
 
 // consumers returns the consumers that wait for a namespace.
-func (a *namespaceWaiters) consumers(namespace string) []quotav1alpha1.ConsumerRef {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Collect(maps.Keys(a.byNamespace[namespace]))
+func (w *namespaceWaiters) consumers(namespace string) []quotav1alpha1.ConsumerRef {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Keys(w.byNamespace[namespace]))
 }
 
 // unreported returns the grants of a waiting consumer without a report, and marks them as reported.
-func (a *namespaceWaiters) unreported(namespace string, consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant) []ledger.Grant {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (w *namespaceWaiters) unreported(namespace string, consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant) []ledger.Grant {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	var untold []ledger.Grant
 	reported := map[string]struct{}{}
 	for _, grant := range grants {
-		if _, before := a.byNamespace[namespace][consumer][grant.UID]; !before {
+		if _, before := w.byNamespace[namespace][consumer][grant.UID]; !before {
 			untold = append(untold, grant)
 		}
 		reported[grant.UID] = struct{}{}
 	}
-	if _, waits := a.byNamespace[namespace][consumer]; waits {
-		a.byNamespace[namespace][consumer] = reported
+	if _, waits := w.byNamespace[namespace][consumer]; waits {
+		w.byNamespace[namespace][consumer] = reported
 	}
 	return untold
 }

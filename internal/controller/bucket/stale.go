@@ -18,21 +18,21 @@ type staleObjects struct {
 	byConsumer map[quotav1alpha1.ConsumerRef][]client.Object
 }
 
-func (f *staleObjects) add(consumer quotav1alpha1.ConsumerRef, objects ...client.Object) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.byConsumer == nil {
-		f.byConsumer = map[quotav1alpha1.ConsumerRef][]client.Object{}
+func (s *staleObjects) add(consumer quotav1alpha1.ConsumerRef, objects ...client.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byConsumer == nil {
+		s.byConsumer = map[quotav1alpha1.ConsumerRef][]client.Object{}
 	}
-	f.byConsumer[consumer] = append(f.byConsumer[consumer], objects...)
+	s.byConsumer[consumer] = append(s.byConsumer[consumer], objects...)
 }
 
 // take returns the objects of a consumer, and forgets them.
-func (f *staleObjects) take(consumer quotav1alpha1.ConsumerRef) []client.Object {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	objects := f.byConsumer[consumer]
-	delete(f.byConsumer, consumer)
+func (s *staleObjects) take(consumer quotav1alpha1.ConsumerRef) []client.Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	objects := s.byConsumer[consumer]
+	delete(s.byConsumer, consumer)
 	return objects
 }
 

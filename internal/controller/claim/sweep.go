@@ -64,8 +64,8 @@ func (c *Controller) sweepReleased(ctx context.Context, age time.Duration) {
 	c.unconfirmed = &unconfirmed{version: version, since: time.Now(), ids: ids, seen: c.Claims.Version()}
 }
 
-// withoutClaims returns the records older than age without a claim in the cache. It leaves out claims of ledgers that
-// prefer this replica if another client's finalizer keeps the claim.
+// withoutClaims returns the records older than age without a claim in the cache, for the consumers that prefer this
+// replica. A claim that another client's finalizer keeps is still in the cache.
 func (c *Controller) withoutClaims(ctx context.Context, age time.Duration) map[quotav1alpha1.ConsumerRef][]string {
 	absent := map[quotav1alpha1.ConsumerRef][]string{}
 	for consumer, ids := range c.Store.ReleasedLongAgo(age) {

@@ -6,9 +6,9 @@
 //
 //   - The controller watches the objects of the kinds in effective policies. Every change of an object or a policy
 //     evaluates the pair: conditions, the name of the control plane, the template. Outcomes are kept in memory.
-//   - Each control plane has its own queue and workers. They create, update and delete the grants of a key by its outcome.
-//     So an unresponsive control plane delays no other. Local grants are watched. Remote grants are listed every half
-//     minute; the list also shows whether the control plane answers. Workers run only while it does.
+//   - Each control plane has its own queue and workers, which create, update and delete the grants of a key by its
+//     outcome. So an unresponsive control plane delays no other. Local grants are watched. Remote grants are listed
+//     every half minute; the list also shows whether the control plane answers. Workers run only while it does.
 //   - Each policy has its finalizers and its status reconciled.
 //
 // If an outcome is unknown (a condition cannot be evaluated, a kind has not been listed, a policy is not ready), the

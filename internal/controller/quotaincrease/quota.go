@@ -78,7 +78,7 @@ func replaced(values map[string]string, former []string, now map[string]string) 
 	return values
 }
 
-// ownedBy adds a namespace as the controller to these owners, and removes other namespaces.
+// ownedBy makes a namespace the only controller among these owners, and removes other namespaces.
 func ownedBy(owners []metav1.OwnerReference, namespace *metav1.PartialObjectMetadata) []metav1.OwnerReference {
 	var kept []metav1.OwnerReference
 	isOwned := false

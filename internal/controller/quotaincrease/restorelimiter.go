@@ -36,10 +36,10 @@ type contestedError struct{ wait time.Duration }
 func (e *contestedError) Error() string { return fmt.Sprintf("it is restored after %s", e.wait) }
 
 // check returns an error if a namespace got the same spec too often.
-func (b *restoreLimiter) check(namespace string, spec *corev1.ResourceQuotaSpec) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	last := b.of[namespace]
+func (l *restoreLimiter) check(namespace string, spec *corev1.ResourceQuotaSpec) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := l.of[namespace]
 	if last == nil || last.written != hash(spec) {
 		return nil
 	}
@@ -54,23 +54,23 @@ func (b *restoreLimiter) check(namespace string, spec *corev1.ResourceQuotaSpec)
 }
 
 // recordWrite records the spec written to a namespace.
-func (b *restoreLimiter) recordWrite(namespace string, spec *corev1.ResourceQuotaSpec) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.of == nil {
-		b.of = map[string]*restores{}
+func (l *restoreLimiter) recordWrite(namespace string, spec *corev1.ResourceQuotaSpec) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		l.of = map[string]*restores{}
 	}
-	if b.of[namespace] == nil {
-		b.of[namespace] = &restores{}
+	if l.of[namespace] == nil {
+		l.of[namespace] = &restores{}
 	}
-	b.of[namespace].written = hash(spec)
+	l.of[namespace].written = hash(spec)
 }
 
 // remove forgets a namespace.
-func (b *restoreLimiter) remove(namespace string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.of, namespace)
+func (l *restoreLimiter) remove(namespace string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.of, namespace)
 }
 
 func hash(spec *corev1.ResourceQuotaSpec) uint64 {

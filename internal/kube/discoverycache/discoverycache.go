@@ -39,7 +39,7 @@ type DefinedResolver interface {
 type States interface {
 	// StateOf returns the state of a kind and its resource. An error means that the state is unknown now.
 	StateOf(ctx context.Context, kind schema.GroupKind) (State, schema.GroupVersionResource, error)
-	// DefinitionDeleted reports whether the CustomResourceDefinition of a kind was seen to be deleted, with its objects.
+	// DefinitionDeleted reports whether the CustomResourceDefinition of a kind was deleted, with its objects.
 	DefinitionDeleted(kind schema.GroupKind) bool
 }
 

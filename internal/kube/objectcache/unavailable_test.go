@@ -22,9 +22,9 @@ func (undefined) StateOf(context.Context, schema.GroupKind) (discoverycache.Stat
 
 func (u undefined) DefinitionDeleted(schema.GroupKind) bool { return u.isDeleted }
 
-// The objects of an aggregated API server that is away count for hours, as long as a policy names their kind. Those of a
-// CustomResourceDefinition that was deleted are gone with it.
-func TestKindThatIsAway(t *testing.T) {
+// The objects of an unavailable aggregated API server count as existing for hours, while a policy names their kind. The
+// objects of a deleted CustomResourceDefinition are gone with it.
+func TestUnavailableKind(t *testing.T) {
 	kind, name := schema.GroupKind{Group: "g", Kind: "Machine"}, types.NamespacedName{Name: "a"}
 	for testName, tt := range map[string]struct {
 		reason              string
