@@ -1,4 +1,5 @@
-// Package cli has the common parts of Bursar's command lines, and the command in both: the operator.
+// Package cli has the common parts of Bursar's command lines, and the command in both: the operator. Only the binaries
+// in cmd import it.
 package cli
 
 import (

@@ -12,15 +12,15 @@ import (
 // A server that hangs is ended, and the file shows its goroutines.
 func TestEndAfterTimeout(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stuck.txt")
-	ctx, tell := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	said := make(chan string, 1)
 	ended := EndAfterTimeout(ctx, time.Millisecond, file, func(sentence string) { said <- sentence })
 	defer ended()
-	tell()
+	cancel()
 	if got := <-said; !strings.Contains(got, "has not stopped within 1ms") || !strings.Contains(got, "report it with "+file) {
 		t.Errorf("it says %q", got)
 	}
-	if stacks, err := os.ReadFile(file); err != nil || !strings.Contains(string(stacks), "TestEndAtLast") {
+	if stacks, err := os.ReadFile(file); err != nil || !strings.Contains(string(stacks), "TestEndAfterTimeout") {
 		t.Errorf("the file does not tell what this test waits for: %v\n%s", err, stacks)
 	}
 }
@@ -28,9 +28,9 @@ func TestEndAfterTimeout(t *testing.T) {
 // A server that has stopped by itself is not ended.
 func TestEndsByItself(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stuck.txt")
-	ctx, tell := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	EndAfterTimeout(ctx, 0, file, func(sentence string) { t.Errorf("it says %q", sentence) })()
-	tell()
+	cancel()
 	if _, err := os.Stat(file); err == nil {
 		t.Error("it says that it is stuck")
 	}

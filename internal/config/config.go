@@ -1,4 +1,4 @@
-// Package config reads the configuration file of the operator.
+// Package config reads the configuration file of the operator. The operator, standalone and the commands import it.
 package config
 
 import (

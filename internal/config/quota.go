@@ -39,7 +39,7 @@ type Quota struct {
 	// bytes, with {{name}} standing for the consumer's name. A registration may have its own advice. Default: to delete
 	// objects that are no longer needed, or to ask an administrator.
 	ExceededAdvice string `json:"exceededAdvice,omitempty"`
-	// MaxObjectBytes is the size of the largest object that the etcd of the API server stores, its --max-request-bytes: at
+	// MaxObjectBytes is the size of the largest object that the API server's etcd stores, its --max-request-bytes: at
 	// least 1572864. A larger custom object is denied before it takes quota. Default: 1572864, as etcd's.
 	MaxObjectBytes int `json:"maxObjectBytes,omitempty"`
 	// RequestTimeout is the API server's --request-timeout, from 1s to 2m. The quota of a create that fails after

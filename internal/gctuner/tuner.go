@@ -1,4 +1,5 @@
-// Package gctuner sets the garbage collector's percentage from the size of the live heap.
+// Package gctuner sets the garbage collector's percentage from the size of the live heap. Packages cli and standalone
+// import it.
 package gctuner
 
 import (

@@ -1,5 +1,5 @@
-// Package operator puts the controllers and webhooks together and runs them against an API
-// server. It is the composition root: nothing imports it but commands.
+// Package operator assembles the controllers and webhooks and runs them against an API server. It is the composition
+// root: only commands and package standalone import it.
 package operator
 
 import (

@@ -1,4 +1,5 @@
-// Package standalone runs a whole Bursar in one process: the control plane and its operator.
+// Package standalone runs a whole Bursar in one process: the control plane and its operator. Only the binary bursar and
+// tests import it.
 package standalone
 
 import (

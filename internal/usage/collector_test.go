@@ -137,8 +137,8 @@ func TestCollectLess(t *testing.T) {
 	}
 }
 
-// BenchmarkCollect is one scrape where 10,000 consumers have four resource types each, of which 10,000 pairs have series, and
-// grants that carry thresholds.
+// BenchmarkCollect is one scrape with 10,000 consumers of four resource types each, of which 10,000 pairs have series,
+// and grants with thresholds.
 func BenchmarkCollect(b *testing.B) {
 	c, buckets, grants := many()
 	c.Source = &source{buckets: buckets, grants: grants, registrations: c.Registrations}

@@ -1,4 +1,5 @@
-// Package usage reports the utilization of consumers: in metrics, in events, and to users.
+// Package usage reports the utilization of consumers: in metrics, in events, and to users. The operator and the
+// commands import it.
 package usage
 
 import (

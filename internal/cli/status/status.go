@@ -1,4 +1,5 @@
-// Package status reports on one page whether a server or a cluster enforces quota as it should.
+// Package status reports on one page whether a server or a cluster enforces quota as it should. Only commands import
+// it.
 package status
 
 import (

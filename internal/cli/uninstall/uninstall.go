@@ -1,6 +1,7 @@
 // Package uninstall removes Bursar from a cluster with a stopped operator: first its webhooks and finalizers, so that
 // nothing is denied and no deletion waits, and on request everything stored. It names resources by their API group
-// throughout, because Kubernetes has ResourceClaims of its own. Each step may run again after an interruption.
+// throughout, because Kubernetes has ResourceClaims of its own. Each step may run again after an interruption. Only
+// commands import it.
 package uninstall
 
 import (

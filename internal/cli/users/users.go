@@ -1,5 +1,5 @@
 // Package users gives people access to an API server: a client certificate, signed through the server's own API, and a
-// role.
+// role. Only commands import it.
 package users
 
 import (

@@ -1,6 +1,6 @@
 // Package why explains how quota applies to an object: the matching policies, the payer and the amounts, the grants
 // behind the limit, the holders, and the next step. It reads with the permissions of its user, and leaves out
-// everything else.
+// everything else. Only commands import it.
 package why
 
 import (

@@ -5,6 +5,8 @@
 // A policy that becomes effective is applied to all objects of its kind, page by page, and its status reports the
 // progress. A restart repeats the scan without changing the status. An unreviewed object that appears later is
 // inspected on its own.
+//
+// Only the operator and tests import it.
 package adoption
 
 import (

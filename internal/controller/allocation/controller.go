@@ -1,5 +1,6 @@
 // Package allocation reconciles ResourceQuotaAllocations with the cluster: the usage of their member namespaces,
-// whether it exceeds the cap, and the projections of the allocation in the member namespaces.
+// whether it exceeds the cap, and the projections of the allocation in the member namespaces. Only the operator and
+// tests import it.
 package allocation
 
 import (

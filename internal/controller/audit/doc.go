@@ -14,4 +14,6 @@
 //
 // The read of a ledger with something in flight also loads writes of other processes, so that the sweeps find
 // reservations and releases that those processes left behind.
+//
+// Only the operator and tests import it.
 package audit

@@ -4,6 +4,8 @@
 //
 // The unit of work is a consumer. The controller reads its ledger at one instant and writes each object that differs.
 // So the number of writes is the number of changed buckets.
+//
+// Only the operator and tests import it.
 package bucket
 
 import (

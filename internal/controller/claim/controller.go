@@ -8,6 +8,8 @@
 // Releases have a queue and workers of their own, and a decision never holds a worker while it waits for a release: a
 // claim that does not fit during a release is postponed, and decided again with the waiting claims. Both queues serve
 // consumers in turn. So one consumer's load delays neither its own releases nor another consumer.
+//
+// Only the operator and tests import it.
 package claim
 
 import (

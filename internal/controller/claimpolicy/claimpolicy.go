@@ -1,4 +1,5 @@
-// Package claimpolicy reports whether ClaimCreationPolicies are effective, and why not.
+// Package claimpolicy reports whether ClaimCreationPolicies are effective, and why not. Only the operator and tests
+// import it.
 package claimpolicy
 
 import (

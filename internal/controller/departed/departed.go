@@ -8,6 +8,8 @@
 // The deletion of a ledger requires the version of the inspection. A decision before it changes the version, and the
 // ledger stays. A decision after it finds no ledger, and creates one from the existing claims and grants. The bucket
 // controller then creates the effective grants again.
+//
+// Only the operator and tests import it.
 package departed
 
 import (

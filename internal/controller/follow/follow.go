@@ -1,4 +1,5 @@
-// Package follow selects the kinds in the object cache: the kinds under policy, and the kinds that claims pay for.
+// Package follow selects the kinds in the object cache: the kinds under policy, and the kinds that claims pay for. Only
+// the operator and tests import it.
 package follow
 
 import (

@@ -1,5 +1,5 @@
 // Package grant sets the limits in the ledgers from the ResourceGrants, and reports which grants are active. Its unit
-// of work is a consumer: all its grants together make up its limits.
+// of work is a consumer: all its grants together make up its limits. Only the operator and tests import it.
 package grant
 
 import (

@@ -14,4 +14,6 @@
 // If an outcome is unknown (a condition cannot be evaluated, a kind has not been listed, a policy is not ready), the
 // grants of the key do not change: an error neither takes nor gives capacity. Only grants known to be undesired are
 // deleted.
+//
+// Only the operator and tests import it.
 package grantpolicy

@@ -1,6 +1,6 @@
 // Package lifecycle follows the objects that claims pay for, and starts the engine on them: when an object with
 // in-flight reservations appears, when an object with claims changes or disappears, and when a reservation's object
-// never appears although the API server can no longer be working on the create.
+// never appears although the API server can no longer be working on the create. Only the operator and tests import it.
 package lifecycle
 
 import (

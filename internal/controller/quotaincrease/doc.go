@@ -7,4 +7,6 @@
 // is removed before its successor exists. Edits and deletions by others are restored at once, up to a rate
 // (restorelimiter.go). A second reconciler validates the definitions, and writes the outcomes of all namespaces into
 // the status of the QuotaServiceConfigs (status.go).
+//
+// Only the operator and tests import it.
 package quotaincrease

@@ -1,5 +1,6 @@
 // Package registration decides which ResourceRegistrations are active: those with a served consumer kind and a resource
-// type without an older registration. It keeps a deleted one as long as grants or enabled policies use it.
+// type without an older registration. It keeps a deleted one as long as grants or enabled policies use it. Only the
+// operator and tests import it.
 package registration
 
 import (

@@ -1,4 +1,5 @@
 // Package takeup finds changes from the time without a leader. It runs once on each replica that becomes the leader.
+// Only the operator and tests import it.
 package takeup
 
 import (

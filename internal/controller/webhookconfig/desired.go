@@ -3,6 +3,8 @@
 //
 // Each configuration carries a probe: a webhook for objects with a label for the content of the configuration. Once the
 // API server uses that content, the probe's handler denies a dry-run create of such an object. Until then nothing does.
+//
+// Only the operator and tests import it.
 package webhookconfig
 
 import (

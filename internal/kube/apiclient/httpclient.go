@@ -1,5 +1,6 @@
 // Package apiclient connects to API servers that may be slow, gone or several: with timeouts for every request, health
-// checks on watches, and the clock of the server.
+// checks on watches, and the clock of the server. Like all of kube it knows no quota, and any internal package may
+// import it.
 package apiclient
 
 import (

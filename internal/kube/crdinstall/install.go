@@ -1,4 +1,5 @@
-// Package crdinstall keeps the CRDs on an API server up to date.
+// Package crdinstall keeps the CRDs on an API server up to date. Like all of kube it knows no quota, and any internal
+// package may import it.
 package crdinstall
 
 import (

@@ -4,6 +4,8 @@
 // CustomResourceDefinition and every half minute. If discovery of a group fails, as during a restart of an aggregated
 // API server, the group's last result stands: only the API server's own answer makes a kind not served, because that
 // ends the enforcement of its quota.
+//
+// Like all of kube it knows no quota, and any internal package may import it.
 package discoverycache
 
 import (

@@ -3,6 +3,8 @@
 //
 // They also count events with the same content except for the note as one, and keep only its first note. So an event on
 // one object about others names each of them as related, or its note leaves them out.
+//
+// Like all of kube it knows no quota, and any internal package may import it.
 package events
 
 import (

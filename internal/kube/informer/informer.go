@@ -1,4 +1,5 @@
-// Package informer registers handlers on the informers of a cache.
+// Package informer registers handlers on the informers of a cache. Like all of kube it knows no quota, and any internal
+// package may import it.
 package informer
 
 import (

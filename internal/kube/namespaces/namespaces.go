@@ -1,5 +1,6 @@
 // Package namespaces answers questions about namespaces from a watch of their metadata. It reads an unknown namespace
-// from the API server, because it may be new.
+// from the API server, because it may be new. Like all of kube it knows no quota, and any internal package may import
+// it.
 package namespaces
 
 import (

@@ -1,6 +1,6 @@
 // Package objectcache knows which objects of the protected kinds exist: only their names and UIDs. It follows the API
 // server with one metadata-only watch for each kind, so it may lag by milliseconds; [Cache.Exists] and [Cache.IsAlive]
-// ask the API server itself.
+// ask the API server itself. Like all of kube it knows no quota, and any internal package may import it.
 package objectcache
 
 import (

@@ -1,5 +1,6 @@
 // Package permission finds out whether Bursar itself may follow the objects of a kind. The kinds of future policies are
-// unknown when Bursar is installed, so administrators permit them one by one.
+// unknown when Bursar is installed, so administrators permit them one by one. Like all of kube it knows no quota, and
+// any internal package may import it.
 package permission
 
 import (

@@ -1,6 +1,6 @@
 // Package quotavalidation validates the spec of a ResourceQuota by a dry run on the API server. The API server knows
 // which resources can be limited, which scopes and resources go together, and which amounts are valid. No library has
-// these rules.
+// these rules. Like all of kube it knows no quota, and any internal package may import it.
 package quotavalidation
 
 import (

@@ -1,5 +1,6 @@
 // Package restclient makes low-level clients for Bursar's frequently written objects: in JSON, through a shared HTTP
-// client, and with answers that hold only metadata, because the writer knows the rest.
+// client, and with answers that hold only metadata, because the writer knows the rest. Like all of kube it knows no
+// quota, and any internal package may import it.
 package restclient
 
 import (

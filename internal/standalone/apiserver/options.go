@@ -1,7 +1,7 @@
-// Package apiserver runs a Kubernetes control plane inside this process: etcd, the generic
-// Kubernetes API server (namespaces, RBAC, secrets, config maps, custom resources, webhooks; no
-// pods), the garbage collector and the namespace controller. All state lives in one data
-// directory.
+// Package apiserver runs a Kubernetes control plane inside this process: etcd, the generic Kubernetes API server
+// (namespaces, RBAC, secrets, config maps, custom resources, webhooks; no pods), the garbage collector and the
+// namespace controller. All state lives in one data directory. Package standalone, the binary bursar and tests import
+// it.
 package apiserver
 
 import (

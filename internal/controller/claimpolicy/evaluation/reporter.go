@@ -1,6 +1,6 @@
 // Package evaluation reports policies that could not be applied to the objects of requests, in the status of the
 // ClaimCreationPolicies and in events. Every replica adds its own failures, at most once in [writeInterval] for a
-// policy, however many requests there are.
+// policy, however many requests there are. Only the operator and tests import it.
 package evaluation
 
 import (

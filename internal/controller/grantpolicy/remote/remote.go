@@ -3,6 +3,8 @@
 //
 // Only the system namespace counts, because Bursar sends credentials to the registered server. Only platform
 // administrators can write there.
+//
+// Only package grantpolicy imports it.
 package remote
 
 import (
