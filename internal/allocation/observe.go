@@ -27,8 +27,8 @@ type Observation struct {
 	// Quotas are those ResourceQuotas that the raises are of which are pending, whether they count or not, as
 	// far as they are there.
 	Quotas map[types.NamespacedName]QuotaVersion
-	// Gone are those of the ResourceQuotas that raises are of which were seen and were deleted.
-	Gone map[types.UID]bool
+	// Deleted are those of the ResourceQuotas that raises are of which were seen and were deleted.
+	Deleted map[types.UID]bool
 }
 
 // QuotaVersion tells one state of a ResourceQuota from every other.
@@ -40,46 +40,46 @@ type QuotaVersion struct {
 // Observe returns the books with what was observed in place of what they say of projects, and without the raises
 // that were made or never will be. Where nothing is different they are the same, with the versions that they name.
 // The error is [ErrBehind], or says that a version cannot be read.
-func (b *Books) Observe(o Observation) (*Books, error) {
-	if err := b.checkVersions(o.Versions); err != nil {
+func (s *State) Observe(o Observation) (*State, error) {
+	if err := s.checkVersions(o.Versions); err != nil {
 		return nil, err
 	}
-	return b.ObserveLive(o)
+	return s.ObserveLive(o)
 }
 
 // ObserveLive is Observe for what the API server listed after the books were read, which is never behind.
-func (b *Books) ObserveLive(o Observation) (*Books, error) {
+func (s *State) ObserveLive(o Observation) (*State, error) {
 	observed := map[string]corev1.ResourceList{}
-	for project, used := range o.Used {
-		if used := b.ofCapped(used); len(used) > 0 {
-			observed[project] = used
+	for namespace, used := range o.Used {
+		if used := s.onlyCapped(used); len(used) > 0 {
+			observed[namespace] = used
 		}
 	}
-	pending, err := b.unseen(o)
+	pending, err := s.stillPending(o)
 	if err != nil {
 		return nil, err
 	}
-	unlimited := Unlimited(o.Used, b.capped)
+	unlimited := Unlimited(o.Used, s.capped)
 	limited := limited(unlimited, len(o.Used))
-	isPruned := len(pending) < len(b.pending)
-	isSame := b.limited != nil && b.limited.Message == limited.Message && b.limited.Status == limited.Status
-	if b.IsObserved() && !isPruned && isSame && maps.EqualFunc(observed, b.observed, quota.Equals) {
-		return b, nil
+	isPruned := len(pending) < len(s.pending)
+	isSame := s.limited != nil && s.limited.Message == limited.Message && s.limited.Status == limited.Status
+	if s.IsObserved() && !isPruned && isSame && maps.EqualFunc(observed, s.observed, quota.Equals) {
+		return s, nil
 	}
-	next, object := *b, *b.object
+	next, object := *s, *s.object
 	object.Status.Observed, object.Status.ObservedGeneration = o.Versions, object.Generation
 	next.object, next.observed, next.pending, next.isComplete = &object, observed, pending, true
 	next.unlimited, next.limited = unlimited[:min(len(unlimited), unlimitedMax)], &limited
 	next.sum()
 	next.isStatusChanged = true
-	next.isLedgerChanged = b.isLedgerChanged || isPruned
-	next.isRoomChanged = b.isRoomChanged || !b.IsObserved() || !maps.EqualFunc(next.taken, b.taken, quota.Equals)
+	next.isLedgerChanged = s.isLedgerChanged || isPruned
+	next.isRoomChanged = s.isRoomChanged || !s.IsObserved() || !maps.EqualFunc(next.taken, s.taken, quota.Equals)
 	return &next, nil
 }
 
 // checkVersions compares versions with those that the books are made from.
-func (b *Books) checkVersions(versions quotav1alpha1.ObservedResourceQuotas) error {
-	before := b.object.Status.Observed
+func (s *State) checkVersions(versions quotav1alpha1.ObservedResourceQuotas) error {
+	before := s.object.Status.Observed
 	for _, v := range [][2]string{{versions.ResourceQuotas, before.ResourceQuotas}, {versions.Namespaces, before.Namespaces}} {
 		if v[1] == "" {
 			continue
@@ -96,9 +96,9 @@ func (b *Books) checkVersions(versions quotav1alpha1.ObservedResourceQuotas) err
 }
 
 // unseen returns the raises that may still be made.
-func (b *Books) unseen(o Observation) ([]Raise, error) {
-	var unseen []Raise
-	for _, p := range b.pending {
+func (s *State) stillPending(o Observation) ([]QuotaChange, error) {
+	var unseen []QuotaChange
+	for _, p := range s.pending {
 		done, err := isDone(p, o)
 		if err != nil {
 			return nil, err
@@ -115,27 +115,27 @@ func (b *Books) unseen(o Observation) ([]Raise, error) {
 //
 // Nor is it done before the namespace is seen as it was when the raise was admitted: until then the namespace may
 // not be taken for a project, and what it has for nothing.
-func isDone(raise Raise, o Observation) (bool, error) {
-	order, err := resourceversion.CompareResourceVersion(o.Versions.Namespaces, raise.NamespaceVersion)
+func isDone(change QuotaChange, o Observation) (bool, error) {
+	order, err := resourceversion.CompareResourceVersion(o.Versions.Namespaces, change.NamespaceVersion)
 	if err != nil {
-		return false, fmt.Errorf("compare resource versions %q and %q of namespace %s: %w", o.Versions.Namespaces, raise.NamespaceVersion, raise.Namespace, err)
+		return false, fmt.Errorf("compare resource versions %q and %q of namespace %s: %w", o.Versions.Namespaces, change.NamespaceVersion, change.Namespace, err)
 	}
 	if order < 0 {
 		return false, nil
 	}
-	found := o.Quotas[types.NamespacedName{Namespace: raise.Namespace, Name: raise.Name}]
-	if raise.ResourceVersion == "" || o.Gone[raise.UID] {
-		return found.UID == raise.UID || o.Gone[raise.UID], nil
+	found := o.Quotas[types.NamespacedName{Namespace: change.Namespace, Name: change.Name}]
+	if change.ResourceVersion == "" || o.Deleted[change.UID] {
+		return found.UID == change.UID || o.Deleted[change.UID], nil
 	}
 	seen := found.ResourceVersion
-	if found.UID != raise.UID {
+	if found.UID != change.UID {
 		seen = o.Versions.ResourceQuotas // it was deleted, unless it is not seen yet
 	}
-	order, err = resourceversion.CompareResourceVersion(seen, raise.ResourceVersion)
+	order, err = resourceversion.CompareResourceVersion(seen, change.ResourceVersion)
 	if err != nil {
-		return false, fmt.Errorf("compare resource versions %q and %q of ResourceQuota %s/%s: %w", seen, raise.ResourceVersion, raise.Namespace, raise.Name, err)
+		return false, fmt.Errorf("compare resource versions %q and %q of ResourceQuota %s/%s: %w", seen, change.ResourceVersion, change.Namespace, change.Name, err)
 	}
-	if found.UID != raise.UID {
+	if found.UID != change.UID {
 		return order >= 0, nil
 	}
 	return order > 0, nil

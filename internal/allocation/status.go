@@ -14,24 +14,24 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Updated returns the allocation with what the books say as its status. It shares nothing with the books: clients
+// ObjectToStore returns the allocation with what the books say as its status. It shares nothing with the books: clients
 // decode an answer into the object that they were given.
-func (b *Books) Updated() *quotav1alpha1.ResourceQuotaAllocation {
-	lines := make([]quotav1alpha1.NamespacedResourceList, 0, len(b.observed))
-	for _, project := range slices.Sorted(maps.Keys(b.observed)) {
-		lines = append(lines, quotav1alpha1.NamespacedResourceList{Namespace: project, Used: b.observed[project]})
+func (s *State) ObjectToStore() *quotav1alpha1.ResourceQuotaAllocation {
+	lines := make([]quotav1alpha1.NamespacedResourceList, 0, len(s.observed))
+	for _, namespace := range slices.Sorted(maps.Keys(s.observed)) {
+		lines = append(lines, quotav1alpha1.NamespacedResourceList{Namespace: namespace, Used: s.observed[namespace]})
 	}
-	object := *b.object
-	object.Status.Allocated = corev1.ResourceQuotaStatus{Hard: object.Spec.Allocation.Hard, Used: b.total}
-	object.Status.UsedByProject, object.Status.UnlimitedNamespaces = lines, b.unlimited
-	object.Status.Summary = summary(b.total, object.Spec.Allocation.Hard)
+	object := *s.object
+	object.Status.Allocated = corev1.ResourceQuotaStatus{Hard: object.Spec.Allocation.Hard, Used: s.total}
+	object.Status.UsedByProject, object.Status.UnlimitedNamespaces = lines, s.unlimited
+	object.Status.Summary = summary(s.total, object.Spec.Allocation.Hard)
 	updated := object.DeepCopy()
 	status := &updated.Status
-	exceeded := b.exceeded()
+	exceeded := s.exceeded()
 	exceeded.ObservedGeneration = status.ObservedGeneration
 	apimeta.SetStatusCondition(&status.Conditions, exceeded)
-	if b.limited != nil {
-		limited := *b.limited
+	if s.limited != nil {
+		limited := *s.limited
 		limited.ObservedGeneration = status.ObservedGeneration
 		apimeta.SetStatusCondition(&status.Conditions, limited)
 	}
@@ -64,32 +64,32 @@ func summary(used, hard corev1.ResourceList) string {
 }
 
 // IsReady tells whether the status says that the spec is enforced which the allocation has now.
-func (b *Books) IsReady() bool {
-	ready := apimeta.FindStatusCondition(b.object.Status.Conditions, quotav1alpha1.ConditionReady)
-	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == b.object.Generation
+func (s *State) IsReady() bool {
+	ready := apimeta.FindStatusCondition(s.object.Status.Conditions, quotav1alpha1.ConditionReady)
+	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == s.object.Generation
 }
 
 // SetReady enters into the status whether the cap is enforced.
-func (b *Books) SetReady(condition metav1.Condition) (isChanged bool) {
-	condition.Type, condition.ObservedGeneration = quotav1alpha1.ConditionReady, b.object.Generation
-	object := *b.object
+func (s *State) SetReady(condition metav1.Condition) (isChanged bool) {
+	condition.Type, condition.ObservedGeneration = quotav1alpha1.ConditionReady, s.object.Generation
+	object := *s.object
 	object.Status.Conditions = slices.Clone(object.Status.Conditions)
 	if isChanged = apimeta.SetStatusCondition(&object.Status.Conditions, condition); isChanged {
-		b.object, b.isStatusChanged = &object, true
+		s.object, s.isStatusChanged = &object, true
 	}
 	return isChanged
 }
 
 // exceeded is the condition that says whether more is taken than the cap.
-func (b *Books) exceeded() metav1.Condition {
-	over := b.over()
+func (s *State) exceeded() metav1.Condition {
+	over := s.exceededResources()
 	if len(over) == 0 {
 		return metav1.Condition{Type: quotav1alpha1.ConditionExceeded, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonWithinCap,
 			Message: "the ResourceQuotas of the selected namespaces are within the cap"}
 	}
 	parts := make([]string, 0, len(over))
 	for _, name := range over {
-		used, hard := b.total[name], b.object.Spec.Allocation.Hard[name]
+		used, hard := s.total[name], s.object.Spec.Allocation.Hard[name]
 		parts = append(parts, fmt.Sprintf("%s of %s %s", used.String(), hard.String(), name))
 	}
 	return metav1.Condition{Type: quotav1alpha1.ConditionExceeded, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonCapExceeded,
@@ -97,20 +97,20 @@ func (b *Books) exceeded() metav1.Condition {
 }
 
 // over returns the resources of which more is taken than the cap, ordered by name.
-func (b *Books) over() []corev1.ResourceName {
-	_, over := quota.LessThanOrEqual(b.total, b.object.Spec.Allocation.Hard)
+func (s *State) exceededResources() []corev1.ResourceName {
+	_, over := quota.LessThanOrEqual(s.total, s.object.Spec.Allocation.Hard)
 	slices.Sort(over)
 	return over
 }
 
 // Local returns what the books say for one project. It shares nothing with the books.
-func (b *Books) Local(project string) quotav1alpha1.LocalResourceQuotaAllocationStatus {
-	hard, taken := b.object.Spec.Allocation.Hard, b.taken[project]
-	left := quota.SubtractWithNonNegativeResult(hard, b.total)
-	held := quota.Add(zero(b.capped), taken)
+func (s *State) Local(namespace string) quotav1alpha1.LocalResourceQuotaAllocationStatus {
+	hard, taken := s.object.Spec.Allocation.Hard, s.taken[namespace]
+	left := quota.SubtractWithNonNegativeResult(hard, s.total)
+	held := quota.Add(zero(s.capped), taken)
 	return quotav1alpha1.LocalResourceQuotaAllocationStatus{
-		Allocated: corev1.ResourceQuotaStatus{Hard: hard.DeepCopy(), Used: b.total.DeepCopy()},
+		Allocated: corev1.ResourceQuotaStatus{Hard: hard.DeepCopy(), Used: s.total.DeepCopy()},
 		Used:      held, Available: quota.Add(held, left),
-		ObservedGeneration: b.object.Generation,
+		ObservedGeneration: s.object.Generation,
 	}
 }

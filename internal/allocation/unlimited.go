@@ -38,7 +38,7 @@ func Unlimited(used map[string]corev1.ResourceList, capped []corev1.ResourceName
 }
 
 // limited returns the condition Limited for so many projects.
-func limited(unlimited []quotav1alpha1.UnlimitedNamespace, projects int) metav1.Condition {
+func limited(unlimited []quotav1alpha1.UnlimitedNamespace, namespaces int) metav1.Condition {
 	if len(unlimited) == 0 {
 		return metav1.Condition{Type: quotav1alpha1.ConditionLimited, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonAllLimited,
 			Message: "every selected namespace has a ResourceQuota for each capped resource"}
@@ -56,5 +56,5 @@ func limited(unlimited []quotav1alpha1.UnlimitedNamespace, projects int) metav1.
 	}
 	return metav1.Condition{Type: quotav1alpha1.ConditionLimited, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonNamespacesUnlimited,
 		Message: fmt.Sprintf("%d of %d selected namespaces have no ResourceQuota for a capped resource, so that nothing limits it there: %s; create one in each, or set spec.default",
-			len(unlimited), projects, strings.Join(named, ", "))}
+			len(unlimited), namespaces, strings.Join(named, ", "))}
 }

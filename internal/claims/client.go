@@ -73,7 +73,7 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 }
 
 // RecordedIDs returns the IDs under which the ledger may have recorded that a consumer's claims release nothing: their
-// UIDs, and the IDs of the reservations that they were made from ([ledgerstore.WithdrawnID]).
+// UIDs, and the IDs of the reservations that they were made from ([ledgerstore.TombstoneID]).
 func (c *Client) RecordedIDs(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (map[string]bool, error) {
 	const pageSize = 1000
 	selector := fields.Set{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}.String()
@@ -91,7 +91,7 @@ func (c *Client) RecordedIDs(ctx context.Context, consumer quotav1alpha1.Consume
 		for i := range page.Items {
 			claim := &page.Items[i]
 			ids[string(claim.UID)] = true
-			ids[ledgerstore.WithdrawnID(claim.Annotations[quotav1alpha1.AnnotationResourceUID], SequenceOf(claim))] = true
+			ids[ledgerstore.TombstoneID(claim.Annotations[quotav1alpha1.AnnotationResourceUID], SequenceOf(claim))] = true
 		}
 		if next = page.Continue; next == "" {
 			return ids, nil

@@ -38,7 +38,7 @@ func TestRecordedAs(t *testing.T) {
 		t.Fatal(err)
 	}
 	withdrawn := ledgerstore.ClaimCharges{Key: ledgerstore.ObjectKey("policy", "object"), Sequence: 7}
-	for _, id := range []string{"made", "direct", ledgerstore.WithdrawnID(ledgerstore.ObjectUID(withdrawn.Key), withdrawn.Sequence)} {
+	for _, id := range []string{"made", "direct", ledgerstore.TombstoneID(ledgerstore.ObjectUID(withdrawn.Key), withdrawn.Sequence)} {
 		if !ids[id] {
 			t.Errorf("%s is not among %v", id, ids)
 		}

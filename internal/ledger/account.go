@@ -11,22 +11,22 @@ type account struct {
 	// allowances are the sums of the amounts by selector, without zeros.
 	allowances map[Selector]Amount
 	// mentions counts the allowances of all grants, including those of amount 0.
-	mentions int
-	limit    Amount
+	allowanceCount int
+	limit          Amount
 	// selective is set if some allowance does not match everything. Only then is there a flow,
 	// and it is nil until needed and after anything changed that it does not follow.
 	selective bool
 	flow      *flow
 
-	rows           map[Dimensions]*balance
-	rowBytes       int  // what a row takes in storage apart from its dimensions
+	balances       map[Dimensions]*balance
+	balanceBytes   int  // what a row takes in storage apart from its dimensions
 	bytes          *int // what the rows of all pages of the ledger take
 	used, reserved Amount
 	claims         int64
-	// pending is what the trial under way takes, and pendingRows how many rows it needs in
+	// pending is what the trial under way takes, and pendingBalances how many rows it needs in
 	// addition. Both are zero between trials.
-	pending     Amount
-	pendingRows int
+	pending         Amount
+	pendingBalances int
 }
 
 // balance is the demand of one dimension set. Rows of zeros are not kept.
@@ -37,204 +37,204 @@ type balance struct {
 
 func newAccount(resourceType string, bytes *int) *account {
 	return &account{
-		allowances: map[Selector]Amount{}, rows: map[Dimensions]*balance{},
-		rowBytes: usageBytes + jsonLen(resourceType), bytes: bytes,
+		allowances: map[Selector]Amount{}, balances: map[Dimensions]*balance{},
+		balanceBytes: usageBytes + jsonLen(resourceType), bytes: bytes,
 	}
 }
 
 // total returns what is used and reserved.
-func (p *account) total() Amount { return p.used + p.reserved }
+func (a *account) total() Amount { return a.used + a.reserved }
 
 // headroom returns by how much the limit exceeds what is used and reserved.
-func (p *account) headroom() Amount { return max(0, p.limit-p.total()) }
+func (a *account) headroom() Amount { return max(0, a.limit-a.total()) }
 
 // admit returns how much of a charge can be paid in addition to everything that is paid,
 // including the charges admitted before in this trial, and counts it as taken.
-func (p *account) admit(d Dimensions, amount Amount) Amount {
+func (a *account) admit(d Dimensions, amount Amount) Amount {
 	var admitted Amount
-	if p.selective {
-		admitted = p.network().admit(d, amount)
+	if a.selective {
+		admitted = a.maxFlow().admit(d, amount)
 	} else {
-		admitted = min(amount, p.headroom()-p.pending)
+		admitted = min(amount, a.headroom()-a.pending)
 	}
-	p.pending += admitted // no more than the limit
+	a.pending += admitted // no more than the limit
 	return admitted
 }
 
 // revert undoes an admit and ends the trial for this page.
-func (p *account) revert(d Dimensions, admitted Amount) {
-	if p.selective {
-		p.flow.withdraw(d, admitted)
+func (a *account) rollback(d Dimensions, admitted Amount) {
+	if a.selective {
+		a.flow.reduce(d, admitted)
 	}
-	p.endTrial()
+	a.endTransaction()
 }
 
 // reserve enters a charge of which admit admitted a part, and ends the trial for this page.
-func (p *account) reserve(d Dimensions, amount, admitted Amount) {
-	if p.selective {
-		p.flow.owe(d, amount-admitted)
+func (a *account) reserve(d Dimensions, amount, admitted Amount) {
+	if a.selective {
+		a.flow.addUnpaid(d, amount-admitted)
 	}
-	p.balanceOf(d).reserved += amount
-	p.reserved += amount
-	p.endTrial()
+	a.balanceOf(d).reserved += amount
+	a.reserved += amount
+	a.endTransaction()
 }
 
-func (p *account) endTrial() { p.pending, p.pendingRows = 0, 0 }
+func (a *account) endTransaction() { a.pending, a.pendingBalances = 0, 0 }
 
 // needBalance counts the row of a charge of this trial. It reports false if there are too many.
-func (p *account) needBalance(d Dimensions) bool {
-	if p.rows[d] == nil {
-		p.pendingRows++
+func (a *account) needBalance(d Dimensions) bool {
+	if a.balances[d] == nil {
+		a.pendingBalances++
 	}
-	return p.pendingRows == 0 || len(p.rows)+p.pendingRows <= RowsMax
+	return a.pendingBalances == 0 || len(a.balances)+a.pendingBalances <= BalancesMax
 }
 
 // unreserve gives the charge of a reservation back.
-func (p *account) unreserve(d Dimensions, amount Amount) {
-	p.rows[d].reserved -= amount
-	p.reserved -= amount
-	p.gaveBack(d, amount)
+func (a *account) cancel(d Dimensions, amount Amount) {
+	a.balances[d].reserved -= amount
+	a.reserved -= amount
+	a.reduceDemand(d, amount)
 }
 
 // settle turns the charge of a reservation into usage. Demand stays the same.
-func (p *account) settle(d Dimensions, amount Amount) {
-	r := p.rows[d]
-	r.reserved -= amount
-	r.used += amount
-	r.claims++
-	p.reserved -= amount
-	p.used += amount
-	p.claims++
+func (a *account) settle(d Dimensions, amount Amount) {
+	b := a.balances[d]
+	b.reserved -= amount
+	b.used += amount
+	b.claims++
+	a.reserved -= amount
+	a.used += amount
+	a.claims++
 }
 
 // holds reports whether a settled claim may have this charge.
-func (p *account) holds(d Dimensions, amount Amount) bool {
-	r := p.rows[d]
-	return r != nil && r.used >= amount && r.claims > 0
+func (a *account) holds(d Dimensions, amount Amount) bool {
+	b := a.balances[d]
+	return b != nil && b.used >= amount && b.claims > 0
 }
 
 // release gives the charge of a settled claim back.
-func (p *account) release(d Dimensions, amount Amount) {
-	r := p.rows[d]
-	r.used -= amount
-	r.claims--
-	p.used -= amount
-	p.claims--
-	p.gaveBack(d, amount)
+func (a *account) release(d Dimensions, amount Amount) {
+	b := a.balances[d]
+	b.used -= amount
+	b.claims--
+	a.used -= amount
+	a.claims--
+	a.reduceDemand(d, amount)
 }
 
-// gaveBack follows a demand that became smaller.
-func (p *account) gaveBack(d Dimensions, amount Amount) {
-	if p.flow != nil {
-		p.flow.release(d, amount)
+// reduceDemand follows a demand that became smaller.
+func (a *account) reduceDemand(d Dimensions, amount Amount) {
+	if a.flow != nil {
+		a.flow.release(d, amount)
 	}
-	if *p.rows[d] == (balance{}) {
-		p.dropBalance(d)
+	if *a.balances[d] == (balance{}) {
+		a.removeBalance(d)
 	}
 }
 
 // setUsed replaces what is used of a dimension set. It reports false if the sums would not fit.
-func (p *account) setUsed(d Dimensions, amount Amount, claims int64) bool {
+func (a *account) setUsed(d Dimensions, amount Amount, claims int64) bool {
 	var before balance
-	if r := p.rows[d]; r != nil {
-		before = *r
+	if b := a.balances[d]; b != nil {
+		before = *b
 	}
-	used, ok := (p.used - before.used).Add(amount)
-	if !ok || used > AmountMax-p.reserved {
+	used, ok := (a.used - before.used).Add(amount)
+	if !ok || used > AmountMax-a.reserved {
 		return false
 	}
-	if p.claims-before.claims > CountMax-claims {
+	if a.claims-before.claims > CountMax-claims {
 		return false
 	}
-	p.used, p.claims = used, p.claims-before.claims+claims
+	a.used, a.claims = used, a.claims-before.claims+claims
 	after := balance{used: amount, reserved: before.reserved, claims: claims}
 	if after == (balance{}) {
-		p.dropBalance(d)
+		a.removeBalance(d)
 	} else {
-		*p.balanceOf(d) = after
+		*a.balanceOf(d) = after
 	}
-	p.flow = nil
+	a.flow = nil
 	return true
 }
 
 // grant adds the amount of an allowance. It reports false if the limit would not fit.
-func (p *account) grant(s Selector, amount Amount) bool {
-	limit, ok := p.limit.Add(amount)
+func (a *account) addAllowance(s Selector, amount Amount) bool {
+	limit, ok := a.limit.Add(amount)
 	if !ok {
 		return false
 	}
-	p.mentions++
-	p.allow(s, p.allowances[s]+amount, limit)
+	a.allowanceCount++
+	a.setAllowance(s, a.allowances[s]+amount, limit)
 	return true
 }
 
 // revoke takes the amount of an allowance away that grant added.
-func (p *account) revoke(s Selector, amount Amount) {
-	p.mentions--
-	p.allow(s, p.allowances[s]-amount, p.limit-amount)
+func (a *account) removeAllowance(s Selector, amount Amount) {
+	a.allowanceCount--
+	a.setAllowance(s, a.allowances[s]-amount, a.limit-amount)
 }
 
-func (p *account) allow(s Selector, amount, limit Amount) {
+func (a *account) setAllowance(s Selector, amount, limit Amount) {
 	if amount == 0 {
-		delete(p.allowances, s)
+		delete(a.allowances, s)
 	} else {
-		p.allowances[s] = amount
+		a.allowances[s] = amount
 	}
-	p.limit = limit
-	p.selective = p.allowances[Selector{}] != limit
-	p.flow = nil
+	a.limit = limit
+	a.selective = a.allowances[Selector{}] != limit
+	a.flow = nil
 }
 
 // available returns the largest amount that admit would admit whole.
-func (p *account) available(d Dimensions) Amount {
-	if p.selective {
-		return p.network().available(d)
+func (a *account) available(d Dimensions) Amount {
+	if a.selective {
+		return a.maxFlow().available(d)
 	}
-	return p.headroom()
+	return a.headroom()
 }
 
 // matching returns the sum of the allowances that match the dimensions.
-func (p *account) matching(d Dimensions) Amount {
-	if p.selective {
-		return p.network().matching(d)
+func (a *account) matching(d Dimensions) Amount {
+	if a.selective {
+		return a.maxFlow().matching(d)
 	}
-	return p.limit
+	return a.limit
 }
 
 // network returns the flow of a selective page.
-func (p *account) network() *flow {
-	if p.flow == nil {
-		p.flow = newFlow(p.allowances)
-		for _, d := range p.dimensionSets() {
-			demand := p.rows[d].used + p.rows[d].reserved
-			p.flow.owe(d, demand-p.flow.admit(d, demand))
+func (a *account) maxFlow() *flow {
+	if a.flow == nil {
+		a.flow = newFlow(a.allowances)
+		for _, d := range a.dimensionSets() {
+			demand := a.balances[d].used + a.balances[d].reserved
+			a.flow.addUnpaid(d, demand-a.flow.admit(d, demand))
 		}
 	}
-	return p.flow
+	return a.flow
 }
 
 // dimensionSets returns the keys of the rows in a fixed order.
-func (p *account) dimensionSets() []Dimensions {
-	return slices.SortedFunc(maps.Keys(p.rows), Dimensions.Compare)
+func (a *account) dimensionSets() []Dimensions {
+	return slices.SortedFunc(maps.Keys(a.balances), Dimensions.Compare)
 }
 
 // balanceOf returns the row of a dimension set, which may be new.
-func (p *account) balanceOf(d Dimensions) *balance {
-	r := p.rows[d]
-	if r == nil {
-		r = &balance{}
-		p.rows[d] = r
-		*p.bytes += p.sizeOfBalance(d)
+func (a *account) balanceOf(d Dimensions) *balance {
+	b := a.balances[d]
+	if b == nil {
+		b = &balance{}
+		a.balances[d] = b
+		*a.bytes += a.balanceSize(d)
 	}
-	return r
+	return b
 }
 
-func (p *account) dropBalance(d Dimensions) {
-	if p.rows[d] != nil {
-		delete(p.rows, d)
-		*p.bytes -= p.sizeOfBalance(d)
+func (a *account) removeBalance(d Dimensions) {
+	if a.balances[d] != nil {
+		delete(a.balances, d)
+		*a.bytes -= a.balanceSize(d)
 	}
 }
 
-// sizeOfBalance bounds from above what the row of a dimension set takes in storage.
-func (p *account) sizeOfBalance(d Dimensions) int { return p.rowBytes + jsonLen(d.canonical) }
+// balanceSize bounds from above what the row of a dimension set takes in storage.
+func (a *account) balanceSize(d Dimensions) int { return a.balanceBytes + jsonLen(d.canonical) }

@@ -13,41 +13,41 @@ import (
 // If the key is in the books already, that amendment goes on with what it replaces: it comes to
 // hold enough for r.Charges too, keeps what it held, takes the claim payload of r, and gets a new
 // sequence. Where nothing is replaced, Amend does the same for a reservation.
-func (l *Ledger) Amend(r Reservation) Decision { return l.amend(r, l.try) }
+func (l *Ledger) Amend(r Reservation) Decision { return l.amend(r, l.tryReserve) }
 
 // AmendOverdraft is Amend regardless of the limits. It never decides Exceeded.
-func (l *Ledger) AmendOverdraft(r Reservation) Decision { return l.amend(r, l.tryAdopting) }
+func (l *Ledger) AmendOverdraft(r Reservation) Decision { return l.amend(r, l.tryOverdraft) }
 
 // CheckAmendment returns the decision that Amend would come to, and changes nothing. Its sequence
 // is 0.
 func (l *Ledger) CheckAmendment(r Reservation) Decision {
-	var t trial
-	_, d := l.tryAmending(&t, &r, l.try)
-	t.revert()
+	var tx transaction
+	_, d := l.tryAmend(&tx, &r, l.tryReserve)
+	tx.rollback()
 	return d
 }
 
-func (l *Ledger) amend(r Reservation, decide func(*trial, []Charge) Decision) Decision {
-	var t trial
-	before, d := l.tryAmending(&t, &r, decide)
+func (l *Ledger) amend(r Reservation, decide func(*transaction, []Charge) Decision) Decision {
+	var tx transaction
+	before, d := l.tryAmend(&tx, &r, decide)
 	if d.Code != Admitted {
-		t.revert()
-		l.prune(t.charges)
+		tx.rollback()
+		l.pruneAccounts(tx.charges)
 		return d
 	}
 	if d.Existing {
-		l.drop(&before)
+		l.remove(&before)
 	}
-	entered := l.enter(&t, r)
+	entered := l.commit(&tx, r)
 	entered.Existing = d.Existing
 	return entered
 }
 
-// tryAmending decides an amendment and completes r. It returns the one that is under way, if there
+// tryAmend decides an amendment and completes r. It returns the one that is under way, if there
 // is one. The trial must be entered or reverted afterwards.
-func (l *Ledger) tryAmending(t *trial, r *Reservation, decide func(*trial, []Charge) Decision) (before Reservation, d Decision) {
+func (l *Ledger) tryAmend(tx *transaction, r *Reservation, decide func(*transaction, []Charge) Decision) (before Reservation, d Decision) {
 	before, known := l.reservations[r.Key]
-	if code := l.screenAmendment(r, before, known); code != Admitted {
+	if code := l.precheckAmendment(r, before, known); code != Admitted {
 		return before, Decision{Code: code}
 	}
 	if known {
@@ -58,34 +58,34 @@ func (l *Ledger) tryAmending(t *trial, r *Reservation, decide func(*trial, []Cha
 	if len(r.Charges) > ChargesMax {
 		return before, Decision{Code: ChargesTooMany}
 	}
-	d = decide(t, more)
+	d = decide(tx, more)
 	if d.Code == Admitted {
-		d.Code = l.roomForAmendment(t, r.Size(), before, known)
+		d.Code = l.checkRoomForAmendment(tx, r.Size(), before, known)
 	}
 	d.Existing = known && d.Code == Admitted
 	return before, d
 }
 
-// roomForAmendment is roomFor for an amendment in place of one that is known.
-func (l *Ledger) roomForAmendment(t *trial, size int, before Reservation, known bool) Code {
+// checkRoomForAmendment is checkRoom for an amendment in place of one that is known.
+func (l *Ledger) checkRoomForAmendment(tx *transaction, size int, before Reservation, known bool) Code {
 	if known {
 		size -= before.Size()
 	}
-	if len(t.charges) == 0 {
-		return l.roomFor(t, size, reductionBytesMax)
+	if len(tx.charges) == 0 {
+		return l.checkRoom(tx, size, reductionBytesMax)
 	}
-	return l.roomFor(t, size, BytesMax)
+	return l.checkRoom(tx, size, BytesMax)
 }
 
-// screenAmendment answers what needs no decision. Admitted means that one is needed.
-func (l *Ledger) screenAmendment(r *Reservation, before Reservation, known bool) Code {
+// precheckAmendment answers what needs no decision. Admitted means that one is needed.
+func (l *Ledger) precheckAmendment(r *Reservation, before Reservation, known bool) Code {
 	switch {
 	case !validKey(r.Key), known && before.amends() != r.amends():
 		return KeyInvalid
 	case len(r.Claim) > ClaimBytesMax:
 		return ClaimTooLong
 	}
-	if code := r.flaw(); code != Admitted || known {
+	if code := r.validate(); code != Admitted || known {
 		return code
 	}
 	if !l.holds(r.Replaces) {
@@ -100,33 +100,33 @@ func (l *Ledger) screenAmendment(r *Reservation, before Reservation, known bool)
 // amendment, if after is invalid or too much to count, or if the books do not have any more what
 // is to be replaced.
 func (l *Ledger) SettleAmendment(key string, sequence int64, after []Charge) bool {
-	r, ok := l.held(key, sequence)
-	if !ok || !r.amends() || flawUnlessEmpty(after) != 0 || !l.holds(r.Replaces) {
+	r, ok := l.find(key, sequence)
+	if !ok || !r.amends() || validateOptionalCharges(after) != 0 || !l.holds(r.Replaces) {
 		return false
 	}
 	l.Cancel(key, 0)
-	l.takeOut(r.Replaces)
-	if len(after) == 0 || l.putIn(key, after) {
-		l.prune(r.Replaces)
+	l.removeSettled(r.Replaces)
+	if len(after) == 0 || l.addSettled(key, after) {
+		l.pruneAccounts(r.Replaces)
 		return true
 	}
 	// Both were in the books together, so they fit again.
-	l.putIn(key, r.Replaces)
-	var t trial
-	if d := l.tryAdopting(&t, r.Charges); d.Code != Admitted {
+	l.addSettled(key, r.Replaces)
+	var tx transaction
+	if d := l.tryOverdraft(&tx, r.Charges); d.Code != Admitted {
 		panic("what an amendment held does not fit any more: " + d.Code.String())
 	}
 	sequence, latest := r.Sequence, l.sequence
-	l.enter(&t, r)
+	l.commit(&tx, r)
 	r.Sequence = sequence
 	l.reservations[key], l.sequence = r, latest
 	return false
 }
 
-// putIn makes charges what a claim holds settled, if they can be counted. It uses no sequence.
-func (l *Ledger) putIn(key string, charges []Charge) bool {
+// addSettled makes charges what a claim holds settled, if they can be counted. It uses no sequence.
+func (l *Ledger) addSettled(key string, charges []Charge) bool {
 	latest := l.sequence
-	d := l.adopt(Reservation{Key: key, Charges: charges}, math.MaxInt)
+	d := l.reserveOverdraft(Reservation{Key: key, Charges: charges}, math.MaxInt)
 	if d.Code == Admitted {
 		l.Settle(key, 0)
 	}
@@ -137,16 +137,16 @@ func (l *Ledger) putIn(key string, charges []Charge) bool {
 // holds reports whether a settled claim may have these charges.
 func (l *Ledger) holds(charges []Charge) bool {
 	return !slices.ContainsFunc(charges, func(c Charge) bool {
-		p := l.pages[c.ResourceType]
-		return p == nil || !p.holds(c.Dimensions, c.Amount)
+		a := l.accounts[c.ResourceType]
+		return a == nil || !a.holds(c.Dimensions, c.Amount)
 	})
 }
 
-// takeOut gives the charges of a settled claim back, which the books hold. The caller prunes.
-func (l *Ledger) takeOut(charges []Charge) {
+// removeSettled gives the charges of a settled claim back, which the books hold. The caller prunes.
+func (l *Ledger) removeSettled(charges []Charge) {
 	for i := range charges {
 		c := &charges[i]
-		l.pages[c.ResourceType].release(c.Dimensions, c.Amount)
+		l.accounts[c.ResourceType].release(c.Dimensions, c.Amount)
 	}
 }
 

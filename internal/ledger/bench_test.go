@@ -11,7 +11,7 @@ const plenty = ledger.Amount(1) << 60
 
 func typeName(i int) string { return fmt.Sprintf("compute.example.com/resource-%02d", i) }
 
-// ledgerFor returns books with a limit of plenty for 20 types and the given reservations in
+// ledgerFor returns a ledger with a limit of plenty for 20 types and the given reservations in
 // flight. With selective, each type also has an allowance for one region.
 func ledgerFor(b *testing.B, selective bool, inFlight int) *ledger.Ledger {
 	b.Helper()
@@ -46,7 +46,7 @@ func mustAdmit(b *testing.B, d ledger.Decision) {
 	}
 }
 
-// BenchmarkReserve measures one Reserve and one Cancel, which keeps the books as they are.
+// BenchmarkReserve measures one Reserve and one Cancel, which keeps the ledger as they are.
 func BenchmarkReserve(b *testing.B) {
 	eu := dimensionsOf("region", "eu", "tier", "gold")
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func BenchmarkReserveSettleRelease(b *testing.B) {
 	}
 }
 
-// BenchmarkDeny measures a Reserve that is refused.
+// BenchmarkDeny measures a Reserve that is denied.
 func BenchmarkDeny(b *testing.B) {
 	for name, d := range map[string]ledger.Dimensions{"plain": {}, "dimensions": dimensionsOf("region", "eu")} {
 		b.Run(name, func(b *testing.B) {
@@ -138,20 +138,20 @@ func BenchmarkContended(b *testing.B) {
 	}
 }
 
-// BenchmarkBooks measures taking the plain form for a commit, and going back.
-func BenchmarkBooks(b *testing.B) {
+// BenchmarkSnapshot measures taking the plain form for a commit, and going back.
+func BenchmarkSnapshot(b *testing.B) {
 	l := ledgerFor(b, false, 1000)
-	b.Run("Books", func(b *testing.B) {
+	b.Run("Snapshot", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			l.Snapshot()
 		}
 	})
 	b.Run("Restore", func(b *testing.B) {
-		books := l.Snapshot()
+		snapshot := l.Snapshot()
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := ledger.Restore(books); err != nil {
+			if _, err := ledger.Restore(snapshot); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -32,8 +32,8 @@ const (
 	// Reserve this takes a page that is overdrawn already; a request that is merely huge is
 	// Exceeded.
 	Overflow
-	// RowsFull: a resource type would have more than [RowsMax] rows.
-	RowsFull
+	// BalancesFull: a resource type would have more than [BalancesMax] rows.
+	BalancesFull
 	// LedgerFull: the ledger would take more than [BytesMax] bytes.
 	LedgerFull
 	// NotHeld: what an amendment replaces is not in the books. Only Amend and AmendOverdraft decide
@@ -52,7 +52,7 @@ var codeNames = [...]string{
 	ChargeRepeated:      "ChargeRepeated",
 	Exceeded:            "Exceeded",
 	Overflow:            "Overflow",
-	RowsFull:            "RowsFull",
+	BalancesFull:        "BalancesFull",
 	LedgerFull:          "LedgerFull",
 	NotHeld:             "NotHeld",
 }

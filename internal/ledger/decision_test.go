@@ -9,7 +9,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// TestCodePrecedence walks all codes in order: each request has the flaw of its own code and of
+// TestCodePrecedence walks all codes in order: each request has the error of its own code and of
 // every later one that can go with it.
 func TestCodePrecedence(t *testing.T) {
 	const largest = ledger.Amount(math.MaxInt64)
@@ -19,7 +19,7 @@ func TestCodePrecedence(t *testing.T) {
 		return ledger.Charge{ResourceType: resourceType, Dimensions: d, Amount: amount}
 	}
 	// gpu is overdrawn in the eu, up to what can be counted, while one is free elsewhere; disk
-	// has as many rows as it may. There is room for small reservations alone.
+	// has as many balances as it may. There is room for small reservations only.
 	eu, us := dimensionsOf("region", "eu"), dimensionsOf("region", "us")
 	l := ledger.New()
 	if _, err := l.SetGrant(ledger.Grant{UID: "g", Allowances: []ledger.Allowance{
@@ -27,7 +27,7 @@ func TestCodePrecedence(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := []ledger.Usage{{ResourceType: "gpu", Dimensions: eu, Amount: largest}}
-	for i := range ledger.RowsMax - 1 {
+	for i := range ledger.BalancesMax - 1 {
 		used = append(used, ledger.Usage{ResourceType: "disk", Dimensions: dimensionsOf("volume", fmt.Sprint(i)), Amount: 1})
 	}
 	large := strings.Repeat("x", ledger.ClaimBytesMax)
@@ -69,7 +69,7 @@ func TestCodePrecedence(t *testing.T) {
 		{ledger.ChargeRepeated, ledger.Reservation{Key: "k", Charges: []ledger.Charge{charge("gpu", us, 9), charge("gpu", us, 1)}}},
 		{ledger.Exceeded, ledger.Reservation{Key: "k", Charges: []ledger.Charge{full, overflow, charge("gpu", eu, 1)}}},
 		{ledger.Overflow, ledger.Reservation{Key: "k", Charges: []ledger.Charge{full, overflow}}},
-		{ledger.RowsFull, ledger.Reservation{Key: "k", Charges: []ledger.Charge{full}, Claim: large}},
+		{ledger.BalancesFull, ledger.Reservation{Key: "k", Charges: []ledger.Charge{full}, Claim: large}},
 		{ledger.LedgerFull, ledger.Reservation{Key: "k", Charges: []ledger.Charge{charge("disk", dimensionsOf("volume", "1"), 1)}, Claim: large}},
 		{ledger.Admitted, ledger.Reservation{Key: "k", Charges: []ledger.Charge{charge("disk", dimensionsOf("volume", "1"), 1)}}},
 	}
@@ -81,7 +81,7 @@ func TestCodePrecedence(t *testing.T) {
 			t.Errorf("%s comes before its turn, which is of %s", d.Code, step.code)
 		}
 		if d.Code != ledger.Admitted && before != string(encode(t, l.Snapshot())) {
-			t.Errorf("%s changed the books", d.Code)
+			t.Errorf("%s changed the ledger", d.Code)
 		}
 		if (d.Code == ledger.Exceeded) != (len(d.Shortages) > 0) || (d.Code == ledger.Admitted) != (d.Sequence > 0) {
 			t.Errorf("%s has shortages %+v and sequence %d", d.Code, d.Shortages, d.Sequence)

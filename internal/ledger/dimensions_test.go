@@ -33,7 +33,7 @@ func TestDimensionsAreValues(t *testing.T) {
 	}
 }
 
-func TestNewDimensionsRefuses(t *testing.T) {
+func TestNewDimensionsRejects(t *testing.T) {
 	many := map[string]string{}
 	for i := range ledger.DimensionsMax + 1 {
 		many[fmt.Sprint(i)] = "x"
@@ -59,7 +59,7 @@ func TestNewDimensionsRefuses(t *testing.T) {
 				return
 			}
 			if err := json.Unmarshal(encoded, new(ledger.Dimensions)); err == nil {
-				t.Error("decoding must refuse the same")
+				t.Error("decoding must reject the same")
 			}
 		})
 	}
@@ -121,7 +121,7 @@ func TestSelectorsAreCanonical(t *testing.T) {
 	}
 }
 
-func TestNewSelectorRefuses(t *testing.T) {
+func TestNewSelectorRejects(t *testing.T) {
 	many := make([]ledger.Requirement, ledger.RequirementsMax+1)
 	for i := range many {
 		many[i] = in(fmt.Sprint(i), "x")

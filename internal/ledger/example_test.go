@@ -17,15 +17,15 @@ func ExampleLedger_Reserve() {
 	if err != nil {
 		panic(err)
 	}
-	books := ledger.New()
-	if _, err := books.SetGrant(ledger.Grant{UID: "8c1f", Name: "base", Allowances: []ledger.Allowance{
+	l := ledger.New()
+	if _, err := l.SetGrant(ledger.Grant{UID: "8c1f", Name: "base", Allowances: []ledger.Allowance{
 		{ResourceType: "gpu", Amount: 4},
 		{ResourceType: "gpu", Selector: inEU, Amount: 2},
 	}}); err != nil {
 		panic(err)
 	}
-	first := books.Reserve(ledger.Reservation{Key: "a", Charges: []ledger.Charge{{ResourceType: "gpu", Dimensions: eu, Amount: 3}}})
-	second := books.Reserve(ledger.Reservation{Key: "b", Charges: []ledger.Charge{{ResourceType: "gpu", Amount: 4}}})
+	first := l.Reserve(ledger.Reservation{Key: "a", Charges: []ledger.Charge{{ResourceType: "gpu", Dimensions: eu, Amount: 3}}})
+	second := l.Reserve(ledger.Reservation{Key: "b", Charges: []ledger.Charge{{ResourceType: "gpu", Amount: 4}}})
 	fmt.Println(first.Code, second.Code)
 	for _, s := range second.Shortages {
 		fmt.Printf("requested %d %s, used %d of %d, available %d\n", s.Requested, s.ResourceType, s.Used, s.Limit, s.Available)

@@ -3,28 +3,28 @@ package ledger
 import "fmt"
 
 // CheckFlows verifies what must hold of the flows between any two operations: they agree with
-// the rows, no allowance is overdrawn, and they are maximal.
+// the balances, no allowance is overdrawn, and they are maximal.
 func (l *Ledger) CheckFlows() error {
-	for resourceType, p := range l.pages {
+	for resourceType, p := range l.accounts {
 		if p.pending != 0 {
 			return fmt.Errorf("%s: %d is still pending", resourceType, p.pending)
 		}
 		if p.flow == nil {
 			continue
 		}
-		if err := p.flow.check(p.rows); err != nil {
+		if err := p.flow.check(p.balances); err != nil {
 			return fmt.Errorf("%s: %w", resourceType, err)
 		}
 	}
 	return nil
 }
 
-func (f *flow) check(rows map[Dimensions]*balance) error {
+func (f *flow) check(balances map[Dimensions]*balance) error {
 	drawn := make([]Amount, len(f.supplies))
 	var unpaid Amount
 	for position, n := range f.demands {
-		if r := rows[n.dimensions]; r == nil || r.used+r.reserved != n.amount || n.amount <= 0 {
-			return fmt.Errorf("the demand of (%s) is %d but the row is %+v", n.dimensions, n.amount, r)
+		if r := balances[n.dimensions]; r == nil || r.used+r.reserved != n.amount || n.amount <= 0 {
+			return fmt.Errorf("the demand of (%s) is %d but the balance is %+v", n.dimensions, n.amount, r)
 		}
 		if n.position != position || f.byDimensions[n.dimensions] != n {
 			return fmt.Errorf("the demand of (%s) is misfiled", n.dimensions)
@@ -56,13 +56,13 @@ func (f *flow) check(rows map[Dimensions]*balance) error {
 		}
 	}
 	demanded := 0
-	for _, r := range rows {
+	for _, r := range balances {
 		if r.used+r.reserved > 0 {
 			demanded++
 		}
 	}
 	if demanded != len(f.demands) || demanded != len(f.byDimensions) {
-		return fmt.Errorf("%d rows need something, %d demands", demanded, len(f.demands))
+		return fmt.Errorf("%d balances need something, %d demands", demanded, len(f.demands))
 	}
 	return nil
 }

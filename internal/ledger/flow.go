@@ -69,12 +69,12 @@ func (f *flow) admit(d Dimensions, amount Amount) Amount {
 		admitted = f.route(n, amount)
 	}
 	n.amount += admitted
-	f.dropIfEmpty(n)
+	f.removeIfEmpty(n)
 	return admitted
 }
 
 // owe adds an amount to a demand that admit could not add.
-func (f *flow) owe(d Dimensions, amount Amount) {
+func (f *flow) addUnpaid(d Dimensions, amount Amount) {
 	if amount == 0 {
 		return
 	}
@@ -83,7 +83,7 @@ func (f *flow) owe(d Dimensions, amount Amount) {
 }
 
 // withdraw undoes an admit. The flow stays maximal: demand and payment fall by the same amount.
-func (f *flow) withdraw(d Dimensions, amount Amount) {
+func (f *flow) reduce(d Dimensions, amount Amount) {
 	if amount == 0 {
 		return
 	}
@@ -92,12 +92,12 @@ func (f *flow) withdraw(d Dimensions, amount Amount) {
 	n.amount -= amount
 	f.refund(n)
 	f.unpaid -= unpaid - (n.amount - n.paid)
-	f.dropIfEmpty(n)
+	f.removeIfEmpty(n)
 }
 
 // release takes an amount from a demand, for good, and lets unpaid demand have what became free.
 func (f *flow) release(d Dimensions, amount Amount) {
-	f.withdraw(d, amount)
+	f.reduce(d, amount)
 	if f.unpaid == 0 {
 		return
 	}
@@ -113,14 +113,14 @@ func (f *flow) available(d Dimensions) Amount {
 		all += f.supplies[i].capacity // the limit of the page, which fits
 	}
 	available := f.admit(d, all)
-	f.withdraw(d, available)
+	f.reduce(d, available)
 	return available
 }
 
 // matching returns the sum of the supplies that match the dimensions.
 func (f *flow) matching(d Dimensions) Amount {
 	n := f.demandOf(d)
-	defer f.dropIfEmpty(n)
+	defer f.removeIfEmpty(n)
 	var matching Amount
 	for _, s := range n.payers {
 		matching += f.supplies[s].capacity
@@ -229,7 +229,7 @@ func (f *flow) demandOf(d Dimensions) *demand {
 	return n
 }
 
-func (f *flow) dropIfEmpty(n *demand) {
+func (f *flow) removeIfEmpty(n *demand) {
 	if n.amount > 0 {
 		return
 	}

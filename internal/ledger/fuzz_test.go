@@ -37,29 +37,29 @@ func FuzzOperations(f *testing.F) {
 	})
 }
 
-// FuzzFromBooks reads books of any kind. They must be accepted exactly if they are sound, and
+// FuzzRestore restores snapshots of any kind. Restore must accept exactly the consistent ones, and
 // come out as they went in but for order.
-func FuzzFromBooks(f *testing.F) {
+func FuzzRestore(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{2, 0, 0, 0, 2, 0, 1, 5, 1, 2, 3, 1, 1, 0, 0, 0, 1, 1, 2, 0, 3, 1, 2, 0, 1, 1, 0, 1, 3, 2, 0, 1, 9})
 	f.Add([]byte("\x00\x03\x01\x00\x03\x00\x01\x00\x02\x03\x01\x00\x02\x03")) // usage of nothing beside usage
 	f.Fuzz(func(t *testing.T, input []byte) {
-		books := pickBooks(&script{rest: input})
-		l, err := ledger.Restore(books)
-		if sound := soundBooks(books); sound != (err == nil) {
-			t.Fatalf("sound is %t, but Restore says %v:\n%s", sound, err, encode(t, books))
+		snapshot := pickSnapshot(&script{rest: input})
+		l, err := ledger.Restore(snapshot)
+		if isConsistent := isConsistentSnapshot(snapshot); isConsistent != (err == nil) {
+			t.Fatalf("sound is %t, but Restore says %v:\n%s", isConsistent, err, encode(t, snapshot))
 		}
 		if err != nil {
 			return
 		}
 		again, err := ledger.Restore(l.Snapshot())
 		if err != nil {
-			t.Fatalf("Restore of its own books: %v", err)
+			t.Fatalf("Restore of its own snapshot: %v", err)
 		}
 		p := &pair{t: t, ledger: l}
-		p.same("Books", again.Snapshot(), l.Snapshot())
+		p.same("Snapshot", again.Snapshot(), l.Snapshot())
 		p.same("counts", []int{l.ReservationCount(), len(l.Snapshot().Grants), len(l.Snapshot().Released)},
-			[]int{len(books.Reservations), len(books.Grants), len(books.Released)})
+			[]int{len(snapshot.Reservations), len(snapshot.Grants), len(snapshot.Released)})
 		for _, resourceType := range l.ResourceTypes() {
 			for _, d := range someDimensions {
 				l.Available(resourceType, d)
@@ -71,7 +71,7 @@ func FuzzFromBooks(f *testing.F) {
 	})
 }
 
-func pickBooks(s *script) ledger.Snapshot {
+func pickSnapshot(s *script) ledger.Snapshot {
 	types := append([]string{""}, someTypes...)
 	amounts := []ledger.Amount{1, 2, 0, 5, -1, math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 / 2, math.MinInt64}
 	counts := []int64{1, 2, 3, 0, 4, -1, 1 << 61, ledger.CountMax, ledger.CountMax + 1, math.MinInt64}
@@ -103,7 +103,7 @@ func pickBooks(s *script) ledger.Snapshot {
 	return b
 }
 
-// soundness collects what is wrong with books.
+// soundness collects the errors of a snapshot.
 type soundness struct {
 	unsound bool
 	seen    map[any]bool
@@ -130,8 +130,8 @@ func (s *soundness) sum(name, resourceType string, least, amount int64) {
 	s.require(s.sums[name].Add(s.sums[name], big.NewInt(amount)).IsInt64())
 }
 
-// soundBooks states what books a ledger can have written.
-func soundBooks(b ledger.Snapshot) bool {
+// isConsistentSnapshot reports whether a ledger can have written a snapshot.
+func isConsistentSnapshot(b ledger.Snapshot) bool {
 	s := &soundness{seen: map[any]bool{}, sums: map[string]*big.Int{}}
 	for _, g := range b.Grants {
 		s.require(g.UID != "")

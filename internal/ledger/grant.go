@@ -29,9 +29,9 @@ type Grant struct {
 // package, or a limit would not fit an [Amount].
 func (l *Ledger) SetGrant(g Grant) (changed bool, err error) {
 	if before, ok := l.grants[g.UID]; ok {
-		return l.exchange([]Grant{before}, []Grant{g}, GrantBytesMax)
+		return l.swapGrants([]Grant{before}, []Grant{g}, GrantBytesMax)
 	}
-	return l.exchange(nil, []Grant{g}, GrantBytesMax)
+	return l.swapGrants(nil, []Grant{g}, GrantBytesMax)
 }
 
 // ReplaceGrants makes the given grants the only ones, and reports whether that changed anything.
@@ -48,14 +48,14 @@ func (l *Ledger) replaceGrants(grants []Grant, bytesMax int) (changed bool, err 
 		}
 		uids[grants[i].UID] = struct{}{}
 	}
-	return l.exchange(slices.Collect(l.Grants()), grants, bytesMax)
+	return l.swapGrants(slices.Collect(l.Grants()), grants, bytesMax)
 }
 
 // RemoveGrant drops a grant and reports whether there was one.
 func (l *Ledger) RemoveGrant(uid string) bool {
 	g, ok := l.grants[uid]
 	if ok {
-		l.withdraw(g)
+		l.deleteGrant(g)
 		l.pruneGrant(g)
 	}
 	return ok
@@ -63,7 +63,7 @@ func (l *Ledger) RemoveGrant(uid string) bool {
 
 // exchange puts some grants in the place of others that are in the books, or changes nothing. Grants that take less
 // than those before are accepted, whatever they take.
-func (l *Ledger) exchange(before, after []Grant, bytesMax int) (changed bool, err error) {
+func (l *Ledger) swapGrants(before, after []Grant, bytesMax int) (changed bool, err error) {
 	for i := range after {
 		if err := after[i].check(); err != nil {
 			return false, fmt.Errorf("%s: %w", after[i].describe(), err)
@@ -73,15 +73,15 @@ func (l *Ledger) exchange(before, after []Grant, bytesMax int) (changed bool, er
 		return false, fmt.Errorf("the grants of the consumer would take %d bytes in its ledger, at most %d are allowed: merge some of them",
 			l.bytes.grants+more, bytesMax)
 	}
-	if l.haveSame(before, after) {
+	if l.hasSameGrants(before, after) {
 		return false, nil
 	}
 	for _, g := range before {
-		l.withdraw(g)
+		l.deleteGrant(g)
 	}
 	for i, g := range after {
-		if err := l.deposit(g); err != nil {
-			l.restore(after[:i], before)
+		if err := l.addGrant(g); err != nil {
+			l.rollbackGrants(after[:i], before)
 			err = fmt.Errorf("%s: %w", g.describe(), err)
 			l.pruneGrants(after)
 			return false, err
@@ -91,8 +91,8 @@ func (l *Ledger) exchange(before, after []Grant, bytesMax int) (changed bool, er
 	return true, nil
 }
 
-// haveSame reports whether before, which are in the books, equal after in any order.
-func (l *Ledger) haveSame(before, after []Grant) bool {
+// hasSameGrants reports whether before, which are in the books, equal after in any order.
+func (l *Ledger) hasSameGrants(before, after []Grant) bool {
 	return len(before) == len(after) && !slices.ContainsFunc(after, func(g Grant) bool {
 		have, ok := l.grants[g.UID]
 		return !ok || !have.equal(&g)
@@ -100,19 +100,19 @@ func (l *Ledger) haveSame(before, after []Grant) bool {
 }
 
 // deposit adds a grant whose UID is not in the books, or changes nothing.
-func (l *Ledger) deposit(g Grant) error {
+func (l *Ledger) addGrant(g Grant) error {
 	for i, a := range g.Allowances {
-		p := l.pageOf(a.ResourceType)
-		_, known := p.allowances[a.Selector]
+		account := l.accountOf(a.ResourceType)
+		_, known := account.allowances[a.Selector]
 		var err error
 		switch {
-		case a.Amount > 0 && !known && len(p.allowances) == SelectorsMax:
+		case a.Amount > 0 && !known && len(account.allowances) == SelectorsMax:
 			err = fmt.Errorf("the allowances of %s have more than %d different selectors", a.ResourceType, SelectorsMax)
-		case !p.grant(a.Selector, a.Amount):
+		case !account.addAllowance(a.Selector, a.Amount):
 			err = fmt.Errorf("the allowances of %s add up to more than 2^63-1", a.ResourceType)
 		}
 		if err != nil {
-			l.revoke(g.Allowances[:i])
+			l.removeAllowances(g.Allowances[:i])
 			return err
 		}
 	}
@@ -123,25 +123,25 @@ func (l *Ledger) deposit(g Grant) error {
 }
 
 // withdraw removes a grant but leaves its pages for the caller to prune.
-func (l *Ledger) withdraw(g Grant) {
-	l.revoke(g.Allowances)
+func (l *Ledger) deleteGrant(g Grant) {
+	l.removeAllowances(g.Allowances)
 	delete(l.grants, g.UID)
 	l.bytes.grants -= g.size()
 }
 
-func (l *Ledger) revoke(allowances []Allowance) {
+func (l *Ledger) removeAllowances(allowances []Allowance) {
 	for _, a := range allowances {
-		l.pages[a.ResourceType].revoke(a.Selector, a.Amount)
+		l.accounts[a.ResourceType].removeAllowance(a.Selector, a.Amount)
 	}
 }
 
 // restore puts grants back that were in the books before, instead of those that came since.
-func (l *Ledger) restore(since, before []Grant) {
+func (l *Ledger) rollbackGrants(since, before []Grant) {
 	for _, g := range since {
-		l.withdraw(g)
+		l.deleteGrant(g)
 	}
 	for _, g := range before {
-		if err := l.deposit(g); err != nil {
+		if err := l.addGrant(g); err != nil {
 			panic(fmt.Sprintf("%s was in the books and does not fit any more: %v", g.describe(), err))
 		}
 	}
@@ -155,7 +155,7 @@ func (l *Ledger) pruneGrants(grants []Grant) {
 
 func (l *Ledger) pruneGrant(g Grant) {
 	for _, a := range g.Allowances {
-		l.prunePage(a.ResourceType)
+		l.pruneAccount(a.ResourceType)
 	}
 }
 

@@ -5,7 +5,7 @@ import "slices"
 // Ledger is the books of one consumer in memory. It must be made by [New] or [Restore].
 type Ledger struct {
 	sequence     int64 // of the latest reservation
-	pages        map[string]*account
+	accounts     map[string]*account
 	grants       map[string]Grant // by UID
 	reservations map[string]Reservation
 	released     map[string]struct{} // claim UIDs
@@ -15,7 +15,7 @@ type Ledger struct {
 // New returns empty books: nothing is granted, so nothing would be admitted.
 func New() *Ledger {
 	return &Ledger{
-		pages:        map[string]*account{},
+		accounts:     map[string]*account{},
 		grants:       map[string]Grant{},
 		reservations: map[string]Reservation{},
 		released:     map[string]struct{}{},
@@ -27,71 +27,71 @@ func New() *Ledger {
 // already, nothing changes, whatever else r says, and the decision has the existing sequence.
 // A key leaves the books when its reservation is canceled, settled or released.
 func (l *Ledger) Reserve(r Reservation) Decision {
-	if d := l.screen(&r); d.Code != 0 {
+	if d := l.precheck(&r); d.Code != 0 {
 		return d
 	}
-	var t trial
-	d := l.try(&t, r.Charges)
+	var tx transaction
+	d := l.tryReserve(&tx, r.Charges)
 	if d.Code == Admitted {
-		d.Code = l.roomFor(&t, r.Size(), BytesMax)
+		d.Code = l.checkRoom(&tx, r.Size(), BytesMax)
 	}
 	if d.Code != Admitted {
-		t.revert()
+		tx.rollback()
 		return d
 	}
-	return l.enter(&t, r)
+	return l.commit(&tx, r)
 }
 
 // Check returns the decision that Reserve would come to for charges under a new key, and
 // changes nothing. Its sequence is 0.
 func (l *Ledger) Check(charges []Charge) Decision {
-	if code := flawOf(charges); code != Admitted {
+	if code := validateCharges(charges); code != Admitted {
 		return Decision{Code: code}
 	}
-	var t trial
-	d := l.try(&t, charges)
+	var tx transaction
+	d := l.tryReserve(&tx, charges)
 	if d.Code == Admitted {
-		d.Code = l.roomFor(&t, (&Reservation{Charges: charges}).Size(), BytesMax)
+		d.Code = l.checkRoom(&tx, (&Reservation{Charges: charges}).Size(), BytesMax)
 	}
-	t.revert()
+	tx.rollback()
 	return d
 }
 
 // ReserveOverdraft enters a reservation regardless of the limits, as for an object that exists already.
 // Otherwise it is like Reserve; it never decides Exceeded.
-func (l *Ledger) ReserveOverdraft(r Reservation) Decision { return l.adopt(r, BytesMax) }
+func (l *Ledger) ReserveOverdraft(r Reservation) Decision { return l.reserveOverdraft(r, BytesMax) }
 
 // adopt is Adopt with another budget.
-func (l *Ledger) adopt(r Reservation, bytesMax int) Decision {
-	if d := l.screen(&r); d.Code != 0 {
+func (l *Ledger) reserveOverdraft(r Reservation, bytesMax int) Decision {
+	if d := l.precheck(&r); d.Code != 0 {
 		return d
 	}
-	var t trial
-	d := l.tryAdopting(&t, r.Charges)
+	var tx transaction
+	d := l.tryOverdraft(&tx, r.Charges)
 	if d.Code == Admitted {
-		d.Code = l.roomFor(&t, r.Size(), bytesMax)
+		d.Code = l.checkRoom(&tx, r.Size(), bytesMax)
 	}
 	if d.Code != Admitted {
-		t.revert()
-		l.prune(r.Charges)
+		tx.rollback()
+		l.pruneAccounts(r.Charges)
 		return d
 	}
-	return l.enter(&t, r)
+	return l.commit(&tx, r)
 }
 
 // Cancel drops a reservation and gives its charges back. Sequence 0 stands for any. It reports
 // whether there was such a reservation.
 func (l *Ledger) Cancel(key string, sequence int64) bool {
-	r, ok := l.held(key, sequence)
+	r, ok := l.find(key, sequence)
 	if !ok {
 		return false
 	}
 	for i := range r.Charges {
 		c := &r.Charges[i]
-		l.pages[c.ResourceType].unreserve(c.Dimensions, c.Amount)
+		l.accounts[c.ResourceType].cancel(c.Dimensions, c.Amount)
 	}
-	l.drop(&r)
-	l.prune(r.Charges)
+	l.remove(&r)
+	l.pruneAccounts(r.Charges)
 	return true
 }
 
@@ -110,7 +110,7 @@ func (l *Ledger) Renew(key string) (sequence int64, ok bool) {
 
 // Rename gives a reservation another key, claim payload and time, and a new sequence. What it holds stays. In the same step it
 // records id, as [Ledger.Release] does the UID of a claim: a claim made from the former reservation is charged nowhere. It
-// returns the reservation as it was, for [Ledger.Reinstate], and reports false if there is none, it is an amendment, the new
+// returns the reservation as it was, for [Ledger.UndoRename], and reports false if there is none, it is an amendment, the new
 // key is taken or invalid, or the ledger is full.
 func (l *Ledger) Rename(from string, to Reservation, id string) (before Reservation, ok bool) {
 	before, ok = l.reservations[from]
@@ -122,8 +122,8 @@ func (l *Ledger) Rename(from string, to Reservation, id string) (before Reservat
 	if more := after.Size() - before.Size() + recordSize(id); more > 0 && l.Bytes()+more > BytesMax {
 		return Reservation{}, false
 	}
-	l.drop(&before)
-	l.record(id)
+	l.remove(&before)
+	l.recordReleased(id)
 	l.sequence++
 	after.Sequence = l.sequence
 	l.reservations[after.Key] = after
@@ -131,13 +131,13 @@ func (l *Ledger) Rename(from string, to Reservation, id string) (before Reservat
 	return before, true
 }
 
-// Reinstate undoes [Ledger.Rename] to a key, which recorded id, if the reservation is there still.
-func (l *Ledger) Reinstate(before Reservation, key, id string) {
+// UndoRename undoes [Ledger.Rename] to a key, which recorded id, if the reservation is there still.
+func (l *Ledger) UndoRename(before Reservation, key, id string) {
 	renamed, ok := l.reservations[key]
 	if !ok {
 		return
 	}
-	l.drop(&renamed)
+	l.remove(&renamed)
 	l.Forget(id)
 	l.reservations[before.Key] = before
 	l.bytes.reservations += before.Size()
@@ -147,55 +147,55 @@ func (l *Ledger) Reinstate(before Reservation, key, id string) {
 // Sequence 0 stands for any. It reports whether there was such a reservation; amendments end by
 // [Ledger.SettleAmendment].
 func (l *Ledger) Settle(key string, sequence int64) bool {
-	r, ok := l.held(key, sequence)
+	r, ok := l.find(key, sequence)
 	if !ok || r.amends() {
 		return false
 	}
 	for i := range r.Charges {
 		c := &r.Charges[i]
-		l.pages[c.ResourceType].settle(c.Dimensions, c.Amount)
+		l.accounts[c.ResourceType].settle(c.Dimensions, c.Amount)
 	}
-	l.drop(&r)
+	l.remove(&r)
 	return true
 }
 
 // screen answers what needs no look at the pages, and leaves the code 0 if that is not enough.
-func (l *Ledger) screen(r *Reservation) Decision {
+func (l *Ledger) precheck(r *Reservation) Decision {
 	if !validKey(r.Key) {
 		return Decision{Code: KeyInvalid}
 	}
 	if existing, ok := l.reservations[r.Key]; ok {
 		return Decision{Code: Admitted, Sequence: existing.Sequence, Existing: true}
 	}
-	if code := r.flaw(); code != Admitted {
+	if code := r.validate(); code != Admitted {
 		return Decision{Code: code}
 	}
 	return Decision{}
 }
 
 // try decides valid charges. The trial must be entered or reverted afterwards.
-func (l *Ledger) try(t *trial, charges []Charge) Decision {
-	if !t.admit(l, charges) {
-		return Decision{Code: Exceeded, Shortages: t.shortages()}
+func (l *Ledger) tryReserve(tx *transaction, charges []Charge) Decision {
+	if !tx.admit(l, charges) {
+		return Decision{Code: Exceeded, Shortages: tx.shortages()}
 	}
-	return Decision{Code: t.fits()}
+	return Decision{Code: tx.check()}
 }
 
-// tryAdopting decides valid charges regardless of the limits. The trial must be entered or
+// tryOverdraft decides valid charges regardless of the limits. The trial must be entered or
 // reverted afterwards.
-func (l *Ledger) tryAdopting(t *trial, charges []Charge) Decision {
+func (l *Ledger) tryOverdraft(tx *transaction, charges []Charge) Decision {
 	for i := range charges {
-		l.pageOf(charges[i].ResourceType)
+		l.accountOf(charges[i].ResourceType)
 	}
-	t.admit(l, charges)
-	if !t.insist() {
+	tx.admit(l, charges)
+	if !tx.overdraw() {
 		return Decision{Code: Overflow}
 	}
-	return Decision{Code: t.fits()}
+	return Decision{Code: tx.check()}
 }
 
-func (l *Ledger) enter(t *trial, r Reservation) Decision {
-	t.enter()
+func (l *Ledger) commit(tx *transaction, r Reservation) Decision {
+	tx.commit()
 	l.sequence++
 	r.Sequence = l.sequence
 	r.Charges, r.Replaces = slices.Clone(r.Charges), slices.Clone(r.Replaces)
@@ -204,36 +204,36 @@ func (l *Ledger) enter(t *trial, r Reservation) Decision {
 	return Decision{Code: Admitted, Sequence: r.Sequence}
 }
 
-func (l *Ledger) drop(r *Reservation) {
+func (l *Ledger) remove(r *Reservation) {
 	delete(l.reservations, r.Key)
 	l.bytes.reservations -= r.Size()
 }
 
 // held finds a reservation. Sequence 0 stands for any.
-func (l *Ledger) held(key string, sequence int64) (Reservation, bool) {
+func (l *Ledger) find(key string, sequence int64) (Reservation, bool) {
 	r, ok := l.reservations[key]
 	return r, ok && (sequence == 0 || sequence == r.Sequence)
 }
 
-// pageOf returns the page of a resource type, which may be new.
-func (l *Ledger) pageOf(resourceType string) *account {
-	p := l.pages[resourceType]
-	if p == nil {
-		p = newAccount(resourceType, &l.bytes.rows)
-		l.pages[resourceType] = p
+// accountOf returns the page of a resource type, which may be new.
+func (l *Ledger) accountOf(resourceType string) *account {
+	a := l.accounts[resourceType]
+	if a == nil {
+		a = newAccount(resourceType, &l.bytes.balances)
+		l.accounts[resourceType] = a
 	}
-	return p
+	return a
 }
 
 // prune drops the pages of charges that nothing stands on any more.
-func (l *Ledger) prune(charges []Charge) {
+func (l *Ledger) pruneAccounts(charges []Charge) {
 	for i := range charges {
-		l.prunePage(charges[i].ResourceType)
+		l.pruneAccount(charges[i].ResourceType)
 	}
 }
 
-func (l *Ledger) prunePage(resourceType string) {
-	if p := l.pages[resourceType]; p != nil && p.mentions == 0 && len(p.rows) == 0 {
-		delete(l.pages, resourceType)
+func (l *Ledger) pruneAccount(resourceType string) {
+	if a := l.accounts[resourceType]; a != nil && a.allowanceCount == 0 && len(a.balances) == 0 {
+		delete(l.accounts, resourceType)
 	}
 }

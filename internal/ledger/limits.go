@@ -30,8 +30,8 @@ const (
 	DimensionKeyBytesMax = 317
 	// DimensionValueBytesMax is the length of the longest dimension value.
 	DimensionValueBytesMax = 253
-	// RowsMax is how many rows, one for each dimension set in use, a resource type may have.
-	RowsMax = 1024
+	// BalancesMax is how many rows, one for each dimension set in use, a resource type may have.
+	BalancesMax = 1024
 
 	// RequirementsMax is how many requirements a selector may have.
 	RequirementsMax = 32

@@ -114,7 +114,7 @@ func pickGrant(s source, huge bool) ledger.Grant {
 	return g
 }
 
-// operations are what step chooses from, Reserve twice as often. Each returns whether the books
+// operations are what step chooses from, Reserve twice as often. Each returns whether the ledger
 // may have changed.
 var operations = []struct {
 	name string
@@ -122,7 +122,7 @@ var operations = []struct {
 }{
 	{"Reserve", func(p *pair, s source, huge bool) bool { return p.reserve(pickReservation(s, huge)) }},
 	{"Reserve", func(p *pair, s source, huge bool) bool { return p.reserve(pickReservation(s, huge)) }},
-	{"Adopt", func(p *pair, s source, huge bool) bool { return p.adopt(pickReservation(s, huge)) }},
+	{"ReserveOverdraft", func(p *pair, s source, huge bool) bool { return p.reserveOverdraft(pickReservation(s, huge)) }},
 	{"Amend", func(p *pair, s source, huge bool) bool {
 		return p.amend("Amend", p.ledger.Amend, p.model.Amend, p.pickAmendment(s, huge))
 	}},
@@ -171,15 +171,15 @@ var operations = []struct {
 	{"reload", func(p *pair, _ source, _ bool) bool { p.reload(); return false }},
 }
 
-// step runs one operation, and checks that the books of both agree and that nothing changed
+// step runs one operation, and checks that the snapshots of both agree and that nothing changed
 // where nothing may.
 func (p *pair) step(s source, huge bool) {
 	p.t.Helper()
-	before := p.encodedBooks()
+	before := p.encodedSnapshot()
 	operation := pick(s, "operation", operations)
 	mayChange := operation.run(p, s, huge)
-	if after := p.encodedBooks(); !mayChange && !bytes.Equal(before, after) {
-		p.t.Fatalf("%s was refused but changed the books from\n%s to\n%s", operation.name, before, after)
+	if after := p.encodedSnapshot(); !mayChange && !bytes.Equal(before, after) {
+		p.t.Fatalf("%s was denied but changed the ledger from\n%s to\n%s", operation.name, before, after)
 	}
 	p.compare()
 }
@@ -198,10 +198,10 @@ func (p *pair) reserve(r ledger.Reservation) bool {
 	return d.Code == ledger.Admitted && !d.Existing
 }
 
-func (p *pair) adopt(r ledger.Reservation) bool {
+func (p *pair) reserveOverdraft(r ledger.Reservation) bool {
 	p.t.Helper()
 	d := p.ledger.ReserveOverdraft(r)
-	p.same("Adopt", d, p.model.ReserveOverdraft(r))
+	p.same("ReserveOverdraft", d, p.model.ReserveOverdraft(r))
 	p.replayed(r, d)
 	return d.Code == ledger.Admitted && !d.Existing
 }
@@ -239,11 +239,11 @@ func (p *pair) replayed(r ledger.Reservation, d ledger.Decision) {
 	if d.Code != ledger.Admitted {
 		return
 	}
-	before := p.encodedBooks()
+	before := p.encodedSnapshot()
 	want := ledger.Decision{Code: ledger.Admitted, Sequence: d.Sequence, Existing: true}
 	p.same("Reserve again", p.ledger.Reserve(r), want)
 	p.same("Adopt again", p.ledger.ReserveOverdraft(r), want)
-	p.same("books after reserving again", string(p.encodedBooks()), string(before))
+	p.same("ledger after reserving again", string(p.encodedSnapshot()), string(before))
 }
 
 func (p *pair) check(charges []ledger.Charge) bool {
@@ -301,12 +301,12 @@ func (p *pair) setUsed(u ledger.Usage) bool {
 	return changed
 }
 
-// reload goes on with a ledger made from the books.
+// reload goes on with a ledger made from the ledger.
 func (p *pair) reload() {
 	p.t.Helper()
 	reloaded, err := ledger.Restore(p.ledger.Snapshot())
 	if err != nil {
-		p.t.Fatalf("Restore of its own books: %v", err)
+		p.t.Fatalf("Restore of its own snapshot: %v", err)
 	}
 	p.ledger = reloaded
 }
@@ -329,8 +329,8 @@ func (p *pair) pickHeld(s source, huge bool) []ledger.Charge {
 // compare checks that everything which can be seen of both is the same.
 func (p *pair) compare() {
 	p.t.Helper()
-	books := p.ledger.Snapshot()
-	p.same("Books", books, p.model.Snapshot())
+	snapshot := p.ledger.Snapshot()
+	p.same("Snapshot", snapshot, p.model.Snapshot())
 	p.same("ResourceTypes", p.ledger.ResourceTypes(), p.model.ResourceTypes())
 	for _, resourceType := range someTypes {
 		p.same("Account of "+resourceType, p.ledger.Account(resourceType), p.model.Account(resourceType))
@@ -342,12 +342,12 @@ func (p *pair) compare() {
 	if err := p.ledger.CheckFlows(); err != nil {
 		p.t.Fatalf("the flows are wrong: %v", err)
 	}
-	reloaded, err := ledger.Restore(books)
+	reloaded, err := ledger.Restore(snapshot)
 	if err != nil {
-		p.t.Fatalf("Restore of its own books: %v", err)
+		p.t.Fatalf("Restore of its own snapshot: %v", err)
 	}
 	p.same("Bytes", p.ledger.Bytes(), reloaded.Bytes())
-	p.same("Snapshot of Restore", reloaded.Snapshot(), books)
+	p.same("Snapshot of Restore", reloaded.Snapshot(), snapshot)
 }
 
 // same fails unless both are equal, and reports whether they are true.
@@ -361,13 +361,13 @@ func (p *pair) same(what string, got, want any) bool {
 
 var comparable = []cmp.Option{cmpopts.EquateEmpty(), cmpopts.EquateComparable(ledger.Dimensions{}, ledger.Selector{})}
 
-func (p *pair) encodedBooks() []byte { return encode(p.t, p.ledger.Snapshot()) }
+func (p *pair) encodedSnapshot() []byte { return encode(p.t, p.ledger.Snapshot()) }
 
-func encode(t reporter, books ledger.Snapshot) []byte {
+func encode(t reporter, snapshot ledger.Snapshot) []byte {
 	t.Helper()
-	encoded, err := json.Marshal(books)
+	encoded, err := json.Marshal(snapshot)
 	if err != nil {
-		t.Fatalf("encode books: %v", err)
+		t.Fatalf("encode the snapshot: %v", err)
 	}
 	return encoded
 }

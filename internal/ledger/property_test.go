@@ -27,7 +27,7 @@ func TestLedgerAgreesWithModel(t *testing.T) {
 }
 
 // TestDemandIsAlwaysPaid holds the promise of the ledger against the model alone: as long as
-// limits do not shrink and nothing is adopted or corrected, all demand can be paid.
+// limits do not shrink and nothing is overdrawn or corrected, all demand can be paid.
 func TestDemandIsAlwaysPaid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, s := newPair(t), drawn{t}

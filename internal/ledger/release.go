@@ -14,15 +14,15 @@ func (l *Ledger) Release(claimUID string, charges []Charge) bool {
 	if l.IsReleased(claimUID) {
 		return true
 	}
-	if flawOf(charges) != Admitted {
+	if validateCharges(charges) != Admitted {
 		return false
 	}
 	if !l.holds(charges) {
 		return false
 	}
-	l.takeOut(charges)
-	l.prune(charges)
-	l.record(claimUID)
+	l.removeSettled(charges)
+	l.pruneAccounts(charges)
+	l.recordReleased(claimUID)
 	return true
 }
 
@@ -39,19 +39,19 @@ func (l *Ledger) ReleaseReserved(claimUID, key string, sequence int64) bool {
 	if l.IsReleased(claimUID) {
 		return true
 	}
-	r, ok := l.held(key, sequence)
+	r, ok := l.find(key, sequence)
 	if !ok || !l.holds(r.Replaces) {
 		return false
 	}
 	l.Cancel(key, sequence)
-	l.takeOut(r.Replaces)
-	l.prune(r.Replaces)
-	l.record(claimUID)
+	l.removeSettled(r.Replaces)
+	l.pruneAccounts(r.Replaces)
+	l.recordReleased(claimUID)
 	return true
 }
 
 // record notes that a claim was released.
-func (l *Ledger) record(claimUID string) {
+func (l *Ledger) recordReleased(claimUID string) {
 	l.released[claimUID] = struct{}{}
 	l.bytes.released += recordSize(claimUID)
 }

@@ -34,30 +34,30 @@ func (r *Reservation) amends() bool { return len(r.Replaces) > 0 }
 
 // flaw returns the code of the first flaw that the reservation has apart from its key, or
 // Admitted if it has none.
-func (r *Reservation) flaw() Code {
+func (r *Reservation) validate() Code {
 	if len(r.Claim) > ClaimBytesMax {
 		return ClaimTooLong
 	}
 	if r.amends() {
-		return cmp.Or(flawUnlessEmpty(r.Charges), flawOf(r.Replaces))
+		return cmp.Or(validateOptionalCharges(r.Charges), validateCharges(r.Replaces))
 	}
-	return flawOf(r.Charges)
+	return validateCharges(r.Charges)
 }
 
-// flawUnlessEmpty is flawOf for charges that may be none. It returns 0 in place of Admitted.
-func flawUnlessEmpty(charges []Charge) Code {
+// validateOptionalCharges is validateCharges for charges that may be none. It returns 0 in place of Admitted.
+func validateOptionalCharges(charges []Charge) Code {
 	if len(charges) == 0 {
 		return 0
 	}
-	if code := flawOf(charges); code != Admitted {
+	if code := validateCharges(charges); code != Admitted {
 		return code
 	}
 	return 0
 }
 
-// flawOf returns the code with the highest precedence among the flaws of the charges, or
+// validateCharges returns the code with the highest precedence among the flaws of the charges, or
 // Admitted if they have none.
-func flawOf(charges []Charge) Code {
+func validateCharges(charges []Charge) Code {
 	switch {
 	case len(charges) == 0:
 		return ChargesMissing

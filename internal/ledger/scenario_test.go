@@ -13,7 +13,7 @@ import (
 // A charge is type@region:amount, an allowance type[region|region]:amount; both may be without
 // region. Every operation runs on the model too.
 var scenarios = map[string]struct{ reason, script string }{
-	"one limit": {"what is reserved, settled or adopted counts; what is given back does not", `
+	"one limit": {"what is reserved, settled or overdrawn counts; what is given back does not", `
 		reserve a gpu:1               -> Exceeded gpu 0/0 0
 		grant g gpu:3                 -> true
 		reserve a gpu:2               -> Admitted 1
@@ -31,7 +31,7 @@ var scenarios = map[string]struct{ reason, script string }{
 		reserve a gpu:2               -> Admitted 1
 		reserve a gpu:2               -> Admitted 1
 		reserve a gpu:9               -> Admitted 1
-		adopt a gpu:9                 -> Admitted 1
+		overdraft a gpu:9             -> Admitted 1
 		account gpu                   -> limit 2 used 0 reserved 2 available 0 claims 0
 		settle a                      -> true
 		settle a                      -> false`},
@@ -52,13 +52,13 @@ var scenarios = map[string]struct{ reason, script string }{
 		reserve b gpu:1               -> Admitted 2
 		ungrant g                     -> true
 		reserve c gpu:1               -> Exceeded gpu 1/0 0`},
-	"adoption": {"what exists is charged beyond the limit", `
+	"overdraft": {"what exists is charged beyond the limit", `
 		grant g gpu:1                 -> true
-		adopt a gpu:3                 -> Admitted 1
+		overdraft a gpu:3             -> Admitted 1
 		account gpu                   -> limit 1 used 0 reserved 3 available 0 claims 0
-		adopt b gpu:9223372036854775804 -> Admitted 2
-		adopt c gpu:1                 -> Overflow
-		adopt c ram:9223372036854775807 ram@eu:1 -> Overflow
+		overdraft b gpu:9223372036854775804 -> Admitted 2
+		overdraft c gpu:1             -> Overflow
+		overdraft c ram:9223372036854775807 ram@eu:1 -> Overflow
 		account ram                   -> limit 0 used 0 reserved 0 available 0 claims 0`},
 	"moving over": {"who can be paid from elsewhere makes way for who cannot", `
 		grant g gpu[eu]:2 gpu[eu|us]:2 -> true
@@ -87,16 +87,16 @@ var scenarios = map[string]struct{ reason, script string }{
 		reserve b gpu:1               -> Exceeded gpu 3/3 0`},
 	"overdrawn elsewhere": {"a region that is overdrawn does not bar one it has nothing in common with", `
 		grant g gpu[eu]:1 gpu[us]:4   -> true
-		adopt a gpu@eu:9              -> Admitted 1
+		overdraft a gpu@eu:9          -> Admitted 1
 		account gpu                   -> limit 5 used 0 reserved 9 available 0 claims 0
 		available gpu@us              -> 4
 		reserve b gpu@us:4            -> Admitted 2
 		reserve c gpu@us:1            -> Exceeded gpu@us 13/5 0`},
 	"overdrawn first": {"what is free goes to the overdrawn before it goes to a request", `
 		grant g gpu[eu]:1 gpu[eu|us]:3 -> true
-		adopt a gpu@eu:3              -> Admitted 1
+		overdraft a gpu@eu:3          -> Admitted 1
 		available gpu@us              -> 1
-		adopt b gpu@eu:3              -> Admitted 2
+		overdraft b gpu@eu:3          -> Admitted 2
 		reserve c gpu@us:1            -> Exceeded gpu@us 6/4 0
 		cancel b                      -> true
 		reserve c gpu@us:1            -> Admitted 3`},
@@ -122,7 +122,7 @@ var scenarios = map[string]struct{ reason, script string }{
 		forget claim                  -> true
 		forget claim                  -> false
 		releasereserved claim a       -> true`},
-	"limits that do not fit": {"a sum that would wrap is refused, and the grants stay as they were", `
+	"limits that do not fit": {"a sum that would wrap is rejected, and the grants stay as they were", `
 		grant g gpu:9223372036854775800 -> true
 		grant h cpu:1 gpu:8           -> error
 		account cpu                   -> limit 0 used 0 reserved 0 available 0 claims 0
@@ -174,7 +174,7 @@ func (p *pair) perform(words []string) string {
 		d := p.ledger.Reserve(r)
 		p.same("Reserve", d, p.model.Reserve(r))
 		return describeDecision(d)
-	case "adopt":
+	case "overdraft":
 		r := ledger.Reservation{Key: subject, Charges: parseCharges(arguments)}
 		d := p.ledger.ReserveOverdraft(r)
 		p.same("Adopt", d, p.model.ReserveOverdraft(r))

@@ -14,36 +14,36 @@ const (
 )
 
 // bytes is what the parts of a ledger take in storage.
-type bytes struct{ grants, rows, reservations, released int }
+type bytes struct{ grants, balances, reservations, released int }
 
 // Bytes bounds from above how many bytes the ledger takes when it is stored as JSON. A row counts
 // as soon as something is reserved in it, so that settling takes no more.
 func (l *Ledger) Bytes() int {
-	return ledgerBytes + l.bytes.grants + l.bytes.rows + l.bytes.reservations + l.bytes.released
+	return ledgerBytes + l.bytes.grants + l.bytes.balances + l.bytes.reservations + l.bytes.released
 }
 
-// Needs returns by how much a reservation that is not in the books would make them larger, in bytes.
-func (l *Ledger) Needs(r *Reservation) int {
+// BytesNeeded returns by how much a reservation that is not in the books would make them larger, in bytes.
+func (l *Ledger) BytesNeeded(r *Reservation) int {
 	size := r.Size()
 	for i := range r.Charges {
 		c := &r.Charges[i]
-		p := l.pages[c.ResourceType]
+		a := l.accounts[c.ResourceType]
 		switch {
-		case p == nil:
+		case a == nil:
 			size += usageBytes + jsonLen(c.ResourceType) + jsonLen(c.Dimensions.canonical)
-		case p.rows[c.Dimensions] == nil:
-			size += p.sizeOfBalance(c.Dimensions)
+		case a.balances[c.Dimensions] == nil:
+			size += a.balanceSize(c.Dimensions)
 		}
 	}
 	return size
 }
 
-// roomFor returns LedgerFull if the ledger would become larger, and too large, by some bytes and
+// checkRoom returns LedgerFull if the ledger would become larger, and too large, by some bytes and
 // the rows of a trial.
-func (l *Ledger) roomFor(t *trial, size, bytesMax int) Code {
-	for i, p := range t.pages[:len(t.charges)] {
-		if d := t.charges[i].Dimensions; p.rows[d] == nil {
-			size += p.sizeOfBalance(d)
+func (l *Ledger) checkRoom(tx *transaction, size, bytesMax int) Code {
+	for i, a := range tx.accounts[:len(tx.charges)] {
+		if d := tx.charges[i].Dimensions; a.balances[d] == nil {
+			size += a.balanceSize(d)
 		}
 	}
 	if size > 0 && l.Bytes()+size > bytesMax {

@@ -8,15 +8,15 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// rows returns a ledger that settled claims fill up to size bytes, each with a dimension set of its own.
-func rows(t *testing.T, size int) *ledger.Ledger {
+// ledgerOf returns a ledger that settled claims fill up to size bytes, each with a dimension set of its own.
+func ledgerOf(t *testing.T, size int) *ledger.Ledger {
 	t.Helper()
 	l := ledger.New()
 	if _, err := l.SetGrant(ledger.Grant{UID: "g", Allowances: []ledger.Allowance{{ResourceType: "gpu", Amount: 1 << 40}}}); err != nil {
 		t.Fatal(err)
 	}
 	for i := 0; l.Bytes() < size; i++ {
-		if _, err := l.SetUsed(ledger.Usage{ResourceType: fmt.Sprint("t", i/ledger.RowsMax), Dimensions: dimensionOf(i), Amount: 2, Claims: 1}); err != nil {
+		if _, err := l.SetUsed(ledger.Usage{ResourceType: fmt.Sprint("t", i/ledger.BalancesMax), Dimensions: dimensionOf(i), Amount: 2, Claims: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,13 +43,13 @@ func TestFullLedger(t *testing.T) {
 		"reserve": {"a request that fits the limits and not the ledger has a code of its own", func(l *ledger.Ledger) any {
 			return l.Reserve(ledger.Reservation{Key: "k", Charges: gpu, Claim: large}).Code
 		}, ledger.LedgerFull},
-		"reserve in a new row": {"the row that a claim will need once it is settled counts", func(l *ledger.Ledger) any {
+		"reserve with a new balance": {"the balance that a claim will need once it is settled counts", func(l *ledger.Ledger) any {
 			return l.ReserveOverdraft(ledger.Reservation{Key: "k", Charges: []ledger.Charge{{ResourceType: "new", Dimensions: dimensionOf(0), Amount: 1}}}).Code
 		}, ledger.LedgerFull},
-		"adopt": {"objects that exist are no exception", func(l *ledger.Ledger) any {
+		"overdraft": {"objects that exist are no exception", func(l *ledger.Ledger) any {
 			return l.ReserveOverdraft(ledger.Reservation{Key: "k", Charges: gpu, Claim: large}).Code
 		}, ledger.LedgerFull},
-		"raise": {"a claim that is to hold more needs room", func(l *ledger.Ledger) any {
+		"grow": {"a claim that is to hold more needs room", func(l *ledger.Ledger) any {
 			return l.AmendOverdraft(ledger.Reservation{Key: "k", Charges: charge(0, 3), Replaces: charge(0, 2), Claim: large}).Code
 		}, ledger.LedgerFull},
 		"reduce": {"an amendment that ends with less is made", func(l *ledger.Ledger) any {
@@ -59,11 +59,11 @@ func TestFullLedger(t *testing.T) {
 		"release": {"a record is shorter than a ledger's rest", func(l *ledger.Ledger) any {
 			return l.Release("claim", charge(1, 2))
 		}, true},
-		"correct a row": {"an audit changes what is in use", func(l *ledger.Ledger) any {
+		"correct a balance": {"an audit changes what is in use", func(l *ledger.Ledger) any {
 			changed, err := l.SetUsed(ledger.Usage{ResourceType: "t0", Dimensions: dimensionOf(1), Amount: 9, Claims: 1})
 			return fmt.Sprint(changed, err)
 		}, "true <nil>"},
-		"correct with a new row": {"an audit adds no row without room", func(l *ledger.Ledger) any {
+		"correct with a new balance": {"an audit adds no balance without room", func(l *ledger.Ledger) any {
 			_, err := l.SetUsed(ledger.Usage{ResourceType: strings.Repeat("n", ledger.ResourceTypeBytesMax), Dimensions: dimensionOf(0), Amount: 9, Claims: 1})
 			return err != nil && len(l.ResourceTypes()) == 3
 		}, true},
@@ -83,7 +83,7 @@ func TestFullLedger(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := rows(t, ledger.BytesMax-short)
+			l := ledgerOf(t, ledger.BytesMax-short)
 			if got := tt.do(l); got != tt.want {
 				t.Errorf("%s: got %v, want %v", tt.reason, got, tt.want)
 			}

@@ -52,10 +52,10 @@ func Restore(b Snapshot) (*Ledger, error) {
 	if _, err := l.replaceGrants(b.Grants, math.MaxInt); err != nil {
 		return nil, err
 	}
-	if err := l.readUsed(b.Used); err != nil {
+	if err := l.restoreUsed(b.Used); err != nil {
 		return nil, err
 	}
-	if err := l.readReservations(b.Reservations); err != nil {
+	if err := l.restoreReservations(b.Reservations); err != nil {
 		return nil, err
 	}
 	if b.Sequence < l.sequence || b.Sequence > CountMax {
@@ -66,12 +66,12 @@ func Restore(b Snapshot) (*Ledger, error) {
 		if claimUID == "" || l.IsReleased(claimUID) {
 			return nil, fmt.Errorf("released claim %q is empty or repeated", claimUID)
 		}
-		l.record(claimUID)
+		l.recordReleased(claimUID)
 	}
 	return l, nil
 }
 
-func (l *Ledger) readUsed(used []Usage) error {
+func (l *Ledger) restoreUsed(used []Usage) error {
 	for _, u := range used {
 		if err := u.check(); err != nil {
 			return fmt.Errorf("%s: %w", u.describe(), err)
@@ -79,7 +79,7 @@ func (l *Ledger) readUsed(used []Usage) error {
 		if u.Amount == 0 && u.Claims == 0 {
 			continue
 		}
-		if p := l.pages[u.ResourceType]; p != nil && p.rows[u.Dimensions] != nil {
+		if a := l.accounts[u.ResourceType]; a != nil && a.balances[u.Dimensions] != nil {
 			return fmt.Errorf("%s is repeated", u.describe())
 		}
 		if _, err := l.setUsed(u, math.MaxInt); err != nil {
@@ -89,8 +89,8 @@ func (l *Ledger) readUsed(used []Usage) error {
 	return nil
 }
 
-// readReservations enters the reservations in the order in which they were made.
-func (l *Ledger) readReservations(reservations []Reservation) error {
+// restoreReservations enters the reservations in the order in which they were made.
+func (l *Ledger) restoreReservations(reservations []Reservation) error {
 	inOrder := slices.SortedFunc(slices.Values(reservations), func(a, b Reservation) int {
 		return cmp.Compare(a.Sequence, b.Sequence)
 	})
@@ -99,7 +99,7 @@ func (l *Ledger) readReservations(reservations []Reservation) error {
 			return fmt.Errorf("reservation %q: sequence %d is repeated or out of range", r.Key, r.Sequence)
 		}
 		l.sequence = r.Sequence - 1
-		switch d := l.adopt(r, math.MaxInt); {
+		switch d := l.reserveOverdraft(r, math.MaxInt); {
 		case d.Existing:
 			return fmt.Errorf("reservation %q is repeated", r.Key)
 		case d.Code != Admitted:
@@ -120,22 +120,22 @@ func (l *Ledger) setUsed(u Usage, bytesMax int) (changed bool, err error) {
 		return false, fmt.Errorf("%s: %w", u.describe(), err)
 	}
 	var before balance
-	if p := l.pages[u.ResourceType]; p != nil {
-		if r := p.rows[u.Dimensions]; r != nil {
+	if a := l.accounts[u.ResourceType]; a != nil {
+		if r := a.balances[u.Dimensions]; r != nil {
 			before = *r
-		} else if len(p.rows) >= RowsMax && (u.Amount > 0 || u.Claims > 0) {
-			return false, fmt.Errorf("%s: there are %d rows of that resource type already", u.describe(), RowsMax)
+		} else if len(a.balances) >= BalancesMax && (u.Amount > 0 || u.Claims > 0) {
+			return false, fmt.Errorf("%s: there are %d balances of that resource type already", u.describe(), BalancesMax)
 		}
 	}
 	if before.used == u.Amount && before.claims == u.Claims {
 		return false, nil
 	}
-	p := l.pageOf(u.ResourceType)
-	defer l.prunePage(u.ResourceType)
-	if p.rows[u.Dimensions] == nil && l.Bytes()+p.sizeOfBalance(u.Dimensions) > bytesMax {
+	a := l.accountOf(u.ResourceType)
+	defer l.pruneAccount(u.ResourceType)
+	if a.balances[u.Dimensions] == nil && l.Bytes()+a.balanceSize(u.Dimensions) > bytesMax {
 		return false, fmt.Errorf("%s: the ledger takes %d bytes already, at most %d are allowed", u.describe(), l.Bytes(), bytesMax)
 	}
-	ok := p.setUsed(u.Dimensions, u.Amount, u.Claims)
+	ok := a.setUsed(u.Dimensions, u.Amount, u.Claims)
 	if !ok {
 		return false, fmt.Errorf("%s: the sums of %s would not fit", u.describe(), u.ResourceType)
 	}

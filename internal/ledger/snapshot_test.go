@@ -13,7 +13,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-func someBooks() ledger.Snapshot {
+func someSnapshot() ledger.Snapshot {
 	eu := dimensionsOf("region", "eu")
 	return ledger.Snapshot{
 		Sequence: 9,
@@ -43,29 +43,29 @@ func mustRead(t *testing.T, b ledger.Snapshot) *ledger.Ledger {
 	return l
 }
 
-func TestBooksAreOrdered(t *testing.T) {
-	shuffled := someBooks()
+func TestSnapshotsAreOrdered(t *testing.T) {
+	shuffled := someSnapshot()
 	slices.Reverse(shuffled.Grants)
 	slices.Reverse(shuffled.Used)
 	slices.Reverse(shuffled.Reservations)
 	slices.Reverse(shuffled.Released)
 	l := mustRead(t, shuffled)
-	if difference := cmp.Diff(someBooks(), l.Snapshot(), comparable...); difference != "" {
-		t.Errorf("the books depend on the order in which they were read (-want +got):\n%s", difference)
+	if difference := cmp.Diff(someSnapshot(), l.Snapshot(), comparable...); difference != "" {
+		t.Errorf("the snapshot depends on the order in which they were read (-want +got):\n%s", difference)
 	}
 	if d := l.Reserve(ledger.Reservation{Key: "c", Charges: []ledger.Charge{{ResourceType: "gpu", Amount: 1}}}); d.Sequence != 10 {
 		t.Errorf("the sequence went on at %d, want 10: it must never be given twice", d.Sequence)
 	}
 }
 
-func TestBooksSurviveJSON(t *testing.T) {
-	encoded := encode(t, someBooks())
+func TestSnapshotsSurviveJSON(t *testing.T) {
+	encoded := encode(t, someSnapshot())
 	var decoded ledger.Snapshot
 	if err := json.Unmarshal(encoded, &decoded); err != nil {
 		t.Fatal(err)
 	}
-	if difference := cmp.Diff(someBooks(), decoded, comparable...); difference != "" {
-		t.Errorf("books changed on their way through JSON (-want +got):\n%s", difference)
+	if difference := cmp.Diff(someSnapshot(), decoded, comparable...); difference != "" {
+		t.Errorf("the snapshot changed on their way through JSON (-want +got):\n%s", difference)
 	}
 }
 
@@ -77,13 +77,13 @@ func TestLedgerSharesNothingThatChanges(t *testing.T) {
 	}
 	charges := []ledger.Charge{{ResourceType: "gpu", Amount: 2}}
 	l.Reserve(ledger.Reservation{Key: "a", Charges: charges})
-	books := l.Snapshot()
-	before := string(encode(t, books))
+	snapshot := l.Snapshot()
+	before := string(encode(t, snapshot))
 	allowances[0].Amount, charges[0].Amount = 77, 77
 	l.Settle("a", 0)
 	l.RemoveGrant("g")
-	if after := string(encode(t, books)); after != before {
-		t.Errorf("books changed after they were taken:\n%s\n%s", before, after)
+	if after := string(encode(t, snapshot)); after != before {
+		t.Errorf("the snapshot changed after they were taken:\n%s\n%s", before, after)
 	}
 	if got, want := l.Account("gpu"), (ledger.Account{Used: 2, Claims: 1}); got != want {
 		t.Errorf("the account is %+v, want %+v", got, want)
@@ -91,7 +91,7 @@ func TestLedgerSharesNothingThatChanges(t *testing.T) {
 }
 
 func TestIterationMayStopAndChange(t *testing.T) {
-	l := mustRead(t, someBooks())
+	l := mustRead(t, someSnapshot())
 	for range l.Grants() {
 		break
 	}
@@ -109,7 +109,7 @@ func TestIterationMayStopAndChange(t *testing.T) {
 	}
 }
 
-func TestFromBooksRefuses(t *testing.T) {
+func TestRestoreRejects(t *testing.T) {
 	const largest = ledger.Amount(math.MaxInt64)
 	for name, c := range map[string]struct {
 		damage func(*ledger.Snapshot)
@@ -138,7 +138,7 @@ func TestFromBooksRefuses(t *testing.T) {
 		"released without a name": {func(b *ledger.Snapshot) { b.Released[1] = "" }, `released claim ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := someBooks()
+			b := someSnapshot()
 			c.damage(&b)
 			if _, err := ledger.Restore(b); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v; want an error with %q", err, c.want)
@@ -147,7 +147,7 @@ func TestFromBooksRefuses(t *testing.T) {
 	}
 }
 
-func TestBoundsOnGrantsAndRows(t *testing.T) {
+func TestBoundsOnGrantsAndBalances(t *testing.T) {
 	allowances := func(count int, selective bool) []ledger.Allowance {
 		list := make([]ledger.Allowance, count)
 		for i := range list {
@@ -196,9 +196,9 @@ func TestBoundsOnGrantsAndRows(t *testing.T) {
 			},
 			"more than 64 different selectors",
 		},
-		"rows": {
+		"balances": {
 			func(l *ledger.Ledger) error {
-				for i := range ledger.RowsMax {
+				for i := range ledger.BalancesMax {
 					if _, err := l.SetUsed(ledger.Usage{ResourceType: "gpu", Dimensions: dimensionsOf("n", fmt.Sprint(i)), Claims: 1}); err != nil {
 						return err
 					}
@@ -209,7 +209,7 @@ func TestBoundsOnGrantsAndRows(t *testing.T) {
 				_, err := l.SetUsed(ledger.Usage{ResourceType: "gpu", Amount: 1})
 				return err
 			},
-			"there are 1024 rows",
+			"there are 1024 balances",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,10 +222,10 @@ func TestBoundsOnGrantsAndRows(t *testing.T) {
 				t.Errorf("got %v; want an error with %q", err, c.want)
 			}
 			if after := string(encode(t, l.Snapshot())); after != before {
-				t.Error("the books changed with an error")
+				t.Error("the ledger changed with an error")
 			}
 			if slices.Contains(l.ResourceTypes(), "new") {
-				t.Error("a resource type stayed of a grant that was refused")
+				t.Error("a resource type stayed of a grant that was rejected")
 			}
 		})
 	}

@@ -25,20 +25,20 @@ type Account struct {
 
 // Account returns the state of a resource type. It is zero if the type is unknown.
 func (l *Ledger) Account(resourceType string) Account {
-	p := l.pages[resourceType]
-	if p == nil {
+	a := l.accounts[resourceType]
+	if a == nil {
 		return Account{}
 	}
-	return Account{Limit: p.limit, Used: p.used, Reserved: p.reserved, Available: p.headroom(), Claims: p.claims}
+	return Account{Limit: a.limit, Used: a.used, Reserved: a.reserved, Available: a.headroom(), Claims: a.claims}
 }
 
 // Available returns the largest amount of a single charge that the allowances can pay.
 func (l *Ledger) Available(resourceType string, d Dimensions) Amount {
-	p := l.pages[resourceType]
-	if p == nil {
+	a := l.accounts[resourceType]
+	if a == nil {
 		return 0
 	}
-	return p.available(d)
+	return a.available(d)
 }
 
 // Balance is the state of one dimension set of a resource type, for display.
@@ -55,26 +55,26 @@ type Balance struct {
 // Balances returns the dimension sets of a resource type that have usage or reservations, in the order
 // of [Dimensions.Compare].
 func (l *Ledger) Balances(resourceType string) []Balance {
-	p := l.pages[resourceType]
-	if p == nil {
+	a := l.accounts[resourceType]
+	if a == nil {
 		return nil
 	}
-	rows := make([]Balance, 0, len(p.rows))
-	for _, d := range p.dimensionSets() {
-		r := p.rows[d]
-		rows = append(rows, Balance{Dimensions: d, Used: r.used, Reserved: r.reserved, Claims: r.claims})
+	balances := make([]Balance, 0, len(a.balances))
+	for _, d := range a.dimensionSets() {
+		r := a.balances[d]
+		balances = append(balances, Balance{Dimensions: d, Used: r.used, Reserved: r.reserved, Claims: r.claims})
 	}
-	return rows
+	return balances
 }
 
 // Matching returns the sum of the allowances whose selectors match the dimensions, which is 0 if
 // the type is unknown.
 func (l *Ledger) Matching(resourceType string, d Dimensions) Amount {
-	p := l.pages[resourceType]
-	if p == nil {
+	a := l.accounts[resourceType]
+	if a == nil {
 		return 0
 	}
-	return p.matching(d)
+	return a.matching(d)
 }
 
 // Matcher returns [Selector.Matches] in a form that is cheap to call many times.
@@ -84,7 +84,7 @@ func (s Selector) Matcher() func(Dimensions) bool {
 }
 
 // ResourceTypes returns, sorted, the types that a grant names or that have usage or reservations.
-func (l *Ledger) ResourceTypes() []string { return sortedKeys(l.pages) }
+func (l *Ledger) ResourceTypes() []string { return sortedKeys(l.accounts) }
 
 // Sequence returns that of the latest reservation, or 0 if there never was one.
 func (l *Ledger) Sequence() int64 { return l.sequence }
@@ -142,13 +142,13 @@ func (l *Ledger) Used() iter.Seq[Usage] {
 }
 
 func (l *Ledger) usages(resourceType string) []Usage {
-	p := l.pages[resourceType]
-	if p == nil {
+	a := l.accounts[resourceType]
+	if a == nil {
 		return nil
 	}
 	var usages []Usage
-	for _, d := range p.dimensionSets() {
-		if r := p.rows[d]; r.used > 0 || r.claims > 0 {
+	for _, d := range a.dimensionSets() {
+		if r := a.balances[d]; r.used > 0 || r.claims > 0 {
 			usages = append(usages, Usage{ResourceType: resourceType, Dimensions: d, Amount: r.used, Claims: r.claims})
 		}
 	}

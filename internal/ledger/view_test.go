@@ -9,56 +9,56 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// TestRowsAndMatchingAreSums compares them with what the books say, added up anew.
-func TestRowsAndMatchingAreSums(t *testing.T) {
+// TestBalancesAndMatchingAreSums compares them with what the ledger say, added up again.
+func TestBalancesAndMatchingAreSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, s := newPair(t), drawn{t}
 		for range 20 {
 			p.step(s, false)
-			books := p.ledger.Snapshot()
+			snapshot := p.ledger.Snapshot()
 			for _, resourceType := range someTypes {
-				p.same("Rows of "+resourceType, p.ledger.Balances(resourceType), rowsOf(books, resourceType))
+				p.same("Balances of "+resourceType, p.ledger.Balances(resourceType), balancesOf(snapshot, resourceType))
 				for _, d := range someDimensions {
-					p.same("Matching of "+resourceType+" "+d.String(), p.ledger.Matching(resourceType, d), matchingOf(books, resourceType, d))
+					p.same("Matching of "+resourceType+" "+d.String(), p.ledger.Matching(resourceType, d), matchingOf(snapshot, resourceType, d))
 				}
 			}
-			if after := p.ledger.Snapshot(); !slices.EqualFunc(books.Used, after.Used, func(a, b ledger.Usage) bool { return a == b }) {
-				t.Fatalf("looking at the books changed them from %v to %v", books.Used, after.Used)
+			if after := p.ledger.Snapshot(); !slices.EqualFunc(snapshot.Used, after.Used, func(a, b ledger.Usage) bool { return a == b }) {
+				t.Fatalf("looking at the ledger changed them from %v to %v", snapshot.Used, after.Used)
 			}
 		}
 	})
 }
 
-func rowsOf(books ledger.Snapshot, resourceType string) []ledger.Balance {
+func balancesOf(snapshot ledger.Snapshot, resourceType string) []ledger.Balance {
 	sums := map[ledger.Dimensions]ledger.Balance{}
-	for _, u := range books.Used {
+	for _, u := range snapshot.Used {
 		if u.ResourceType == resourceType {
-			row := sums[u.Dimensions]
-			row.Dimensions, row.Used, row.Claims = u.Dimensions, u.Amount, u.Claims
-			sums[u.Dimensions] = row
+			balance := sums[u.Dimensions]
+			balance.Dimensions, balance.Used, balance.Claims = u.Dimensions, u.Amount, u.Claims
+			sums[u.Dimensions] = balance
 		}
 	}
-	for _, r := range books.Reservations {
+	for _, r := range snapshot.Reservations {
 		for _, c := range r.Charges {
 			if c.ResourceType == resourceType {
-				row := sums[c.Dimensions]
-				row.Dimensions = c.Dimensions
-				row.Reserved += c.Amount
-				sums[c.Dimensions] = row
+				balance := sums[c.Dimensions]
+				balance.Dimensions = c.Dimensions
+				balance.Reserved += c.Amount
+				sums[c.Dimensions] = balance
 			}
 		}
 	}
-	var rows []ledger.Balance
-	for _, row := range sums {
-		rows = append(rows, row)
+	var balances []ledger.Balance
+	for _, balance := range sums {
+		balances = append(balances, balance)
 	}
-	slices.SortFunc(rows, func(a, b ledger.Balance) int { return a.Dimensions.Compare(b.Dimensions) })
-	return rows
+	slices.SortFunc(balances, func(a, b ledger.Balance) int { return a.Dimensions.Compare(b.Dimensions) })
+	return balances
 }
 
-func matchingOf(books ledger.Snapshot, resourceType string, d ledger.Dimensions) ledger.Amount {
+func matchingOf(snapshot ledger.Snapshot, resourceType string, d ledger.Dimensions) ledger.Amount {
 	var sum ledger.Amount
-	for _, g := range books.Grants {
+	for _, g := range snapshot.Grants {
 		for _, a := range g.Allowances {
 			if a.ResourceType == resourceType && a.Selector.Matches(d) {
 				sum += a.Amount

@@ -104,7 +104,7 @@ func (d *declarations) followAllocations(ctx context.Context) error {
 	allocations := informer.Handler(
 		func(object *quotav1alpha1.ResourceQuotaAllocation) {
 			// Reviews use the catalog. Until it has the new version, the earlier observation is out of date.
-			d.quota.allocations.Heard(object.Name, object.ResourceVersion)
+			d.quota.allocations.NoteVersion(object.Name, object.ResourceVersion)
 			before := d.quota.catalog.AllocationsVersion()
 			_ = d.quota.catalog.SetAllocation(object) // the controller reports invalid selectors
 			if d.quota.catalog.AllocationsVersion() != before {
@@ -134,7 +134,7 @@ func (d *declarations) followAllocations(ctx context.Context) error {
 	written := func(object any) {
 		ledger := object.(*metav1.PartialObjectMetadata)
 		for _, owner := range ledger.OwnerReferences {
-			d.quota.allocations.HeardLedger(owner.Name, owner.UID, ledger.ResourceVersion)
+			d.quota.allocations.NoteLedgerVersion(owner.Name, owner.UID, ledger.ResourceVersion)
 			changed(owner.Name)
 		}
 	}

@@ -73,11 +73,11 @@ func TestChecker(t *testing.T) {
 			{sequence: 2, used: 1}, {sequence: 2, released: []string{"uid-2"}},
 		}, "reservation 2 was cancelled"},
 		"withdrawn": {"its claim gives nothing back", []books{
-			{sequence: 2, reserved: keys{1: "a", 2: "b"}}, {sequence: 2, used: 1, released: []string{ledgerstore.WithdrawnID("b", 2)}},
+			{sequence: 2, reserved: keys{1: "a", 2: "b"}}, {sequence: 2, used: 1, released: []string{ledgerstore.TombstoneID("b", 2)}},
 			{sequence: 2, released: []string{"uid-1"}},
 		}, ""},
 		"given back though withdrawn": {"nothing was charged for its claim", []books{
-			{sequence: 2, reserved: keys{1: "a", 2: "b"}}, {sequence: 2, used: 1, released: []string{ledgerstore.WithdrawnID("b", 2)}},
+			{sequence: 2, reserved: keys{1: "a", 2: "b"}}, {sequence: 2, used: 1, released: []string{ledgerstore.TombstoneID("b", 2)}},
 			{sequence: 2, released: []string{"uid-2"}},
 		}, "reservation 2 was cancelled"},
 		"there again": {"it was cancelled", []books{

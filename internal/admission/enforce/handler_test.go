@@ -176,7 +176,7 @@ func (s *scene) reviewNamed(name string, uid types.UID) *admissionv1.AdmissionRe
 
 func (s *scene) reservations() (counts []int) {
 	for _, name := range organizations {
-		counts = append(counts, len(s.memory.Books(organization(name)).Reservations))
+		counts = append(counts, len(s.memory.Snapshot(organization(name)).Reservations))
 	}
 	return counts
 }

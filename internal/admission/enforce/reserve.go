@@ -196,7 +196,7 @@ func reservationOf(p *evaluatedClaim) ledger.Reservation {
 // consumers that lack it, so that the user learns of all of them at once.
 func (h *Handler) denialFor(ctx context.Context, request *admissionv1.AdmissionRequest, evaluated []*evaluatedClaim, outcome ledgerstore.Outcome, others [][]*evaluatedClaim) *admissionv1.AdmissionResponse {
 	if outcome.Code != ledger.Exceeded {
-		at := evaluated[outcome.Fault]
+		at := evaluated[outcome.FailedIndex]
 		return undecidable(at.Policy, message.Impossible(at.Consumer, outcome.Code))
 	}
 	lacks := []lack{lackOf(evaluated, outcome.Shortages)}

@@ -49,7 +49,7 @@ func TestDenialWaitsForTentativeReservations(t *testing.T) {
 		defer reviews.Wait()
 		reviews.Go(func() { s.wantDenied(s.review("both"), http.StatusForbidden, "Organization globex") })
 		synctest.Wait()
-		if got := len(s.memory.Books(acme).Reservations); got != 1 {
+		if got := len(s.memory.Snapshot(acme).Reservations); got != 1 {
 			t.Fatalf("acme holds %d reservations, want that of the create that waits for globex", got)
 		}
 		time.AfterFunc(100*time.Millisecond, func() { s.Store.ReleaseDone(globex, "others") })

@@ -25,7 +25,7 @@ func TestCreatesOfOneNameHoldQuotaOnce(t *testing.T) {
 			t.Fatalf("attempt %s is denied what the one before holds: %s", uid, answer.Result.Message)
 		}
 		s.wantReservations(1, 0)
-		if got := s.memory.Books(organization("acme")).Reservations[0].Key; got != "acme/"+string(uid) {
+		if got := s.memory.Snapshot(organization("acme")).Reservations[0].Key; got != "acme/"+string(uid) {
 			t.Errorf("after attempt %s %s is reserved", uid, got)
 		}
 	}

@@ -111,7 +111,7 @@ func (s *scene) ask(handler http.Handler, request *admissionv1.AdmissionRequest)
 
 // reserved is how much of acme's quota is reserved.
 func (s *scene) reserved() (sum ledger.Amount) {
-	for _, r := range s.memory.Books(organization("acme")).Reservations {
+	for _, r := range s.memory.Snapshot(organization("acme")).Reservations {
 		for _, charge := range r.Charges {
 			sum += charge.Amount
 		}
@@ -141,7 +141,7 @@ func TestEveryReplicaKnowsOfAChange(t *testing.T) {
 				if answer := s.update(s, false, numbered("1", 6), numbered("1", tt.after)); !answer.Allowed {
 					t.Fatalf("refused: %s", answer.Result.Message)
 				}
-				inFlight := s.memory.Books(organization("acme")).Reservations
+				inFlight := s.memory.Snapshot(organization("acme")).Reservations
 				if len(inFlight) != 1 || inFlight[0].Key != ledgerstore.AmendmentKey("acme", "u") || inFlight[0].Replaces[0].Amount != 6 {
 					t.Errorf("in flight: %+v, want one amendment of the claim", inFlight)
 				}
@@ -162,21 +162,21 @@ func TestReservationOfAMadeClaimIsNotExtended(t *testing.T) {
 		if answer := s.update(s, false, numbered("1", 0), numbered("1", 5)); !answer.Allowed {
 			t.Fatalf("refused: %s", answer.Result.Message)
 		}
-		before := s.memory.Books(organization("acme")).Reservations
+		before := s.memory.Snapshot(organization("acme")).Reservations
 		made, err := claims.FromReservation(s.Store.ReservationsFor("u")[0])
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.api.Put(made)
 		s.wantDenied(s.update(s, false, numbered("2", 5), numbered("2", 7)), http.StatusServiceUnavailable, "still being recorded", "try again")
-		if diff := cmp.Diff(before, s.memory.Books(organization("acme")).Reservations, cmpopts.EquateComparable(ledger.Dimensions{})); diff != "" {
+		if diff := cmp.Diff(before, s.memory.Snapshot(organization("acme")).Reservations, cmpopts.EquateComparable(ledger.Dimensions{})); diff != "" {
 			t.Errorf("the reservation changed (-before +after):\n%s", diff)
 		}
 		s.api.Remove(made.Name)
 		if answer := s.update(s, false, numbered("2", 5), numbered("2", 7)); !answer.Allowed {
 			t.Fatalf("refused: %s", answer.Result.Message)
 		}
-		if after := s.memory.Books(organization("acme")).Reservations; len(after) != 1 || after[0].Charges[0].Amount != 7 {
+		if after := s.memory.Snapshot(organization("acme")).Reservations; len(after) != 1 || after[0].Charges[0].Amount != 7 {
 			t.Errorf("got %+v, want one reservation of 7", after)
 		}
 	})

@@ -66,8 +66,8 @@ func holdersText(r denial, maySee func(allocation, namespace string) bool) strin
 	var parts []string
 	var others resource.Quantity
 	for i, holder := range r.holders {
-		if i < holdersMax && (seesAll || maySee(r.allocation, holder.Project)) {
-			parts = append(parts, holder.Project+" "+holder.Amount.String())
+		if i < holdersMax && (seesAll || maySee(r.allocation, holder.Namespace)) {
+			parts = append(parts, holder.Namespace+" "+holder.Amount.String())
 		} else {
 			others.Add(holder.Amount)
 		}

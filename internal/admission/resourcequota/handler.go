@@ -197,7 +197,7 @@ type demand struct {
 // replica records changes in this order.
 func (h *Handler) demandsOf(c change, raised corev1.ResourceList, namespace *metav1.PartialObjectMetadata) []demand {
 	scopes := allocation.ScopesOf(&c.to.Spec)
-	raise := allocation.Raise{
+	raise := allocation.QuotaChange{
 		ID: rand.Text(), Namespace: c.to.Namespace, Name: c.to.Name, UID: c.to.UID,
 		ResourceVersion: c.from.ResourceVersion, NamespaceVersion: namespace.ResourceVersion, Hard: raised, AdmittedAt: metav1.Now(),
 	}
@@ -206,7 +206,7 @@ func (h *Handler) demandsOf(c change, raised corev1.ResourceList, namespace *met
 	maps.Copy(set, namespace.Labels)
 	for _, a := range h.Catalog.AllocationsFor(set) {
 		if a.Scopes == scopes {
-			all = append(all, demand{a.Name, allocationstore.Request{Raise: raise, Labels: set, Scopes: scopes}})
+			all = append(all, demand{a.Name, allocationstore.Request{QuotaChange: raise, Labels: set, Scopes: scopes}})
 		}
 	}
 	return all
@@ -225,7 +225,7 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 			h.rollback(append(recorded, a.allocation), a.request.ID) // the change may be recorded in spite of the error
 			return undecided(err)
 		}
-		if outcome.IsBooked {
+		if outcome.IsPending {
 			recorded = append(recorded, a.allocation)
 		}
 		for i, shortage := range outcome.Shortages {

@@ -66,7 +66,7 @@ func newWorld(t *testing.T) *world {
 // WaitForSync, Refresh and Observe make the world the cluster that the ledgers observe.
 func (w *world) WaitForSync(context.Context) error        { return nil }
 func (w *world) Refresh(context.Context, time.Time) error { return nil }
-func (w *world) Observe(labels.Selector, allocation.Scopes, []allocation.Raise) allocation.Observation {
+func (w *world) Observe(labels.Selector, allocation.Scopes, []allocation.QuotaChange) allocation.Observation {
 	return allocation.Observation{Versions: quotav1alpha1.ObservedResourceQuotas{ResourceQuotas: "1", Namespaces: "1"}, Used: w.used}
 }
 

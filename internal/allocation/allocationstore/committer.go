@@ -17,62 +17,62 @@ import (
 // operation is one change to, or question about, the books of an allocation.
 type operation struct {
 	// apply runs again when the books had to be read again; the last run counts.
-	apply func(*allocation.Books) groupcommit.Effect
+	apply func(*allocation.State) groupcommit.Effect
 	// decided, if set, is called with the books by which the operation was, before the caller is told. What of them need
 	// not be stored at once may not be.
-	decided func(*allocation.Books)
+	decided func(*allocation.State)
 	// settles asks for books that are in line with the cluster as it is seen, and needsLive, if set, whether they have
 	// to be with the cluster as it is.
-	settles   bool
-	needsLive func(*allocation.Books) bool
+	reconciles bool
+	needsLive  func(*allocation.State) bool
 
 	// isDenied and isFull are set by apply. The caller is refused, for a shortage or since too much is pending: that is true
 	// only of books in line with the cluster as it is seen.
 	isDenied, isFull bool
 	// books are those that the operation was decided on.
-	books *allocation.Books
+	state *allocation.State
 }
 
 // Apply implements [groupcommit.Decision].
-func (o *operation) Apply(books *allocation.Books) groupcommit.Effect {
-	o.isDenied, o.isFull, o.books = false, false, books
-	return o.apply(books)
+func (o *operation) Apply(state *allocation.State) groupcommit.Effect {
+	o.isDenied, o.isFull, o.state = false, false, state
+	return o.apply(state)
 }
 
 // Committed implements [groupcommit.Decision].
 func (o *operation) Committed(groupcommit.Effect) {
 	if o.decided != nil {
-		o.decided(o.books)
+		o.decided(o.state)
 	}
 }
 
-// care is how sure of the books a batch has to be decided.
-type care int
+// consistency is how sure of the books a batch has to be decided.
+type consistency int
 
 const (
 	// usual: as they are in memory. A write of the ledger proves what is pending.
-	usual care = iota
+	cached consistency = iota
 	// settled: in line with the cluster as it is seen, too.
-	settled
+	observed
 	// certain: and read since the batch was taken. Somebody may be refused by them.
-	certain
+	confirmed
 )
 
 // committer has the books of one allocation in memory. All that this process does to them goes through its group.
 type committer struct {
 	store *Store
 	name  string
-	group *groupcommit.Group[*allocation.Books]
+	group *groupcommit.Group[*allocation.State]
 	// heard are the latest versions that were heard of. They belong to the store's lock, the rest to the group's goroutine.
-	heard    versions
-	books    *allocation.Books // nil when unknown
-	ledger   string            // the resource version of the ledger that the books are of
-	isFresh  bool              // all of the books was read since attempt 0 of the batch
-	shown    time.Time         // when the status was written last
-	untidy   time.Time         // since when the ledger has raises that need not be in it any more
-	batch    []*operation
-	care     care // of the batch
-	failures int  // of storage for the batch, other than conflicts
+	latest           versions
+	state            *allocation.State // nil when unknown
+	ledgerVersion    string            // the resource version of the ledger that the books are of
+	isFresh          bool              // all of the books was read since attempt 0 of the batch
+	statusWritten    time.Time         // when the status was written last
+	compactableSince time.Time         // since when the ledger has raises that need not be in it any more
+	batch            []*operation
+	consistency      consistency // of the batch
+	failures         int         // of storage for the batch, other than conflicts
 }
 
 // versions are resource versions of an allocation and of the ledger of the one with a UID.
@@ -88,41 +88,41 @@ func newCommitter(s *Store, name string) *committer {
 }
 
 // Load implements [groupcommit.Copy].
-func (c *committer) Load(batch []*groupcommit.Operation[*allocation.Books], attempt int) (*allocation.Books, error) {
+func (c *committer) Load(batch []*groupcommit.Operation[*allocation.State], attempt int) (*allocation.State, error) {
 	c.batch = c.batch[:0]
 	for _, op := range batch {
 		c.batch = append(c.batch, op.Decision.(*operation))
 	}
 	if attempt == 0 {
-		c.isFresh, c.failures, c.care = false, 0, usual
-		if c.isSettling() {
-			c.care = settled
+		c.isFresh, c.failures, c.consistency = false, 0, cached
+		if c.isReconciling() {
+			c.consistency = observed
 		}
 	}
 	if err := c.load(); err != nil {
 		return nil, c.retry(err)
 	}
-	books, err := c.observe()
-	return books, c.retry(err)
+	state, err := c.observe()
+	return state, c.retry(err)
 }
 
-// isSettling reports whether the batch is one of those that settle. All of it is, or nothing.
-func (c *committer) isSettling() bool { return c.batch[0].settles }
+// isReconciling reports whether the batch is one of those that settle. All of it is, or nothing.
+func (c *committer) isReconciling() bool { return c.batch[0].reconciles }
 
 // Commit implements [groupcommit.Copy].
-func (c *committer) Commit(books *allocation.Books, effects []groupcommit.Effect) error {
-	if c.care != certain && slices.ContainsFunc(c.batch, func(op *operation) bool { return op.isDenied || op.isFull }) {
-		c.books, c.care = nil, certain // what is in memory says more than was written
+func (c *committer) Commit(state *allocation.State, effects []groupcommit.Effect) error {
+	if c.consistency != confirmed && slices.ContainsFunc(c.batch, func(op *operation) bool { return op.isDenied || op.isFull }) {
+		c.state, c.consistency = nil, confirmed // what is in memory says more than was written
 		return groupcommit.ErrAgain
 	}
 	var status, ledger bool
 	switch {
-	case slices.Contains(effects, groupcommit.Changed) || books.IsRoomChanged():
-		status, ledger = books.IsStatusChanged(), books.IsLedgerChanged() || books.IsRoomChanged()
-	case c.isSettling():
-		status, ledger = c.isShowDue(books), c.isTidyDue(books)
+	case slices.Contains(effects, groupcommit.Changed) || state.IsRoomChanged():
+		status, ledger = state.IsStatusChanged(), state.IsLedgerChanged() || state.IsRoomChanged()
+	case c.isReconciling():
+		status, ledger = c.isStatusDue(state), c.isCompactionDue(state)
 	}
-	if err := c.write(books, status, ledger); err != nil {
+	if err := c.write(state, status, ledger); err != nil {
 		return c.retry(err)
 	}
 	if slices.Contains(effects, groupcommit.Unconfirmed) && !c.isFresh {
@@ -139,7 +139,7 @@ func (c *committer) retry(err error) error {
 	if err == nil || errors.Is(err, groupcommit.ErrAgain) {
 		return err
 	}
-	c.books = nil
+	c.state = nil
 	if isConflict(err) {
 		return groupcommit.ErrAgain // another process got on
 	}
@@ -157,63 +157,63 @@ func isFinal(err error) bool {
 	return errors.Is(err, ErrGone) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err)
 }
 
-// isShowDue tells whether the status should be written although nothing is decided otherwise by it: raises were
+// isStatusDue tells whether the status should be written although nothing is decided otherwise by it: raises were
 // admitted, or made that were.
-func (c *committer) isShowDue(books *allocation.Books) bool {
-	return !books.IsShown() && time.Since(c.shown) >= ShowDelay && c.store.shows.Allow()
+func (c *committer) isStatusDue(state *allocation.State) bool {
+	return !state.IsStatusCurrent() && time.Since(c.statusWritten) >= StatusDelay && c.store.statusWrites.Allow()
 }
 
-// isTidyDue tells whether the ledger should be written although nothing is decided otherwise by it. The status does
+// isCompactionDue tells whether the ledger should be written although nothing is decided otherwise by it. The status does
 // not wait, then: the ledger is written after it.
-func (c *committer) isTidyDue(books *allocation.Books) bool {
+func (c *committer) isCompactionDue(state *allocation.State) bool {
 	switch {
-	case !books.IsLedgerChanged() || books.IsStatusChanged():
-		c.untidy = time.Time{}
-	case c.untidy.IsZero():
-		c.untidy = time.Now()
+	case !state.IsLedgerChanged() || state.IsStatusChanged():
+		c.compactableSince = time.Time{}
+	case c.compactableSince.IsZero():
+		c.compactableSince = time.Now()
 	}
-	return !c.untidy.IsZero() && time.Since(c.untidy) >= tidyDelay
+	return !c.compactableSince.IsZero() && time.Since(c.compactableSince) >= compactionDelay
 }
 
 // observe returns the books in line with the cluster where that is asked for or due, and otherwise as they are in memory.
 //
 // Books that were never in line with the spec that the allocation has now are brought in line with what the API server
 // lists after they were read: what was given before is in no books, and no watch tells that it has seen all of it.
-func (c *committer) observe() (*allocation.Books, error) {
-	isLive := !c.books.IsObserved() || slices.ContainsFunc(c.batch, func(op *operation) bool { return op.needsLive != nil && op.needsLive(c.books) })
-	if c.care == usual && !isLive && len(c.books.Pending()) < pendingMany {
-		return c.books, nil
+func (c *committer) observe() (*allocation.State, error) {
+	isLive := !c.state.IsObserved() || slices.ContainsFunc(c.batch, func(op *operation) bool { return op.needsLive != nil && op.needsLive(c.state) })
+	if c.consistency == cached && !isLive && len(c.state.Pending()) < pendingObserveMin {
+		return c.state, nil
 	}
-	if c.care == certain && !isLive {
-		if err := c.refresh(time.Now().Add(-staleTime)); err != nil {
+	if c.consistency == confirmed && !isLive {
+		if err := c.refresh(time.Now().Add(-staleMax)); err != nil {
 			return nil, err
 		}
 	}
-	var books *allocation.Books
+	var state *allocation.State
 	err := allocation.ErrBehind
 	if !isLive {
-		books, err = c.books.Observe(c.look())
+		state, err = c.state.Observe(c.observation())
 	}
 	if errors.Is(err, allocation.ErrBehind) {
 		if err = c.refresh(time.Now()); err != nil {
 			return nil, err
 		}
-		books, err = c.books.ObserveLive(c.look())
+		state, err = c.state.ObserveLive(c.observation())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("bring the books of ResourceQuotaAllocation %s in line with the ResourceQuotas: %w", c.name, err)
 	}
-	return books, nil
+	return state, nil
 }
 
 // look returns the projects of the allocation as they are seen.
-func (c *committer) look() allocation.Observation {
-	return c.store.projects.Observe(c.books.Selector(), c.books.Scopes(), c.books.Pending())
+func (c *committer) observation() allocation.Observation {
+	return c.store.quotas.Observe(c.state.Selector(), c.state.Scopes(), c.state.Pending())
 }
 
 // refresh makes sure that what is seen is not older.
 func (c *committer) refresh(since time.Time) error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, refreshTimeout)
 	defer cancel()
-	return c.store.projects.Refresh(ctx, since)
+	return c.store.quotas.Refresh(ctx, since)
 }

@@ -14,17 +14,17 @@ import (
 )
 
 // meanwhile is storage of one process, with what another does once, before a ledger is read or written.
-type meanwhile struct {
+type interruptedStorage struct {
 	*storagetest.Memory
 	reads, writes func()
 }
 
-func (s *meanwhile) ReadLedger(ctx context.Context, name string) (*quotav1alpha1.AllocationLedger, error) {
+func (s *interruptedStorage) ReadLedger(ctx context.Context, name string) (*quotav1alpha1.AllocationLedger, error) {
 	once(&s.reads)
 	return s.Memory.ReadLedger(ctx, name)
 }
 
-func (s *meanwhile) WriteLedger(ctx context.Context, ledger *quotav1alpha1.AllocationLedger) (string, error) {
+func (s *interruptedStorage) WriteLedger(ctx context.Context, ledger *quotav1alpha1.AllocationLedger) (string, error) {
 	once(&s.writes)
 	return s.Memory.WriteLedger(ctx, ledger)
 }
@@ -40,7 +40,7 @@ func once(f *func()) {
 func settle(t *testing.T, s *Store, generation int64) {
 	t.Helper()
 	ready := &Ready{UID: "u", Generation: generation, Condition: metav1.Condition{Status: metav1.ConditionTrue, Reason: "Enforced"}}
-	if err := s.Settle(t.Context(), "team", ready, func(*allocation.Books) {}); err != nil {
+	if err := s.Reconcile(t.Context(), "team", ready, func(*allocation.State) {}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -56,13 +56,13 @@ func isGiven(version string, used map[string]int64, clusters ...*cluster) {
 }
 
 // What one process has seen counts for another one, whatever comes between the writes of the one.
-func TestWhatOneHasSeenCountsForAll(t *testing.T) {
-	for name, disturb := range map[string]func(m *meanwhile, other *Store){
-		"nothing": func(*meanwhile, *Store) {},
-		"another books between the status and the ledger": func(m *meanwhile, other *Store) {
+func TestObservationsCountForAllReplicas(t *testing.T) {
+	for name, disturb := range map[string]func(m *interruptedStorage, other *Store){
+		"nothing": func(*interruptedStorage, *Store) {},
+		"another process writes between the status and the ledger": func(m *interruptedStorage, other *Store) {
 			m.writes = func() { admit(t, other, request("between", 1)) }
 		},
-		"the ledger cannot be written": func(m *meanwhile, _ *Store) {
+		"the ledger cannot be written": func(m *interruptedStorage, _ *Store) {
 			lost := m.Written("team").Ledger + 1
 			m.Fail = func(_ string, nth int) (error, bool) {
 				if nth == lost {
@@ -74,12 +74,12 @@ func TestWhatOneHasSeenCountsForAll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, c, seenByOther := newMemory(10), newCluster("5", nil), newCluster("5", nil)
-			disturbed := &meanwhile{Memory: m}
+			disturbed := &interruptedStorage{Memory: m}
 			leader, other := New(t.Context(), disturbed, c), New(t.Context(), m, seenByOther)
 			settle(t, leader, 1)
 			admit(t, other, request("web", 1))
 			ledger, _ := m.ReadLedger(t.Context(), "u")
-			leader.HeardLedger("team", "u", ledger.ResourceVersion)
+			leader.NoteLedgerVersion("team", "u", ledger.ResourceVersion)
 			isGiven("6", map[string]int64{"labelled": 8}, c)
 			disturb(disturbed, other)
 			settle(t, leader, 1)
@@ -88,7 +88,7 @@ func TestWhatOneHasSeenCountsForAll(t *testing.T) {
 				t.Errorf("the status tells that %s are taken", used.String())
 			}
 			isGiven("6", map[string]int64{"labelled": 8}, seenByOther)
-			if outcome := admit(t, other, request("shop", 2)); outcome.IsBooked {
+			if outcome := admit(t, other, request("shop", 2)); outcome.IsPending {
 				t.Error("2 more are given where 9 of 10 are taken")
 			}
 		})
@@ -96,20 +96,20 @@ func TestWhatOneHasSeenCountsForAll(t *testing.T) {
 }
 
 // Once the status tells that another cap is observed, nobody decides by the former.
-func TestAnotherCapCountsForAll(t *testing.T) {
+func TestAnotherCapCountsForAllReplicas(t *testing.T) {
 	m := newMemory(10)
-	disturbed := &meanwhile{Memory: m}
+	disturbed := &interruptedStorage{Memory: m}
 	leader, other := New(t.Context(), disturbed, newCluster("5", nil)), New(t.Context(), m, newCluster("5", nil))
 	settle(t, leader, 1)
 	admit(t, other, request("web", 1))
 	m.Change("team", func(a *quotav1alpha1.ResourceQuotaAllocation) { a.Generation, a.Spec.Allocation.Hard = 2, amount(2) })
-	leader.Heard("team", m.Allocation("team").ResourceVersion)
+	leader.NoteVersion("team", m.Allocation("team").ResourceVersion)
 	isObserved := func() bool { return m.Allocation("team").Status.ObservedGeneration == 2 }
 	var check func()
 	check = func() {
 		if !isObserved() {
 			disturbed.writes = check
-		} else if outcome := admit(t, other, request("shop", 8)); outcome.IsBooked {
+		} else if outcome := admit(t, other, request("shop", 8)); outcome.IsPending {
 			t.Error("8 are given of a cap of 2, which the status tells by now")
 		}
 	}
@@ -118,7 +118,7 @@ func TestAnotherCapCountsForAll(t *testing.T) {
 	if !isObserved() {
 		t.Fatal("the status does not tell of another cap")
 	}
-	if outcome := admit(t, other, request("shop", 8)); outcome.IsBooked {
+	if outcome := admit(t, other, request("shop", 8)); outcome.IsPending {
 		t.Error("8 are given of a cap of 2")
 	}
 }
@@ -128,14 +128,14 @@ func TestLedgerIsReadWithItsStatus(t *testing.T) {
 	m, c, seenByOther := newMemory(10), newCluster("5", nil), newCluster("5", nil)
 	leader := New(t.Context(), m, c)
 	settle(t, leader, 1)
-	raise := request("web", 6)
-	admit(t, leader, raise)
-	between := &meanwhile{Memory: m}
+	change := request("web", 6)
+	admit(t, leader, change)
+	between := &interruptedStorage{Memory: m}
 	other := New(t.Context(), between, seenByOther)
-	between.reads = func() { // the status has been read, which does not tell of the raise
+	between.reads = func() { // the status has been read, which does not tell of the change
 		isGiven("7", map[string]int64{"web": 6, "labelled": 1}, c)
 		c.mu.Lock()
-		c.seen.Quotas = map[types.NamespacedName]allocation.QuotaVersion{{Namespace: "web", Name: "default"}: {UID: raise.UID, ResourceVersion: "6"}}
+		c.seen.Quotas = map[types.NamespacedName]allocation.QuotaVersion{{Namespace: "web", Name: "default"}: {UID: change.UID, ResourceVersion: "6"}}
 		c.live = c.seen
 		c.mu.Unlock()
 		seenByOther.mu.Lock()
@@ -143,10 +143,10 @@ func TestLedgerIsReadWithItsStatus(t *testing.T) {
 		seenByOther.mu.Unlock()
 		settle(t, leader, 1)
 		if len(m.Pending("team")) > 0 {
-			t.Fatal("the raise is in the ledger still")
+			t.Fatal("the change is in the ledger still")
 		}
 	}
-	if outcome := admit(t, other, request("shop", 4)); outcome.IsBooked {
+	if outcome := admit(t, other, request("shop", 4)); outcome.IsPending {
 		t.Error("4 more are given where 7 of 10 are taken")
 	}
 }

@@ -20,26 +20,26 @@ const (
 	storageTimeout = 3 * time.Second
 	// refreshTimeout bounds a list of everything that is in the cluster.
 	refreshTimeout = 10 * time.Second
-	// staleTime is how long before a refusal the cluster was as it is taken to be, at most.
-	staleTime = time.Second
+	// staleMax is how long before a refusal the cluster was as it is taken to be, at most.
+	staleMax = time.Second
 	// readsMax is how often an allocation is read for a ledger that goes with a later version. Once is enough, but for
 	// what happens in between.
 	readsMax = 5
 	// attemptsMax is how often in a row storage may fail before its batch does.
 	attemptsMax = 3
-	// pendingMax is how many raises of one allocation may be pending, and pendingMaxProject how many of one project,
+	// pendingMax is how many raises of one allocation may be pending, and pendingMaxPerNamespace how many of one project,
 	// so that nobody keeps the others waiting. It bounds the stored object.
-	pendingMax        = 512
-	pendingMaxProject = 64
-	// pendingMany is from how many on they are looked through with every write, wherever it is made.
-	pendingMany = 64
+	pendingMax             = 512
+	pendingMaxPerNamespace = 64
+	// pendingObserveMin is from how many on they are looked through with every write, wherever it is made.
+	pendingObserveMin = 64
 
-	// ShowDelay is how long the status of an allocation is not written again where that can wait, and showsPerSecond how
+	// StatusDelay is how long the status of an allocation is not written again where that can wait, and statusWritesPerSecond how
 	// many are written where it could, of all allocations.
-	ShowDelay      = time.Second
-	showsPerSecond = 20
-	// tidyDelay is how long a ledger keeps what need not be in it any more, at least, unless it is written anyway.
-	tidyDelay = 10 * time.Second
+	StatusDelay           = time.Second
+	statusWritesPerSecond = 20
+	// compactionDelay is how long a ledger keeps what need not be in it any more, at least, unless it is written anyway.
+	compactionDelay = 10 * time.Second
 	// PendingMargin is by how much longer than its request a raise counts as pending, for clocks of replicas that differ.
 	PendingMargin = 15 * time.Second
 	// PendingMax is how long a raise counts as pending at most.
@@ -53,33 +53,33 @@ var (
 	ErrBusy = errors.New("too many changes of ResourceQuotas are in flight")
 )
 
-// Projects is what there is in the cluster.
-type Projects interface {
+// QuotaCache is what there is in the cluster.
+type QuotaCache interface {
 	// WaitForSync waits until everything is known that there was at the start.
 	WaitForSync(ctx context.Context) error
 	// Refresh makes sure that everything is known that there was at some time.
 	Refresh(ctx context.Context, since time.Time) error
 	// Observe returns the projects of an allocation, and the ResourceQuotas that raises are of.
-	Observe(selector labels.Selector, scopes allocation.Scopes, raises []allocation.Raise) allocation.Observation
+	Observe(selector labels.Selector, scopes allocation.Scopes, raises []allocation.QuotaChange) allocation.Observation
 }
 
 // Store is this process's access to the books of all allocations. It is safe for concurrent use.
 type Store struct {
-	ctx      context.Context
-	storage  Storage
-	projects Projects
-	metrics  *metrics
-	shows    *rate.Limiter
+	ctx          context.Context
+	storage      Storage
+	quotas       QuotaCache
+	metrics      *metrics
+	statusWrites *rate.Limiter
 
 	mu         sync.Mutex
 	committers map[string]*committer
 }
 
 // New returns a store that works until ctx ends.
-func New(ctx context.Context, storage Storage, projects Projects) *Store {
+func New(ctx context.Context, storage Storage, quotas QuotaCache) *Store {
 	return &Store{
-		ctx: ctx, storage: storage, projects: projects, metrics: newMetrics(),
-		shows: rate.NewLimiter(showsPerSecond, showsPerSecond), committers: map[string]*committer{},
+		ctx: ctx, storage: storage, quotas: quotas, metrics: newMetrics(),
+		statusWrites: rate.NewLimiter(statusWritesPerSecond, statusWritesPerSecond), committers: map[string]*committer{},
 	}
 }
 
@@ -89,13 +89,13 @@ type Outcome struct {
 	Shortages []allocation.Shortage
 	// Holders are, for each shortage, the projects that take something of it, those that take the most first.
 	Holders [][]allocation.Holder
-	// IsBooked tells that the raise is pending now.
-	IsBooked bool
+	// IsPending tells that the raise is pending now.
+	IsPending bool
 }
 
 // Request is a change of a ResourceQuota that is to be admitted.
 type Request struct {
-	allocation.Raise
+	allocation.QuotaChange
 	// Labels are those of its namespace, and Scopes those of the ResourceQuota.
 	Labels labels.Set
 	Scopes allocation.Scopes
@@ -110,24 +110,24 @@ type Request struct {
 func (s *Store) Admit(ctx context.Context, name string, request Request) (Outcome, error) {
 	var outcome Outcome
 	op := &operation{}
-	op.apply = func(books *allocation.Books) groupcommit.Effect {
+	op.apply = func(state *allocation.State) groupcommit.Effect {
 		outcome = Outcome{}
 		switch {
-		case books.Scopes() != request.Scopes || !books.Selector().Matches(request.Labels):
+		case state.Scopes() != request.Scopes || !state.Selector().Matches(request.Labels):
 			return groupcommit.Unconfirmed
 		case request.IsDryRun:
-			outcome.Shortages = books.Check(request.Raise)
-		case isFull(books, request.Namespace):
+			outcome.Shortages = state.Check(request.QuotaChange)
+		case isFull(state, request.Namespace):
 			op.isFull = true
 			return groupcommit.Unconfirmed
 		default:
-			outcome.Shortages, outcome.IsBooked = books.Admit(request.Raise)
+			outcome.Shortages, outcome.IsPending = state.Admit(request.QuotaChange)
 		}
 		for _, shortage := range outcome.Shortages {
-			outcome.Holders = append(outcome.Holders, books.Holders(shortage.Resource))
+			outcome.Holders = append(outcome.Holders, state.Holders(shortage.Resource))
 		}
 		op.isDenied = len(outcome.Shortages) > 0
-		if outcome.IsBooked && !op.isDenied {
+		if outcome.IsPending && !op.isDenied {
 			return groupcommit.Changed
 		}
 		return groupcommit.Unconfirmed
@@ -145,38 +145,38 @@ func (s *Store) Admit(ctx context.Context, name string, request Request) (Outcom
 }
 
 // isFull tells whether too many raises are pending for another one of a project.
-func isFull(books *allocation.Books, project string) bool {
-	pending, ofProject := books.Pending(), 0
+func isFull(state *allocation.State, namespace string) bool {
+	pending, ofNamespace := state.Pending(), 0
 	for i := range pending {
-		if pending[i].Namespace == project {
-			ofProject++
+		if pending[i].Namespace == namespace {
+			ofNamespace++
 		}
 	}
-	return len(pending) >= pendingMax || ofProject >= pendingMaxProject
+	return len(pending) >= pendingMax || ofNamespace >= pendingMaxPerNamespace
 }
 
 // Cancel forgets the raise of that ID, which will not be made.
 func (s *Store) Cancel(ctx context.Context, name, id string) error {
-	return s.do(ctx, name, &operation{apply: func(books *allocation.Books) groupcommit.Effect {
-		if books.Cancel(id) {
+	return s.do(ctx, name, &operation{apply: func(state *allocation.State) groupcommit.Effect {
+		if state.Cancel(id) {
 			return groupcommit.Changed
 		}
 		return groupcommit.Nothing
 	}})
 }
 
-// Settle brings the books of an allocation in line with the cluster, and its conditions, and calls f with them. Where
-// nothing changed, nothing is written, and where only raises were admitted or made, the status not within [ShowDelay]
+// Reconcile brings the books of an allocation in line with the cluster, and its conditions, and calls f with them. Where
+// nothing changed, nothing is written, and where only raises were admitted or made, the status not within [StatusDelay]
 // of the last time: settle again after that. ready says whether the cap is enforced; it is nil where that is not known.
-func (s *Store) Settle(ctx context.Context, name string, ready *Ready, f func(*allocation.Books)) error {
+func (s *Store) Reconcile(ctx context.Context, name string, ready *Ready, f func(*allocation.State)) error {
 	return s.do(ctx, name, &operation{
-		settles: true,
+		reconciles: true,
 		// From when it is enforced, everything is in the books: what was there before, and what was admitted since.
-		needsLive: func(books *allocation.Books) bool {
-			return ready.isOf(books) && ready.Condition.Status == metav1.ConditionTrue && !books.IsReady()
+		needsLive: func(state *allocation.State) bool {
+			return ready.isAbout(state) && ready.Condition.Status == metav1.ConditionTrue && !state.IsReady()
 		},
-		apply: func(books *allocation.Books) groupcommit.Effect {
-			if ready.isOf(books) && books.SetReady(ready.Condition) {
+		apply: func(state *allocation.State) groupcommit.Effect {
+			if ready.isAbout(state) && state.SetReady(ready.Condition) {
 				return groupcommit.Changed
 			}
 			return groupcommit.Nothing
@@ -192,47 +192,47 @@ type Ready struct {
 	Condition  metav1.Condition
 }
 
-// isOf tells whether it is about what the allocation is now.
-func (r *Ready) isOf(books *allocation.Books) bool {
-	return r != nil && r.UID == books.Object().UID && r.Generation == books.Object().Generation
+// isAbout tells whether it is about what the allocation is now.
+func (r *Ready) isAbout(state *allocation.State) bool {
+	return r != nil && r.UID == state.Object().UID && r.Generation == state.Object().Generation
 }
 
-// Heard notes that an allocation is stored with a resource version. Books in memory that are of an earlier one are read
+// NoteVersion notes that an allocation is stored with a resource version. Books in memory that are of an earlier one are read
 // again.
-func (s *Store) Heard(name, resourceVersion string) {
-	s.hear(name, func(heard *versions) { heard.allocation = resourceVersion })
+func (s *Store) NoteVersion(name, resourceVersion string) {
+	s.noteVersions(name, func(latest *versions) { latest.allocation = resourceVersion })
 }
 
-// HeardLedger is Heard for the ledger of the allocation with that name and UID. It saves a write that would conflict. What
+// NoteLedgerVersion is NoteVersion for the ledger of the allocation with that name and UID. It saves a write that would conflict. What
 // another process admitted is shown, and forgotten if it is not made, once it is heard of.
-func (s *Store) HeardLedger(name string, uid types.UID, resourceVersion string) {
-	s.hear(name, func(heard *versions) { heard.ledger, heard.ledgerOf = resourceVersion, uid })
+func (s *Store) NoteLedgerVersion(name string, uid types.UID, resourceVersion string) {
+	s.noteVersions(name, func(latest *versions) { latest.ledger, latest.ledgerOf = resourceVersion, uid })
 }
 
-func (s *Store) hear(name string, f func(*versions)) {
+func (s *Store) noteVersions(name string, f func(*versions)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.committers[name]; c != nil {
-		f(&c.heard)
+		f(&c.latest)
 	}
 }
 
 // View calls f with the books of an allocation as this process knows them. f must not keep or change them. It may be
 // called more than once; the last call counts, and only if View returns no error.
-func (s *Store) View(ctx context.Context, name string, f func(*allocation.Books)) error {
-	return s.do(ctx, name, &operation{apply: func(books *allocation.Books) groupcommit.Effect {
-		f(books)
+func (s *Store) View(ctx context.Context, name string, f func(*allocation.State)) error {
+	return s.do(ctx, name, &operation{apply: func(state *allocation.State) groupcommit.Effect {
+		f(state)
 		return groupcommit.Nothing
 	}})
 }
 
 // do submits an operation and waits for its outcome.
 func (s *Store) do(ctx context.Context, name string, op *operation) error {
-	if err := s.projects.WaitForSync(ctx); err != nil {
+	if err := s.quotas.WaitForSync(ctx); err != nil {
 		return err
 	}
 	// Operations that settle may write the status, and the others should not wait for that.
-	return s.committer(name).group.Do(ctx, &groupcommit.Operation[*allocation.Books]{Decision: op, Apart: op.settles})
+	return s.committer(name).group.Do(ctx, &groupcommit.Operation[*allocation.State]{Decision: op, Apart: op.reconciles})
 }
 
 // committer returns the committer of an allocation.

@@ -43,8 +43,8 @@ type cluster struct {
 
 func newCluster(version string, used map[string]int64) *cluster {
 	o := allocation.Observation{Versions: quotav1alpha1.ObservedResourceQuotas{ResourceQuotas: version, Namespaces: version}, Used: map[string]corev1.ResourceList{}}
-	for project, taken := range used {
-		o.Used[project] = amount(taken)
+	for namespace, taken := range used {
+		o.Used[namespace] = amount(taken)
 	}
 	seen := o
 	seen.Versions, seen.Used = quotav1alpha1.ObservedResourceQuotas{ResourceQuotas: "1", Namespaces: "1"}, nil
@@ -61,7 +61,7 @@ func (c *cluster) Refresh(context.Context, time.Time) error {
 	return nil
 }
 
-func (c *cluster) Observe(labels.Selector, allocation.Scopes, []allocation.Raise) allocation.Observation {
+func (c *cluster) Observe(labels.Selector, allocation.Scopes, []allocation.QuotaChange) allocation.Observation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.seen
@@ -79,12 +79,12 @@ var ids struct {
 	last int
 }
 
-func request(project string, to int64) Request {
+func request(namespace string, to int64) Request {
 	ids.Lock()
 	defer ids.Unlock()
 	ids.last++
 	id := fmt.Sprint(ids.last)
-	return Request{Raise: allocation.Raise{ID: id, Namespace: project, Name: "default", UID: types.UID(id), NamespaceVersion: "1", Hard: amount(to), AdmittedAt: metav1.Now()}}
+	return Request{QuotaChange: allocation.QuotaChange{ID: id, Namespace: namespace, Name: "default", UID: types.UID(id), NamespaceVersion: "1", Hard: amount(to), AdmittedAt: metav1.Now()}}
 }
 
 func admit(t *testing.T, s *Store, r Request) Outcome {
@@ -98,15 +98,15 @@ func admit(t *testing.T, s *Store, r Request) Outcome {
 	return outcome
 }
 
-// What was given before the first decision is in nobody's books, and may not be seen either.
-func TestFirstDecisionIsOnWhatThereIs(t *testing.T) {
+// What was given before the first decision is in no ledger, and may not be seen either.
+func TestFirstDecisionReadsTheCluster(t *testing.T) {
 	m, c := newMemory(10), newCluster("7", map[string]int64{"web": 8})
 	s := New(t.Context(), m, c)
 	if outcome := admit(t, s, request("shop", 3)); len(outcome.Shortages) == 0 {
 		t.Error("3 are given where 8 of 10 are taken")
 	}
-	if outcome := admit(t, s, request("shop", 2)); !outcome.IsBooked {
-		t.Errorf("2 are refused: %v", outcome.Shortages)
+	if outcome := admit(t, s, request("shop", 2)); !outcome.IsPending {
+		t.Errorf("2 are denied: %v", outcome.Shortages)
 	}
 	m.Change("team", func(a *quotav1alpha1.ResourceQuotaAllocation) { // the cap is for more than before
 		a.Generation, a.Spec.Allocation.Hard = 2, corev1.ResourceList{pods: resource.MustParse("10"), "count/secrets": resource.MustParse("1")}
@@ -119,8 +119,8 @@ func TestFirstDecisionIsOnWhatThereIs(t *testing.T) {
 	}
 }
 
-// A replica that has seen less than is in the books looks at what there is.
-func TestBehindTheBooks(t *testing.T) {
+// A replica that has seen less than is in the ledger looks at what there is.
+func TestObservationBehindTheLedger(t *testing.T) {
 	m, c := newMemory(10), newCluster("900", nil)
 	m.Change("team", func(a *quotav1alpha1.ResourceQuotaAllocation) {
 		a.Status = quotav1alpha1.ResourceQuotaAllocationStatus{
@@ -130,8 +130,8 @@ func TestBehindTheBooks(t *testing.T) {
 	})
 	m.PutPending("team")
 	s := New(t.Context(), m, c)
-	if outcome := admit(t, s, request("shop", 10)); !outcome.IsBooked {
-		t.Errorf("it is refused for what is not there any more: %v", outcome.Shortages)
+	if outcome := admit(t, s, request("shop", 10)); !outcome.IsPending {
+		t.Errorf("it is denied for a deleted ResourceQuota: %v", outcome.Shortages)
 	}
 	m.Change("team", func(a *quotav1alpha1.ResourceQuotaAllocation) { a.Generation = 2 })
 	if outcome := admit(t, s, request("shop", 11)); len(outcome.Shortages) == 0 {
@@ -146,14 +146,14 @@ func TestWritesThatFail(t *testing.T) {
 		fail   func(string, int) (error, bool)
 	}{
 		"lost":    {"the write was not made", func(_ string, n int) (error, bool) { return map[bool]error{true: lost}[n == 1], false }},
-		"unknown": {"the write was made, and nobody was told", func(_ string, n int) (error, bool) { return map[bool]error{true: lost}[n == 1], true }},
+		"unknown": {"the write was made, and its answer was lost", func(_ string, n int) (error, bool) { return map[bool]error{true: lost}[n == 1], true }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMemory(10)
 			m.Fail = tt.fail
 			s := New(t.Context(), m, newCluster("1", nil))
 			r := request("web", 10)
-			if outcome := admit(t, s, r); !outcome.IsBooked {
+			if outcome := admit(t, s, r); !outcome.IsPending {
 				t.Errorf("%s: %v", tt.reason, outcome)
 			}
 			if n := len(m.Pending("team")); n != 1 {
@@ -178,13 +178,13 @@ func TestTwoStores(t *testing.T) {
 	stores := []*Store{New(t.Context(), m, c), New(t.Context(), m, c)}
 	var group errgroup.Group
 	var mu sync.Mutex
-	booked := 0
+	pending := 0
 	for i := range callers {
 		group.Go(func() error {
 			outcome, err := stores[i%2].Admit(t.Context(), "team", request(fmt.Sprint("project-", i), 1))
-			if outcome.IsBooked {
+			if outcome.IsPending {
 				mu.Lock()
-				booked++
+				pending++
 				mu.Unlock()
 			}
 			return err
@@ -193,20 +193,20 @@ func TestTwoStores(t *testing.T) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if booked != limit || len(m.Pending("team")) != limit {
-		t.Errorf("%d of %d are given, and %d are in the books", booked, limit, len(m.Pending("team")))
+	if pending != limit || len(m.Pending("team")) != limit {
+		t.Errorf("%d of %d are given, and %d are in the ledger", pending, limit, len(m.Pending("team")))
 	}
 	t.Logf("%d writes for %d callers", m.Written("team").Ledger, callers)
 }
 
-func TestGone(t *testing.T) {
+func TestDeletedAllocation(t *testing.T) {
 	m := newMemory(10)
 	s := New(t.Context(), m, newCluster("1", nil))
 	m.Remove("team")
-	if outcome := admit(t, s, request("web", 100)); outcome.IsBooked || len(outcome.Shortages) > 0 {
+	if outcome := admit(t, s, request("web", 100)); outcome.IsPending || len(outcome.Shortages) > 0 {
 		t.Errorf("an allocation that is gone says %v", outcome)
 	}
-	if err := s.View(t.Context(), "team", func(*allocation.Books) {}); !errors.Is(err, ErrGone) {
+	if err := s.View(t.Context(), "team", func(*allocation.State) {}); !errors.Is(err, ErrGone) {
 		t.Errorf("got %v", err)
 	}
 	s.mu.Lock()
@@ -216,27 +216,27 @@ func TestGone(t *testing.T) {
 	}
 }
 
-func TestOneProjectKeepsNobodyWaiting(t *testing.T) {
+func TestOneNamespaceDoesNotBlockOthers(t *testing.T) {
 	s := New(t.Context(), newMemory(10000), newCluster("1", nil))
-	for range pendingMaxProject {
+	for range pendingMaxPerNamespace {
 		admit(t, s, request("web", 1))
 	}
 	if _, err := s.Admit(t.Context(), "team", request("web", 1)); !errors.Is(err, ErrBusy) {
-		t.Errorf("got %v, want one project to have so many in flight and no more", err)
+		t.Errorf("got %v, want one namespace to have so many in flight and no more", err)
 	}
-	if outcome := admit(t, s, request("shop", 1)); !outcome.IsBooked {
+	if outcome := admit(t, s, request("shop", 1)); !outcome.IsPending {
 		t.Error("others have to wait for it")
 	}
 }
 
-// Where only raises are made that were admitted, the ledger has them until it is written anyway, and the status may wait.
-func TestSettleWritesWhatMatters(t *testing.T) {
+// Where only admitted changes are made, the ledger has them until it is written anyway, and the status may wait.
+func TestReconcileWritesOnlyWhatMatters(t *testing.T) {
 	m, c := newMemory(10), newCluster("5", map[string]int64{"web": 4})
 	s := New(t.Context(), m, c)
 	ready := &Ready{UID: "u", Generation: 1, Condition: metav1.Condition{Status: metav1.ConditionTrue, Reason: "Enforced"}}
 	settle := func() (isShown bool) {
 		t.Helper()
-		if err := s.Settle(t.Context(), "team", ready, func(b *allocation.Books) { isShown = b.IsShown() }); err != nil {
+		if err := s.Reconcile(t.Context(), "team", ready, func(b *allocation.State) { isShown = b.IsStatusCurrent() }); err != nil {
 			t.Fatal(err)
 		}
 		return isShown
@@ -252,7 +252,7 @@ func TestSettleWritesWhatMatters(t *testing.T) {
 	}
 	admit(t, s, request("shop", 3))
 	if !wrote(0, 1) {
-		t.Error("a raise waits for more than the ledger")
+		t.Error("a change waits for more than the ledger")
 	}
 	c.see("6", map[string]int64{"web": 4, "shop": 3})
 	if settle() || !wrote(0, 1) {
@@ -268,7 +268,7 @@ func TestSettleWritesWhatMatters(t *testing.T) {
 		t.Errorf("%s are taken, and what was given back is not told", used.String())
 	}
 	other := &Ready{UID: "another", Generation: 1, Condition: metav1.Condition{Status: metav1.ConditionFalse, Reason: "WebhooksPending"}}
-	if err := s.Settle(t.Context(), "team", other, func(*allocation.Books) {}); err != nil || m.Allocation("team").Status.Conditions[0].Status != metav1.ConditionTrue {
+	if err := s.Reconcile(t.Context(), "team", other, func(*allocation.State) {}); err != nil || m.Allocation("team").Status.Conditions[0].Status != metav1.ConditionTrue {
 		t.Errorf("what is said of another allocation of that name counts for this one: %v", m.Allocation("team").Status.Conditions)
 	}
 }

@@ -22,9 +22,9 @@ import (
 	"github.com/bursar/bursar/internal/kube/namespaces"
 )
 
-// goneTime is how long it is remembered that a ResourceQuota was deleted: longer than a raise of it is pending, which
+// deletedTTL is how long it is remembered that a ResourceQuota was deleted: longer than a raise of it is pending, which
 // was created and deleted before anybody looked.
-const goneTime = 5 * time.Minute
+const deletedTTL = 5 * time.Minute
 
 // Cache is safe for concurrent use.
 type Cache struct {
@@ -37,7 +37,7 @@ type Cache struct {
 	versions quotav1alpha1.ObservedResourceQuotas
 	labels   map[string]labels.Set                // of the namespaces that count; never nil
 	quotas   map[string]map[string]*resourceQuota // by namespace and name
-	gone     *cache.Expiring                      // the UIDs of ResourceQuotas that were deleted
+	deleted  *cache.Expiring                      // the UIDs of ResourceQuotas that were deleted
 
 	// refreshing is held by who refreshes, and refreshed is when the last one began.
 	refreshing chan struct{}
@@ -62,12 +62,12 @@ func (q *resourceQuota) isSame(other *resourceQuota) bool {
 // New returns a cache that leaves out the namespaces of the system. Register handlers, then call Run.
 func New(client kubernetes.Interface, systemNamespace string) *Cache {
 	return &Cache{
-		client: client,
-		exempt: namespaces.Exempt(systemNamespace),
-		synced: make(chan struct{}),
-		labels: map[string]labels.Set{},
-		quotas: map[string]map[string]*resourceQuota{},
-		gone:   cache.NewExpiring(),
+		client:  client,
+		exempt:  namespaces.Exempt(systemNamespace),
+		synced:  make(chan struct{}),
+		labels:  map[string]labels.Set{},
+		quotas:  map[string]map[string]*resourceQuota{},
+		deleted: cache.NewExpiring(),
 
 		refreshing: make(chan struct{}, 1),
 	}
@@ -75,12 +75,12 @@ func New(client kubernetes.Interface, systemNamespace string) *Cache {
 
 // OnChange registers f to be called after a namespace was changed, or what a ResourceQuota in it gives, with the
 // labels that the namespace had before and has now; those of one that is not there are nil. It must return quickly.
-func (p *Cache) OnChange(f func(before, after labels.Set)) { p.handlers = append(p.handlers, f) }
+func (c *Cache) OnChange(f func(before, after labels.Set)) { c.handlers = append(c.handlers, f) }
 
 // WaitForSync waits until everything is known that there was when Run was called.
-func (p *Cache) WaitForSync(ctx context.Context) error {
+func (c *Cache) WaitForSync(ctx context.Context) error {
 	select {
-	case <-p.synced:
+	case <-c.synced:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the list of namespaces and ResourceQuotas: %w", ctx.Err())
@@ -89,22 +89,22 @@ func (p *Cache) WaitForSync(ctx context.Context) error {
 
 // Observe returns the projects that a selector selects, with what those of their ResourceQuotas give that have
 // these scopes, and the ResourceQuotas that raises are of; all as they are at one time.
-func (p *Cache) Observe(selector labels.Selector, scopes allocation.Scopes, raises []allocation.Raise) allocation.Observation {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	o := allocation.Observation{Versions: p.versions, Used: map[string]corev1.ResourceList{},
-		Quotas: map[types.NamespacedName]allocation.QuotaVersion{}, Gone: map[types.UID]bool{}}
-	for namespace, set := range p.labels {
+func (c *Cache) Observe(selector labels.Selector, scopes allocation.Scopes, changes []allocation.QuotaChange) allocation.Observation {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	o := allocation.Observation{Versions: c.versions, Used: map[string]corev1.ResourceList{},
+		Quotas: map[types.NamespacedName]allocation.QuotaVersion{}, Deleted: map[types.UID]bool{}}
+	for namespace, set := range c.labels {
 		if selector.Matches(set) {
-			o.Used[namespace] = largest(p.quotas[namespace], scopes)
+			o.Used[namespace] = largest(c.quotas[namespace], scopes)
 		}
 	}
-	for _, raise := range raises {
-		if q := p.quotas[raise.Namespace][raise.Name]; q != nil {
-			o.Quotas[types.NamespacedName{Namespace: raise.Namespace, Name: raise.Name}] = q.version
+	for _, change := range changes {
+		if q := c.quotas[change.Namespace][change.Name]; q != nil {
+			o.Quotas[types.NamespacedName{Namespace: change.Namespace, Name: change.Name}] = q.version
 		}
-		if _, isGone := p.gone.Get(raise.UID); isGone {
-			o.Gone[raise.UID] = true
+		if _, isDeleted := c.deleted.Get(change.UID); isDeleted {
+			o.Deleted[change.UID] = true
 		}
 	}
 	return o
@@ -122,11 +122,11 @@ func largest(quotas map[string]*resourceQuota, scopes allocation.Scopes) corev1.
 }
 
 // Selected returns the names of the namespaces that a selector selects, in order.
-func (p *Cache) Selected(selector labels.Selector) []string {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+func (c *Cache) Selected(selector labels.Selector) []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
 	var names []string
-	for namespace, set := range p.labels {
+	for namespace, set := range c.labels {
 		if selector.Matches(set) {
 			names = append(names, namespace)
 		}

@@ -34,7 +34,7 @@ func TestObserve(t *testing.T) {
 			scopes []corev1.ResourceQuotaScope
 			want   map[string][]string
 		}{
-			"team": {"of each resource the largest amount counts, and a project without ResourceQuotas takes nothing",
+			"team": {"of each resource the largest amount counts, and a namespace without ResourceQuotas takes nothing",
 				labels.Set{"team": "acme"}, nil, map[string][]string{"web": {"pods=5", "services=2", "secrets=1"}, "shop": nil}},
 			"everybody": {"the namespaces of the system are left alone",
 				nil, nil, map[string][]string{"web": {"pods=5", "services=2", "secrets=1"}, "shop": nil, "other": {"pods=7"}}},
@@ -43,18 +43,18 @@ func TestObserve(t *testing.T) {
 			"nobody": {"it selects nothing", labels.Set{"team": "none"}, nil, map[string][]string{}},
 		} {
 			scopes := allocation.ScopesOf(&corev1.ResourceQuotaSpec{Scopes: tt.scopes})
-			got := w.projects.Observe(tt.labels.AsSelector(), scopes, nil).Used
+			got := w.quotas.Observe(tt.labels.AsSelector(), scopes, nil).Used
 			want := map[string]corev1.ResourceList{}
-			for project, hard := range tt.want {
-				if want[project] = nil; hard != nil {
-					want[project] = quotaOf("", "", "", hard...).Spec.Hard
+			for namespace, hard := range tt.want {
+				if want[namespace] = nil; hard != nil {
+					want[namespace] = quotaOf("", "", "", hard...).Spec.Hard
 				}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				w.Errorf("%s: %s (-want +got):\n%s", name, tt.reason, diff)
 			}
 		}
-		if diff := cmp.Diff([]string{"shop", "web"}, w.projects.Selected(labels.Set{"team": "acme"}.AsSelector())); diff != "" {
+		if diff := cmp.Diff([]string{"shop", "web"}, w.quotas.Selected(labels.Set{"team": "acme"}.AsSelector())); diff != "" {
 			w.Errorf("selected (-want +got):\n%s", diff)
 		}
 	})
@@ -78,7 +78,7 @@ func TestRefreshIsShared(t *testing.T) {
 			{"the second began before", 20 * time.Second, 5 * time.Second, 4 * time.Second, 3},
 		} {
 			time.AfterFunc(c.after, func() {
-				if err := w.projects.Refresh(w.Context(), start.Add(c.since)); err != nil {
+				if err := w.quotas.Refresh(w.Context(), start.Add(c.since)); err != nil {
 					w.Errorf("%s: %v", c.reason, err)
 				}
 				w.api.mu.Lock()
@@ -101,12 +101,12 @@ func TestRefreshFails(t *testing.T) {
 				w.api.has("20", nil, nil)
 				w.api.fails = which
 				since := time.Now()
-				if err := w.projects.Refresh(w.Context(), since); err == nil {
+				if err := w.quotas.Refresh(w.Context(), since); err == nil {
 					w.Error("what could not be listed is taken for known")
 				}
 				w.wantPods("half of a list is none", "10/10", map[string]string{"web": "1"})
 				w.api.fails = ""
-				w.must(w.projects.Refresh(w.Context(), since))
+				w.must(w.quotas.Refresh(w.Context(), since))
 				w.wantPods("the next who asks lists again", "20/20", map[string]string{})
 			})
 		})
@@ -117,12 +117,12 @@ func TestRefreshFails(t *testing.T) {
 func TestRefreshEndsWithItsContext(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.api.delay = time.Minute
-		go func() { _ = w.projects.Refresh(w.Context(), time.Now()) }()
+		go func() { _ = w.quotas.Refresh(w.Context(), time.Now()) }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		err := w.projects.Refresh(ctx, began)
+		err := w.quotas.Refresh(ctx, began)
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != time.Second {
 			w.Errorf("got %v after %s", err, took)
 		}
@@ -134,7 +134,7 @@ func TestWaitForSync(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
-		if err := w.projects.WaitForSync(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := w.quotas.WaitForSync(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			w.Errorf("nothing is known yet, and it says %v", err)
 		}
 	})

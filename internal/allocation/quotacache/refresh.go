@@ -10,22 +10,22 @@ import (
 
 // Refresh makes sure that everything is known that there was at some time, by asking the API server for all of it
 // unless that was done since. Callers at the same time share the answer.
-func (p *Cache) Refresh(ctx context.Context, since time.Time) error {
+func (c *Cache) Refresh(ctx context.Context, since time.Time) error {
 	select {
-	case p.refreshing <- struct{}{}:
-		defer func() { <-p.refreshing }()
+	case c.refreshing <- struct{}{}:
+		defer func() { <-c.refreshing }()
 	case <-ctx.Done():
 		return fmt.Errorf("wait for a list of namespaces and ResourceQuotas: %w", ctx.Err())
 	}
-	if !p.refreshed.Before(since) {
+	if !c.refreshed.Before(since) {
 		return nil
 	}
 	began := time.Now()
-	namespaces, err := p.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	namespaces, err := c.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list the namespaces: %w", err)
 	}
-	quotas, err := p.client.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	quotas, err := c.client.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list the ResourceQuotas: %w", err)
 	}
@@ -33,12 +33,12 @@ func (p *Cache) Refresh(ctx context.Context, since time.Time) error {
 	for i := range namespaces.Items {
 		objects = append(objects, &namespaces.Items[i])
 	}
-	p.replaceNamespaces(objects, namespaces.ResourceVersion)
+	c.replaceNamespaces(objects, namespaces.ResourceVersion)
 	objects = nil
 	for i := range quotas.Items {
 		objects = append(objects, &quotas.Items[i])
 	}
-	p.replaceQuotas(objects, quotas.ResourceVersion)
-	p.refreshed = began
+	c.replaceQuotas(objects, quotas.ResourceVersion)
+	c.refreshed = began
 	return nil
 }

@@ -33,10 +33,10 @@ const system = "bursar-system"
 // has them say, in whichever order. The real one says in time of its own what it says.
 type world struct {
 	*testing.T
-	api      *api
-	projects *Cache
-	mu       sync.Mutex
-	told     []told
+	api    *api
+	quotas *Cache
+	mu     sync.Mutex
+	told   []told
 }
 
 // told is one call of a handler.
@@ -52,8 +52,8 @@ func inWorld(t *testing.T, test func(w *world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &world{T: t, api: a, projects: New(client, system)}
-		w.projects.OnChange(func(before, after labels.Set) {
+		w := &world{T: t, api: a, quotas: New(client, system)}
+		w.quotas.OnChange(func(before, after labels.Set) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.told = append(w.told, told{before, after})
@@ -69,10 +69,10 @@ func (w *world) follow() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.projects.Run(ctx)
+		w.quotas.Run(ctx)
 	}()
 	w.Cleanup(func() { cancel(); <-ended })
-	w.must(w.projects.WaitForSync(ctx))
+	w.must(w.quotas.WaitForSync(ctx))
 	w.sinceThen()
 }
 
@@ -104,13 +104,13 @@ func (w *world) sinceThen() []told {
 	return told
 }
 
-// pods returns how many Pods each project takes without scopes, and at which versions.
+// pods returns how many Pods each namespace takes without scopes, and at which versions.
 func (w *world) pods() (pods map[string]string, versions string) {
-	o := w.projects.Observe(labels.Everything(), "", nil)
+	o := w.quotas.Observe(labels.Everything(), "", nil)
 	pods = map[string]string{}
-	for project, used := range o.Used {
+	for namespace, used := range o.Used {
 		amount := used[corev1.ResourcePods]
-		pods[project] = amount.String()
+		pods[namespace] = amount.String()
 	}
 	return pods, o.Versions.Namespaces + "/" + o.Versions.ResourceQuotas
 }
@@ -226,7 +226,7 @@ func as(q *corev1.ResourceQuota, uid string, scopes ...corev1.ResourceQuotaScope
 	return q
 }
 
-// raiseOf is a raise of a ResourceQuota.
-func raiseOf(q *corev1.ResourceQuota) allocation.Raise {
-	return allocation.Raise{Namespace: q.Namespace, Name: q.Name, UID: q.UID}
+// raiseOf is a change of a ResourceQuota.
+func changeOf(q *corev1.ResourceQuota) allocation.QuotaChange {
+	return allocation.QuotaChange{Namespace: q.Namespace, Name: q.Name, UID: q.UID}
 }

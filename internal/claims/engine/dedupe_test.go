@@ -55,13 +55,13 @@ func TestSecondReviewOfARenamedClaim(t *testing.T) {
 			}
 		}
 		err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-			return len(memory.Books(acme).Reservations) == 0, nil
+			return len(memory.Snapshot(acme).Reservations) == 0, nil
 		})
 		if err != nil {
 			t.Fatal("a reservation is neither settled nor cancelled")
 		}
 	}
-	if used := memory.Books(acme).Used; len(used) != 1 || used[0].Amount != 1 {
+	if used := memory.Snapshot(acme).Used; len(used) != 1 || used[0].Amount != 1 {
 		t.Errorf("one object, %d claims; used %+v", len(server.List())-1, used)
 	}
 }

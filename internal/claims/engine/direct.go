@@ -21,7 +21,7 @@ import (
 
 // Decide decides a claim that was created directly, records the result in its status, and reports whether it granted
 // the claim. It ignores a claim that is deleted, granted, or of another consumer. If charges in release may make room
-// for the claim, it waits or, with a context of [ledgerstore.WithPatience], returns [ledgerstore.ErrReleasing]. The
+// for the claim, it waits or, with a context of [ledgerstore.WithRetryUntil], returns [ledgerstore.ErrReleasing]. The
 // caller must not decide, resize or release the same claim at the same time.
 func (e *Engine) Decide(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (isGranted bool, err error) {
 	var claim *quotav1alpha1.ResourceClaim

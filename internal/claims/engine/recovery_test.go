@@ -230,7 +230,7 @@ func TestAmendmentEndsWithAClaimThatWasNotSeen(t *testing.T) {
 		}
 		behind.Engine.Vanished(fleetUID, true)
 		s.must(behind.Engine.Process(t.Context(), theFleet))
-		if inFlight := s.memory.Books(acme).Reservations; len(inFlight) != 1 {
+		if inFlight := s.memory.Snapshot(acme).Reservations; len(inFlight) != 1 {
 			t.Errorf("in flight: %+v, want the amendment", inFlight)
 		}
 		release()

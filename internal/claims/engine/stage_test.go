@@ -303,7 +303,7 @@ func (s *stage) outcome() []string {
 		lines = append(lines, line)
 	}
 	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, zeta} {
-		books := s.memory.Books(consumer)
+		books := s.memory.Snapshot(consumer)
 		var used int64
 		for _, row := range books.Used {
 			used += int64(row.Amount)

@@ -171,7 +171,7 @@ func TestAdoptWhatIsCharged(t *testing.T) {
 		time.Sleep(time.Second) // settling is lazy
 		result, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("1", "acme", 5))
 		s.must(err)
-		if sequence := s.memory.Books(acme).Sequence; result != engine.Pending || sequence != reservation.Sequence {
+		if sequence := s.memory.Snapshot(acme).Sequence; result != engine.Pending || sequence != reservation.Sequence {
 			t.Errorf("got %d, and reservation %d is the last one, want Pending, and %d", result, sequence, reservation.Sequence)
 		}
 	})
@@ -202,7 +202,7 @@ func TestExpiresWithoutAClaim(t *testing.T) {
 		s.reserve(acme, 2, "")
 		s.run(fleets(), nil)
 		s.wantFinally("the object never came")
-		if records := s.memory.Books(acme).Released; len(records) > 0 {
+		if records := s.memory.Snapshot(acme).Released; len(records) > 0 {
 			t.Errorf("the books remember %q, want nothing", records)
 		}
 	})

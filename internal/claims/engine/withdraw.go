@@ -51,13 +51,13 @@ func (e *Engine) withdraw(ctx context.Context, reservation ledgerstore.InFlight)
 	if err != nil {
 		return nil, err
 	}
-	isWithdrawn, err := e.Store.Withdraw(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
+	isWithdrawn, err := e.Store.Tombstone(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
 	if !isWithdrawn || err != nil {
 		return nil, err // if the reservation had ended before, the work on its claim is done
 	}
 	made, err = e.findClaim(ctx, claim, reservation)
 	if made == nil && err == nil {
-		e.Store.Forget(reservation.Consumer, ledgerstore.WithdrawnID(ledgerstore.ObjectUID(reservation.Key), reservation.Sequence))
+		e.Store.Forget(reservation.Consumer, ledgerstore.TombstoneID(ledgerstore.ObjectUID(reservation.Key), reservation.Sequence))
 	}
 	return made, err
 }

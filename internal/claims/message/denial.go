@@ -237,9 +237,9 @@ func Impossible(consumer quotav1alpha1.ConsumerRef, code ledger.Code) error {
 	switch code {
 	case ledger.Overflow:
 		return fmt.Errorf("the amounts, added to what %s already uses, are too large to count", Consumer(consumer))
-	case ledger.RowsFull:
+	case ledger.BalancesFull:
 		return &FullError{fmt.Sprintf("%s uses %d different sets of dimensions of one resource type, and cannot use more. "+
-			"Delete what it no longer needs, or use dimensions that are in use already", Consumer(consumer), ledger.RowsMax)}
+			"Delete what it no longer needs, or use dimensions that are in use already", Consumer(consumer), ledger.BalancesMax)}
 	case ledger.LedgerFull:
 		return &FullError{fmt.Sprintf("the ledger of %s is full: its grants, the sets of dimensions in use and the claims in flight take %d KiB. "+
 			"Delete what it no longer needs, use fewer different dimensions, or ask an administrator to merge its grants", Consumer(consumer), ledger.BytesMax>>10)}

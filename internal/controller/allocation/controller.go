@@ -37,15 +37,15 @@ const (
 
 // Ledgers are the ledgers of all allocations.
 type Ledgers interface {
-	Settle(ctx context.Context, name string, ready *allocationstore.Ready, f func(*caps.Books)) error
-	View(ctx context.Context, name string, f func(*caps.Books)) error
+	Reconcile(ctx context.Context, name string, ready *allocationstore.Ready, f func(*caps.State)) error
+	View(ctx context.Context, name string, f func(*caps.State)) error
 	Cancel(ctx context.Context, name, id string) error
 }
 
 // Members reads the member namespaces of an allocation from the cluster.
 type Members interface {
 	Selected(selector labels.Selector) []string
-	Observe(selector labels.Selector, scopes caps.Scopes, changes []caps.Raise) caps.Observation
+	Observe(selector labels.Selector, scopes caps.Scopes, changes []caps.QuotaChange) caps.Observation
 }
 
 // Webhooks reports what the API server sends to the webhooks.
@@ -143,10 +143,10 @@ func (c *Controller) settle(ctx context.Context, name string) error {
 		return c.reportIneffective(ctx, name)
 	}
 	var settled *quotav1alpha1.ResourceQuotaAllocation
-	var pending []caps.Raise
+	var pending []caps.QuotaChange
 	var isShown bool
-	err := c.Ledgers.Settle(ctx, name, c.ready(declared), func(b *caps.Books) {
-		settled, pending, isShown = b.Updated(), b.Pending(), b.IsShown()
+	err := c.Ledgers.Reconcile(ctx, name, c.ready(declared), func(b *caps.State) {
+		settled, pending, isShown = b.ObjectToStore(), b.Pending(), b.IsStatusCurrent()
 	})
 	if errors.Is(err, allocationstore.ErrGone) {
 		return nil // an event follows its deletion
@@ -164,7 +164,7 @@ func (c *Controller) settle(ctx context.Context, name string) error {
 	}
 	next := resyncInterval
 	if len(pending) > 0 || !isShown {
-		next = allocationstore.ShowDelay
+		next = allocationstore.StatusDelay
 	}
 	c.queue.AddAfter(name, next)
 	return nil

@@ -15,7 +15,7 @@ import (
 
 // expire forgets quota changes that were not stored in time. It measures the time by its own observation, because
 // another replica may have admitted them by another clock.
-func (c *Controller) expire(ctx context.Context, name string, pending []caps.Raise) error {
+func (c *Controller) expire(ctx context.Context, name string, pending []caps.QuotaChange) error {
 	var errs []error
 	for _, change := range c.longPending(name, pending) {
 		isMade, err := c.isMade(ctx, change)
@@ -30,10 +30,10 @@ func (c *Controller) expire(ctx context.Context, name string, pending []caps.Rai
 }
 
 // longPending returns the quota changes that this replica has seen pending for longer than any request lasts.
-func (c *Controller) longPending(name string, pending []caps.Raise) []caps.Raise {
+func (c *Controller) longPending(name string, pending []caps.QuotaChange) []caps.QuotaChange {
 	known, now := c.stateOf(name), time.Now()
 	since := make(map[string]time.Time, len(pending))
-	var long []caps.Raise
+	var long []caps.QuotaChange
 	for _, change := range pending {
 		first, ok := known.pending[change.ID]
 		if !ok {
@@ -50,7 +50,7 @@ func (c *Controller) longPending(name string, pending []caps.Raise) []caps.Raise
 
 // isMade reports whether the ResourceQuota no longer has the version that the change replaces. Its watch event is about
 // to arrive.
-func (c *Controller) isMade(ctx context.Context, change caps.Raise) (bool, error) {
+func (c *Controller) isMade(ctx context.Context, change caps.QuotaChange) (bool, error) {
 	quota := &corev1.ResourceQuota{}
 	err := c.Live.Get(ctx, client.ObjectKey{Namespace: change.Namespace, Name: change.Name}, quota)
 	if err != nil && !apierrors.IsNotFound(err) {

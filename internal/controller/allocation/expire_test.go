@@ -40,12 +40,12 @@ func quotaAt(uid types.UID, version string) *corev1.ResourceQuota {
 }
 
 // changeOf returns a quota change admitted by a replica whose clock is an hour behind.
-func changeOf(uid types.UID, replaces string) caps.Raise {
-	return caps.Raise{ID: "raise", Namespace: "web", Name: "default", UID: uid, ResourceVersion: replaces, AdmittedAt: metav1.NewTime(time.Now().Add(-time.Hour))}
+func changeOf(uid types.UID, replaces string) caps.QuotaChange {
+	return caps.QuotaChange{ID: "raise", Namespace: "web", Name: "default", UID: uid, ResourceVersion: replaces, AdmittedAt: metav1.NewTime(time.Now().Add(-time.Hour))}
 }
 
 // hear makes the controller see quota changes, and lets time pass.
-func hear(t *testing.T, c *Controller, pending []caps.Raise, ago time.Duration) {
+func hear(t *testing.T, c *Controller, pending []caps.QuotaChange, ago time.Duration) {
 	t.Helper()
 	c.states = map[string]*allocationState{}
 	if err := c.expire(t.Context(), "acme", pending); err != nil {
@@ -85,7 +85,7 @@ func TestExpire(t *testing.T) {
 				}
 				canceled := &canceling{}
 				c := &Controller{PendingTime: pendingTime, Ledgers: canceled, Live: live.Build()}
-				pending := []caps.Raise{changeOf(tt.uid, tt.replaces)}
+				pending := []caps.QuotaChange{changeOf(tt.uid, tt.replaces)}
 				hear(t, c, pending, tt.ago)
 				if err := c.expire(t.Context(), "acme", pending); err != nil {
 					t.Fatal(err)
@@ -118,7 +118,7 @@ func testExpireFails(t *testing.T) {
 			return under.Get(ctx, key, object, options...)
 		},
 	}).Build()}
-	var pending []caps.Raise
+	var pending []caps.QuotaChange
 	for _, name := range []string{"unreadable", lost, "last"} {
 		change := changeOf("u", "")
 		change.ID, change.Name = name, name

@@ -38,7 +38,7 @@ func IndexProjections(ctx context.Context, manager ctrl.Manager) error {
 func (c *Controller) publish(ctx context.Context, name string) error {
 	var of *quotav1alpha1.ResourceQuotaAllocation
 	local := map[string]quotav1alpha1.LocalResourceQuotaAllocationStatus{}
-	err := c.Ledgers.View(ctx, name, func(b *caps.Books) {
+	err := c.Ledgers.View(ctx, name, func(b *caps.State) {
 		clear(local)
 		of = b.Object()
 		for _, namespace := range c.Members.Selected(b.Selector()) {

@@ -58,7 +58,7 @@ type storedScene struct {
 
 func (s storedScene) Ledgers(context.Context) ([]Ledger, error) {
 	l := Ledger{Consumer: acme, UID: "u"}
-	l.readLedger(s.memory.Books(acme))
+	l.readLedger(s.memory.Snapshot(acme))
 	return []Ledger{l}, nil
 }
 
@@ -231,7 +231,7 @@ func TestAudit(t *testing.T) {
 					s.Fatal(err)
 				}
 				withdrawn := reserve(s, ledgerstore.ObjectKey("p", "o"))
-				if _, err := s.store.Withdraw(s.Context(), acme, ledgerstore.ObjectKey("p", "o"), withdrawn); err != nil {
+				if _, err := s.store.Tombstone(s.Context(), acme, ledgerstore.ObjectKey("p", "o"), withdrawn); err != nil {
 					s.Fatal(err)
 				}
 				s.cached = append(two, claimFor("4", 7, fromPolicy("p", "o", withdrawn)))

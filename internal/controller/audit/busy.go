@@ -93,7 +93,7 @@ func (f inFlight) isReserved(claim *claimcache.Claim) bool {
 func (f inFlight) isReleased(claim *claimcache.Claim) bool {
 	_, is := f.released[string(claim.UID)]
 	if !is && claim.FromPolicy() {
-		_, is = f.released[ledgerstore.WithdrawnID(string(claim.ObjectUID), claim.Sequence)]
+		_, is = f.released[ledgerstore.TombstoneID(string(claim.ObjectUID), claim.Sequence)]
 	}
 	return is
 }

@@ -105,7 +105,7 @@ func (q *quota) sort() {
 // excess removes and returns unused shares until at most as many are left as the ledger can hold. So the number of
 // buckets stays bounded, whatever dimensions come and go.
 func (q *quota) excess() []share {
-	over := len(q.shares) - ledger.RowsMax
+	over := len(q.shares) - ledger.BalancesMax
 	var excess []share
 	q.shares = slices.DeleteFunc(q.shares, func(s share) bool {
 		if len(excess) >= over || !s.unused() {

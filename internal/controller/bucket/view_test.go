@@ -137,7 +137,7 @@ func TestExcessOfShares(t *testing.T) {
 		return share{Balance: ledger.Balance{Dimensions: at(strconv.Itoa(n)), Reserved: 1}}
 	}
 	var q quota
-	for n := range ledger.RowsMax {
+	for n := range ledger.BalancesMax {
 		q.shares = append(q.shares, inUse(n))
 	}
 	if excess := q.excess(); excess != nil {
@@ -148,8 +148,8 @@ func TestExcessOfShares(t *testing.T) {
 		q.shares = append([]share{unused}, q.shares...)
 	}
 	q.shares[5] = share{Balance: ledger.Balance{Dimensions: at("unused")}}
-	if got := len(q.excess()); got != 3 || len(q.shares) != ledger.RowsMax {
-		t.Errorf("%d shares went and %d are left, want 3 and %d", got, len(q.shares), ledger.RowsMax)
+	if got := len(q.excess()); got != 3 || len(q.shares) != ledger.BalancesMax {
+		t.Errorf("%d shares went and %d are left, want 3 and %d", got, len(q.shares), ledger.BalancesMax)
 	}
 	for _, s := range q.shares {
 		if s.unused() != (s.Dimensions == at("unused")) {
@@ -190,7 +190,7 @@ func TestReferencesFit(t *testing.T) {
 	for n := range ledger.DimensionsMax {
 		long[strconv.Itoa(n)+strings.Repeat("k", 300)] = strings.Repeat("v", 250)
 	}
-	refs := make([]quotav1alpha1.AllowanceBucketRef, ledger.RowsMax+1)
+	refs := make([]quotav1alpha1.AllowanceBucketRef, ledger.BalancesMax+1)
 	for i := range refs {
 		refs[i] = quotav1alpha1.AllowanceBucketRef{Name: strings.Repeat("n", 100), Dimensions: map[string]string{"location": strconv.Itoa(i)}}
 	}

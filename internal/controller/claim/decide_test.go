@@ -141,7 +141,7 @@ func TestTwoProcessesChargeAClaimOnce(t *testing.T) {
 		t.Fatalf("granted %v, %v", granted, err)
 	}
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		return len(memory.Books(consumer).Used) > 0, nil
+		return len(memory.Snapshot(consumer).Used) > 0, nil
 	})
 	if err != nil {
 		t.Fatal("the claim was not settled")
@@ -150,7 +150,7 @@ func TestTwoProcessesChargeAClaimOnce(t *testing.T) {
 	if err := <-late; err != nil {
 		t.Errorf("the late process: %v", err)
 	}
-	books := memory.Books(consumer)
+	books := memory.Snapshot(consumer)
 	if len(books.Reservations) != 0 || books.Used[0].Amount != 1 || books.Used[0].Claims != 1 {
 		t.Errorf("a claim of 1 is in the books as %+v, with reservations %+v", books.Used, books.Reservations)
 	}
@@ -203,12 +203,12 @@ func TestGrantedClaimIsNotDecidedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-			return len(memory.Books(consumer).Reservations) == 0, nil
+			return len(memory.Snapshot(consumer).Reservations) == 0, nil
 		})
 		if err != nil {
 			t.Fatal("a reservation was not settled")
 		}
-		if used := memory.Books(consumer).Used; len(used) != 1 || used[0].Amount != 1 || used[0].Claims != 1 {
+		if used := memory.Snapshot(consumer).Used; len(used) != 1 || used[0].Amount != 1 || used[0].Claims != 1 {
 			t.Errorf("one claim of 1 is in the books as %+v", used)
 		}
 	}
@@ -248,7 +248,7 @@ func TestReleaseWaitsForTheDecision(t *testing.T) {
 	if err := c.release(t.Context(), known); err != nil {
 		t.Fatal(err)
 	}
-	if reservations := memory.Books(consumer).Reservations; len(reservations) != 0 {
+	if reservations := memory.Snapshot(consumer).Reservations; len(reservations) != 0 {
 		t.Errorf("a released claim holds %+v", reservations)
 	}
 }
@@ -260,7 +260,7 @@ func TestFullLedgerHasClaimsWait(t *testing.T) {
 	register(registrations)
 	c := process(t, client, registrations, memory.Connect(nil))
 	grant(t, c.Store)
-	before := memory.Books(consumer).Used
+	before := memory.Snapshot(consumer).Used
 	memory.Fill(consumer)
 	go c.Claims.Run(t.Context(), client.REST())
 	go func() { _ = c.Run(t.Context()) }()
@@ -272,13 +272,13 @@ func TestFullLedgerHasClaimsWait(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the claim says %+v", a.claim().Status)
 	}
-	for _, u := range memory.Books(consumer).Used[len(before):] {
+	for _, u := range memory.Snapshot(consumer).Used[len(before):] {
 		none := ledger.Usage{ResourceType: u.ResourceType}
 		if _, err := c.Store.Correct(t.Context(), consumer, u, none); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, record := range memory.Books(consumer).Released {
+	for _, record := range memory.Snapshot(consumer).Released {
 		c.Store.Forget(consumer, record)
 	}
 	a.waitGranted(t)

@@ -21,7 +21,7 @@ func (c *Controller) withoutReleaseWait(ctx context.Context, claim task) context
 	if !known {
 		until = time.Now().Add(postponedMax)
 	}
-	return ledgerstore.WithPatience(ctx, until)
+	return ledgerstore.WithRetryUntil(ctx, until)
 }
 
 // postpone puts a claim in line with the waiting claims. It is decided with them after a release, and finally when its

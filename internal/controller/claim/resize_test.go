@@ -50,7 +50,7 @@ func TestResizeLeftHalfDone(t *testing.T) {
 				t.Fatal("the claim cannot be changed, and that is no error")
 			}
 			a.Intercept(nil)
-			if books := memory.Books(consumer); len(books.Reservations) != 1 || books.Used[0].Amount != before {
+			if books := memory.Snapshot(consumer); len(books.Reservations) != 1 || books.Used[0].Amount != before {
 				t.Fatalf("the books have %+v in use and %+v in flight", books.Used, books.Reservations)
 			}
 			if tt.isChanged {
@@ -78,7 +78,7 @@ func TestResizeLeftHalfDone(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			books := memory.Books(consumer)
+			books := memory.Snapshot(consumer)
 			var used ledger.Amount
 			for _, u := range books.Used {
 				used += u.Amount
@@ -126,7 +126,7 @@ func (a api) want(amount string) {
 // wantLedger checks how much is used, by how many claims, with nothing in flight.
 func wantLedger(t *testing.T, memory *storagetest.Memory, amount ledger.Amount, claims int64) {
 	t.Helper()
-	books := memory.Books(consumer)
+	books := memory.Snapshot(consumer)
 	if len(books.Reservations) != 0 || len(books.Used) != 1 || books.Used[0].Amount != amount || books.Used[0].Claims != claims {
 		t.Errorf("the books have %+v in use and %+v in flight, want %d used by %d claims", books.Used, books.Reservations, amount, claims)
 	}

@@ -84,7 +84,7 @@ func (c *Controller) withoutClaims(ctx context.Context, age time.Duration) map[q
 // hasClaim reports whether the claim of a record may exist. For a withdrawn reservation, it reads the cached claim of
 // the object, to find out whether it was created from that reservation.
 func (c *Controller) hasClaim(ctx context.Context, id string) bool {
-	objectUID, isWithdrawn := ledgerstore.WithdrawnFrom(id)
+	objectUID, isWithdrawn := ledgerstore.ObjectOfTombstone(id)
 	if !isWithdrawn {
 		return c.Claims.IsDeleting(types.UID(id))
 	}
@@ -94,7 +94,7 @@ func (c *Controller) hasClaim(ctx context.Context, id string) bool {
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			return true // the next sweep tries again
-		case ledgerstore.WithdrawnID(claim.Annotations[quotav1alpha1.AnnotationResourceUID], claims.SequenceOf(claim)) == id:
+		case ledgerstore.TombstoneID(claim.Annotations[quotav1alpha1.AnnotationResourceUID], claims.SequenceOf(claim)) == id:
 			return true
 		}
 	}

@@ -72,9 +72,9 @@ func sweeping(t *testing.T) (*Controller, api, *counting, *storagetest.Memory) {
 func wantKept(t *testing.T, memory *storagetest.Memory) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		return len(memory.Books(consumer).Released) == 1, nil
+		return len(memory.Snapshot(consumer).Released) == 1, nil
 	})
-	if recorded := memory.Books(consumer).Released; err != nil || recorded[0] != "u1" {
+	if recorded := memory.Snapshot(consumer).Released; err != nil || recorded[0] != "u1" {
 		t.Errorf("the books have recorded %v, want u1 alone", recorded)
 	}
 }

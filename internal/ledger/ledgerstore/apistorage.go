@@ -46,19 +46,19 @@ func (s *APIStorage) Read(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	if object.Spec.ConsumerRef != consumer {
 		return ledger.Snapshot{}, "", fmt.Errorf("ConsumerLedger %s is of another consumer, %s", object.Name, describe(object.Spec.ConsumerRef))
 	}
-	books, err := SnapshotOf(&object.Spec)
+	snapshot, err := SnapshotOf(&object.Spec)
 	if err != nil {
 		return ledger.Snapshot{}, "", fmt.Errorf("decode ConsumerLedger %s: %w", object.Name, err)
 	}
-	return books, Version(object.ResourceVersion), nil
+	return snapshot, Version(object.ResourceVersion), nil
 }
 
 // Write implements [Storage].
-func (s *APIStorage) Write(ctx context.Context, consumer quotav1alpha1.ConsumerRef, books ledger.Snapshot, expected Version) (Version, error) {
+func (s *APIStorage) Write(ctx context.Context, consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot, expected Version) (Version, error) {
 	version, err := s.ledgers.Write(ctx, &quotav1alpha1.ConsumerLedger{
 		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ConsumerLedger"},
 		ObjectMeta: metav1.ObjectMeta{Name: naming.Ledger(consumer), ResourceVersion: string(expected)},
-		Spec:       specOf(consumer, books),
+		Spec:       specOf(consumer, snapshot),
 	})
 	return Version(version), classify(err)
 }

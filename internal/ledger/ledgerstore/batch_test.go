@@ -42,18 +42,18 @@ func TestReserveAll(t *testing.T) {
 		"the second does not fit": {
 			reason: "none is stored, and what the first asks counts as requested, not as used",
 			asked:  []ledger.Reservation{reservation("a", 5), reservation("b", 3)},
-			want:   ledgerstore.Outcome{Code: ledger.Exceeded, Fault: 1, Shortages: short(8, 4)},
+			want:   ledgerstore.Outcome{Code: ledger.Exceeded, FailedIndex: 1, Shortages: short(8, 4)},
 			keys:   []string{"there"},
 		},
 		"one is there already": {
 			reason: "it is not asked for again, and stays when the other does not fit",
 			asked:  []ledger.Reservation{reservation("there", 4), reservation("b", 7)},
-			want:   ledgerstore.Outcome{Code: ledger.Exceeded, Fault: 1, Shortages: short(7, 4)},
+			want:   ledgerstore.Outcome{Code: ledger.Exceeded, FailedIndex: 1, Shortages: short(7, 4)},
 			keys:   []string{"there"},
 		},
 		"one is malformed": {
 			reason: "the outcome says which", asked: []ledger.Reservation{reservation("a", 1), reservation("b", -1)},
-			want: ledgerstore.Outcome{Code: ledger.AmountNotPositive, Fault: 1},
+			want: ledgerstore.Outcome{Code: ledger.AmountNotPositive, FailedIndex: 1},
 			keys: []string{"there"},
 		},
 	}
@@ -146,7 +146,7 @@ func TestLostReservationIsFound(t *testing.T) {
 		}
 		time.Sleep(time.Second) // virtual
 		if known := p.Reservations(); len(known) != 1 {
-			t.Errorf("%d reservation is stored, and the process knows of %d", len(memory.Books(acme).Reservations), len(known))
+			t.Errorf("%d reservation is stored, and the process knows of %d", len(memory.Snapshot(acme).Reservations), len(known))
 		}
 	})
 }

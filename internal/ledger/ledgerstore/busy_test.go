@@ -33,7 +33,7 @@ func TestTooManyInFlight(t *testing.T) {
 		wantTook time.Duration
 	}{
 		"no room is made": {
-			reason:   "waiting for room is bounded and never ends in a refusal",
+			reason:   "waiting for room is bounded and never ends in a denial",
 			makeRoom: func(*testing.T, *process) {},
 			want:     ledgerstore.ErrBusy, wantTook: 3 * time.Second,
 		},

@@ -13,8 +13,8 @@ import (
 func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) error {
 	return s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: true,
-		apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
-			if books.Cancel(key, sequence) {
+		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
+			if l.Cancel(key, sequence) {
 				return groupcommit.Changed
 			}
 			return groupcommit.Unconfirmed
@@ -23,20 +23,20 @@ func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, 
 	})
 }
 
-// Withdraw is [Store.Cancel] for a reservation that another process may be making a claim from at this
-// moment: that its claim gives nothing back is recorded in the same write. The record, [WithdrawnID],
+// Tombstone is [Store.Cancel] for a reservation that another process may be making a claim from at this
+// moment: that its claim gives nothing back is recorded in the same write. The record, [TombstoneID],
 // stays until [Store.Forget]. Call that once no claim of the reservation exists: whoever makes one looks
 // for the reservation after that, before the claim is granted.
 //
 // It reports whether that is recorded. If not, the reservation was not there any more: its claim may be charged.
-func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) (bool, error) {
-	id := WithdrawnID(ObjectUID(key), sequence)
+func (s *Store) Tombstone(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) (bool, error) {
+	id := TombstoneID(ObjectUID(key), sequence)
 	var recorded bool
 	err := s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: true,
-		apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
-			recorded = books.IsReleased(id)
-			if recorded || !books.ReleaseReserved(id, key, sequence) {
+		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
+			recorded = l.IsReleased(id)
+			if recorded || !l.ReleaseReserved(id, key, sequence) {
 				return groupcommit.Unconfirmed
 			}
 			recorded = true
@@ -57,13 +57,13 @@ func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 func (s *Store) Settle(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {
 	op := &operation{
 		makesRoom: true,
-		apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
-			if books.Settle(key, sequence) {
+		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
+			if l.Settle(key, sequence) {
 				return groupcommit.Changed
 			}
 			return groupcommit.Nothing
 		},
 		committed: func() { s.inflight.remove(consumer, key, sequence) },
 	}
-	s.with(consumer, func(c *committer) bool { return c.deferred(op) })
+	s.with(consumer, func(c *committer) bool { return c.commitLater(op) })
 }

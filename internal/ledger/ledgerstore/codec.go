@@ -11,17 +11,17 @@ import (
 )
 
 // specOf writes books in the form in which they are stored.
-func specOf(consumer quotav1alpha1.ConsumerRef, books ledger.Snapshot) quotav1alpha1.ConsumerLedgerSpec {
+func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav1alpha1.ConsumerLedgerSpec {
 	spec := quotav1alpha1.ConsumerLedgerSpec{
 		ConsumerRef:  consumer,
 		Format:       quotav1alpha1.ConsumerLedgerFormat,
-		Sequence:     books.Sequence,
-		Grants:       make([]quotav1alpha1.LedgerGrant, 0, len(books.Grants)),
-		Used:         make([]quotav1alpha1.LedgerUsage, 0, len(books.Used)),
-		Reservations: make([]quotav1alpha1.LedgerReservation, 0, len(books.Reservations)),
-		Released:     books.Released,
+		Sequence:     snapshot.Sequence,
+		Grants:       make([]quotav1alpha1.LedgerGrant, 0, len(snapshot.Grants)),
+		Used:         make([]quotav1alpha1.LedgerUsage, 0, len(snapshot.Used)),
+		Reservations: make([]quotav1alpha1.LedgerReservation, 0, len(snapshot.Reservations)),
+		Released:     snapshot.Released,
 	}
-	for _, g := range books.Grants {
+	for _, g := range snapshot.Grants {
 		stored := quotav1alpha1.LedgerGrant{UID: g.UID, Namespace: g.Namespace, Name: g.Name, Generation: g.Generation}
 		for _, a := range g.Allowances {
 			stored.Allowances = append(stored.Allowances, quotav1alpha1.LedgerAllowance{
@@ -30,12 +30,12 @@ func specOf(consumer quotav1alpha1.ConsumerRef, books ledger.Snapshot) quotav1al
 		}
 		spec.Grants = append(spec.Grants, stored)
 	}
-	for _, u := range books.Used {
+	for _, u := range snapshot.Used {
 		spec.Used = append(spec.Used, quotav1alpha1.LedgerUsage{
 			ResourceType: u.ResourceType, Dimensions: u.Dimensions.Map(), Amount: int64(u.Amount), Claims: u.Claims,
 		})
 	}
-	for _, r := range books.Reservations {
+	for _, r := range snapshot.Reservations {
 		spec.Reservations = append(spec.Reservations, quotav1alpha1.LedgerReservation{
 			Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt,
 			Charges: storedCharges(r.Charges), Replaces: storedCharges(r.Replaces), Claim: r.Claim,
@@ -49,26 +49,26 @@ func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error)
 	if spec.Format > quotav1alpha1.ConsumerLedgerFormat {
 		return ledger.Snapshot{}, &ledgerapi.FormatError{Format: spec.Format}
 	}
-	books := ledger.Snapshot{Sequence: spec.Sequence, Released: spec.Released}
+	snapshot := ledger.Snapshot{Sequence: spec.Sequence, Released: spec.Released}
 	for _, g := range spec.Grants {
 		grant := ledger.Grant{UID: g.UID, Namespace: g.Namespace, Name: g.Name, Generation: g.Generation}
 		for _, a := range g.Allowances {
 			selector, err := SelectorOf(a.DimensionSelector)
 			if err != nil {
-				return books, fmt.Errorf("grant %s/%s, allowance of %s: %w", g.Namespace, g.Name, a.ResourceType, err)
+				return snapshot, fmt.Errorf("grant %s/%s, allowance of %s: %w", g.Namespace, g.Name, a.ResourceType, err)
 			}
 			grant.Allowances = append(grant.Allowances, ledger.Allowance{
 				ResourceType: a.ResourceType, Selector: selector, Amount: ledger.Amount(a.Amount),
 			})
 		}
-		books.Grants = append(books.Grants, grant)
+		snapshot.Grants = append(snapshot.Grants, grant)
 	}
 	for _, u := range spec.Used {
 		dimensions, err := ledger.NewDimensions(u.Dimensions)
 		if err != nil {
-			return books, fmt.Errorf("usage of %s: %w", u.ResourceType, err)
+			return snapshot, fmt.Errorf("usage of %s: %w", u.ResourceType, err)
 		}
-		books.Used = append(books.Used, ledger.Usage{
+		snapshot.Used = append(snapshot.Used, ledger.Usage{
 			ResourceType: u.ResourceType, Dimensions: dimensions, Amount: ledger.Amount(u.Amount), Claims: u.Claims,
 		})
 	}
@@ -76,14 +76,14 @@ func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error)
 		reservation := ledger.Reservation{Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt, Claim: r.Claim}
 		var err error
 		if reservation.Charges, err = chargesOf(r.Charges); err != nil {
-			return books, fmt.Errorf("reservation %s: %w", r.Key, err)
+			return snapshot, fmt.Errorf("reservation %s: %w", r.Key, err)
 		}
 		if reservation.Replaces, err = chargesOf(r.Replaces); err != nil {
-			return books, fmt.Errorf("reservation %s: %w", r.Key, err)
+			return snapshot, fmt.Errorf("reservation %s: %w", r.Key, err)
 		}
-		books.Reservations = append(books.Reservations, reservation)
+		snapshot.Reservations = append(snapshot.Reservations, reservation)
 	}
-	return books, nil
+	return snapshot, nil
 }
 
 func storedCharges(charges []ledger.Charge) []quotav1alpha1.LedgerCharge {

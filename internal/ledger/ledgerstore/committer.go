@@ -19,7 +19,7 @@ type committer struct {
 
 	// epoch is a new number each time the ledger is read from storage, except if it is as it was before a write that was
 	// rejected. It is 0 until the first reading. While it stays the same, no other process has changed the ledger unnoticed.
-	epoch atomic.Uint64
+	loadID atomic.Uint64
 	// latest is the version of the copy, or of the copy before if there is none.
 	latest atomic.Pointer[Version]
 	// bytes is the most that the copy takes in storage.

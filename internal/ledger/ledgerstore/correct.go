@@ -11,18 +11,18 @@ import (
 
 // Quiescent tells whether the books hold settled usage alone: no reservation is in flight and no
 // released claim is still there. Only then must they equal what the granted claims say.
-func Quiescent(books *ledger.Ledger) bool {
-	for range books.Released() {
+func Quiescent(l *ledger.Ledger) bool {
+	for range l.Released() {
 		return false
 	}
-	return books.ReservationCount() == 0
+	return l.ReservationCount() == 0
 }
 
 // Correct replaces what the books say is used of a resource type with certain dimensions: the
 // amount and the number of claims of observed become those of corrected. It does so only while
 // the books are quiet and still say observed, and reports whether it did. It is for repairing
 // drift and pays no heed to limits. If the sums would not fit, nothing changes and the error
-// says so.
+// hasUsage so.
 func (s *Store) Correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error) {
 	return s.correct(ctx, consumer, observed, corrected, Quiescent)
 }
@@ -43,13 +43,13 @@ func (s *Store) correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 	var failure error
 	err := s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: corrected.Amount < observed.Amount,
-		apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
+		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 			failure = nil
-			if applies = isFit(books) && says(books, observed); !applies {
+			if applies = isFit(l) && hasUsage(l, observed); !applies {
 				return groupcommit.Unconfirmed
 			}
 			var didChange bool
-			if didChange, failure = books.SetUsed(corrected); didChange {
+			if didChange, failure = l.SetUsed(corrected); didChange {
 				return groupcommit.Changed
 			}
 			return groupcommit.Unconfirmed
@@ -65,9 +65,9 @@ func (s *Store) correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 	}
 }
 
-// says tells whether the books agree with a usage, which is zero where they have none.
-func says(books *ledger.Ledger, u ledger.Usage) bool {
-	for have := range books.Used() {
+// hasUsage tells whether the books agree with a usage, which is zero where they have none.
+func hasUsage(l *ledger.Ledger, u ledger.Usage) bool {
+	for have := range l.Used() {
 		if have.ResourceType == u.ResourceType && have.Dimensions == u.Dimensions {
 			return have == u
 		}

@@ -24,8 +24,8 @@ func TestCorrect(t *testing.T) {
 		"beyond limits":  {reason: "what is there counts, whatever the limit", observed: usage(4, 1), corrected: usage(60, 2), want: true, wantUsed: 60, wantClaims: 2},
 		"down":           {reason: "usage that nobody holds is given back", observed: usage(4, 1), corrected: usage(0, 0), want: true},
 		"already so":     {reason: "a correction made twice is made", observed: usage(4, 1), corrected: usage(4, 1), want: true, wantUsed: 4, wantClaims: 1},
-		"other amount":   {reason: "the books changed since", observed: usage(3, 1), corrected: usage(6, 2), wantUsed: 4, wantClaims: 1},
-		"other count":    {reason: "the books changed since", observed: usage(4, 2), corrected: usage(6, 2), wantUsed: 4, wantClaims: 1},
+		"other amount":   {reason: "the ledger changed since", observed: usage(3, 1), corrected: usage(6, 2), wantUsed: 4, wantClaims: 1},
+		"other count":    {reason: "the ledger changed since", observed: usage(4, 2), corrected: usage(6, 2), wantUsed: 4, wantClaims: 1},
 		"nothing is not": {reason: "there is usage where none was observed", observed: usage(0, 0), corrected: usage(6, 2), wantUsed: 4, wantClaims: 1},
 		"in flight": {
 			reason: "a reservation may be about to become usage", before: func(t *testing.T, p, _ *process) { p.reserve(t, "new", 1) },
@@ -75,18 +75,18 @@ func TestCorrectBusy(t *testing.T) {
 		return ledger.Usage{ResourceType: gpu, Amount: amount, Claims: 1}
 	}
 	if did, err := p.CorrectBusy(t.Context(), acme, usage(3), usage(5)); did || err != nil {
-		t.Errorf("corrected %t a row that says something else: %v", did, err)
+		t.Errorf("corrected %t a balance of something else: %v", did, err)
 	}
 	if did, err := p.CorrectBusy(t.Context(), acme, usage(4), usage(6)); !did || err != nil {
 		t.Errorf("corrected %t: %v", did, err)
 	}
-	expect(t, "the row is corrected", memory, summary{Limit: 10, Used: 6, Claims: 1, Reserved: 1, Keys: []string{"new"}})
+	expect(t, "the balance is corrected", memory, summary{Limit: 10, Used: 6, Claims: 1, Reserved: 1, Keys: []string{"new"}})
 }
 
-func TestCorrectRefuses(t *testing.T) {
+func TestCorrectRejects(t *testing.T) {
 	tests := map[string][2]ledger.Usage{
-		"another row":    {{ResourceType: gpu, Amount: 4, Claims: 1}, {ResourceType: "compute/cpu", Amount: 4, Claims: 1}},
-		"negative usage": {{ResourceType: gpu, Amount: 4, Claims: 1}, {ResourceType: gpu, Amount: -4, Claims: 1}},
+		"another balance": {{ResourceType: gpu, Amount: 4, Claims: 1}, {ResourceType: "compute/cpu", Amount: 4, Claims: 1}},
+		"negative usage":  {{ResourceType: gpu, Amount: 4, Claims: 1}, {ResourceType: gpu, Amount: -4, Claims: 1}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

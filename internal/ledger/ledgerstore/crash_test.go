@@ -107,11 +107,11 @@ func (h *host) restart(t *testing.T) {
 }
 
 func unfinished(memory *storagetest.Memory) []quotav1alpha1.ConsumerLedger {
-	books := memory.Books(acme)
+	snapshot := memory.Snapshot(acme)
 	return []quotav1alpha1.ConsumerLedger{{Spec: quotav1alpha1.ConsumerLedgerSpec{
 		ConsumerRef:  acme,
-		Reservations: make([]quotav1alpha1.LedgerReservation, len(books.Reservations)),
-		Released:     books.Released,
+		Reservations: make([]quotav1alpha1.LedgerReservation, len(snapshot.Reservations)),
+		Released:     snapshot.Released,
 	}}}
 }
 
@@ -123,7 +123,7 @@ func (h *host) kill(t *testing.T) {
 	dead.Close()
 	dead.stop()
 	sequences := map[string]int64{}
-	for _, r := range h.memory.Books(acme).Reservations {
+	for _, r := range h.memory.Snapshot(acme).Reservations {
 		sequences[r.Key] = r.Sequence
 	}
 	for key, sequence := range h.acknowledged {
@@ -196,7 +196,7 @@ func (h *host) release(ctx context.Context, t *testing.T, key string, sequence i
 			return &ledgerstore.ClaimCharges{ClaimUID: key, Key: key, Sequence: sequence, Granted: granted, Charges: charges(amount)}, nil
 		})
 		if drifted {
-			t.Errorf("the charge of %s is not in the books", key)
+			t.Errorf("the charge of %s is not in the ledger", key)
 		}
 		if err != nil {
 			<-time.After(time.Millisecond)
@@ -211,7 +211,7 @@ func (h *host) release(ctx context.Context, t *testing.T, key string, sequence i
 	}
 }
 
-// settleUp finishes what is left over and compares the books with the claims that stay.
+// settleUp finishes what is left over and compares the ledger with the claims that stay.
 func (h *host) settleUp(t *testing.T) {
 	t.Helper()
 	h.kill(t)
@@ -243,7 +243,7 @@ func (h *host) settleUp(t *testing.T) {
 	}
 	expect(t, "every claim that stays is charged once", h.memory, want)
 	for _, revision := range h.memory.Revisions(acme) {
-		if s := summarize(t, revision.Books); s.Used+s.Reserved > s.Limit {
+		if s := summarize(t, revision.Snapshot); s.Used+s.Reserved > s.Limit {
 			t.Errorf("revision %s: %d used and %d reserved of %d", revision.Version, s.Used, s.Reserved, s.Limit)
 		}
 	}

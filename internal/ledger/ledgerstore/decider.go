@@ -19,7 +19,7 @@ type decider struct {
 	// isFull is set if there is no room for further reservations until some that are in flight end.
 	isFull bool
 	// entered are the reservations as they are in the ledger, and renamed those that were taken over, as they were.
-	entered, renamed []ledger.Reservation
+	admitted, renamed []ledger.Reservation
 }
 
 func (d *decider) operation() *operation {
@@ -27,13 +27,13 @@ func (d *decider) operation() *operation {
 }
 
 func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
-	d.outcome, d.entered, d.renamed = Outcome{}, nil, nil
+	d.outcome, d.admitted, d.renamed = Outcome{}, nil, nil
 	if d.DryRun == NotDry {
 		d.renamed = rename(l, d.Reservations, d.Instead)
 	}
-	fresh := unknownTo(l, d.Reservations)
-	if d.isFull = d.hasNoRoom(l, fresh); d.isFull {
-		d.reinstate(l)
+	added := notIn(l, d.Reservations)
+	if d.isFull = d.hasNoRoom(l, added); d.isFull {
+		d.undoRenames(l)
 		return groupcommit.Postponed
 	}
 	var hasChanged bool
@@ -44,22 +44,22 @@ func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 	}
 	switch {
 	case d.DryRun != NotDry:
-		undo(l, fresh)
+		cancelAll(l, added)
 		for i := range d.outcome.Decisions {
 			d.outcome.Decisions[i].Sequence = 0
 		}
 		return d.effectOfDryRun(releasing)
 	case d.outcome.Code == ledger.Exceeded && releasing:
-		d.reinstate(l)
+		d.undoRenames(l)
 		return groupcommit.Postponed
 	case d.outcome.Code != ledger.Admitted:
-		d.reinstate(l)
+		d.undoRenames(l)
 		return groupcommit.Unconfirmed
 	}
 	if d.TakesOver && renew(l, d.Reservations, d.outcome.Decisions) {
 		hasChanged = true
 	}
-	d.note(l)
+	d.collectOutcome(l)
 	if hasChanged || len(d.renamed) > 0 {
 		return groupcommit.Changed
 	}
@@ -80,14 +80,14 @@ func (d *decider) effectOfDryRun(releasing bool) groupcommit.Effect {
 
 // hasNoRoom reports whether the request has to wait for reservations in flight to end. What would not fit then either is let
 // through, for the ledger to refuse. A dry run that decides separately finds out for each.
-func (d *decider) hasNoRoom(l *ledger.Ledger, fresh []ledger.Reservation) bool {
+func (d *decider) hasNoRoom(l *ledger.Ledger, added []ledger.Reservation) bool {
 	switch {
 	case d.DryRun != NotDry && d.Separately:
 		return false
-	case d.IsForExisting && len(fresh) > 0 && l.ReservationCount() >= adoptionsMax:
+	case d.IsForExisting && len(added) > 0 && l.ReservationCount() >= existingMax:
 		return true
 	default:
-		return isFull(l, fresh)
+		return isFull(l, added)
 	}
 }
 
@@ -106,10 +106,10 @@ func (d *decider) decideTogether(l *ledger.Ledger) (hasChanged bool) {
 				entered = append(entered, d.Reservations[j])
 			}
 		}
-		undo(l, entered)
-		d.outcome = Outcome{Code: decisions[i].Code, Fault: i, Shortages: decisions[i].Shortages}
+		cancelAll(l, entered)
+		d.outcome = Outcome{Code: decisions[i].Code, FailedIndex: i, Shortages: decisions[i].Shortages}
 		if d.outcome.Code == ledger.Exceeded && len(d.Reservations) > 1 {
-			if all := shortagesOf(l, unknownTo(l, d.Reservations)); len(all) > 0 {
+			if all := shortagesOf(l, notIn(l, d.Reservations)); len(all) > 0 {
 				d.outcome.Shortages = all
 			}
 		}
@@ -124,7 +124,7 @@ func (d *decider) decideSeparately(l *ledger.Ledger) (hasChanged bool) {
 	decisions := make([]ledger.Decision, len(d.Reservations))
 	for i := range d.Reservations {
 		r := d.Reservations[i]
-		if d.DryRun != NotDry && isFull(l, unknownTo(l, d.Reservations[i:i+1])) {
+		if d.DryRun != NotDry && isFull(l, notIn(l, d.Reservations[i:i+1])) {
 			break
 		}
 		if before, isKnown := l.Reservation(r.Key); isKnown && len(r.Replaces) > 0 {
@@ -143,7 +143,7 @@ func (d *decider) decideSeparately(l *ledger.Ledger) (hasChanged bool) {
 // the ledger, for those that follow; the caller takes it out.
 func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledger.Decision, hasChanged bool) {
 	if len(r.Replaces) == 0 && d.Extend == nil {
-		decision = d.within(r, l.Reserve, l.ReserveOverdraft)
+		decision = d.decideByLimits(r, l.Reserve, l.ReserveOverdraft)
 		return decision, decision.Code == ledger.Admitted && !decision.Existing
 	}
 	if isUnsettled(l, r.Key) {
@@ -151,19 +151,19 @@ func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledge
 	}
 	before, isKnown := l.Reservation(r.Key)
 	if isKnown && d.DryRun != NotDry {
-		return d.within(r, l.CheckAmendment, func(ledger.Reservation) ledger.Decision {
+		return d.decideByLimits(r, l.CheckAmendment, func(ledger.Reservation) ledger.Decision {
 			return ledger.Decision{Code: ledger.Admitted}
 		}), false
 	}
 	if isKnown && d.Extend != nil {
 		r.Claim = d.Extend(before.Claim, r.Claim)
 	}
-	decision = d.within(r, l.Amend, l.AmendOverdraft)
+	decision = d.decideByLimits(r, l.Amend, l.AmendOverdraft)
 	return decision, decision.Code == ledger.Admitted
 }
 
 // within decides by the limits and, for a request that may exceed them, beyond. Then the decision has the shortages as well.
-func (d *decider) within(r ledger.Reservation, limits, beyond func(ledger.Reservation) ledger.Decision) ledger.Decision {
+func (d *decider) decideByLimits(r ledger.Reservation, limits, beyond func(ledger.Reservation) ledger.Decision) ledger.Decision {
 	decision := limits(r)
 	if decision.Code != ledger.Exceeded || !d.Overdraft {
 		return decision
@@ -176,10 +176,10 @@ func (d *decider) within(r ledger.Reservation, limits, beyond func(ledger.Reserv
 }
 
 // note remembers what was admitted, as it is in the ledger.
-func (d *decider) note(l *ledger.Ledger) {
+func (d *decider) collectOutcome(l *ledger.Ledger) {
 	for i := range d.Reservations {
 		if r, isThere := l.Reservation(d.Reservations[i].Key); isThere && d.outcome.Decisions[i].Code == ledger.Admitted {
-			d.entered = append(d.entered, r)
+			d.admitted = append(d.admitted, r)
 		}
 	}
 	for i := range d.renamed {
@@ -191,17 +191,17 @@ func (d *decider) note(l *ledger.Ledger) {
 func (d *decider) committed() {
 	for i := range d.renamed {
 		d.store.inflight.remove(d.consumer, d.renamed[i].Key, 0)
-		d.store.released.add(d.consumer, withdrawnID(&d.renamed[i]))
+		d.store.released.add(d.consumer, tombstoneOf(&d.renamed[i]))
 	}
-	for _, r := range d.entered {
+	for _, r := range d.admitted {
 		d.store.inflight.add(d.consumer, r)
 	}
 }
 
 // reinstate undoes what rename did.
-func (d *decider) reinstate(l *ledger.Ledger) {
+func (d *decider) undoRenames(l *ledger.Ledger) {
 	for i := range d.renamed {
-		l.Reinstate(d.renamed[i], keyInstead(d.Instead, d.renamed[i].Key), withdrawnID(&d.renamed[i]))
+		l.UndoRename(d.renamed[i], keyInstead(d.Instead, d.renamed[i].Key), tombstoneOf(&d.renamed[i]))
 	}
 	d.renamed = nil
 }
@@ -217,14 +217,14 @@ func rename(l *ledger.Ledger, reservations []ledger.Reservation, earlier map[str
 		if !ok || !slices.Equal(held.Charges, r.Charges) {
 			continue
 		}
-		if before, ok := l.Rename(held.Key, *r, withdrawnID(&held)); ok {
+		if before, ok := l.Rename(held.Key, *r, tombstoneOf(&held)); ok {
 			renamed = append(renamed, before)
 		}
 	}
 	return renamed
 }
 
-func withdrawnID(r *ledger.Reservation) string { return WithdrawnID(ObjectUID(r.Key), r.Sequence) }
+func tombstoneOf(r *ledger.Reservation) string { return TombstoneID(ObjectUID(r.Key), r.Sequence) }
 
 // keyInstead returns the key that a reservation has now which had another.
 func keyInstead(earlier map[string]string, key string) string {
@@ -250,32 +250,32 @@ func renew(l *ledger.Ledger, reservations []ledger.Reservation, decisions []ledg
 	return any
 }
 
-// unknownTo returns the reservations that are not in a ledger yet.
-func unknownTo(l *ledger.Ledger, reservations []ledger.Reservation) []ledger.Reservation {
-	fresh := make([]ledger.Reservation, 0, len(reservations))
+// notIn returns the reservations that are not in a ledger yet.
+func notIn(l *ledger.Ledger, reservations []ledger.Reservation) []ledger.Reservation {
+	added := make([]ledger.Reservation, 0, len(reservations))
 	for _, r := range reservations {
 		if _, known := l.Reservation(r.Key); !known {
-			fresh = append(fresh, r)
+			added = append(added, r)
 		}
 	}
-	return fresh
+	return added
 }
 
 // isFull reports whether a ledger has no room for further reservations until some that are in flight
 // end. What would not fit then either is let through, for the ledger to refuse.
-func isFull(l *ledger.Ledger, fresh []ledger.Reservation) bool {
+func isFull(l *ledger.Ledger, added []ledger.Reservation) bool {
 	count, size := l.ReservationCount(), l.Bytes()
-	if len(fresh) == 0 || count == 0 {
+	if len(added) == 0 || count == 0 {
 		return false
 	}
-	for i := range fresh {
+	for i := range added {
 		count++
-		size += l.Needs(&fresh[i])
+		size += l.BytesNeeded(&added[i])
 	}
 	return count > ReservationsMax || size > ledger.BytesMax && size-l.ReservedBytes() <= ledger.BytesMax
 }
 
-func undo(l *ledger.Ledger, reservations []ledger.Reservation) {
+func cancelAll(l *ledger.Ledger, reservations []ledger.Reservation) {
 	for _, r := range reservations {
 		l.Cancel(r.Key, 0)
 	}

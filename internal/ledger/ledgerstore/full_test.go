@@ -89,7 +89,7 @@ func TestLedgerFullOrBusy(t *testing.T) {
 		for i := range 7 {
 			p.Settle(acme, fmt.Sprint("p/", i), 0)
 		}
-		p.fillRows(t, ledger.BytesMax-ledger.ClaimBytesMax)
+		p.fillBalances(t, ledger.BytesMax-ledger.ClaimBytesMax)
 		if d, err := storagetest.Reserve(t.Context(), p, acme, quotes); err != nil || d.Code != ledger.LedgerFull {
 			t.Errorf("at rest: %s, %v, want %s", d.Code, err, ledger.LedgerFull)
 		}
@@ -99,12 +99,12 @@ func TestLedgerFullOrBusy(t *testing.T) {
 	})
 }
 
-// fillRows settles usage of other resource types until the ledger has some size.
-func (p *process) fillRows(t *testing.T, size int) {
+// fillBalances settles usage of other resource types until the ledger has some size.
+func (p *process) fillBalances(t *testing.T, size int) {
 	t.Helper()
 	for i := 0; ; i++ {
 		var have int
-		if err := p.View(t.Context(), acme, func(books *ledger.Ledger) { have = books.Bytes() }); err != nil {
+		if err := p.View(t.Context(), acme, func(l *ledger.Ledger) { have = l.Bytes() }); err != nil {
 			t.Fatal(err)
 		}
 		if have >= size {
@@ -116,7 +116,7 @@ func (p *process) fillRows(t *testing.T, size int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			many = append(many, ledger.Reservation{Key: fmt.Sprintf("rows/%d-%d", i, j), Charges: []ledger.Charge{{ResourceType: fmt.Sprint("t", i), Dimensions: d, Amount: 1}}})
+			many = append(many, ledger.Reservation{Key: fmt.Sprintf("balances/%d-%d", i, j), Charges: []ledger.Charge{{ResourceType: fmt.Sprint("t", i), Dimensions: d, Amount: 1}}})
 		}
 		if _, err := p.Apply(t.Context(), acme, ledgerstore.Request{Reservations: many, Separately: true, Overdraft: true}); err != nil {
 			t.Fatal(err)

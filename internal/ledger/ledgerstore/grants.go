@@ -19,8 +19,8 @@ func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	var failure error
 	err := s.doVerified(ctx, consumer, func(ctx context.Context) (*operation, error) {
 		var held []ledger.Grant
-		err := s.do(ctx, consumer, &operation{apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
-			held = slices.Collect(books.Grants())
+		err := s.do(ctx, consumer, &operation{apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
+			held = slices.Collect(l.Grants())
 			return groupcommit.Nothing // whether it is current shows when the grants are set
 		}})
 		if err != nil {
@@ -32,9 +32,9 @@ func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 		}
 		return &operation{
 			makesRoom: true, growsCapacity: true,
-			apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
+			apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 				var didChange bool
-				if didChange, failure = books.ReplaceGrants(grants); didChange {
+				if didChange, failure = l.ReplaceGrants(grants); didChange {
 					return groupcommit.Changed
 				}
 				return groupcommit.Unconfirmed

@@ -4,10 +4,10 @@ import "time"
 
 // scheduleDropLocked has idle committers dropped in a while, s.mu being held.
 func (s *Store) scheduleDropLocked() {
-	if s.dropping || len(s.byRef) == 0 || s.ctx.Err() != nil {
+	if s.isDropScheduled || len(s.byRef) == 0 || s.ctx.Err() != nil {
 		return
 	}
-	s.dropping = true
+	s.isDropScheduled = true
 	time.AfterFunc(idleMax/3, s.dropIdle)
 }
 
@@ -27,7 +27,7 @@ func (s *Store) dropIdle() {
 			delete(s.byName, name)
 		}
 	}
-	s.dropping = false
+	s.isDropScheduled = false
 	s.scheduleDropLocked()
 }
 

@@ -60,7 +60,7 @@ func TestIdleLedgersAreDropped(t *testing.T) {
 		other := start(t, memory, nil)
 		other.reserve(t, "policy/another", 9)
 		if d := p.reserve(t, "policy/third", 1); d.Code != ledger.Exceeded {
-			t.Errorf("decided %s although another process has taken the rest meanwhile", d.Code)
+			t.Errorf("decided %s although another process took the rest", d.Code)
 		}
 		if got := p.ReservationsFor("another"); len(got) != 1 {
 			t.Errorf("the reservation of the other process is not known: %v", got)

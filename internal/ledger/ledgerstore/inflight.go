@@ -27,14 +27,14 @@ func ObjectKey(policy, objectUID string) string { return policy + "/" + objectUI
 // named like it, because names hold no colon.
 func ClaimKey(claimUID string) string { return "claim:" + claimUID }
 
-// WithdrawnID is what the books record in place of the UID of a claim when the reservation for an object with that
+// TombstoneID is what the books record in place of the UID of a claim when the reservation for an object with that
 // sequence is withdrawn. No UID begins like it. Sequences alone begin anew where books were lost.
-func WithdrawnID(objectUID string, sequence int64) string {
+func TombstoneID(objectUID string, sequence int64) string {
 	return "reservation:" + strconv.FormatInt(sequence, 10) + ":" + objectUID
 }
 
-// WithdrawnFrom returns the UID of the object of a [WithdrawnID], and false for the UID of a claim.
-func WithdrawnFrom(id string) (objectUID string, is bool) {
+// ObjectOfTombstone returns the UID of the object of a [TombstoneID], and false for the UID of a claim.
+func ObjectOfTombstone(id string) (objectUID string, is bool) {
 	rest, is := strings.CutPrefix(id, "reservation:")
 	_, objectUID, _ = strings.Cut(rest, ":")
 	return objectUID, is
@@ -157,14 +157,14 @@ func (i *inflight) has(consumer quotav1alpha1.ConsumerRef) bool {
 
 // replace makes the known reservations of a consumer those in its books, and returns the keys of those
 // that are not in them any more.
-func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, books *ledger.Ledger) (ended []string) {
+func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger) (ended []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	before := maps.Clone(i.byConsumer[consumer])
 	for _, p := range before {
 		i.removeLocked(p)
 	}
-	for r := range books.Reservations() {
+	for r := range l.Reservations() {
 		p := InFlight{Consumer: consumer, Reservation: r, KnownSince: time.Now()}
 		if known, ok := before[r.Key]; ok && known.Sequence == r.Sequence {
 			p.KnownSince, p.IsOwn = known.KnownSince, known.IsOwn
@@ -172,7 +172,7 @@ func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, books *ledger.Led
 		i.addLocked(p)
 	}
 	for key := range before {
-		if _, still := books.Reservation(key); !still {
+		if _, still := l.Reservation(key); !still {
 			ended = append(ended, key)
 		}
 	}

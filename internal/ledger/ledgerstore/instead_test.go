@@ -42,7 +42,7 @@ func TestReserveInstead(t *testing.T) {
 				t.Fatalf("%s: got %s, taken %v, %v", tt.reason, outcome.Code, outcome.Taken, err)
 			}
 			var keys []string
-			for _, r := range memory.Books(acme).Reservations {
+			for _, r := range memory.Snapshot(acme).Reservations {
 				keys = append(keys, r.Key)
 			}
 			if diff := cmp.Diff(tt.keys, keys); diff != "" {
@@ -58,7 +58,7 @@ func TestReserveInstead(t *testing.T) {
 
 // One process grants the claim of object 1 from its reservation, while another one takes that over for object 2. The end of
 // claim 1 gives nothing back: what it was made from is charged to object 2.
-func TestTakenOverWhileGranted(t *testing.T) {
+func TestTakeOverWhileGranted(t *testing.T) {
 	memory := storagetest.New()
 	granting, taking := start(t, memory, nil), start(t, memory, nil)
 	taking.limit(t, 10)
@@ -76,7 +76,7 @@ func TestTakenOverWhileGranted(t *testing.T) {
 	if err != nil || outcome.Code != ledger.Admitted {
 		t.Fatal(outcome.Code, err)
 	}
-	if !taking.IsWithdrawn(acme, "1", first.Sequence) {
+	if !taking.IsTombstoned(acme, "1", first.Sequence) {
 		t.Error("a claim of the reservation that was taken over is to be known as charged nowhere")
 	}
 	granting.Settle(acme, "p/1", first.Sequence)

@@ -59,7 +59,7 @@ func TestLeavingWhileItIsDecided(t *testing.T) {
 				}
 			}
 			isLeaving = true
-			memory.Touch(acme) // so the books that the first decision is taken on are not current
+			memory.Touch(acme) // so the ledger that the first decision is taken on are not current
 			result, err := call(ctx, p)
 			if err != nil && (result || !errors.Is(err, context.Canceled)) {
 				t.Errorf("left with %v and %v, want no result and that the context ended", result, err)

@@ -38,13 +38,13 @@ func (s *Store) WasListed(name string, version Version) bool {
 
 // observe reads the books again if version is later than theirs. It reports false if the committer was dropped.
 func (c *committer) observe(version Version) bool {
-	if !c.newer(version) {
+	if !c.isNewer(version) {
 		return true
 	}
 	if replicas := c.store.Replicas; replicas != nil && !replicas.IsPreferred(c.consumer) {
 		return c.observeLater(version)
 	}
-	return c.takeNote(version)
+	return c.reload(version)
 }
 
 // observeLater reads the books again in a while, for all versions that are seen until then.
@@ -64,22 +64,22 @@ func (c *committer) observeLater(version Version) bool {
 		latest := c.observed
 		c.observed = ""
 		c.mu.Unlock()
-		if c.store.ctx.Err() == nil && c.newer(latest) {
-			c.store.with(c.consumer, func(c *committer) bool { return c.takeNote(latest) })
+		if c.store.ctx.Err() == nil && c.isNewer(latest) {
+			c.store.with(c.consumer, func(c *committer) bool { return c.reload(latest) })
 		}
 	})
 	return true
 }
 
-// takeNote reads the books again unless they are of that version or a later one, and tells subscribers.
+// reload reads the books again unless they are of that version or a later one, and tells subscribers.
 // It reports false if the committer was dropped.
-func (c *committer) takeNote(version Version) bool {
-	epoch := c.epoch.Load()
+func (c *committer) reload(version Version) bool {
+	epoch := c.loadID.Load()
 	// Nobody waits for it: like housekeeping it is tried again until the books could be read.
-	return c.submit(&operation{
+	return c.commitNow(&operation{
 		apply: func(*ledger.Ledger, bool) groupcommit.Effect {
 			// Meanwhile an answer may have come that tells that it was this process which wrote it.
-			if c.newer(version) {
+			if c.isNewer(version) {
 				return groupcommit.Unconfirmed
 			}
 			return groupcommit.Nothing
@@ -94,7 +94,7 @@ func (c *committer) takeNote(version Version) bool {
 
 // newer tells whether version is later than the latest one that this process has read or
 // written. No ledger has one that cannot be compared.
-func (c *committer) newer(version Version) bool {
+func (c *committer) isNewer(version Version) bool {
 	latest := c.latest.Load()
 	if latest == nil {
 		return true
@@ -104,7 +104,7 @@ func (c *committer) newer(version Version) bool {
 }
 
 // saw notes the version of the books in memory.
-func (c *committer) saw(version Version) {
+func (c *committer) setVersion(version Version) {
 	c.version = version
 	c.latest.Store(&version)
 	c.bytes.Store(int64(c.ledger.Bytes()))

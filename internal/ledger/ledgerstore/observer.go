@@ -66,8 +66,8 @@ func (o *Observer) wasListed(object any) bool {
 	return ok && o.Store.WasListed(ledger.Name, Version(ledger.ResourceVersion))
 }
 
-// observeAgain is after how long a ledger is looked at again that could not be read.
-const observeAgain = 5 * time.Second
+// observeRetryDelay is after how long a ledger is looked at again that could not be read.
+const observeRetryDelay = 5 * time.Second
 
 func (o *Observer) observe(ctx context.Context, object any) {
 	ledger, ok := object.(*metav1.PartialObjectMetadata)
@@ -82,7 +82,7 @@ func (o *Observer) observe(ctx context.Context, object any) {
 		o.Store.ObserveOf(full.Spec.ConsumerRef, Version(full.ResourceVersion))
 	case ctx.Err() == nil && !apierrors.IsNotFound(err):
 		o.Log.Error(err, "cannot tell whose ledger another process has written, will try again", "ledger", ledger.Name)
-		time.AfterFunc(observeAgain, func() {
+		time.AfterFunc(observeRetryDelay, func() {
 			if ctx.Err() == nil {
 				o.observe(ctx, object)
 			}

@@ -13,17 +13,17 @@ import (
 // that another process may have acted on them in between.
 var errReverify = errors.New("the ledger was read again since the facts were verified")
 
-// ErrReleasing is returned to a caller that does not wait, see [WithPatience]: what it asks for does not fit now, and may
+// ErrReleasing is returned to a caller that does not wait, see [WithRetryUntil]: what it asks for does not fit now, and may
 // fit in a moment, because capacity or room is being given back. Nothing was changed.
 var ErrReleasing = errors.New("capacity of this consumer is being given back")
 
-// patienceKey is the key of the context value that WithPatience sets.
-type patienceKey struct{}
+// retryUntilKey is the key of the context value that WithRetryUntil sets.
+type retryUntilKey struct{}
 
-// WithPatience has decisions never wait for capacity that is being given back. Until that time a decision that would
+// WithRetryUntil has decisions never wait for capacity that is being given back. Until that time a decision that would
 // wait ends with [ErrReleasing]; after it, the decision is given as it is.
-func WithPatience(ctx context.Context, until time.Time) context.Context {
-	return context.WithValue(ctx, patienceKey{}, until)
+func WithRetryUntil(ctx context.Context, until time.Time) context.Context {
+	return context.WithValue(ctx, retryUntilKey{}, until)
 }
 
 // tentativeKey is the key of the context value that WithTentative sets.
@@ -47,12 +47,12 @@ type operation struct {
 	// denied may fit.
 	makesRoom, growsCapacity bool
 	// epoch, if isVerified is set, is the reading of the ledger that the caller's facts go with.
-	epoch      uint64
+	loadID     uint64
 	isVerified bool
 	// deadline is until when the operation may be postponed. One that does not wait ends with ErrReleasing instead, see
-	// [WithPatience].
-	deadline time.Time
-	isHasty  bool
+	// [WithRetryUntil].
+	deadline  time.Time
+	failsFast bool
 	// tentative, unless empty, identifies the release to expect once the operation has changed the ledger, see [WithTentative].
 	tentative string
 
@@ -71,16 +71,16 @@ func (o *operation) submitted(c *committer) *groupcommit.Operation[*ledger.Ledge
 // Apply implements [groupcommit.Decision].
 func (o *operation) Apply(l *ledger.Ledger) groupcommit.Effect {
 	c := o.committer
-	if o.err = nil; o.isVerified && o.epoch != c.epoch.Load() {
+	if o.err = nil; o.isVerified && o.loadID != c.loadID.Load() {
 		o.err = errReverify
 		return groupcommit.Nothing
 	}
 	effect := o.apply(l, c.isReleasing)
 	switch {
 	case effect == groupcommit.Changed && o.tentative != "":
-		c.expect(o.tentative)
+		c.expectRelease(o.tentative)
 		c.isReleasing = true // for the operations that follow in the batch
-	case effect == groupcommit.Postponed && o.isHasty && time.Now().Before(o.deadline):
+	case effect == groupcommit.Postponed && o.failsFast && time.Now().Before(o.deadline):
 		o.err = ErrReleasing
 		return groupcommit.Nothing
 	}

@@ -99,7 +99,7 @@ func (p *process) use(t testing.TB, key string, amount ledger.Amount) {
 	p.flush(t)
 }
 
-// flush commits lazy operations.
+// flush commits housekeeping.
 func (p *process) flush(t testing.TB) {
 	t.Helper()
 	if err := p.View(t.Context(), acme, func(*ledger.Ledger) {}); err != nil {
@@ -129,16 +129,16 @@ type summary struct {
 
 func stored(t testing.TB, memory *storagetest.Memory) summary {
 	t.Helper()
-	return summarize(t, memory.Books(acme))
+	return summarize(t, memory.Snapshot(acme))
 }
 
 func summarize(t testing.TB, stored ledger.Snapshot) summary {
 	t.Helper()
-	books, err := ledger.Restore(stored)
+	restored, err := ledger.Restore(stored)
 	if err != nil {
-		t.Fatalf("stored books: %v", err)
+		t.Fatalf("stored ledger: %v", err)
 	}
-	account := books.Account(gpu)
+	account := restored.Account(gpu)
 	s := summary{Limit: account.Limit, Used: account.Used, Reserved: account.Reserved, Claims: account.Claims, Released: stored.Released}
 	for _, r := range stored.Reservations {
 		s.Keys = append(s.Keys, r.Key)
@@ -149,7 +149,7 @@ func summarize(t testing.TB, stored ledger.Snapshot) summary {
 func expect(t testing.TB, reason string, memory *storagetest.Memory, want summary) {
 	t.Helper()
 	if diff := cmp.Diff(want, stored(t, memory)); diff != "" {
-		t.Errorf("%s: the stored books (-want +got):\n%s", reason, diff)
+		t.Errorf("%s: the stored ledger (-want +got):\n%s", reason, diff)
 	}
 }
 

@@ -36,33 +36,33 @@ type ClaimCharges struct {
 //
 // A claim whose charges are not in the books is drift: Release reports it as drifted, leaves
 // the books to the auditor and lets the claim go.
-func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef, claimUID string, holding func(context.Context) (*ClaimCharges, error)) (drifted bool, err error) {
+func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef, claimUID string, charges func(context.Context) (*ClaimCharges, error)) (drifted bool, err error) {
 	var adrift bool
 	isForgotten, end := s.released.begin(claimUID)
 	defer end()
 	err = s.doVerified(ctx, consumer, func(ctx context.Context) (*operation, error) {
 		adrift = false
-		h, err := holding(ctx)
-		if h == nil || err != nil {
+		c, err := charges(ctx)
+		if c == nil || err != nil {
 			return nil, err
 		}
 		var recorded bool
 		return &operation{
 			makesRoom: true, growsCapacity: true,
-			apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
+			apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 				if adrift = false; isForgotten.Load() {
 					return groupcommit.Nothing
 				}
 				var e groupcommit.Effect
-				e, adrift = h.release(books)
-				recorded = books.IsReleased(h.ClaimUID)
+				e, adrift = c.release(l)
+				recorded = l.IsReleased(c.ClaimUID)
 				return e
 			},
 			committed: func() {
-				s.inflight.remove(consumer, h.Key, h.Sequence)
-				s.inflight.remove(consumer, h.Amendment, 0)
+				s.inflight.remove(consumer, c.Key, c.Sequence)
+				s.inflight.remove(consumer, c.Amendment, 0)
 				if recorded {
-					s.released.add(consumer, h.ClaimUID)
+					s.released.add(consumer, c.ClaimUID)
 				}
 			},
 		}, nil
@@ -74,17 +74,17 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 }
 
 // release applies the holding to the books.
-func (h *ClaimCharges) release(books *ledger.Ledger) (e groupcommit.Effect, drifted bool) {
-	if books.IsReleased(h.ClaimUID) || books.IsReleased(WithdrawnID(ObjectUID(h.Key), h.Sequence)) {
+func (c *ClaimCharges) release(l *ledger.Ledger) (e groupcommit.Effect, drifted bool) {
+	if l.IsReleased(c.ClaimUID) || l.IsReleased(TombstoneID(ObjectUID(c.Key), c.Sequence)) {
 		return groupcommit.Unconfirmed, false
 	}
-	if books.ReleaseReserved(h.ClaimUID, h.Key, h.Sequence) || books.ReleaseReserved(h.ClaimUID, h.Amendment, 0) {
+	if l.ReleaseReserved(c.ClaimUID, c.Key, c.Sequence) || l.ReleaseReserved(c.ClaimUID, c.Amendment, 0) {
 		return groupcommit.Changed, false
 	}
-	if !h.Granted {
+	if !c.Granted {
 		return groupcommit.Unconfirmed, false
 	}
-	if !books.Release(h.ClaimUID, h.Charges) {
+	if !l.Release(c.ClaimUID, c.Charges) {
 		return groupcommit.Unconfirmed, true
 	}
 	return groupcommit.Changed, false
@@ -95,21 +95,21 @@ func (h *ClaimCharges) release(books *ledger.Ledger) (e groupcommit.Effect, drif
 func (s *Store) Forget(consumer quotav1alpha1.ConsumerRef, claimUID string) {
 	s.released.forget(claimUID)
 	op := &operation{makesRoom: true, committed: func() { s.released.remove(consumer, claimUID) }}
-	op.apply = func(books *ledger.Ledger, _ bool) groupcommit.Effect {
-		op.growsCapacity = books.Bytes() > ledger.BytesMax/2 // a claim may wait for room in the ledger
-		if books.Forget(claimUID) {
+	op.apply = func(l *ledger.Ledger, _ bool) groupcommit.Effect {
+		op.growsCapacity = l.Bytes() > ledger.BytesMax/2 // a claim may wait for room in the ledger
+		if l.Forget(claimUID) {
 			return groupcommit.Changed
 		}
 		return groupcommit.Nothing
 	}
-	s.with(consumer, func(c *committer) bool { return c.deferred(op) })
+	s.with(consumer, func(c *committer) bool { return c.commitLater(op) })
 }
 
 // ExpectRelease announces that a charge, identified by any id, is about to be given back
 // because the deletion of what it pays for was seen. Until [Store.ReleaseDone] is called with
 // the same id, refusals for this consumer wait a little for it.
 func (s *Store) ExpectRelease(consumer quotav1alpha1.ConsumerRef, id string) {
-	s.with(consumer, func(c *committer) bool { return c.expect(id) })
+	s.with(consumer, func(c *committer) bool { return c.expectRelease(id) })
 }
 
 // ReleaseDone withdraws an announcement of [Store.ExpectRelease], whether or not anything was
@@ -119,6 +119,6 @@ func (s *Store) ReleaseDone(consumer quotav1alpha1.ConsumerRef, id string) {
 	c := s.byRef[consumer]
 	s.mu.RUnlock()
 	if c != nil {
-		c.unexpect(id)
+		c.releaseDone(id)
 	}
 }

@@ -108,7 +108,7 @@ func TestReleaseIsVerifiedAgain(t *testing.T) {
 	a.limit(t, 10)
 	a.use(t, "standing", 4)
 	a.use(t, "k", 4)
-	b.flush(t) // both have the books in memory
+	b.flush(t) // both have the ledger in memory
 	holding := &ledgerstore.ClaimCharges{ClaimUID: "c", Key: "k", Granted: true, Charges: charges(4)}
 	exists, asked := true, 0
 	drifted, err := b.Release(t.Context(), acme, "c", func(context.Context) (*ledgerstore.ClaimCharges, error) {
@@ -141,7 +141,7 @@ func TestReleaseOfAClaimThatIsForgotten(t *testing.T) {
 	a.use(t, "k", 4)
 	holding := &ledgerstore.ClaimCharges{ClaimUID: "c", Key: "k", Granted: true, Charges: charges(4)}
 	a.release(t, *holding)
-	b.flush(t) // it has the books in memory, with the record
+	b.flush(t) // it has the ledger in memory, with the record
 	drifted, err := b.Release(t.Context(), acme, "c", func(context.Context) (*ledgerstore.ClaimCharges, error) {
 		b.Forget(acme, "c")
 		return holding, nil
@@ -245,55 +245,55 @@ func TestLimitsThatOverflow(t *testing.T) {
 	expect(t, "the limits stay as they were", memory, summary{Limit: 10})
 }
 
-func TestRefusalsWaitForReleases(t *testing.T) {
+func TestDenialsWaitForReleases(t *testing.T) {
 	released := func(t *testing.T, p *process) {
 		time.Sleep(300 * time.Millisecond)
 		p.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "k", Granted: true, Charges: charges(4)})
 		p.ReleaseDone(acme, "c")
 	}
 	tests := map[string]struct {
-		reason    string
-		amount    ledger.Amount
-		meanwhile func(*testing.T, *process)
-		within    time.Duration // 0 is as long as it takes
-		want      ledger.Code
-		wantTook  time.Duration
+		reason   string
+		amount   ledger.Amount
+		during   func(*testing.T, *process)
+		within   time.Duration // 0 is as long as it takes
+		want     ledger.Code
+		wantTook time.Duration
 	}{
 		"released": {
-			reason: "what is as good as free is not refused", amount: 10, meanwhile: released,
+			reason: "what is as good as free is not denied", amount: 10, during: released,
 			want: ledger.Admitted, wantTook: 300 * time.Millisecond,
 		},
 		"released, but too little": {
-			reason: "once nothing more is expected the answer is given", amount: 11, meanwhile: released,
+			reason: "once nothing more is expected the answer is given", amount: 11, during: released,
 			want: ledger.Exceeded, wantTook: 300 * time.Millisecond,
 		},
 		"never released": {
-			reason: "patience is bounded", amount: 10, meanwhile: func(*testing.T, *process) {},
+			reason: "waiting is bounded", amount: 10, during: func(*testing.T, *process) {},
 			want: ledger.Exceeded, wantTook: 3 * time.Second,
 		},
 		"never released, and the caller has no more time": {
-			reason: "the answer is in time", amount: 10, meanwhile: func(*testing.T, *process) {}, within: 2 * time.Second,
+			reason: "the answer is in time", amount: 10, during: func(*testing.T, *process) {}, within: 2 * time.Second,
 			want: ledger.Exceeded, wantTook: 1700 * time.Millisecond,
 		},
-		"announcement withdrawn": {
+		"announcement ended": {
 			reason: "without hope there is no waiting", amount: 10,
-			meanwhile: func(_ *testing.T, p *process) { p.ReleaseDone(acme, "c") },
-			want:      ledger.Exceeded,
+			during: func(_ *testing.T, p *process) { p.ReleaseDone(acme, "c") },
+			want:   ledger.Exceeded,
 		},
 		"announced long ago": {
-			reason: "an announcement that nobody withdrew does not slow down refusals for good", amount: 10,
-			meanwhile: func(t *testing.T, p *process) {
+			reason: "an announcement that is never ended does not slow down denials for good", amount: 10,
+			during: func(t *testing.T, p *process) {
 				time.Sleep(time.Minute)
 				began := time.Now()
 				p.reserve(t, "again", 10)
 				if took := time.Since(began); took != 0 {
-					t.Errorf("a refusal a minute later took %s", took)
+					t.Errorf("a denial a minute later took %s", took)
 				}
 			},
 			want: ledger.Exceeded, wantTook: 3 * time.Second,
 		},
 		"it fits anyway": {
-			reason: "admissions do not wait", amount: 6, meanwhile: func(*testing.T, *process) {},
+			reason: "admissions do not wait", amount: 6, during: func(*testing.T, *process) {},
 			want: ledger.Admitted,
 		},
 	}
@@ -328,7 +328,7 @@ func TestRefusalsWaitForReleases(t *testing.T) {
 					}()
 					synctest.Wait() // the question is asked before the reservation is made
 				}
-				tt.meanwhile(t, p)
+				tt.during(t, p)
 				for range cap(took) {
 					if got := <-took; got != tt.wantTook {
 						t.Errorf("%s: took %s, want %s", tt.reason, got, tt.wantTook)

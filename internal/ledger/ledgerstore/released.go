@@ -75,12 +75,12 @@ func (r *released) has(consumer quotav1alpha1.ConsumerRef) bool {
 }
 
 // replace makes the known records of a consumer those in its books.
-func (r *released) replace(consumer quotav1alpha1.ConsumerRef, books *ledger.Ledger) {
+func (r *released) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger) {
 	r.mu.Lock()
 	before := r.byConsumer[consumer]
 	delete(r.byConsumer, consumer)
 	r.mu.Unlock()
-	for claimUID := range books.Released() {
+	for claimUID := range l.Released() {
 		r.add(consumer, claimUID)
 		if since, known := before[claimUID]; known {
 			r.mu.Lock()
@@ -90,17 +90,17 @@ func (r *released) replace(consumer quotav1alpha1.ConsumerRef, books *ledger.Led
 	}
 }
 
-// IsWithdrawn reports whether a reservation for an object, that had this sequence, was withdrawn or taken over, as far as this
+// IsTombstoned reports whether a reservation for an object, that had this sequence, was withdrawn or taken over, as far as this
 // process knows. A claim made from it is charged nowhere.
-func (s *Store) IsWithdrawn(consumer quotav1alpha1.ConsumerRef, objectUID string, sequence int64) bool {
+func (s *Store) IsTombstoned(consumer quotav1alpha1.ConsumerRef, objectUID string, sequence int64) bool {
 	s.released.mu.Lock()
 	defer s.released.mu.Unlock()
-	_, is := s.released.byConsumer[consumer][WithdrawnID(objectUID, sequence)]
+	_, is := s.released.byConsumer[consumer][TombstoneID(objectUID, sequence)]
 	return is
 }
 
 // ReleasedLongAgo returns, by consumer, the UIDs of released claims, and IDs of withdrawn reservations
-// ([WithdrawnID]), whose record is older than age. Normally a record goes with its claim; one that stays has lost whoever should forget it.
+// ([TombstoneID]), whose record is older than age. Normally a record goes with its claim; one that stays has lost whoever should forget it.
 func (s *Store) ReleasedLongAgo(age time.Duration) map[quotav1alpha1.ConsumerRef][]string {
 	s.released.mu.Lock()
 	defer s.released.mu.Unlock()

@@ -29,8 +29,8 @@ type Request struct {
 	TakesOver bool
 	// Instead has, by the key of a new reservation, that of an earlier one for the same name, which it takes over. What is not
 	// there, or holds something else, is not taken over. Another process may be making a claim from what is taken over, or have
-	// granted it: as by [Store.Withdraw], it is recorded in the same write that this claim is charged nowhere, see
-	// [Store.IsWithdrawn].
+	// granted it: as by [Store.Tombstone], it is recorded in the same write that this claim is charged nowhere, see
+	// [Store.IsTombstoned].
 	Instead map[string]string
 	// Extend, if set, extends reservations and amendments that are under way: it makes one claim payload of that of the one in
 	// the ledger and the new one. The caller is alone with the claim in this process: it holds the lock of the claim's object,
@@ -59,8 +59,8 @@ type Outcome struct {
 	// Code is Admitted for all reservations, or why none of them is. It is Admitted if they were decided separately, and 0 if
 	// Verify returned none.
 	Code ledger.Code
-	// Fault is the index of the reservation that Code is about, unless it is Admitted or Exceeded.
-	Fault int
+	// FailedIndex is the index of the reservation that Code is about, unless it is Admitted or Exceeded.
+	FailedIndex int
 	// Shortages has, if Code is Exceeded, every resource type that fell short, with what the reservations ask of it together.
 	Shortages []ledger.Shortage
 	// Decisions are, if Code is Admitted, those on each reservation. In a dry run that decides separately, those beyond what may
@@ -78,15 +78,15 @@ func (o Outcome) Single() ledger.Decision {
 	return ledger.Decision{Code: o.Code, Shortages: o.Shortages}
 }
 
-// adoptionsMax is how many reservations may be in flight for more of objects that exist: the rest is kept
+// existingMax is how many reservations may be in flight for more of objects that exist: the rest is kept
 // free for objects that are being created.
-const adoptionsMax = ReservationsMax / 2
+const existingMax = ReservationsMax / 2
 
 // Apply decides a request and, if it is admitted, returns after it was stored. A denial first waits, within bounds, for releases
 // that are expected, and holds on the current ledger. Reserving a key that is already reserved changes nothing and is admitted,
 // unless the request says otherwise.
 //
-// It returns [ErrBusy] if too much is in flight, and [ErrReleasing] as [WithPatience] says. An error means that nothing was
+// It returns [ErrBusy] if too much is in flight, and [ErrReleasing] as [WithRetryUntil] says. An error means that nothing was
 // decided. The reservations may have been stored all the same when ctx ended while a write was on its way; they then expire
 // like any whose object never appeared.
 func (s *Store) Apply(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r Request) (Outcome, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-func TestOneWriteAcknowledgesAllWhoQueued(t *testing.T) {
+func TestOneWriteAcknowledgesTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, open := storagetest.New(), make(gate)
 		start(t, memory, nil).limit(t, 100)
@@ -39,7 +39,7 @@ func TestOneWriteAcknowledgesAllWhoQueued(t *testing.T) {
 	})
 }
 
-func TestDecisionsHoldOnCurrentBooks(t *testing.T) {
+func TestDecisionsHoldOnTheCurrentLedger(t *testing.T) {
 	tests := map[string]struct {
 		reason    string
 		meanwhile func(t *testing.T, other *process)
@@ -48,12 +48,12 @@ func TestDecisionsHoldOnCurrentBooks(t *testing.T) {
 		wantCalls map[storagetest.Call]int
 	}{
 		"nothing happened": {
-			reason: "a refusal costs one look at the version",
+			reason: "a denial costs one look at the version",
 			amount: 5, want: ledger.Exceeded,
 			wantCalls: map[storagetest.Call]int{storagetest.CurrentVersion: 1},
 		},
 		"capacity was freed": {
-			reason:    "a refusal must not rest on what another process has given back since",
+			reason:    "a denial must not rest on what another process has given back since",
 			meanwhile: func(t *testing.T, other *process) { cancel(t, other, "full") },
 			amount:    5, want: ledger.Admitted,
 			wantCalls: map[storagetest.Call]int{storagetest.CurrentVersion: 1, storagetest.Read: 1, storagetest.Write: 1},
@@ -65,7 +65,7 @@ func TestDecisionsHoldOnCurrentBooks(t *testing.T) {
 			wantCalls: map[storagetest.Call]int{storagetest.Read: 1, storagetest.Write: 1},
 		},
 		"the limit was raised": {
-			reason:    "a refusal must not rest on an old limit",
+			reason:    "a denial must not rest on an old limit",
 			meanwhile: func(t *testing.T, other *process) { other.limit(t, 20) },
 			amount:    5, want: ledger.Admitted,
 			wantCalls: map[storagetest.Call]int{storagetest.CurrentVersion: 1, storagetest.Read: 1, storagetest.Write: 1},
@@ -114,18 +114,18 @@ func calls(p *process) map[storagetest.Call]int {
 
 func TestNothingIsWrittenFor(t *testing.T) {
 	tests := map[string]func(*testing.T, *process){
-		"a refusal":           func(t *testing.T, p *process) { p.reserve(t, "large", 11) },
+		"a denial":            func(t *testing.T, p *process) { p.reserve(t, "large", 11) },
 		"a malformed request": func(t *testing.T, p *process) { p.reserve(t, "negative", -1) },
 		"a reservation again": func(t *testing.T, p *process) { p.reserve(t, "known", 1) },
 		"a dry run": func(t *testing.T, p *process) {
 			_, _ = p.Apply(t.Context(), acme, ledgerstore.Request{Reservations: []ledger.Reservation{reservation("dry", 1)}, DryRun: ledgerstore.Dry})
 		},
-		"cancelling nothing":   func(t *testing.T, p *process) { cancel(t, p, "unknown") },
-		"cancelling another":   func(t *testing.T, p *process) { _ = p.Cancel(t.Context(), acme, "known", 99) },
-		"settling nothing":     func(t *testing.T, p *process) { p.Settle(acme, "unknown", 0); p.flush(t) },
-		"forgetting nothing":   func(t *testing.T, p *process) { p.Forget(acme, "unknown"); p.flush(t) },
-		"the same limits":      func(t *testing.T, p *process) { p.limit(t, 10) },
-		"looking at the books": func(t *testing.T, p *process) { p.flush(t) },
+		"cancelling nothing":    func(t *testing.T, p *process) { cancel(t, p, "unknown") },
+		"cancelling another":    func(t *testing.T, p *process) { _ = p.Cancel(t.Context(), acme, "known", 99) },
+		"settling nothing":      func(t *testing.T, p *process) { p.Settle(acme, "unknown", 0); p.flush(t) },
+		"forgetting nothing":    func(t *testing.T, p *process) { p.Forget(acme, "unknown"); p.flush(t) },
+		"the same limits":       func(t *testing.T, p *process) { p.limit(t, 10) },
+		"looking at the ledger": func(t *testing.T, p *process) { p.flush(t) },
 		"a claim without charges": func(t *testing.T, p *process) {
 			p.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "unknown", Charges: charges(1)})
 		},
@@ -154,7 +154,7 @@ func TestReserveChargesOnce(t *testing.T) {
 		"lost":       {reason: "a write that never arrived is repeated", faults: []storagetest.Fault{storagetest.Lost}},
 		"overtaken":  {reason: "a conflict is decided again", faults: []storagetest.Fault{storagetest.Overtaken, storagetest.Overtaken}},
 		"unanswered": {reason: "a write whose answer was lost is recognised", faults: []storagetest.Fault{storagetest.Unanswered}},
-		"late":       {reason: "a write that arrives after its repetition is refused by storage", faults: []storagetest.Fault{storagetest.Late, storagetest.Lost}},
+		"late":       {reason: "a write that arrives after its repetition is rejected by storage", faults: []storagetest.Fault{storagetest.Late, storagetest.Lost}},
 		"everything": {reason: "faults may follow each other", faults: []storagetest.Fault{storagetest.Late, storagetest.Overtaken, storagetest.Unanswered}},
 	}
 	for name, tt := range tests {
@@ -187,7 +187,7 @@ func TestReserveFails(t *testing.T) {
 		wantWrites int
 	}{
 		"outage": {
-			reason: "without the books nothing can be said",
+			reason: "without the ledger nothing can be said",
 			faults: func(context.Context, storagetest.Call) storagetest.Fault { return storagetest.Lost },
 		},
 		"writes are lost":     {reason: "unknown outcomes in a row are bounded", faults: always(storagetest.Lost), wantWrites: 4},
@@ -213,7 +213,7 @@ func TestReserveFails(t *testing.T) {
 	}
 }
 
-func TestCallersWhoLeft(t *testing.T) {
+func TestCallersThatLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, open := storagetest.New(), make(gate)
 		start(t, memory, nil).limit(t, 10)
@@ -258,7 +258,7 @@ func TestEndOfTheStoreEndsItsCallers(t *testing.T) {
 	})
 }
 
-func TestFitting(t *testing.T) {
+func TestDryRunOfSeparateReservations(t *testing.T) {
 	memory := storagetest.New()
 	p := start(t, memory, nil)
 	p.limit(t, 10)
@@ -281,17 +281,17 @@ func TestFitting(t *testing.T) {
 		t.Errorf("%d writes, want none", got)
 	}
 	p.reserve(t, "last", 8) // which fits, because nothing was reserved
-	expect(t, "nothing of it is in the books", memory, summary{Limit: 10, Reserved: 10, Keys: []string{"known", "last"}})
+	expect(t, "nothing of it is in the ledger", memory, summary{Limit: 10, Reserved: 10, Keys: []string{"known", "last"}})
 }
 
-// A process whose copy of the books is old acts on what another one has stored.
+// A process whose copy of the ledger is old acts on what another one has stored.
 func TestOldCopiesAreNotTrusted(t *testing.T) {
 	memory := storagetest.New()
 	p, other := start(t, memory, nil), start(t, memory, nil)
 	p.limit(t, 10)
 	other.reserve(t, "k", 4)
 	var reserved ledger.Amount
-	err := p.View(t.Context(), acme, func(books *ledger.Ledger) { reserved = books.Account(gpu).Reserved })
+	err := p.View(t.Context(), acme, func(l *ledger.Ledger) { reserved = l.Account(gpu).Reserved })
 	if err != nil || reserved != 4 {
 		t.Errorf("a view shows %d reserved, error %v, want 4", reserved, err)
 	}

@@ -16,8 +16,8 @@ func (s *Store) SettleAmendment(ctx context.Context, consumer quotav1alpha1.Cons
 	var done bool
 	err := s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: true,
-		apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
-			if done = books.SettleAmendment(key, sequence, after); done {
+		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
+			if done = l.SettleAmendment(key, sequence, after); done {
 				return groupcommit.Changed
 			}
 			return groupcommit.Unconfirmed

@@ -18,17 +18,17 @@ func TestStoredSizeIsBounded(t *testing.T) {
 	}
 	for name, text := range texts {
 		t.Run(name, func(t *testing.T) {
-			books := fullOf(t, text)
-			body, err := json.Marshal(&quotav1alpha1.ConsumerLedger{Spec: specOf(quotav1alpha1.ConsumerRef{Kind: "O", Name: strings.Repeat("n", 253)}, books.Snapshot())})
+			l := fullOf(t, text)
+			body, err := json.Marshal(&quotav1alpha1.ConsumerLedger{Spec: specOf(quotav1alpha1.ConsumerRef{Kind: "O", Name: strings.Repeat("n", 253)}, l.Snapshot())})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(body) > books.Bytes() {
-				t.Errorf("%d bytes are stored of a ledger that counts %d", len(body), books.Bytes())
+			if len(body) > l.Bytes() {
+				t.Errorf("%d bytes are stored of a ledger that counts %d", len(body), l.Bytes())
 			}
 			const usual = 50_000
-			if len(body) < usual || name == "letters" && books.Bytes() > len(body)*5/4 {
-				t.Errorf("%d bytes are stored of a ledger that counts %d: that is too much", len(body), books.Bytes())
+			if len(body) < usual || name == "letters" && l.Bytes() > len(body)*5/4 {
+				t.Errorf("%d bytes are stored of a ledger that counts %d: that is too much", len(body), l.Bytes())
 			}
 		})
 	}
@@ -67,38 +67,38 @@ func fullOf(t *testing.T, text string) *ledger.Ledger {
 			ledger.Reservation{Key: "a" + long(i, 200), Sequence: int64(1<<50 + 2*i), ReservedAt: 1 << 60, Charges: []ledger.Charge{charge}, Claim: string(claim)},
 			ledger.Reservation{Key: "b" + long(i, 200), Sequence: int64(1<<50 + 2*i + 1), ReservedAt: 1 << 60, Charges: []ledger.Charge{charge}, Replaces: []ledger.Charge{charge}})
 	}
-	books, err := ledger.Restore(stored)
+	l, err := ledger.Restore(stored)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return books
+	return l
 }
 
 // With what is usual in a reservation, as many as may be in flight fit beside grants and dimension sets.
 func TestAllReservationsFit(t *testing.T) {
-	books := ledger.New()
+	l := ledger.New()
 	var grants []ledger.Grant
 	const project = "compute.example.com/vcpus"
 	for i := range 500 {
 		grants = append(grants, ledger.Grant{UID: fmt.Sprintf("%036d", i), Namespace: "organization-acme", Name: fmt.Sprintf("project-%d", i), Generation: 1,
 			Allowances: []ledger.Allowance{{ResourceType: project, Amount: 1000}}})
 	}
-	if _, err := books.ReplaceGrants(grants); err != nil {
+	if _, err := l.ReplaceGrants(grants); err != nil {
 		t.Fatal(err)
 	}
 	outline := `{"n":"web-7f9c6d5b4-x2x9z-3f1c2a","ns":"project-web","r":{"apiVersion":"apps/v1","kind":"Deployment","namespace":"default","name":"web-7f9c6d5b4-x2x9z"}}`
 	for i := range ReservationsMax {
 		r := ledger.Reservation{Key: fmt.Sprintf("deployments/%036d", i), ReservedAt: 1 << 31, Claim: outline,
 			Charges: []ledger.Charge{{ResourceType: project, Amount: 4000}, {ResourceType: "compute.example.com/memory", Amount: 4000}}}
-		if isFull(books, []ledger.Reservation{r}) {
-			t.Fatalf("full after %d reservations, at %d bytes", i, books.Bytes())
+		if isFull(l, []ledger.Reservation{r}) {
+			t.Fatalf("full after %d reservations, at %d bytes", i, l.Bytes())
 		}
-		if d := books.ReserveOverdraft(r); d.Code != ledger.Admitted {
-			t.Fatalf("%s after %d reservations, at %d bytes", d.Code, i, books.Bytes())
+		if d := l.ReserveOverdraft(r); d.Code != ledger.Admitted {
+			t.Fatalf("%s after %d reservations, at %d bytes", d.Code, i, l.Bytes())
 		}
 	}
-	if r := (ledger.Reservation{Key: "another"}); !isFull(books, []ledger.Reservation{r}) {
+	if r := (ledger.Reservation{Key: "another"}); !isFull(l, []ledger.Reservation{r}) {
 		t.Error("more fit than may be in flight")
 	}
-	t.Log(books.Bytes())
+	t.Log(l.Bytes())
 }

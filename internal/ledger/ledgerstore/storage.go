@@ -35,7 +35,7 @@ type Storage interface {
 	// Read returns the stored books and their version, or empty books and an empty version.
 	Read(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (ledger.Snapshot, Version, error)
 	// Write replaces the books if their stored version is still expected, and returns the new version.
-	Write(ctx context.Context, consumer quotav1alpha1.ConsumerRef, books ledger.Snapshot, expected Version) (Version, error)
+	Write(ctx context.Context, consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot, expected Version) (Version, error)
 	// CurrentVersion returns the stored version. It costs less than Read.
 	CurrentVersion(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (Version, error)
 }

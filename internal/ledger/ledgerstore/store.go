@@ -16,19 +16,19 @@ import (
 const (
 	// storageTimeout bounds one call to storage.
 	storageTimeout = 3 * time.Second
-	// releasePatience is how long a refusal waits for releases that are on their way.
-	releasePatience = 3 * time.Second
-	// tellingTime is kept back from what a caller has, so that a refusal still reaches it as one.
-	tellingTime = 300 * time.Millisecond
-	// expectedMax is how long an announced release counts as on its way: one that nobody withdrew
+	// releaseTimeout is how long a refusal waits for releases that are on their way.
+	releaseTimeout = 3 * time.Second
+	// answerMargin is kept back from what a caller has, so that a refusal still reaches it as one.
+	answerMargin = 300 * time.Millisecond
+	// expectedReleaseMax is how long an announced release counts as on its way: one that nobody withdrew
 	// must not slow down refusals for good.
-	expectedMax = 30 * time.Second
+	expectedReleaseMax = 30 * time.Second
 	// idleMax is for how long a ledger is kept in memory that nobody asks for and that has nothing in flight.
 	idleMax = 3 * time.Minute
 	// observeDelay is how long the writes of another process, which keeps the books, may go unnoticed.
 	observeDelay = 500 * time.Millisecond
-	// unknownMax is how many writes in a row may end with an unknown outcome before the batch fails.
-	unknownMax = 3
+	// unknownOutcomesMax is how many writes in a row may end with an unknown outcome before the batch fails.
+	unknownOutcomesMax = 3
 
 	// ReservationsMax is how many reservations of one consumer may be in flight. It bounds what
 	// each commit writes; beyond it, reserving waits and then fails with [ErrBusy].
@@ -72,19 +72,19 @@ type Store struct {
 	// (--request-timeout) with [ReservationMargin]: otherwise a slow create could exceed a limit. Default: 70 s.
 	ReservationLifetime time.Duration
 
-	ctx       context.Context
-	storage   Storage
-	metrics   *metrics
-	inflight  *inflight
-	released  *released
-	locks     objectLocks
-	epochs    atomic.Uint64 // the latest that a committer was given
-	mu        sync.RWMutex
-	dropping  bool // a timer for dropIdle runs
-	byRef     map[quotav1alpha1.ConsumerRef]*committer
-	byName    map[string]*committer
-	listed    map[string]Version // the ledgers that Warm was given, until WasListed is asked
-	listeners []func(quotav1alpha1.ConsumerRef, Change)
+	ctx             context.Context
+	storage         Storage
+	metrics         *metrics
+	inflight        *inflight
+	released        *released
+	locks           objectLocks
+	loadIDs         atomic.Uint64 // the latest that a committer was given
+	mu              sync.RWMutex
+	isDropScheduled bool // a timer for dropIdle runs
+	byRef           map[quotav1alpha1.ConsumerRef]*committer
+	byName          map[string]*committer
+	listed          map[string]Version // the ledgers that Warm was given, until WasListed is asked
+	listeners       []func(quotav1alpha1.ConsumerRef, Change)
 }
 
 // New returns a store that works until ctx ends.
@@ -142,8 +142,8 @@ func (s *Store) with(consumer quotav1alpha1.ConsumerRef, f func(*committer) bool
 
 // do submits an operation and waits for its outcome.
 func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *operation) error {
-	if op.deadline, op.isHasty = ctx.Value(patienceKey{}).(time.Time); !op.isHasty {
-		op.deadline = patience(ctx)
+	if op.deadline, op.failsFast = ctx.Value(retryUntilKey{}).(time.Time); !op.failsFast {
+		op.deadline = postponeDeadline(ctx)
 	}
 	op.tentative, _ = ctx.Value(tentativeKey{}).(string)
 	for {
@@ -160,16 +160,16 @@ func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *
 }
 
 // submit has an operation committed at once, and again until it took effect. It reports false if the committer was dropped.
-func (c *committer) submit(op *operation) bool { return c.group.Submit(op.submitted(c)) }
+func (c *committer) commitNow(op *operation) bool { return c.group.Submit(op.submitted(c)) }
 
 // deferred has an operation committed with the next one, or soon. It reports false if the committer was dropped.
-func (c *committer) deferred(op *operation) bool { return c.group.Defer(op.submitted(c)) }
+func (c *committer) commitLater(op *operation) bool { return c.group.Defer(op.submitted(c)) }
 
-// patience is until when an operation may be postponed.
-func patience(ctx context.Context) time.Time {
-	until := time.Now().Add(releasePatience)
-	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-tellingTime).Before(until) {
-		return deadline.Add(-tellingTime)
+// postponeDeadline is until when an operation may be postponed.
+func postponeDeadline(ctx context.Context) time.Time {
+	until := time.Now().Add(releaseTimeout)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-answerMargin).Before(until) {
+		return deadline.Add(-answerMargin)
 	}
 	return until
 }
@@ -179,7 +179,7 @@ func patience(ctx context.Context) time.Time {
 // whenever another process may have acted on the same facts before the operation took effect.
 func (s *Store) doVerified(ctx context.Context, consumer quotav1alpha1.ConsumerRef, verify func(context.Context) (*operation, error)) error {
 	for {
-		epoch, err := s.epochOf(ctx, consumer)
+		epoch, err := s.loadIDOf(ctx, consumer)
 		if err != nil {
 			return err
 		}
@@ -187,29 +187,29 @@ func (s *Store) doVerified(ctx context.Context, consumer quotav1alpha1.ConsumerR
 		if op == nil || err != nil {
 			return err
 		}
-		op.epoch, op.isVerified = epoch, true
+		op.loadID, op.isVerified = epoch, true
 		if err = s.do(ctx, consumer, op); err != errReverify { //nolint:errorlint // a sentinel of this package, never wrapped
 			return err
 		}
 	}
 }
 
-// epochOf returns which reading of the books of a consumer is in memory. Without one it reads them, because facts that are
+// loadIDOf returns which reading of the books of a consumer is in memory. Without one it reads them, because facts that are
 // verified before the first reading would have to be verified again.
-func (s *Store) epochOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (uint64, error) {
-	if epoch := s.committer(consumer).epoch.Load(); epoch > 0 {
+func (s *Store) loadIDOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (uint64, error) {
+	if epoch := s.committer(consumer).loadID.Load(); epoch > 0 {
 		return epoch, nil
 	}
 	err := s.do(ctx, consumer, &operation{apply: func(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing }})
-	return s.committer(consumer).epoch.Load(), err
+	return s.committer(consumer).loadID.Load(), err
 }
 
 // View calls f with the books of a consumer as they were at some instant during the call. f
 // must not keep or change them. It may be called more than once; the last call counts, and only
 // if View returns no error. If ctx ends early, f may still be running when View returns.
 func (s *Store) View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
-	return s.do(ctx, consumer, &operation{apply: func(books *ledger.Ledger, _ bool) groupcommit.Effect {
-		f(books)
+	return s.do(ctx, consumer, &operation{apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
+		f(l)
 		return groupcommit.Unconfirmed
 	}})
 }

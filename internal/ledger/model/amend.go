@@ -25,7 +25,7 @@ func (m *Model) AmendOverdraft(r ledger.Reservation) ledger.Decision {
 
 func (m *Model) amend(r ledger.Reservation, decide func([]ledger.Charge) ledger.Decision) ledger.Decision {
 	before, known := m.reservations[r.Key]
-	if code := amendmentFlaw(r, before, known); code != 0 {
+	if code := validateAmendment(r, before, known); code != 0 {
 		return ledger.Decision{Code: code}
 	}
 	if known {
@@ -33,21 +33,21 @@ func (m *Model) amend(r ledger.Reservation, decide func([]ledger.Charge) ledger.
 	} else if _, held := m.without(r.Replaces); !held {
 		return ledger.Decision{Code: ledger.NotHeld}
 	}
-	more := lacking(r.Charges, amounts(r.Replaces, before.Charges))
-	reserved := summed(before.Charges, more)
+	more := excess(r.Charges, amounts(r.Replaces, before.Charges))
+	reserved := sum(before.Charges, more)
 	if len(reserved) > ledger.ChargesMax {
 		return ledger.Decision{Code: ledger.ChargesTooMany}
 	}
 	d := decide(more)
 	if d.Code == ledger.Admitted {
 		r.Charges = reserved
-		d.Sequence, d.Existing = m.enter(r), known
+		d.Sequence, d.Existing = m.add(r), known
 	}
 	return d
 }
 
-// amendmentFlaw returns what is invalid about an amendment, or 0. If known, before is the reservation of its key.
-func amendmentFlaw(r, before ledger.Reservation, known bool) ledger.Code {
+// validateAmendment returns what is invalid about an amendment, or 0. If known, before is the reservation of its key.
+func validateAmendment(r, before ledger.Reservation, known bool) ledger.Code {
 	if r.Key == "" || len(r.Key) > ledger.KeyBytesMax || known && (len(before.Replaces) == 0) != (len(r.Replaces) == 0) {
 		return ledger.KeyInvalid
 	}
@@ -55,17 +55,17 @@ func amendmentFlaw(r, before ledger.Reservation, known bool) ledger.Code {
 		return ledger.ClaimTooLong
 	}
 	amends := len(r.Replaces) > 0
-	if (len(r.Charges) > 0 || !amends) && flaw(r.Charges) != 0 {
-		return flaw(r.Charges)
+	if (len(r.Charges) > 0 || !amends) && validateCharges(r.Charges) != 0 {
+		return validateCharges(r.Charges)
 	}
 	if amends {
-		return flaw(r.Replaces)
+		return validateCharges(r.Replaces)
 	}
 	return 0
 }
 
-// lacking returns by how much the charges exceed what is held.
-func lacking(charges []ledger.Charge, held map[kind]*big.Int) []ledger.Charge {
+// excess returns by how much the charges exceed what is held.
+func excess(charges []ledger.Charge, held map[kind]*big.Int) []ledger.Charge {
 	var more []ledger.Charge
 	for _, c := range charges {
 		k := kind{c.ResourceType, c.Dimensions}
@@ -76,8 +76,8 @@ func lacking(charges []ledger.Charge, held map[kind]*big.Int) []ledger.Charge {
 	return more
 }
 
-// summed returns the sum of two lists of charges, in the order of their first occurrences.
-func summed(a, b []ledger.Charge) []ledger.Charge {
+// sum returns the sum of two lists of charges, in the order of their first occurrences.
+func sum(a, b []ledger.Charge) []ledger.Charge {
 	var sum []ledger.Charge
 	all := amounts(a, b)
 	for _, c := range slices.Concat(a, b) {
@@ -106,7 +106,7 @@ func amounts(lists ...[]ledger.Charge) map[kind]*big.Int {
 // SettleAmendment replaces what an amendment replaces by other charges.
 func (m *Model) SettleAmendment(key string, sequence int64, after []ledger.Charge) bool {
 	r, ok := m.reservations[key]
-	if !ok || sequence != 0 && sequence != r.Sequence || len(r.Replaces) == 0 || len(after) > 0 && flaw(after) != 0 {
+	if !ok || sequence != 0 && sequence != r.Sequence || len(r.Replaces) == 0 || len(after) > 0 && validateCharges(after) != 0 {
 		return false
 	}
 	used, held := m.without(r.Replaces)

@@ -54,11 +54,11 @@ func New() *Model {
 
 // Reserve enters a reservation if it can be paid.
 func (m *Model) Reserve(r ledger.Reservation) ledger.Decision {
-	d := m.screen(r)
+	d := m.precheck(r)
 	if d.Code == 0 {
 		d = m.decide(r.Charges)
 		if d.Code == ledger.Admitted {
-			d.Sequence = m.enter(r)
+			d.Sequence = m.add(r)
 		}
 	}
 	return d
@@ -66,7 +66,7 @@ func (m *Model) Reserve(r ledger.Reservation) ledger.Decision {
 
 // Check decides charges without entering them.
 func (m *Model) Check(charges []ledger.Charge) ledger.Decision {
-	if code := flaw(charges); code != 0 {
+	if code := validateCharges(charges); code != 0 {
 		return ledger.Decision{Code: code}
 	}
 	return m.decide(charges)
@@ -74,18 +74,18 @@ func (m *Model) Check(charges []ledger.Charge) ledger.Decision {
 
 // ReserveOverdraft enters a reservation whether or not it can be paid.
 func (m *Model) ReserveOverdraft(r ledger.Reservation) ledger.Decision {
-	d := m.screen(r)
+	d := m.precheck(r)
 	switch {
 	case d.Code != 0:
 		return d
 	case m.overflows(r.Charges):
 		return ledger.Decision{Code: ledger.Overflow}
 	default:
-		return ledger.Decision{Code: ledger.Admitted, Sequence: m.enter(r)}
+		return ledger.Decision{Code: ledger.Admitted, Sequence: m.add(r)}
 	}
 }
 
-func (m *Model) screen(r ledger.Reservation) ledger.Decision {
+func (m *Model) precheck(r ledger.Reservation) ledger.Decision {
 	if r.Key == "" || len(r.Key) > ledger.KeyBytesMax {
 		return ledger.Decision{Code: ledger.KeyInvalid}
 	}
@@ -95,10 +95,10 @@ func (m *Model) screen(r ledger.Reservation) ledger.Decision {
 	if len(r.Claim) > ledger.ClaimBytesMax {
 		return ledger.Decision{Code: ledger.ClaimTooLong}
 	}
-	return ledger.Decision{Code: flaw(r.Charges)}
+	return ledger.Decision{Code: validateCharges(r.Charges)}
 }
 
-func flaw(charges []ledger.Charge) ledger.Code {
+func validateCharges(charges []ledger.Charge) ledger.Code {
 	if len(charges) == 0 {
 		return ledger.ChargesMissing
 	}
@@ -171,7 +171,7 @@ func (m *Model) overflows(charges []ledger.Charge) bool {
 	return false
 }
 
-func (m *Model) enter(r ledger.Reservation) int64 {
+func (m *Model) add(r ledger.Reservation) int64 {
 	m.sequence++
 	r.Sequence = m.sequence
 	r.Charges = slices.Clone(r.Charges)
@@ -213,7 +213,7 @@ func (m *Model) Release(claimUID string, charges []ledger.Charge) bool {
 	if claimUID == "" || m.released[claimUID] {
 		return claimUID != ""
 	}
-	if flaw(charges) != 0 {
+	if validateCharges(charges) != 0 {
 		return false
 	}
 	after, held := m.without(charges)

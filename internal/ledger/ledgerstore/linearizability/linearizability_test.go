@@ -133,8 +133,8 @@ func check(t *testing.T, p *platform) porcupine.CheckResult {
 	t.Helper()
 	initial := state{limit: initialLimit, reservations: map[string]held{}, released: map[string]bool{}}
 	model := modelFrom(initial)
-	const patience = 5 * time.Second
-	result := porcupine.CheckOperationsTimeout(model, p.all, patience)
+	const timeout = 5 * time.Second
+	result := porcupine.CheckOperationsTimeout(model, p.all, timeout)
 	if result == porcupine.Illegal {
 		t.Errorf("the history of %d operations is not linearizable: %s", len(p.all), result)
 		for _, o := range p.all {
@@ -150,11 +150,11 @@ func checkRevisions(t *testing.T, p *platform) {
 	t.Helper()
 	var before totals
 	for _, revision := range p.memory.Revisions(acme) {
-		books, err := ledger.Restore(revision.Books)
+		restored, err := ledger.Restore(revision.Snapshot)
 		if err != nil {
 			t.Fatalf("revision %s: %v", revision.Version, err)
 		}
-		now := totalsOf(books)
+		now := totalsOf(restored)
 		if total := now.used + now.reserved; total > max(now.limit, before.limit, before.used+before.reserved) {
 			t.Errorf("revision %s: %+v after %+v", revision.Version, now, before)
 		}

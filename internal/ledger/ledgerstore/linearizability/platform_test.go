@@ -130,14 +130,14 @@ func (p *platform) perform(ctx context.Context, client int, store *ledgerstore.S
 		case setLimit:
 			return store.SetGrants(ctx, acme, limitOf(in.amount))
 		default:
-			return store.View(ctx, acme, func(books *ledger.Ledger) { out.seen = totalsOf(books) })
+			return store.View(ctx, acme, func(l *ledger.Ledger) { out.seen = totalsOf(l) })
 		}
 	})
 }
 
-func totalsOf(books *ledger.Ledger) totals {
-	account := books.Account(gpu)
-	return totals{int64(account.Limit), int64(account.Used), account.Claims, int64(account.Reserved), books.Sequence()}
+func totalsOf(l *ledger.Ledger) totals {
+	account := l.Account(gpu)
+	return totals{int64(account.Limit), int64(account.Used), account.Claims, int64(account.Reserved), l.Sequence()}
 }
 
 func chargesOf(amount int64) []ledger.Charge {

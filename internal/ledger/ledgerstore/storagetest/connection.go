@@ -89,7 +89,7 @@ func (c *Connection) Read(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 		return ledger.Snapshot{}, "", errors.Join(errFault, err)
 	}
 	stored := c.memory.read(consumer)
-	return stored.Books, stored.Version, c.end()
+	return stored.Snapshot, stored.Version, c.end()
 }
 
 // CurrentVersion implements [ledgerstore.Storage].
@@ -101,24 +101,24 @@ func (c *Connection) CurrentVersion(ctx context.Context, consumer quotav1alpha1.
 }
 
 // Write implements [ledgerstore.Storage].
-func (c *Connection) Write(ctx context.Context, consumer quotav1alpha1.ConsumerRef, books ledger.Snapshot, expected ledgerstore.Version) (ledgerstore.Version, error) {
+func (c *Connection) Write(ctx context.Context, consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot, expected ledgerstore.Version) (ledgerstore.Version, error) {
 	fault, err := c.begin(ctx, Write)
 	switch {
 	case err != nil || fault == Lost:
 		return "", errors.Join(errFault, err)
 	case fault == Rejected:
 		return "", &ledgerstore.RejectedError{Err: errors.New("storage does not take it")}
-	case c.memory.Accepts != nil && !c.memory.Accepts(books):
+	case c.memory.Accepts != nil && !c.memory.Accepts(snapshot):
 		return "", &ledgerstore.RejectedError{Err: errors.New("etcdserver: request is too large"), ForContent: true}
 	case fault == Late:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.late = append(c.late, func() { c.memory.write(consumer, books, expected) })
+		c.late = append(c.late, func() { c.memory.write(consumer, snapshot, expected) })
 		return "", errFault
 	case fault == Overtaken:
 		c.memory.Touch(consumer)
 	}
-	version, ok := c.memory.write(consumer, books, expected)
+	version, ok := c.memory.write(consumer, snapshot, expected)
 	switch {
 	case c.end() != nil || fault == Unanswered:
 		return "", errFault

@@ -27,8 +27,8 @@ type Memory struct {
 
 // Revision is one stored state of a consumer's books.
 type Revision struct {
-	Version ledgerstore.Version
-	Books   ledger.Snapshot
+	Version  ledgerstore.Version
+	Snapshot ledger.Snapshot
 }
 
 // New returns empty storage.
@@ -43,43 +43,43 @@ func (m *Memory) Revisions(consumer quotav1alpha1.ConsumerRef) []Revision {
 	return slices.Clone(m.revisions[consumer])
 }
 
-// Books returns what is stored for a consumer now.
-func (m *Memory) Books(consumer quotav1alpha1.ConsumerRef) ledger.Snapshot {
+// Snapshot returns what is stored for a consumer now.
+func (m *Memory) Snapshot(consumer quotav1alpha1.ConsumerRef) ledger.Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.latest(consumer).Books
+	return m.latest(consumer).Snapshot
 }
 
 // Touch stores the same books again, as another process does that changes something else.
 func (m *Memory) Touch(consumer quotav1alpha1.ConsumerRef) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.store(consumer, m.latest(consumer).Books)
+	m.store(consumer, m.latest(consumer).Snapshot)
 }
 
 // Fill stores usage that leaves no room in the ledger of a consumer.
 func (m *Memory) Fill(consumer quotav1alpha1.ConsumerRef) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	books := m.latest(consumer).Books
-	books.Used = slices.Clone(books.Used)
+	snapshot := m.latest(consumer).Snapshot
+	snapshot.Used = slices.Clone(snapshot.Used)
 	for size := 0; size < ledger.BytesMax; size += 2 * ledger.ResourceTypeBytesMax {
-		books.Used = append(books.Used, ledger.Usage{ResourceType: fmt.Sprintf("%0*d", ledger.ResourceTypeBytesMax, size), Amount: 1, Claims: 1})
+		snapshot.Used = append(snapshot.Used, ledger.Usage{ResourceType: fmt.Sprintf("%0*d", ledger.ResourceTypeBytesMax, size), Amount: 1, Claims: 1})
 	}
 	for size := 0; size < ledger.BytesMax/2; size += 40 {
-		books.Released = append(books.Released, fmt.Sprintf("%036d", size))
+		snapshot.Released = append(snapshot.Released, fmt.Sprintf("%036d", size))
 	}
-	m.store(consumer, books)
+	m.store(consumer, snapshot)
 }
 
 // write stores books if the version is as expected, and tells whether it was.
-func (m *Memory) write(consumer quotav1alpha1.ConsumerRef, books ledger.Snapshot, expected ledgerstore.Version) (ledgerstore.Version, bool) {
+func (m *Memory) write(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot, expected ledgerstore.Version) (ledgerstore.Version, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.latest(consumer).Version != expected {
 		return "", false
 	}
-	return m.store(consumer, books), true
+	return m.store(consumer, snapshot), true
 }
 
 func (m *Memory) read(consumer quotav1alpha1.ConsumerRef) Revision {
@@ -96,10 +96,10 @@ func (m *Memory) latest(consumer quotav1alpha1.ConsumerRef) Revision {
 	return Revision{}
 }
 
-func (m *Memory) store(consumer quotav1alpha1.ConsumerRef, books ledger.Snapshot) ledgerstore.Version {
+func (m *Memory) store(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) ledgerstore.Version {
 	m.version++
 	version := ledgerstore.Version(strconv.FormatUint(m.version, 10))
-	m.revisions[consumer] = append(m.revisions[consumer], Revision{Version: version, Books: books})
+	m.revisions[consumer] = append(m.revisions[consumer], Revision{Version: version, Snapshot: snapshot})
 	return version
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// A claim that is made from a withdrawn reservation, and granted all the same, gives nothing back; whatever
+// A claim that is made from a canceled reservation with a tombstone, and granted all the same, gives nothing back; whatever
 // became of the write that withdrew it.
-func TestWithdraw(t *testing.T) {
+func TestTombstone(t *testing.T) {
 	for name, fault := range map[string]storagetest.Fault{
 		"written": storagetest.None, "lost": storagetest.Lost, "unanswered": storagetest.Unanswered, "late": storagetest.Late, "overtaken": storagetest.Overtaken,
 	} {
@@ -21,10 +21,10 @@ func TestWithdraw(t *testing.T) {
 			sequence := other.reserve(t, "policy/u", 4).Sequence
 			p := start(t, memory, script(fault))
 			p.flush(t)
-			id := ledgerstore.WithdrawnID("u", sequence)
-			for range 2 { // the second time, it is known from the books
-				if isWithdrawn, err := p.Withdraw(t.Context(), acme, "policy/u", sequence); !isWithdrawn || err != nil {
-					t.Errorf("withdrawn: %t, %v", isWithdrawn, err)
+			id := ledgerstore.TombstoneID("u", sequence)
+			for range 2 { // the second time, it is known from the ledger
+				if isRecorded, err := p.Tombstone(t.Context(), acme, "policy/u", sequence); !isRecorded || err != nil {
+					t.Errorf("recorded: %t, %v", isRecorded, err)
 				}
 			}
 			p.Deliver()
@@ -38,14 +38,14 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
-// A reservation that has ended is not withdrawn: its claim may be charged.
-func TestWithdrawOfWhatIsSettled(t *testing.T) {
+// A reservation that has ended gets no tombstone: its claim may be charged.
+func TestTombstoneOfASettledReservation(t *testing.T) {
 	memory := storagetest.New()
 	p := start(t, memory, nil)
 	p.limit(t, 10)
 	p.use(t, "policy/u", 4)
-	if isWithdrawn, err := p.Withdraw(t.Context(), acme, "policy/u", 1); isWithdrawn || err != nil {
-		t.Errorf("withdrawn: %t, %v; want neither", isWithdrawn, err)
+	if isRecorded, err := p.Tombstone(t.Context(), acme, "policy/u", 1); isRecorded || err != nil {
+		t.Errorf("recorded: %t, %v; want neither", isRecorded, err)
 	}
 	expect(t, "the claim stays charged", memory, summary{Limit: 10, Used: 4, Claims: 1})
 }

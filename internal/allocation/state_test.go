@@ -32,7 +32,7 @@ func allocation(limit int64) *quotav1alpha1.ResourceQuotaAllocation {
 	}
 }
 
-func booksOf(t interface{ Fatal(...any) }, object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alpha1.AllocationLedger) *Books {
+func stateOf(t interface{ Fatal(...any) }, object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alpha1.AllocationLedger) *State {
 	b, err := New(object, ledger)
 	if err != nil {
 		t.Fatal(err)
@@ -40,9 +40,9 @@ func booksOf(t interface{ Fatal(...any) }, object *quotav1alpha1.ResourceQuotaAl
 	return b
 }
 
-// newBooks are those of a new allocation, which nothing is known of.
-func newBooks(t interface{ Fatal(...any) }, limit int64) *Books {
-	return booksOf(t, allocation(limit), nil)
+// newState is that of a new allocation without observations.
+func newState(t interface{ Fatal(...any) }, limit int64) *State {
+	return stateOf(t, allocation(limit), nil)
 }
 
 // storage is the allocation and its ledger as an API server has them.
@@ -52,11 +52,11 @@ type storage struct {
 	writes int // of the ledger
 }
 
-// replica decides by the books as it read or wrote them last. One that has written the status and has to write the
+// replica decides by the state of its latest read or write. One that has written the status and has to write the
 // ledger does that next.
 type replica struct {
 	*storage
-	books  *Books
+	state  *State
 	writes int
 	isHalf bool
 	// seen is what it has seen of the ResourceQuotas and of the namespaces.
@@ -64,19 +64,19 @@ type replica struct {
 }
 
 func (r *replica) read(t interface{ Fatal(...any) }) {
-	r.books, r.writes, r.isHalf = booksOf(t, r.object.DeepCopy(), r.ledger.DeepCopy()), r.storage.writes, false
+	r.state, r.writes, r.isHalf = stateOf(t, r.object.DeepCopy(), r.ledger.DeepCopy()), r.storage.writes, false
 }
 
-// writeStatus and writeLedger report whether nobody else has written since.
+// writeStatus and writeLedger report whether no other replica has written since.
 func (r *replica) writeStatus() bool {
-	updated := r.books.Updated()
+	updated := r.state.ObjectToStore()
 	if updated.ResourceVersion != r.object.ResourceVersion {
 		return false
 	}
 	version, _ := strconv.Atoi(updated.ResourceVersion)
 	updated.ResourceVersion = strconv.Itoa(version + 1)
 	r.object = updated
-	r.books.StatusStored(updated.DeepCopy())
+	r.state.StatusStored(updated.DeepCopy())
 	return true
 }
 
@@ -85,8 +85,8 @@ func (r *replica) writeLedger() bool {
 		return false
 	}
 	r.storage.writes++
-	r.ledger, r.writes, r.isHalf = r.books.Ledger().DeepCopy(), r.storage.writes, false
-	r.books.LedgerStored()
+	r.ledger, r.writes, r.isHalf = r.state.LedgerToStore().DeepCopy(), r.storage.writes, false
+	r.state.LedgerStored()
 	return true
 }
 
@@ -119,7 +119,7 @@ func (c *cluster) put(name types.NamespacedName, uid types.UID, amount int64) {
 	})
 }
 
-// taken is the largest amount in each project at a version.
+// taken is the largest amount in each member namespace at a version.
 func (c *cluster) taken(version int) map[string]int64 {
 	taken := map[string]int64{}
 	for name, q := range c.past[version] {
@@ -128,24 +128,24 @@ func (c *cluster) taken(version int) map[string]int64 {
 	return taken
 }
 
-// observe is what somebody sees who has seen the ResourceQuotas up to a version, and the namespaces up to another.
-func (c *cluster) observe(version, namespaces int, raises []Raise) Observation {
+// observe is the observation of a replica that has seen the ResourceQuotas up to a version, and the namespaces up to another.
+func (c *cluster) observe(version, namespaces int, changes []QuotaChange) Observation {
 	o := Observation{
 		Versions: quotav1alpha1.ObservedResourceQuotas{ResourceQuotas: strconv.Itoa(version), Namespaces: strconv.Itoa(namespaces)}, Used: map[string]corev1.ResourceList{},
-		Quotas: map[types.NamespacedName]QuotaVersion{}, Gone: map[types.UID]bool{},
+		Quotas: map[types.NamespacedName]QuotaVersion{}, Deleted: map[types.UID]bool{},
 	}
-	for project, taken := range c.taken(version) {
-		if selected := c.selected[project]; selected > 0 && selected <= namespaces {
-			o.Used[project] = amount(taken)
+	for namespace, taken := range c.taken(version) {
+		if selected := c.selected[namespace]; selected > 0 && selected <= namespaces {
+			o.Used[namespace] = amount(taken)
 		}
 	}
-	for _, raise := range raises {
-		name := types.NamespacedName{Namespace: raise.Namespace, Name: raise.Name}
+	for _, change := range changes {
+		name := types.NamespacedName{Namespace: change.Namespace, Name: change.Name}
 		if q, ok := c.past[version][name]; ok {
 			o.Quotas[name] = QuotaVersion{q.uid, strconv.Itoa(q.version)}
 		}
-		if deleted, ok := c.gone[raise.UID]; ok && deleted <= version {
-			o.Gone[raise.UID] = true
+		if deleted, ok := c.gone[change.UID]; ok && deleted <= version {
+			o.Deleted[change.UID] = true
 		}
 	}
 	return o
@@ -153,7 +153,7 @@ func (c *cluster) observe(version, namespaces int, raises []Raise) Observation {
 
 // TestNoMoreThanTheCap has ResourceQuotas raised, lowered and deleted, in any order, with requests that are carried
 // out late or never, and books that several replicas keep who have seen more or less of it, and of each other, and
-// who stop at any point. The projects never take more than the cap, the books never miss anything, and once
+// who stop at any point. The member namespaces never take more than the cap, the state never misses anything, and once
 // everything is seen that was carried out they say what there is.
 func TestNoMoreThanTheCap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -165,26 +165,26 @@ func TestNoMoreThanTheCap(t *testing.T) {
 			replicas = append(replicas, &replica{storage: stored, seen: [2]int{1, 1}})
 		}
 		anyReplica := rapid.SampledFrom(replicas)
-		var admitted []Raise
+		var admitted []QuotaChange
 		names := []types.NamespacedName{{Namespace: "a", Name: "x"}, {Namespace: "a", Name: "y"}, {Namespace: "b", Name: "x"}, {Namespace: "c", Name: "x"}}
 		anyName := rapid.SampledFrom(names)
-		// settle brings the stored books in line with what a replica sees, as far as it comes.
-		settle := func(t *rapid.T, r *replica, observed *Books, steps int) {
-			if observed == r.books {
+		// settle brings the stored state in line with what a replica sees, as far as it comes.
+		settle := func(t *rapid.T, r *replica, observed *State, steps int) {
+			if observed == r.state {
 				return
 			}
-			r.books = observed
+			r.state = observed
 			if !r.writeStatus() {
 				r.read(t)
 				return
 			}
-			if r.isHalf = r.books.IsRoomChanged(); steps > 1 && !r.writeLedger() {
+			if r.isHalf = r.state.IsRoomChanged(); steps > 1 && !r.writeLedger() {
 				r.read(t)
 			}
 		}
 		settleLive := func(t *rapid.T, r *replica, steps int) {
 			r.read(t)
-			observed, err := r.books.ObserveLive(c.observe(c.version(), c.version(), r.books.Pending()))
+			observed, err := r.state.ObserveLive(c.observe(c.version(), c.version(), r.state.Pending()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,15 +196,15 @@ func TestNoMoreThanTheCap(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"admit": func(t *rapid.T) {
 				name, to := anyName.Draw(t, "name"), rapid.Int64Range(1, limit+2).Draw(t, "to")
-				raise := Raise{ID: fmt.Sprint(c.made), Namespace: name.Namespace, Name: name.Name, UID: types.UID(fmt.Sprint("uid-", c.made)), Hard: amount(to)}
+				change := QuotaChange{ID: fmt.Sprint(c.made), Namespace: name.Namespace, Name: name.Name, UID: types.UID(fmt.Sprint("uid-", c.made)), Hard: amount(to)}
 				if c.made++; c.selected[name.Namespace] == 0 {
 					c.change(func(map[types.NamespacedName]storedQuota) { c.selected[name.Namespace] = len(c.past) })
 				}
-				raise.NamespaceVersion = strconv.Itoa(c.selected[name.Namespace])
+				change.NamespaceVersion = strconv.Itoa(c.selected[name.Namespace])
 				if q, ok := c.now()[name]; ok {
-					raise.UID, raise.ResourceVersion = q.uid, strconv.Itoa(q.version)
+					change.UID, change.ResourceVersion = q.uid, strconv.Itoa(q.version)
 					if to <= q.amount {
-						c.put(name, q.uid, to) // nothing is asked about what raises nothing
+						c.put(name, q.uid, to) // a change that gives nothing more is not asked about
 						return
 					}
 				}
@@ -213,12 +213,12 @@ func TestNoMoreThanTheCap(t *testing.T) {
 					if r.isHalf {
 						break
 					}
-					shortages, _ := r.books.Admit(raise)
+					shortages, _ := r.state.Admit(change)
 					if len(shortages) > 0 {
 						return
 					}
 					if r.writeLedger() {
-						admitted = append(admitted, raise)
+						admitted = append(admitted, change)
 						return
 					}
 					r.read(t)
@@ -229,13 +229,13 @@ func TestNoMoreThanTheCap(t *testing.T) {
 					t.Skip("nothing is admitted")
 				}
 				i := rapid.IntRange(0, len(admitted)-1).Draw(t, "which")
-				raise := admitted[i]
+				change := admitted[i]
 				admitted = slices.Delete(admitted, i, i+1)
-				name := types.NamespacedName{Namespace: raise.Namespace, Name: raise.Name}
+				name := types.NamespacedName{Namespace: change.Namespace, Name: change.Name}
 				q, exists := c.now()[name]
-				wanted := raise.Hard[pods]
-				if raise.ResourceVersion == "" && !exists || exists && raise.ResourceVersion == strconv.Itoa(q.version) {
-					c.put(name, raise.UID, wanted.Value())
+				wanted := change.Hard[pods]
+				if change.ResourceVersion == "" && !exists || exists && change.ResourceVersion == strconv.Itoa(q.version) {
+					c.put(name, change.UID, wanted.Value())
 				}
 			},
 			"touch": func(t *rapid.T) { // a write of its status
@@ -261,7 +261,7 @@ func TestNoMoreThanTheCap(t *testing.T) {
 				}
 				r.seen[0] = rapid.IntRange(r.seen[0], c.version()).Draw(t, "version")
 				r.seen[1] = rapid.IntRange(r.seen[1], c.version()).Draw(t, "version of namespaces")
-				observed, err := r.books.Observe(c.observe(r.seen[0], r.seen[1], r.books.Pending()))
+				observed, err := r.state.Observe(c.observe(r.seen[0], r.seen[1], r.state.Pending()))
 				if err == ErrBehind { //nolint:errorlint // as documented
 					return
 				}
@@ -280,12 +280,12 @@ func TestNoMoreThanTheCap(t *testing.T) {
 			},
 			"start again": func(t *rapid.T) { anyReplica.Draw(t, "replica").read(t) },
 			"": func(t *rapid.T) {
-				b, sum := booksOf(t, stored.object, stored.ledger), int64(0)
-				for project, taken := range c.taken(c.version()) {
+				b, sum := stateOf(t, stored.object, stored.ledger), int64(0)
+				for namespace, taken := range c.taken(c.version()) {
 					sum += taken
-					counted := b.taken[project][pods]
+					counted := b.taken[namespace][pods]
 					if counted.Value() < taken {
-						t.Fatalf("project %s takes %d, and the books say %s", project, taken, counted.String())
+						t.Fatalf("namespace %s takes %d, and the state has %s", namespace, taken, counted.String())
 					}
 				}
 				if sum > limit {
@@ -296,41 +296,41 @@ func TestNoMoreThanTheCap(t *testing.T) {
 		// What was not carried out is canceled once its time is over.
 		r := replicas[0]
 		r.read(t)
-		for _, raise := range slices.Clone(r.books.Pending()) {
-			q, exists := c.now()[types.NamespacedName{Namespace: raise.Namespace, Name: raise.Name}]
-			isMade := exists && q.uid == raise.UID && raise.ResourceVersion == ""
-			if raise.ResourceVersion != "" {
-				isMade = !exists || q.uid != raise.UID || raise.ResourceVersion != strconv.Itoa(q.version)
+		for _, change := range slices.Clone(r.state.Pending()) {
+			q, exists := c.now()[types.NamespacedName{Namespace: change.Namespace, Name: change.Name}]
+			isMade := exists && q.uid == change.UID && change.ResourceVersion == ""
+			if change.ResourceVersion != "" {
+				isMade = !exists || q.uid != change.UID || change.ResourceVersion != strconv.Itoa(q.version)
 			}
 			if !isMade {
-				r.books.Cancel(raise.ID)
+				r.state.Cancel(change.ID)
 			}
 		}
 		r.writeLedger()
 		settleLive(t, r, 2)
-		b := booksOf(t, stored.object, stored.ledger)
+		b := stateOf(t, stored.object, stored.ledger)
 		if len(b.Pending()) > 0 {
 			t.Fatalf("%v are pending for ever", b.Pending())
 		}
-		for project, taken := range c.taken(c.version()) {
-			if counted := b.taken[project][pods]; counted.Value() != taken {
-				t.Fatalf("project %s takes %d, and the books say %s", project, taken, counted.String())
+		for namespace, taken := range c.taken(c.version()) {
+			if counted := b.taken[namespace][pods]; counted.Value() != taken {
+				t.Fatalf("namespace %s takes %d, and the state has %s", namespace, taken, counted.String())
 			}
 		}
 	})
 }
 
 func TestAdmit(t *testing.T) {
-	b := newBooks(t, 10)
-	raise := func(id, project string, to int64) Raise {
-		return Raise{ID: id, Namespace: project, Name: "default", UID: types.UID(id), Hard: amount(to), AdmittedAt: metav1.NewTime(time.Unix(0, 0))}
+	b := newState(t, 10)
+	change := func(id, namespace string, to int64) QuotaChange {
+		return QuotaChange{ID: id, Namespace: namespace, Name: "default", UID: types.UID(id), Hard: amount(to), AdmittedAt: metav1.NewTime(time.Unix(0, 0))}
 	}
-	for _, r := range []Raise{raise("1", "web", 4), raise("2", "web", 6), raise("3", "web", 5), raise("4", "shop", 4)} {
+	for _, r := range []QuotaChange{change("1", "web", 4), change("2", "web", 6), change("3", "web", 5), change("4", "shop", 4)} {
 		if shortages, isBooked := b.Admit(r); len(shortages) > 0 || !isBooked {
-			t.Errorf("raise %s of %s: %v, booked: %t", r.ID, r.Namespace, shortages, isBooked)
+			t.Errorf("change %s of %s: %v, pending: %t", r.ID, r.Namespace, shortages, isBooked)
 		}
 	}
-	shortages, _ := b.Admit(raise("5", "shop", 7))
+	shortages, _ := b.Admit(change("5", "shop", 7))
 	want := []Shortage{{Resource: pods, Requested: resource.MustParse("7"), Held: resource.MustParse("4"), Allocated: resource.MustParse("10"), Limit: resource.MustParse("10")}}
 	if diff := cmp.Diff(want, shortages); diff != "" {
 		t.Errorf("shortages (-want +got):\n%s", diff)
@@ -338,11 +338,11 @@ func TestAdmit(t *testing.T) {
 	if got := shortages[0].Possible(); got != "4" {
 		t.Errorf("shop may have up to %s, want 4", got)
 	}
-	if _, isBooked := b.Admit(Raise{ID: "6", Namespace: "web", Hard: corev1.ResourceList{"cpu": resource.MustParse("1")}}); isBooked {
+	if _, isBooked := b.Admit(QuotaChange{ID: "6", Namespace: "web", Hard: corev1.ResourceList{"cpu": resource.MustParse("1")}}); isBooked {
 		t.Error("what is not capped is booked")
 	}
 	if !b.Cancel("2") || b.Cancel("2") {
-		t.Error("a raise is canceled once")
+		t.Error("a change is canceled once")
 	}
 	if got := b.taken["web"][pods]; got.Value() != 5 {
 		t.Errorf("web takes %s after the largest was canceled, want 5", got.String())
@@ -353,7 +353,7 @@ func TestAdmit(t *testing.T) {
 }
 
 func TestUpdated(t *testing.T) {
-	b := newBooks(t, 10)
+	b := newState(t, 10)
 	c := &cluster{past: []map[types.NamespacedName]storedQuota{{}, {}}, selected: map[string]int{"web": 1, "empty": 1}}
 	c.put(types.NamespacedName{Namespace: "web", Name: "default"}, "u", 12)
 	c.put(types.NamespacedName{Namespace: "empty", Name: "default"}, "v", 0)
@@ -361,12 +361,12 @@ func TestUpdated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !b.IsStatusChanged() || !b.IsRoomChanged() || b.IsShown() {
+	if !b.IsStatusChanged() || !b.IsRoomChanged() || b.IsStatusCurrent() {
 		t.Error("what is observed first makes no difference")
 	}
-	status := b.Updated().Status
+	status := b.ObjectToStore().Status
 	if diff := cmp.Diff([]quotav1alpha1.NamespacedResourceList{{Namespace: "web", Used: amount(12)}}, status.UsedByProject); diff != "" {
-		t.Errorf("projects (-want +got):\n%s", diff)
+		t.Errorf("namespaces (-want +got):\n%s", diff)
 	}
 	if used := status.Allocated.Used[pods]; used.Value() != 12 || status.ObservedGeneration != 1 || status.Observed.ResourceQuotas != "3" {
 		t.Errorf("the status is %v", status)
@@ -379,38 +379,38 @@ func TestUpdated(t *testing.T) {
 	if available := local.Available[pods]; !available.IsZero() {
 		t.Errorf("%s are available to others", available.String())
 	}
-	if shortages := b.Check(Raise{Namespace: "web", Hard: amount(11)}); len(shortages) > 0 {
-		t.Errorf("a raise is refused by which web takes no more: %v", shortages)
+	if shortages := b.Check(QuotaChange{Namespace: "web", Hard: amount(11)}); len(shortages) > 0 {
+		t.Errorf("a change was denied that lets web take no more: %v", shortages)
 	}
-	again := booksOf(t, b.Updated(), b.Ledger())
-	if same, err := again.Observe(c.observe(c.version(), c.version(), nil)); same != again || err != nil || !again.IsShown() {
-		t.Errorf("the same is observed, and the books change: %v", err)
+	again := stateOf(t, b.ObjectToStore(), b.LedgerToStore())
+	if same, err := again.Observe(c.observe(c.version(), c.version(), nil)); same != again || err != nil || !again.IsStatusCurrent() {
+		t.Errorf("the same is observed, and the state changes: %v", err)
 	}
 	if _, err := again.Observe(c.observe(1, 1, nil)); err != ErrBehind { //nolint:errorlint // as documented
 		t.Errorf("an older observation is taken: %v", err)
 	}
 }
 
-// Clients decode an answer into the object that they were given, while the books are in use.
-func TestWhatIsGivenAwayIsNotShared(t *testing.T) {
+// Clients decode an answer into the object that they were given, while the state is in use.
+func TestStoredObjectsAreNotShared(t *testing.T) {
 	object := allocation(10)
 	object.Status.UsedByProject = []quotav1alpha1.NamespacedResourceList{{Namespace: "web", Used: amount(4)}}
-	b := booksOf(t, object, &quotav1alpha1.AllocationLedger{})
-	b.Admit(Raise{ID: "1", Namespace: "web", Hard: amount(5)})
-	updated, local := b.Updated(), b.Local("web")
+	b := stateOf(t, object, &quotav1alpha1.AllocationLedger{})
+	b.Admit(QuotaChange{ID: "1", Namespace: "web", Hard: amount(5)})
+	updated, local := b.ObjectToStore(), b.Local("web")
 	for name, list := range map[string]corev1.ResourceList{
 		"spec": updated.Spec.Allocation.Hard, "hard": updated.Status.Allocated.Hard, "used": updated.Status.Allocated.Used,
-		"project":    updated.Status.UsedByProject[0].Used,
+		"namespace":  updated.Status.UsedByProject[0].Used,
 		"local hard": local.Allocated.Hard, "local used": local.Allocated.Used, "here": local.Used, "available": local.Available,
 	} {
 		list[pods] = resource.MustParse("99")
-		again, here := b.Updated(), b.Local("web")
+		again, here := b.ObjectToStore(), b.Local("web")
 		for _, kept := range []corev1.ResourceList{
 			again.Spec.Allocation.Hard, again.Status.Allocated.Hard, again.Status.Allocated.Used, again.Status.UsedByProject[0].Used,
 			here.Allocated.Hard, here.Allocated.Used, here.Used, here.Available,
 		} {
 			if got := kept[pods]; got.Value() == 99 {
-				t.Errorf("a change of %s shows in the books", name)
+				t.Errorf("a change of %s shows in the state", name)
 			}
 		}
 	}

@@ -41,13 +41,13 @@ func (c *committer) read() error {
 	c.ledger, c.isFresh, c.isLost = restored, true, false
 	if !c.isRejected || version == "" || version != c.version {
 		// Another process has changed it, whatever it was read for.
-		c.wasReread = c.wasReread || c.epoch.Load() > 0
-		c.epoch.Store(c.store.epochs.Add(1))
+		c.wasReread = c.wasReread || c.loadID.Load() > 0
+		c.loadID.Store(c.store.loadIDs.Add(1))
 	}
 	c.isRejected = false
-	c.saw(version)
+	c.setVersion(version)
 	for _, key := range c.store.inflight.replace(c.consumer, restored) {
-		c.unexpect(key) // another process has ended it
+		c.releaseDone(key) // another process has ended it
 	}
 	c.store.released.replace(c.consumer, restored)
 	return nil
@@ -63,7 +63,7 @@ func (c *committer) write() error {
 	c.store.metrics.observeCommit(err, time.Since(began))
 	if err == nil {
 		c.isFresh, c.unknown = true, 0
-		c.saw(version)
+		c.setVersion(version)
 		return nil
 	}
 	c.ledger = nil
@@ -80,7 +80,7 @@ func (c *committer) write() error {
 		return failed
 	}
 	c.rereadAfterLoss()
-	if c.unknown >= unknownMax {
+	if c.unknown >= unknownOutcomesMax {
 		c.unknown = 0
 		return failed
 	}
@@ -94,7 +94,7 @@ func (c *committer) rereadAfterLoss() {
 		return
 	}
 	c.isLost = true
-	c.deferred(&operation{apply: func(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing }})
+	c.commitLater(&operation{apply: func(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing }})
 }
 
 // confirm checks that the copy is what is stored. If not, it drops the copy and returns [groupcommit.ErrAgain].

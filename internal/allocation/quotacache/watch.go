@@ -18,25 +18,25 @@ import (
 )
 
 // Run follows the API server until ctx ends.
-func (p *Cache) Run(ctx context.Context) {
+func (c *Cache) Run(ctx context.Context) {
 	var group, unsynced sync.WaitGroup
 	defer group.Wait()
 	follow := func(resource string, example any, store store) {
 		unsynced.Add(1)
 		store.synced = sync.OnceFunc(unsynced.Done)
-		source := cache.NewListWatchFromClient(p.client.CoreV1().RESTClient(), resource, metav1.NamespaceAll, fields.Everything())
+		source := cache.NewListWatchFromClient(c.client.CoreV1().RESTClient(), resource, metav1.NamespaceAll, fields.Everything())
 		reflector := cache.NewReflectorWithOptions(source, example, store, cache.ReflectorOptions{Name: resource})
 		group.Go(func() { reflector.RunWithContext(ctx) })
 	}
 	follow("namespaces", &corev1.Namespace{}, store{
-		put: p.putNamespace, remove: p.removeNamespace, replace: p.replaceNamespaces, bookmark: func(version string) { p.changeNamespaces(version, func() {}) },
+		put: c.putNamespace, remove: c.removeNamespace, replace: c.replaceNamespaces, bookmark: func(version string) { c.changeNamespaces(version, func() {}) },
 	})
 	follow("resourcequotas", &corev1.ResourceQuota{}, store{
-		put: p.putQuota, remove: p.removeQuota, replace: p.replaceQuotas, bookmark: func(version string) { p.changeQuotas(version, func() {}) },
+		put: c.putQuota, remove: c.removeQuota, replace: c.replaceQuotas, bookmark: func(version string) { c.changeQuotas(version, func() {}) },
 	})
 	group.Go(func() {
 		unsynced.Wait()
-		close(p.synced)
+		close(c.synced)
 	})
 }
 
@@ -86,33 +86,33 @@ func with(object any, f func(metav1.Object)) error {
 	return nil
 }
 
-func (p *Cache) isExempt(namespace string) bool { return slices.Contains(p.exempt, namespace) }
+func (c *Cache) isExempt(namespace string) bool { return slices.Contains(c.exempt, namespace) }
 
-func (p *Cache) putNamespace(o metav1.Object) {
-	p.changeNamespaces(o.GetResourceVersion(), func() {
-		if !p.isExempt(o.GetName()) {
-			p.labels[o.GetName()] = labelsOf(o)
+func (c *Cache) putNamespace(o metav1.Object) {
+	c.changeNamespaces(o.GetResourceVersion(), func() {
+		if !c.isExempt(o.GetName()) {
+			c.labels[o.GetName()] = labelsOf(o)
 		}
 	}, o.GetName())
 }
 
-func (p *Cache) removeNamespace(o metav1.Object) {
-	p.changeNamespaces(o.GetResourceVersion(), func() { delete(p.labels, o.GetName()) }, o.GetName())
+func (c *Cache) removeNamespace(o metav1.Object) {
+	c.changeNamespaces(o.GetResourceVersion(), func() { delete(c.labels, o.GetName()) }, o.GetName())
 }
 
-func (p *Cache) replaceNamespaces(objects []metav1.Object, version string) {
-	p.mu.RLock()
-	names := slices.Collect(maps.Keys(p.labels))
-	p.mu.RUnlock()
+func (c *Cache) replaceNamespaces(objects []metav1.Object, version string) {
+	c.mu.RLock()
+	names := slices.Collect(maps.Keys(c.labels))
+	c.mu.RUnlock()
 	for _, o := range objects {
 		names = append(names, o.GetName())
 	}
 	slices.Sort(names)
-	p.changeNamespaces(version, func() {
-		clear(p.labels)
+	c.changeNamespaces(version, func() {
+		clear(c.labels)
 		for _, o := range objects {
-			if !p.isExempt(o.GetName()) {
-				p.labels[o.GetName()] = labelsOf(o)
+			if !c.isExempt(o.GetName()) {
+				c.labels[o.GetName()] = labelsOf(o)
 			}
 		}
 	}, slices.Compact(names)...)
@@ -127,81 +127,81 @@ func labelsOf(o metav1.Object) labels.Set {
 
 // changeNamespaces makes a change after which everything is as at a version, and tells which of the namespaces
 // that are named are different. What is known already, from a list of later, it leaves out.
-func (p *Cache) changeNamespaces(version string, change func(), names ...string) {
-	p.mu.Lock()
-	if isKnown(version, p.versions.Namespaces) {
-		p.mu.Unlock()
+func (c *Cache) changeNamespaces(version string, change func(), names ...string) {
+	c.mu.Lock()
+	if isOlder(version, c.versions.Namespaces) {
+		c.mu.Unlock()
 		return
 	}
 	before := make([]labels.Set, len(names))
 	for i, name := range names {
-		before[i] = p.labels[name]
+		before[i] = c.labels[name]
 	}
 	change()
-	p.versions.Namespaces = version
+	c.versions.Namespaces = version
 	after := make([]labels.Set, len(names))
 	for i, name := range names {
-		after[i] = p.labels[name]
+		after[i] = c.labels[name]
 	}
-	p.mu.Unlock()
+	c.mu.Unlock()
 	for i := range names {
 		if (before[i] == nil) != (after[i] == nil) || !maps.Equal(before[i], after[i]) {
-			p.tell(before[i], after[i])
+			c.notify(before[i], after[i])
 		}
 	}
 }
 
-// isKnown tells whether everything that was so at a version was known by another.
-func isKnown(version, by string) bool {
+// isOlder tells whether everything that was so at a version was known by another.
+func isOlder(version, by string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, by)
 	return err == nil && order < 0
 }
 
-func (p *Cache) tell(before, after labels.Set) {
-	for _, handler := range p.handlers {
+func (c *Cache) notify(before, after labels.Set) {
+	for _, handler := range c.handlers {
 		handler(before, after)
 	}
 }
 
-func (p *Cache) putQuota(o metav1.Object) {
-	p.changeQuotas(o.GetResourceVersion(), func() { p.setQuotaLocked(o) }, o.GetNamespace())
+func (c *Cache) putQuota(o metav1.Object) {
+	c.changeQuotas(o.GetResourceVersion(), func() { c.setQuotaLocked(o) }, o.GetNamespace())
 }
 
-func (p *Cache) removeQuota(o metav1.Object) {
-	p.gone.Set(o.GetUID(), nil, goneTime)
-	p.changeQuotas(o.GetResourceVersion(), func() {
-		delete(p.quotas[o.GetNamespace()], o.GetName())
-		if len(p.quotas[o.GetNamespace()]) == 0 {
-			delete(p.quotas, o.GetNamespace())
+func (c *Cache) removeQuota(o metav1.Object) {
+	c.deleted.Set(o.GetUID(), nil, deletedTTL)
+	c.changeQuotas(o.GetResourceVersion(), func() {
+		delete(c.quotas[o.GetNamespace()], o.GetName())
+		if len(c.quotas[o.GetNamespace()]) == 0 {
+			delete(c.quotas, o.GetNamespace())
 		}
 	}, o.GetNamespace())
 }
 
-func (p *Cache) replaceQuotas(objects []metav1.Object, version string) {
-	p.mu.RLock()
-	namespaces := slices.Collect(maps.Keys(p.quotas))
-	p.mu.RUnlock()
+func (c *Cache) replaceQuotas(objects []metav1.Object, version string) {
+	c.mu.RLock()
+	namespaces := slices.Collect(maps.Keys(c.quotas))
+	c.mu.RUnlock()
 	for _, o := range objects {
 		namespaces = append(namespaces, o.GetNamespace())
 	}
 	slices.Sort(namespaces)
-	p.changeQuotas(version, func() {
-		clear(p.quotas)
+	c.changeQuotas(version, func() {
+		clear(c.quotas)
 		for _, o := range objects {
-			p.setQuotaLocked(o)
+			c.setQuotaLocked(o)
 		}
 	}, slices.Compact(namespaces)...)
 }
 
-func (p *Cache) setQuotaLocked(o metav1.Object) {
+func (c *Cache) setQuotaLocked(o metav1.Object) {
 	object, ok := o.(*corev1.ResourceQuota)
-	if !ok || p.isExempt(o.GetNamespace()) {
+	if !ok || c.isExempt(o.GetNamespace()) {
 		return
 	}
-	inside := p.quotas[object.Namespace]
+	inside := c.quotas[object.Namespace]
 	if inside == nil {
 		inside = map[string]*resourceQuota{}
-		p.quotas[object.Namespace] = inside
+		c.quotas[object.Namespace] = inside
 	}
 	inside[object.Name] = &resourceQuota{
 		version: allocation.QuotaVersion{UID: object.UID, ResourceVersion: object.ResourceVersion},
@@ -210,27 +210,27 @@ func (p *Cache) setQuotaLocked(o metav1.Object) {
 }
 
 // changeQuotas is changeNamespaces for what the ResourceQuotas give of the namespaces that are named.
-func (p *Cache) changeQuotas(version string, change func(), namespaces ...string) {
-	p.mu.Lock()
-	if isKnown(version, p.versions.ResourceQuotas) {
-		p.mu.Unlock()
+func (c *Cache) changeQuotas(version string, change func(), namespaces ...string) {
+	c.mu.Lock()
+	if isOlder(version, c.versions.ResourceQuotas) {
+		c.mu.Unlock()
 		return
 	}
 	before := make([]map[string]*resourceQuota, len(namespaces))
 	for i, namespace := range namespaces {
-		before[i] = maps.Clone(p.quotas[namespace])
+		before[i] = maps.Clone(c.quotas[namespace])
 	}
 	change()
-	p.versions.ResourceQuotas = version
+	c.versions.ResourceQuotas = version
 	var changed []labels.Set
 	for i, namespace := range namespaces {
-		set := p.labels[namespace]
-		if set != nil && !maps.EqualFunc(before[i], p.quotas[namespace], (*resourceQuota).isSame) {
+		set := c.labels[namespace]
+		if set != nil && !maps.EqualFunc(before[i], c.quotas[namespace], (*resourceQuota).isSame) {
 			changed = append(changed, set)
 		}
 	}
-	p.mu.Unlock()
+	c.mu.Unlock()
 	for _, set := range changed {
-		p.tell(set, set)
+		c.notify(set, set)
 	}
 }

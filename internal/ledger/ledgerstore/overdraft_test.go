@@ -15,7 +15,7 @@ import (
 )
 
 // What is held beyond the limits says so at once, whatever is about to be released.
-func TestBeyondTheLimits(t *testing.T) {
+func TestOverdraft(t *testing.T) {
 	amendment := ledger.Reservation{Key: "amending", Charges: charges(9), Replaces: charges(4)}
 	decide := func(t *testing.T, p *process, r ledgerstore.Request) ([]ledger.Decision, error) {
 		outcome, err := p.Apply(t.Context(), acme, r)
@@ -101,7 +101,7 @@ func TestBeyondTheLimits(t *testing.T) {
 }
 
 // Room for what is in flight is waited for all the same.
-func TestChargeWaitsForRoom(t *testing.T) {
+func TestOverdraftWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, storagetest.New(), nil)
 		fill(t, p)

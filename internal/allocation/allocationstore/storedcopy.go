@@ -18,12 +18,12 @@ import (
 // load makes sure that there are books in memory, of what was heard of at least, and with certainty of what there is.
 func (c *committer) load() error {
 	c.store.mu.Lock()
-	heard := c.heard
+	latest := c.latest
 	c.store.mu.Unlock()
-	if c.books == nil || c.care == certain && !c.isFresh || isNewer(heard.allocation, c.books.Object().ResourceVersion) {
+	if c.state == nil || c.consistency == confirmed && !c.isFresh || isNewer(latest.allocation, c.state.Object().ResourceVersion) {
 		return c.loadBoth()
 	}
-	if object := c.books.Object(); heard.ledgerOf == object.UID && isNewer(heard.ledger, c.ledger) {
+	if object := c.state.Object(); latest.ledgerOf == object.UID && isNewer(latest.ledger, c.ledgerVersion) {
 		return c.loadLedger(object)
 	}
 	return nil
@@ -35,7 +35,7 @@ func (c *committer) loadBoth() error {
 		return err
 	}
 	c.isFresh = true
-	return c.take(object, ledger)
+	return c.setState(object, ledger)
 }
 
 // loadLedger reads the ledger of an allocation, and the allocation only if the one at hand is too old for it.
@@ -49,7 +49,7 @@ func (c *committer) loadLedger(object *quotav1alpha1.ResourceQuotaAllocation) er
 	case isTooOld(object, ledger):
 		return c.loadBoth()
 	}
-	return c.take(object, ledger)
+	return c.setState(object, ledger)
 }
 
 // isTooOld tells whether a ledger goes with a later version of an allocation.
@@ -91,9 +91,9 @@ func (c *committer) read() (*quotav1alpha1.ResourceQuotaAllocation, *quotav1alph
 }
 
 // take makes the books those of an allocation and its ledger.
-func (c *committer) take(object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alpha1.AllocationLedger) (err error) {
-	c.ledger = versionOf(ledger)
-	c.books, err = allocation.New(object, ledger)
+func (c *committer) setState(object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alpha1.AllocationLedger) (err error) {
+	c.ledgerVersion = versionOf(ledger)
+	c.state, err = allocation.New(object, ledger)
 	return err
 }
 
@@ -108,27 +108,27 @@ func versionOf(ledger *quotav1alpha1.AllocationLedger) string {
 //
 // Before the status tells that another spec is observed, the ledger is written as it is: with that, nobody's writes
 // succeed any more who knows the former spec only.
-func (c *committer) write(books *allocation.Books, status, ledger bool) error {
-	if status && !c.books.IsObserved() && c.ledger != "" {
-		if err := c.writeLedger(c.books); err != nil {
+func (c *committer) write(state *allocation.State, status, ledger bool) error {
+	if status && !c.state.IsObserved() && c.ledgerVersion != "" {
+		if err := c.writeLedger(c.state); err != nil {
 			return err
 		}
 	}
 	if status {
-		if err := c.writeStatus(books); err != nil {
+		if err := c.writeStatus(state); err != nil {
 			return err
 		}
 	}
 	if ledger {
-		return c.writeLedger(books)
+		return c.writeLedger(state)
 	}
 	return nil
 }
 
-func (c *committer) writeStatus(books *allocation.Books) error {
+func (c *committer) writeStatus(state *allocation.State) error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
-	stored, err := c.store.storage.WriteStatus(ctx, books.Updated())
+	stored, err := c.store.storage.WriteStatus(ctx, state.ObjectToStore())
 	c.store.metrics.written("status", err)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -136,23 +136,23 @@ func (c *committer) writeStatus(books *allocation.Books) error {
 	case err != nil:
 		return fmt.Errorf("write the status of ResourceQuotaAllocation %s: %w", c.name, err)
 	}
-	books.StatusStored(stored)
-	c.books, c.shown = books, time.Now()
+	state.StatusStored(stored)
+	c.state, c.statusWritten = state, time.Now()
 	return nil
 }
 
-func (c *committer) writeLedger(books *allocation.Books) error {
+func (c *committer) writeLedger(state *allocation.State) error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
-	object := books.Ledger()
-	object.ResourceVersion = c.ledger
+	object := state.LedgerToStore()
+	object.ResourceVersion = c.ledgerVersion
 	version, err := c.store.storage.WriteLedger(ctx, object)
 	c.store.metrics.written("ledger", err)
 	if err != nil {
 		return fmt.Errorf("write the AllocationLedger of ResourceQuotaAllocation %s: %w", c.name, err)
 	}
-	books.LedgerStored()
-	c.books, c.ledger, c.untidy = books, version, time.Time{}
+	state.LedgerStored()
+	c.state, c.ledgerVersion, c.compactableSince = state, version, time.Time{}
 	return nil
 }
 
@@ -168,10 +168,10 @@ func (c *committer) confirm() error {
 		return err
 	}
 	c.isFresh = true
-	if known := c.books.Object(); object.UID == known.UID && object.ResourceVersion == known.ResourceVersion && versionOf(ledger) == c.ledger {
+	if known := c.state.Object(); object.UID == known.UID && object.ResourceVersion == known.ResourceVersion && versionOf(ledger) == c.ledgerVersion {
 		return nil
 	}
-	if err := c.take(object, ledger); err != nil {
+	if err := c.setState(object, ledger); err != nil {
 		return err
 	}
 	return groupcommit.ErrAgain

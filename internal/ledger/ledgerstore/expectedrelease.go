@@ -17,12 +17,12 @@ func (c *committer) expectsReleases() bool {
 
 // isReleasingLocked reports whether releases are expected.
 func (c *committer) isReleasingLocked(now time.Time) bool {
-	maps.DeleteFunc(c.expected, func(_ string, since time.Time) bool { return now.Sub(since) > expectedMax })
+	maps.DeleteFunc(c.expected, func(_ string, since time.Time) bool { return now.Sub(since) > expectedReleaseMax })
 	return len(c.expected) > 0
 }
 
 // expect notes that the charge identified by id will be given back soon. It reports false if the committer was dropped.
-func (c *committer) expect(id string) bool {
+func (c *committer) expectRelease(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dropped {
@@ -36,7 +36,7 @@ func (c *committer) expect(id string) bool {
 }
 
 // unexpect withdraws what expect noted.
-func (c *committer) unexpect(id string) {
+func (c *committer) releaseDone(id string) {
 	c.mu.Lock()
 	_, wasExpected := c.expected[id]
 	delete(c.expected, id)

@@ -174,7 +174,7 @@ func TestSubscribersHearOfCapacity(t *testing.T) {
 		"reserve":  {func(t *testing.T, p *process) { p.reserve(t, "new", 1) }, []ledgerstore.Change{{}}},
 		"cancel":   {func(t *testing.T, p *process) { cancel(t, p, "k") }, []ledgerstore.Change{{CapacityGrew: true}}},
 		"settle":   {func(t *testing.T, p *process) { p.Settle(acme, "k", 0); p.flush(t) }, []ledgerstore.Change{{}}},
-		"refusal":  {func(t *testing.T, p *process) { p.reserve(t, "new", 99) }, nil},
+		"denial":   {func(t *testing.T, p *process) { p.reserve(t, "new", 99) }, nil},
 		"released": {func(t *testing.T, p *process) { p.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "k"}) }, []ledgerstore.Change{{CapacityGrew: true}}},
 	}
 	for name, tt := range tests {
@@ -199,7 +199,7 @@ func TestSubscribersHearOfCapacity(t *testing.T) {
 
 // What another process wrote is told also where it was found by an operation that had nothing left to do: the version
 // that is observed later is no news then.
-func TestSubscribersHearOfWhatWasFound(t *testing.T) {
+func TestSubscribersHearOfFoundChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := storagetest.New()
 		p, other := start(t, memory, nil), start(t, memory, nil)

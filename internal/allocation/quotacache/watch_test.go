@@ -36,7 +36,7 @@ func TestWatchBehindList(t *testing.T) {
 
 		w.api.has("20", []*corev1.Namespace{namespace("web", "18", "team=other"), namespace("new", "12")},
 			[]*corev1.ResourceQuota{quotaOf("web", "default", "17", "pods=8"), as(quotaOf("new", "default", "19", "pods=5"), "second")})
-		w.must(w.projects.Refresh(w.Context(), time.Now()))
+		w.must(w.quotas.Refresh(w.Context(), time.Now()))
 		refreshed := map[string]string{"web": "8", "new": "5"}
 		w.wantPods("refreshed", "20/20", refreshed)
 		w.sinceThen()
@@ -64,8 +64,8 @@ func TestWatchBehindList(t *testing.T) {
 		if told := w.sinceThen(); told != nil {
 			w.Errorf("what is known already is told as new: %v", told)
 		}
-		o := w.projects.Observe(labels.Everything(), "", []allocation.Raise{raiseOf(as(quotaOf("new", "default", ""), "first"))})
-		if !o.Gone["first"] {
+		o := w.quotas.Observe(labels.Everything(), "", []allocation.QuotaChange{changeOf(as(quotaOf("new", "default", ""), "first"))})
+		if !o.Deleted["first"] {
 			w.Error("a deletion that was behind is not told")
 		}
 
@@ -79,7 +79,7 @@ func TestWatchBehindList(t *testing.T) {
 func TestListBehindList(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.api.has("20", []*corev1.Namespace{namespace("web", "2")}, []*corev1.ResourceQuota{quotaOf("web", "default", "15", "pods=8")})
-		w.must(w.projects.Refresh(w.Context(), time.Now()))
+		w.must(w.quotas.Refresh(w.Context(), time.Now()))
 		w.api.has("9", []*corev1.Namespace{namespace("web", "2")}, []*corev1.ResourceQuota{quotaOf("web", "default", "9", "pods=1")})
 		w.follow()
 		w.wantPods("an earlier list", "20/20", map[string]string{"web": "8"})
@@ -105,23 +105,23 @@ func TestBookmarks(t *testing.T) {
 	})
 }
 
-// A raise of a ResourceQuota that came and went before anybody looked is not to wait for it.
+// A change of a ResourceQuota that came and went before the first look is not to wait for it.
 func TestDeletionsAreRemembered(t *testing.T) {
-	if goneTime < 2*allocationstore.PendingMax {
-		t.Errorf("a deletion is remembered for %s, and a raise may be pending for %s", goneTime, allocationstore.PendingMax)
+	if deletedTTL < 2*allocationstore.PendingMax {
+		t.Errorf("a deletion is remembered for %s, and a change may be pending for %s", deletedTTL, allocationstore.PendingMax)
 	}
 	inWorld(t, func(w *world) {
 		first, second := as(quotaOf("web", "default", "11", "pods=3"), "first"), as(quotaOf("web", "default", "13", "pods=4"), "second")
-		raises := []allocation.Raise{raiseOf(first), raiseOf(second)}
+		changes := []allocation.QuotaChange{changeOf(first), changeOf(second)}
 		w.api.has("10", []*corev1.Namespace{namespace("web", "2")}, nil)
 		w.follow()
 		want := func(reason string, quotas map[types.NamespacedName]allocation.QuotaVersion, gone map[types.UID]bool) {
 			w.Helper()
-			o := w.projects.Observe(labels.Everything(), "", raises)
+			o := w.quotas.Observe(labels.Everything(), "", changes)
 			if diff := cmp.Diff(quotas, o.Quotas); diff != "" {
 				w.Errorf("%s: ResourceQuotas (-want +got):\n%s", reason, diff)
 			}
-			if diff := cmp.Diff(gone, o.Gone); diff != "" {
+			if diff := cmp.Diff(gone, o.Deleted); diff != "" {
 				w.Errorf("%s: gone (-want +got):\n%s", reason, diff)
 			}
 		}
@@ -135,13 +135,13 @@ func TestDeletionsAreRemembered(t *testing.T) {
 		want("it went", quotas{}, gone{"first": true})
 		w.event(watch.Added, second)
 		want("another by its name came", quotas{name: {UID: "second", ResourceVersion: "13"}}, gone{"first": true})
-		time.Sleep(goneTime - time.Second)
-		want("a raise may be pending that long", quotas{name: {UID: "second", ResourceVersion: "13"}}, gone{"first": true})
+		time.Sleep(deletedTTL - time.Second)
+		want("a change may be pending that long", quotas{name: {UID: "second", ResourceVersion: "13"}}, gone{"first": true})
 		time.Sleep(time.Second)
-		want("no raise is pending that long", quotas{name: {UID: "second", ResourceVersion: "13"}}, gone{})
+		want("no change is pending that long", quotas{name: {UID: "second", ResourceVersion: "13"}}, gone{})
 		w.event(watch.Deleted, as(quotaOf("web", "default", "14", "pods=3"), "second"))
 		want("the second went", quotas{}, gone{"second": true})
-		if n := w.projects.gone.Len(); n != 1 {
+		if n := w.quotas.deleted.Len(); n != 1 {
 			w.Errorf("%d deletions are remembered, want those of late", n)
 		}
 	})
@@ -159,18 +159,18 @@ func TestOnChange(t *testing.T) {
 		object runtime.Object
 		want   []told
 	}{
-		"namespace relabelled":    {"both have something to do", watch.Modified, namespace("web", "11", "team=other"), []told{{acme, other}}},
-		"labels removed":          {"it is there, without any", watch.Modified, namespace("web", "11"), []told{{acme, labels.Set{}}}},
-		"namespace annotated":     {"nobody selects by that", watch.Modified, annotated, nil},
-		"namespace created":       {"it was not there", watch.Added, namespace("shop", "11", "team=other"), []told{{nil, other}}},
-		"created without labels":  {"an empty selector selects it", watch.Added, namespace("shop", "11"), []told{{nil, labels.Set{}}}},
-		"namespace deleted":       {"it is not there", watch.Deleted, namespace("web", "11", "team=acme"), []told{{acme, nil}}},
-		"of the system":           {"it is no project", watch.Added, namespace(system, "11", "team=acme"), nil},
-		"ResourceQuota raised":    {"its project takes more", watch.Modified, quotaOf("web", "default", "11", "pods=2"), []told{{acme, acme}}},
-		"resource added":          {"its project takes more", watch.Modified, quotaOf("web", "default", "11", "pods=1", "services=1"), []told{{acme, acme}}},
-		"ResourceQuota created":   {"its project takes more", watch.Added, quotaOf("web", "second", "11", "pods=1"), []told{{acme, acme}}},
-		"ResourceQuota deleted":   {"its project takes less", watch.Deleted, quotaOf("web", "default", "11", "pods=1"), []told{{acme, acme}}},
-		"ResourceQuota made anew": {"raises of the one before are over", watch.Added, as(quotaOf("web", "default", "11", "pods=1"), "second"), []told{{acme, acme}}},
+		"namespace relabelled":     {"both have something to do", watch.Modified, namespace("web", "11", "team=other"), []told{{acme, other}}},
+		"labels removed":           {"it is there, without any", watch.Modified, namespace("web", "11"), []told{{acme, labels.Set{}}}},
+		"namespace annotated":      {"no selector is about that", watch.Modified, annotated, nil},
+		"namespace created":        {"it was not there", watch.Added, namespace("shop", "11", "team=other"), []told{{nil, other}}},
+		"created without labels":   {"an empty selector selects it", watch.Added, namespace("shop", "11"), []told{{nil, labels.Set{}}}},
+		"namespace deleted":        {"it is not there", watch.Deleted, namespace("web", "11", "team=acme"), []told{{acme, nil}}},
+		"of the system":            {"it is no member namespace", watch.Added, namespace(system, "11", "team=acme"), nil},
+		"ResourceQuota raised":     {"its namespace takes more", watch.Modified, quotaOf("web", "default", "11", "pods=2"), []told{{acme, acme}}},
+		"resource added":           {"its namespace takes more", watch.Modified, quotaOf("web", "default", "11", "pods=1", "services=1"), []told{{acme, acme}}},
+		"ResourceQuota created":    {"its namespace takes more", watch.Added, quotaOf("web", "second", "11", "pods=1"), []told{{acme, acme}}},
+		"ResourceQuota deleted":    {"its namespace takes less", watch.Deleted, quotaOf("web", "default", "11", "pods=1"), []told{{acme, acme}}},
+		"ResourceQuota made again": {"changes of the one before are over", watch.Added, as(quotaOf("web", "default", "11", "pods=1"), "second"), []told{{acme, acme}}},
 		"other scopes": {"others count it", watch.Modified,
 			as(quotaOf("web", "default", "11", "pods=1"), "web/default", corev1.ResourceQuotaScopeTerminating), []told{{acme, acme}}},
 		"used":                 {"it gives what it gave", watch.Modified, counted, nil},
