@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// commit carries a batch through, in as many attempts as it takes. At its end each operation is finished, postponed or, for
-// housekeeping that failed, deferred again.
+// commit carries a batch through, in as many attempts as it takes. At its end each operation is finished, postponed or,
+// for housekeeping that failed, deferred again.
 func (g *Group[S]) commit(batch []*Operation[S]) {
 	for attempt := 0; ; attempt++ {
 		if batch = dropAbandoned(batch); len(batch) == 0 {
@@ -97,7 +97,8 @@ func (g *Group[S]) settle(batch []*Operation[S], effects []Effect, resumption in
 	g.copy.Settled()
 }
 
-// postpone keeps operations for later. If room was made by their batch, or since they were decided, it resumes them at once.
+// postpone keeps operations for later. If room was made by their batch, or since they were decided, it resumes them at
+// once.
 func (g *Group[S]) postpone(ops []*Operation[S], resumption int, hasMadeRoom bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

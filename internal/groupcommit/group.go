@@ -29,7 +29,8 @@ type divisibleError struct{ error }
 func (e *divisibleError) Unwrap() error { return e.error }
 
 // Divisible marks an error of [Copy.Commit] as one that may not apply to parts of the batch: storage rejected what all
-// operations come to, such as its size. The group commits them in parts, so that only the operations fail that cause it.
+// operations come to, such as its size. The group commits them in parts, so that only the operations fail that cause
+// it.
 func Divisible(err error) error { return &divisibleError{err} }
 
 // Copy is the copy of a state in memory, together with its storage. The group calls it from one goroutine at a time.
@@ -65,13 +66,14 @@ type Group[S any] struct {
 	resumption int // how often postponed operations were resumed
 }
 
-// New returns a group that works until ctx ends. Errors call the state by its name, such as "the ledger of project web".
+// New returns a group that works until ctx ends. Errors call the state by its name, such as "the ledger of project
+// web".
 func New[S any](ctx context.Context, name string, copied Copy[S]) *Group[S] {
 	return &Group[S]{ctx: ctx, name: name, copy: copied, used: time.Now()}
 }
 
-// Do submits an operation and waits for its outcome. If ctx ends first, the operation may take effect all the same, unless it
-// did not run yet.
+// Do submits an operation and waits for its outcome. If ctx ends first, the operation may take effect all the same,
+// unless it did not run yet.
 func (g *Group[S]) Do(ctx context.Context, op *Operation[S]) error {
 	op.ctx, op.done = ctx, make(chan error, 1)
 	if !g.Submit(op) {
@@ -100,8 +102,8 @@ func (g *Group[S]) Submit(op *Operation[S]) bool {
 	return true
 }
 
-// Defer has an operation committed with the next batch, or in a while by itself. If that fails, the group tries again. It
-// reports false if the group was closed.
+// Defer has an operation committed with the next batch, or in a while by itself. If that fails, the group tries again.
+// It reports false if the group was closed.
 func (g *Group[S]) Defer(op *Operation[S]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -170,7 +172,8 @@ func (g *Group[S]) run() {
 	}
 }
 
-// take returns the operations that wait, as far as they go into one batch. It returns nil after it marked the group as idle.
+// take returns the operations that wait, as far as they go into one batch. It returns nil after it marked the group as
+// idle.
 func (g *Group[S]) take() []*Operation[S] {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -21,7 +21,8 @@ const (
 	lives   = 5
 )
 
-// input is what a caller asked for: to add an amount or, if that is 0, to remove the name or, without a name, for the sum.
+// input is what a caller asked for: to add an amount or, if that is 0, to remove the name or, without a name, for the
+// sum.
 type input struct {
 	name   string
 	amount int
@@ -77,8 +78,8 @@ func (h *history) record(client int, in input, do func() (output, error)) output
 	return out
 }
 
-// Several processes share a storage where calls fail, answers are lost, and writes arrive late. Processes are killed in the
-// middle. There is one order of all operations, each at one instant of its call, that explains every answer.
+// Several processes share a storage where calls fail, answers are lost, and writes arrive late. Processes are killed in
+// the middle. There is one order of all operations, each at one instant of its call, that explains every answer.
 func TestLinearizable(t *testing.T) {
 	var undecided, unknown, operations int
 	const rounds = 40

@@ -25,16 +25,16 @@ type Decision[S any] interface {
 	// Apply decides the operation on a state and changes the state accordingly. It runs again when its batch is decided
 	// again, and must overwrite the results of earlier runs.
 	Apply(state S) Effect
-	// Committed runs once, after the operation took effect and before its caller hears of it. Until then everything that
-	// Apply writes to belongs to the group, even if the caller has left.
+	// Committed runs once, after the operation took effect and before its caller hears of it. Until then everything
+	// that Apply writes to belongs to the group, even if the caller has left.
 	Committed(Effect)
 }
 
 // Operation is one change to, or question about, a state. Each operation is submitted once.
 type Operation[S any] struct {
 	Decision[S]
-	// MakesRoom marks an operation whose change may help postponed ones. If storage rejects a batch for its size, the group
-	// commits these operations before the others.
+	// MakesRoom marks an operation whose change may help postponed ones. If storage rejects a batch for its size, the
+	// group commits these operations before the others.
 	MakesRoom bool
 	// Apart keeps operations that take long out of the batches of others: they share batches only with each other.
 	Apart bool

@@ -5,34 +5,34 @@ import (
 	"slices"
 )
 
-// account is the part of the books on one resource type. The limit fits an Amount, and so do used
-// and reserved together. A account without rows and mentions is not kept.
+// account is the part of a ledger for one resource type. The limit fits an Amount. So do used and reserved together. An
+// account without balances and allowances is not kept.
 type account struct {
 	// allowances are the sums of the amounts by selector, without zeros.
 	allowances map[Selector]Amount
-	// mentions counts the allowances of all grants, including those of amount 0.
+	// allowanceCount counts the allowances of all grants, including those of amount 0.
 	allowanceCount int
 	limit          Amount
-	// selective is set if some allowance does not match everything. Only then is there a flow,
-	// and it is nil until needed and after anything changed that it does not follow.
+	// selective is set if some allowance does not match everything. Only then is there a flow. The flow is nil until a
+	// decision needs it, and again after a change of allowances or a correction of usage.
 	selective bool
 	flow      *flow
 
 	balances       map[Dimensions]*balance
-	balanceBytes   int  // what a row takes in storage apart from its dimensions
-	bytes          *int // what the rows of all pages of the ledger take
+	balanceBytes   int  // bytes of a stored balance without its dimensions
+	bytes          *int // bytes of the balances of all accounts of the ledger
 	used, reserved Amount
 	claims         int64
-	// pending is what the trial under way takes, and pendingBalances how many rows it needs in
-	// addition. Both are zero between trials.
+	// pending is the amount that the current transaction takes, and pendingBalances the number of balances that it
+	// adds. Both are zero between transactions.
 	pending         Amount
 	pendingBalances int
 }
 
-// balance is the demand of one dimension set. Rows of zeros are not kept.
+// balance is the demand of one dimension set. Zero balances are not kept.
 type balance struct {
 	used, reserved Amount
-	claims         int64 // the settled ones
+	claims         int64 // settled claims
 }
 
 func newAccount(resourceType string, bytes *int) *account {
@@ -42,14 +42,14 @@ func newAccount(resourceType string, bytes *int) *account {
 	}
 }
 
-// total returns what is used and reserved.
+// total returns the sum of used and reserved amounts.
 func (a *account) total() Amount { return a.used + a.reserved }
 
-// headroom returns by how much the limit exceeds what is used and reserved.
+// headroom returns the limit minus the total, and at least 0.
 func (a *account) headroom() Amount { return max(0, a.limit-a.total()) }
 
-// admit returns how much of a charge can be paid in addition to everything that is paid,
-// including the charges admitted before in this trial, and counts it as taken.
+// admit takes as much of a charge as the allowances can pay in addition to the charges that are already paid or
+// admitted in this transaction. It returns the amount.
 func (a *account) admit(d Dimensions, amount Amount) Amount {
 	var admitted Amount
 	if a.selective {
@@ -61,7 +61,7 @@ func (a *account) admit(d Dimensions, amount Amount) Amount {
 	return admitted
 }
 
-// revert undoes an admit and ends the trial for this page.
+// rollback undoes admit and ends the transaction for this account.
 func (a *account) rollback(d Dimensions, admitted Amount) {
 	if a.selective {
 		a.flow.reduce(d, admitted)
@@ -69,7 +69,8 @@ func (a *account) rollback(d Dimensions, admitted Amount) {
 	a.endTransaction()
 }
 
-// reserve enters a charge of which admit admitted a part, and ends the trial for this page.
+// reserve adds a charge to its balance and ends the transaction for this account. The part beyond admitted is
+// overdraft.
 func (a *account) reserve(d Dimensions, amount, admitted Amount) {
 	if a.selective {
 		a.flow.addUnpaid(d, amount-admitted)
@@ -81,7 +82,7 @@ func (a *account) reserve(d Dimensions, amount, admitted Amount) {
 
 func (a *account) endTransaction() { a.pending, a.pendingBalances = 0, 0 }
 
-// needBalance counts the row of a charge of this trial. It reports false if there are too many.
+// needBalance counts the new balance of a charge in this transaction. It returns false if there are too many.
 func (a *account) needBalance(d Dimensions) bool {
 	if a.balances[d] == nil {
 		a.pendingBalances++
@@ -89,7 +90,7 @@ func (a *account) needBalance(d Dimensions) bool {
 	return a.pendingBalances == 0 || len(a.balances)+a.pendingBalances <= BalancesMax
 }
 
-// unreserve gives the charge of a reservation back.
+// cancel gives back the charge of a reservation.
 func (a *account) cancel(d Dimensions, amount Amount) {
 	a.balances[d].reserved -= amount
 	a.reserved -= amount
@@ -113,7 +114,7 @@ func (a *account) holds(d Dimensions, amount Amount) bool {
 	return b != nil && b.used >= amount && b.claims > 0
 }
 
-// release gives the charge of a settled claim back.
+// release gives back the charge of a settled claim.
 func (a *account) release(d Dimensions, amount Amount) {
 	b := a.balances[d]
 	b.used -= amount
@@ -123,7 +124,7 @@ func (a *account) release(d Dimensions, amount Amount) {
 	a.reduceDemand(d, amount)
 }
 
-// reduceDemand follows a demand that became smaller.
+// reduceDemand updates the flow after a balance became smaller, and removes a zero balance.
 func (a *account) reduceDemand(d Dimensions, amount Amount) {
 	if a.flow != nil {
 		a.flow.release(d, amount)
@@ -133,7 +134,7 @@ func (a *account) reduceDemand(d Dimensions, amount Amount) {
 	}
 }
 
-// setUsed replaces what is used of a dimension set. It reports false if the sums would not fit.
+// setUsed replaces the usage of a dimension set. It returns false if the sums would not fit.
 func (a *account) setUsed(d Dimensions, amount Amount, claims int64) bool {
 	var before balance
 	if b := a.balances[d]; b != nil {
@@ -157,7 +158,7 @@ func (a *account) setUsed(d Dimensions, amount Amount, claims int64) bool {
 	return true
 }
 
-// grant adds the amount of an allowance. It reports false if the limit would not fit.
+// addAllowance adds the amount of an allowance. It returns false if the limit would not fit.
 func (a *account) addAllowance(s Selector, amount Amount) bool {
 	limit, ok := a.limit.Add(amount)
 	if !ok {
@@ -168,7 +169,7 @@ func (a *account) addAllowance(s Selector, amount Amount) bool {
 	return true
 }
 
-// revoke takes the amount of an allowance away that grant added.
+// removeAllowance undoes addAllowance.
 func (a *account) removeAllowance(s Selector, amount Amount) {
 	a.allowanceCount--
 	a.setAllowance(s, a.allowances[s]-amount, a.limit-amount)
@@ -185,7 +186,7 @@ func (a *account) setAllowance(s Selector, amount, limit Amount) {
 	a.flow = nil
 }
 
-// available returns the largest amount that admit would admit whole.
+// available returns the largest amount for which admit would admit the whole.
 func (a *account) available(d Dimensions) Amount {
 	if a.selective {
 		return a.maxFlow().available(d)
@@ -201,7 +202,7 @@ func (a *account) matching(d Dimensions) Amount {
 	return a.limit
 }
 
-// network returns the flow of a selective page.
+// maxFlow returns the flow of a selective account.
 func (a *account) maxFlow() *flow {
 	if a.flow == nil {
 		a.flow = newFlow(a.allowances)
@@ -213,12 +214,12 @@ func (a *account) maxFlow() *flow {
 	return a.flow
 }
 
-// dimensionSets returns the keys of the rows in a fixed order.
+// dimensionSets returns the keys of the balances in a fixed order.
 func (a *account) dimensionSets() []Dimensions {
 	return slices.SortedFunc(maps.Keys(a.balances), Dimensions.Compare)
 }
 
-// balanceOf returns the row of a dimension set, which may be new.
+// balanceOf returns the balance of a dimension set, which may be new.
 func (a *account) balanceOf(d Dimensions) *balance {
 	b := a.balances[d]
 	if b == nil {
@@ -236,5 +237,5 @@ func (a *account) removeBalance(d Dimensions) {
 	}
 }
 
-// balanceSize bounds from above what the row of a dimension set takes in storage.
+// balanceSize bounds from above the bytes of a stored balance.
 func (a *account) balanceSize(d Dimensions) int { return a.balanceBytes + jsonLen(d.canonical) }

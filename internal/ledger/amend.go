@@ -5,21 +5,20 @@ import (
 	"slices"
 )
 
-// Amend prepares a change of what a settled claim holds: from r.Replaces, which the books must
-// have, to r.Charges, which may be none. By how much the latter exceed the former is decided like
-// a reservation, whole or not at all, and held in addition until [Ledger.SettleAmendment] makes the
-// change, or [Ledger.Cancel] drops it. What becomes less stays held until then.
+// Amend prepares a change of a settled claim from r.Replaces to r.Charges. The ledger must have r.Replaces as usage;
+// r.Charges may be empty. Amend decides the difference like a reservation, whole or not at all. The amendment holds the
+// difference until [Ledger.SettleAmendment] makes the change or [Ledger.Cancel] drops it. Amounts that shrink stay held
+// until then.
 //
-// If the key is in the books already, that amendment goes on with what it replaces: it comes to
-// hold enough for r.Charges too, keeps what it held, takes the claim payload of r, and gets a new
-// sequence. Where nothing is replaced, Amend does the same for a reservation.
+// If there already is an amendment with this key, Amend extends it. The amendment then holds enough for r.Charges too,
+// and keeps its earlier charges and its Replaces. It takes the claim payload of r and gets a new sequence. Amend
+// extends a reservation in the same way if r.Replaces is empty.
 func (l *Ledger) Amend(r Reservation) Decision { return l.amend(r, l.tryReserve) }
 
 // AmendOverdraft is Amend regardless of the limits. It never decides Exceeded.
 func (l *Ledger) AmendOverdraft(r Reservation) Decision { return l.amend(r, l.tryOverdraft) }
 
-// CheckAmendment returns the decision that Amend would come to, and changes nothing. Its sequence
-// is 0.
+// CheckAmendment returns the decision of Amend without changing anything. Its sequence is 0.
 func (l *Ledger) CheckAmendment(r Reservation) Decision {
 	var tx transaction
 	_, d := l.tryAmend(&tx, &r, l.tryReserve)
@@ -43,8 +42,8 @@ func (l *Ledger) amend(r Reservation, decide func(*transaction, []Charge) Decisi
 	return entered
 }
 
-// tryAmend decides an amendment and completes r. It returns the one that is under way, if there
-// is one. The trial must be entered or reverted afterwards.
+// tryAmend decides an amendment and completes r. It also returns the existing amendment with the key, if there is one.
+// The caller must commit the transaction or roll it back.
 func (l *Ledger) tryAmend(tx *transaction, r *Reservation, decide func(*transaction, []Charge) Decision) (before Reservation, d Decision) {
 	before, known := l.reservations[r.Key]
 	if code := l.precheckAmendment(r, before, known); code != Admitted {
@@ -66,7 +65,7 @@ func (l *Ledger) tryAmend(tx *transaction, r *Reservation, decide func(*transact
 	return before, d
 }
 
-// checkRoomForAmendment is checkRoom for an amendment in place of one that is known.
+// checkRoomForAmendment is checkRoom for an amendment that replaces an existing one.
 func (l *Ledger) checkRoomForAmendment(tx *transaction, size int, before Reservation, known bool) Code {
 	if known {
 		size -= before.Size()
@@ -77,7 +76,7 @@ func (l *Ledger) checkRoomForAmendment(tx *transaction, size int, before Reserva
 	return l.checkRoom(tx, size, BytesMax)
 }
 
-// precheckAmendment answers what needs no decision. Admitted means that one is needed.
+// precheckAmendment makes the checks before the decision on amounts. It returns Admitted if that decision is needed.
 func (l *Ledger) precheckAmendment(r *Reservation, before Reservation, known bool) Code {
 	switch {
 	case !validKey(r.Key), known && before.amends() != r.amends():
@@ -94,11 +93,11 @@ func (l *Ledger) precheckAmendment(r *Reservation, before Reservation, known boo
 	return Admitted
 }
 
-// SettleAmendment ends an amendment: what it replaces and what it holds are taken out, and after, which
-// may be none, becomes what the claim holds settled, regardless of the limits. Sequence 0 stands
-// for any. It reports whether it did. It did not, and the books are unchanged, if there is no such
-// amendment, if after is invalid or too much to count, or if the books do not have any more what
-// is to be replaced.
+// SettleAmendment ends an amendment: it removes Replaces and Charges and adds after as usage of the claim, regardless
+// of the limits. after may be empty. Sequence 0 stands for any.
+//
+// SettleAmendment reports whether it did so. If not, the ledger is unchanged: there is no such amendment, after is
+// invalid or does not fit an Amount, or the ledger no longer has Replaces.
 func (l *Ledger) SettleAmendment(key string, sequence int64, after []Charge) bool {
 	r, ok := l.find(key, sequence)
 	if !ok || !r.amends() || validateOptionalCharges(after) != 0 || !l.holds(r.Replaces) {
@@ -110,7 +109,7 @@ func (l *Ledger) SettleAmendment(key string, sequence int64, after []Charge) boo
 		l.pruneAccounts(r.Replaces)
 		return true
 	}
-	// Both were in the books together, so they fit again.
+	// The ledger had both before, so they fit again.
 	l.addSettled(key, r.Replaces)
 	var tx transaction
 	if d := l.tryOverdraft(&tx, r.Charges); d.Code != Admitted {
@@ -123,7 +122,7 @@ func (l *Ledger) SettleAmendment(key string, sequence int64, after []Charge) boo
 	return false
 }
 
-// addSettled makes charges what a claim holds settled, if they can be counted. It uses no sequence.
+// addSettled adds charges as usage of a settled claim, if they fit an Amount. It uses up no sequence.
 func (l *Ledger) addSettled(key string, charges []Charge) bool {
 	latest := l.sequence
 	d := l.reserveOverdraft(Reservation{Key: key, Charges: charges}, math.MaxInt)
@@ -142,7 +141,7 @@ func (l *Ledger) holds(charges []Charge) bool {
 	})
 }
 
-// removeSettled gives the charges of a settled claim back, which the books hold. The caller prunes.
+// removeSettled gives back the charges of a settled claim. The ledger must have them. The caller prunes.
 func (l *Ledger) removeSettled(charges []Charge) {
 	for i := range charges {
 		c := &charges[i]
@@ -150,7 +149,7 @@ func (l *Ledger) removeSettled(charges []Charge) {
 	}
 }
 
-// excess is by how much charges exceed what is held, in one list or in another.
+// excess returns the charges minus the settled and reserved ones, without zeros.
 func excess(charges, settled, reserved []Charge) []Charge {
 	var more []Charge
 	for _, c := range charges {
@@ -162,7 +161,7 @@ func excess(charges, settled, reserved []Charge) []Charge {
 	return more
 }
 
-// sum adds charges to others. The sums are in the books together, or refused.
+// sum adds up two lists of charges. The sums fit: the caller has decided on them, or decides next.
 func sum(charges, more []Charge) []Charge {
 	charges = slices.Clone(charges)
 	for _, m := range more {
@@ -176,7 +175,7 @@ func sum(charges, more []Charge) []Charge {
 	return charges
 }
 
-// amountOf returns the amount of the charge of the same type and dimensions, or 0.
+// amountOf returns the amount of the charge with the same type and dimensions, or 0.
 func amountOf(charges []Charge, like Charge) Amount {
 	for _, c := range charges {
 		if c.ResourceType == like.ResourceType && c.Dimensions == like.Dimensions {

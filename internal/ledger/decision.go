@@ -2,15 +2,13 @@ package ledger
 
 import "fmt"
 
-// Code says how a reservation was decided.
+// Code is the result of a decision.
 type Code uint8
 
-// What a decision can be. All but Admitted are in order of precedence: of those that apply, a
-// decision carries the first. The codes from KeyInvalid to ChargeRepeated, for which
-// [Code.Invalid] reports true, depend on the request alone: trying again cannot help.
+// The codes. All but Admitted are in order of precedence: a decision has the first code that applies. KeyInvalid to
+// ChargeRepeated depend only on the request, so a retry cannot help. [Code.Invalid] reports true for them.
 const (
-	// Admitted: the reservation is in the books. If its key was there already, nothing but
-	// KeyInvalid precedes this.
+	// Admitted: the ledger has the reservation. For a key that the ledger already had, only KeyInvalid precedes this.
 	Admitted Code = iota + 1
 	// KeyInvalid: the key is empty or longer than [KeyBytesMax].
 	KeyInvalid
@@ -26,18 +24,17 @@ const (
 	AmountNotPositive
 	// ChargeRepeated: two charges have the same resource type and the same dimensions.
 	ChargeRepeated
-	// Exceeded: the allowances cannot pay for all of it. Decision.Shortages says what is missing.
+	// Exceeded: the allowances cannot pay for the whole request. Decision.Shortages has the details.
 	Exceeded
-	// Overflow: the used and reserved amounts of a resource type would not fit an [Amount]. With
-	// Reserve this takes a page that is overdrawn already; a request that is merely huge is
-	// Exceeded.
+	// Overflow: the used and reserved amounts of a resource type would not fit an [Amount]. Reserve returns it only for
+	// an account that is already overdrawn: a request that is merely huge is Exceeded.
 	Overflow
-	// BalancesFull: a resource type would have more than [BalancesMax] rows.
+	// BalancesFull: a resource type would have more than [BalancesMax] balances.
 	BalancesFull
 	// LedgerFull: the ledger would take more than [BytesMax] bytes.
 	LedgerFull
-	// NotHeld: what an amendment replaces is not in the books. Only Amend and AmendOverdraft decide
-	// this, and before Exceeded.
+	// NotHeld: the ledger does not have the charges that an amendment replaces. Only Amend and AmendOverdraft return
+	// it. It precedes Exceeded.
 	NotHeld
 )
 
@@ -65,36 +62,34 @@ func (c Code) String() string {
 	return codeNames[c]
 }
 
-// Invalid reports whether the request was malformed, so that no books could admit it.
+// Invalid reports whether the request was malformed, so that no ledger could admit it.
 func (c Code) Invalid() bool { return KeyInvalid <= c && c <= ChargeRepeated }
 
 // Decision is the answer to a request to reserve.
 type Decision struct {
 	Code Code
-	// Sequence is that of the reservation, if it was admitted.
+	// Sequence is that of the admitted reservation.
 	Sequence int64
-	// Existing is set if a reservation with this key was in the books already. It was left as it
-	// is, even if it has other charges.
+	// Existing is set if the ledger already had a reservation with this key. That reservation stays as it is, even if
+	// its charges differ.
 	Existing bool
-	// Shortages has, if Code is Exceeded, every charge that fell short, in the order of the
-	// request. It is empty otherwise.
+	// Shortages are the charges that fell short, in the order of the request. It is empty unless Code is Exceeded.
 	Shortages []Shortage
 }
 
-// Shortage tells how one charge fell short.
+// Shortage is the amount by which one charge fell short.
 type Shortage struct {
 	ResourceType string
 	Dimensions   Dimensions
 	// Requested is the amount of the charge.
 	Requested Amount
-	// Used is what is used and reserved of the resource type, whatever the dimensions, without
-	// this request.
+	// Used is the used and reserved amount of the resource type over all dimensions, without this request.
 	Used Amount
 	// Limit is the sum of all allowances of the resource type.
 	Limit Amount
 	// Matching is the part of Limit whose selectors match Dimensions.
 	Matching Amount
-	// Available is how much of the charge could be paid, counting as taken what the charges
-	// before it in the same request could get. It is less than Requested.
+	// Available is the part of the charge that the allowances could pay after the earlier charges of the same request.
+	// It is less than Requested.
 	Available Amount
 }

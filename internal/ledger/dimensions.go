@@ -10,17 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// Dimensions is a set of key-value pairs that says what kind of a resource type a charge is for,
-// such as region=eu. Values are comparable with == and may be keys of maps. The zero value is
-// the empty set. In JSON it is an object of strings.
+// Dimensions is a set of key-value pairs of a charge, such as region=eu: the kind of a resource type. Values are
+// comparable with == and may be keys of maps. The zero value is the empty set. In JSON it is an object of strings.
 type Dimensions struct {
 	// canonical is key, NUL, value, NUL for every pair, sorted by key.
 	canonical string
 }
 
-// NewDimensions returns the set with the given pairs, which must number at most [DimensionsMax].
-// Keys must not be empty; keys and values must be UTF-8 without NUL, of at most
-// [DimensionKeyBytesMax] and [DimensionValueBytesMax] bytes.
+// NewDimensions returns the set with the given pairs, at most [DimensionsMax]. Keys must not be empty. Keys and values
+// must be UTF-8 without NUL, of at most [DimensionKeyBytesMax] and [DimensionValueBytesMax] bytes.
 func NewDimensions(pairs map[string]string) (Dimensions, error) {
 	if len(pairs) == 0 {
 		return Dimensions{}, nil
@@ -85,7 +83,7 @@ func (d Dimensions) All() iter.Seq2[string, string] {
 	}
 }
 
-// Get returns the value of a key, and whether the set has that key.
+// Get returns the value of a key and reports whether the set has that key.
 func (d Dimensions) Get(key string) (value string, present bool) {
 	for k, v := range d.All() {
 		if k == key {
@@ -95,7 +93,7 @@ func (d Dimensions) Get(key string) (value string, present bool) {
 	return "", false
 }
 
-// Map returns the pairs as a new map, which is nil for the empty set.
+// Map returns the pairs as a new map. It returns nil for the empty set.
 func (d Dimensions) Map() map[string]string {
 	if d.IsZero() {
 		return nil
@@ -103,7 +101,7 @@ func (d Dimensions) Map() map[string]string {
 	return maps.Collect(d.All())
 }
 
-// String returns the pairs for people to read, sorted by key, such as "region=eu,tier=gold".
+// String returns the pairs as text for people, sorted by key, such as "region=eu,tier=gold".
 func (d Dimensions) String() string {
 	var parts []string
 	for key, value := range d.All() {
@@ -120,7 +118,7 @@ func (d Dimensions) MarshalJSON() ([]byte, error) {
 	return json.Marshal(d.Map())
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. It refuses what [NewDimensions] refuses.
+// UnmarshalJSON implements [json.Unmarshaler]. It fails like [NewDimensions].
 func (d *Dimensions) UnmarshalJSON(data []byte) error {
 	var pairs map[string]string
 	if err := json.Unmarshal(data, &pairs); err != nil {

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// flow assigns the demand of dimension sets to the allowances of one resource type. It is a
-// maximum flow whenever none of its methods is running: no demand that is unpaid has a path to
-// an allowance with free capacity, not even by having others pay from elsewhere.
+// flow assigns the demand of dimension sets to the allowances of one resource type. Between calls of its methods it is
+// a maximum flow: unpaid demand has no path to an allowance with free capacity, not even if other demand moves to other
+// allowances.
 type flow struct {
 	supplies     []supply
-	demands      []*demand // each knows its position
+	demands      []*demand // their index is demand.position
 	byDimensions map[Dimensions]*demand
 	unpaid       Amount // over all demands; zero unless the limits were cut
 
-	// search leaves the path it found in via, and reuses all three.
+	// search stores the path in via. It reuses all three slices.
 	via   []step
 	seen  []bool
 	queue []int
@@ -28,7 +28,7 @@ type supply struct {
 	free         Amount // of capacity
 }
 
-// demand is what one dimension set needs. A demand of nothing is not kept.
+// demand is the amount that one dimension set needs. Demands of 0 are not kept.
 type demand struct {
 	dimensions Dimensions
 	position   int
@@ -38,15 +38,15 @@ type demand struct {
 	paidBy     []Amount // for each supply; adds up to paid
 }
 
-// step of a path: a supply is reached because demand could be paid from it, instead of from
-// the supply before, or in addition at the start of the path, where before is -1.
+// step is one step of a path: demand can be paid from a supply instead of from the supply before. At the start of the
+// path before is -1, and the demand is paid in addition.
 type step struct {
 	demand *demand
 	before int
 }
 
-// newFlow returns a flow without demand. Supplies are tried in the order of how much they ask
-// for: using up the particular before the general keeps later paths short.
+// newFlow returns a flow without demand. Supplies with longer selectors come first: using particular supplies before
+// general ones keeps later paths short.
 func newFlow(allowances map[Selector]Amount) *flow {
 	f := &flow{byDimensions: map[Dimensions]*demand{}}
 	selectors := slices.SortedFunc(maps.Keys(allowances), func(a, b Selector) int {
@@ -60,8 +60,8 @@ func newFlow(allowances map[Selector]Amount) *flow {
 	return f
 }
 
-// admit adds as much of the amount to a demand as can be paid in addition to all that is paid,
-// and returns how much that is.
+// admit adds as much of the amount to a demand as can be paid in addition to all paid demand. It returns the added
+// amount.
 func (f *flow) admit(d Dimensions, amount Amount) Amount {
 	n := f.demandOf(d)
 	admitted := Amount(0)
@@ -73,7 +73,7 @@ func (f *flow) admit(d Dimensions, amount Amount) Amount {
 	return admitted
 }
 
-// owe adds an amount to a demand that admit could not add.
+// addUnpaid adds an amount that admit could not add.
 func (f *flow) addUnpaid(d Dimensions, amount Amount) {
 	if amount == 0 {
 		return
@@ -82,7 +82,8 @@ func (f *flow) addUnpaid(d Dimensions, amount Amount) {
 	f.unpaid += amount
 }
 
-// withdraw undoes an admit. The flow stays maximal: demand and payment fall by the same amount.
+// reduce takes an amount from a demand. As an undo of admit it keeps the flow maximal: demand and payment fall by the
+// same amount.
 func (f *flow) reduce(d Dimensions, amount Amount) {
 	if amount == 0 {
 		return
@@ -95,7 +96,7 @@ func (f *flow) reduce(d Dimensions, amount Amount) {
 	f.removeIfEmpty(n)
 }
 
-// release takes an amount from a demand, for good, and lets unpaid demand have what became free.
+// release takes an amount from a demand for good, and pays unpaid demand from the freed supplies.
 func (f *flow) release(d Dimensions, amount Amount) {
 	f.reduce(d, amount)
 	if f.unpaid == 0 {
@@ -106,11 +107,11 @@ func (f *flow) release(d Dimensions, amount Amount) {
 	}
 }
 
-// available returns how much admit could add to a demand at most.
+// available returns the largest amount that admit would add to a demand.
 func (f *flow) available(d Dimensions) Amount {
 	var all Amount
 	for i := range f.supplies {
-		all += f.supplies[i].capacity // the limit of the page, which fits
+		all += f.supplies[i].capacity // the limit of the account, so it fits
 	}
 	available := f.admit(d, all)
 	f.reduce(d, available)
@@ -128,7 +129,7 @@ func (f *flow) matching(d Dimensions) Amount {
 	return matching
 }
 
-// refund gives back to the supplies what is paid in excess of the demand.
+// refund gives payments beyond the demand back to the supplies.
 func (f *flow) refund(n *demand) {
 	for _, s := range n.payers {
 		excess := n.paid - n.amount
@@ -142,7 +143,7 @@ func (f *flow) refund(n *demand) {
 	}
 }
 
-// route pays for up to the amount of additional demand and returns how much it could.
+// route pays for up to the given amount of additional demand. It returns the paid amount.
 func (f *flow) route(n *demand, amount Amount) Amount {
 	var routed Amount
 	for routed < amount {
@@ -155,9 +156,8 @@ func (f *flow) route(n *demand, amount Amount) Amount {
 	return routed
 }
 
-// search looks for a shortest path from a demand to a supply that has something left, where
-// demands on the way are paid from the next supply instead of the one before. It returns the
-// supply at the end.
+// search looks for a shortest path from a demand to a supply with free capacity. Each demand on the path moves from one
+// supply to the next. search returns the supply at the end.
 func (f *flow) search(n *demand) (end int, found bool) {
 	clear(f.seen)
 	f.queue = f.queue[:0]
@@ -178,8 +178,8 @@ func (f *flow) search(n *demand) (end int, found bool) {
 	return 0, false
 }
 
-// reach extends the search to the payers of a demand that is reached from the supply before. It
-// stops at the first one that has something left.
+// reach extends the search to the payers of a demand, which it reached from the supply before. It stops at the first
+// payer with free capacity.
 func (f *flow) reach(n *demand, before int) (end int, found bool) {
 	for _, s := range n.payers {
 		if f.seen[s] {
@@ -195,8 +195,7 @@ func (f *flow) reach(n *demand, before int) (end int, found bool) {
 	return 0, false
 }
 
-// push pays for more of a demand along the path that search found: as much as the path carries,
-// and at most the given amount.
+// push pays more of a demand along the path of search: as much as the path carries, and at most the given amount.
 func (f *flow) push(n *demand, end int, amount Amount) Amount {
 	amount = min(amount, f.supplies[end].free)
 	for s := end; f.via[s].before >= 0; s = f.via[s].before {

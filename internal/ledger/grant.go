@@ -10,11 +10,11 @@ import (
 type Allowance struct {
 	ResourceType string
 	Selector     Selector
-	// Amount may be 0, which allows nothing but makes the resource type known.
+	// Amount may be 0: such an allowance gives nothing and makes the resource type known.
 	Amount Amount
 }
 
-// Grant gives allowances. Namespace, Name and Generation are kept for display.
+// Grant gives allowances. Namespace, Name and Generation are for display only.
 type Grant struct {
 	UID        string
 	Namespace  string
@@ -24,9 +24,9 @@ type Grant struct {
 	Allowances []Allowance
 }
 
-// SetGrant adds a grant or replaces the one with the same UID, and reports whether that changed
-// anything. On an error nothing has changed: the grant is invalid or passes a bound of this
-// package, or a limit would not fit an [Amount].
+// SetGrant adds a grant, or replaces the one with the same UID. It reports whether the ledger changed. It fails, and
+// changes nothing, if the grant is invalid, exceeds a bound of this package, or makes a limit that does not fit an
+// [Amount].
 func (l *Ledger) SetGrant(g Grant) (changed bool, err error) {
 	if before, ok := l.grants[g.UID]; ok {
 		return l.swapGrants([]Grant{before}, []Grant{g}, GrantBytesMax)
@@ -34,8 +34,8 @@ func (l *Ledger) SetGrant(g Grant) (changed bool, err error) {
 	return l.swapGrants(nil, []Grant{g}, GrantBytesMax)
 }
 
-// ReplaceGrants makes the given grants the only ones, and reports whether that changed anything.
-// It fails like SetGrant, and if two grants have the same UID.
+// ReplaceGrants replaces all grants by the given ones and reports whether the ledger changed. It fails like SetGrant,
+// and if two grants have the same UID.
 func (l *Ledger) ReplaceGrants(grants []Grant) (changed bool, err error) {
 	return l.replaceGrants(grants, GrantBytesMax)
 }
@@ -51,7 +51,7 @@ func (l *Ledger) replaceGrants(grants []Grant, bytesMax int) (changed bool, err 
 	return l.swapGrants(slices.Collect(l.Grants()), grants, bytesMax)
 }
 
-// RemoveGrant drops a grant and reports whether there was one.
+// RemoveGrant removes a grant and reports whether there was one.
 func (l *Ledger) RemoveGrant(uid string) bool {
 	g, ok := l.grants[uid]
 	if ok {
@@ -61,8 +61,8 @@ func (l *Ledger) RemoveGrant(uid string) bool {
 	return ok
 }
 
-// exchange puts some grants in the place of others that are in the books, or changes nothing. Grants that take less
-// than those before are accepted, whatever they take.
+// swapGrants replaces some grants of the ledger by others, or changes nothing. It accepts grants that take fewer bytes
+// than the former ones even beyond the budget.
 func (l *Ledger) swapGrants(before, after []Grant, bytesMax int) (changed bool, err error) {
 	for i := range after {
 		if err := after[i].check(); err != nil {
@@ -91,7 +91,7 @@ func (l *Ledger) swapGrants(before, after []Grant, bytesMax int) (changed bool, 
 	return true, nil
 }
 
-// hasSameGrants reports whether before, which are in the books, equal after in any order.
+// hasSameGrants reports whether before and after are equal in any order. The ledger has the grants of before.
 func (l *Ledger) hasSameGrants(before, after []Grant) bool {
 	return len(before) == len(after) && !slices.ContainsFunc(after, func(g Grant) bool {
 		have, ok := l.grants[g.UID]
@@ -99,7 +99,7 @@ func (l *Ledger) hasSameGrants(before, after []Grant) bool {
 	})
 }
 
-// deposit adds a grant whose UID is not in the books, or changes nothing.
+// addGrant adds a grant with a new UID, or changes nothing.
 func (l *Ledger) addGrant(g Grant) error {
 	for i, a := range g.Allowances {
 		account := l.accountOf(a.ResourceType)
@@ -122,7 +122,7 @@ func (l *Ledger) addGrant(g Grant) error {
 	return nil
 }
 
-// withdraw removes a grant but leaves its pages for the caller to prune.
+// deleteGrant removes a grant. The caller prunes its accounts.
 func (l *Ledger) deleteGrant(g Grant) {
 	l.removeAllowances(g.Allowances)
 	delete(l.grants, g.UID)
@@ -135,7 +135,7 @@ func (l *Ledger) removeAllowances(allowances []Allowance) {
 	}
 }
 
-// restore puts grants back that were in the books before, instead of those that came since.
+// rollbackGrants removes the grants of since and adds those of before again.
 func (l *Ledger) rollbackGrants(since, before []Grant) {
 	for _, g := range since {
 		l.deleteGrant(g)

@@ -2,7 +2,7 @@ package ledger
 
 import "slices"
 
-// Ledger is the books of one consumer in memory. It must be made by [New] or [Restore].
+// Ledger is the ledger of one consumer in memory. Use [New] or [Restore] to make one.
 type Ledger struct {
 	sequence     int64 // of the latest reservation
 	accounts     map[string]*account
@@ -12,7 +12,7 @@ type Ledger struct {
 	bytes        bytes
 }
 
-// New returns empty books: nothing is granted, so nothing would be admitted.
+// New returns an empty ledger. Without grants it admits nothing.
 func New() *Ledger {
 	return &Ledger{
 		accounts:     map[string]*account{},
@@ -22,10 +22,9 @@ func New() *Ledger {
 	}
 }
 
-// Reserve decides a reservation whole or not at all, and enters it if it is admitted. The
-// sequence in r is ignored; the decision has the one it was given. If the key is in the books
-// already, nothing changes, whatever else r says, and the decision has the existing sequence.
-// A key leaves the books when its reservation is canceled, settled or released.
+// Reserve decides a reservation whole or not at all, and adds it if it is admitted. It ignores the sequence in r and
+// returns the new one. If the ledger already has a reservation with the key, nothing changes, whatever the rest of r,
+// and the decision has the existing sequence. A key is free again after Cancel, Settle or a release.
 func (l *Ledger) Reserve(r Reservation) Decision {
 	if d := l.precheck(&r); d.Code != 0 {
 		return d
@@ -42,8 +41,7 @@ func (l *Ledger) Reserve(r Reservation) Decision {
 	return l.commit(&tx, r)
 }
 
-// Check returns the decision that Reserve would come to for charges under a new key, and
-// changes nothing. Its sequence is 0.
+// Check returns the decision of Reserve for charges under a new key, without changing anything. Its sequence is 0.
 func (l *Ledger) Check(charges []Charge) Decision {
 	if code := validateCharges(charges); code != Admitted {
 		return Decision{Code: code}
@@ -57,11 +55,11 @@ func (l *Ledger) Check(charges []Charge) Decision {
 	return d
 }
 
-// ReserveOverdraft enters a reservation regardless of the limits, as for an object that exists already.
-// Otherwise it is like Reserve; it never decides Exceeded.
+// ReserveOverdraft adds a reservation regardless of the limits, such as for an existing object. It never decides
+// Exceeded. Otherwise it is like Reserve.
 func (l *Ledger) ReserveOverdraft(r Reservation) Decision { return l.reserveOverdraft(r, BytesMax) }
 
-// adopt is Adopt with another budget.
+// reserveOverdraft is ReserveOverdraft with another budget of bytes.
 func (l *Ledger) reserveOverdraft(r Reservation, bytesMax int) Decision {
 	if d := l.precheck(&r); d.Code != 0 {
 		return d
@@ -79,8 +77,8 @@ func (l *Ledger) reserveOverdraft(r Reservation, bytesMax int) Decision {
 	return l.commit(&tx, r)
 }
 
-// Cancel drops a reservation and gives its charges back. Sequence 0 stands for any. It reports
-// whether there was such a reservation.
+// Cancel drops a reservation and gives its charges back. Sequence 0 stands for any. It reports whether there was such a
+// reservation.
 func (l *Ledger) Cancel(key string, sequence int64) bool {
 	r, ok := l.find(key, sequence)
 	if !ok {
@@ -95,8 +93,8 @@ func (l *Ledger) Cancel(key string, sequence int64) bool {
 	return true
 }
 
-// Renew gives a reservation a new sequence, so that whoever knows it by the former one can no longer end it. It reports
-// whether there is such a reservation.
+// Renew gives a reservation a new sequence: a holder of the former sequence can no longer end it. It reports whether
+// there is such a reservation.
 func (l *Ledger) Renew(key string) (sequence int64, ok bool) {
 	r, ok := l.reservations[key]
 	if !ok {
@@ -108,10 +106,12 @@ func (l *Ledger) Renew(key string) (sequence int64, ok bool) {
 	return r.Sequence, true
 }
 
-// Rename gives a reservation another key, claim payload and time, and a new sequence. What it holds stays. In the same step it
-// records id, as [Ledger.Release] does the UID of a claim: a claim made from the former reservation is charged nowhere. It
-// returns the reservation as it was, for [Ledger.UndoRename], and reports false if there is none, it is an amendment, the new
-// key is taken or invalid, or the ledger is full.
+// Rename gives a reservation another key, claim payload and time, and a new sequence. Its charges stay. In the same
+// step Rename records id as released, as [Ledger.Release] does with the UID of a claim: a claim made from the former
+// reservation is charged nowhere. It returns the former reservation for [Ledger.UndoRename].
+//
+// Rename returns false if there is no such reservation, it is an amendment, the new key is in use or invalid, or the
+// ledger is full.
 func (l *Ledger) Rename(from string, to Reservation, id string) (before Reservation, ok bool) {
 	before, ok = l.reservations[from]
 	if _, taken := l.reservations[to.Key]; !ok || taken || before.amends() || !validKey(to.Key) || len(to.Claim) > ClaimBytesMax {
@@ -131,7 +131,7 @@ func (l *Ledger) Rename(from string, to Reservation, id string) (before Reservat
 	return before, true
 }
 
-// UndoRename undoes [Ledger.Rename] to a key, which recorded id, if the reservation is there still.
+// UndoRename undoes [Ledger.Rename] to key with id, if the reservation still exists.
 func (l *Ledger) UndoRename(before Reservation, key, id string) {
 	renamed, ok := l.reservations[key]
 	if !ok {
@@ -143,9 +143,8 @@ func (l *Ledger) UndoRename(before Reservation, key, id string) {
 	l.bytes.reservations += before.Size()
 }
 
-// Settle turns a reservation into usage and counts its claim once in every row it charges.
-// Sequence 0 stands for any. It reports whether there was such a reservation; amendments end by
-// [Ledger.SettleAmendment].
+// Settle turns a reservation into usage and counts its claim once in each balance that it charges. Sequence 0 stands
+// for any. It reports whether there was such a reservation. It is not for amendments, see [Ledger.SettleAmendment].
 func (l *Ledger) Settle(key string, sequence int64) bool {
 	r, ok := l.find(key, sequence)
 	if !ok || r.amends() {
@@ -159,7 +158,7 @@ func (l *Ledger) Settle(key string, sequence int64) bool {
 	return true
 }
 
-// screen answers what needs no look at the pages, and leaves the code 0 if that is not enough.
+// precheck makes the checks that need no account. Code 0 means that all passed.
 func (l *Ledger) precheck(r *Reservation) Decision {
 	if !validKey(r.Key) {
 		return Decision{Code: KeyInvalid}
@@ -173,7 +172,7 @@ func (l *Ledger) precheck(r *Reservation) Decision {
 	return Decision{}
 }
 
-// try decides valid charges. The trial must be entered or reverted afterwards.
+// tryReserve decides valid charges. The caller must commit the transaction or roll it back.
 func (l *Ledger) tryReserve(tx *transaction, charges []Charge) Decision {
 	if !tx.admit(l, charges) {
 		return Decision{Code: Exceeded, Shortages: tx.shortages()}
@@ -181,8 +180,7 @@ func (l *Ledger) tryReserve(tx *transaction, charges []Charge) Decision {
 	return Decision{Code: tx.check()}
 }
 
-// tryOverdraft decides valid charges regardless of the limits. The trial must be entered or
-// reverted afterwards.
+// tryOverdraft decides valid charges regardless of the limits. The caller must commit the transaction or roll it back.
 func (l *Ledger) tryOverdraft(tx *transaction, charges []Charge) Decision {
 	for i := range charges {
 		l.accountOf(charges[i].ResourceType)
@@ -209,13 +207,13 @@ func (l *Ledger) remove(r *Reservation) {
 	l.bytes.reservations -= r.Size()
 }
 
-// held finds a reservation. Sequence 0 stands for any.
+// find returns a reservation. Sequence 0 stands for any.
 func (l *Ledger) find(key string, sequence int64) (Reservation, bool) {
 	r, ok := l.reservations[key]
 	return r, ok && (sequence == 0 || sequence == r.Sequence)
 }
 
-// accountOf returns the page of a resource type, which may be new.
+// accountOf returns the account of a resource type, which may be new.
 func (l *Ledger) accountOf(resourceType string) *account {
 	a := l.accounts[resourceType]
 	if a == nil {
@@ -225,7 +223,7 @@ func (l *Ledger) accountOf(resourceType string) *account {
 	return a
 }
 
-// prune drops the pages of charges that nothing stands on any more.
+// pruneAccounts drops the accounts of charges that have become empty.
 func (l *Ledger) pruneAccounts(charges []Charge) {
 	for i := range charges {
 		l.pruneAccount(charges[i].ResourceType)

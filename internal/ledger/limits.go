@@ -1,20 +1,20 @@
 package ledger
 
-// Bounds on everything that a ledger takes in. Those on counts of dimension sets and selectors
-// bound the work of a decision; the others keep a ledger storable as one object.
+// Bounds on all input of a ledger. Those on counts of dimension sets and selectors bound the work of a decision. The
+// others keep a ledger storable as one object.
 const (
-	// BytesMax is the budget of a ledger, see [Ledger.Bytes]: what would take more is refused as
-	// LedgerFull. It is a third of what etcd stores in one object. The rest is for what is never
-	// refused: records of released claims and amendments that reduce what a claim holds.
+	// BytesMax is the budget of a ledger, see [Ledger.Bytes]. Requests beyond it get LedgerFull. It is a third of the
+	// largest object that etcd stores. The rest is for records of released claims and for amendments that only reduce a
+	// claim: those always succeed.
 	BytesMax = 512 << 10
-	// GrantBytesMax is how much of the budget grants may take, so that they leave room for
-	// claims. It counts grants alone: whether one is active does not depend on what is in use.
+	// GrantBytesMax is the part of the budget for grants, so that they leave room for claims. It counts only grants:
+	// usage has no influence on whether a grant is active.
 	GrantBytesMax = BytesMax / 2
-	// reductionBytesMax bounds the ledger for amendments that hold nothing in addition. Once they
-	// end, the ledger is smaller than before.
+	// reductionBytesMax bounds the ledger for amendments without additional charges. Once they end, the ledger is
+	// smaller than before.
 	reductionBytesMax = BytesMax + 128<<10
 
-	// ChargesMax is how many charges a reservation, what it replaces, or a release may have.
+	// ChargesMax is the largest number of charges of a reservation, of its Replaces, or of a release.
 	ChargesMax = 20
 	// KeyBytesMax is the length of the longest reservation key.
 	KeyBytesMax = 1024
@@ -23,28 +23,27 @@ const (
 	// ResourceTypeBytesMax is the length of the longest resource type.
 	ResourceTypeBytesMax = 253
 
-	// DimensionsMax is how many pairs a dimension set may have.
+	// DimensionsMax is the largest number of pairs of a dimension set.
 	DimensionsMax = 16
-	// DimensionKeyBytesMax is the length of the longest dimension key: a DNS prefix of 253, a
-	// slash, and a name of 63 bytes.
+	// DimensionKeyBytesMax is the length of the longest dimension key: a DNS prefix of 253, a slash, and a name of 63
+	// bytes.
 	DimensionKeyBytesMax = 317
 	// DimensionValueBytesMax is the length of the longest dimension value.
 	DimensionValueBytesMax = 253
-	// BalancesMax is how many rows, one for each dimension set in use, a resource type may have.
+	// BalancesMax is the largest number of balances, one for each dimension set in use, of a resource type.
 	BalancesMax = 1024
 
-	// RequirementsMax is how many requirements a selector may have.
+	// RequirementsMax is the largest number of requirements of a selector.
 	RequirementsMax = 32
-	// RequirementValuesMax is how many values a requirement may list.
+	// RequirementValuesMax is the largest number of values of a requirement.
 	RequirementValuesMax = 64
-	// SelectorsMax is how many distinct selectors the allowances of one resource type may have
-	// over all grants.
+	// SelectorsMax is the largest number of distinct selectors that all allowances of one resource type have.
 	SelectorsMax = 64
 
-	// AllowancesMax is how many allowances a grant may have.
+	// AllowancesMax is the largest number of allowances of a grant.
 	AllowancesMax = 1024
 
-	// CountMax bounds sequence numbers and claim counts that are read from outside. Counting on
-	// from it by one cannot overflow within the life of any program.
+	// CountMax bounds sequence numbers and claim counts from storage. Counting on from it by one cannot overflow within
+	// the life of any program.
 	CountMax = 1 << 62
 )

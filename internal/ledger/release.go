@@ -1,12 +1,11 @@
 package ledger
 
-// Release takes the charges of a settled claim out of the books and records its UID in the same
-// step; for a UID that is recorded already nothing changes. It reports whether the UID is
-// recorded now.
+// Release removes the charges of a settled claim and records its UID as released, in one step. For a recorded UID
+// nothing changes. Release reports whether the UID is recorded now.
 //
-// It is not, and the books are unchanged, if the charges are invalid (see [Code.Invalid]), if
-// the UID is empty, or if the books say that less is used, or by no claim: they have drifted
-// from the claims, and guessing which of the two is right is not for the ledger.
+// If not, the ledger is unchanged. Either the UID is empty or the charges are invalid, see [Code.Invalid]. Or the
+// ledger has less usage or fewer claims: ledger and claims have drifted apart, and the ledger cannot know which is
+// right.
 func (l *Ledger) Release(claimUID string, charges []Charge) bool {
 	if claimUID == "" {
 		return false
@@ -26,12 +25,12 @@ func (l *Ledger) Release(claimUID string, charges []Charge) bool {
 	return true
 }
 
-// ReleaseReserved is Release for a claim whose reservation was not settled: it drops the
-// reservation, where sequence 0 stands for any, and records the UID in the same step. With an
-// amendment goes what it replaces. For a UID that is recorded already nothing changes, not even a
-// reservation with that key. It reports whether the UID is recorded now; if not, the UID is empty,
-// there was no such reservation, or the books do not have any more what it replaces, and they are
-// unchanged.
+// ReleaseReserved is Release for a claim with an unsettled reservation: it drops the reservation and records the UID in
+// one step. Sequence 0 stands for any. With an amendment it also removes the charges of Replaces. For a recorded UID
+// nothing changes, not even a reservation with that key.
+//
+// ReleaseReserved reports whether the UID is recorded now. If not, the ledger is unchanged: the UID is empty, there is
+// no such reservation, or the ledger no longer has the charges of Replaces.
 func (l *Ledger) ReleaseReserved(claimUID, key string, sequence int64) bool {
 	if claimUID == "" {
 		return false
@@ -50,14 +49,14 @@ func (l *Ledger) ReleaseReserved(claimUID, key string, sequence int64) bool {
 	return true
 }
 
-// record notes that a claim was released.
+// recordReleased adds the record of a released claim.
 func (l *Ledger) recordReleased(claimUID string) {
 	l.released[claimUID] = struct{}{}
 	l.bytes.released += recordSize(claimUID)
 }
 
-// Forget drops the record of a released claim. Call it only when the claim is gone, so that it
-// cannot be released again. It reports whether there was a record.
+// Forget drops the record of a released claim and reports whether there was one. Call it only once the claim is deleted
+// and cannot be released again.
 func (l *Ledger) Forget(claimUID string) bool {
 	recorded := l.IsReleased(claimUID)
 	if recorded {

@@ -14,26 +14,24 @@ type Charge struct {
 type Reservation struct {
 	// Key identifies the reservation: reserving the same key again changes nothing.
 	Key string
-	// Sequence is given by the ledger and grows with every reservation. It tells a reservation
-	// from an earlier one with the same key.
+	// Sequence is given by the ledger and grows with every reservation. It distinguishes a reservation from an earlier
+	// one with the same key.
 	Sequence int64
-	// ReservedAt is the time of the reservation in seconds since 1970. The ledger only keeps it.
+	// ReservedAt is the time of the reservation in seconds since 1970. The ledger does not use it.
 	ReservedAt int64
-	// Charges are 1 to [ChargesMax], each of another pair of resource type and dimensions.
+	// Charges are 1 to [ChargesMax] charges with distinct pairs of resource type and dimensions.
 	Charges []Charge
-	// Replaces is what the claim holds settled, where the reservation is an amendment: it changes
-	// what a settled claim holds, see [Ledger.Amend]. Charges are then what is held in addition to
-	// that, and may be none.
+	// Replaces makes the reservation an amendment: a change of a settled claim, see [Ledger.Amend]. It has the present
+	// charges of that claim. Charges are then held in addition, and may be empty.
 	Replaces []Charge
-	// Claim is kept for the caller, who can finish the claim from it.
+	// Claim is the caller's payload: enough to finish the claim.
 	Claim string
 }
 
-// amends tells whether the reservation is an amendment.
+// amends reports whether the reservation is an amendment.
 func (r *Reservation) amends() bool { return len(r.Replaces) > 0 }
 
-// flaw returns the code of the first flaw that the reservation has apart from its key, or
-// Admitted if it has none.
+// validate returns the code of the first error, apart from those of the key, or Admitted.
 func (r *Reservation) validate() Code {
 	if len(r.Claim) > ClaimBytesMax {
 		return ClaimTooLong
@@ -44,7 +42,7 @@ func (r *Reservation) validate() Code {
 	return validateCharges(r.Charges)
 }
 
-// validateOptionalCharges is validateCharges for charges that may be none. It returns 0 in place of Admitted.
+// validateOptionalCharges is validateCharges for a list that may be empty. It returns 0 instead of Admitted.
 func validateOptionalCharges(charges []Charge) Code {
 	if len(charges) == 0 {
 		return 0
@@ -55,8 +53,7 @@ func validateOptionalCharges(charges []Charge) Code {
 	return 0
 }
 
-// validateCharges returns the code with the highest precedence among the flaws of the charges, or
-// Admitted if they have none.
+// validateCharges returns the error code with the highest precedence, or Admitted.
 func validateCharges(charges []Charge) Code {
 	switch {
 	case len(charges) == 0:

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Operator says how a requirement relates a dimension to its values.
+// Operator relates a dimension to the values of a requirement.
 type Operator string
 
-// The operators, with the meaning that they have in Kubernetes label selectors.
+// The operators have the meaning of those in Kubernetes label selectors.
 const (
 	// In: the dimension is present and its value is listed.
 	In Operator = "In"
@@ -27,22 +27,20 @@ const (
 type Requirement struct {
 	Key      string
 	Operator Operator
-	// Values must be given with In and NotIn and must not with Exists and DoesNotExist.
+	// Values are required with In and NotIn, and not allowed with Exists and DoesNotExist.
 	Values []string `json:",omitempty"`
 }
 
-// Selector is a condition on dimensions: all its requirements must hold. The zero value has none
-// and matches everything. Values are comparable with ==, and selectors with the same
-// requirements are equal whatever the order and repetition they were written with. In JSON it is
-// an array of requirements.
+// Selector is a condition on dimensions: all its requirements must hold. The zero value has none and matches
+// everything. Values are comparable with ==. Selectors with the same requirements are equal, whatever their order and
+// repetition. In JSON a selector is an array of requirements.
 type Selector struct {
 	// canonical is the JSON array of the sorted requirements, and empty if there are none.
 	canonical string
 }
 
-// NewSelector returns a selector with the given requirements, which are checked as a label
-// selector would be. There may be at most [RequirementsMax] of them with at most
-// [RequirementValuesMax] values each.
+// NewSelector returns a selector with the given requirements. It checks them like a label selector. There may be at
+// most [RequirementsMax] of them, with at most [RequirementValuesMax] values each.
 func NewSelector(requirements ...Requirement) (Selector, error) {
 	if len(requirements) == 0 {
 		return Selector{}, nil
@@ -144,8 +142,8 @@ func (s Selector) Requirements() []Requirement {
 	return requirements
 }
 
-// String returns the selector for people to read, such as "region in (eu,us), !spot". It is
-// empty for the one that matches everything.
+// String returns the selector as text for people, such as "region in (eu,us), !spot". It returns "" for the selector
+// that matches everything.
 func (s Selector) String() string {
 	var parts []string
 	for _, r := range s.Requirements() {
@@ -171,7 +169,7 @@ func (s Selector) MarshalJSON() ([]byte, error) {
 	return []byte(s.canonical), nil
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. It refuses what [NewSelector] refuses.
+// UnmarshalJSON implements [json.Unmarshaler]. It fails like [NewSelector].
 func (s *Selector) UnmarshalJSON(data []byte) error {
 	var requirements []Requirement
 	if err := json.Unmarshal(data, &requirements); err != nil {

@@ -2,7 +2,7 @@ package ledger
 
 import "unicode/utf8"
 
-// What is stored besides texts, at most: with the longest numbers, and the comma that follows.
+// Upper bounds on the stored bytes besides texts: with the longest numbers, and the comma after them.
 const (
 	ledgerBytes      = 2 << 10 // metadata and the consumer
 	grantBytes       = 88
@@ -13,16 +13,16 @@ const (
 	recordBytes      = 3
 )
 
-// bytes is what the parts of a ledger take in storage.
+// bytes are the stored bytes of the parts of a ledger.
 type bytes struct{ grants, balances, reservations, released int }
 
-// Bytes bounds from above how many bytes the ledger takes when it is stored as JSON. A row counts
-// as soon as something is reserved in it, so that settling takes no more.
+// Bytes bounds from above the size of the ledger as JSON. A balance counts from its first reservation on, so that
+// settling adds no bytes.
 func (l *Ledger) Bytes() int {
 	return ledgerBytes + l.bytes.grants + l.bytes.balances + l.bytes.reservations + l.bytes.released
 }
 
-// BytesNeeded returns by how much a reservation that is not in the books would make them larger, in bytes.
+// BytesNeeded returns the number of bytes that a new reservation would add to the ledger.
 func (l *Ledger) BytesNeeded(r *Reservation) int {
 	size := r.Size()
 	for i := range r.Charges {
@@ -38,8 +38,8 @@ func (l *Ledger) BytesNeeded(r *Reservation) int {
 	return size
 }
 
-// checkRoom returns LedgerFull if the ledger would become larger, and too large, by some bytes and
-// the rows of a trial.
+// checkRoom returns LedgerFull if the given bytes and the new balances of a transaction would make the ledger larger,
+// and larger than bytesMax.
 func (l *Ledger) checkRoom(tx *transaction, size, bytesMax int) Code {
 	for i, a := range tx.accounts[:len(tx.charges)] {
 		if d := tx.charges[i].Dimensions; a.balances[d] == nil {
@@ -52,10 +52,9 @@ func (l *Ledger) checkRoom(tx *transaction, size, bytesMax int) Code {
 	return Admitted
 }
 
-// Size bounds from above how many bytes the reservation takes when it is stored as JSON in a JSON
-// string.
+// Size bounds from above the size of the reservation as JSON within a JSON string.
 func (r *Reservation) Size() int {
-	// The claim is JSON already.
+	// The claim already is JSON.
 	size := reservationBytes + nestedLen(r.Key) + escapedLen(r.Claim, len(`\"`), len(`\\u0000`))
 	for _, charges := range [][]Charge{r.Charges, r.Replaces} {
 		for i := range charges {
@@ -76,7 +75,7 @@ func grantsSize(grants []Grant) int {
 func (g *Grant) size() int {
 	size := grantBytes + jsonLen(g.UID) + jsonLen(g.Namespace) + jsonLen(g.Name)
 	for i := range g.Allowances {
-		// A canonical selector is as long as what is stored for it.
+		// A canonical selector is as long as its stored form.
 		size += allowanceBytes + jsonLen(g.Allowances[i].ResourceType) + len(g.Allowances[i].Selector.canonical)
 	}
 	return size
@@ -84,15 +83,15 @@ func (g *Grant) size() int {
 
 func recordSize(claimUID string) int { return recordBytes + jsonLen(claimUID) }
 
-// jsonLen bounds the length of text in a JSON string, and of canonical dimensions in a JSON object: a
-// NUL counts as much as the quotes, the colon and the comma that stand in its place.
+// jsonLen bounds the length of text in a JSON string, and of canonical dimensions in a JSON object: there, quotes, a
+// colon and a comma replace each NUL and are no longer than its escape.
 func jsonLen(text string) int { return escapedLen(text, len(`\"`), len(`\u0000`)) }
 
-// nestedLen is jsonLen for JSON that is itself in a JSON string.
+// nestedLen is jsonLen for JSON within a JSON string.
 func nestedLen(text string) int { return escapedLen(text, len(`\\\"`), len(`\\u0000`)) }
 
-// escapedLen bounds the length of text in which quotes and backslashes take quote bytes, and what
-// else encoding/json escapes takes other bytes.
+// escapedLen bounds the length of text in which quotes and backslashes take quote bytes, and all other characters that
+// encoding/json escapes take other bytes.
 func escapedLen(text string, quote, other int) int {
 	length := 0
 	for _, r := range text {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Usage is what settled claims use of a resource type with certain dimensions.
+// Usage is the usage of settled claims of one resource type and dimension set.
 type Usage struct {
 	ResourceType string
 	Dimensions   Dimensions
@@ -16,10 +16,10 @@ type Usage struct {
 	Claims int64
 }
 
-// Snapshot is a ledger in plain form, for storing. [Ledger.Snapshot] gives every list in a fixed order,
-// so that equal ledgers have equal books; [Restore] accepts any order.
+// Snapshot is a ledger in plain form, for storing. [Ledger.Snapshot] gives every list in a fixed order, so that equal
+// ledgers have equal snapshots. [Restore] accepts any order.
 type Snapshot struct {
-	// Sequence is that of the latest reservation, also if it is gone.
+	// Sequence is that of the latest reservation, even if it has ended.
 	Sequence int64
 	// Grants are sorted by UID.
 	Grants []Grant
@@ -31,8 +31,8 @@ type Snapshot struct {
 	Released []string
 }
 
-// Snapshot returns the plain form of the ledger. It stays as it is when the ledger changes, but
-// shares the lists of allowances and charges with it: those must not be modified.
+// Snapshot returns the plain form of the ledger. Later changes of the ledger do not affect it. It shares the lists of
+// allowances and charges with the ledger: do not modify them.
 func (l *Ledger) Snapshot() Snapshot {
 	return Snapshot{
 		Sequence:     l.sequence,
@@ -43,26 +43,25 @@ func (l *Ledger) Snapshot() Snapshot {
 	}
 }
 
-// Restore returns the ledger with these books. It refuses what no ledger can have written:
-// invalid or repeated entries, sequences out of range, sums that do not fit, and anything beyond
-// the bounds of this package but for its budgets of bytes. Usage beyond the limits is accepted, and
-// usage of nothing by no claims is skipped.
-func Restore(b Snapshot) (*Ledger, error) {
+// Restore returns the ledger of a snapshot. It rejects a snapshot that no ledger can have written: invalid or repeated
+// entries, sequences out of range, sums that do not fit, and anything beyond the bounds of this package except its
+// budgets of bytes. It accepts usage beyond the limits, and skips usage of 0 by 0 claims.
+func Restore(s Snapshot) (*Ledger, error) {
 	l := New()
-	if _, err := l.replaceGrants(b.Grants, math.MaxInt); err != nil {
+	if _, err := l.replaceGrants(s.Grants, math.MaxInt); err != nil {
 		return nil, err
 	}
-	if err := l.restoreUsed(b.Used); err != nil {
+	if err := l.restoreUsed(s.Used); err != nil {
 		return nil, err
 	}
-	if err := l.restoreReservations(b.Reservations); err != nil {
+	if err := l.restoreReservations(s.Reservations); err != nil {
 		return nil, err
 	}
-	if b.Sequence < l.sequence || b.Sequence > CountMax {
-		return nil, fmt.Errorf("sequence %d is not between that of the latest reservation, %d, and %d", b.Sequence, l.sequence, int64(CountMax))
+	if s.Sequence < l.sequence || s.Sequence > CountMax {
+		return nil, fmt.Errorf("sequence %d is not between that of the latest reservation, %d, and %d", s.Sequence, l.sequence, int64(CountMax))
 	}
-	l.sequence = b.Sequence
-	for _, claimUID := range b.Released {
+	l.sequence = s.Sequence
+	for _, claimUID := range s.Released {
 		if claimUID == "" || l.IsReleased(claimUID) {
 			return nil, fmt.Errorf("released claim %q is empty or repeated", claimUID)
 		}
@@ -89,7 +88,7 @@ func (l *Ledger) restoreUsed(used []Usage) error {
 	return nil
 }
 
-// restoreReservations enters the reservations in the order in which they were made.
+// restoreReservations adds the reservations in the order of their sequence.
 func (l *Ledger) restoreReservations(reservations []Reservation) error {
 	inOrder := slices.SortedFunc(slices.Values(reservations), func(a, b Reservation) int {
 		return cmp.Compare(a.Sequence, b.Sequence)
@@ -109,10 +108,10 @@ func (l *Ledger) restoreReservations(reservations []Reservation) error {
 	return nil
 }
 
-// SetUsed replaces what is used of a resource type with certain dimensions, and by how many
-// claims; both 0 removes the entry. It is for correcting the books and pays no heed to limits.
-// It reports whether that changed anything. On an error nothing has changed: the usage is
-// invalid, the sums of the resource type would not fit, or there is no room for another row.
+// SetUsed replaces the usage of one resource type and dimension set, and the number of claims. Both 0 removes the
+// entry. It is for corrections and ignores limits. It reports whether the ledger changed. It fails, and changes
+// nothing, if the usage is invalid, the sums of the resource type would not fit, or there is no room for another
+// balance.
 func (l *Ledger) SetUsed(u Usage) (changed bool, err error) { return l.setUsed(u, BytesMax) }
 
 func (l *Ledger) setUsed(u Usage, bytesMax int) (changed bool, err error) {

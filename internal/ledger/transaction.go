@@ -1,14 +1,14 @@
 package ledger
 
-// transaction is a request that is being decided. The pages count what it was admitted as taken, so
-// that its charges are judged together, until it is entered or reverted.
+// transaction is a request during its decision. The accounts count the admitted amounts as taken, so that the ledger
+// decides the charges together. It ends with commit or rollback.
 type transaction struct {
 	charges  []Charge
-	accounts [ChargesMax]*account // nil where there is none of the resource type
+	accounts [ChargesMax]*account // nil for unknown resource types
 	admitted [ChargesMax]Amount
 }
 
-// admit takes as much of every charge as can be paid and reports whether that is all.
+// admit takes as much of every charge as can be paid, and reports whether that is the whole.
 func (tx *transaction) admit(l *Ledger, charges []Charge) bool {
 	tx.charges = charges
 	whole := true
@@ -22,8 +22,8 @@ func (tx *transaction) admit(l *Ledger, charges []Charge) bool {
 	return whole
 }
 
-// insist counts what admit left over as taken all the same, except in the flow, which learns of
-// it when the trial is entered. It reports false if an amount would not fit.
+// overdraw also takes the amounts that admit could not admit. The flow gets them only at commit. It returns false if an
+// amount would not fit.
 func (tx *transaction) overdraw() bool {
 	for i, a := range tx.accounts[:len(tx.charges)] {
 		pending, ok := a.pending.Add(tx.charges[i].Amount - tx.admitted[i])
@@ -35,7 +35,7 @@ func (tx *transaction) overdraw() bool {
 	return true
 }
 
-// fits returns Admitted if the books can hold all that is taken, or the code of what is too much.
+// check returns Admitted if the ledger can hold all taken amounts, and otherwise the code of the bound in the way.
 func (tx *transaction) check() Code {
 	for _, a := range tx.accounts[:len(tx.charges)] {
 		if _, ok := a.total().Add(a.pending); !ok {
@@ -50,7 +50,7 @@ func (tx *transaction) check() Code {
 	return Admitted
 }
 
-// enter puts the charges into the books.
+// commit adds the charges to the ledger.
 func (tx *transaction) commit() {
 	for i := range tx.charges {
 		c := &tx.charges[i]
@@ -58,7 +58,7 @@ func (tx *transaction) commit() {
 	}
 }
 
-// revert leaves the pages as if there had been no trial.
+// rollback restores the accounts as they were before the transaction.
 func (tx *transaction) rollback() {
 	for i, a := range tx.accounts[:len(tx.charges)] {
 		if a != nil {
@@ -67,7 +67,7 @@ func (tx *transaction) rollback() {
 	}
 }
 
-// shortages returns what was not admitted.
+// shortages returns the charges that were not admitted in full.
 func (tx *transaction) shortages() []Shortage {
 	var shortages []Shortage
 	for i := range tx.charges {

@@ -11,15 +11,14 @@ import (
 type Account struct {
 	// Limit is the sum of all allowances.
 	Limit Amount
-	// Used is what settled claims use.
+	// Used is the amount of settled claims.
 	Used Amount
-	// Reserved is what reservations hold.
+	// Reserved is the amount of reservations.
 	Reserved Amount
-	// Available is Limit minus Used and Reserved, and 0 if that is negative. With selectors, what
-	// a particular request can get may be less, and while some dimension set is overdrawn it may
-	// be more: that is for [Ledger.Available] to say.
+	// Available is Limit minus Used and Reserved, and at least 0. With selectors a particular request may get less.
+	// While some dimension set is overdrawn it may get more. [Ledger.Available] has the exact amount.
 	Available Amount
-	// Claims counts the settled claims, once for each dimension set that a claim charges.
+	// Claims counts the settled claims, once for each dimension set of their charges.
 	Claims int64
 }
 
@@ -44,16 +43,16 @@ func (l *Ledger) Available(resourceType string, d Dimensions) Amount {
 // Balance is the state of one dimension set of a resource type, for display.
 type Balance struct {
 	Dimensions Dimensions
-	// Used is what settled claims use.
+	// Used is the amount of settled claims.
 	Used Amount
-	// Reserved is what reservations hold.
+	// Reserved is the amount of reservations.
 	Reserved Amount
 	// Claims counts the settled claims.
 	Claims int64
 }
 
-// Balances returns the dimension sets of a resource type that have usage or reservations, in the order
-// of [Dimensions.Compare].
+// Balances returns the dimension sets of a resource type with usage or reservations, in the order of
+// [Dimensions.Compare].
 func (l *Ledger) Balances(resourceType string) []Balance {
 	a := l.accounts[resourceType]
 	if a == nil {
@@ -67,8 +66,7 @@ func (l *Ledger) Balances(resourceType string) []Balance {
 	return balances
 }
 
-// Matching returns the sum of the allowances whose selectors match the dimensions, which is 0 if
-// the type is unknown.
+// Matching returns the sum of the allowances whose selectors match the dimensions. It is 0 for an unknown type.
 func (l *Ledger) Matching(resourceType string, d Dimensions) Amount {
 	a := l.accounts[resourceType]
 	if a == nil {
@@ -83,13 +81,13 @@ func (s Selector) Matcher() func(Dimensions) bool {
 	return func(d Dimensions) bool { return matchesAll(requirements, d) }
 }
 
-// ResourceTypes returns, sorted, the types that a grant names or that have usage or reservations.
+// ResourceTypes returns the sorted types that a grant names or that have usage or reservations.
 func (l *Ledger) ResourceTypes() []string { return sortedKeys(l.accounts) }
 
-// Sequence returns that of the latest reservation, or 0 if there never was one.
+// Sequence returns the sequence of the latest reservation, or 0 if there never was one.
 func (l *Ledger) Sequence() int64 { return l.sequence }
 
-// Reservation returns the reservation with a key. Its charges must not be modified.
+// Reservation returns the reservation with a key. Do not modify its charges.
 func (l *Ledger) Reservation(key string) (Reservation, bool) {
 	r, ok := l.reservations[key]
 	return r, ok
@@ -101,8 +99,8 @@ func (l *Ledger) ReservationCount() int { return len(l.reservations) }
 // ReservedBytes returns the sum of the sizes of the reservations, see [Reservation.Size].
 func (l *Ledger) ReservedBytes() int { return l.bytes.reservations }
 
-// Reservations yields the reservations in the order of their sequence, as they were when the
-// iteration began. Their charges must not be modified.
+// Reservations yields the reservations in the order of their sequence. Changes during the iteration do not affect it.
+// Do not modify the charges.
 func (l *Ledger) Reservations() iter.Seq[Reservation] {
 	return func(yield func(Reservation) bool) {
 		inOrder := slices.SortedFunc(maps.Values(l.reservations), func(a, b Reservation) int {
@@ -112,7 +110,7 @@ func (l *Ledger) Reservations() iter.Seq[Reservation] {
 	}
 }
 
-// Grants yields the grants in the order of their UIDs. Their allowances must not be modified.
+// Grants yields the grants in the order of their UIDs. Do not modify their allowances.
 func (l *Ledger) Grants() iter.Seq[Grant] {
 	return func(yield func(Grant) bool) {
 		for _, uid := range sortedKeys(l.grants) {
@@ -123,12 +121,12 @@ func (l *Ledger) Grants() iter.Seq[Grant] {
 	}
 }
 
-// Released yields the UIDs of the claims recorded as released, sorted.
+// Released yields the UIDs of the released claims, sorted.
 func (l *Ledger) Released() iter.Seq[string] {
 	return func(yield func(string) bool) { slices.Values(sortedKeys(l.released))(yield) }
 }
 
-// Used yields what settled claims use, by resource type and then dimensions, without zeros.
+// Used yields the usage of settled claims, by resource type and then dimensions, without zeros.
 func (l *Ledger) Used() iter.Seq[Usage] {
 	return func(yield func(Usage) bool) {
 		for _, resourceType := range l.ResourceTypes() {

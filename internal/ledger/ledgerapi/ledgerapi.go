@@ -1,5 +1,6 @@
-// Package ledgerapi reads and writes ledgers on an API server. It does so in JSON of its own, and has the API server
-// answer with metadata alone, because these objects are written more often than all others together.
+// Package ledgerapi reads and writes ledgers on an API server. It encodes them itself and asks for answers with
+// metadata only, because ledgers are written more often than all other objects together. The stores of consumer ledgers
+// and of allocations import it.
 package ledgerapi
 
 import (
@@ -19,8 +20,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/restclient"
 )
 
-// ErrConflict is returned for a write of a ledger that is not as it was when it was read: it was changed, deleted or,
-// where it is to be created, is there.
+// ErrConflict is returned for a write of a ledger that was changed or deleted after the read, or created before it.
 var ErrConflict = errors.New("the ledger was changed by somebody else")
 
 // Client reads and writes the ledgers of one kind. It is safe for concurrent use.
@@ -38,8 +38,8 @@ func New(config *rest.Config, httpClient *http.Client, resource string) (*Client
 	return &Client{api: api, path: "/apis/" + quotav1alpha1.GroupVersion.String() + "/" + resource}, nil
 }
 
-// Read reads a ledger into an object, through to etcd. Errors are those of the API server, NotFound among them, or say
-// that the ledger cannot be read.
+// Read reads a ledger into an object, through to etcd. Errors are those of the API server, such as NotFound, and
+// decoding errors.
 func (c *Client) Read(ctx context.Context, name string, into any) error {
 	raw, err := c.api.Get().AbsPath(c.path, name).SetHeader("Accept", "application/json").Do(ctx).Raw()
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Client) Read(ctx context.Context, name string, into any) error {
 	return nil
 }
 
-// FormatError says that a ledger has a form that this version of Bursar does not know. It must not be written.
+// FormatError is returned for a ledger in a format of a newer version of Bursar. Do not write such a ledger.
 type FormatError struct{ Format int64 }
 
 func (e *FormatError) Error() string {
@@ -59,7 +59,7 @@ func (e *FormatError) Error() string {
 		e.Format, quotav1alpha1.ConsumerLedgerFormat)
 }
 
-// checkFormat returns a [FormatError] for a ledger that cannot be decoded because of its format.
+// checkFormat returns a [FormatError] if the format is the reason for a decoding error.
 func checkFormat(raw []byte) error {
 	var object struct {
 		Spec struct {
@@ -72,7 +72,7 @@ func checkFormat(raw []byte) error {
 	return nil
 }
 
-// Version returns the resource version that a ledger has now, and nothing if there is none.
+// Version returns the current resource version of a ledger, or "" if there is none.
 func (c *Client) Version(ctx context.Context, name string) (string, error) {
 	raw, err := c.api.Get().AbsPath(c.path, name).SetHeader("Accept", restclient.OnlyMetadata).Do(ctx).Raw()
 	if apierrors.IsNotFound(err) {
@@ -84,9 +84,9 @@ func (c *Client) Version(ctx context.Context, name string) (string, error) {
 	return versionIn(raw)
 }
 
-// Write stores a ledger that has not been changed since its resource version, or creates it where it has none, and
-// returns its new one. Replacing the object also drops the record of field managers: Bursar is the only writer, and
-// tracking costs more than the write. Errors are [ErrConflict] and those of the API server.
+// Write stores a ledger if it was not changed since its resource version, or creates it if it has none. It returns the
+// new version. Replacing the object also drops the record of field managers: Bursar is the only writer, and tracking
+// costs more than the write. Errors are [ErrConflict] and those of the API server.
 func (c *Client) Write(ctx context.Context, ledger metav1.Object) (string, error) {
 	expected := ledger.GetResourceVersion()
 	request := c.api.Post().AbsPath(c.path)

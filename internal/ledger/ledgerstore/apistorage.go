@@ -69,8 +69,8 @@ func (s *APIStorage) CurrentVersion(ctx context.Context, consumer quotav1alpha1.
 	return Version(version), err
 }
 
-// classify sorts the errors of a write: a request that the API server calls invalid, too large or forbidden has not
-// been carried out and will not be. etcd's own word on size comes as an error of the server without a reason.
+// classify sorts the errors of a write. After an invalid, too large or forbidden request, nothing was written and
+// nothing will be. etcd's error about size arrives as an internal server error without a reason.
 func classify(err error) error {
 	switch {
 	case err == nil:

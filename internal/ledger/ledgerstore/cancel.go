@@ -8,8 +8,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Cancel drops a reservation, if it is still there, and gives its charges back at once.
-// Sequence 0 stands for any.
+// Cancel drops a reservation, if it still exists, and gives its charges back at once. Sequence 0 stands for any.
 func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) error {
 	return s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: true,
@@ -23,12 +22,12 @@ func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, 
 	})
 }
 
-// Tombstone is [Store.Cancel] for a reservation that another process may be making a claim from at this
-// moment: that its claim gives nothing back is recorded in the same write. The record, [TombstoneID],
-// stays until [Store.Forget]. Call that once no claim of the reservation exists: whoever makes one looks
-// for the reservation after that, before the claim is granted.
+// Tombstone is [Store.Cancel] for a reservation from which another process may be making a claim at this moment. The
+// same write records that this claim gives nothing back. The record, [TombstoneID], stays until [Store.Forget]. Call
+// Forget once no claim of the reservation exists: after it made a claim, a process looks for the reservation again
+// before it grants the claim.
 //
-// It reports whether that is recorded. If not, the reservation was not there any more: its claim may be charged.
+// Tombstone reports whether the record exists. If not, the reservation had already ended, and its claim may be charged.
 func (s *Store) Tombstone(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) (bool, error) {
 	id := TombstoneID(ObjectUID(key), sequence)
 	var recorded bool
@@ -52,8 +51,8 @@ func (s *Store) Tombstone(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	return err == nil && recorded, err
 }
 
-// Settle turns a reservation into settled usage. Call it once the claim says Granted at rest.
-// It returns at once and takes effect with the next commit.
+// Settle turns a reservation into usage. Call it once the stored claim is Granted. Settle returns at once and takes
+// effect with the next commit.
 func (s *Store) Settle(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {
 	op := &operation{
 		makesRoom: true,

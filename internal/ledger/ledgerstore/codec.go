@@ -10,7 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerapi"
 )
 
-// specOf writes books in the form in which they are stored.
+// specOf encodes a snapshot.
 func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav1alpha1.ConsumerLedgerSpec {
 	spec := quotav1alpha1.ConsumerLedgerSpec{
 		ConsumerRef:  consumer,
@@ -44,7 +44,7 @@ func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav
 	return spec
 }
 
-// SnapshotOf reads stored books.
+// SnapshotOf decodes a stored ledger.
 func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error) {
 	if spec.Format > quotav1alpha1.ConsumerLedgerFormat {
 		return ledger.Snapshot{}, &ledgerapi.FormatError{Format: spec.Format}
@@ -106,8 +106,8 @@ func chargesOf(stored []quotav1alpha1.LedgerCharge) ([]ledger.Charge, error) {
 	return charges, nil
 }
 
-// SelectorOf reads a label selector over dimensions. None at all selects everything, as does
-// an empty one: an allowance without a selector is for any request.
+// SelectorOf decodes a label selector over dimensions. A nil selector and an empty one match everything: an allowance
+// without a selector is for any request.
 func SelectorOf(selector *metav1.LabelSelector) (ledger.Selector, error) {
 	if selector == nil {
 		return ledger.Selector{}, nil

@@ -11,35 +11,37 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// committer has the copy of one consumer's ledger in memory. All operations of this process on the ledger go through its group.
+// committer has the copy of one consumer's ledger in memory. All operations of this process on the ledger go through
+// its group.
 type committer struct {
 	store    *Store
 	consumer quotav1alpha1.ConsumerRef
 	group    *groupcommit.Group[*ledger.Ledger]
 
-	// epoch is a new number each time the ledger is read from storage, except if it is as it was before a write that was
-	// rejected. It is 0 until the first reading. While it stays the same, no other process has changed the ledger unnoticed.
+	// loadID is a new number each time the committer loads the ledger from storage, unless it finds the version from
+	// before a rejected write. It is 0 before the first load. While it stays the same, no other process has changed the
+	// ledger unnoticed.
 	loadID atomic.Uint64
-	// latest is the version of the copy, or of the copy before if there is none.
+	// latest is the version of the copy, or of the previous copy if there is none.
 	latest atomic.Pointer[Version]
-	// bytes is the most that the copy takes in storage.
+	// bytes is an upper bound on the stored size of the copy.
 	bytes atomic.Int64
 
 	mu       sync.Mutex
-	dropped  bool                 // it is no longer used, see Store.dropIdle
+	dropped  bool                 // see Store.dropIdle
 	observed Version              // the latest version to read in a while, see observeLater
-	expected map[string]time.Time // releases on their way, with the time of their announcement, see Store.ExpectRelease
+	expected map[string]time.Time // expected releases with the time of their announcement, see Store.ExpectRelease
 
 	// The rest belongs to the goroutine of the group.
 	ledger      *ledger.Ledger // nil when unknown
 	version     Version
 	isFresh     bool // the ledger was read or written since attempt 0 of the batch
-	isReleasing bool // charges are about to be given back
+	isReleasing bool // releases are expected
 	unknown     int  // writes of the batch in a row with an unknown outcome
-	isLost      bool // a write had an unknown outcome, and the ledger was not read since
-	isRejected  bool // the latest write was rejected, and the ledger was not read since
-	// hasChanged, hasGrown and wasReread are what subscribers do not know yet: this process changed the ledger, by which claims
-	// that were denied may fit, or it read changes of another process.
+	isLost      bool // a write had an unknown outcome, and no read followed yet
+	isRejected  bool // the latest write was rejected, and no read followed yet
+	// These are not yet reported to subscribers: this process changed the ledger, denied claims may fit after its
+	// change, and the committer read changes of another process.
 	hasChanged, hasGrown, wasReread bool
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Quiescent tells whether the books hold settled usage alone: no reservation is in flight and no
-// released claim is still there. Only then must they equal what the granted claims say.
+// Quiescent reports whether the ledger has only settled usage: no reservations and no records of released claims. Only
+// then must its usage equal that of the granted claims.
 func Quiescent(l *ledger.Ledger) bool {
 	for range l.Released() {
 		return false
@@ -18,18 +18,16 @@ func Quiescent(l *ledger.Ledger) bool {
 	return l.ReservationCount() == 0
 }
 
-// Correct replaces what the books say is used of a resource type with certain dimensions: the
-// amount and the number of claims of observed become those of corrected. It does so only while
-// the books are quiet and still say observed, and reports whether it did. It is for repairing
-// drift and pays no heed to limits. If the sums would not fit, nothing changes and the error
-// hasUsage so.
+// Correct replaces the usage of one resource type and dimension set: amount and number of claims change from observed
+// to corrected. It does so only while the ledger is quiescent and still has observed, and reports whether it did. It is
+// for repairing drift and ignores limits. If the sums would not fit, it fails and changes nothing.
 func (s *Store) Correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error) {
 	return s.correct(ctx, consumer, observed, corrected, Quiescent)
 }
 
-// CorrectBusy is Correct for books that may not be quiet. Whoever calls it has left out of corrected what is in flight,
-// when the books said observed. It does not matter what happened since: reservations that are settled and claims that
-// are released change books and claims alike.
+// CorrectBusy is Correct for a ledger that may not be quiescent. The caller must have left out of corrected everything
+// in flight at the time of observed. Later changes do not matter: settling a reservation and releasing a claim change
+// the ledger and the claims alike.
 func (s *Store) CorrectBusy(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error) {
 	return s.correct(ctx, consumer, observed, corrected, func(*ledger.Ledger) bool { return true })
 }
@@ -65,7 +63,7 @@ func (s *Store) correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 	}
 }
 
-// hasUsage tells whether the books agree with a usage, which is zero where they have none.
+// hasUsage reports whether the ledger has exactly this usage. Zero usage means no entry.
 func hasUsage(l *ledger.Ledger, u ledger.Usage) bool {
 	for have := range l.Used() {
 		if have.ResourceType == u.ResourceType && have.Dimensions == u.Dimensions {

@@ -9,16 +9,16 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// decider decides one request on a ledger, again if the commit has to be repeated.
+// decider decides one request on a ledger, and again with each repetition of the commit.
 type decider struct {
 	Request
 	store    *Store
 	consumer quotav1alpha1.ConsumerRef
 
 	outcome Outcome
-	// isFull is set if there is no room for further reservations until some that are in flight end.
+	// isFull is set if the request must wait until some reservations in flight end.
 	isFull bool
-	// entered are the reservations as they are in the ledger, and renamed those that were taken over, as they were.
+	// admitted are the reservations as in the ledger now, and renamed are those taken over, as before.
 	admitted, renamed []ledger.Reservation
 }
 
@@ -66,7 +66,7 @@ func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 	return groupcommit.Unconfirmed
 }
 
-// effectOfDryRun returns the effect of a decision of which nothing is left in the ledger.
+// effectOfDryRun returns the effect of a decision that left nothing in the ledger.
 func (d *decider) effectOfDryRun(releasing bool) groupcommit.Effect {
 	switch {
 	case d.outcome.Code == ledger.Exceeded && releasing:
@@ -78,8 +78,9 @@ func (d *decider) effectOfDryRun(releasing bool) groupcommit.Effect {
 	}
 }
 
-// hasNoRoom reports whether the request has to wait for reservations in flight to end. What would not fit then either is let
-// through, for the ledger to refuse. A dry run that decides separately finds out for each.
+// hasNoRoom reports whether the request must wait for reservations in flight to end. It returns false for a request
+// that would not fit after that either: the ledger denies it. A dry run of separate reservations checks each of them
+// later.
 func (d *decider) hasNoRoom(l *ledger.Ledger, added []ledger.Reservation) bool {
 	switch {
 	case d.DryRun != NotDry && d.Separately:
@@ -91,7 +92,7 @@ func (d *decider) hasNoRoom(l *ledger.Ledger, added []ledger.Reservation) bool {
 	}
 }
 
-// decideTogether enters all reservations or none, and reports whether the ledger changed.
+// decideTogether adds all reservations or none, and reports whether the ledger changed.
 func (d *decider) decideTogether(l *ledger.Ledger) (hasChanged bool) {
 	decisions := make([]ledger.Decision, len(d.Reservations))
 	for i := range d.Reservations {
@@ -119,7 +120,7 @@ func (d *decider) decideTogether(l *ledger.Ledger) (hasChanged bool) {
 	return hasChanged
 }
 
-// decideSeparately enters each reservation that is admitted, and reports whether the ledger changed.
+// decideSeparately adds each admitted reservation, and reports whether the ledger changed.
 func (d *decider) decideSeparately(l *ledger.Ledger) (hasChanged bool) {
 	decisions := make([]ledger.Decision, len(d.Reservations))
 	for i := range d.Reservations {
@@ -139,8 +140,8 @@ func (d *decider) decideSeparately(l *ledger.Ledger) (hasChanged bool) {
 	return hasChanged
 }
 
-// decide decides one reservation or amendment, and reports whether the ledger changed by it. A dry run leaves what is fresh in
-// the ledger, for those that follow; the caller takes it out.
+// decide decides one reservation or amendment, and reports whether the ledger changed. A dry run leaves new
+// reservations in the ledger for the following decisions; the caller cancels them.
 func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledger.Decision, hasChanged bool) {
 	if len(r.Replaces) == 0 && d.Extend == nil {
 		decision = d.decideByLimits(r, l.Reserve, l.ReserveOverdraft)
@@ -162,7 +163,8 @@ func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledge
 	return decision, decision.Code == ledger.Admitted
 }
 
-// within decides by the limits and, for a request that may exceed them, beyond. Then the decision has the shortages as well.
+// decideByLimits decides by the limits. If they are exceeded and the request allows overdraft, it decides by overdraft,
+// and the decision has the shortages as well.
 func (d *decider) decideByLimits(r ledger.Reservation, limits, beyond func(ledger.Reservation) ledger.Decision) ledger.Decision {
 	decision := limits(r)
 	if decision.Code != ledger.Exceeded || !d.Overdraft {
@@ -175,7 +177,7 @@ func (d *decider) decideByLimits(r ledger.Reservation, limits, beyond func(ledge
 	return decision
 }
 
-// note remembers what was admitted, as it is in the ledger.
+// collectOutcome fills admitted and the taken-over keys from the ledger.
 func (d *decider) collectOutcome(l *ledger.Ledger) {
 	for i := range d.Reservations {
 		if r, isThere := l.Reservation(d.Reservations[i].Key); isThere && d.outcome.Decisions[i].Code == ledger.Admitted {
@@ -198,7 +200,7 @@ func (d *decider) committed() {
 	}
 }
 
-// reinstate undoes what rename did.
+// undoRenames undoes rename.
 func (d *decider) undoRenames(l *ledger.Ledger) {
 	for i := range d.renamed {
 		l.UndoRename(d.renamed[i], keyInstead(d.Instead, d.renamed[i].Key), tombstoneOf(&d.renamed[i]))
@@ -206,7 +208,7 @@ func (d *decider) undoRenames(l *ledger.Ledger) {
 	d.renamed = nil
 }
 
-// rename enters reservations in place of earlier ones that hold the same, and returns those.
+// rename renames earlier reservations with the same charges to new ones. It returns them as they were.
 func rename(l *ledger.Ledger, reservations []ledger.Reservation, earlier map[string]string) (renamed []ledger.Reservation) {
 	if len(earlier) == 0 {
 		return nil
@@ -226,7 +228,7 @@ func rename(l *ledger.Ledger, reservations []ledger.Reservation, earlier map[str
 
 func tombstoneOf(r *ledger.Reservation) string { return TombstoneID(ObjectUID(r.Key), r.Sequence) }
 
-// keyInstead returns the key that a reservation has now which had another.
+// keyInstead returns the new key of a renamed reservation.
 func keyInstead(earlier map[string]string, key string) string {
 	for now, before := range earlier {
 		if before == key {
@@ -236,7 +238,7 @@ func keyInstead(earlier map[string]string, key string) string {
 	return ""
 }
 
-// renew gives the reservations that existed before a new sequence, and reports whether there are any.
+// renew gives existing reservations a new sequence, and reports whether there are any.
 func renew(l *ledger.Ledger, reservations []ledger.Reservation, decisions []ledger.Decision) bool {
 	var any bool
 	for i := range decisions {
@@ -250,7 +252,7 @@ func renew(l *ledger.Ledger, reservations []ledger.Reservation, decisions []ledg
 	return any
 }
 
-// notIn returns the reservations that are not in a ledger yet.
+// notIn returns the reservations that the ledger does not have yet.
 func notIn(l *ledger.Ledger, reservations []ledger.Reservation) []ledger.Reservation {
 	added := make([]ledger.Reservation, 0, len(reservations))
 	for _, r := range reservations {
@@ -261,8 +263,8 @@ func notIn(l *ledger.Ledger, reservations []ledger.Reservation) []ledger.Reserva
 	return added
 }
 
-// isFull reports whether a ledger has no room for further reservations until some that are in flight
-// end. What would not fit then either is let through, for the ledger to refuse.
+// isFull reports whether the ledger has no room for new reservations until some in flight end. It returns false for
+// reservations that would not fit after that either: the ledger denies them.
 func isFull(l *ledger.Ledger, added []ledger.Reservation) bool {
 	count, size := l.ReservationCount(), l.Bytes()
 	if len(added) == 0 || count == 0 {
@@ -281,8 +283,8 @@ func cancelAll(l *ledger.Ledger, reservations []ledger.Reservation) {
 	}
 }
 
-// isUnsettled reports whether an amendment is of a claim that was created directly and whose grant is in flight. Other
-// claims of the consumer may hold as much, so that the ledger alone does not show it.
+// isUnsettled reports whether a key is that of an amendment of a directly created claim whose reservation is in flight.
+// The ledger alone does not show it: other claims of the consumer may have the same charges.
 func isUnsettled(l *ledger.Ledger, key string) bool {
 	if !IsAmendment(key) || ObjectUID(key) != "" {
 		return false

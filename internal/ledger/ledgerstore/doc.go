@@ -1,12 +1,13 @@
 // Package ledgerstore stores the ledger of each consumer in a ConsumerLedger object, and is the only way to change one.
 //
-// Each consumer has a committer, which is a [groupcommit.Group] on the consumer's ledger: it decides in one batch all operations
-// that arrived during the last write, and acknowledges them with one write. A denial is only given on a ledger that was current
-// at some instant after the request arrived: the batch was written, or the ledger was just read, or its version was compared
-// with the stored one.
+// Each consumer has a committer, a [groupcommit.Group] on the consumer's ledger. The committer decides in one batch all
+// operations that arrived during the last write, and acknowledges them with one write. A denial always holds on a
+// ledger that was current at some instant after the request arrived: the committer wrote the batch, read the ledger, or
+// compared its version with the stored one.
 //
-// Housekeeping (settling a reservation, forgetting a release) rides along with the next commit, or gets one of its own after
-// a short delay.
+// Housekeeping (settling a reservation, forgetting a release) rides along with the next commit, or gets one of its own
+// after a short delay.
 //
-// Any number of processes may have a Store on the same objects. Admission and controllers import it. It imports neither.
+// Any number of processes may have a Store on the same objects. Admission and controllers import this package, never
+// the reverse.
 package ledgerstore

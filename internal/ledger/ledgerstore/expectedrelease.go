@@ -15,13 +15,14 @@ func (c *committer) expectsReleases() bool {
 	return c.isReleasingLocked(time.Now())
 }
 
-// isReleasingLocked reports whether releases are expected.
+// isReleasingLocked is expectsReleases with c.mu held.
 func (c *committer) isReleasingLocked(now time.Time) bool {
 	maps.DeleteFunc(c.expected, func(_ string, since time.Time) bool { return now.Sub(since) > expectedReleaseMax })
 	return len(c.expected) > 0
 }
 
-// expect notes that the charge identified by id will be given back soon. It reports false if the committer was dropped.
+// expectRelease records that the charge with this id will be given back soon. It returns false if the committer was
+// dropped.
 func (c *committer) expectRelease(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,7 +36,7 @@ func (c *committer) expectRelease(id string) bool {
 	return true
 }
 
-// unexpect withdraws what expect noted.
+// releaseDone ends the expectation of expectRelease.
 func (c *committer) releaseDone(id string) {
 	c.mu.Lock()
 	_, wasExpected := c.expected[id]
@@ -47,7 +48,7 @@ func (c *committer) releaseDone(id string) {
 	}
 }
 
-// forgetTentative drops what an earlier attempt at the operations announced: none waits for itself.
+// forgetTentative drops the expectations of an earlier attempt at these operations: no operation waits for its own.
 func (c *committer) forgetTentative(batch []*groupcommit.Operation[*ledger.Ledger]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,19 +9,19 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// SetGrants makes the grants in the books of a consumer those that active returns, so that
-// its limits are their sums. active gets the grants that the books hold. It reads any others from the API server, not from
-// a cache, and is called again when another process wrote the ledger meanwhile: a stale view
-// can never raise a limit. Calls for one consumer must not overlap.
+// SetGrants replaces the grants of a consumer by the result of active, so that its limits are their sums. active gets
+// the present grants of the ledger. It must read all others from the API server, not from a cache. SetGrants calls it
+// again if another process wrote the ledger in between: a stale view can never increase a limit. Calls for one consumer
+// must not overlap.
 //
-// If the sums overflow, nothing changes and the error says so.
+// If the sums overflow, SetGrants fails and changes nothing.
 func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRef, active func(ctx context.Context, held []ledger.Grant) ([]ledger.Grant, error)) error {
 	var failure error
 	err := s.doVerified(ctx, consumer, func(ctx context.Context) (*operation, error) {
 		var held []ledger.Grant
 		err := s.do(ctx, consumer, &operation{apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 			held = slices.Collect(l.Grants())
-			return groupcommit.Nothing // whether it is current shows when the grants are set
+			return groupcommit.Nothing // setting the grants proves whether it is current
 		}})
 		if err != nil {
 			return nil, err

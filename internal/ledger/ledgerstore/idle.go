@@ -2,7 +2,7 @@ package ledgerstore
 
 import "time"
 
-// scheduleDropLocked has idle committers dropped in a while, s.mu being held.
+// scheduleDropLocked schedules dropIdle. The caller holds s.mu.
 func (s *Store) scheduleDropLocked() {
 	if s.isDropScheduled || len(s.byRef) == 0 || s.ctx.Err() != nil {
 		return
@@ -11,8 +11,8 @@ func (s *Store) scheduleDropLocked() {
 	time.AfterFunc(idleMax/3, s.dropIdle)
 }
 
-// dropIdle drops the committers of consumers that nobody asks for, with their copy of the ledger: there may be many
-// consumers, and names of ones that do not exist. Whoever asks again has the ledger read.
+// dropIdle drops idle committers with their copies of the ledger: there may be many consumers, and requests may name
+// consumers that do not exist. The next operation on a dropped ledger reads it again.
 func (s *Store) dropIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,7 +31,7 @@ func (s *Store) dropIdle() {
 	s.scheduleDropLocked()
 }
 
-// drop has the committer take nothing any more if it is idle, and reports whether it is.
+// drop closes the committer if it is idle, and reports whether it did.
 func (c *committer) drop(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,50 +12,50 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// ReservationMargin is by how much a reservation outlives the request that it is for: a write that etcd already has may
-// still take effect when the API server gives up.
+// ReservationMargin is the time for which a reservation outlives its request: a write that etcd already has may still
+// take effect after the API server gave up.
 const ReservationMargin = 10 * time.Second
 
-// defaultReservationLifetime goes with an API server that gives a request a minute, as it does unless it is told otherwise.
+// defaultReservationLifetime is for the API server's default request timeout of one minute.
 const defaultReservationLifetime = time.Minute + ReservationMargin
 
-// ObjectKey is the key of the reservation that a policy makes for an object: one for each pair,
-// so that deciding the same object twice charges it once.
+// ObjectKey is the key of a policy's reservation for an object. There is one for each pair, so that deciding the same
+// object twice charges it once.
 func ObjectKey(policy, objectUID string) string { return policy + "/" + objectUID }
 
-// ClaimKey is the key of the reservation of a claim that was created directly. No policy is
-// named like it, because names hold no colon.
+// ClaimKey is the key of the reservation of a directly created claim. No policy has such a name: names contain no
+// colon.
 func ClaimKey(claimUID string) string { return "claim:" + claimUID }
 
-// TombstoneID is what the books record in place of the UID of a claim when the reservation for an object with that
-// sequence is withdrawn. No UID begins like it. Sequences alone begin anew where books were lost.
+// TombstoneID is the record of [Store.Tombstone] for the reservation of an object with that sequence. It is stored like
+// the UID of a released claim; no UID begins like it. The sequence alone would not do: sequences start again after the
+// loss of a ledger.
 func TombstoneID(objectUID string, sequence int64) string {
 	return "reservation:" + strconv.FormatInt(sequence, 10) + ":" + objectUID
 }
 
-// ObjectOfTombstone returns the UID of the object of a [TombstoneID], and false for the UID of a claim.
+// ObjectOfTombstone returns the object UID of a [TombstoneID]. It returns false for the UID of a claim.
 func ObjectOfTombstone(id string) (objectUID string, is bool) {
 	rest, is := strings.CutPrefix(id, "reservation:")
 	_, objectUID, _ = strings.Cut(rest, ":")
 	return objectUID, is
 }
 
-// amendmentSuffix tells the key of an amendment from that of the reservation that a claim is made from.
+// amendmentSuffix distinguishes the key of an amendment from that of the original reservation.
 const amendmentSuffix = "/amendment"
 
-// AmendmentKey is the key of the amendment of the claim that a policy made for an object.
+// AmendmentKey is the key of the amendment of a policy's claim for an object.
 func AmendmentKey(policy, objectUID string) string {
 	return ObjectKey(policy, objectUID) + amendmentSuffix
 }
 
-// ResizeKey is the key of the amendment of a claim that was created directly.
+// ResizeKey is the key of the amendment of a directly created claim.
 func ResizeKey(claimUID string) string { return ClaimKey(claimUID) + amendmentSuffix }
 
-// IsAmendment tells whether a key is that of an amendment.
+// IsAmendment reports whether a key is that of an amendment.
 func IsAmendment(key string) bool { return strings.HasSuffix(key, amendmentSuffix) }
 
-// SplitObjectKey undoes ObjectKey and AmendmentKey. Both parts are empty if the reservation is of a
-// claim that was created directly.
+// SplitObjectKey undoes ObjectKey and AmendmentKey. Both parts are empty for a directly created claim.
 func SplitObjectKey(key string) (policy, objectUID string) {
 	if policy, objectUID, ok := strings.Cut(strings.TrimSuffix(key, amendmentSuffix), "/"); ok {
 		return policy, objectUID
@@ -63,23 +63,23 @@ func SplitObjectKey(key string) (policy, objectUID string) {
 	return "", ""
 }
 
-// ObjectUID returns the UID of the object that a reservation is for, or "" for those of claims.
+// ObjectUID returns the UID of the object of a reservation, or "" for a directly created claim.
 func ObjectUID(key string) string {
 	_, uid := SplitObjectKey(key)
 	return uid
 }
 
-// InFlight is a reservation in flight, with whose it is.
+// InFlight is a reservation in flight, with its consumer.
 type InFlight struct {
 	Consumer quotav1alpha1.ConsumerRef
 	ledger.Reservation
-	// KnownSince is when this process first knew of it, on a clock that nobody sets.
+	// KnownSince is the time when this process first knew of it, on a monotonic clock.
 	KnownSince time.Time
-	// IsOwn tells that this process made it.
+	// IsOwn is set if this process made it.
 	IsOwn bool
 }
 
-// inflight finds the reservations that this process knows of by the object they are for.
+// inflight indexes the reservations that this process knows of by object and consumer.
 type inflight struct {
 	mu         sync.RWMutex
 	byObject   map[string][]InFlight
@@ -109,7 +109,7 @@ func (i *inflight) addLocked(p InFlight) {
 		if before.Sequence == p.Sequence {
 			return
 		}
-		i.removeLocked(before) // an amendment goes on under another sequence
+		i.removeLocked(before) // an extended amendment has a new sequence
 		if keys = i.byConsumer[p.Consumer]; keys == nil {
 			keys = map[string]InFlight{}
 			i.byConsumer[p.Consumer] = keys
@@ -121,7 +121,7 @@ func (i *inflight) addLocked(p InFlight) {
 	}
 }
 
-// remove drops a reservation; sequence 0 stands for any.
+// remove drops a reservation. Sequence 0 stands for any.
 func (i *inflight) remove(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -155,8 +155,7 @@ func (i *inflight) has(consumer quotav1alpha1.ConsumerRef) bool {
 	return len(i.byConsumer[consumer]) > 0
 }
 
-// replace makes the known reservations of a consumer those in its books, and returns the keys of those
-// that are not in them any more.
+// replace makes the reservations of the ledger the known ones of a consumer. It returns the keys of those that ended.
 func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger) (ended []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -194,14 +193,14 @@ func (s *Store) ReservationOf(consumer quotav1alpha1.ConsumerRef, key string) (I
 	return p, known
 }
 
-// ReservationsOf returns the reservations in flight of a consumer that this process knows of.
+// ReservationsOf returns the reservations in flight of a consumer, as far as this process knows.
 func (s *Store) ReservationsOf(consumer quotav1alpha1.ConsumerRef) []InFlight {
 	s.inflight.mu.RLock()
 	defer s.inflight.mu.RUnlock()
 	return slices.Collect(maps.Values(s.inflight.byConsumer[consumer]))
 }
 
-// Reservations returns all reservations in flight that this process knows of.
+// Reservations returns all reservations in flight, as far as this process knows.
 func (s *Store) Reservations() []InFlight {
 	s.inflight.mu.RLock()
 	defer s.inflight.mu.RUnlock()

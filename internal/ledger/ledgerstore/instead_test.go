@@ -56,8 +56,8 @@ func TestReserveInstead(t *testing.T) {
 	}
 }
 
-// One process grants the claim of object 1 from its reservation, while another one takes that over for object 2. The end of
-// claim 1 gives nothing back: what it was made from is charged to object 2.
+// One process grants the claim of object 1 from its reservation, while another one takes that over for object 2. The
+// end of claim 1 gives nothing back: what it was made from is charged to object 2.
 func TestTakeOverWhileGranted(t *testing.T) {
 	memory := storagetest.New()
 	granting, taking := start(t, memory, nil), start(t, memory, nil)

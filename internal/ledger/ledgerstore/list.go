@@ -10,12 +10,12 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// EachPage calls f with all ledgers that live has, page by page, until f returns an error. There are none where their kind
-// is not served.
+// EachPage lists the ledgers through live and calls f with each page, until f returns an error. It succeeds without a
+// call if the API server does not serve the kind.
 func EachPage(ctx context.Context, live client.Reader, f func([]quotav1alpha1.ConsumerLedger) error) error {
 	const pageSize = 500
 	for next := ""; ; {
-		var page quotav1alpha1.ConsumerLedgerList // decoding keeps old values where an answer has none
+		var page quotav1alpha1.ConsumerLedgerList // new for each page: decoding keeps old values of absent fields
 		err := live.List(ctx, &page, client.Limit(pageSize), client.Continue(next))
 		if apierrors.IsNotFound(err) {
 			return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// metrics counts what commits come to, how long they take and how much each of them does.
+// metrics counts commits by outcome, and measures their duration and number of changes.
 type metrics struct {
 	commits  *prometheus.CounterVec
 	duration prometheus.Histogram
@@ -37,12 +37,12 @@ func newMetrics() *metrics {
 		}),
 	}
 	for _, outcome := range []string{"committed", "conflict", "failed"} {
-		m.commits.WithLabelValues(outcome) // so that the first increase is one
+		m.commits.WithLabelValues(outcome) // so that the first increase is visible
 	}
 	return m
 }
 
-// observeBatch counts what one write carried.
+// observeBatch records the number of changes of one write.
 func (m *metrics) observeBatch(effects []groupcommit.Effect) {
 	changes := 0
 	for _, e := range effects {
@@ -53,7 +53,7 @@ func (m *metrics) observeBatch(effects []groupcommit.Effect) {
 	m.batch.Observe(float64(changes))
 }
 
-// observeCommit counts one write.
+// observeCommit records one write.
 func (m *metrics) observeCommit(err error, took time.Duration) {
 	m.duration.Observe(took.Seconds())
 	outcome := "committed"
@@ -72,9 +72,9 @@ func (s *Store) Collectors() []prometheus.Collector {
 }
 
 const (
-	// sizesMax is how many ledgers have a series of their own.
+	// sizesMax is the largest number of ledgers with a series of their own.
 	sizesMax = 10
-	// sizeMin is what a ledger takes that has one.
+	// sizeMin is the smallest size of a ledger with a series of its own.
 	sizeMin = ledger.BytesMax / 4
 )
 
@@ -88,7 +88,7 @@ var (
 		[]string{"consumer_group", "consumer_kind", "consumer_namespace", "consumer_name"}, nil)
 )
 
-// sizes collects how large ledgers are.
+// sizes collects the sizes of ledgers.
 type sizes Store
 
 // Describe implements [prometheus.Collector].

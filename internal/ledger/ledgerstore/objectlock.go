@@ -5,15 +5,14 @@ import (
 	"sync"
 )
 
-// objectLocks are held while what the claims of an object hold is being changed. The zero value is
-// ready to use.
+// objectLocks serialize the changes to the claims of an object. The zero value is ready to use.
 type objectLocks struct {
 	mu   sync.Mutex
-	held map[string]chan struct{} // closed when the lock is given back
+	held map[string]chan struct{} // closed at unlock
 }
 
-// LockObject waits until nobody in this process changes what the claims of an object hold, and
-// keeps others from it until unlock is called. It fails if ctx ends first.
+// LockObject waits for the lock on the claims of an object in this process. The caller holds it until it calls unlock.
+// LockObject fails if ctx ends first.
 func (s *Store) LockObject(ctx context.Context, objectUID string) (unlock func(), err error) {
 	l := &s.locks
 	for {

@@ -10,10 +10,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Observe tells the store that the ledger object of that name was seen with that version. If
-// it is later than what is in memory, another process has written it: the books are read again
-// and subscribers are told. It returns false if the store does not know yet whose ledger that
-// is; see [Store.ObserveOf].
+// Observe informs the store of a version of the ledger object with that name. If the version is later than the copy in
+// memory, another process wrote it: the store reads the ledger again and notifies subscribers. Observe returns false if
+// the store does not know the consumer of that ledger yet; see [Store.ObserveOf].
 func (s *Store) Observe(name string, version Version) (known bool) {
 	s.mu.RLock()
 	c := s.byName[name]
@@ -26,8 +25,7 @@ func (s *Store) ObserveOf(consumer quotav1alpha1.ConsumerRef, version Version) {
 	s.with(consumer, func(c *committer) bool { return c.observe(version) })
 }
 
-// WasListed reports whether [Store.Preload] was given the ledger of that name with that version, and has read what there
-// was to read. It answers once.
+// WasListed reports whether [Store.Preload] has handled that version of the ledger with that name. It answers once.
 func (s *Store) WasListed(name string, version Version) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,7 +34,7 @@ func (s *Store) WasListed(name string, version Version) bool {
 	return ok && listed == version
 }
 
-// observe reads the books again if version is later than theirs. It reports false if the committer was dropped.
+// observe reads the ledger again if version is later than the copy. It returns false if the committer was dropped.
 func (c *committer) observe(version Version) bool {
 	if !c.isNewer(version) {
 		return true
@@ -47,7 +45,7 @@ func (c *committer) observe(version Version) bool {
 	return c.reload(version)
 }
 
-// observeLater reads the books again in a while, for all versions that are seen until then.
+// observeLater reads the ledger again after observeDelay, once for all versions until then.
 func (c *committer) observeLater(version Version) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,29 +69,29 @@ func (c *committer) observeLater(version Version) bool {
 	return true
 }
 
-// reload reads the books again unless they are of that version or a later one, and tells subscribers.
-// It reports false if the committer was dropped.
+// reload reads the ledger again, unless the copy has that version or a later one, and notifies subscribers. It returns
+// false if the committer was dropped.
 func (c *committer) reload(version Version) bool {
-	epoch := c.loadID.Load()
-	// Nobody waits for it: like housekeeping it is tried again until the books could be read.
+	loadID := c.loadID.Load()
+	// The operation has no caller: like housekeeping it is tried again until the ledger could be read.
 	return c.commitNow(&operation{
 		apply: func(*ledger.Ledger, bool) groupcommit.Effect {
-			// Meanwhile an answer may have come that tells that it was this process which wrote it.
+			// The answer to a write of this process may have arrived since: then the version is its own.
 			if c.isNewer(version) {
 				return groupcommit.Unconfirmed
 			}
 			return groupcommit.Nothing
 		},
 		committed: func() {
-			if epoch == 0 { // books that are read again are told of in any case
+			if loadID == 0 { // subscribers hear of every later reload in any case
 				c.store.notify(c.consumer, Change{CapacityGrew: true})
 			}
 		},
 	})
 }
 
-// newer tells whether version is later than the latest one that this process has read or
-// written. No ledger has one that cannot be compared.
+// isNewer reports whether version is later than the latest one that this process has read or written. Versions of
+// ledgers are always comparable.
 func (c *committer) isNewer(version Version) bool {
 	latest := c.latest.Load()
 	if latest == nil {
@@ -103,7 +101,7 @@ func (c *committer) isNewer(version Version) bool {
 	return err != nil || order > 0
 }
 
-// saw notes the version of the books in memory.
+// setVersion records the version of the copy in memory.
 func (c *committer) setVersion(version Version) {
 	c.version = version
 	c.latest.Store(&version)

@@ -16,9 +16,9 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Observer tells the store of every version of a ledger that is stored, so that it learns
-// what other processes reserve and release, and finishes what one of them leaves behind when it
-// dies. Ledgers that are as they were at the start are the business of [Store.Preload].
+// Observer informs the store of every stored version of a ledger. So the store learns of reservations and releases of
+// other processes, and finishes them after such a process died. [Store.Preload] handles ledgers that do not change
+// after the start.
 type Observer struct {
 	Metadata metadata.Interface
 	// Live reads ledgers from the API server.
@@ -27,7 +27,7 @@ type Observer struct {
 	Log   logr.Logger
 }
 
-// Run follows the ledgers until ctx ends.
+// Run watches the ledgers until ctx ends.
 func (o *Observer) Run(ctx context.Context) error {
 	resource := quotav1alpha1.GroupVersion.WithResource("consumerledgers")
 	informer := metadatainformer.NewFilteredMetadataInformer(o.Metadata, resource, "", 0, nil, nil).Informer()
@@ -49,7 +49,7 @@ func (o *Observer) Run(ctx context.Context) error {
 	return nil
 }
 
-// nameAndVersion keeps nothing else of a ledger.
+// nameAndVersion strips everything else from a ledger.
 func nameAndVersion(object any) (any, error) {
 	ledger, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -60,13 +60,13 @@ func nameAndVersion(object any) (any, error) {
 	}}, nil
 }
 
-// wasListed reports whether a ledger is as it was at the start.
+// wasListed reports whether a ledger is unchanged since the start.
 func (o *Observer) wasListed(object any) bool {
 	ledger, ok := object.(*metav1.PartialObjectMetadata)
 	return ok && o.Store.WasListed(ledger.Name, Version(ledger.ResourceVersion))
 }
 
-// observeRetryDelay is after how long a ledger is looked at again that could not be read.
+// observeRetryDelay is the delay before the next attempt to read the ledger of an unknown consumer.
 const observeRetryDelay = 5 * time.Second
 
 func (o *Observer) observe(ctx context.Context, object any) {
@@ -74,7 +74,7 @@ func (o *Observer) observe(ctx context.Context, object any) {
 	if !ok || o.Store.Observe(ledger.Name, Version(ledger.ResourceVersion)) {
 		return
 	}
-	// Another process has begun to keep this ledger.
+	// Another process made the first write to this ledger that this process sees.
 	full := &quotav1alpha1.ConsumerLedger{}
 	err := o.Live.Get(ctx, client.ObjectKey{Name: ledger.Name}, full)
 	switch {

@@ -8,9 +8,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Preload reads the books of the given stored ledgers that have unfinished business, reservations
-// or releases, so that [Store.Reservations] knows of it after a restart. All others are read when
-// they are first needed.
+// Preload reads the given stored ledgers that have reservations or records of releases, so that [Store.Reservations]
+// has them after a restart. The store reads all others when they are first needed.
 func (s *Store) Preload(ctx context.Context, ledgers []quotav1alpha1.ConsumerLedger) error {
 	var errs []error
 	for i := range ledgers {

@@ -8,34 +8,31 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// ClaimCharges is what a claim that is being deleted may hold in the books.
+// ClaimCharges are the possible charges of a claim under deletion.
 type ClaimCharges struct {
 	// ClaimUID is the UID of the claim.
 	ClaimUID string
-	// Key and Sequence name the reservation that the claim was made from.
+	// Key and Sequence name the original reservation of the claim.
 	Key      string
 	Sequence int64
-	// Amendment is the key of an amendment that may be under way: then the books have what it
-	// replaces, whatever Charges says.
+	// Amendment is the key of a possible amendment. If there is one, the ledger has its Replaces, whatever Charges are.
 	Amendment string
-	// Granted tells whether the claim's stored status says Granted. Only then can its charges
-	// have been settled.
+	// Granted is set if the stored status of the claim is Granted. Only then can its charges have been settled.
 	Granted bool
 	// Charges are the amounts of the claim.
 	Charges []ledger.Charge
 }
 
-// Release gives back what a claim holds and records in the same write that it did, so that
-// repeating it changes nothing. The record stays until [Store.Forget].
+// Release gives back the charges of a claim and records the UID in the same write, so that a repetition changes
+// nothing. The record stays until [Store.Forget].
 //
-// holding reads the claim from the API server, not from a cache, and returns nil when the claim
-// no longer exists or no longer carries Bursar's finalizer; then nothing is released. It is
-// called again when another process may have released the same claim meanwhile. Once the claim is
-// forgotten nothing is released any more, also if it was read before. Calls for one claim must not
-// overlap.
+// charges must read the claim from the API server, not from a cache. It returns nil if the claim no longer exists or no
+// longer has Bursar's finalizer; then Release does nothing. Release calls it again if another process may have released
+// the same claim in between. After Forget it releases nothing, even for a claim that was read before. Calls for one
+// claim must not overlap.
 //
-// A claim whose charges are not in the books is drift: Release reports it as drifted, leaves
-// the books to the auditor and lets the claim go.
+// If the ledger does not have the charges, it has drifted from the claims. Release then reports drifted, leaves the
+// ledger to the auditor, and does not hold back the claim.
 func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef, claimUID string, charges func(context.Context) (*ClaimCharges, error)) (drifted bool, err error) {
 	var adrift bool
 	isForgotten, end := s.released.begin(claimUID)
@@ -73,7 +70,7 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 	return adrift, nil
 }
 
-// release applies the holding to the books.
+// release releases the charges in the ledger.
 func (c *ClaimCharges) release(l *ledger.Ledger) (e groupcommit.Effect, drifted bool) {
 	if l.IsReleased(c.ClaimUID) || l.IsReleased(TombstoneID(ObjectUID(c.Key), c.Sequence)) {
 		return groupcommit.Unconfirmed, false
@@ -90,8 +87,8 @@ func (c *ClaimCharges) release(l *ledger.Ledger) (e groupcommit.Effect, drifted 
 	return groupcommit.Changed, false
 }
 
-// Forget drops the record of a released claim, or of a withdrawn reservation. Call it once the claim is
-// gone from the API server. It returns at once and takes effect with the next commit.
+// Forget drops the record of a released claim, or of a tombstone. Call it once the claim no longer exists on the API
+// server. It returns at once and takes effect with the next commit.
 func (s *Store) Forget(consumer quotav1alpha1.ConsumerRef, claimUID string) {
 	s.released.forget(claimUID)
 	op := &operation{makesRoom: true, committed: func() { s.released.remove(consumer, claimUID) }}
@@ -105,15 +102,13 @@ func (s *Store) Forget(consumer quotav1alpha1.ConsumerRef, claimUID string) {
 	s.with(consumer, func(c *committer) bool { return c.commitLater(op) })
 }
 
-// ExpectRelease announces that a charge, identified by any id, is about to be given back
-// because the deletion of what it pays for was seen. Until [Store.ReleaseDone] is called with
-// the same id, refusals for this consumer wait a little for it.
+// ExpectRelease announces that a charge with some id will soon be given back: its object is being deleted. Until
+// [Store.ReleaseDone] with the same id, denials for this consumer wait a little for it.
 func (s *Store) ExpectRelease(consumer quotav1alpha1.ConsumerRef, id string) {
 	s.with(consumer, func(c *committer) bool { return c.expectRelease(id) })
 }
 
-// ReleaseDone withdraws an announcement of [Store.ExpectRelease], whether or not anything was
-// released.
+// ReleaseDone ends an announcement of [Store.ExpectRelease], whether or not anything was released.
 func (s *Store) ReleaseDone(consumer quotav1alpha1.ConsumerRef, id string) {
 	s.mu.RLock()
 	c := s.byRef[consumer]

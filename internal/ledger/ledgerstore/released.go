@@ -9,13 +9,12 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// released remembers since when each record of a released claim is known, so that records
-// which nobody forgot can be found.
+// released has the time since when each record of a released claim is known, to find records that no controller forgot.
 type released struct {
 	mu         sync.Mutex
 	byConsumer map[quotav1alpha1.ConsumerRef]map[string]time.Time
-	// underWay are the releases of this process that have begun, by the UID of the claim. One is set once the
-	// claim is gone: then it was released, and the record that tells so may be.
+	// underWay has the current releases of this process by claim UID. The value is true once the claim is forgotten:
+	// then it was released before, and the record may be gone.
 	underWay map[string]*atomic.Bool
 }
 
@@ -23,7 +22,7 @@ func newReleased() *released {
 	return &released{byConsumer: map[quotav1alpha1.ConsumerRef]map[string]time.Time{}, underWay: map[string]*atomic.Bool{}}
 }
 
-// begin notes that a release is under way, until end is called. isForgotten tells whether the claim is gone.
+// begin adds a current release until the call of end. isForgotten is true once the claim is forgotten.
 func (r *released) begin(claimUID string) (isForgotten *atomic.Bool, end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,7 +35,7 @@ func (r *released) begin(claimUID string) (isForgotten *atomic.Bool, end func())
 	}
 }
 
-// forget has a release that is under way give nothing back.
+// forget makes a current release give nothing back.
 func (r *released) forget(claimUID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +73,7 @@ func (r *released) has(consumer quotav1alpha1.ConsumerRef) bool {
 	return len(r.byConsumer[consumer]) > 0
 }
 
-// replace makes the known records of a consumer those in its books.
+// replace makes the records of the ledger the known ones of a consumer.
 func (r *released) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger) {
 	r.mu.Lock()
 	before := r.byConsumer[consumer]
@@ -90,8 +89,8 @@ func (r *released) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger)
 	}
 }
 
-// IsTombstoned reports whether a reservation for an object, that had this sequence, was withdrawn or taken over, as far as this
-// process knows. A claim made from it is charged nowhere.
+// IsTombstoned reports whether this process knows of a tombstone for the reservation of an object with that sequence. A
+// claim made from such a reservation is charged nowhere.
 func (s *Store) IsTombstoned(consumer quotav1alpha1.ConsumerRef, objectUID string, sequence int64) bool {
 	s.released.mu.Lock()
 	defer s.released.mu.Unlock()
@@ -99,8 +98,8 @@ func (s *Store) IsTombstoned(consumer quotav1alpha1.ConsumerRef, objectUID strin
 	return is
 }
 
-// ReleasedLongAgo returns, by consumer, the UIDs of released claims, and IDs of withdrawn reservations
-// ([TombstoneID]), whose record is older than age. Normally a record goes with its claim; one that stays has lost whoever should forget it.
+// ReleasedLongAgo returns, by consumer, the records older than age: UIDs of released claims and tombstones
+// ([TombstoneID]). Normally a record ends with its claim. One that stays was missed by the controller that forgets.
 func (s *Store) ReleasedLongAgo(age time.Duration) map[quotav1alpha1.ConsumerRef][]string {
 	s.released.mu.Lock()
 	defer s.released.mu.Unlock()

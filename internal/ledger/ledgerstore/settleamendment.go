@@ -8,10 +8,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// SettleAmendment ends an amendment once the claim says what it holds from now on, see
-// [ledger.Ledger.SettleAmendment]. Sequence 0 stands for any. It reports whether it did: if not, the
-// amendment is not there any more under that sequence, or the books do not have what it replaces,
-// which is for the auditor to put right.
+// SettleAmendment ends an amendment once the stored claim has its new charges, see [ledger.Ledger.SettleAmendment].
+// Sequence 0 stands for any. It reports whether it did. If not, there no longer is such an amendment, or the ledger
+// does not have the charges it replaces; then the auditor repairs the ledger.
 func (s *Store) SettleAmendment(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64, after []ledger.Charge) (bool, error) {
 	var done bool
 	err := s.do(ctx, consumer, &operation{

@@ -16,60 +16,59 @@ import (
 const (
 	// storageTimeout bounds one call to storage.
 	storageTimeout = 3 * time.Second
-	// releaseTimeout is how long a refusal waits for releases that are on their way.
+	// releaseTimeout bounds the wait of a denial for expected releases.
 	releaseTimeout = 3 * time.Second
-	// answerMargin is kept back from what a caller has, so that a refusal still reaches it as one.
+	// answerMargin is subtracted from the caller's deadline, so that a denial reaches it in time.
 	answerMargin = 300 * time.Millisecond
-	// expectedReleaseMax is how long an announced release counts as on its way: one that nobody withdrew
-	// must not slow down refusals for good.
+	// expectedReleaseMax bounds the life of an announced release: one that no caller ends must not slow down denials
+	// for good.
 	expectedReleaseMax = 30 * time.Second
-	// idleMax is for how long a ledger is kept in memory that nobody asks for and that has nothing in flight.
+	// idleMax is the time for which an unused ledger without reservations in flight stays in memory.
 	idleMax = 3 * time.Minute
-	// observeDelay is how long the writes of another process, which keeps the books, may go unnoticed.
+	// observeDelay is the time for which writes of the preferred replica may go unnoticed.
 	observeDelay = 500 * time.Millisecond
-	// unknownOutcomesMax is how many writes in a row may end with an unknown outcome before the batch fails.
+	// unknownOutcomesMax bounds the writes in a row with an unknown outcome before the batch fails.
 	unknownOutcomesMax = 3
 
-	// ReservationsMax is how many reservations of one consumer may be in flight. It bounds what
-	// each commit writes; beyond it, reserving waits and then fails with [ErrBusy].
+	// ReservationsMax bounds the reservations in flight of one consumer, and so the size of each write. Beyond it, a
+	// request waits and then fails with [ErrBusy].
 	ReservationsMax = 512
 )
 
-// ErrBusy is returned when a consumer has as many reservations in flight as its ledger can hold,
-// [ReservationsMax] or, within [ledger.BytesMax], fewer large ones, and none was settled while the
-// request waited. Nothing was reserved; trying again later may succeed.
+// ErrBusy is returned if the ledger of a consumer has no room for more reservations in flight, and none ended while the
+// request waited. The bound is [ReservationsMax] or, with large reservations, [ledger.BytesMax]. Nothing was reserved;
+// a later retry may succeed.
 var ErrBusy = errors.New("too many creates of this consumer are still in flight")
 
-// Change says what a commit did to the books of a consumer.
+// Change is the effect of a commit on the ledger of a consumer.
 type Change struct {
-	// CapacityGrew is set when a limit may have been raised or a charge given back, so that
-	// claims which did not fit may fit now.
+	// CapacityGrew is set if a limit may have increased or a charge was given back: denied claims may fit now.
 	CapacityGrew bool
 }
 
-// Recovery finds out what a consumer uses that has no ledger.
+// Recovery recovers the usage of a consumer without a ledger.
 type Recovery interface {
 	// Usage computes the usage of a consumer from its granted claims.
 	Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]ledger.Usage, error)
 }
 
-// Replicas knows which of several replicas writes most to a ledger.
+// Replicas knows the preferred replica of each ledger.
 type Replicas interface {
-	// IsPreferred reports whether most writes to the ledger of a consumer come from this process. A store reads the writes of
-	// others to other ledgers a moment later, all at once.
+	// IsPreferred reports whether this process is the preferred replica of a consumer. For other consumers a store
+	// reads writes of other processes with a delay, several at once.
 	IsPreferred(consumer quotav1alpha1.ConsumerRef) bool
 }
 
-// Store is this process's access to the books of all consumers. It is safe for concurrent use.
+// Store is this process's access to the ledgers of all consumers. It is safe for concurrent use.
 type Store struct {
-	// Recovery, if set, protects ledgers against being deleted. It is set before first use.
+	// Recovery, if set, protects against deleted ledgers. Set it before first use.
 	Recovery Recovery
-	// Replicas, if set, are those that share the ledgers. It is set before first use.
+	// Replicas, if set, are the replicas that share the ledgers. Set it before first use.
 	Replicas Replicas
 
-	// ReservationLifetime is how long the object of a reservation may take to appear, and so how long a failed create holds
-	// its quota. It is set before first use, and is not less than the API server's bound for a request
-	// (--request-timeout) with [ReservationMargin]: otherwise a slow create could exceed a limit. Default: 70 s.
+	// ReservationLifetime is the longest time until the object of a reservation appears, and so the time for which a
+	// failed create holds its quota. Set it before first use, to at least the API server's --request-timeout plus
+	// [ReservationMargin]: otherwise a slow create could exceed a limit. Default: 70 s.
 	ReservationLifetime time.Duration
 
 	ctx             context.Context
@@ -78,12 +77,12 @@ type Store struct {
 	inflight        *inflight
 	released        *released
 	locks           objectLocks
-	loadIDs         atomic.Uint64 // the latest that a committer was given
+	loadIDs         atomic.Uint64 // the latest one of a committer
 	mu              sync.RWMutex
 	isDropScheduled bool // a timer for dropIdle runs
 	byRef           map[quotav1alpha1.ConsumerRef]*committer
 	byName          map[string]*committer
-	listed          map[string]Version // the ledgers that Warm was given, until WasListed is asked
+	listed          map[string]Version // the ledgers of Preload, until WasListed is called
 	listeners       []func(quotav1alpha1.ConsumerRef, Change)
 }
 
@@ -104,8 +103,8 @@ func New(ctx context.Context, storage Storage) *Store {
 	}
 }
 
-// Subscribe registers f to be called after every commit of this process, and whenever it has read what
-// another one wrote, in that order for each consumer. It must return quickly, and must be registered before first use.
+// Subscribe registers f. The store calls it after every commit of this process, and after it read changes of another
+// process, in that order for each consumer. f must return quickly. Register it before first use.
 func (s *Store) Subscribe(f func(quotav1alpha1.ConsumerRef, Change)) {
 	s.listeners = append(s.listeners, f)
 }
@@ -116,7 +115,7 @@ func (s *Store) notify(consumer quotav1alpha1.ConsumerRef, change Change) {
 	}
 }
 
-// committer returns the one committer of a consumer. It may be dropped at any time, see [Store.submit].
+// committer returns the committer of a consumer. It may be dropped at any time, see [Store.with].
 func (s *Store) committer(consumer quotav1alpha1.ConsumerRef) *committer {
 	s.mu.RLock()
 	c := s.byRef[consumer]
@@ -134,7 +133,8 @@ func (s *Store) committer(consumer quotav1alpha1.ConsumerRef) *committer {
 	return c
 }
 
-// with calls f with the committer of a consumer until it is one that was not dropped, for which f returns true.
+// with calls f with the committer of a consumer. If f returns false, because the committer was dropped, it calls f with
+// the next one.
 func (s *Store) with(consumer quotav1alpha1.ConsumerRef, f func(*committer) bool) {
 	for !f(s.committer(consumer)) {
 	}
@@ -159,13 +159,14 @@ func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *
 	}
 }
 
-// submit has an operation committed at once, and again until it took effect. It reports false if the committer was dropped.
+// commitNow commits an operation at once, and retries until it took effect. It returns false if the committer was
+// dropped.
 func (c *committer) commitNow(op *operation) bool { return c.group.Submit(op.submitted(c)) }
 
-// deferred has an operation committed with the next one, or soon. It reports false if the committer was dropped.
+// commitLater commits an operation with the next one, or soon. It returns false if the committer was dropped.
 func (c *committer) commitLater(op *operation) bool { return c.group.Defer(op.submitted(c)) }
 
-// postponeDeadline is until when an operation may be postponed.
+// postponeDeadline returns the deadline for postponing an operation.
 func postponeDeadline(ctx context.Context) time.Time {
 	until := time.Now().Add(releaseTimeout)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-answerMargin).Before(until) {
@@ -174,12 +175,12 @@ func postponeDeadline(ctx context.Context) time.Time {
 	return until
 }
 
-// doVerified queues an operation that depends on facts outside of the books, such as that a
-// claim still exists. verify establishes them, and returns nil if there is nothing to do; it runs again
-// whenever another process may have acted on the same facts before the operation took effect.
+// doVerified performs an operation that depends on facts outside of the ledger, such as the existence of a claim.
+// verify establishes the facts, and returns nil if there is nothing to do. doVerified calls it again whenever another
+// process may have acted on the same facts before the operation took effect.
 func (s *Store) doVerified(ctx context.Context, consumer quotav1alpha1.ConsumerRef, verify func(context.Context) (*operation, error)) error {
 	for {
-		epoch, err := s.loadIDOf(ctx, consumer)
+		loadID, err := s.loadIDOf(ctx, consumer)
 		if err != nil {
 			return err
 		}
@@ -187,26 +188,26 @@ func (s *Store) doVerified(ctx context.Context, consumer quotav1alpha1.ConsumerR
 		if op == nil || err != nil {
 			return err
 		}
-		op.loadID, op.isVerified = epoch, true
+		op.loadID, op.isVerified = loadID, true
 		if err = s.do(ctx, consumer, op); err != errReverify { //nolint:errorlint // a sentinel of this package, never wrapped
 			return err
 		}
 	}
 }
 
-// loadIDOf returns which reading of the books of a consumer is in memory. Without one it reads them, because facts that are
-// verified before the first reading would have to be verified again.
+// loadIDOf returns the load ID of the ledger in memory. If there is none it loads the ledger first: facts verified
+// before the first load would have to be verified again.
 func (s *Store) loadIDOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (uint64, error) {
-	if epoch := s.committer(consumer).loadID.Load(); epoch > 0 {
-		return epoch, nil
+	if loadID := s.committer(consumer).loadID.Load(); loadID > 0 {
+		return loadID, nil
 	}
 	err := s.do(ctx, consumer, &operation{apply: func(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing }})
 	return s.committer(consumer).loadID.Load(), err
 }
 
-// View calls f with the books of a consumer as they were at some instant during the call. f
-// must not keep or change them. It may be called more than once; the last call counts, and only
-// if View returns no error. If ctx ends early, f may still be running when View returns.
+// View calls f with the ledger of a consumer as of some instant during the call. f must not keep or change it. View may
+// call f more than once; the last call counts, and only if View returns no error. If ctx ends early, f may still be
+// running when View returns.
 func (s *Store) View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
 	return s.do(ctx, consumer, &operation{apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 		f(l)

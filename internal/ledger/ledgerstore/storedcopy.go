@@ -10,7 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// load makes sure that there is a copy in memory.
+// load reads the ledger unless there is a copy in memory.
 func (c *committer) load() error {
 	if c.ledger != nil {
 		return nil
@@ -40,7 +40,7 @@ func (c *committer) read() error {
 	}
 	c.ledger, c.isFresh, c.isLost = restored, true, false
 	if !c.isRejected || version == "" || version != c.version {
-		// Another process has changed it, whatever it was read for.
+		// Another process has changed the ledger.
 		c.wasReread = c.wasReread || c.loadID.Load() > 0
 		c.loadID.Store(c.store.loadIDs.Add(1))
 	}
@@ -53,8 +53,8 @@ func (c *committer) read() error {
 	return nil
 }
 
-// write stores the copy. If the write was overtaken or its outcome is unknown, it drops the copy and returns
-// [groupcommit.ErrAgain]: the stored ledger says which operations took effect.
+// write stores the copy. If another process wrote first or the outcome is unknown, it drops the copy and returns
+// [groupcommit.ErrAgain]: the stored ledger shows which operations took effect.
 func (c *committer) write() error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
@@ -88,7 +88,7 @@ func (c *committer) write() error {
 	return groupcommit.ErrAgain
 }
 
-// rereadAfterLoss has the ledger read again even if all callers leave: it may hold reservations of theirs.
+// rereadAfterLoss makes the group read the ledger again even if all callers leave: it may hold their reservations.
 func (c *committer) rereadAfterLoss() {
 	if c.isLost {
 		return
@@ -97,7 +97,8 @@ func (c *committer) rereadAfterLoss() {
 	c.commitLater(&operation{apply: func(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing }})
 }
 
-// confirm checks that the copy is what is stored. If not, it drops the copy and returns [groupcommit.ErrAgain].
+// confirm compares the version of the copy with the stored one. If they differ, it drops the copy and returns
+// [groupcommit.ErrAgain].
 func (c *committer) confirm() error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()

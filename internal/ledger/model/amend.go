@@ -9,11 +9,10 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Amend makes an amendment hold by how much the charges of r exceed what is settled, if that can
-// be paid.
+// Amend makes an amendment hold the excess of r.Charges over the settled charges, if it can be paid.
 func (m *Model) Amend(r ledger.Reservation) ledger.Decision { return m.amend(r, m.decide) }
 
-// AmendOverdraft makes it hold that whether or not it can be paid.
+// AmendOverdraft is Amend without a limit.
 func (m *Model) AmendOverdraft(r ledger.Reservation) ledger.Decision {
 	return m.amend(r, func(charges []ledger.Charge) ledger.Decision {
 		if m.overflows(charges) {
@@ -46,7 +45,7 @@ func (m *Model) amend(r ledger.Reservation, decide func([]ledger.Charge) ledger.
 	return d
 }
 
-// validateAmendment returns what is invalid about an amendment, or 0. If known, before is the reservation of its key.
+// validateAmendment returns the error code of an amendment, or 0. If known, before is the reservation of its key.
 func validateAmendment(r, before ledger.Reservation, known bool) ledger.Code {
 	if r.Key == "" || len(r.Key) > ledger.KeyBytesMax || known && (len(before.Replaces) == 0) != (len(r.Replaces) == 0) {
 		return ledger.KeyInvalid
@@ -64,7 +63,7 @@ func validateAmendment(r, before ledger.Reservation, known bool) ledger.Code {
 	return 0
 }
 
-// excess returns by how much the charges exceed what is held.
+// excess returns the charges minus the held amounts, without zeros.
 func excess(charges []ledger.Charge, held map[kind]*big.Int) []ledger.Charge {
 	var more []ledger.Charge
 	for _, c := range charges {
@@ -90,7 +89,7 @@ func sum(a, b []ledger.Charge) []ledger.Charge {
 	return sum
 }
 
-// amounts adds charges up by what they have in common.
+// amounts adds up charges by kind.
 func amounts(lists ...[]ledger.Charge) map[kind]*big.Int {
 	sums := map[kind]*big.Int{}
 	for _, c := range slices.Concat(lists...) {
@@ -103,7 +102,7 @@ func amounts(lists ...[]ledger.Charge) map[kind]*big.Int {
 	return sums
 }
 
-// SettleAmendment replaces what an amendment replaces by other charges.
+// SettleAmendment replaces the charges of Replaces by after.
 func (m *Model) SettleAmendment(key string, sequence int64, after []ledger.Charge) bool {
 	r, ok := m.reservations[key]
 	if !ok || sequence != 0 && sequence != r.Sequence || len(r.Replaces) == 0 || len(after) > 0 && validateCharges(after) != 0 {
@@ -124,7 +123,7 @@ func (m *Model) SettleAmendment(key string, sequence int64, after []ledger.Charg
 	return true
 }
 
-// without is the usage without the charges of a settled claim, if they are in it.
+// without returns the usage minus the charges of a settled claim, if the usage includes them.
 func (m *Model) without(charges []ledger.Charge) (after map[kind]usage, held bool) {
 	after = maps.Clone(m.used)
 	for _, c := range charges {

@@ -6,7 +6,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// demand is what is needed of one resource type by dimension set.
+// demand is the demand for one resource type by dimension set.
 type demand map[ledger.Dimensions]*big.Int
 
 func (d demand) add(dimensions ledger.Dimensions, amount ledger.Amount) {
@@ -65,12 +65,12 @@ func (m *Model) matching(resourceType string, d ledger.Dimensions) ledger.Amount
 	return sum
 }
 
-// paid is how much of the demand the allowances can pay at best: the minimum, over all sets of
-// selectors, of what the set amounts to plus the demand that a selector outside of it matches
-// or, said differently, all demand but that which only selectors in the set match.
+// paid is the largest part of the demand that the allowances can pay: the minimum, over all sets of selectors, of the
+// allowances of the set plus the demand that matches a selector outside of it. In other words: all demand except the
+// demand that matches only selectors in the set.
 //
-// That is the capacity of a cut: a demand stays on the side of the source only if each of its
-// edges, which carry any amount, ends at an allowance that is cut.
+// That is the capacity of a cut. The edges of a demand carry any amount. So a demand stays on the side of the source
+// only if each of its edges ends at an allowance that is cut.
 func (m *Model) paid(resourceType string, d demand) *big.Int {
 	allowances := m.allowances(resourceType)
 	selectors := make([]ledger.Selector, 0, len(allowances))
@@ -105,7 +105,7 @@ func (m *Model) paid(resourceType string, d demand) *big.Int {
 	return least
 }
 
-// Unpaid is how much of the demand no allowance can pay for.
+// Unpaid is the part of the demand that no allowance can pay.
 func (m *Model) Unpaid(resourceType string) *big.Int {
 	d := m.demand(resourceType)
 	return new(big.Int).Sub(d.total(), m.paid(resourceType, d))

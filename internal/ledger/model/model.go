@@ -1,10 +1,9 @@
-// Package model is the reference that the ledger is tested against: the same operations, written
-// to be obviously right and as slow as that takes. It keeps grants, usage and reservations in
-// plain collections, adds them up anew for every question, counts in big integers, and decides
-// with the formula of the minimum cut over all sets of selectors instead of a flow.
+// Package model is the reference for tests of the ledger: the same operations, written to be obviously right, however
+// slow. It keeps grants, usage and reservations in plain collections, adds them up again for every question, counts in
+// big integers, and decides with the formula of the minimum cut over all sets of selectors instead of a flow.
 //
-// The bounds on counts of rows, selectors and grants are not modelled. Only tests import this
-// package. It takes nothing from the ledger but its types, their order, and whether a selector matches.
+// It does not model the bounds on counts of balances, selectors and grants. It uses the types of package ledger, their
+// order, and Selector.Matches, and no other code of it. Only tests import this package.
 package model
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Model is the books of one consumer.
+// Model is the ledger of one consumer.
 type Model struct {
 	sequence     int64
 	grants       map[string]ledger.Grant
@@ -25,7 +24,7 @@ type Model struct {
 	released     map[string]bool
 }
 
-// kind is what charges that add up have in common.
+// kind identifies charges that add up.
 type kind struct {
 	resourceType string
 	dimensions   ledger.Dimensions
@@ -42,7 +41,7 @@ var (
 	amountMax   = big.NewInt(math.MaxInt64)
 )
 
-// New returns empty books.
+// New returns an empty ledger.
 func New() *Model {
 	return &Model{
 		grants:       map[string]ledger.Grant{},
@@ -52,7 +51,7 @@ func New() *Model {
 	}
 }
 
-// Reserve enters a reservation if it can be paid.
+// Reserve adds a reservation if it can be paid.
 func (m *Model) Reserve(r ledger.Reservation) ledger.Decision {
 	d := m.precheck(r)
 	if d.Code == 0 {
@@ -64,7 +63,7 @@ func (m *Model) Reserve(r ledger.Reservation) ledger.Decision {
 	return d
 }
 
-// Check decides charges without entering them.
+// Check decides charges without adding them.
 func (m *Model) Check(charges []ledger.Charge) ledger.Decision {
 	if code := validateCharges(charges); code != 0 {
 		return ledger.Decision{Code: code}
@@ -72,7 +71,7 @@ func (m *Model) Check(charges []ledger.Charge) ledger.Decision {
 	return m.decide(charges)
 }
 
-// ReserveOverdraft enters a reservation whether or not it can be paid.
+// ReserveOverdraft adds a reservation whether or not it can be paid.
 func (m *Model) ReserveOverdraft(r ledger.Reservation) ledger.Decision {
 	d := m.precheck(r)
 	switch {
@@ -125,8 +124,7 @@ func validateCharges(charges []ledger.Charge) ledger.Code {
 	return 0
 }
 
-// decide adds one charge after the other to the demand and looks by how much more of the whole
-// is paid each time.
+// decide adds one charge after the other to the demand and compares the paid part of the whole before and after.
 func (m *Model) decide(charges []ledger.Charge) ledger.Decision {
 	demands := map[string]demand{}
 	var shortages []ledger.Shortage
@@ -208,7 +206,7 @@ func (m *Model) Settle(key string, sequence int64) bool {
 	return true
 }
 
-// Release takes settled charges out and remembers the claim.
+// Release removes settled charges and records the claim.
 func (m *Model) Release(claimUID string, charges []ledger.Charge) bool {
 	if claimUID == "" || m.released[claimUID] {
 		return claimUID != ""
@@ -225,7 +223,7 @@ func (m *Model) Release(claimUID string, charges []ledger.Charge) bool {
 	return true
 }
 
-// ReleaseReserved drops a reservation and remembers the claim.
+// ReleaseReserved drops a reservation and records the claim.
 func (m *Model) ReleaseReserved(claimUID, key string, sequence int64) bool {
 	if claimUID == "" {
 		return false
@@ -242,7 +240,7 @@ func (m *Model) ReleaseReserved(claimUID, key string, sequence int64) bool {
 	return true
 }
 
-// Forget drops the memory of a claim.
+// Forget drops the record of a claim.
 func (m *Model) Forget(claimUID string) bool {
 	was := m.released[claimUID]
 	delete(m.released, claimUID)

@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Account adds a resource type up.
+// Account adds up one resource type.
 func (m *Model) Account(resourceType string) ledger.Account {
 	var a ledger.Account
 	for _, amount := range m.allowances(resourceType) {
@@ -34,7 +34,7 @@ func (m *Model) Account(resourceType string) ledger.Account {
 	return a
 }
 
-// Available is by how much more would be paid if a dimension set asked for everything.
+// Available returns the additional amount that would be paid if a dimension set demanded everything.
 func (m *Model) Available(resourceType string, d ledger.Dimensions) ledger.Amount {
 	demand := m.demand(resourceType)
 	before := m.paid(resourceType, demand)
@@ -42,7 +42,7 @@ func (m *Model) Available(resourceType string, d ledger.Dimensions) ledger.Amoun
 	return ledger.Amount(new(big.Int).Sub(m.paid(resourceType, demand), before).Int64())
 }
 
-// ResourceTypes lists what has allowances, usage or reservations.
+// ResourceTypes returns the types with allowances, usage or reservations.
 func (m *Model) ResourceTypes() []string {
 	types := map[string]bool{}
 	for _, g := range m.grants {
@@ -63,7 +63,7 @@ func (m *Model) ResourceTypes() []string {
 	return slices.Sorted(maps.Keys(types))
 }
 
-// Snapshot lists everything in the fixed order of [ledger.Snapshot].
+// Snapshot returns the model in the fixed order of [ledger.Snapshot].
 func (m *Model) Snapshot() ledger.Snapshot {
 	b := ledger.Snapshot{Sequence: m.sequence, Released: slices.Sorted(maps.Keys(m.released))}
 	for _, uid := range slices.Sorted(maps.Keys(m.grants)) {

@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Call names what a process asks of storage.
+// Call names a call to storage.
 type Call string
 
 // The calls, one for each method of [ledgerstore.Storage].
@@ -21,28 +21,28 @@ const (
 	CurrentVersion Call = "current version"
 )
 
-// Fault is what goes wrong with a call.
+// Fault is a failure of a call.
 type Fault int
 
-// What can go wrong. Apart from Lost, a fault other than None makes a difference to writes only.
+// The faults. Faults other than Lost affect only writes.
 const (
 	None Fault = iota
 	// Lost: the call fails before it reaches storage.
 	Lost
-	// Overtaken: another process stores the same books just before this write.
+	// Overtaken: another process stores the same ledger just before this write.
 	Overtaken
 	// Unanswered: the write takes effect, but its answer is lost.
 	Unanswered
 	// Late: the call fails, and the write reaches storage only with [Connection.Deliver].
 	Late
-	// Rejected: the write is refused for good.
+	// Rejected: storage rejects the write for good.
 	Rejected
 )
 
-// errFault is what a faulty call fails with when its outcome is unknown to the caller.
+// errFault is the error of a failed call with an unknown outcome.
 var errFault = errors.New("the connection to storage broke")
 
-// Connection is one process's way to a [Memory]. It is safe for concurrent use.
+// Connection is the connection of one process to a [Memory]. It is safe for concurrent use.
 type Connection struct {
 	memory *Memory
 	before func(context.Context, Call) Fault
@@ -55,21 +55,20 @@ type Connection struct {
 
 var _ ledgerstore.Storage = (*Connection)(nil)
 
-// Connect returns a connection. If before is not nil, it is called at the start of each call
-// and says what goes wrong with it; it may block, which delays the call.
+// Connect returns a connection. If before is not nil, each call starts with it and suffers the fault it returns. It may
+// block, to delay the call.
 func (m *Memory) Connect(before func(context.Context, Call) Fault) *Connection {
 	return &Connection{memory: m, before: before, calls: map[Call]int{}}
 }
 
-// Calls is how often something was asked for.
+// Calls returns the number of calls of one kind.
 func (c *Connection) Calls(call Call) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.calls[call]
 }
 
-// Close breaks the connection: every call fails from now on. Those under way fail too, but
-// they may have taken effect.
+// Close breaks the connection: every call fails from now on. Current calls fail too, but they may have taken effect.
 func (c *Connection) Close() { c.closed.Store(true) }
 
 // Deliver lets all late writes reach storage now, the oldest first.
@@ -129,7 +128,7 @@ func (c *Connection) Write(ctx context.Context, consumer quotav1alpha1.ConsumerR
 	}
 }
 
-// begin counts a call and finds out what is wrong with it.
+// begin counts a call and returns its fault.
 func (c *Connection) begin(ctx context.Context, call Call) (Fault, error) {
 	c.mu.Lock()
 	c.calls[call]++
@@ -144,8 +143,7 @@ func (c *Connection) begin(ctx context.Context, call Call) (Fault, error) {
 	return fault, ctx.Err()
 }
 
-// end returns the answer of a call that was carried out, which does not arrive if the
-// connection was closed meanwhile.
+// end returns the error of a call that was carried out: after Close its answer is lost.
 func (c *Connection) end() error {
 	if c.closed.Load() {
 		return errFault

@@ -1,5 +1,5 @@
-// Package storagetest keeps ledgers in memory for tests, behind connections on which anything
-// can go wrong that goes wrong between a process and a real API server.
+// Package storagetest keeps ledgers in memory for tests, behind connections with all faults that occur between a
+// process and a real API server. Only tests import it.
 package storagetest
 
 import (
@@ -14,18 +14,18 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Memory is linearizable storage that never fails. Processes reach it through connections. It
-// remembers every state that was ever stored.
+// Memory is linearizable storage that never fails. Processes reach it through connections. It keeps every state that
+// was ever stored.
 type Memory struct {
-	// Accepts, if set, reports whether storage takes some books, as by their size. It must be set before first use.
+	// Accepts, if set, reports whether storage accepts a ledger, such as by its size. It must be set before first use.
 	Accepts func(ledger.Snapshot) bool
 
 	mu        sync.Mutex
-	version   uint64 // of the latest write, whichever consumer it was for
+	version   uint64 // of the latest write for any consumer
 	revisions map[quotav1alpha1.ConsumerRef][]Revision
 }
 
-// Revision is one stored state of a consumer's books.
+// Revision is one stored state of a consumer's ledger.
 type Revision struct {
 	Version  ledgerstore.Version
 	Snapshot ledger.Snapshot
@@ -43,14 +43,14 @@ func (m *Memory) Revisions(consumer quotav1alpha1.ConsumerRef) []Revision {
 	return slices.Clone(m.revisions[consumer])
 }
 
-// Snapshot returns what is stored for a consumer now.
+// Snapshot returns the stored ledger of a consumer.
 func (m *Memory) Snapshot(consumer quotav1alpha1.ConsumerRef) ledger.Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.latest(consumer).Snapshot
 }
 
-// Touch stores the same books again, as another process does that changes something else.
+// Touch stores the same ledger again, like another process after a change of something else.
 func (m *Memory) Touch(consumer quotav1alpha1.ConsumerRef) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +72,7 @@ func (m *Memory) Fill(consumer quotav1alpha1.ConsumerRef) {
 	m.store(consumer, snapshot)
 }
 
-// write stores books if the version is as expected, and tells whether it was.
+// write stores a ledger if the version is the expected one, and reports whether it was.
 func (m *Memory) write(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot, expected ledgerstore.Version) (ledgerstore.Version, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,12 +103,12 @@ func (m *Memory) store(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snaps
 	return version
 }
 
-// Store decides requests, as a [ledgerstore.Store] does.
+// Store decides requests, like [ledgerstore.Store].
 type Store interface {
 	Apply(context.Context, quotav1alpha1.ConsumerRef, ledgerstore.Request) (ledgerstore.Outcome, error)
 }
 
-// Reserve has a store decide one reservation.
+// Reserve lets a store decide one reservation.
 func Reserve(ctx context.Context, store Store, consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) (ledger.Decision, error) {
 	outcome, err := store.Apply(ctx, consumer, ledgerstore.Request{Reservations: []ledger.Reservation{r}})
 	return outcome.Single(), err
