@@ -1,12 +1,13 @@
-// Package allocation is the books of a ResourceQuotaAllocation: who takes how much of the cap, and whether a
-// ResourceQuota may take more. It decides and nothing else: no clock, no goroutines, no API server.
+// Package allocation decides changes of ResourceQuotas under a ResourceQuotaAllocation: which namespace takes how much
+// of the cap, and whether a ResourceQuota may give more. It is pure: no clock, no goroutines, no API server. Package
+// allocationstore stores the state; package quotacache observes the cluster.
 //
-// A project is a namespace that the allocation selects. Of each capped resource it takes the largest amount
-// that one of its ResourceQuotas gives. The books have that amount for every project as it was observed, at
-// versions of the cluster that they name, and beside it the changes that were admitted and not observed
-// since. A project takes the larger of the two, so that no change is counted twice and none is missed:
-// whichever version is observed later, each change that was admitted is either in it, or still pending.
+// A member namespace is a namespace that the allocation selects. Of each capped resource it takes the largest amount of
+// any of its ResourceQuotas. The [State] has two parts. One is the observed amount of every member namespace, with the
+// versions of the cluster at that time. The other is the list of pending changes: admitted and not yet observed. A
+// namespace takes the larger of the two amounts, so that no change counts twice and none is missed: in every later
+// observation each admitted change is either included or still pending.
 //
-// A change of a ResourceQuota is tied to the resource version that it replaces. Once the ResourceQuota is
-// observed with another, the change was made or never will be, and is not pending any more.
+// A change of a ResourceQuota is tied to the resource version that it replaces. Once the ResourceQuota is observed with
+// another version, the change was made or never will be. It is then no longer pending.
 package allocation

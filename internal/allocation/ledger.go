@@ -7,38 +7,37 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// The books are stored in two objects. What projects take is in the status of the allocation, which is long and for
-// people, and seldom written. The raises that may not be in there yet are in its ledger, which is short, and written
-// for each of them. To forget raises, the status is written first and then the ledger, so that each is in one of
-// them, or in both, which is the same.
+// The state is stored in two objects. The status of the allocation has the amounts of the member namespaces. It is
+// long, for people, and seldom written. The ledger has the changes that the status may not have yet. It is short, and
+// written for each change. To drop changes, the status is written before the ledger: then each change is in one of them
+// or in both, and both is the same as one.
 
-// IsStatusChanged tells whether something else was observed of the projects, or of the enforcement, than the status
-// says. It has to be written before the ledger.
+// IsStatusChanged reports whether the status lacks an observation or a condition. Write the status before the ledger.
 func (s *State) IsStatusChanged() bool { return s.isStatusChanged }
 
-// IsLedgerChanged tells whether other raises are pending than the ledger says.
+// IsLedgerChanged reports whether the stored ledger has other pending changes.
 func (s *State) IsLedgerChanged() bool { return s.isLedgerChanged }
 
-// IsRoomChanged tells whether others may decide otherwise, who know what was stored before: some project takes more or
-// less, or the spec is another. Once the ledger is written they cannot.
+// IsRoomChanged reports whether processes with the former stored state may decide differently: some namespace takes
+// more or less, or the spec has changed. Writing the ledger stops them.
 func (s *State) IsRoomChanged() bool { return s.isRoomChanged }
 
-// IsStatusCurrent tells whether the status says how much is taken, and of which cap, as the books do.
+// IsStatusCurrent reports whether the status has the cap and the total of this state.
 func (s *State) IsStatusCurrent() bool {
 	shown := s.object.Status.Allocated
 	return !s.isStatusChanged && quota.Equals(s.total, shown.Used) && quota.Equals(s.object.Spec.Allocation.Hard, shown.Hard)
 }
 
-// StatusStored notes that [State.ObjectToStore] was stored, and how the API server has it.
+// StatusStored records that [State.ObjectToStore] was stored, and the answer of the API server.
 func (s *State) StatusStored(object *quotav1alpha1.ResourceQuotaAllocation) {
 	s.object, s.isStatusChanged = object, false
 }
 
-// LedgerStored notes that [State.LedgerToStore] was stored.
+// LedgerStored records that [State.LedgerToStore] was stored.
 func (s *State) LedgerStored() { s.isLedgerChanged, s.isRoomChanged = false, false }
 
-// LedgerToStore returns what is to be stored beside the status, at the version of the allocation that the books have. It
-// shares with the books.
+// LedgerToStore returns the ledger to be stored beside the status, for the version of the allocation in this state. It
+// shares data with the state.
 func (s *State) LedgerToStore() *quotav1alpha1.AllocationLedger {
 	return &quotav1alpha1.AllocationLedger{
 		TypeMeta: metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "AllocationLedger"},

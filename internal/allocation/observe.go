@@ -14,32 +14,31 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// ErrBehind is returned for an observation that is older than that which the books are made from.
+// ErrBehind is returned for an observation older than the one in the state.
 var ErrBehind = errors.New("what was observed is older than what the books were made from")
 
-// Observation is the projects of an allocation at one time.
+// Observation is an observation of the member namespaces at one time.
 type Observation struct {
-	// Versions tell which time that is.
+	// Versions identify that time.
 	Versions quotav1alpha1.ObservedResourceQuotas
-	// Used is, for each project, the largest amount of each resource that one of those ResourceQuotas gives
-	// that count.
+	// Used is, for each member namespace, the largest amount of each resource in any of its ResourceQuotas with the
+	// scopes of the allocation.
 	Used map[string]corev1.ResourceList
-	// Quotas are those ResourceQuotas that the raises are of which are pending, whether they count or not, as
-	// far as they are there.
+	// Quotas are the existing ResourceQuotas of pending changes, with any scopes.
 	Quotas map[types.NamespacedName]QuotaVersion
-	// Deleted are those of the ResourceQuotas that raises are of which were seen and were deleted.
+	// Deleted are the UIDs of those ResourceQuotas of pending changes that were observed as deleted.
 	Deleted map[types.UID]bool
 }
 
-// QuotaVersion tells one state of a ResourceQuota from every other.
+// QuotaVersion identifies one state of a ResourceQuota.
 type QuotaVersion struct {
 	UID             types.UID
 	ResourceVersion string
 }
 
-// Observe returns the books with what was observed in place of what they say of projects, and without the raises
-// that were made or never will be. Where nothing is different they are the same, with the versions that they name.
-// The error is [ErrBehind], or says that a version cannot be read.
+// Observe returns the state with a new observation, without the changes that were made or never will be. If nothing is
+// different, it returns the same state with its former versions. The error is [ErrBehind], or a version could not be
+// compared.
 func (s *State) Observe(o Observation) (*State, error) {
 	if err := s.checkVersions(o.Versions); err != nil {
 		return nil, err
@@ -47,7 +46,7 @@ func (s *State) Observe(o Observation) (*State, error) {
 	return s.ObserveLive(o)
 }
 
-// ObserveLive is Observe for what the API server listed after the books were read, which is never behind.
+// ObserveLive is Observe for a list of the API server that is newer than the state, and so never behind.
 func (s *State) ObserveLive(o Observation) (*State, error) {
 	observed := map[string]corev1.ResourceList{}
 	for namespace, used := range o.Used {
@@ -77,7 +76,7 @@ func (s *State) ObserveLive(o Observation) (*State, error) {
 	return &next, nil
 }
 
-// checkVersions compares versions with those that the books are made from.
+// checkVersions compares versions with those of the state.
 func (s *State) checkVersions(versions quotav1alpha1.ObservedResourceQuotas) error {
 	before := s.object.Status.Observed
 	for _, v := range [][2]string{{versions.ResourceQuotas, before.ResourceQuotas}, {versions.Namespaces, before.Namespaces}} {
@@ -95,7 +94,7 @@ func (s *State) checkVersions(versions quotav1alpha1.ObservedResourceQuotas) err
 	return nil
 }
 
-// unseen returns the raises that may still be made.
+// stillPending returns the changes that may still be made.
 func (s *State) stillPending(o Observation) ([]QuotaChange, error) {
 	var unseen []QuotaChange
 	for _, p := range s.pending {
@@ -110,11 +109,11 @@ func (s *State) stillPending(o Observation) ([]QuotaChange, error) {
 	return slices.Clip(unseen), nil
 }
 
-// isDone tells whether a raise was made by the time of an observation, or cannot be made any more: the version
-// that it replaces is not there any more.
+// isDone reports whether a change was made by the time of an observation, or never will be, because the version that it
+// replaces no longer exists.
 //
-// Nor is it done before the namespace is seen as it was when the raise was admitted: until then the namespace may
-// not be taken for a project, and what it has for nothing.
+// A change is not done before the observation has the namespace as it was at admission: until then the namespace may
+// not be observed as a member, and its amounts not counted.
 func isDone(change QuotaChange, o Observation) (bool, error) {
 	order, err := resourceversion.CompareResourceVersion(o.Versions.Namespaces, change.NamespaceVersion)
 	if err != nil {
@@ -129,7 +128,7 @@ func isDone(change QuotaChange, o Observation) (bool, error) {
 	}
 	seen := found.ResourceVersion
 	if found.UID != change.UID {
-		seen = o.Versions.ResourceQuotas // it was deleted, unless it is not seen yet
+		seen = o.Versions.ResourceQuotas // deleted, or not observed yet
 	}
 	order, err = resourceversion.CompareResourceVersion(seen, change.ResourceVersion)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Scopes identifies which objects a ResourceQuota counts: two with the same Scopes count the same. It is empty
-// for one that counts all.
+// Scopes identifies the objects that a ResourceQuota counts: two with the same Scopes count the same. It is empty for a
+// ResourceQuota that counts all.
 type Scopes string
 
-// ScopesOf returns the scopes of a spec. A name under scopes means the same as a requirement of the
-// scopeSelector that it Exists; the order means nothing.
+// ScopesOf returns the scopes of a spec. A name in scopes equals a requirement Exists in scopeSelector. The order means
+// nothing.
 func ScopesOf(spec *corev1.ResourceQuotaSpec) Scopes {
 	requirements := sets.New[string]()
 	for _, scope := range spec.Scopes {

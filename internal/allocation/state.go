@@ -16,36 +16,37 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// QuotaChange is a change by which a ResourceQuota gives more than before, or is there at all. Its Hard holds the
-// resources that it gives more of, with the new amounts.
+// QuotaChange is the creation of a ResourceQuota, or a change after which it gives more. Its Hard has the new amounts
+// of the resources that grow.
 type QuotaChange = quotav1alpha1.PendingResourceQuota
 
-// State are those of one allocation, at one version of it and of its ledger. They are not safe for concurrent use.
+// State is the state of one allocation, at one version of the allocation and of its ledger. It is not safe for
+// concurrent use.
 type State struct {
-	// object is never changed, but replaced by a copy that shares what is the same.
+	// object is never modified. A change replaces it by a copy that shares the unchanged parts.
 	object *quotav1alpha1.ResourceQuotaAllocation
-	// isComplete tells whether everything is in the books that was admitted before.
+	// isComplete is set if the state has every change that was admitted before.
 	isComplete bool
-	// The books say something else than the status, than the ledger, or than others may decide by.
+	// These are set if the status, the ledger, or the basis of decisions of other processes differs from this state.
 	isStatusChanged, isLedgerChanged, isRoomChanged bool
 
 	selector labels.Selector
 	scopes   Scopes
 	capped   []corev1.ResourceName
-	// observed is what each project takes by the ResourceQuotas that it has.
+	// observed are the amounts of each member namespace according to its ResourceQuotas.
 	observed map[string]corev1.ResourceList
-	// unlimited are the first projects in which nothing limits a capped resource, and limited is the condition with their
+	// unlimited are the first namespaces in which nothing limits a capped resource. limited is the condition with their
 	// number.
 	unlimited []quotav1alpha1.UnlimitedNamespace
 	limited   *metav1.Condition
 	pending   []QuotaChange
-	// taken is what each project takes, pending raises included, and total the sum.
+	// taken are the amounts of each member namespace including pending changes, and total is their sum.
 	taken map[string]corev1.ResourceList
 	total corev1.ResourceList
 }
 
-// New returns the books of an allocation by its status and its ledger, which is nil where there is none. They keep
-// both, which must not be changed any more. The error says that the selector is none.
+// New returns the state of an allocation with its status and its ledger. The ledger is nil if there is none. The state
+// keeps both: do not modify them. New fails if the selector is invalid.
 func New(object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alpha1.AllocationLedger) (*State, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&object.Spec.Selector)
 	if err != nil {
@@ -63,29 +64,28 @@ func New(object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alpha1.Al
 	s.limited = apimeta.FindStatusCondition(object.Status.Conditions, quotav1alpha1.ConditionLimited)
 	if ledger != nil {
 		s.pending = ledger.Spec.Pending
-		// Whoever wrote the ledger did not know this version of the allocation.
+		// The writer of the ledger did not know this version of the allocation.
 		s.isRoomChanged = ledger.Spec.AllocationVersion != object.ResourceVersion
 	}
 	s.sum()
 	return s, nil
 }
 
-// Selector selects the projects by the labels of their namespaces.
+// Selector selects the member namespaces by their labels.
 func (s *State) Selector() labels.Selector { return s.selector }
 
-// Scopes are those of the ResourceQuotas that count.
+// Scopes are those of the ResourceQuotas under the cap.
 func (s *State) Scopes() Scopes { return s.scopes }
 
-// Object returns the allocation, with the status that the books were made from.
+// Object returns the allocation with the status that the state was made from.
 func (s *State) Object() *quotav1alpha1.ResourceQuotaAllocation { return s.object }
 
-// IsObserved tells whether what the books say of projects is about the spec that the allocation has now. If
-// not, nothing can be decided before [State.Observe].
+// IsObserved reports whether the observation is of the present spec. If not, call [State.Observe] before any decision.
 func (s *State) IsObserved() bool {
 	return s.isComplete && s.object.Status.ObservedGeneration == s.object.Generation
 }
 
-// sum adds up from scratch what is taken.
+// sum adds up taken and total again.
 func (s *State) sum() {
 	s.taken, s.total = maps.Clone(s.observed), zero(s.capped)
 	for _, p := range s.pending {
@@ -104,21 +104,21 @@ func zero(names []corev1.ResourceName) corev1.ResourceList {
 	return list
 }
 
-// onlyCapped leaves out what is not capped, and what is nothing.
+// onlyCapped returns the capped resources without zeros.
 func (s *State) onlyCapped(list corev1.ResourceList) corev1.ResourceList {
 	return quota.RemoveZeros(quota.Mask(list, s.capped))
 }
 
-// Shortage is a resource of which a raise asks more than there is.
+// Shortage is a resource of which a change asks for more than there is.
 type Shortage struct {
 	Resource corev1.ResourceName
-	// Requested is what the ResourceQuota is to give, and Held what its project takes without that.
+	// Requested is the new amount of the ResourceQuota, and Held the amount of its namespace without it.
 	Requested, Held resource.Quantity
-	// Allocated is what all projects take together, Held included, and Limit the cap.
+	// Allocated is the sum over all namespaces, Held included, and Limit is the cap.
 	Allocated, Limit resource.Quantity
 }
 
-// Possible is the most that a ResourceQuota of the project may give.
+// Possible is the largest amount that a ResourceQuota of the namespace may give.
 func (s Shortage) Possible() string {
 	possible, left := s.Held.DeepCopy(), s.Limit.DeepCopy()
 	left.Sub(s.Allocated)
@@ -128,8 +128,8 @@ func (s Shortage) Possible() string {
 	return possible.String()
 }
 
-// Check returns what a raise falls short of, ordered by resource, and nothing if it may be made. A resource of
-// which the project takes no more by it is never short.
+// Check returns the shortages of a change, ordered by resource, or nothing if it may be made. A resource is never short
+// if the namespace takes no more of it after the change.
 func (s *State) Check(change QuotaChange) []Shortage {
 	requested, held := s.onlyCapped(change.Hard), s.taken[change.Namespace]
 	more := quota.Subtract(quota.Max(held, requested), held)
@@ -145,11 +145,11 @@ func (s *State) Check(change QuotaChange) []Shortage {
 	return shortages
 }
 
-// Admit books a raise whole, or returns what it falls short of. It also books one by which its project takes no
-// more: what hides it, another ResourceQuota of the project, may be lowered before this one is seen. Nothing is
-// booked of a raise that is of nothing capped; of any other the whole is, as the cap may come to name more. One
-// whose ID is booked already takes the place of that.
-func (s *State) Admit(change QuotaChange) (shortages []Shortage, isBooked bool) {
+// Admit records a change as pending, or returns its shortages. It also records a change after which the namespace takes
+// no more: a larger ResourceQuota of the namespace may shrink before this change is observed. It does not record a
+// change of resources without a cap. Of any other change it records all resources, because the cap may come to name
+// more of them. A change replaces a pending one with the same ID.
+func (s *State) Admit(change QuotaChange) (shortages []Shortage, isPending bool) {
 	requested := s.onlyCapped(change.Hard)
 	if len(requested) == 0 {
 		return nil, false
@@ -167,7 +167,7 @@ func (s *State) Admit(change QuotaChange) (shortages []Shortage, isBooked bool) 
 	return nil, true
 }
 
-// Cancel forgets the raise of that ID. It reports whether it was booked.
+// Cancel drops the pending change with that ID. It reports whether there was one.
 func (s *State) Cancel(id string) bool {
 	i := slices.IndexFunc(s.pending, func(p QuotaChange) bool { return p.ID == id })
 	if i < 0 {
@@ -179,17 +179,16 @@ func (s *State) Cancel(id string) bool {
 	return true
 }
 
-// Pending returns the raises that are booked and not observed, in the order in which they were admitted. It is
-// not the caller's to change.
+// Pending returns the pending changes in the order of their admission. Do not modify them.
 func (s *State) Pending() []QuotaChange { return s.pending }
 
-// Holder is a project and how much it takes of one resource.
+// Holder is a member namespace with its amount of one resource.
 type Holder struct {
 	Namespace string
 	Amount    resource.Quantity
 }
 
-// Holders returns the projects that take something of a resource, those that take the most first.
+// Holders returns the namespaces that take some of a resource, the largest amount first.
 func (s *State) Holders(name corev1.ResourceName) []Holder {
 	var holders []Holder
 	for namespace, taken := range s.taken {

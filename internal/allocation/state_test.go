@@ -128,7 +128,8 @@ func (c *cluster) taken(version int) map[string]int64 {
 	return taken
 }
 
-// observe is the observation of a replica that has seen the ResourceQuotas up to a version, and the namespaces up to another.
+// observe is the observation of a replica that has seen the ResourceQuotas up to a version, and the namespaces up to
+// another.
 func (c *cluster) observe(version, namespaces int, changes []QuotaChange) Observation {
 	o := Observation{
 		Versions: quotav1alpha1.ObservedResourceQuotas{ResourceQuotas: strconv.Itoa(version), Namespaces: strconv.Itoa(namespaces)}, Used: map[string]corev1.ResourceList{},

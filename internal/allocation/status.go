@@ -14,8 +14,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// ObjectToStore returns the allocation with what the books say as its status. It shares nothing with the books: clients
-// decode an answer into the object that they were given.
+// ObjectToStore returns the allocation with the status of this state. It shares nothing with the state: clients decode
+// an answer into the given object.
 func (s *State) ObjectToStore() *quotav1alpha1.ResourceQuotaAllocation {
 	lines := make([]quotav1alpha1.NamespacedResourceList, 0, len(s.observed))
 	for _, namespace := range slices.Sorted(maps.Keys(s.observed)) {
@@ -39,13 +39,13 @@ func (s *State) ObjectToStore() *quotav1alpha1.ResourceQuotaAllocation {
 }
 
 const (
-	// summaryMax is how many resources a summary names.
+	// summaryMax is the largest number of resources in a summary.
 	summaryMax = 4
-	// summaryCharactersMax bounds it; names of resources and amounts are ASCII.
+	// summaryCharactersMax bounds a summary. Names of resources and amounts are ASCII.
 	summaryCharactersMax = 200
 )
 
-// summary returns what is used of a cap, as text.
+// summary returns the usage of a cap as text.
 func summary(used, hard corev1.ResourceList) string {
 	names := slices.Sorted(maps.Keys(hard))
 	parts := make([]string, 0, summaryMax+1)
@@ -63,13 +63,13 @@ func summary(used, hard corev1.ResourceList) string {
 	return text
 }
 
-// IsReady tells whether the status says that the spec is enforced which the allocation has now.
+// IsReady reports whether the status is Ready for the present generation.
 func (s *State) IsReady() bool {
 	ready := apimeta.FindStatusCondition(s.object.Status.Conditions, quotav1alpha1.ConditionReady)
 	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == s.object.Generation
 }
 
-// SetReady enters into the status whether the cap is enforced.
+// SetReady sets the condition Ready in the status.
 func (s *State) SetReady(condition metav1.Condition) (isChanged bool) {
 	condition.Type, condition.ObservedGeneration = quotav1alpha1.ConditionReady, s.object.Generation
 	object := *s.object
@@ -80,7 +80,7 @@ func (s *State) SetReady(condition metav1.Condition) (isChanged bool) {
 	return isChanged
 }
 
-// exceeded is the condition that says whether more is taken than the cap.
+// exceeded returns the condition Exceeded.
 func (s *State) exceeded() metav1.Condition {
 	over := s.exceededResources()
 	if len(over) == 0 {
@@ -96,14 +96,14 @@ func (s *State) exceeded() metav1.Condition {
 		Message: fmt.Sprintf("more is allocated than the cap: %s; nothing is taken back, and no ResourceQuota may be raised by any of it: lower ResourceQuotas, or raise the cap", strings.Join(parts, ", "))}
 }
 
-// over returns the resources of which more is taken than the cap, ordered by name.
+// exceededResources returns the resources beyond the cap, ordered by name.
 func (s *State) exceededResources() []corev1.ResourceName {
 	_, over := quota.LessThanOrEqual(s.total, s.object.Spec.Allocation.Hard)
 	slices.Sort(over)
 	return over
 }
 
-// Local returns what the books say for one project. It shares nothing with the books.
+// Local returns the status for one member namespace. It shares nothing with the state.
 func (s *State) Local(namespace string) quotav1alpha1.LocalResourceQuotaAllocationStatus {
 	hard, taken := s.object.Spec.Allocation.Hard, s.taken[namespace]
 	left := quota.SubtractWithNonNegativeResult(hard, s.total)

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// unlimitedMax bounds how many namespaces without a limit a status holds, and namedMax how many of them the
-	// sentence about them names.
+	// unlimitedMax bounds the namespaces without a limit in a status, and namedMax those in the message of the
+	// condition.
 	unlimitedMax = 50
 	namedMax     = 5
 )
 
-// Unlimited returns those of the projects in which no ResourceQuota names a capped resource, ordered by name. used is
-// what each of them gives, zeros included, and capped is in order.
+// Unlimited returns the namespaces in which no ResourceQuota names some capped resource, ordered by name. used has the
+// amounts of each namespace, zeros included. capped is sorted.
 func Unlimited(used map[string]corev1.ResourceList, capped []corev1.ResourceName) []quotav1alpha1.UnlimitedNamespace {
 	var unlimited []quotav1alpha1.UnlimitedNamespace
 	for _, namespace := range slices.Sorted(maps.Keys(used)) {
@@ -37,7 +37,7 @@ func Unlimited(used map[string]corev1.ResourceList, capped []corev1.ResourceName
 	return unlimited
 }
 
-// limited returns the condition Limited for so many projects.
+// limited returns the condition Limited for that number of namespaces.
 func limited(unlimited []quotav1alpha1.UnlimitedNamespace, namespaces int) metav1.Condition {
 	if len(unlimited) == 0 {
 		return metav1.Condition{Type: quotav1alpha1.ConditionLimited, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonAllLimited,

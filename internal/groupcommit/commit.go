@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// commit carries a batch through, in as many attempts as it takes. At its end each operation is finished, postponed or,
-// for housekeeping that failed, deferred again.
+// commit carries a batch through, in as many attempts as it takes. After it each operation is finished or postponed, or
+// is failed housekeeping and deferred again.
 func (g *Group[S]) commit(batch []*Operation[S]) {
 	for attempt := 0; ; attempt++ {
 		if batch = dropAbandoned(batch); len(batch) == 0 {
@@ -41,7 +41,8 @@ func dropAbandoned[S any](batch []*Operation[S]) []*Operation[S] {
 	})
 }
 
-// divide divides a batch into the operations that make room and the others or, where that leaves it whole, into halves.
+// divide divides a batch into the operations that make room and the others. If one part would be empty, it divides the
+// batch into halves.
 func divide[S any](batch []*Operation[S]) (first, second []*Operation[S]) {
 	for _, op := range batch {
 		if op.MakesRoom {
@@ -97,8 +98,8 @@ func (g *Group[S]) settle(batch []*Operation[S], effects []Effect, resumption in
 	g.copy.Settled()
 }
 
-// postpone keeps operations for later. If room was made by their batch, or since they were decided, it resumes them at
-// once.
+// postpone keeps operations for later. It resumes them at once if their batch made room,
+// or if others were resumed since their decision.
 func (g *Group[S]) postpone(ops []*Operation[S], resumption int, hasMadeRoom bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -126,7 +127,7 @@ func (g *Group[S]) fail(batch []*Operation[S], err error) {
 	}
 }
 
-// noteHousekeeping counts how often in a row housekeeping failed.
+// noteHousekeeping counts the failures of housekeeping in a row.
 func (g *Group[S]) noteHousekeeping(batch []*Operation[S], hasSucceeded bool) {
 	if !slices.ContainsFunc(batch, (*Operation[S]).isHousekeeping) {
 		return

@@ -1,18 +1,17 @@
 // Package groupcommit decides operations on a stored state in batches, and stores the changes by compare-and-swap.
 //
-// A [Group] is the only writer of a state in this process; other processes may have groups of their own. While a write
-// is on its way, operations queue up. The group then takes all of them, applies them in order of arrival to a copy of
-// the state in memory, and writes the copy once, on the condition that the stored state is still the one that the copy
-// was read from. Success acknowledges the whole batch. On a conflict, or when the outcome is unknown, the group reads
-// the state and decides the whole batch again. So operations must be idempotent: deciding one again after a write that
-// did succeed changes nothing.
+// A [Group] is the only writer of a state in this process; other processes may have groups of their own. During a
+// write, operations queue up. The group then takes all of them, applies them in order of arrival to a copy of the state
+// in memory, and writes the copy once, on the condition that the stored state did not change since the copy was read.
+// Success acknowledges the whole batch. On a conflict, or when the outcome is unknown, the group reads the state and
+// decides the whole batch again. So operations must be idempotent: repeating one after a successful write changes
+// nothing.
 //
 // An operation that changes nothing may still need the current state for its answer, such as a denial. The group then
 // compares the version of its copy with the stored one.
 //
-// Most operations have a caller who waits, see [Group.Do]. Housekeeping has none: [Group.Defer] lets it ride along with
-// the next commit, and tries it again until it took effect. An operation may also postpone itself until another one
-// makes room.
+// Most operations have a caller, see [Group.Do]. Housekeeping has none: [Group.Defer] lets it ride along with the next
+// commit, and tries it again until it took effect. An operation may also postpone itself until another one makes room.
 //
 // The package knows neither ledgers nor Kubernetes. The stores of consumer ledgers and of allocations are built on it.
 package groupcommit

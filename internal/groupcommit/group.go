@@ -9,39 +9,41 @@ import (
 )
 
 const (
-	// batchMax bounds how many operations one write acknowledges.
+	// batchMax bounds the operations of one write.
 	batchMax = 1024
-	// deferDelay is how long housekeeping waits for a commit to ride along with. With each failure it doubles.
+	// deferDelay is the time for which housekeeping waits for a commit to ride along with. It doubles with each
+	// failure.
 	deferDelay    = 100 * time.Millisecond
 	deferDelayMax = 15 * time.Second
 )
 
 var (
-	// ErrAgain is what a [Copy] returns to have a batch decided again, on the copy as it is then.
+	// ErrAgain is returned by a [Copy] to repeat the decision of a batch, on the new copy.
 	ErrAgain = errors.New("the state changed while the batch was decided")
 	// ErrClosed is returned for operations of a group that was closed. They did not run.
 	ErrClosed = errors.New("the group was closed")
 )
 
-// divisibleError marks an error as one of the whole batch only.
+// divisibleError marks an error that belongs only to the whole batch.
 type divisibleError struct{ error }
 
 func (e *divisibleError) Unwrap() error { return e.error }
 
-// Divisible marks an error of [Copy.Commit] as one that may not apply to parts of the batch: storage rejected what all
-// operations come to, such as its size. The group commits them in parts, so that only the operations fail that cause
-// it.
+// Divisible marks an error of [Copy.Commit] that may not apply to parts of the batch: storage rejected the sum of all
+// changes, such as for its size. The group then commits parts of the batch, so that only the operations that cause the
+// error fail.
 func Divisible(err error) error { return &divisibleError{err} }
 
 // Copy is the copy of a state in memory, together with its storage. The group calls it from one goroutine at a time.
 type Copy[S any] interface {
-	// Load returns the state to decide a batch on. It reads the state from storage if there is no copy in memory. The
-	// attempts for a batch are counted from 0: before attempt 0, nothing proves that the copy is still what is stored.
+	// Load returns the state for the decisions of a batch. It reads the state from storage if there is no copy in
+	// memory. The attempts for a batch are counted from 0: before attempt 0, nothing proves that the copy equals the
+	// stored state.
 	//
-	// ErrAgain has the group try again. Any other error ends the operations of the batch.
+	// ErrAgain makes the group try again. Any other error ends the operations of the batch.
 	Load(batch []*Operation[S], attempt int) (S, error)
-	// Commit stores the state if an operation changed it, and otherwise confirms it if an answer depends on that. The
-	// effects are those of the operations in their order. Errors are as those of Load.
+	// Commit stores the state if an operation changed it. Otherwise it confirms the state if an answer depends on it.
+	// effects has one effect for each operation, in order. Errors are like those of Load.
 	Commit(state S, effects []Effect) error
 	// Settled is called once a batch took effect and its callers know.
 	Settled()
@@ -56,17 +58,17 @@ type Group[S any] struct {
 	mu         sync.Mutex
 	isRunning  bool
 	isClosed   bool
-	used       time.Time // when the latest batch was taken
+	used       time.Time // the time of the latest batch
 	queue      []*Operation[S]
 	deferred   []*Operation[S]
 	isDue      bool      // the deferred operations are due
-	due        time.Time // when they are
+	due        time.Time // the time from which they are due
 	failures   int       // of housekeeping, in a row
 	postponed  []*Operation[S]
-	resumption int // how often postponed operations were resumed
+	resumption int // the number of resumptions of postponed operations
 }
 
-// New returns a group that works until ctx ends. Errors call the state by its name, such as "the ledger of project
+// New returns a group that works until ctx ends. name is the state in error messages, such as "the ledger of project
 // web".
 func New[S any](ctx context.Context, name string, copied Copy[S]) *Group[S] {
 	return &Group[S]{ctx: ctx, name: name, copy: copied, used: time.Now()}
@@ -89,7 +91,7 @@ func (g *Group[S]) Do(ctx context.Context, op *Operation[S]) error {
 	}
 }
 
-// Submit has an operation committed at once, and does not wait for it. If that fails, the group tries again. It reports
+// Submit commits an operation at once, without waiting for it. If that fails, the group tries again. Submit returns
 // false if the group was closed.
 func (g *Group[S]) Submit(op *Operation[S]) bool {
 	g.mu.Lock()
@@ -102,8 +104,8 @@ func (g *Group[S]) Submit(op *Operation[S]) bool {
 	return true
 }
 
-// Defer has an operation committed with the next batch, or in a while by itself. If that fails, the group tries again.
-// It reports false if the group was closed.
+// Defer commits an operation with the next batch, or in a while by itself. If that fails, the group tries again. Defer
+// returns false if the group was closed.
 func (g *Group[S]) Defer(op *Operation[S]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -111,7 +113,7 @@ func (g *Group[S]) Defer(op *Operation[S]) bool {
 		return false
 	}
 	if g.ctx.Err() != nil {
-		return true // nothing is committed any more
+		return true // the group no longer commits
 	}
 	g.deferred = append(g.deferred, op)
 	if len(g.deferred) == 1 && !g.isDue {
@@ -131,7 +133,7 @@ func (g *Group[S]) startDeferred() {
 	}
 }
 
-// Resume has postponed operations decided again, ahead of those that arrived after them.
+// Resume decides postponed operations again, ahead of operations that arrived after them.
 func (g *Group[S]) Resume() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -148,7 +150,7 @@ func (g *Group[S]) resumeLocked() {
 	g.startLocked()
 }
 
-// CloseIdle closes the group if no operation waits and none was taken for some time, and reports whether it did.
+// CloseIdle closes the group if it is empty and took no operation for some time, and reports whether it did.
 func (g *Group[S]) CloseIdle(unused time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -172,8 +174,7 @@ func (g *Group[S]) run() {
 	}
 }
 
-// take returns the operations that wait, as far as they go into one batch. It returns nil after it marked the group as
-// idle.
+// take returns the waiting operations of the next batch. If there are none it marks the group as idle and returns nil.
 func (g *Group[S]) take() []*Operation[S] {
 	g.mu.Lock()
 	defer g.mu.Unlock()

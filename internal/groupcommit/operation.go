@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Effect says what an operation did to the copy of the state in memory.
+// Effect is the effect of an operation on the copy of the state in memory.
 type Effect int
 
 const (
-	// Nothing means that the copy did not change, and that the answer holds whatever is stored.
+	// Nothing: the copy did not change, and the answer holds for any stored state.
 	Nothing Effect = iota
-	// Changed means that the copy must be stored before the answer is given.
+	// Changed: the copy must be stored before the answer is given.
 	Changed
-	// Unconfirmed means that the copy did not change, and that the answer holds only if the copy is what is stored.
+	// Unconfirmed: the copy did not change, and the answer holds only if the copy equals the stored state.
 	Unconfirmed
-	// Postponed means that the operation is to be decided later: when another one made room, or at its deadline. At the
-	// deadline the effect counts as Unconfirmed.
+	// Postponed: decide the operation later, when another one made room, or at its deadline. At the deadline the effect
+	// counts as Unconfirmed.
 	Postponed
 )
 
@@ -25,8 +25,8 @@ type Decision[S any] interface {
 	// Apply decides the operation on a state and changes the state accordingly. It runs again when its batch is decided
 	// again, and must overwrite the results of earlier runs.
 	Apply(state S) Effect
-	// Committed runs once, after the operation took effect and before its caller hears of it. Until then everything
-	// that Apply writes to belongs to the group, even if the caller has left.
+	// Committed runs once, after the operation took effect and before its caller is informed. Until then all results of
+	// Apply belong to the group, even if the caller has left.
 	Committed(Effect)
 }
 
@@ -36,9 +36,9 @@ type Operation[S any] struct {
 	// MakesRoom marks an operation whose change may help postponed ones. If storage rejects a batch for its size, the
 	// group commits these operations before the others.
 	MakesRoom bool
-	// Apart keeps operations that take long out of the batches of others: they share batches only with each other.
+	// Apart keeps slow operations out of the batches of others: they share batches only with each other.
 	Apart bool
-	// Deadline is until when the operation may be postponed.
+	// Deadline is the end of postponement.
 	Deadline time.Time
 
 	// ctx is that of the caller, and done receives the outcome once. Both are nil for housekeeping.

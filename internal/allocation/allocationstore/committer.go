@@ -14,22 +14,22 @@ import (
 	"github.com/bursar/bursar/internal/groupcommit"
 )
 
-// operation is one change to, or question about, the books of an allocation.
+// operation is one change to, or question about, the state of an allocation.
 type operation struct {
-	// apply runs again when the books had to be read again; the last run counts.
+	// apply runs again after each new read of the state; the last run counts.
 	apply func(*allocation.State) groupcommit.Effect
-	// decided, if set, is called with the books by which the operation was, before the caller is told. What of them need
-	// not be stored at once may not be.
+	// decided, if set, gets the state of the decision before the caller is informed. That state may have changes that
+	// need not be stored at once.
 	decided func(*allocation.State)
-	// settles asks for books that are in line with the cluster as it is seen, and needsLive, if set, whether they have
-	// to be with the cluster as it is.
+	// reconciles asks for a state in line with the observed cluster. needsLive, if set, reports whether the state must
+	// be in line with the cluster itself.
 	reconciles bool
 	needsLive  func(*allocation.State) bool
 
-	// isDenied and isFull are set by apply. The caller is refused, for a shortage or since too much is pending: that is true
-	// only of books in line with the cluster as it is seen.
+	// apply sets isDenied and isFull: it denies a request for a shortage, or because too much is pending. Either is
+	// certain only with a state in line with the observed cluster.
 	isDenied, isFull bool
-	// books are those that the operation was decided on.
+	// state is that of the decision.
 	state *allocation.State
 }
 
@@ -46,36 +46,37 @@ func (o *operation) Committed(groupcommit.Effect) {
 	}
 }
 
-// consistency is how sure of the books a batch has to be decided.
+// consistency is how current the state for a batch must be.
 type consistency int
 
 const (
-	// usual: as they are in memory. A write of the ledger proves what is pending.
+	// cached: as in memory. Writing the ledger proves the pending changes.
 	cached consistency = iota
-	// settled: in line with the cluster as it is seen, too.
+	// observed: also in line with the observed cluster.
 	observed
-	// certain: and read since the batch was taken. Somebody may be refused by them.
+	// confirmed: also read since the group took the batch. A denial needs it.
 	confirmed
 )
 
-// committer has the books of one allocation in memory. All that this process does to them goes through its group.
+// committer has the state of one allocation in memory. All operations of this process on it go through its group.
 type committer struct {
 	store *Store
 	name  string
 	group *groupcommit.Group[*allocation.State]
-	// heard are the latest versions that were heard of. They belong to the store's lock, the rest to the group's goroutine.
+	// latest are the latest known stored versions. The store's lock guards them. All else belongs to the group's
+	// goroutine.
 	latest           versions
 	state            *allocation.State // nil when unknown
-	ledgerVersion    string            // the resource version of the ledger that the books are of
-	isFresh          bool              // all of the books was read since attempt 0 of the batch
-	statusWritten    time.Time         // when the status was written last
-	compactableSince time.Time         // since when the ledger has raises that need not be in it any more
+	ledgerVersion    string            // the resource version of the ledger in state
+	isFresh          bool              // the whole state was read since attempt 0 of the batch
+	statusWritten    time.Time         // the time of the latest write of the status
+	compactableSince time.Time         // since when the ledger has changes that it no longer needs
 	batch            []*operation
 	consistency      consistency // of the batch
-	failures         int         // of storage for the batch, other than conflicts
+	failures         int         // of storage for the batch, without conflicts
 }
 
-// versions are resource versions of an allocation and of the ledger of the one with a UID.
+// versions are resource versions of an allocation and of its ledger, and the UID of the ledger's allocation.
 type versions struct {
 	allocation, ledger string
 	ledgerOf           types.UID
@@ -106,13 +107,13 @@ func (c *committer) Load(batch []*groupcommit.Operation[*allocation.State], atte
 	return state, c.retry(err)
 }
 
-// isReconciling reports whether the batch is one of those that settle. All of it is, or nothing.
+// isReconciling reports whether the batch consists of operations that reconcile. Batches are never mixed.
 func (c *committer) isReconciling() bool { return c.batch[0].reconciles }
 
 // Commit implements [groupcommit.Copy].
 func (c *committer) Commit(state *allocation.State, effects []groupcommit.Effect) error {
 	if c.consistency != confirmed && slices.ContainsFunc(c.batch, func(op *operation) bool { return op.isDenied || op.isFull }) {
-		c.state, c.consistency = nil, confirmed // what is in memory says more than was written
+		c.state, c.consistency = nil, confirmed // the state in memory has unwritten changes
 		return groupcommit.ErrAgain
 	}
 	var status, ledger bool
@@ -134,37 +135,37 @@ func (c *committer) Commit(state *allocation.State, effects []groupcommit.Effect
 // Settled implements [groupcommit.Copy].
 func (c *committer) Settled() {}
 
-// retry drops the books on an error of storage, and has the batch decided again unless that is of no use.
+// retry drops the state after an error of storage. It returns ErrAgain unless another attempt is of no use.
 func (c *committer) retry(err error) error {
 	if err == nil || errors.Is(err, groupcommit.ErrAgain) {
 		return err
 	}
 	c.state = nil
 	if isConflict(err) {
-		return groupcommit.ErrAgain // another process got on
+		return groupcommit.ErrAgain // another process wrote first
 	}
 	if c.failures++; c.failures >= attemptsMax || isFinal(err) {
 		if errors.Is(err, ErrGone) {
-			c.store.Forget(c.name) // nothing is known of it that is worth keeping
+			c.store.Forget(c.name) // nothing of it is worth keeping
 		}
 		return err
 	}
 	return groupcommit.ErrAgain
 }
 
-// isFinal reports whether it is of no use to try again.
+// isFinal reports whether another attempt is of no use.
 func isFinal(err error) bool {
 	return errors.Is(err, ErrGone) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err)
 }
 
-// isStatusDue tells whether the status should be written although nothing is decided otherwise by it: raises were
-// admitted, or made that were.
+// isStatusDue reports whether to write the status although no decision depends on it: changes were admitted, or
+// admitted ones were made.
 func (c *committer) isStatusDue(state *allocation.State) bool {
 	return !state.IsStatusCurrent() && time.Since(c.statusWritten) >= StatusDelay && c.store.statusWrites.Allow()
 }
 
-// isCompactionDue tells whether the ledger should be written although nothing is decided otherwise by it. The status does
-// not wait, then: the ledger is written after it.
+// isCompactionDue reports whether to write the ledger although no decision depends on it. The status must not have
+// changes then: the ledger is always written after it.
 func (c *committer) isCompactionDue(state *allocation.State) bool {
 	switch {
 	case !state.IsLedgerChanged() || state.IsStatusChanged():
@@ -175,10 +176,11 @@ func (c *committer) isCompactionDue(state *allocation.State) bool {
 	return !c.compactableSince.IsZero() && time.Since(c.compactableSince) >= compactionDelay
 }
 
-// observe returns the books in line with the cluster where that is asked for or due, and otherwise as they are in memory.
+// observe returns the state in line with the cluster if the batch asks for it or it is due, and otherwise the state in
+// memory.
 //
-// Books that were never in line with the spec that the allocation has now are brought in line with what the API server
-// lists after they were read: what was given before is in no books, and no watch tells that it has seen all of it.
+// A state that was never in line with the present spec is compared with a list of the API server that is newer than the
+// state: no ledger has the amounts given before, and no watch can prove that it has seen them all.
 func (c *committer) observe() (*allocation.State, error) {
 	isLive := !c.state.IsObserved() || slices.ContainsFunc(c.batch, func(op *operation) bool { return op.needsLive != nil && op.needsLive(c.state) })
 	if c.consistency == cached && !isLive && len(c.state.Pending()) < pendingObserveMin {
@@ -206,12 +208,12 @@ func (c *committer) observe() (*allocation.State, error) {
 	return state, nil
 }
 
-// look returns the projects of the allocation as they are seen.
+// observation returns the observed member namespaces of the allocation.
 func (c *committer) observation() allocation.Observation {
 	return c.store.quotas.Observe(c.state.Selector(), c.state.Scopes(), c.state.Pending())
 }
 
-// refresh makes sure that what is seen is not older.
+// refresh makes sure that the observation is not older than since.
 func (c *committer) refresh(since time.Time) error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, refreshTimeout)
 	defer cancel()

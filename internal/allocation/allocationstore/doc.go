@@ -1,7 +1,9 @@
-// Package allocationstore stores what ResourceQuotaAllocations have given out: in their status, and in AllocationLedgers for
-// changes of ResourceQuotas that were admitted and are not in the status yet.
+// Package allocationstore stores the states of ResourceQuotaAllocations: their observed usage in the status, and
+// admitted changes of ResourceQuotas in AllocationLedgers until the status has them.
 //
-// Each allocation has a committer, which is a [groupcommit.Group]: a check and its record are one compare-and-swap. Package
-// ledgerstore does the same for consumers. Unlike a consumer's ledger, an allocation follows a watch: nothing is settled or
-// released one by one, and a denial has nothing to wait for.
+// Each allocation has a committer, a [groupcommit.Group]: a check and its record are one compare-and-swap. Package
+// ledgerstore does the same for consumers. Unlike a consumer's ledger, an allocation follows a watch: changes are not
+// settled or released one by one, and a denial has nothing to wait for.
+//
+// The webhook on ResourceQuotas and the allocation controller import this package, never the reverse.
 package allocationstore

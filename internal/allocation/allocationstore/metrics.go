@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics counts what commits come to.
+// metrics counts commits by outcome.
 type metrics struct {
 	commits *prometheus.CounterVec
 }
@@ -16,7 +16,7 @@ func newMetrics() *metrics {
 	}, []string{"part", "outcome"})}
 }
 
-// written counts one write.
+// written records one write.
 func (m *metrics) written(part string, err error) {
 	outcome := "committed"
 	switch {

@@ -13,17 +13,17 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerapi"
 )
 
-// Storage keeps allocations and their ledgers. Errors are those of the API server, and [ledgerapi.ErrConflict].
+// Storage stores allocations and their ledgers. Errors are those of the API server, and [ledgerapi.ErrConflict].
 type Storage interface {
-	// Read returns an allocation as it is stored now.
+	// Read returns the stored allocation.
 	Read(ctx context.Context, name string) (*quotav1alpha1.ResourceQuotaAllocation, error)
-	// WriteStatus stores the status of an allocation if nobody has stored it since the resource version that it
-	// has, and returns what is stored then.
+	// WriteStatus stores the status of an allocation that was not changed since its resource version. It returns the
+	// stored object.
 	WriteStatus(ctx context.Context, object *quotav1alpha1.ResourceQuotaAllocation) (*quotav1alpha1.ResourceQuotaAllocation, error)
-	// ReadLedger returns a ledger as it is stored now, or nil if there is none.
+	// ReadLedger returns the stored ledger, or nil if there is none.
 	ReadLedger(ctx context.Context, name string) (*quotav1alpha1.AllocationLedger, error)
-	// WriteLedger stores a ledger if nobody has since the resource version that it has, or if there is none where it has
-	// none, and returns its new resource version.
+	// WriteLedger stores a ledger that was not changed since its resource version, or creates one without a version. It
+	// returns the new version.
 	WriteLedger(ctx context.Context, ledger *quotav1alpha1.AllocationLedger) (string, error)
 }
 
@@ -36,7 +36,8 @@ type APIStorage struct {
 
 var _ Storage = (*APIStorage)(nil)
 
-// NewAPIStorage returns storage that reads from the API server by live, writes by client, and reaches ledgers by config.
+// NewAPIStorage returns storage that reads allocations with live, writes them with client, and reaches ledgers with
+// config.
 func NewAPIStorage(live client.Reader, client client.Client, config *rest.Config, httpClient *http.Client) (*APIStorage, error) {
 	ledgers, err := ledgerapi.New(config, httpClient, "allocationledgers")
 	if err != nil {

@@ -18,52 +18,52 @@ import (
 const (
 	// storageTimeout bounds one call to storage.
 	storageTimeout = 3 * time.Second
-	// refreshTimeout bounds a list of everything that is in the cluster.
+	// refreshTimeout bounds a list of the namespaces and ResourceQuotas of the cluster.
 	refreshTimeout = 10 * time.Second
-	// staleMax is how long before a refusal the cluster was as it is taken to be, at most.
+	// staleMax is the largest age of the observation of the cluster that a denial is based on.
 	staleMax = time.Second
-	// readsMax is how often an allocation is read for a ledger that goes with a later version. Once is enough, but for
-	// what happens in between.
+	// readsMax bounds the reads of an allocation that is too old for its ledger. One is enough unless the allocation
+	// changes again in between.
 	readsMax = 5
-	// attemptsMax is how often in a row storage may fail before its batch does.
+	// attemptsMax is the number of failures of storage in a row that fail a batch.
 	attemptsMax = 3
-	// pendingMax is how many raises of one allocation may be pending, and pendingMaxPerNamespace how many of one project,
-	// so that nobody keeps the others waiting. It bounds the stored object.
+	// pendingMax bounds the pending changes of one allocation, and with them the stored object. pendingMaxPerNamespace
+	// bounds those of one namespace, so that it cannot block the others.
 	pendingMax             = 512
 	pendingMaxPerNamespace = 64
-	// pendingObserveMin is from how many on they are looked through with every write, wherever it is made.
+	// pendingObserveMin is the number of pending changes from which on every batch compares them with the cluster.
 	pendingObserveMin = 64
 
-	// StatusDelay is how long the status of an allocation is not written again where that can wait, and statusWritesPerSecond how
-	// many are written where it could, of all allocations.
+	// StatusDelay is the shortest time between two writes of an allocation's status that can wait.
+	// statusWritesPerSecond bounds such writes over all allocations.
 	StatusDelay           = time.Second
 	statusWritesPerSecond = 20
-	// compactionDelay is how long a ledger keeps what need not be in it any more, at least, unless it is written anyway.
+	// compactionDelay is the time until a ledger is written only to drop changes that it no longer needs.
 	compactionDelay = 10 * time.Second
-	// PendingMargin is by how much longer than its request a raise counts as pending, for clocks of replicas that differ.
+	// PendingMargin is the time for which a change stays pending after its request: clocks of replicas differ.
 	PendingMargin = 15 * time.Second
-	// PendingMax is how long a raise counts as pending at most.
+	// PendingMax is the longest time for which a change stays pending.
 	PendingMax = 150 * time.Second
 )
 
 var (
-	// ErrGone is returned for an allocation that is not there any more.
+	// ErrGone is returned for an allocation that no longer exists.
 	ErrGone = errors.New("the ResourceQuotaAllocation is not there any more")
-	// ErrBusy is returned when so many raises are pending that no other is taken. Trying again later may succeed.
+	// ErrBusy is returned when too many changes are pending for another one. A later retry may succeed.
 	ErrBusy = errors.New("too many changes of ResourceQuotas are in flight")
 )
 
-// QuotaCache is what there is in the cluster.
+// QuotaCache observes the namespaces and ResourceQuotas of the cluster.
 type QuotaCache interface {
-	// WaitForSync waits until everything is known that there was at the start.
+	// WaitForSync waits for the first complete list.
 	WaitForSync(ctx context.Context) error
-	// Refresh makes sure that everything is known that there was at some time.
+	// Refresh makes sure that the cache is not older than since.
 	Refresh(ctx context.Context, since time.Time) error
-	// Observe returns the projects of an allocation, and the ResourceQuotas that raises are of.
-	Observe(selector labels.Selector, scopes allocation.Scopes, raises []allocation.QuotaChange) allocation.Observation
+	// Observe returns the member namespaces of an allocation, and the ResourceQuotas of the given changes.
+	Observe(selector labels.Selector, scopes allocation.Scopes, changes []allocation.QuotaChange) allocation.Observation
 }
 
-// Store is this process's access to the books of all allocations. It is safe for concurrent use.
+// Store is this process's access to the states of all allocations. It is safe for concurrent use.
 type Store struct {
 	ctx          context.Context
 	storage      Storage
@@ -83,30 +83,30 @@ func New(ctx context.Context, storage Storage, quotas QuotaCache) *Store {
 	}
 }
 
-// Outcome is what a raise came to. The zero value says that it may be made.
+// Outcome is the decision on a change. The zero value admits it.
 type Outcome struct {
-	// Shortages are what it falls short of.
+	// Shortages are the resources that fell short.
 	Shortages []allocation.Shortage
-	// Holders are, for each shortage, the projects that take something of it, those that take the most first.
+	// Holders are, for each shortage, the namespaces that take some of the resource, the largest amount first.
 	Holders [][]allocation.Holder
-	// IsPending tells that the raise is pending now.
+	// IsPending is set if the change is pending now.
 	IsPending bool
 }
 
-// Request is a change of a ResourceQuota that is to be admitted.
+// Request asks to admit a change of a ResourceQuota.
 type Request struct {
 	allocation.QuotaChange
-	// Labels are those of its namespace, and Scopes those of the ResourceQuota.
+	// Labels are those of the namespace, and Scopes those of the ResourceQuota.
 	Labels labels.Set
 	Scopes allocation.Scopes
-	// IsDryRun asks what would be said, and books nothing.
+	// IsDryRun asks for the decision without recording the change.
 	IsDryRun bool
 }
 
-// Admit books a raise in an allocation, or tells what it falls short of. A refusal is by books that were stored at
-// some time during the call, and the cluster as it was a second before or later. An allocation that does not cap
-// such a ResourceQuota any more admits everything, as does one that is gone. Errors are [ErrBusy], or say why nothing
-// could be decided; then the raise may be pending all the same, until its time is over.
+// Admit records a change as pending in an allocation, or returns its shortages. A denial holds on a state that was
+// stored at some instant during the call, and on an observation of the cluster at most a second older. Admit admits
+// everything if the allocation is deleted or no longer caps such a ResourceQuota. Errors are [ErrBusy], or the reason
+// why there is no decision; then the change may be pending all the same, until its time is over.
 func (s *Store) Admit(ctx context.Context, name string, request Request) (Outcome, error) {
 	var outcome Outcome
 	op := &operation{}
@@ -144,7 +144,7 @@ func (s *Store) Admit(ctx context.Context, name string, request Request) (Outcom
 	return outcome, nil
 }
 
-// isFull tells whether too many raises are pending for another one of a project.
+// isFull reports whether too many changes are pending for another one in the namespace.
 func isFull(state *allocation.State, namespace string) bool {
 	pending, ofNamespace := state.Pending(), 0
 	for i := range pending {
@@ -155,7 +155,7 @@ func isFull(state *allocation.State, namespace string) bool {
 	return len(pending) >= pendingMax || ofNamespace >= pendingMaxPerNamespace
 }
 
-// Cancel forgets the raise of that ID, which will not be made.
+// Cancel drops the pending change with that ID, which will not be made.
 func (s *Store) Cancel(ctx context.Context, name, id string) error {
 	return s.do(ctx, name, &operation{apply: func(state *allocation.State) groupcommit.Effect {
 		if state.Cancel(id) {
@@ -165,13 +165,14 @@ func (s *Store) Cancel(ctx context.Context, name, id string) error {
 	}})
 }
 
-// Reconcile brings the books of an allocation in line with the cluster, and its conditions, and calls f with them. Where
-// nothing changed, nothing is written, and where only raises were admitted or made, the status not within [StatusDelay]
-// of the last time: settle again after that. ready says whether the cap is enforced; it is nil where that is not known.
+// Reconcile brings the state of an allocation and its conditions in line with the cluster, and calls f with it. If
+// nothing changed, it writes nothing. If changes were only admitted or made, it writes the status no sooner than
+// [StatusDelay] after the last time: call Reconcile again after that. ready reports whether the cap is enforced; nil
+// means unknown.
 func (s *Store) Reconcile(ctx context.Context, name string, ready *Ready, f func(*allocation.State)) error {
 	return s.do(ctx, name, &operation{
 		reconciles: true,
-		// From when it is enforced, everything is in the books: what was there before, and what was admitted since.
+		// From the moment of enforcement the state must have everything: earlier amounts, and changes admitted since.
 		needsLive: func(state *allocation.State) bool {
 			return ready.isAbout(state) && ready.Condition.Status == metav1.ConditionTrue && !state.IsReady()
 		},
@@ -185,26 +186,26 @@ func (s *Store) Reconcile(ctx context.Context, name string, ready *Ready, f func
 	})
 }
 
-// Ready says whether an allocation is enforced as it was at a generation.
+// Ready is the Ready condition of an allocation at a generation.
 type Ready struct {
 	UID        types.UID
 	Generation int64
 	Condition  metav1.Condition
 }
 
-// isAbout tells whether it is about what the allocation is now.
+// isAbout reports whether the condition is about the present allocation.
 func (r *Ready) isAbout(state *allocation.State) bool {
 	return r != nil && r.UID == state.Object().UID && r.Generation == state.Object().Generation
 }
 
-// NoteVersion notes that an allocation is stored with a resource version. Books in memory that are of an earlier one are read
-// again.
+// NoteVersion informs the store of the stored resource version of an allocation. The store reads an older state again.
 func (s *Store) NoteVersion(name, resourceVersion string) {
 	s.noteVersions(name, func(latest *versions) { latest.allocation = resourceVersion })
 }
 
-// NoteLedgerVersion is NoteVersion for the ledger of the allocation with that name and UID. It saves a write that would conflict. What
-// another process admitted is shown, and forgotten if it is not made, once it is heard of.
+// NoteLedgerVersion is NoteVersion for the ledger of the allocation with that name and UID. It saves a write that would
+// conflict. It also makes the store publish changes that another process admitted, and drop them if they are never
+// made.
 func (s *Store) NoteLedgerVersion(name string, uid types.UID, resourceVersion string) {
 	s.noteVersions(name, func(latest *versions) { latest.ledger, latest.ledgerOf = resourceVersion, uid })
 }
@@ -217,8 +218,8 @@ func (s *Store) noteVersions(name string, f func(*versions)) {
 	}
 }
 
-// View calls f with the books of an allocation as this process knows them. f must not keep or change them. It may be
-// called more than once; the last call counts, and only if View returns no error.
+// View calls f with the state of an allocation as this process knows it. f must not keep or change it. View may call f
+// more than once; the last call counts, and only if View returns no error.
 func (s *Store) View(ctx context.Context, name string, f func(*allocation.State)) error {
 	return s.do(ctx, name, &operation{apply: func(state *allocation.State) groupcommit.Effect {
 		f(state)
@@ -231,7 +232,7 @@ func (s *Store) do(ctx context.Context, name string, op *operation) error {
 	if err := s.quotas.WaitForSync(ctx); err != nil {
 		return err
 	}
-	// Operations that settle may write the status, and the others should not wait for that.
+	// Operations that reconcile may write the status. The others should not wait for that.
 	return s.committer(name).group.Do(ctx, &groupcommit.Operation[*allocation.State]{Decision: op, Apart: op.reconciles})
 }
 
@@ -247,7 +248,7 @@ func (s *Store) committer(name string) *committer {
 	return c
 }
 
-// Forget drops what is remembered of an allocation that was deleted. Operations under way are decided all the same.
+// Forget drops the state of a deleted allocation. Operations on their way are decided all the same.
 func (s *Store) Forget(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerapi"
 )
 
-// load makes sure that there are books in memory, of what was heard of at least, and with certainty of what there is.
+// load makes sure that the state in memory has at least the latest known versions. For confirmed decisions it reads the
+// stored ones.
 func (c *committer) load() error {
 	c.store.mu.Lock()
 	latest := c.latest
@@ -38,7 +39,7 @@ func (c *committer) loadBoth() error {
 	return c.setState(object, ledger)
 }
 
-// loadLedger reads the ledger of an allocation, and the allocation only if the one at hand is too old for it.
+// loadLedger reads the ledger of an allocation. It reads the allocation too if the given one is too old for the ledger.
 func (c *committer) loadLedger(object *quotav1alpha1.ResourceQuotaAllocation) error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
@@ -52,12 +53,12 @@ func (c *committer) loadLedger(object *quotav1alpha1.ResourceQuotaAllocation) er
 	return c.setState(object, ledger)
 }
 
-// isTooOld tells whether a ledger goes with a later version of an allocation.
+// isTooOld reports whether a ledger needs a later version of its allocation.
 func isTooOld(object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alpha1.AllocationLedger) bool {
 	return ledger != nil && isNewer(ledger.Spec.AllocationVersion, object.ResourceVersion)
 }
 
-// isNewer tells whether a resource version comes after another one, or that cannot be told.
+// isNewer reports whether a resource version is later than another one, or cannot be compared.
 func isNewer(version, than string) bool {
 	if version == "" || version == than {
 		return false
@@ -66,8 +67,8 @@ func isNewer(version, than string) bool {
 	return err != nil || order > 0
 }
 
-// read reads the allocation and its ledger, which is nil where there is none. What is pending is complete with the
-// status that the allocation had when the ledger was written, or has had since.
+// read reads an allocation and its ledger, which is nil if there is none. The pending changes are complete with the
+// status from the time of the ledger or later.
 func (c *committer) read() (*quotav1alpha1.ResourceQuotaAllocation, *quotav1alpha1.AllocationLedger, error) {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
@@ -90,7 +91,7 @@ func (c *committer) read() (*quotav1alpha1.ResourceQuotaAllocation, *quotav1alph
 	return nil, nil, fmt.Errorf("read ResourceQuotaAllocation %s: its AllocationLedger goes with a later version each time", c.name)
 }
 
-// take makes the books those of an allocation and its ledger.
+// setState makes the state from an allocation and its ledger.
 func (c *committer) setState(object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alpha1.AllocationLedger) (err error) {
 	c.ledgerVersion = versionOf(ledger)
 	c.state, err = allocation.New(object, ledger)
@@ -104,10 +105,10 @@ func versionOf(ledger *quotav1alpha1.AllocationLedger) string {
 	return ledger.ResourceVersion
 }
 
-// write stores books, which are those in memory from then on: the status, and after that the ledger.
+// write stores a state and makes it the one in memory. It writes the status before the ledger.
 //
-// Before the status tells that another spec is observed, the ledger is written as it is: with that, nobody's writes
-// succeed any more who knows the former spec only.
+// Before the status has a newly observed spec, write stores the ledger unchanged. After that, writes of processes that
+// know only the former spec conflict.
 func (c *committer) write(state *allocation.State, status, ledger bool) error {
 	if status && !c.state.IsObserved() && c.ledgerVersion != "" {
 		if err := c.writeLedger(c.state); err != nil {
@@ -160,7 +161,7 @@ func isConflict(err error) bool {
 	return apierrors.IsConflict(err) || errors.Is(err, ledgerapi.ErrConflict)
 }
 
-// confirm makes sure that the books in memory were made from what is stored. If not, they are then, and it returns
+// confirm compares the versions of the state with the stored ones. If they differ, it replaces the state and returns
 // [groupcommit.ErrAgain].
 func (c *committer) confirm() error {
 	object, ledger, err := c.read()

@@ -1,6 +1,6 @@
-// Package quotacache knows what the ResourceQuotas of every namespace give, from a watch, and exactly at which
-// resource versions: whoever acts on it can tell whether somebody else knew more. Namespaces are called
-// projects where allocations select them.
+// Package quotacache caches the amounts of all ResourceQuotas, from a watch, with the exact resource versions: a
+// process can compare its observation with that of another one. The operator builds the cache for the allocation store,
+// the webhook on ResourceQuotas and the allocation controller.
 package quotacache
 
 import (
@@ -22,11 +22,11 @@ import (
 	"github.com/bursar/bursar/internal/kube/namespaces"
 )
 
-// deletedTTL is how long it is remembered that a ResourceQuota was deleted: longer than a raise of it is pending, which
-// was created and deleted before anybody looked.
+// deletedTTL is the time for which the cache remembers a deleted ResourceQuota. It is longer than a change can be
+// pending: the ResourceQuota may have been created and deleted between two observations.
 const deletedTTL = 5 * time.Minute
 
-// Cache is safe for concurrent use.
+// Cache is a cache of namespaces and ResourceQuotas. It is safe for concurrent use.
 type Cache struct {
 	client   kubernetes.Interface
 	exempt   []string
@@ -35,23 +35,23 @@ type Cache struct {
 
 	mu       sync.RWMutex
 	versions quotav1alpha1.ObservedResourceQuotas
-	labels   map[string]labels.Set                // of the namespaces that count; never nil
+	labels   map[string]labels.Set                // without exempt namespaces; never nil
 	quotas   map[string]map[string]*resourceQuota // by namespace and name
-	deleted  *cache.Expiring                      // the UIDs of ResourceQuotas that were deleted
+	deleted  *cache.Expiring                      // the UIDs of deleted ResourceQuotas
 
-	// refreshing is held by who refreshes, and refreshed is when the last one began.
+	// refreshing is held during a refresh, and refreshed is the start of the latest one.
 	refreshing chan struct{}
 	refreshed  time.Time
 }
 
-// resourceQuota is what is kept of a ResourceQuota.
+// resourceQuota is the cached part of a ResourceQuota.
 type resourceQuota struct {
 	version allocation.QuotaVersion
 	scopes  allocation.Scopes
 	hard    corev1.ResourceList
 }
 
-// isSame tells whether both give the same; either may be nil.
+// isSame reports whether both give the same amounts; either may be nil.
 func (q *resourceQuota) isSame(other *resourceQuota) bool {
 	if q == nil || other == nil {
 		return q == other
@@ -59,7 +59,7 @@ func (q *resourceQuota) isSame(other *resourceQuota) bool {
 	return q.version.UID == other.version.UID && q.scopes == other.scopes && quota.Equals(q.hard, other.hard)
 }
 
-// New returns a cache that leaves out the namespaces of the system. Register handlers, then call Run.
+// New returns a cache without the namespaces of the system. Register handlers, then call Run.
 func New(client kubernetes.Interface, systemNamespace string) *Cache {
 	return &Cache{
 		client:  client,
@@ -73,11 +73,11 @@ func New(client kubernetes.Interface, systemNamespace string) *Cache {
 	}
 }
 
-// OnChange registers f to be called after a namespace was changed, or what a ResourceQuota in it gives, with the
-// labels that the namespace had before and has now; those of one that is not there are nil. It must return quickly.
+// OnChange registers f. The cache calls it after a change of a namespace or of the amounts of its ResourceQuotas, with
+// the former and the present labels of the namespace. Labels of a missing namespace are nil. f must return quickly.
 func (c *Cache) OnChange(f func(before, after labels.Set)) { c.handlers = append(c.handlers, f) }
 
-// WaitForSync waits until everything is known that there was when Run was called.
+// WaitForSync waits until the cache has everything that existed at the call of Run.
 func (c *Cache) WaitForSync(ctx context.Context) error {
 	select {
 	case <-c.synced:
@@ -87,8 +87,8 @@ func (c *Cache) WaitForSync(ctx context.Context) error {
 	}
 }
 
-// Observe returns the projects that a selector selects, with what those of their ResourceQuotas give that have
-// these scopes, and the ResourceQuotas that raises are of; all as they are at one time.
+// Observe returns, as of one time, the namespaces that match the selector, with the amounts of their ResourceQuotas
+// with these scopes, and the ResourceQuotas of the given changes.
 func (c *Cache) Observe(selector labels.Selector, scopes allocation.Scopes, changes []allocation.QuotaChange) allocation.Observation {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -110,7 +110,7 @@ func (c *Cache) Observe(selector labels.Selector, scopes allocation.Scopes, chan
 	return o
 }
 
-// largest returns, of each resource, the largest amount that one of the ResourceQuotas with these scopes gives.
+// largest returns, for each resource, the largest amount in any of the ResourceQuotas with these scopes.
 func largest(quotas map[string]*resourceQuota, scopes allocation.Scopes) corev1.ResourceList {
 	var largest corev1.ResourceList
 	for _, q := range quotas {
@@ -121,7 +121,7 @@ func largest(quotas map[string]*resourceQuota, scopes allocation.Scopes) corev1.
 	return largest
 }
 
-// Selected returns the names of the namespaces that a selector selects, in order.
+// Selected returns the sorted names of the namespaces that match a selector.
 func (c *Cache) Selected(selector labels.Selector) []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

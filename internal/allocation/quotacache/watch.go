@@ -17,7 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/allocation"
 )
 
-// Run follows the API server until ctx ends.
+// Run watches the API server until ctx ends.
 func (c *Cache) Run(ctx context.Context) {
 	var group, unsynced sync.WaitGroup
 	defer group.Wait()
@@ -40,8 +40,8 @@ func (c *Cache) Run(ctx context.Context) {
 	})
 }
 
-// store is what a reflector writes to. It hands on each change together with the resource version at which
-// everything is then: that of the object that was changed, or of the list that replaces everything.
+// store receives the events of a reflector. It passes on each change with the resource version of the whole cache after
+// it: that of the changed object, or of the list that replaces everything.
 type store struct {
 	put, remove func(metav1.Object)
 	replace     func(objects []metav1.Object, version string)
@@ -118,15 +118,15 @@ func (c *Cache) replaceNamespaces(objects []metav1.Object, version string) {
 	}, slices.Compact(names)...)
 }
 
-// labelsOf returns labels that are never nil, which stands for a namespace that is not there.
+// labelsOf returns labels that are never nil: nil stands for a missing namespace.
 func labelsOf(o metav1.Object) labels.Set {
 	set := labels.Set{}
 	maps.Copy(set, o.GetLabels())
 	return set
 }
 
-// changeNamespaces makes a change after which everything is as at a version, and tells which of the namespaces
-// that are named are different. What is known already, from a list of later, it leaves out.
+// changeNamespaces makes a change, after which the cache is at version, and notifies handlers of the named namespaces
+// that differ. It skips a change that a later list already included.
 func (c *Cache) changeNamespaces(version string, change func(), names ...string) {
 	c.mu.Lock()
 	if isOlder(version, c.versions.Namespaces) {
@@ -151,7 +151,7 @@ func (c *Cache) changeNamespaces(version string, change func(), names ...string)
 	}
 }
 
-// isOlder tells whether everything that was so at a version was known by another.
+// isOlder reports whether version is older than another one.
 func isOlder(version, by string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, by)
 	return err == nil && order < 0
@@ -209,7 +209,7 @@ func (c *Cache) setQuotaLocked(o metav1.Object) {
 	}
 }
 
-// changeQuotas is changeNamespaces for what the ResourceQuotas give of the namespaces that are named.
+// changeQuotas is changeNamespaces for the ResourceQuotas of the named namespaces.
 func (c *Cache) changeQuotas(version string, change func(), namespaces ...string) {
 	c.mu.Lock()
 	if isOlder(version, c.versions.ResourceQuotas) {

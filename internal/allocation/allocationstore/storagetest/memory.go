@@ -1,4 +1,4 @@
-// Package storagetest stores allocations and their ledgers in memory, for tests of what is built on the store.
+// Package storagetest stores allocations and their ledgers in memory. Only tests import it.
 package storagetest
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerapi"
 )
 
-// Memory keeps allocations and their ledgers, as an API server does. It is safe for concurrent use.
+// Memory stores allocations and their ledgers like an API server. It is safe for concurrent use.
 type Memory struct {
-	// Fail, if set, has a say in the nth write of the ledger of an allocation: it fails before it is made or, where
-	// isLate, after.
+	// Fail, if set, may return an error for the nth write of the ledger of an allocation. With isLate the write
+	// succeeds and its answer is lost.
 	Fail func(allocation string, nth int) (err error, isLate bool)
 
 	mu      sync.Mutex
@@ -26,7 +26,7 @@ type Memory struct {
 	written map[string]Writes
 }
 
-// Writes are how often the status and the ledger of an allocation were to be written.
+// Writes are the attempts to write the status and the ledger of an allocation.
 type Writes struct{ Status, Ledger int }
 
 // NewMemory returns storage with allocations.
@@ -41,7 +41,7 @@ func NewMemory(objects ...*quotav1alpha1.ResourceQuotaAllocation) *Memory {
 	return m
 }
 
-// Put stores an allocation as it is.
+// Put stores an allocation.
 func (m *Memory) Put(object *quotav1alpha1.ResourceQuotaAllocation) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,14 +76,14 @@ func (m *Memory) Remove(allocation string) {
 	delete(m.objects, allocation)
 }
 
-// Allocation returns an allocation as it is stored, or nil.
+// Allocation returns the stored allocation, or nil.
 func (m *Memory) Allocation(name string) *quotav1alpha1.ResourceQuotaAllocation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.objects[name].DeepCopy()
 }
 
-// Pending returns the raises in the ledger of an allocation.
+// Pending returns the pending changes in the ledger of an allocation.
 func (m *Memory) Pending(allocation string) []quotav1alpha1.PendingResourceQuota {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,7 +93,7 @@ func (m *Memory) Pending(allocation string) []quotav1alpha1.PendingResourceQuota
 	return nil
 }
 
-// Written returns how often an allocation was to be written.
+// Written returns the number of attempts to write an allocation.
 func (m *Memory) Written(allocation string) Writes {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,7 +113,7 @@ func (m *Memory) Read(_ context.Context, name string) (*quotav1alpha1.ResourceQu
 	return nil, apierrors.NewNotFound(quotav1alpha1.Resource("resourcequotaallocations"), name)
 }
 
-// WriteStatus stores the status of an allocation that was not changed meanwhile.
+// WriteStatus stores the status of an allocation that was not changed since its resource version.
 func (m *Memory) WriteStatus(_ context.Context, object *quotav1alpha1.ResourceQuotaAllocation) (*quotav1alpha1.ResourceQuotaAllocation, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +140,7 @@ func (m *Memory) ReadLedger(_ context.Context, name string) (*quotav1alpha1.Allo
 	return m.ledgers[name].DeepCopy(), nil
 }
 
-// WriteLedger stores a ledger that was not changed meanwhile.
+// WriteLedger stores a ledger that was not changed since its resource version.
 func (m *Memory) WriteLedger(_ context.Context, ledger *quotav1alpha1.AllocationLedger) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
