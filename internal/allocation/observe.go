@@ -15,7 +15,7 @@ import (
 )
 
 // ErrBehind is returned for an observation older than the one in the state.
-var ErrBehind = errors.New("what was observed is older than what the books were made from")
+var ErrBehind = errors.New("the observation is older than the one in the state")
 
 // Observation is an observation of the member namespaces at one time.
 type Observation struct {

@@ -327,8 +327,8 @@ func TestAdmit(t *testing.T) {
 		return QuotaChange{ID: id, Namespace: namespace, Name: "default", UID: types.UID(id), Hard: amount(to), AdmittedAt: metav1.NewTime(time.Unix(0, 0))}
 	}
 	for _, r := range []QuotaChange{change("1", "web", 4), change("2", "web", 6), change("3", "web", 5), change("4", "shop", 4)} {
-		if shortages, isBooked := b.Admit(r); len(shortages) > 0 || !isBooked {
-			t.Errorf("change %s of %s: %v, pending: %t", r.ID, r.Namespace, shortages, isBooked)
+		if shortages, isPending := b.Admit(r); len(shortages) > 0 || !isPending {
+			t.Errorf("change %s of %s: %v, pending: %t", r.ID, r.Namespace, shortages, isPending)
 		}
 	}
 	shortages, _ := b.Admit(change("5", "shop", 7))
@@ -339,7 +339,7 @@ func TestAdmit(t *testing.T) {
 	if got := shortages[0].Possible(); got != "4" {
 		t.Errorf("shop may have up to %s, want 4", got)
 	}
-	if _, isBooked := b.Admit(QuotaChange{ID: "6", Namespace: "web", Hard: corev1.ResourceList{"cpu": resource.MustParse("1")}}); isBooked {
+	if _, isPending := b.Admit(QuotaChange{ID: "6", Namespace: "web", Hard: corev1.ResourceList{"cpu": resource.MustParse("1")}}); isPending {
 		t.Error("what is not capped is booked")
 	}
 	if !b.Cancel("2") || b.Cancel("2") {

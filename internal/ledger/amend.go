@@ -113,7 +113,7 @@ func (l *Ledger) SettleAmendment(key string, sequence int64, after []Charge) boo
 	l.addSettled(key, r.Replaces)
 	var tx transaction
 	if d := l.tryOverdraft(&tx, r.Charges); d.Code != Admitted {
-		panic("what an amendment held does not fit any more: " + d.Code.String())
+		panic("the charges of an amendment no longer fit: " + d.Code.String())
 	}
 	sequence, latest := r.Sequence, l.sequence
 	l.commit(&tx, r)

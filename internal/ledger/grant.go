@@ -142,7 +142,7 @@ func (l *Ledger) rollbackGrants(since, before []Grant) {
 	}
 	for _, g := range before {
 		if err := l.addGrant(g); err != nil {
-			panic(fmt.Sprintf("%s was in the books and does not fit any more: %v", g.describe(), err))
+			panic(fmt.Sprintf("%s was in the ledger and no longer fits: %v", g.describe(), err))
 		}
 	}
 }

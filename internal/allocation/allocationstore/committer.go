@@ -203,7 +203,7 @@ func (c *committer) observe() (*allocation.State, error) {
 		state, err = c.state.ObserveLive(c.observation())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("bring the books of ResourceQuotaAllocation %s in line with the ResourceQuotas: %w", c.name, err)
+		return nil, fmt.Errorf("bring the state of ResourceQuotaAllocation %s in line with the ResourceQuotas: %w", c.name, err)
 	}
 	return state, nil
 }

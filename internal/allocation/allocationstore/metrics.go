@@ -12,7 +12,7 @@ type metrics struct {
 func newMetrics() *metrics {
 	return &metrics{commits: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "bursar_allocation_commits_total",
-		Help: "Writes of the books of ResourceQuotaAllocations, by part (ledger, which raises wait for, or status) and outcome: committed, conflict (another process wrote first) or failed.",
+		Help: "Writes of ResourceQuotaAllocations by part (ledger, for changes of ResourceQuotas, or status) and outcome: committed, conflict (another process wrote first) or failed.",
 	}, []string{"part", "outcome"})}
 }
 

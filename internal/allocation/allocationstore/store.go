@@ -48,7 +48,7 @@ const (
 
 var (
 	// ErrGone is returned for an allocation that no longer exists.
-	ErrGone = errors.New("the ResourceQuotaAllocation is not there any more")
+	ErrGone = errors.New("the ResourceQuotaAllocation no longer exists")
 	// ErrBusy is returned when too many changes are pending for another one. A later retry may succeed.
 	ErrBusy = errors.New("too many changes of ResourceQuotas are in flight")
 )

@@ -21,7 +21,7 @@ import (
 )
 
 // ErrConflict is returned for a write of a ledger that was changed or deleted after the read, or created before it.
-var ErrConflict = errors.New("the ledger was changed by somebody else")
+var ErrConflict = errors.New("the ledger was changed since it was read")
 
 // Client reads and writes the ledgers of one kind. It is safe for concurrent use.
 type Client struct {
