@@ -59,7 +59,7 @@ type replica struct {
 	state  *State
 	writes int
 	isHalf bool
-	// seen is what it has seen of the ResourceQuotas and of the namespaces.
+	// seen are its observed versions of the ResourceQuotas and of the namespaces.
 	seen [2]int
 }
 
@@ -94,7 +94,7 @@ func (r *replica) writeLedger() bool {
 type cluster struct {
 	past []map[types.NamespacedName]storedQuota // by version
 	gone map[types.UID]int                      // the version at which a ResourceQuota was deleted
-	// selected is the version at which a namespace came to be, with labels by which it is selected.
+	// selected is the version at which a namespace got the selected labels.
 	selected map[string]int
 	made     int
 }
@@ -152,10 +152,10 @@ func (c *cluster) observe(version, namespaces int, changes []QuotaChange) Observ
 	return o
 }
 
-// TestNoMoreThanTheCap has ResourceQuotas raised, lowered and deleted, in any order, with requests that are carried
-// out late or never, and books that several replicas keep who have seen more or less of it, and of each other, and
-// who stop at any point. The member namespaces never take more than the cap, the state never misses anything, and once
-// everything is seen that was carried out they say what there is.
+// TestNoMoreThanTheCap increases, decreases and deletes ResourceQuotas in any order. Requests are carried out late or
+// never. Several replicas have observed more or less of the cluster and of each other, and stop at any point. The
+// member namespaces never take more than the cap, and the state never misses anything. Once a replica has observed
+// everything, its state equals the cluster.
 func TestNoMoreThanTheCap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 20
@@ -169,8 +169,8 @@ func TestNoMoreThanTheCap(t *testing.T) {
 		var admitted []QuotaChange
 		names := []types.NamespacedName{{Namespace: "a", Name: "x"}, {Namespace: "a", Name: "y"}, {Namespace: "b", Name: "x"}, {Namespace: "c", Name: "x"}}
 		anyName := rapid.SampledFrom(names)
-		// settle brings the stored state in line with what a replica sees, as far as it comes.
-		settle := func(t *rapid.T, r *replica, observed *State, steps int) {
+		// reconcile brings the stored state in line with the observation of a replica, as far as it gets.
+		reconcile := func(t *rapid.T, r *replica, observed *State, steps int) {
 			if observed == r.state {
 				return
 			}
@@ -183,16 +183,16 @@ func TestNoMoreThanTheCap(t *testing.T) {
 				r.read(t)
 			}
 		}
-		settleLive := func(t *rapid.T, r *replica, steps int) {
+		reconcileLive := func(t *rapid.T, r *replica, steps int) {
 			r.read(t)
 			observed, err := r.state.ObserveLive(c.observe(c.version(), c.version(), r.state.Pending()))
 			if err != nil {
 				t.Fatal(err)
 			}
-			settle(t, r, observed, steps)
+			reconcile(t, r, observed, steps)
 		}
 		for _, r := range replicas {
-			settleLive(t, r, 2)
+			reconcileLive(t, r, 2)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"admit": func(t *rapid.T) {
@@ -269,10 +269,10 @@ func TestNoMoreThanTheCap(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				settle(t, r, observed, rapid.IntRange(1, 2).Draw(t, "steps"))
+				reconcile(t, r, observed, rapid.IntRange(1, 2).Draw(t, "steps"))
 			},
 			"observe live": func(t *rapid.T) {
-				settleLive(t, anyReplica.Draw(t, "replica"), rapid.IntRange(1, 2).Draw(t, "steps"))
+				reconcileLive(t, anyReplica.Draw(t, "replica"), rapid.IntRange(1, 2).Draw(t, "steps"))
 			},
 			"go on": func(t *rapid.T) {
 				if r := anyReplica.Draw(t, "replica"); r.isHalf && !r.writeLedger() {
@@ -308,7 +308,7 @@ func TestNoMoreThanTheCap(t *testing.T) {
 			}
 		}
 		r.writeLedger()
-		settleLive(t, r, 2)
+		reconcileLive(t, r, 2)
 		b := stateOf(t, stored.object, stored.ledger)
 		if len(b.Pending()) > 0 {
 			t.Fatalf("%v are pending for ever", b.Pending())
@@ -392,7 +392,7 @@ func TestUpdated(t *testing.T) {
 	}
 }
 
-// Clients decode an answer into the object that they were given, while the state is in use.
+// Clients decode an answer into the given object while the state is in use.
 func TestStoredObjectsAreNotShared(t *testing.T) {
 	object := allocation(10)
 	object.Status.UsedByProject = []quotav1alpha1.NamespacedResourceList{{Namespace: "web", Used: amount(4)}}

@@ -49,7 +49,7 @@ func TestOneWriteForAllThatWait(t *testing.T) {
 	})
 }
 
-// A denial holds on what is stored, not on what this process remembers.
+// A denial holds on the stored state, not on the copy of this process.
 func TestDenialIsOnTheStoredState(t *testing.T) {
 	s := &storage{}
 	p, other := newProcess(t.Context(), s, nil), newProcess(t.Context(), s, nil)
@@ -155,7 +155,7 @@ func TestResumedWhileItIsDecided(t *testing.T) {
 	})
 }
 
-// Storage rejects what all operations come to. Only the one fails that is too large by itself.
+// Storage rejects the sum of all operations. Only the operation that is too large by itself fails.
 func TestDivisible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t.Context(), &storage{}, nil)

@@ -58,7 +58,7 @@ var model = porcupine.Model{
 	Equal: func(a, b any) bool { return maps.Equal(a.(amounts), b.(amounts)) },
 }
 
-// history records what callers asked for and heard, with a clock that only orders.
+// history records requests and answers, with a clock that only orders.
 type history struct {
 	clock atomic.Int64
 	mu    sync.Mutex
@@ -125,7 +125,7 @@ func (h *hosts) any() *process {
 	return h.running[roll]
 }
 
-// kill replaces a process. Writes of the dead one that are late arrive now.
+// kill replaces a process. Late writes of the dead one arrive now.
 func (h *hosts) kill(ctx context.Context) {
 	roll := h.faults.roll(len(h.running))
 	h.mu.Lock()

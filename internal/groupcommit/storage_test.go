@@ -90,7 +90,7 @@ func newProcess(ctx context.Context, s *storage, f *faults) *process {
 	return p
 }
 
-// kill has every call fail from now on, and returns the writes that are still on their way.
+// kill makes every call fail from now on, and returns the writes on their way.
 func (p *process) kill() (late []func()) {
 	p.isDead.Store(true)
 	p.mu.Lock()

@@ -46,7 +46,7 @@ func mustAdmit(b *testing.B, d ledger.Decision) {
 	}
 }
 
-// BenchmarkReserve measures one Reserve and one Cancel, which keeps the ledger as they are.
+// BenchmarkReserve measures one Reserve and one Cancel. The ledger stays the same.
 func BenchmarkReserve(b *testing.B) {
 	eu := dimensionsOf("region", "eu", "tier", "gold")
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func BenchmarkReserveSettleRelease(b *testing.B) {
 	}
 }
 
-// BenchmarkDeny measures a Reserve that is denied.
+// BenchmarkDeny measures a denied Reserve.
 func BenchmarkDeny(b *testing.B) {
 	for name, d := range map[string]ledger.Dimensions{"plain": {}, "dimensions": dimensionsOf("region", "eu")} {
 		b.Run(name, func(b *testing.B) {
@@ -107,8 +107,8 @@ func BenchmarkDeny(b *testing.B) {
 }
 
 // BenchmarkContended has 16 selectors in a chain, each matching two neighboring regions, and
-// 512 dimension sets that take nearly everything. Charges come from one end and the other in
-// turn, so that each is paid for only by moving others along the chain. It measures two.
+// 512 dimension sets take nearly everything. Charges come from both ends in turn: each is paid only by moving others
+// along the chain. It measures two.
 func BenchmarkContended(b *testing.B) {
 	const regions, tiers = 16, 32
 	region := func(i int) string { return fmt.Sprintf("region-%02d", i) }

@@ -112,7 +112,7 @@ type soundness struct {
 
 func (s *soundness) require(ok bool) { s.unsound = s.unsound || !ok }
 
-// once requires that what identifies an entry was not seen before.
+// once requires that an entry was not seen before.
 func (s *soundness) once(identity ...any) {
 	key := [4]any{}
 	copy(key[:], identity)

@@ -13,7 +13,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/model"
 )
 
-// reporter is what a *testing.T and a *rapid.T have in common.
+// reporter has the common methods of *testing.T and *rapid.T.
 type reporter interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -114,7 +114,7 @@ func pickGrant(s source, huge bool) ledger.Grant {
 	return g
 }
 
-// operations are what step chooses from, Reserve twice as often. Each returns whether the ledger
+// operations are the choices of step, Reserve twice as often. Each returns whether the ledger
 // may have changed.
 var operations = []struct {
 	name string
@@ -206,7 +206,7 @@ func (p *pair) reserveOverdraft(r ledger.Reservation) bool {
 	return d.Code == ledger.Admitted && !d.Existing
 }
 
-// pickAmendment is one of what is likely to be settled.
+// pickAmendment returns an amendment of a claim that is likely to be settled.
 func (p *pair) pickAmendment(s source, huge bool) ledger.Reservation {
 	r := pickReservation(s, huge)
 	if s.choose("replaces", 4) > 0 {
@@ -233,7 +233,7 @@ func (p *pair) amend(what string, ledgers, models func(ledger.Reservation) ledge
 	return d.Code == ledger.Admitted
 }
 
-// replayed reserves what was admitted once more, which must change nothing.
+// replayed reserves an admitted reservation again. That must change nothing.
 func (p *pair) replayed(r ledger.Reservation, d ledger.Decision) {
 	p.t.Helper()
 	if d.Code != ledger.Admitted {
@@ -326,7 +326,7 @@ func (p *pair) pickHeld(s source, huge bool) []ledger.Charge {
 	return []ledger.Charge{{ResourceType: u.ResourceType, Dimensions: u.Dimensions, Amount: u.Amount - ledger.Amount(s.choose("less", 2))}}
 }
 
-// compare checks that everything which can be seen of both is the same.
+// compare checks that both look the same from outside.
 func (p *pair) compare() {
 	p.t.Helper()
 	snapshot := p.ledger.Snapshot()

@@ -50,7 +50,7 @@ func TestDemandIsAlwaysPaid(t *testing.T) {
 	})
 }
 
-// TestAvailableIsTheLargestAdmitted checks that Available is what Check admits, and no less.
+// TestAvailableIsTheLargestAdmitted checks that Available is the largest amount that Check admits.
 func TestAvailableIsTheLargestAdmitted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, s := newPair(t), drawn{t}

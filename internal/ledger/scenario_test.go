@@ -9,7 +9,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Scenarios are lines of an operation, its arguments, and after an arrow what must come of it.
+// Scenarios are lines of an operation, its arguments, an arrow and the expected result.
 // A charge is type@region:amount, an allowance type[region|region]:amount; both may be without
 // region. Every operation runs on the model too.
 var scenarios = map[string]struct{ reason, script string }{

@@ -8,7 +8,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// ledgerOf returns a ledger that settled claims fill up to size bytes, each with a dimension set of its own.
+// ledgerOf returns a ledger with usage of size bytes. Each claim has a dimension set of its own.
 func ledgerOf(t *testing.T, size int) *ledger.Ledger {
 	t.Helper()
 	l := ledger.New()
@@ -27,7 +27,7 @@ func dimensionOf(i int) ledger.Dimensions {
 	return dimensionsOf("volume", fmt.Sprintf("%0*d", ledger.DimensionValueBytesMax, i))
 }
 
-// What makes a full ledger smaller always goes through, and what makes it larger never does.
+// Operations that make a full ledger smaller always succeed, and those that make it larger never do.
 func TestFullLedger(t *testing.T) {
 	const short = 500 // of the budget
 	charge := func(i int, amount ledger.Amount) []ledger.Charge {

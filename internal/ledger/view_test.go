@@ -9,7 +9,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// TestBalancesAndMatchingAreSums compares them with what the ledger say, added up again.
+// TestBalancesAndMatchingAreSums compares them with sums over the snapshot.
 func TestBalancesAndMatchingAreSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, s := newPair(t), drawn{t}

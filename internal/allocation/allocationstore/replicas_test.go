@@ -13,7 +13,8 @@ import (
 	"github.com/bursar/bursar/internal/allocation/allocationstore/storagetest"
 )
 
-// meanwhile is storage of one process, with what another does once, before a ledger is read or written.
+// interruptedStorage is the storage of one process. It runs an action of another one once, before a ledger is read or
+// written.
 type interruptedStorage struct {
 	*storagetest.Memory
 	reads, writes func()
@@ -36,8 +37,8 @@ func once(f *func()) {
 	}
 }
 
-// settle settles the allocation team at a generation.
-func settle(t *testing.T, s *Store, generation int64) {
+// reconcile reconciles the allocation team at a generation.
+func reconcile(t *testing.T, s *Store, generation int64) {
 	t.Helper()
 	ready := &Ready{UID: "u", Generation: generation, Condition: metav1.Condition{Status: metav1.ConditionTrue, Reason: "Enforced"}}
 	if err := s.Reconcile(t.Context(), "team", ready, func(*allocation.State) {}); err != nil {
@@ -76,14 +77,14 @@ func TestObservationsCountForAllReplicas(t *testing.T) {
 			m, c, seenByOther := newMemory(10), newCluster("5", nil), newCluster("5", nil)
 			disturbed := &interruptedStorage{Memory: m}
 			leader, other := New(t.Context(), disturbed, c), New(t.Context(), m, seenByOther)
-			settle(t, leader, 1)
+			reconcile(t, leader, 1)
 			admit(t, other, request("web", 1))
 			ledger, _ := m.ReadLedger(t.Context(), "u")
 			leader.NoteLedgerVersion("team", "u", ledger.ResourceVersion)
 			isGiven("6", map[string]int64{"labelled": 8}, c)
 			disturb(disturbed, other)
-			settle(t, leader, 1)
-			settle(t, leader, 1)
+			reconcile(t, leader, 1)
+			reconcile(t, leader, 1)
 			if used := m.Allocation("team").Status.Allocated.Used[pods]; used.Value() < 9 {
 				t.Errorf("the status tells that %s are taken", used.String())
 			}
@@ -95,12 +96,12 @@ func TestObservationsCountForAllReplicas(t *testing.T) {
 	}
 }
 
-// Once the status tells that another cap is observed, nobody decides by the former.
+// Once the status has an observation of another cap, no replica decides by the former one.
 func TestAnotherCapCountsForAllReplicas(t *testing.T) {
 	m := newMemory(10)
 	disturbed := &interruptedStorage{Memory: m}
 	leader, other := New(t.Context(), disturbed, newCluster("5", nil)), New(t.Context(), m, newCluster("5", nil))
-	settle(t, leader, 1)
+	reconcile(t, leader, 1)
 	admit(t, other, request("web", 1))
 	m.Change("team", func(a *quotav1alpha1.ResourceQuotaAllocation) { a.Generation, a.Spec.Allocation.Hard = 2, amount(2) })
 	leader.NoteVersion("team", m.Allocation("team").ResourceVersion)
@@ -114,7 +115,7 @@ func TestAnotherCapCountsForAllReplicas(t *testing.T) {
 		}
 	}
 	disturbed.writes = check
-	settle(t, leader, 2)
+	reconcile(t, leader, 2)
 	if !isObserved() {
 		t.Fatal("the status does not tell of another cap")
 	}
@@ -123,11 +124,11 @@ func TestAnotherCapCountsForAllReplicas(t *testing.T) {
 	}
 }
 
-// A ledger goes with the status that there was when it was written, or a later one, and with no earlier one.
+// A ledger goes with the status from the time of its write or later, and with no earlier one.
 func TestLedgerIsReadWithItsStatus(t *testing.T) {
 	m, c, seenByOther := newMemory(10), newCluster("5", nil), newCluster("5", nil)
 	leader := New(t.Context(), m, c)
-	settle(t, leader, 1)
+	reconcile(t, leader, 1)
 	change := request("web", 6)
 	admit(t, leader, change)
 	between := &interruptedStorage{Memory: m}
@@ -141,7 +142,7 @@ func TestLedgerIsReadWithItsStatus(t *testing.T) {
 		seenByOther.mu.Lock()
 		seenByOther.live = c.live
 		seenByOther.mu.Unlock()
-		settle(t, leader, 1)
+		reconcile(t, leader, 1)
 		if len(m.Pending("team")) > 0 {
 			t.Fatal("the change is in the ledger still")
 		}

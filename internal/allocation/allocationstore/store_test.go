@@ -34,7 +34,7 @@ func newMemory(limit int64) *storagetest.Memory {
 	})
 }
 
-// cluster is what there is, and what is seen of it: nothing is, until it is refreshed.
+// cluster is the cluster and its observation: nothing is observed until the first refresh.
 type cluster struct {
 	mu         sync.Mutex
 	live, seen allocation.Observation
@@ -119,7 +119,7 @@ func TestFirstDecisionReadsTheCluster(t *testing.T) {
 	}
 }
 
-// A replica that has seen less than is in the ledger looks at what there is.
+// A replica with an observation older than the ledger lists the cluster.
 func TestObservationBehindTheLedger(t *testing.T) {
 	m, c := newMemory(10), newCluster("900", nil)
 	m.Change("team", func(a *quotav1alpha1.ResourceQuotaAllocation) {
@@ -234,20 +234,20 @@ func TestReconcileWritesOnlyWhatMatters(t *testing.T) {
 	m, c := newMemory(10), newCluster("5", map[string]int64{"web": 4})
 	s := New(t.Context(), m, c)
 	ready := &Ready{UID: "u", Generation: 1, Condition: metav1.Condition{Status: metav1.ConditionTrue, Reason: "Enforced"}}
-	settle := func() (isShown bool) {
+	reconcile := func() (isCurrent bool) {
 		t.Helper()
-		if err := s.Reconcile(t.Context(), "team", ready, func(b *allocation.State) { isShown = b.IsStatusCurrent() }); err != nil {
+		if err := s.Reconcile(t.Context(), "team", ready, func(b *allocation.State) { isCurrent = b.IsStatusCurrent() }); err != nil {
 			t.Fatal(err)
 		}
-		return isShown
+		return isCurrent
 	}
-	settle()
+	reconcile()
 	before := m.Written("team")
-	// wrote tells whether so much was written since the beginning.
+	// wrote reports whether there were so many writes since the beginning.
 	wrote := func(status, ledger int) bool {
 		return m.Written("team") == storagetest.Writes{Status: before.Status + status, Ledger: before.Ledger + ledger}
 	}
-	if !settle() || !wrote(0, 0) {
+	if !reconcile() || !wrote(0, 0) {
 		t.Error("it is written though nothing changed")
 	}
 	admit(t, s, request("shop", 3))
@@ -255,15 +255,15 @@ func TestReconcileWritesOnlyWhatMatters(t *testing.T) {
 		t.Error("a change waits for more than the ledger")
 	}
 	c.see("6", map[string]int64{"web": 4, "shop": 3})
-	if settle() || !wrote(0, 1) {
+	if reconcile() || !wrote(0, 1) {
 		t.Error("it is written at once though each takes as much as before")
 	}
 	c.see("7", map[string]int64{"web": 4, "shop": 4})
-	if !settle() || !wrote(1, 2) {
+	if !reconcile() || !wrote(1, 2) {
 		t.Error("it is not written though more is taken than is known")
 	}
 	c.see("8", map[string]int64{"web": 4, "shop": 3})
-	settle()
+	reconcile()
 	if used := m.Allocation("team").Status.Allocated.Used[pods]; used.Value() != 7 {
 		t.Errorf("%s are taken, and what was given back is not told", used.String())
 	}

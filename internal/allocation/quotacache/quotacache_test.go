@@ -60,7 +60,7 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// A list is asked for where none was since, and of those who ask at the same time by one.
+// Refresh lists only if there was no list since. Concurrent callers share one list.
 func TestRefreshIsShared(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.api.delay = 2 * time.Second // of each list; there are two

@@ -75,7 +75,7 @@ func TestWatchBehindList(t *testing.T) {
 	})
 }
 
-// A list from the cache of an API server may be of earlier than what another has answered.
+// A list from the cache of one API server may be older than the answer of another one.
 func TestListBehindList(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.api.has("20", []*corev1.Namespace{namespace("web", "2")}, []*corev1.ResourceQuota{quotaOf("web", "default", "15", "pods=8")})
@@ -90,7 +90,7 @@ func TestListBehindList(t *testing.T) {
 	})
 }
 
-// Where nothing happens to what is watched, bookmarks tell that it did not.
+// Bookmarks prove that nothing happened.
 func TestBookmarks(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.api.has("10", []*corev1.Namespace{namespace("web", "2")}, []*corev1.ResourceQuota{quotaOf("web", "default", "9", "pods=1")})
@@ -105,7 +105,7 @@ func TestBookmarks(t *testing.T) {
 	})
 }
 
-// A change of a ResourceQuota that came and went before the first look is not to wait for it.
+// A change of a ResourceQuota that came and went before the first observation must not wait for it.
 func TestDeletionsAreRemembered(t *testing.T) {
 	if deletedTTL < 2*allocationstore.PendingMax {
 		t.Errorf("a deletion is remembered for %s, and a change may be pending for %s", deletedTTL, allocationstore.PendingMax)

@@ -29,8 +29,8 @@ import (
 
 const system = "bursar-system"
 
-// world is what follows an API server that lists what a test wants it to list, and whose watches say what the test
-// has them say, in whichever order. The real one says in time of its own what it says.
+// world is a cache that watches an API server whose lists and watches are controlled by the test, in any order. A real
+// API server has a timing of its own.
 type world struct {
 	*testing.T
 	api    *api
@@ -94,7 +94,7 @@ func (w *world) event(kind watch.EventType, object runtime.Object) {
 	synctest.Wait()
 }
 
-// sinceThen returns what handlers were told since it was called before.
+// sinceThen returns the notifications of handlers since the previous call.
 func (w *world) sinceThen() []told {
 	synctest.Wait()
 	w.mu.Lock()
@@ -120,7 +120,7 @@ type api struct {
 	mu         sync.Mutex
 	namespaces *corev1.NamespaceList
 	quotas     *corev1.ResourceQuotaList
-	// events are what the watch of a resource says.
+	// events are the events of the watch of a resource.
 	events map[string]chan []byte
 	// listed is how often a resource was listed, each time within delay, and fails which one cannot be.
 	listed map[string]int

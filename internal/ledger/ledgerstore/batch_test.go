@@ -125,7 +125,7 @@ func TestLargeReservationsAreBusyEarlier(t *testing.T) {
 	})
 }
 
-// A reservation that was stored although its caller was told of a failure is found all the same.
+// A reservation that was stored although its caller got an error is found all the same.
 func TestLostReservationIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := storagetest.New()
@@ -136,7 +136,7 @@ func TestLostReservationIsFound(t *testing.T) {
 				return storagetest.None
 			}
 			armed = false
-			leave() // whoever asked does not wait any longer
+			leave() // the caller does not wait any longer
 			return storagetest.Unanswered
 		})
 		p.limit(t, 1)

@@ -32,7 +32,7 @@ func (s *Store) CorrectBusy(ctx context.Context, consumer quotav1alpha1.Consumer
 	return s.correct(ctx, consumer, observed, corrected, func(*ledger.Ledger) bool { return true })
 }
 
-func (s *Store) correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage, isFit func(*ledger.Ledger) bool) (bool, error) {
+func (s *Store) correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage, isEligible func(*ledger.Ledger) bool) (bool, error) {
 	if observed.ResourceType != corrected.ResourceType || observed.Dimensions != corrected.Dimensions {
 		return false, fmt.Errorf("correct the ledger of %s: usage of %s cannot stand for usage of %s",
 			describe(consumer), corrected.ResourceType, observed.ResourceType)
@@ -43,7 +43,7 @@ func (s *Store) correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 		makesRoom: true, growsCapacity: corrected.Amount < observed.Amount,
 		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 			failure = nil
-			if applies = isFit(l) && hasUsage(l, observed); !applies {
+			if applies = isEligible(l) && hasUsage(l, observed); !applies {
 				return groupcommit.Unconfirmed
 			}
 			var didChange bool

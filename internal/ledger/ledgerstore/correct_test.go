@@ -64,7 +64,7 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
-// What is in flight does not keep a busy ledger from being corrected, and stays what it is.
+// Reservations in flight do not prevent a correction, and stay as they are.
 func TestCorrectBusy(t *testing.T) {
 	memory := storagetest.New()
 	p := start(t, memory, nil)

@@ -28,7 +28,7 @@ type host struct {
 	mu      sync.Mutex
 	random  *rand.Rand
 	current *process
-	// acknowledged are reservations that callers were told of and have not ended yet.
+	// acknowledged are reservations whose callers have an answer and that have not ended yet.
 	acknowledged map[string]int64
 	granted      map[string]ledger.Amount
 	gone         map[string]bool
@@ -86,7 +86,7 @@ func (h *host) fault(ctx context.Context, _ storagetest.Call) storagetest.Fault 
 	return []storagetest.Fault{storagetest.Lost, storagetest.Unanswered, storagetest.Late}[h.roll(3)]
 }
 
-// restart starts a process that takes up what the one before left unfinished.
+// restart starts a process that finishes the work of the one before.
 func (h *host) restart(t *testing.T) {
 	p := start(t, h.memory, h.fault)
 	for p.Preload(t.Context(), unfinished(h.memory)) != nil { // until storage can be reached
@@ -115,7 +115,7 @@ func unfinished(memory *storagetest.Memory) []quotav1alpha1.ConsumerLedger {
 	}}}
 }
 
-// kill ends the process in the middle of everything and looks for what it had acknowledged.
+// kill ends the process in the middle of everything and checks that its acknowledged reservations exist.
 func (h *host) kill(t *testing.T) {
 	t.Helper()
 	h.mu.Lock()
@@ -185,7 +185,7 @@ func (h *host) reserve(ctx context.Context, key string, amount ledger.Amount) (s
 	return 0, false
 }
 
-// release gives a claim back and lets it go, however many processes that takes.
+// release gives a claim back and removes it, however many processes that takes.
 func (h *host) release(ctx context.Context, t *testing.T, key string, sequence int64, amount ledger.Amount) {
 	for ctx.Err() == nil {
 		p := h.process()
@@ -211,7 +211,7 @@ func (h *host) release(ctx context.Context, t *testing.T, key string, sequence i
 	}
 }
 
-// settleUp finishes what is left over and compares the ledger with the claims that stay.
+// settleUp finishes all work in flight and compares the ledger with the remaining claims.
 func (h *host) settleUp(t *testing.T) {
 	t.Helper()
 	h.kill(t)

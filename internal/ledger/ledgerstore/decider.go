@@ -165,13 +165,13 @@ func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledge
 
 // decideByLimits decides by the limits. If they are exceeded and the request allows overdraft, it decides by overdraft,
 // and the decision has the shortages as well.
-func (d *decider) decideByLimits(r ledger.Reservation, limits, beyond func(ledger.Reservation) ledger.Decision) ledger.Decision {
+func (d *decider) decideByLimits(r ledger.Reservation, limits, overdraft func(ledger.Reservation) ledger.Decision) ledger.Decision {
 	decision := limits(r)
 	if decision.Code != ledger.Exceeded || !d.Overdraft {
 		return decision
 	}
 	shortages := decision.Shortages
-	if decision = beyond(r); decision.Code == ledger.Admitted {
+	if decision = overdraft(r); decision.Code == ledger.Admitted {
 		decision.Shortages = shortages
 	}
 	return decision

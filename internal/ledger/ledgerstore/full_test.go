@@ -15,7 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// What storage does not take fails alone, whatever it shares a write with.
+// Only the operation fails that storage rejects, not the others of the same write.
 func TestRejectedForContent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const used = 20
@@ -68,7 +68,7 @@ func TestRejectedForContent(t *testing.T) {
 	})
 }
 
-// Who is told that a ledger is full would not fit either when nothing is in flight any more.
+// A request gets LedgerFull only if it would not fit with nothing in flight either.
 func TestLedgerFullOrBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, storagetest.New(), nil)

@@ -197,8 +197,8 @@ func TestSubscribersHearOfCapacity(t *testing.T) {
 	}
 }
 
-// What another process wrote is told also where it was found by an operation that had nothing left to do: the version
-// that is observed later is no news then.
+// Subscribers also hear of changes of another process that an operation without any change of its own found: the later
+// observation of that version is not news.
 func TestSubscribersHearOfFoundChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := storagetest.New()
@@ -220,7 +220,7 @@ func TestSubscribersHearOfFoundChanges(t *testing.T) {
 	})
 }
 
-// recovered is what every consumer uses.
+// recovered is the usage of every consumer.
 type recovered []ledger.Usage
 
 func (r recovered) Usage(context.Context, quotav1alpha1.ConsumerRef) ([]ledger.Usage, error) {

@@ -48,7 +48,7 @@ func TestReserveInstead(t *testing.T) {
 			if diff := cmp.Diff(tt.keys, keys); diff != "" {
 				t.Errorf("%s: reservations (-want +got):\n%s", tt.reason, diff)
 			}
-			// What it has in memory is what is stored.
+			// The copy in memory must equal the stored ledger.
 			if d, err := storagetest.Reserve(t.Context(), store, acme, reservation("a", 6)); tt.taken == nil && (err != nil || !d.Existing) {
 				t.Errorf("%s: %+v, %v", tt.reason, d, err)
 			}
@@ -56,8 +56,8 @@ func TestReserveInstead(t *testing.T) {
 	}
 }
 
-// One process grants the claim of object 1 from its reservation, while another one takes that over for object 2. The
-// end of claim 1 gives nothing back: what it was made from is charged to object 2.
+// One process grants the claim of object 1 from its reservation, while another one takes that reservation over for
+// object 2. The end of claim 1 gives nothing back: its charges belong to object 2.
 func TestTakeOverWhileGranted(t *testing.T) {
 	memory := storagetest.New()
 	granting, taking := start(t, memory, nil), start(t, memory, nil)
@@ -82,7 +82,7 @@ func TestTakeOverWhileGranted(t *testing.T) {
 	granting.Settle(acme, "p/1", first.Sequence)
 	taking.Settle(acme, "p/2", outcome.Decisions[0].Sequence)
 	for _, view := range []func(context.Context, quotav1alpha1.ConsumerRef, func(*ledger.Ledger)) error{granting.View, taking.View} {
-		if err := view(t.Context(), acme, see); err != nil { // commits what was settled
+		if err := view(t.Context(), acme, see); err != nil { // commits the settled reservation
 			t.Fatal(err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// A caller whose time is up leaves while its operation goes on, and from then on looks at nothing
-// that the operation writes. The race detector tells.
+// A caller leaves at its deadline while its operation goes on. From then on it must not read anything that the
+// operation writes. The race detector proves it.
 func TestLeavingWhileItIsDecided(t *testing.T) {
 	amendment := ledger.Reservation{Key: "amending", Charges: charges(3), Replaces: charges(2)}
 	fresh, later := []ledger.Reservation{reservation("new", 1)}, func(_, after string) string { return after }
@@ -59,7 +59,7 @@ func TestLeavingWhileItIsDecided(t *testing.T) {
 				}
 			}
 			isLeaving = true
-			memory.Touch(acme) // so the ledger that the first decision is taken on are not current
+			memory.Touch(acme) // so the ledger of the first decision is not current
 			result, err := call(ctx, p)
 			if err != nil && (result || !errors.Is(err, context.Canceled)) {
 				t.Errorf("left with %v and %v, want no result and that the context ended", result, err)

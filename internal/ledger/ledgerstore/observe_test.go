@@ -42,7 +42,7 @@ func TestObservedAlthoughReadsFail(t *testing.T) {
 	}
 }
 
-// A ledger that was written after it was listed is told from one that is as it was.
+// WasListed distinguishes a ledger that was written after the list from an unchanged one.
 func TestWasListed(t *testing.T) {
 	p := start(t, storagetest.New(), nil)
 	var ledgers [1]quotav1alpha1.ConsumerLedger

@@ -28,7 +28,7 @@ func TestOverdraft(t *testing.T) {
 		reason string
 		decide func(*testing.T, *process) ([]ledger.Decision, error)
 		want   []ledger.Decision
-		// reserved is what is in flight afterwards.
+		// reserved is the amount in flight afterwards.
 		reserved ledger.Amount
 	}{
 		"charge": {
@@ -100,7 +100,7 @@ func TestOverdraft(t *testing.T) {
 	}
 }
 
-// Room for what is in flight is waited for all the same.
+// Overdraft waits for room in flight all the same.
 func TestOverdraftWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, storagetest.New(), nil)

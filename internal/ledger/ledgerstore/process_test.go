@@ -58,7 +58,7 @@ func (g gate) faults(ctx context.Context, call storagetest.Call) storagetest.Fau
 	return storagetest.None
 }
 
-// limit makes what acme may use of gpu the given amount.
+// limit sets the limit of acme for gpu.
 func (p *process) limit(t testing.TB, amount ledger.Amount) {
 	t.Helper()
 	err := p.SetGrants(t.Context(), acme, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) { return grants(amount), nil })
@@ -89,7 +89,7 @@ func (p *process) reserve(t testing.TB, key string, amount ledger.Amount) ledger
 	return decision
 }
 
-// use makes a claim that is granted and settled.
+// use makes a granted and settled claim.
 func (p *process) use(t testing.TB, key string, amount ledger.Amount) {
 	t.Helper()
 	if decision := p.reserve(t, key, amount); decision.Code != ledger.Admitted {
@@ -107,7 +107,7 @@ func (p *process) flush(t testing.TB) {
 	}
 }
 
-// release releases a claim that exists, and returns how often the store asked whether it does.
+// release releases an existing claim. It returns how often the store asked whether the claim exists.
 func (p *process) release(t testing.TB, h ledgerstore.ClaimCharges) (drifted bool, asked int) {
 	t.Helper()
 	drifted, err := p.Release(t.Context(), acme, h.ClaimUID, func(context.Context) (*ledgerstore.ClaimCharges, error) {
@@ -120,7 +120,7 @@ func (p *process) release(t testing.TB, h ledgerstore.ClaimCharges) (drifted boo
 	return drifted, asked
 }
 
-// summary is what tests look at of stored books.
+// summary is the part of a stored ledger that tests compare.
 type summary struct {
 	Limit, Used, Reserved ledger.Amount
 	Claims                int64

@@ -131,8 +131,8 @@ func TestReleaseIsVerifiedAgain(t *testing.T) {
 	expect(t, "only one of two equal charges was given back", memory, summary{Limit: 10, Used: 4, Claims: 1})
 }
 
-// A process has read a claim that another has released, and learns that it is gone before it acts: the
-// record that tells so goes first.
+// A process has read a claim that another process has released, and learns that the claim is gone before it acts: the
+// record of the release goes first.
 func TestReleaseOfAClaimThatIsForgotten(t *testing.T) {
 	memory := storagetest.New()
 	a, b := start(t, memory, nil), start(t, memory, nil)
@@ -205,10 +205,10 @@ func TestLimitsAreVerifiedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, "a stale view never raises a limit", memory, summary{Limit: 5})
+	expect(t, "a stale view never increases a limit", memory, summary{Limit: 5})
 }
 
-// Whoever sets the grants of a ledger that is not in memory is asked for them once, and told which ones it holds.
+// SetGrants on a ledger that is not in memory calls active once, with the grants of the ledger.
 func TestLimitsOfALedgerThatWasNotReadYet(t *testing.T) {
 	memory := storagetest.New()
 	start(t, memory, nil).limit(t, 10)

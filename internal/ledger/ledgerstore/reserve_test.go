@@ -280,11 +280,11 @@ func TestDryRunOfSeparateReservations(t *testing.T) {
 	if got := p.Calls(storagetest.Write) - before; got != 0 {
 		t.Errorf("%d writes, want none", got)
 	}
-	p.reserve(t, "last", 8) // which fits, because nothing was reserved
+	p.reserve(t, "last", 8) // it fits, because nothing was reserved
 	expect(t, "nothing of it is in the ledger", memory, summary{Limit: 10, Reserved: 10, Keys: []string{"known", "last"}})
 }
 
-// A process whose copy of the ledger is old acts on what another one has stored.
+// A process with an old copy of the ledger acts on the changes of another process.
 func TestOldCopiesAreNotTrusted(t *testing.T) {
 	memory := storagetest.New()
 	p, other := start(t, memory, nil), start(t, memory, nil)

@@ -74,7 +74,7 @@ func fullOf(t *testing.T, text string) *ledger.Ledger {
 	return l
 }
 
-// With what is usual in a reservation, as many as may be in flight fit beside grants and dimension sets.
+// As many usual reservations as may be in flight fit beside grants and dimension sets.
 func TestAllReservationsFit(t *testing.T) {
 	l := ledger.New()
 	var grants []ledger.Grant

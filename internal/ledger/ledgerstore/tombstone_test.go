@@ -7,8 +7,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// A claim that is made from a canceled reservation with a tombstone, and granted all the same, gives nothing back;
-// whatever became of the write that withdrew it.
+// A claim that is made from a tombstoned reservation, and granted all the same, gives nothing back, whatever the
+// outcome of the write of the tombstone.
 func TestTombstone(t *testing.T) {
 	for name, fault := range map[string]storagetest.Fault{
 		"written": storagetest.None, "lost": storagetest.Lost, "unanswered": storagetest.Unanswered, "late": storagetest.Late, "overtaken": storagetest.Overtaken,

@@ -102,7 +102,7 @@ func (p *platform) live(ctx context.Context, client int, key string) {
 	p.end(ctx, client, in)
 }
 
-// end gives back what a reservation holds, before or after it was settled.
+// end gives back the charges of a reservation, before or after it was settled.
 func (p *platform) end(ctx context.Context, client int, in input) {
 	if in.kind = cancel; p.roll(4) == 0 {
 		p.perform(ctx, client, p.anyStore(), in)

@@ -2,7 +2,7 @@ package linearizability
 
 import "maps"
 
-// input is what a caller asked for.
+// input is the request of a caller.
 type input struct {
 	kind     kind
 	key      string // of the reservation, and UID of its claim
@@ -21,7 +21,7 @@ const (
 	view     kind = "view"
 )
 
-// output is what the caller was told.
+// output is the answer to the caller.
 type output struct {
 	// unknown is set if the caller got an error: the operation may take effect at any time, or never.
 	unknown  bool
@@ -30,14 +30,14 @@ type output struct {
 	seen     totals
 }
 
-// totals is what a view shows.
+// totals are the sums in a view.
 type totals struct{ limit, used, claims, reserved, sequence int64 }
 
-// state is a consumer's books, as simple as they can be. It is never changed, only replaced.
+// state is a consumer's ledger in its simplest form. It is never modified, only replaced.
 type state struct {
 	limit, used, claims, sequence int64
 	reservations                  map[string]held
-	// released are all claims that ever gave back what they held: none does so twice.
+	// released are all claims that ever gave back their charges: none does so twice.
 	released map[string]bool
 }
 

@@ -30,7 +30,7 @@ type platform struct {
 	claims map[string]*claim
 }
 
-// claim is what the API server knows of a claim.
+// claim is a claim on the API server.
 type claim struct{ granted, deleting, gone bool }
 
 func newPlatform(ctx context.Context, t *testing.T, seed uint64, processes int) *platform {
