@@ -9,14 +9,14 @@ import (
 type Effect int
 
 const (
-	// Nothing: the copy did not change, and the answer holds for any stored state.
+	// Nothing means that the copy did not change, and the answer holds for any stored state.
 	Nothing Effect = iota
-	// Changed: the copy must be stored before the answer is given.
+	// Changed means that the group must store the copy before it answers.
 	Changed
-	// Unconfirmed: the copy did not change, and the answer holds only if the copy equals the stored state.
+	// Unconfirmed means that the copy did not change, and the answer holds only if the copy equals the stored state.
 	Unconfirmed
-	// Postponed: decide the operation later, when another one made room, or at its deadline. At the deadline the effect
-	// counts as Unconfirmed.
+	// Postponed means to decide the operation later: when another one made room, or at its deadline. At the deadline
+	// the effect counts as Unconfirmed.
 	Postponed
 )
 
