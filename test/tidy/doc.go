@@ -1,3 +1,3 @@
-// Package tidy checks the form of the code in fast tests: the size of functions and files, fields that hide the called
-// function, and the allowed imports. `make lint` runs slower checks.
+// Package tidy checks a rule on the form of the code that no linter knows: structs have no function-valued fields. The
+// rules on imports, sizes and comments are in .golangci.yml.
 package tidy

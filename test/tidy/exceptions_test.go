@@ -10,9 +10,3 @@ var functionFields = map[string]string{
 	"internal/allocation/allocationstore/storagetest.Memory.Fail": "each test has failures of its own",
 	"internal/ledger/ledgerstore/storagetest.Memory.Accepts":      "each test has refusals of its own",
 }
-
-// longFunctions may be long, each for a reason that holds.
-var longFunctions = map[string]string{}
-
-// longFiles may be long, each for a reason that holds.
-var longFiles = map[string]string{}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -21,8 +20,7 @@ type file struct {
 	*ast.File
 	fset *token.FileSet
 	// path is relative to the root of the repository, with slashes.
-	path  string
-	lines int
+	path string
 }
 
 // folder is where the package of the file is.
@@ -31,11 +29,6 @@ func (f *file) folder() string { return path.Dir(f.path) }
 // at is the position of a node, for messages.
 func (f *file) at(node ast.Node) string {
 	return f.fset.Position(node.Pos()).String()
-}
-
-// linesOf is how many lines a node takes.
-func (f *file) linesOf(node ast.Node) int {
-	return f.fset.Position(node.End()).Line - f.fset.Position(node.Pos()).Line + 1
 }
 
 // sources reads the files below some folders of the repository.
@@ -61,7 +54,7 @@ func sources(t *testing.T, folders ...string) []*file {
 			if err != nil || ast.IsGenerated(parsed) {
 				return err
 			}
-			files = append(files, &file{parsed, fset, filepath.ToSlash(relative), strings.Count(string(content), "\n")})
+			files = append(files, &file{parsed, fset, filepath.ToSlash(relative)})
 			return nil
 		})
 		if err != nil {
@@ -98,14 +91,4 @@ func (e *exceptions) have(name string) bool {
 	_, isException := e.reasons[name]
 	e.used[name] = e.used[name] || isException
 	return isException
-}
-
-// importsOf returns the import paths of a file.
-func (f *file) importsOf() []string {
-	var paths []string
-	for _, spec := range f.Imports {
-		paths = append(paths, strings.Trim(spec.Path.Value, `"`))
-	}
-	slices.Sort(paths)
-	return paths
 }
