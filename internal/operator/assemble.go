@@ -15,9 +15,9 @@ import (
 	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
 	"github.com/bursar/bursar/internal/controller/follow"
 	"github.com/bursar/bursar/internal/controller/grant"
+	"github.com/bursar/bursar/internal/controller/leaderstart"
 	"github.com/bursar/bursar/internal/controller/quotaincrease"
 	"github.com/bursar/bursar/internal/controller/registration"
-	"github.com/bursar/bursar/internal/controller/takeup"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
 	"github.com/bursar/bursar/internal/kube/events"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -37,7 +37,7 @@ type components struct {
 	evaluations   *evaluation.Reporter
 	// everywhere runs on every replica, and leading on the leader.
 	everywhere, leading []runner
-	takeUp              *takeup.TakeUp
+	starter             *leaderstart.Starter
 	collectors          []collectors
 	// synced report whether the catalog holds all declarations; then loaded is closed.
 	synced []cache.InformerSynced
@@ -115,7 +115,7 @@ func (o *Operator) addReconcilers(p *components, controllers *controllers, decla
 	c, q := p.cluster, p.quota
 	// storedGrants are the grants in the ledgers when this replica became the leader.
 	storedGrants, consumers := grant.NewStored(), make(chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef])
-	p.takeUp = &takeup.TakeUp{Live: c.live, Buckets: controllers.bucket, Grants: storedGrants, Consumers: consumers}
+	p.starter = &leaderstart.Starter{Live: c.live, Buckets: controllers.bucket, Grants: storedGrants, Consumers: consumers}
 	increases := &quotaincrease.Reconciler{
 		Client: c.client, Live: c.live, Definitions: &quotaincrease.Definitions{Client: c.client, Specs: q.specs},
 		SystemNamespace: o.options.SystemNamespace, Events: c.events,

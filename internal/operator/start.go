@@ -26,7 +26,7 @@ func (p *components) load(ctx context.Context, group *errgroup.Group, o *Operato
 	if err := p.preload(ctx, log); err != nil {
 		return err
 	}
-	if err := webhookconfig.FollowPaths(ctx, o.client, p.server.Gate.Observe); err != nil {
+	if err := webhookconfig.FollowPaths(ctx, o.client, p.server.Authenticator.Observe); err != nil {
 		return err
 	}
 	for _, component := range p.everywhere {
@@ -95,7 +95,7 @@ func (p *components) lead(ctx context.Context, group *errgroup.Group, log logr.L
 		return nil
 	}
 	log.Info("this replica leads")
-	group.Go(func() error { return p.takeUp.Run(ctx) })
+	group.Go(func() error { return p.starter.Run(ctx) })
 	const poll = 5 * time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) { return p.server.Certificates.Ready() == nil, nil })
 	if err != nil {

@@ -39,7 +39,7 @@ func (o *Operator) newPeers(s *server.Server) *routing.Peers {
 	}
 	return &routing.Peers{
 		Client: o.client, Namespace: o.options.SystemNamespace, Address: address, ServerName: s.Host,
-		Certificates: s.Certificates, Gate: s.Gate, Log: o.options.Log.WithName("peers"),
+		Certificates: s.Certificates, Paths: s.Authenticator, Log: o.options.Log.WithName("peers"),
 	}
 }
 

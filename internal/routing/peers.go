@@ -50,8 +50,8 @@ type Certificates interface {
 	Bundle() []byte
 }
 
-// Gate admits authenticated callers.
-type Gate interface {
+// Paths admits authenticated callers.
+type PeerPaths interface {
 	// PeerPath returns a path of a replica in its form for other replicas.
 	PeerPath(path string) string
 }
@@ -65,9 +65,9 @@ type Peers struct {
 	// ServerName is in the certificate of every replica, and Certificates verifies it.
 	ServerName   string
 	Certificates Certificates
-	// Gate admits other replicas. Default: no authentication.
-	Gate Gate
-	Log  logr.Logger
+	// Paths admits other replicas. Default: no authentication.
+	Paths PeerPaths
+	Log   logr.Logger
 
 	once   sync.Once
 	sender *sender
@@ -81,7 +81,7 @@ type Peers struct {
 // peer is another replica.
 type peer struct {
 	address string
-	// renewed is when this replica saw the last renewal of its Lease, to renewTime.
+	// renewed is the local time at which this replica saw the peer's Lease change to renewTime.
 	renewed   time.Time
 	renewTime metav1.MicroTime
 	// version is that of the latest seen Lease.
@@ -94,7 +94,7 @@ type peer struct {
 func (p *Peers) init() {
 	p.once.Do(func() {
 		p.name, p.others = leasePrefix+rand.String(10), map[string]*peer{}
-		p.sender = newSender(p.ServerName, p.Certificates, p.Gate)
+		p.sender = newSender(p.ServerName, p.Certificates, p.Paths)
 	})
 }
 

@@ -21,9 +21,9 @@ const (
 	AlivePath = "/alive"
 	// forwardedHeader marks a forwarded review, so that it is not forwarded again.
 	forwardedHeader = "Bursar-Forwarded"
-	// decisionReserve is kept back from the time for a review: if the preferred replica does not answer, this one
+	// decisionTime is kept back from the time for a review: if the preferred replica does not answer, this one
 	// decides.
-	decisionReserve = 1200 * time.Millisecond
+	decisionTime = 1200 * time.Millisecond
 	// aliveTimeout is the time without an answer before the preferred replica gets a health check, and the timeout of
 	// that check.
 	aliveTimeout = 400 * time.Millisecond
@@ -34,10 +34,10 @@ const (
 // sender is the HTTP client of the replicas.
 type sender struct {
 	client *http.Client
-	gate   Gate // or nil
+	paths  PeerPaths // or nil
 }
 
-func newSender(serverName string, certificates Certificates, gate Gate) *sender {
+func newSender(serverName string, certificates Certificates, gate PeerPaths) *sender {
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(certificates.Bundle())
@@ -53,10 +53,10 @@ func newSender(serverName string, certificates Certificates, gate Gate) *sender 
 
 // path returns a path of another replica as the gate requires it.
 func (s *sender) path(path string) string {
-	if s.gate == nil {
+	if s.paths == nil {
 		return path
 	}
-	return s.gate.PeerPath(path)
+	return s.paths.PeerPath(path)
 }
 
 // IsForwarded reports whether another replica sent a request.
@@ -79,7 +79,7 @@ func (p *Peers) Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 	}
 	timeout := aliveTimeout
 	if deadline, ok := ctx.Deadline(); ok {
-		timeout = time.Until(deadline) - decisionReserve
+		timeout = time.Until(deadline) - decisionTime
 	}
 	if timeout <= 0 {
 		return nil, false

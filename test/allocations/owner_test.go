@@ -111,7 +111,7 @@ func TestProjectOwner(t *testing.T) {
 		t.Errorf("the owner sees %d allocations, want 1", len(local.Items))
 	}
 	err := w.giveAs(owner, "web", "default", "count/secrets=7")
-	w.wantRefused(err, w.name, "may have up to 6", "held by other projects 4")
+	w.wantRefused(err, w.name, "may have up to 6", "held by other namespaces 4")
 	if strings.Contains(err.Error(), w.in("other")) {
 		t.Errorf("%v names a project that the owner may not see", err)
 	}

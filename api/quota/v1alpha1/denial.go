@@ -48,7 +48,7 @@ type DenialFigures struct {
 	// Used is the consumer's use in all dimensions, and Limited its limit.
 	Used    int64 `json:"used"`
 	Limited int64 `json:"limited"`
-	// Available is the available part of the request.
+	// Available is the amount that the consumer could still have in the dimensions of the request.
 	Available int64 `json:"available"`
 }
 

@@ -31,7 +31,7 @@ const (
 )
 
 // ResourceClaim claims capacity from a consumer's quota for one object. It is granted whole or not at all, and holds
-// its amounts until it is deleted. Most claims are made by a ClaimCreationPolicy on the create of the object; those are
+// its amounts until it is deleted and its object no longer exists. Most claims are made by a ClaimCreationPolicy on the create of the object; those are
 // granted from the start and are deleted with the object. A directly created claim that does not fit stays and is
 // granted when capacity appears.
 //

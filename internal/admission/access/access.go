@@ -53,8 +53,8 @@ func NewKey() Key {
 // String hides the key from logs.
 func (Key) String() string { return "[key]" }
 
-// Gate admits authenticated callers. It is safe for concurrent use.
-type Gate struct {
+// Authenticator admits authenticated callers. It is safe for concurrent use.
+type Authenticator struct {
 	key          Key
 	certificates ClientCertificates
 	grace        time.Duration
@@ -65,13 +65,13 @@ type Gate struct {
 	newest, oldest int64
 }
 
-// NewGate makes a gate.
-func NewGate(key Key, certificates ClientCertificates) *Gate {
-	return &Gate{key: key, certificates: certificates, grace: grace, now: time.Now}
+// NewAuthenticator makes a gate.
+func NewAuthenticator(key Key, certificates ClientCertificates) *Authenticator {
+	return &Authenticator{key: key, certificates: certificates, grace: grace, now: time.Now}
 }
 
 // PublishedPath returns the path of a handler for the API server. It changes with each rotation.
-func (g *Gate) PublishedPath(path string) string {
+func (g *Authenticator) PublishedPath(path string) string {
 	if g.certificates.Authorities != nil {
 		return path
 	}
@@ -83,10 +83,10 @@ func (g *Gate) PublishedPath(path string) string {
 }
 
 // PeerPath returns the path of a handler for other replicas.
-func (g *Gate) PeerPath(path string) string { return "/" + g.segment(peer) + path }
+func (g *Authenticator) PeerPath(path string) string { return "/" + g.segment(peer) + path }
 
 // Observe records that a path is published now.
-func (g *Gate) Observe(path string) {
+func (g *Authenticator) Observe(path string) {
 	number, ok := g.verify(firstSegment(path))
 	if !ok {
 		return // published by an older version, or with another key
@@ -106,7 +106,7 @@ func (g *Gate) Observe(path string) {
 
 // Guard passes the requests of authenticated callers to next, without the segment in their path. It answers all other
 // requests with 404 before the body is read, whatever the path, so that the answer does not reveal which paths exist.
-func (g *Gate) Guard(next http.Handler) http.Handler {
+func (g *Authenticator) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch segment := firstSegment(r.URL.Path); {
 		case g.admits(segment):
@@ -120,7 +120,7 @@ func (g *Gate) Guard(next http.Handler) http.Handler {
 	})
 }
 
-func (g *Gate) admits(segment string) bool {
+func (g *Authenticator) admits(segment string) bool {
 	if hmac.Equal([]byte(segment), []byte(g.segment(peer))) {
 		return true
 	}
@@ -134,14 +134,14 @@ func (g *Gate) admits(segment string) bool {
 }
 
 // verify returns the number of a segment, and whether the segment was made with the key.
-func (g *Gate) verify(segment string) (number int64, ok bool) {
+func (g *Authenticator) verify(segment string) (number int64, ok bool) {
 	text, _, _ := strings.Cut(segment, "-")
 	number, err := strconv.ParseInt(text, 10, 64)
 	return number, err == nil && hmac.Equal([]byte(segment), []byte(g.segment(text)))
 }
 
 // segment signs a subject. The API server permits lower-case letters, digits and '-' in the path of a webhook.
-func (g *Gate) segment(subject string) string {
+func (g *Authenticator) segment(subject string) string {
 	mac := hmac.New(sha256.New, g.key)
 	_, _ = mac.Write([]byte(subject)) // it never fails
 	return subject + "-" + hex.EncodeToString(mac.Sum(nil))

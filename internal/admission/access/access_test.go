@@ -29,8 +29,8 @@ func (b unreadBody) Read([]byte) (int, error) {
 
 func TestGuard(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	gate := func(key Key) *Gate {
-		return &Gate{key: key, grace: time.Hour, now: func() time.Time { return now }}
+	gate := func(key Key) *Authenticator {
+		return &Authenticator{key: key, grace: time.Hour, now: func() time.Time { return now }}
 	}
 	key := NewKey()
 	g, other := gate(key), gate(NewKey())
@@ -42,7 +42,7 @@ func TestGuard(t *testing.T) {
 	}
 	var seen string
 	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.URL.Path })
-	ask := func(g *Gate, path string) (int, string) {
+	ask := func(g *Authenticator, path string) (int, string) {
 		seen = ""
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, nil)
 		r.Body = io.NopCloser(unreadBody{t}) // no handler here reads it
@@ -117,7 +117,7 @@ func TestClientCertificate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			certificates := ClientCertificates{Authorities: pool, Names: tt.names}
-			server := httptest.NewUnstartedServer(NewGate(NewKey(), certificates).Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+			server := httptest.NewUnstartedServer(NewAuthenticator(NewKey(), certificates).Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 			server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 			certificates.Configure(server.TLS)
 			server.StartTLS()

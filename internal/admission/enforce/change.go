@@ -59,7 +59,7 @@ func (h *Handler) changeIn(ctx context.Context, request *admissionv1.AdmissionRe
 	kind := schema.GroupVersionKind(request.Kind)
 	if request.SubResource == subresourceScale {
 		if kind, before, after, err = h.scaled(ctx, request, after); err != nil {
-			return nil, undecided(err)
+			return nil, tryAgain(err)
 		}
 	}
 	if before == nil {

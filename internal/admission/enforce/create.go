@@ -71,7 +71,7 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 // decide answers the review of a create that needs claims.
 func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
 	if exists, err := h.isNameTaken(ctx, c); err != nil {
-		return undecided(err)
+		return tryAgain(err)
 	} else if exists {
 		return alreadyExists(request, c.Name.Name)
 	}
@@ -79,7 +79,7 @@ func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequ
 		return h.check(ctx, request, c)
 	}
 	if err := h.tooManyLate(c); err != nil {
-		return undecided(err)
+		return tryAgain(err)
 	}
 	return h.admit(ctx, request, c)
 }
@@ -93,7 +93,7 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 		return response
 	}
 	if exists, err := h.isNameTaken(ctx, c); err != nil {
-		return undecided(err)
+		return tryAgain(err)
 	} else if exists {
 		return alreadyExists(request, c.Name.Name)
 	}
@@ -121,7 +121,7 @@ func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.Adm
 	}
 	input := inputOf(request, c.Name.Namespace, content)
 	if err := h.Evaluator.Complete(ctx, &input, c.Name.Namespace, policies); err != nil {
-		return nil, undecided(err)
+		return nil, tryAgain(err)
 	}
 	if c.UID == "" {
 		return nil, review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object has no UID; quota is decided in the validating phase of a create")
@@ -151,7 +151,7 @@ func (h *Handler) evaluatePolicy(ctx context.Context, request *admissionv1.Admis
 	switch {
 	case err != nil && p.Enforces():
 		h.failed(request, p, c.Object, err, true)
-		return undecidable(p.Name, err)
+		return denyNotApplicable(p.Name, err)
 	case err != nil:
 		c.decided = c.decided && !evaluator.IsTransient(err) && !evaluator.IsNotAllowed(err)
 		c.notices.fail(p, err)

@@ -45,7 +45,7 @@ func lackOf(evaluated []*evaluatedClaim, shortages []ledger.Shortage) lack {
 // instead.
 func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) *admissionv1.AdmissionResponse {
 	if held := h.heldFor(ctx, request, lacks); held != nil {
-		return undecided(held)
+		return tryAgain(held)
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
@@ -146,10 +146,10 @@ func detailsOf(consumer quotav1alpha1.ConsumerRef, causes []metav1.StatusCause) 
 	return &metav1.StatusDetails{Group: consumer.APIGroup, Kind: consumer.Kind, Name: consumer.Name, Causes: causes}
 }
 
-// undecidable denies a request because a policy cannot be applied to its object.
-func undecidable(policy string, err error) *admissionv1.AdmissionResponse {
+// denyNotApplicable denies a request because a policy cannot be applied to its object.
+func denyNotApplicable(policy string, err error) *admissionv1.AdmissionResponse {
 	if evaluator.IsTransient(err) {
-		return undecided(err)
+		return tryAgain(err)
 	}
 	if full := (*message.FullError)(nil); errors.As(err, &full) {
 		return review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", full)
@@ -162,8 +162,8 @@ func undecidable(policy string, err error) *admissionv1.AdmissionResponse {
 	return response
 }
 
-// undecided rejects a request that cannot be decided now.
-func undecided(err error) *admissionv1.AdmissionResponse {
+// tryAgain rejects a request that cannot be decided now.
+func tryAgain(err error) *admissionv1.AdmissionResponse {
 	response := review.Undecided(err, isBusy(err))
 	response.Result.Details.Causes = []metav1.StatusCause{quotav1alpha1.Denial{Reason: quotav1alpha1.CauseUndecided}.Cause()}
 	return response

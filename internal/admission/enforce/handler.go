@@ -10,7 +10,7 @@
 // Package engine writes the claims after the object has appeared. Until then the reservation contains everything needed
 // to create the claim. A create that fails after admission therefore costs only a reservation, which expires.
 //
-// Only the composition in package operator imports this package.
+// Package message has the text of denials. Only the composition in package operator imports this package.
 package enforce
 
 import (
@@ -211,10 +211,10 @@ func (h *Handler) serveForwarded(ctx context.Context, w http.ResponseWriter, r *
 // answer decides one request.
 func (h *Handler) answer(ctx context.Context, version catalog.Version, request *admissionv1.AdmissionRequest, forward forwardFunc) *admissionv1.AdmissionResponse {
 	if err := h.waitReady(ctx); err != nil {
-		return undecided(err)
+		return tryAgain(err)
 	}
 	if err := h.Policies.Wait(ctx, version); err != nil {
-		return undecided(err)
+		return tryAgain(err)
 	}
 	switch request.Operation {
 	case admissionv1.Create:

@@ -22,7 +22,7 @@ func (h *Handler) limitToClaim(ctx context.Context, c *change, p *catalog.Policy
 	held, heldErr := h.Engine.Held(ctx, c.updateFor(demandChange{policy: p}))
 	switch {
 	case heldErr != nil:
-		return undecided(heldErr)
+		return tryAgain(heldErr)
 	case held == nil:
 		return nil // the policy did not apply to the object before either
 	}
@@ -31,11 +31,11 @@ func (h *Handler) limitToClaim(ctx context.Context, c *change, p *catalog.Policy
 		if c.isOfMetadata() {
 			return nil
 		}
-		return undecidable(p.Name, beyondClaim(held, err))
+		return denyNotApplicable(p.Name, beyondClaim(held, err))
 	}
 	holds, chargesErr := claims.Charges(held.Spec.Requests)
 	if chargesErr != nil {
-		return undecided(chargesErr)
+		return tryAgain(chargesErr)
 	}
 	if (&evaluator.Claim{Charges: holds}).Covers(demand) {
 		return nil
@@ -43,7 +43,7 @@ func (h *Handler) limitToClaim(ctx context.Context, c *change, p *catalog.Policy
 	if earlier, earlierErr := demandOf(ctx, p, before); earlierErr == nil && earlier.Covers(demand) {
 		return nil // the demand was as high before
 	}
-	return undecidable(p.Name, beyondClaim(held, err))
+	return denyNotApplicable(p.Name, beyondClaim(held, err))
 }
 
 func beyondClaim(held *quotav1alpha1.ResourceClaim, err error) error {

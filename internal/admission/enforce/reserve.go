@@ -47,7 +47,7 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 		}
 		h.rollback(ctx, all)
 		if err != nil {
-			return undecided(err)
+			return tryAgain(err)
 		}
 		return h.denialFor(ctx, request, evaluated, outcome, groups[i+1:])
 	}
@@ -82,7 +82,7 @@ func (h *Handler) denyEarly(ctx context.Context, request *admissionv1.AdmissionR
 		outcome, err := h.Store.Apply(ctx, evaluated[0].Consumer, ledgerstore.Request{Reservations: reservationsOf(evaluated), DryRun: ledgerstore.DryLikely})
 		switch {
 		case err != nil:
-			return undecided(err)
+			return tryAgain(err)
 		case outcome.Code != ledger.Admitted:
 			return h.denialFor(ctx, request, evaluated, outcome, groups[i+1:])
 		}
@@ -171,7 +171,7 @@ func (h *Handler) check(ctx context.Context, request *admissionv1.AdmissionReque
 		}
 		outcome, err := h.Store.Apply(ctx, evaluated[0].Consumer, ledgerstore.Request{Reservations: reservationsOf(evaluated), DryRun: ledgerstore.Dry})
 		if err != nil {
-			return undecided(err)
+			return tryAgain(err)
 		}
 		if outcome.Code != ledger.Admitted {
 			return h.denialFor(ctx, request, evaluated, outcome, groups[i+1:])
@@ -197,7 +197,7 @@ func reservationOf(p *evaluatedClaim) ledger.Reservation {
 func (h *Handler) denialFor(ctx context.Context, request *admissionv1.AdmissionRequest, evaluated []*evaluatedClaim, outcome ledgerstore.Outcome, others [][]*evaluatedClaim) *admissionv1.AdmissionResponse {
 	if outcome.Code != ledger.Exceeded {
 		at := evaluated[outcome.FailedIndex]
-		return undecidable(at.Policy, message.Impossible(at.Consumer, outcome.Code))
+		return denyNotApplicable(at.Policy, message.Impossible(at.Consumer, outcome.Code))
 	}
 	lacks := []lack{lackOf(evaluated, outcome.Shortages)}
 	for _, other := range others {

@@ -83,7 +83,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 func (h *Handler) decideChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, changed []demandChange, notices notices) *admissionv1.AdmissionResponse {
 	unlock, err := h.lockSettled(ctx, c, changed)
 	if err != nil {
-		return undecided(err)
+		return tryAgain(err)
 	}
 	defer unlock()
 	taking, conclude := h.tentativeContext(ctx, c.UID, takenFrom(changed))
@@ -149,7 +149,7 @@ func (h *Handler) compareDemand(ctx context.Context, request *admissionv1.Admiss
 	policies := slices.DeleteFunc(slices.Clone(h.Catalog.Policies(c.Kind)), func(p *catalog.Policy) bool { return !p.FollowsUpdates() })
 	before, after := h.Evaluator.Input(c.old), h.Evaluator.Input(c.new)
 	if err := errors.Join(h.Evaluator.Complete(ctx, &before, c.Name.Namespace, policies), h.Evaluator.Complete(ctx, &after, c.Name.Namespace, policies)); err != nil {
-		return nil, undecided(err)
+		return nil, tryAgain(err)
 	}
 	var changed []demandChange
 	for _, p := range policies {
@@ -165,7 +165,7 @@ func (h *Handler) compareDemand(ctx context.Context, request *admissionv1.Admiss
 			changed = append(changed, demandChange{policy: p, isUnknown: true})
 		case err != nil && errBefore == nil && p.Enforces():
 			h.failed(request, p, c.Object, err, true)
-			return nil, undecidable(p.Name, err)
+			return nil, denyNotApplicable(p.Name, err)
 		case err != nil:
 			if p.Enforces() {
 				if denial := h.limitToClaim(ctx, c, p, before, after, err); denial != nil {
@@ -264,7 +264,7 @@ func (h *Handler) reserveChange(ctx context.Context, request *admissionv1.Admiss
 	case outcomeExceeded:
 		return nil, h.deny(ctx, request, []lack{a.lack(decision)})
 	case outcomeImpossible:
-		return nil, undecidable(a.policy.Name, message.Impossible(a.after.Consumer, decision.Code))
+		return nil, denyNotApplicable(a.policy.Name, message.Impossible(a.after.Consumer, decision.Code))
 	case outcomeNotApplicable:
 		notices.add(a.policy, notApplicable(a.policy.Name, message.Impossible(a.after.Consumer, decision.Code)))
 	}
@@ -275,7 +275,7 @@ func (h *Handler) reserveChange(ctx context.Context, request *admissionv1.Admiss
 // otherwise.
 func (h *Handler) undecidedIfEnforced(p *catalog.Policy, err error, notices *notices) *admissionv1.AdmissionResponse {
 	if p.Enforces() {
-		return undecided(err)
+		return tryAgain(err)
 	}
 	notices.add(p, fmt.Sprintf("quota could not be decided: %v; the object is charged later.", err))
 	return nil

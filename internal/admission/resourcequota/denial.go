@@ -73,7 +73,7 @@ func holdersText(r denial, maySee func(allocation, namespace string) bool) strin
 		}
 	}
 	if !others.IsZero() {
-		parts = append(parts, "other projects "+others.String())
+		parts = append(parts, "other namespaces "+others.String())
 	}
 	if len(parts) == 0 {
 		return ""
@@ -91,7 +91,7 @@ func (h *Handler) cachedMaySee(ctx context.Context, user authenticationv1.UserIn
 		}
 		may, err := h.maySee(ctx, user, allocation, namespace)
 		if err != nil {
-			h.Log.Error(err, "cannot find out whether a user may see a project", "user", user.Username, "allocation", allocation, "project", namespace)
+			h.Log.Error(err, "cannot find out whether a user may see a member namespace", "user", user.Username, "allocation", allocation, "namespace", namespace)
 		}
 		known[key] = may && err == nil
 		return known[key]

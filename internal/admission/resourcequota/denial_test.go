@@ -61,14 +61,14 @@ func TestDenialNamesOnlyVisibleHolders(t *testing.T) {
 		want   string
 	}{
 		"all":     {"who may get the allocation sees everybody", few, func(project string) (bool, error) { return project == "", nil }, "held by shop 60, blog 39, web 1"},
-		"own":     {"owners see their projects", few, func(project string) (bool, error) { return project == "web" || project == "blog", nil }, "held by blog 39, web 1, other projects 60"},
-		"none":    {"nobody is named", few, nobody, "held by other projects 100"},
-		"unknown": {"what cannot be found out is not shown", few, func(string) (bool, error) { return true, errors.New("no connection") }, "held by other projects 100"},
+		"own":     {"owners see their projects", few, func(project string) (bool, error) { return project == "web" || project == "blog", nil }, "held by blog 39, web 1, other namespaces 60"},
+		"none":    {"nobody is named", few, nobody, "held by other namespaces 100"},
+		"unknown": {"what cannot be found out is not shown", few, func(string) (bool, error) { return true, errors.New("no connection") }, "held by other namespaces 100"},
 		"partly": {"the rest is shown all the same", few, func(project string) (bool, error) {
 			return true, map[bool]error{true: errors.New("no")}[project != "shop"]
-		}, "held by shop 60, other projects 40"},
-		"many":         {"the five that take the most are named", many, func(project string) (bool, error) { return project == "", nil }, "held by a 17, b 16, c 15, d 14, e 13, other projects 25"},
-		"many, unseen": {"it is one sum", many, nobody, "held by other projects 100"},
+		}, "held by shop 60, other namespaces 40"},
+		"many":         {"the five that take the most are named", many, func(project string) (bool, error) { return project == "", nil }, "held by a 17, b 16, c 15, d 14, e 13, other namespaces 25"},
+		"many, unseen": {"it is one sum", many, nobody, "held by other namespaces 100"},
 		"nobody":       {"nobody has any", nil, nobody, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -56,8 +56,8 @@ type Server struct {
 	Certificates Certificates
 	// Host is the name or address in the certificate.
 	Host string
-	// Gate authenticates the callers.
-	Gate *access.Gate
+	// Authenticator authenticates the callers.
+	Authenticator *access.Authenticator
 
 	dependencies Dependencies
 	listener     net.Listener
@@ -93,9 +93,9 @@ func New(ctx context.Context, options Options, dependencies Dependencies, handle
 	} else if s.Certificates, err = newSelfSigned(s.Host); err != nil {
 		return nil, err
 	}
-	s.Gate = access.NewGate(key, options.ClientCertificates)
+	s.Authenticator = access.NewAuthenticator(key, options.ClientCertificates)
 	s.server = &http.Server{
-		Handler:           s.Gate.Guard(handler),
+		Handler:           s.Authenticator.Guard(handler),
 		TLSConfig:         &tls.Config{GetCertificate: s.Certificates.GetCertificate, MinVersion: tls.VersionTLS12},
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          log.New(logWriter{dependencies.Log.WithName("webhooks")}, "", 0),
@@ -130,7 +130,7 @@ func (s *Server) setEndpoint(options Options, namespace string) (host string, er
 
 // ClientConfig returns the configuration by which the API server calls a path.
 func (s *Server) ClientConfig(path string) admissionregistrationv1.WebhookClientConfig {
-	config := s.endpoint(s.Gate.PublishedPath(path))
+	config := s.endpoint(s.Authenticator.PublishedPath(path))
 	config.CABundle = s.Certificates.Bundle()
 	return config
 }

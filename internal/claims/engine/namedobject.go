@@ -16,9 +16,10 @@ import (
 // namedObjectExists asks the API server whether the object of a directly created claim exists.
 //
 // The claim's owner reference has the UID of the object. Without one, an object created after the deletion of the claim
-// is another object, as is one with another UID than at an earlier check. An object counts as deleted if it waits only
-// for its own claims, because their owner references block its foreground deletion: it would wait for the claim, and
-// the claim for it. For the same reason a claim does not wait for its own namespace.
+// is another object, as is one with another UID than at an earlier check.
+//
+// An object in foreground deletion that waits only for its dependents counts as deleted. Otherwise the object would wait
+// for its claim, and the claim for the object. For the same reason a claim does not wait for its own namespace.
 func (e *Engine) namedObjectExists(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
 	ref := claim.Spec.ResourceRef
 	kind := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
@@ -63,7 +64,7 @@ func newNamedObjects() *namedObjects {
 	return &namedObjects{utilcache.NewExpiring()}
 }
 
-// isSame reports whether a claim was not seen to wait for another object.
+// isSame reports whether object is the first object that the claim was seen to wait for.
 func (n *namedObjects) isSame(claim, object types.UID) bool {
 	if before, ok := n.byClaim.Get(claim); ok && before != object {
 		n.byClaim.Set(claim, before, namedTTL)

@@ -52,7 +52,8 @@ func releaseFactsOf(live *quotav1alpha1.ResourceClaim, uid types.UID) releaseFac
 	}
 }
 
-// decideRelease decides about a deleted claim. A directly created claim that was never granted pays for nothing.
+// decideRelease decides about a deleted claim. A directly created claim that was never granted pays for nothing. The rest
+// of the rule, whether the object still exists, is [Engine.InUse].
 func decideRelease(f releaseFacts) releaseAction {
 	switch {
 	case !f.exists, !f.hasFinalizer:

@@ -70,7 +70,7 @@ type state struct {
 	stale   staleObjects
 	waiters namespaceWaiters
 	pace    flowcontrol.RateLimiter
-	// leads is set by TakeUp.
+	// leads is set by IndexExisting.
 	leads     atomic.Bool
 	mu        sync.Mutex
 	published map[quotav1alpha1.ConsumerRef]time.Time
@@ -87,7 +87,7 @@ func (c *Controller) Start() {
 }
 
 // Changed queues a consumer after a change of its ledger. It has the signature of a ledger store's listener. It ignores
-// changes before TakeUp, because Compare sees all ledgers after that.
+// changes before IndexExisting, because Compare sees all ledgers after that.
 func (c *Controller) Changed(consumer quotav1alpha1.ConsumerRef, _ ledgerstore.Change) {
 	if !c.leads.Load() {
 		return

@@ -12,11 +12,11 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// TakeUp indexes the existing buckets and effective grants, in any namespace. Ledgers may have changed since these were
+// IndexExisting indexes the existing buckets and effective grants, in any namespace. Ledgers may have changed since these were
 // written: list the ledgers after this call, call Compare for each, and then PublishOthers.
 //
 // Buckets without an owner are from a version without effective grants. Their owners are still to be created.
-func (c *Controller) TakeUp(ctx context.Context) error {
+func (c *Controller) IndexExisting(ctx context.Context) error {
 	c.leads.Store(true)
 	var buckets quotav1alpha1.AllowanceBucketList
 	if err := c.Client.List(ctx, &buckets, client.UnsafeDisableDeepCopy); err != nil {

@@ -70,7 +70,7 @@ func TestCompare(t *testing.T) {
 			}
 			before := versions(t, api)
 			c := start()
-			must(t, c.TakeUp(t.Context()))
+			must(t, c.IndexExisting(t.Context()))
 			c.Compare(t.Context(), acme, tt.books.Snapshot())
 			c.PublishOthers()
 			if got := c.queue.Len(); got != tt.want {
@@ -84,7 +84,7 @@ func TestCompare(t *testing.T) {
 }
 
 // Changes are recorded once this replica leads, and consumers with buckets and without a ledger are queued.
-func TestTakeUp(t *testing.T) {
+func TestIndexExisting(t *testing.T) {
 	scheme := runtime.NewScheme()
 	must(t, quotav1alpha1.AddToScheme(scheme))
 	c := &Controller{
@@ -92,7 +92,7 @@ func TestTakeUp(t *testing.T) {
 		Catalog: catalog.New(), SystemNamespace: "system",
 	}
 	c.Start()
-	must(t, c.TakeUp(t.Context()))
+	must(t, c.IndexExisting(t.Context()))
 	c.PublishOthers()
 	c.PublishOthers()
 	if got := c.queue.Len(); got != 1 {

@@ -11,7 +11,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// staleObjects remembers the objects that TakeUp found outside the configured namespaces of their consumers. Nothing
+// staleObjects remembers the objects that IndexExisting found outside the configured namespaces of their consumers. Nothing
 // updates them, so they have to be deleted. The zero value is ready to use, by several goroutines at once.
 type staleObjects struct {
 	mu         sync.Mutex

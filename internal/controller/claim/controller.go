@@ -37,9 +37,9 @@ const (
 	decisionWorkers = 24
 	releaseWorkers  = 24
 	consumerWorkers = 4
-	// retryMin and retryTimeMax bound the delay before a failed claim is processed again.
-	retryMin     = 5 * time.Millisecond
-	retryTimeMax = 10 * time.Second
+	// retryMin and retryMax bound the delay before a failed claim is processed again.
+	retryMin = 5 * time.Millisecond
+	retryMax = 10 * time.Second
 	// sweepInterval is the time between two sweeps for claims and reservations that a dead process left unfinished.
 	// sweepAge is the least age of such a reservation.
 	sweepInterval = 10 * time.Second
@@ -87,8 +87,8 @@ func (c *Controller) Start() {
 	c.postponed = map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]time.Time{}
 	c.busy = map[types.NamespacedName]struct{}{}
 	consumerOf := func(t task) quotav1alpha1.ConsumerRef { return t.consumer }
-	c.decisions = worker.NewFairQueue(consumerOf, retryMin, retryTimeMax)
-	c.releases = worker.NewFairQueue(consumerOf, retryMin, retryTimeMax)
+	c.decisions = worker.NewFairQueue(consumerOf, retryMin, retryMax)
+	c.releases = worker.NewFairQueue(consumerOf, retryMin, retryMax)
 	c.retries = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[quotav1alpha1.ConsumerRef](20*time.Millisecond, 10*time.Second))
 	c.Claims.OnChange(c.changed)

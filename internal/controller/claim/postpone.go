@@ -9,8 +9,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// postponedMax is how long a claim that does not fit during a release is postponed.
-const postponedMax = 3 * time.Second
+// postponedMax is how long a claim that does not fit during a release is postponed: as long as a denial of a create waits.
+const postponedMax = ledgerstore.ReleaseTimeout
 
 // withoutReleaseWait makes the decision on a claim return [ledgerstore.ErrReleasing] instead of waiting for a release,
 // until the claim was postponed for postponedMax.

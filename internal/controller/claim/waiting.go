@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// retryMax is how many waiting claims are processed together.
-	retryMax = 256
+	// retryBatchMax is how many waiting claims are processed together.
+	retryBatchMax = 256
 	// decisionsMax is how many of them are decided at the same time.
 	decisionsMax = 8
 )
@@ -25,7 +25,7 @@ const (
 // retryWaiting decides the waiting claims of a consumer again, the oldest first.
 func (c *Controller) retryWaiting(ctx context.Context, consumer quotav1alpha1.ConsumerRef) error {
 	waiting := c.waitingOf(consumer)
-	for batch := range slices.Chunk(waiting, retryMax) {
+	for batch := range slices.Chunk(waiting, retryBatchMax) {
 		if err := c.retry(ctx, consumer, batch); err != nil {
 			return fmt.Errorf("decide the waiting claims of %s %s again: %w", consumer.Kind, consumer.Name, err)
 		}

@@ -18,9 +18,8 @@ type committer struct {
 	consumer quotav1alpha1.ConsumerRef
 	group    *groupcommit.Group[*ledger.Ledger]
 
-	// loadID is a new number each time the committer loads the ledger from storage, unless it finds the version from
-	// before a rejected write. It is 0 before the first load. While it stays the same, no other process has changed the
-	// ledger unnoticed.
+	// loadID changes with each load that may have brought in changes of another process. It is 0 before the first load.
+	// A load that finds the version from before a rejected write keeps it.
 	loadID atomic.Uint64
 	// latest is the version of the copy, or of the previous copy if there is none.
 	latest atomic.Pointer[Version]
@@ -29,7 +28,7 @@ type committer struct {
 
 	mu       sync.Mutex
 	dropped  bool                 // see Store.dropIdle
-	observed Version              // the latest version to read in a while, see observeLater
+	observed Version              // the version to read after observeDelay, or empty
 	expected map[string]time.Time // expected releases with the time of their announcement, see Store.ExpectRelease
 
 	// The rest belongs to the goroutine of the group.

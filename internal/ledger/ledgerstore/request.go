@@ -26,10 +26,9 @@ type Request struct {
 	IsForExisting bool
 	// TakesOver gives existing reservations a new sequence, so that their former owner can no longer cancel them.
 	TakesOver bool
-	// Instead maps the key of a new reservation to that of an earlier one for the same name, to be taken over. An
-	// earlier reservation that does not exist or has other charges is not taken over. Another process may be making a
-	// claim from the earlier reservation, or have granted it. As with [Store.Tombstone], the same write records that
-	// this claim is charged nowhere, see [Store.IsTombstoned].
+	// Instead maps the key of a new reservation to the key of an earlier reservation to take over: that of an earlier
+	// create of the same name. A takeover requires equal charges. The same write adds a tombstone, because another
+	// process may be making a claim from the earlier reservation, see [Store.IsTombstoned].
 	Instead map[string]string
 	// Extend, if set, extends existing reservations and amendments. It merges the claim payload in the ledger with the
 	// new one. The caller must hold the lock of the claim's object, see [Store.LockObject], or of the claim. The

@@ -16,8 +16,8 @@ import (
 const (
 	// storageTimeout bounds one call to storage.
 	storageTimeout = 3 * time.Second
-	// releaseTimeout bounds the wait of a denial for expected releases.
-	releaseTimeout = 3 * time.Second
+	// ReleaseTimeout bounds the wait of a denial for expected releases.
+	ReleaseTimeout = 3 * time.Second
 	// answerMargin is subtracted from the caller's deadline, so that a denial reaches it in time.
 	answerMargin = 300 * time.Millisecond
 	// expectedReleaseMax bounds the life of an announced release: one that no caller ends must not slow down denials
@@ -25,7 +25,8 @@ const (
 	expectedReleaseMax = 30 * time.Second
 	// idleMax is the time for which an unused ledger without reservations in flight stays in memory.
 	idleMax = 3 * time.Minute
-	// observeDelay is the time for which writes of the preferred replica may go unnoticed.
+	// observeDelay is how long a replica that is not preferred waits before it reads a ledger that another replica
+	// wrote. It reads once for all writes in that time.
 	observeDelay = 500 * time.Millisecond
 	// unknownOutcomesMax bounds the writes in a row with an unknown outcome before the batch fails.
 	unknownOutcomesMax = 3
@@ -168,7 +169,7 @@ func (c *committer) commitLater(op *operation) bool { return c.group.Defer(op.su
 
 // postponeDeadline returns the deadline for postponing an operation.
 func postponeDeadline(ctx context.Context) time.Time {
-	until := time.Now().Add(releaseTimeout)
+	until := time.Now().Add(ReleaseTimeout)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-answerMargin).Before(until) {
 		return deadline.Add(-answerMargin)
 	}

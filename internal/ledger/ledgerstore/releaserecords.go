@@ -9,7 +9,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// released has the time since when each record of a released claim is known, to find records that no controller forgot.
+// released holds, for each record of a released claim, the time when this process first saw it. Old records are those
+// for which no controller called [Store.Forget].
 type released struct {
 	mu         sync.Mutex
 	byConsumer map[quotav1alpha1.ConsumerRef]map[string]time.Time

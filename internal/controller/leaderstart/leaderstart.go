@@ -1,6 +1,6 @@
-// Package takeup finds changes from the time without a leader. It runs once on each replica that becomes the leader.
+// Package leaderstart finds changes from the time without a leader. It runs once on each replica that becomes the leader.
 // Only the operator and tests import it.
-package takeup
+package leaderstart
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 
 // Buckets publish ledgers.
 type Buckets interface {
-	// TakeUp prepares for Compare, and Run publishes until ctx ends.
-	TakeUp(ctx context.Context) error
+	// Starter prepares for Compare, and Run publishes until ctx ends.
+	IndexExisting(ctx context.Context) error
 	Run(ctx context.Context) error
 	// Compare publishes a ledger unless its buckets agree with it, and Publish publishes it anyway.
 	Compare(ctx context.Context, consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot)
@@ -36,9 +36,9 @@ type Grants interface {
 // Consumers receives the consumers to reconcile grants for.
 type Consumers chan<- event.TypedGenericEvent[quotav1alpha1.ConsumerRef]
 
-// TakeUp compares the stored ledgers with the cached grants and buckets. It sends the API server no request about a
+// Starter compares the stored ledgers with the cached grants and buckets. It sends the API server no request about a
 // consumer in agreement.
-type TakeUp struct {
+type Starter struct {
 	Live      client.Reader
 	Buckets   Buckets
 	Grants    Grants
@@ -46,8 +46,8 @@ type TakeUp struct {
 }
 
 // Run takes up the changes, and publishes ledgers until ctx ends.
-func (t *TakeUp) Run(ctx context.Context) error {
-	if err := t.Buckets.TakeUp(ctx); err != nil {
+func (t *Starter) Run(ctx context.Context) error {
+	if err := t.Buckets.IndexExisting(ctx); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -64,7 +64,7 @@ func (t *TakeUp) Run(ctx context.Context) error {
 }
 
 // compare compares a batch of ledgers.
-func (t *TakeUp) compare(ctx context.Context, ledgers []quotav1alpha1.ConsumerLedger) error {
+func (t *Starter) compare(ctx context.Context, ledgers []quotav1alpha1.ConsumerLedger) error {
 	for i := range ledgers {
 		consumer := ledgers[i].Spec.ConsumerRef
 		if snapshot, err := ledgerstore.SnapshotOf(&ledgers[i].Spec); err != nil {

@@ -157,7 +157,7 @@ func (g *granted) take(claim types.UID) (ledgerstore.InFlight, bool) {
 	return reservation, ok
 }
 
-// retain removes the claims whose reservations match rejects.
+// retain keeps only the claims whose reservations match.
 func (g *granted) retain(match func(ledgerstore.InFlight) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
