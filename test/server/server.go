@@ -1,4 +1,4 @@
-// Package server starts a standalone server in the process of a test, for all tests of a package.
+// Package server starts standalone servers in the process of a test.
 package server
 
 import (
@@ -23,13 +23,16 @@ import (
 	"github.com/bursar/bursar/test/quiet"
 )
 
-// Server is one that has started.
+// Server is an API server that runs.
 type Server struct {
-	// Kubeconfig is the path of its administrator's, and Config what it says.
+	// Kubeconfig is the path of the administrator's kubeconfig, and Config its content.
 	Kubeconfig string
 	Config     *rest.Config
-	// Admin talks to it as its administrator, without a cache.
-	Admin client.Client
+	// Admin talks to the server as its administrator, without a cache.
+	Admin client.WithWatch
+
+	// stop ends a server that [Start] has started, and returns once it has ended.
+	stop func() error
 }
 
 // As returns a client for somebody whom the administrator impersonates.
@@ -39,8 +42,48 @@ func (s *Server) As(who rest.ImpersonationConfig) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: s.Admin.Scheme(), Mapper: s.Admin.RESTMapper()})
 }
 
-// Main starts a server, tells use of it, runs the tests, and ends the process. What after returns once they have
-// run, while the server still does, fails them; it may be nil. With -short there are no tests.
+// Stop ends a server that [Start] has started, and returns once it has ended. Call it once.
+func (s *Server) Stop() error { return s.stop() }
+
+// Start starts a server and returns once it enforces quota. Unless the options name a directory, its data is gone once
+// it is stopped. It listens on a free port unless they say where.
+func Start(options standalone.Options) (*Server, error) {
+	remove := func() error { return nil }
+	if options.DataDir == "" {
+		dir, err := os.MkdirTemp("", "bursar-test-")
+		if err != nil {
+			return nil, err
+		}
+		options.DataDir, remove = dir, func() error { return os.RemoveAll(dir) }
+	}
+	if options.Listen == "" {
+		options.Listen = "127.0.0.1:0"
+	}
+	options.Log = logr.Discard()
+	ctx, cancel := context.WithCancel(context.Background())
+	running, err := standalone.Start(ctx, options)
+	if err != nil {
+		cancel()
+		return nil, errors.Join(err, remove())
+	}
+	stop := func() error {
+		cancel()
+		err := running.Wait()
+		if errors.Is(err, context.Canceled) {
+			err = nil
+		}
+		return errors.Join(err, remove())
+	}
+	server, err := Connect(running.AdminKubeconfigPath())
+	if err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	server.stop = stop
+	return server, nil
+}
+
+// Main starts a server, passes it to use, runs the tests, and ends the process. An error of after, which is called once
+// the tests have run and while the server still does, fails them; it may be nil. With -short there are no tests.
 func Main(m *testing.M, options standalone.Options, use func(context.Context, *Server) error, after func(context.Context) error) {
 	flag.Parse()
 	if testing.Short() {
@@ -55,22 +98,13 @@ func Main(m *testing.M, options standalone.Options, use func(context.Context, *S
 }
 
 func run(m *testing.M, options standalone.Options, use func(context.Context, *Server) error, after func(context.Context) error) (code int, err error) {
-	if options.DataDir, err = os.MkdirTemp("", "bursar-test-"); err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(options.DataDir) //nolint:errcheck // best effort
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	quiet.Libraries()
-	options.Listen, options.Log = "127.0.0.1:0", logr.Discard()
-	started, err := standalone.Start(ctx, options)
+	server, err := Start(options)
 	if err != nil {
 		return 0, err
 	}
-	server, err := connect(started.AdminKubeconfigPath())
-	if err != nil {
-		return 0, err
-	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
+	ctx := context.Background()
 	if err := use(ctx, server); err != nil {
 		return 0, err
 	}
@@ -78,14 +112,11 @@ func run(m *testing.M, options standalone.Options, use func(context.Context, *Se
 	if after != nil {
 		err = after(ctx)
 	}
-	cancel()
-	if ended := started.Wait(); !errors.Is(ended, context.Canceled) {
-		err = errors.Join(err, ended)
-	}
 	return code, err
 }
 
-func connect(kubeconfig string) (*Server, error) {
+// Connect reaches a server that runs already, and that somebody else stops.
+func Connect(kubeconfig string) (*Server, error) {
 	types := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(types), apiextensionsv1.AddToScheme(types), quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types)); err != nil {
 		return nil, err
@@ -95,6 +126,6 @@ func connect(kubeconfig string) (*Server, error) {
 		return nil, err
 	}
 	config.QPS = -1
-	admin, err := client.New(config, client.Options{Scheme: types})
+	admin, err := client.NewWithWatch(config, client.Options{Scheme: types})
 	return &Server{Kubeconfig: kubeconfig, Config: config, Admin: admin}, err
 }
