@@ -16,7 +16,7 @@ func TestReadinessNamesTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`([a-z/]+):\\s+(Test[^`]*)`").FindAllStringSubmatch(string(page), -1)
+	named := regexp.MustCompile("`([a-z0-9/]+):\\s+(Test[^`]*)`").FindAllStringSubmatch(string(page), -1)
 	for _, match := range named {
 		files, err := filepath.Glob(filepath.Join(root, match[1], "*_test.go"))
 		if err != nil {
