@@ -26,7 +26,7 @@ func TestTouches(t *testing.T) {
 		"module":         {"any dependency may have changed", []string{"go.sum"}, campaigns},
 		"recipe":         {"it says how campaigns run", []string{".ci/run"}, campaigns},
 		"unit test":      {"no binary is made of it", []string{"internal/ledger/pair_test.go"}, nil},
-		"other test":     {"it is a suite of its own", []string{"test/integration/world_test.go"}, nil},
+		"other test":     {"it is a suite of its own", []string{"test/e2e/world_test.go"}, nil},
 		"explanation":    {"nobody runs it", []string{"README.md", "CHANGELOG.md", "test/README.md", "hack/apireference/page.go"}, nil},
 		"documentation":  {"its commands are run", []string{"docs/install.md"}, []string{"faults"}},
 		"own test":       {"", []string{"test/campaign/external/quickstart/quickstart_test.go"}, []string{"external"}},

@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+func TestCapAcrossProjects(t *testing.T) {
+	w := newTeam(t, "web", "shop")
+	w.allocation("", "count/secrets=100", "count/configmaps=20")
+	w.mustGive("web", "default", "count/secrets=60")
+	w.mustGive("shop", "default", "count/secrets=40")
+	w.wantRefused(w.give("shop", "default", "count/secrets=41"), w.name,
+		"requested: count/secrets=41", "allocated: count/secrets=100", "limited: count/secrets=100",
+		"namespace "+w.in("shop")+" holds 40 and may have up to 40", "held by "+w.in("web")+" 60, "+w.in("shop")+" 40")
+
+	// What another ResourceQuota of the project gives already, this one may give too.
+	w.mustGive("web", "terminating", "count/secrets=55", "count/configmaps=20")
+	w.wantRefused(w.give("shop", "default", "count/secrets=30", "count/configmaps=1"), w.name, "count/configmaps=1")
+	w.mustGive("shop", "default", "count/secrets=30")
+	w.mustGive("web", "default", "count/secrets=70")
+	w.waitUsed(w.name, "count/secrets=100", "count/configmaps=20")
+
+	// Once the largest is gone, the project takes what the next one gives.
+	must(w, admin.Delete(w.Context(), w.newQuota("web", "default")))
+	w.waitUsed(w.name, "count/secrets=85", "count/configmaps=20")
+	w.mustGive("shop", "default", "count/secrets=45")
+}
+
+func TestWhatIsNotCappedIsFree(t *testing.T) {
+	w := newTeam(t, "web")
+	w.allocation("", "count/secrets=10")
+	w.mustGive("web", "default", "count/configmaps=1000")
+	w.waitUsed(w.name, "count/secrets=0")
+}
+
+func TestMostRestrictiveWins(t *testing.T) {
+	w := newTeam(t, "web")
+	w.allocation("-a", "count/secrets=100")
+	w.allocation("-b", "count/secrets=50", "count/configmaps=5")
+	err := w.give("web", "default", "count/secrets=60", "count/configmaps=6")
+	w.wantRefused(err, w.name+"-b", "count/secrets=60", "count/configmaps=6")
+	if strings.Contains(err.Error(), w.name+"-a") {
+		t.Errorf("%v names the allocation that has room", err)
+	}
+	w.waitUsed(w.name+"-a", "count/secrets=0") // nothing of it is kept by the one that had room
+	w.mustGive("web", "default", "count/secrets=50")
+	w.waitUsed(w.name+"-a", "count/secrets=50")
+	w.waitUsed(w.name+"-b", "count/secrets=50")
+	w.wantRefused(w.give("web", "default", "count/secrets=101"), w.name+"-a", w.name+"-b")
+}
+
+func TestDryRunBooksNothing(t *testing.T) {
+	w := newTeam(t, "web")
+	w.allocation("", "count/secrets=10")
+	must(w, admin.Create(w.Context(), w.newQuota("web", "default", "count/secrets=10"), client.DryRunAll))
+	w.waitUsed(w.name, "count/secrets=0")
+	w.wantRefused(admin.Create(w.Context(), w.newQuota("web", "default", "count/secrets=11"), client.DryRunAll), w.name)
+}
+
+func TestOnlyRaisesAreChecked(t *testing.T) {
+	w := newTeam(t, "web", "shop")
+	w.mustGive("web", "default", "count/secrets=80", "count/configmaps=80")
+	w.mustGive("shop", "default", "count/secrets=80", "count/configmaps=10")
+	a := w.allocation("", "count/secrets=100", "count/configmaps=100")
+	w.waitCondition(a, "Exceeded", "True")
+	w.mustGive("shop", "default", "count/secrets=70", "count/configmaps=10") // still far too much, and less
+	w.mustGive("shop", "default", "count/secrets=70", "count/configmaps=20")
+	w.wantRefused(w.give("shop", "default", "count/secrets=71", "count/configmaps=20"), w.name)
+	w.wantRefused(w.give("shop", "default", "count/secrets=1", "count/configmaps=21"), w.name, "count/configmaps=21")
+	w.mustGive("shop", "default") // names nothing, takes nothing
+	w.waitUsed(w.name, "count/secrets=80", "count/configmaps=80")
+	w.waitCondition(a, "Exceeded", "False")
+}
+
+func TestScopesOfAllocations(t *testing.T) {
+	w := newTeam(t, "web")
+	scoped := w.newAllocation("-terminating", "pods=10")
+	scoped.Spec.Allocation.Scopes = []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeTerminating}
+	must(w, admin.Create(t.Context(), scoped))
+	w.waitCondition(scoped, "Ready", "True")
+	w.allocation("-all", "pods=20")
+	w.mustGive("web", "default", "pods=20") // of all Pods
+	quota := w.newQuota("web", "terminating", "pods=11")
+	quota.Spec.ScopeSelector = &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{
+		{ScopeName: corev1.ResourceQuotaScopeTerminating, Operator: corev1.ScopeSelectorOpExists},
+	}}
+	err := admin.Create(t.Context(), quota)
+	w.wantRefused(err, scoped.Name)
+	if strings.Contains(err.Error(), w.name+"-all") {
+		t.Errorf("%v names an allocation with other scopes", err)
+	}
+	quota.Spec.Hard = list("pods=10")
+	must(w, admin.Create(t.Context(), quota))
+	w.waitUsed(scoped.Name, "pods=10")
+	w.waitUsed(w.name+"-all", "pods=20")
+}
+
+// Whoever may break the glass gets past a cap. What comes of it counts.
+func TestBreakGlassPastACap(t *testing.T) {
+	w := newTeam(t, "web")
+	a := w.allocation("", "count/secrets=10")
+	w.wantRefused(w.give("web", "default", "count/secrets=11"), w.name)
+	glass, err := started.As(rest.ImpersonationConfig{UserName: "jane", Groups: []string{"system:masters", quotav1alpha1.BreakGlassGroup}})
+	must(w, err)
+	must(w, w.giveAs(glass, "web", "default", "count/secrets=11"))
+	w.waitUsed(w.name, "count/secrets=11")
+	w.waitCondition(a, quotav1alpha1.ConditionExceeded, metav1.ConditionTrue)
+}

@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/controller/audit"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+// Books that somebody altered are put right, in both directions, and an event says so.
+func TestAuditRepairsAlteredBooks(t *testing.T) {
+	t.Parallel()
+	for name, delta := range map[string]int64{"too much": 3, "too little": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newProtectedWorld(t, 5)
+			w.alters()
+			for i := range 2 {
+				w.mustCreate(w.configMap(fmt.Sprintf("map-%d", i)))
+			}
+			eventually(w, func() error { return w.wantQuietLedger(2) })
+
+			w.alterLedger(func(ledger *quotav1alpha1.ConsumerLedger) { ledger.Spec.Used[0].Amount += delta })
+			w.wantBucket(5, 2+delta, 3-delta, 2)
+			eventually(w, func() error { return w.wantQuietLedger(2) })
+			w.wantBucket(5, 2, 3, 2)
+			eventually(w, w.wantDriftEvent)
+		})
+	}
+}
+
+// wantQuietLedger checks that nothing is in flight and that much is used.
+func (w *world) wantQuietLedger(used int64) error {
+	ledger := &quotav1alpha1.ConsumerLedger{}
+	if err := admin.Get(w.ctx, client.ObjectKey{Name: naming.Ledger(w.consumer())}, ledger); err != nil {
+		return err
+	}
+	if len(ledger.Spec.Reservations) > 0 || len(ledger.Spec.Used) != 1 || ledger.Spec.Used[0].Amount != used {
+		return fmt.Errorf("the ledger says %+v, with %d reservations; want %d used and none", ledger.Spec.Used, len(ledger.Spec.Reservations), used)
+	}
+	return nil
+}
+
+// alterLedger changes the world's ledger as only Bursar itself may.
+func (w *world) alterLedger(change func(*quotav1alpha1.ConsumerLedger)) {
+	w.Helper()
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		ledger := &quotav1alpha1.ConsumerLedger{}
+		if err := bursar.Get(w.ctx, client.ObjectKey{Name: naming.Ledger(w.consumer())}, ledger); err != nil {
+			return err
+		}
+		change(ledger)
+		return bursar.Update(w.ctx, ledger)
+	})
+	if err != nil {
+		w.Fatalf("alter the ledger: %v", err)
+	}
+}
+
+// altered holds the names of the ledgers that were altered on purpose.
+var altered sync.Map
+
+// alters says that the world's ledger comes to differ from its claims on purpose.
+func (w *world) alters() { altered.Store(naming.Ledger(w.consumer()), true) }
+
+func (w *world) wantDriftEvent() error {
+	drifted, err := ledgersThatDrifted(w.ctx)
+	if err == nil && !slices.Contains(drifted, naming.Ledger(w.consumer())) {
+		return errors.New("no event tells of the drift")
+	}
+	return err
+}
+
+// checkDrift fails if the auditor, which looked on during all tests, found drift that no test
+// caused on purpose.
+func checkDrift(ctx context.Context) error {
+	drifted, err := ledgersThatDrifted(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range drifted {
+		if _, ok := altered.Load(name); !ok {
+			return fmt.Errorf("ledger %s has drifted from the claims by itself", name)
+		}
+	}
+	return nil
+}
+
+func ledgersThatDrifted(ctx context.Context) ([]string, error) {
+	var events eventsv1.EventList
+	if err := admin.List(ctx, &events, client.MatchingFields{"reason": audit.EventReasonDrift}); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, event := range events.Items {
+		names = append(names, event.Regarding.Name)
+	}
+	return names, nil
+}

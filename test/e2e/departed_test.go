@@ -1,0 +1,402 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/controller/departed"
+	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/test/platform"
+	"github.com/bursar/bursar/test/server"
+)
+
+const machinesType = platform.Group + "/machines"
+
+// apart is a server apart, without any other consumers, that looks every 50 ms for consumers that do not exist. Tests share
+// it that would find or leave too much on the other one.
+type apart struct {
+	*server.Server
+	metrics *prometheus.Registry
+	// bursar talks to it as Bursar itself.
+	bursar client.Client
+}
+
+// startApart starts it for the first test that needs it.
+var startApart = sync.OnceValues(func() (*apart, error) {
+	a := &apart{metrics: prometheus.NewRegistry()}
+	options := standalone.Options{Metrics: a.metrics}
+	options.AuditInterval.Duration, options.DepartedInterval.Duration = time.Second, 50*time.Millisecond
+	var err error
+	if a.Server, err = server.Start(options); err != nil {
+		return nil, err
+	}
+	atEnd(func() error { return errors.Join(a.checkDrift(), a.Stop()) })
+	if a.bursar, err = a.As(asOperator); err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	return a, errors.Join(platform.Install(ctx, a.Admin), a.Admin.Create(ctx, &quotav1alpha1.ResourceRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: "machines"},
+		Spec: quotav1alpha1.ResourceRegistrationSpec{
+			ResourceType: machinesType, Type: quotav1alpha1.RegistrationTypeEntity, ConsumerTypeRef: platform.ConsumerType(),
+			BaseUnit: "machine", DisplayUnit: "machine", UnitConversionFactor: 1,
+			ClaimingResources: []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}},
+		},
+	}))
+})
+
+// checkDrift fails if ledgers ever differed from claims.
+func (a *apart) checkDrift() error {
+	families, err := a.metrics.Gather()
+	if err != nil {
+		return err
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if family.GetName() == "bursar_ledger_drift_total" && metric.GetCounter().GetValue() > 0 {
+				return fmt.Errorf("the ledgers drifted: %v", metric)
+			}
+		}
+	}
+	return nil
+}
+
+// departure is a test of what is left of consumers.
+type departure struct {
+	*testing.T
+	*apart
+}
+
+func newDeparture(t *testing.T) *departure {
+	t.Helper()
+	t.Parallel()
+	a, err := startApart()
+	must(t, err)
+	return &departure{t, a}
+}
+
+// give grants a consumer one machine, and waits until that counts.
+func (d *departure) give(consumer quotav1alpha1.ConsumerRef) *quotav1alpha1.ResourceGrant {
+	d.Helper()
+	grant := &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Name: consumer.Name, Namespace: "default"}, Spec: quotav1alpha1.ResourceGrantSpec{
+		ConsumerRef: consumer, Allowances: []quotav1alpha1.Allowance{{ResourceType: machinesType, Buckets: []quotav1alpha1.Bucket{{Amount: 1}}}},
+	}}
+	eventually(d, func() error { return d.Admin.Create(d.Context(), grant) })
+	eventually(d, func() error {
+		err := d.Admin.Get(d.Context(), client.ObjectKeyFromObject(grant), grant)
+		if err == nil && !apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) {
+			err = fmt.Errorf("the grant is not active: %+v", grant.Status.Conditions)
+		}
+		return err
+	})
+	return grant
+}
+
+// claim asks for one machine, and waits until that is decided, which is whether it is granted.
+func (d *departure) claim(consumer quotav1alpha1.ConsumerRef, name string, want metav1.ConditionStatus) *quotav1alpha1.ResourceClaim {
+	d.Helper()
+	claim := &quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: quotav1alpha1.ResourceClaimSpec{
+		ConsumerRef: consumer, ResourceRef: quotav1alpha1.UnversionedObjectReference{Kind: "ConfigMap", Name: name, Namespace: "default"},
+		Requests: []quotav1alpha1.ResourceRequest{{ResourceType: machinesType, Amount: 1}},
+	}}
+	eventually(d, func() error { return d.Admin.Create(d.Context(), claim) })
+	eventually(d, func() error {
+		if err := d.Admin.Get(d.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+			return err
+		}
+		granted := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
+		if granted == nil || granted.Status != want {
+			return fmt.Errorf("claim %s has the condition %+v, want Granted to be %s", name, granted, want)
+		}
+		return nil
+	})
+	return claim
+}
+
+func (d *departure) organization(name string) *unstructured.Unstructured {
+	d.Helper()
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: platform.Group, Version: "v1", Kind: platform.Kind})
+	object.SetName(name)
+	if err := d.Admin.Create(d.Context(), object); err != nil {
+		d.Fatal(err)
+	}
+	return object
+}
+
+func (d *departure) remove(objects ...client.Object) {
+	d.Helper()
+	for _, object := range objects {
+		if err := d.Admin.Delete(d.Context(), object); err != nil {
+			d.Fatal(err)
+		}
+	}
+}
+
+// left returns what is left of a consumer.
+func (d *departure) left(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (found []string, err error) {
+	err = d.Admin.Get(ctx, client.ObjectKey{Name: naming.Ledger(consumer)}, &quotav1alpha1.ConsumerLedger{})
+	if err == nil {
+		found = append(found, "the ledger")
+	}
+	var effective quotav1alpha1.EffectiveResourceGrantList
+	var buckets quotav1alpha1.AllowanceBucketList
+	err = errors.Join(client.IgnoreNotFound(err), d.Admin.List(ctx, &effective), d.Admin.List(ctx, &buckets))
+	for i := range effective.Items {
+		if effective.Items[i].Spec.ConsumerRef == consumer {
+			found = append(found, "an effective grant")
+		}
+	}
+	for i := range buckets.Items {
+		if buckets.Items[i].Spec.ConsumerRef == consumer {
+			found = append(found, fmt.Sprintf("a bucket with limit %d", buckets.Items[i].Status.Limit))
+		}
+	}
+	families, gatherErr := d.metrics.Gather()
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "consumer_name" && label.GetValue() == consumer.Name {
+					return append(found, "a metric"), errors.Join(err, gatherErr)
+				}
+			}
+		}
+	}
+	return found, errors.Join(err, gatherErr)
+}
+
+// wantLeft waits until just this is left of a consumer.
+func (d *departure) wantLeft(consumer quotav1alpha1.ConsumerRef, want ...string) {
+	d.Helper()
+	eventually(d, func() error {
+		found, err := d.left(d.Context(), consumer)
+		if err == nil && fmt.Sprint(found) != fmt.Sprint(want) {
+			err = fmt.Errorf("%q is left of %s, want %q", found, consumer.Name, want)
+		}
+		return err
+	})
+}
+
+var everything = []string{"the ledger", "an effective grant", "a bucket with limit 0", "a metric"}
+
+// comeAndGo gives something to a consumer that never existed, takes it back, and waits until no trace is left: after
+// that, whatever else could go has gone too.
+func (d *departure) comeAndGo(name string) {
+	d.Helper()
+	consumer := platform.Consumer(name)
+	d.remove(d.give(consumer))
+	d.wantLeft(consumer)
+}
+
+func TestConsumerThatNeverExisted(t *testing.T) {
+	d := newDeparture(t)
+	consumer := platform.Consumer("ghost")
+	waiting := d.claim(consumer, "ghost", metav1.ConditionFalse)
+	d.comeAndGo("before-ghost")
+	d.wantLeft(consumer, everything[1:]...) // who waits sees why
+	d.remove(waiting)
+	d.wantLeft(consumer)
+}
+
+func TestConsumerThatIsDeleted(t *testing.T) {
+	d := newDeparture(t)
+	consumer, object := platform.Consumer("acme"), d.organization("acme")
+	grant := d.give(consumer)
+	used := d.claim(consumer, "acme", metav1.ConditionTrue)
+	d.remove(used, grant)
+	d.comeAndGo("before-acme")
+	d.wantLeft(consumer, everything...)
+	d.remove(object)
+	d.wantLeft(consumer)
+}
+
+// TestConsumerOfAKindThatIsNotServed keeps what it has: nobody can tell whether it exists.
+func TestConsumerOfAKindThatIsNotServed(t *testing.T) {
+	d := newDeparture(t)
+	kind := platform.Definition("later.example.com", "Team", "teams")
+	consumer := quotav1alpha1.ConsumerRef{APIGroup: "later.example.com", Kind: "Team", Name: "later"}
+	if err := d.Admin.Create(t.Context(), &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
+		ResourceType: "later.example.com/machines", Type: quotav1alpha1.RegistrationTypeEntity,
+		ConsumerTypeRef: quotav1alpha1.ConsumerTypeRef{APIGroup: consumer.APIGroup, Kind: consumer.Kind},
+		BaseUnit:        "machine", DisplayUnit: "machine", UnitConversionFactor: 1, ClaimingResources: []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	shown := &quotav1alpha1.EffectiveResourceGrant{
+		ObjectMeta: metav1.ObjectMeta{Name: naming.EffectiveGrant(consumer, "later.example.com/machines"), Namespace: "bursar-system"},
+		Spec:       quotav1alpha1.EffectiveResourceGrantSpec{ConsumerRef: consumer, ResourceType: "later.example.com/machines"},
+	}
+	if err := d.bursar.Create(t.Context(), ledgerOf(consumer)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.bursar.Create(t.Context(), shown); err != nil {
+		t.Fatal(err)
+	}
+	d.comeAndGo("before-later")
+	if found, err := d.left(d.Context(), consumer); err != nil || len(found) == 0 || found[0] != "the ledger" {
+		t.Errorf("%q is left of a consumer whose kind is not served, %v; want all of it", found, err)
+	}
+	if err := d.Admin.Create(t.Context(), kind); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		err := d.Admin.Get(t.Context(), client.ObjectKey{Name: naming.Ledger(consumer)}, &quotav1alpha1.ConsumerLedger{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("got %v, want the ledger to go once it can be told that the consumer does not exist", err)
+		}
+		return nil
+	})
+}
+
+// TestDecisionsWhileTracesGo gives, claims, and takes back, again and again, while the controller removes what it finds.
+func TestDecisionsWhileTracesGo(t *testing.T) {
+	d := newDeparture(t)
+	consumer := platform.Consumer("nomad")
+	for round := range 40 {
+		grant := d.give(consumer)
+		first := d.claim(consumer, fmt.Sprintf("first-%d", round), metav1.ConditionTrue)
+		second := d.claim(consumer, fmt.Sprintf("second-%d", round), metav1.ConditionFalse)
+		d.remove(second, first, grant)
+		if round%4 == 3 {
+			d.wantLeft(consumer)
+		}
+	}
+	d.wantLeft(consumer)
+}
+
+func ledgerOf(consumer quotav1alpha1.ConsumerRef) *quotav1alpha1.ConsumerLedger {
+	return &quotav1alpha1.ConsumerLedger{
+		ObjectMeta: metav1.ObjectMeta{Name: naming.Ledger(consumer)}, Spec: quotav1alpha1.ConsumerLedgerSpec{ConsumerRef: consumer},
+	}
+}
+
+// one is a consumer, and nothing else.
+type one quotav1alpha1.ConsumerRef
+
+func (o one) Consumers() []quotav1alpha1.ConsumerRef {
+	return []quotav1alpha1.ConsumerRef{quotav1alpha1.ConsumerRef(o)}
+}
+func (one) Forget(quotav1alpha1.ConsumerRef) {}
+
+// noClaims is a follower of claims that has seen none.
+type noClaims struct{}
+
+func (noClaims) WaitForSync(context.Context) error { return nil }
+func (noClaims) ForConsumer(quotav1alpha1.ConsumerRef, func(*claimcache.Claim) bool) []*claimcache.Claim {
+	return nil
+}
+
+// TestDecisionAtTheLastMoment reserves after the ledger was found to be empty, and before it is deleted.
+func TestDecisionAtTheLastMoment(t *testing.T) {
+	d := newDeparture(t)
+	consumer := platform.Consumer("late")
+	d.organization("late") // the server's own controller leaves it alone
+	bursar := d.bursar
+	if err := bursar.Create(t.Context(), ledgerOf(consumer)); err != nil {
+		t.Fatal(err)
+	}
+	var looks, reserved atomic.Int32
+	controller := &departed.Controller{
+		Client: bursar, Live: bursar, Consumers: one(consumer), Claims: noClaims{}, Interval: time.Millisecond,
+		Objects: missing{&looks},
+		Stored: claimsFunc(func(ctx context.Context, _ quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
+			ledger := &quotav1alpha1.ConsumerLedger{}
+			if err := bursar.Get(ctx, client.ObjectKey{Name: naming.Ledger(consumer)}, ledger); err != nil {
+				return nil, err
+			}
+			ledger.Spec.Sequence++
+			ledger.Spec.Reservations = []quotav1alpha1.LedgerReservation{{
+				Key: "late", Sequence: ledger.Spec.Sequence, ReservedAt: time.Now().Unix(),
+				Charges: []quotav1alpha1.LedgerCharge{{ResourceType: machinesType, Amount: 1}},
+			}}
+			reserved.Add(1)
+			return nil, bursar.Update(ctx, ledger)
+		}),
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- controller.Run(ctx) }()
+	eventually(t, func() error {
+		if reserved.Load() == 0 || looks.Load() < 10 {
+			return fmt.Errorf("%d looks, %d reservations", looks.Load(), reserved.Load())
+		}
+		return nil
+	})
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	ledger := &quotav1alpha1.ConsumerLedger{}
+	if err := d.Admin.Get(t.Context(), client.ObjectKey{Name: naming.Ledger(consumer)}, ledger); err != nil || len(ledger.Spec.Reservations) != 1 {
+		t.Errorf("got %v and the reservations %v, want the ledger to keep the one that was made at the last moment", err, ledger.Spec.Reservations)
+	}
+	if reserved.Load() != 1 {
+		t.Errorf("the ledger was to be deleted %d times, want once: then it is not empty any more", reserved.Load())
+	}
+}
+
+// TestLaterFormatStays finds a ledger without anything that this version knows of, which a later one has written.
+func TestLaterFormatStays(t *testing.T) {
+	d := newDeparture(t)
+	consumer := platform.Consumer("later")
+	d.organization("later") // the server's own controller leaves it alone
+	bursar := d.bursar
+	stored := ledgerOf(consumer)
+	stored.Spec.Format = quotav1alpha1.ConsumerLedgerFormat + 1
+	if err := bursar.Create(t.Context(), stored); err != nil {
+		t.Fatal(err)
+	}
+	var looks atomic.Int32
+	controller := &departed.Controller{
+		Client: bursar, Live: bursar, Consumers: one(consumer), Claims: noClaims{}, Interval: time.Millisecond,
+		Objects: missing{&looks},
+		Stored:  claimsFunc(func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) { return nil, nil }),
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- controller.Run(ctx) }()
+	eventually(t, func() error {
+		if looks.Load() < 10 {
+			return fmt.Errorf("%d looks", looks.Load())
+		}
+		return nil
+	})
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Admin.Get(t.Context(), client.ObjectKeyFromObject(stored), stored); err != nil {
+		t.Errorf("got %v, want the ledger to stay", err)
+	}
+}
+
+// missing finds no object, and counts how often it looks.
+type missing struct{ looks *atomic.Int32 }
+
+func (m missing) Find(context.Context, quotav1alpha1.ConsumerRef) (departed.Existence, error) {
+	m.looks.Add(1)
+	return departed.NotFound, nil
+}
+
+// claimsFunc returns the claims of a consumer.
+type claimsFunc func(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
+
+func (f claimsFunc) ClaimsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
+	return f(ctx, consumer)
+}

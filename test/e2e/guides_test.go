@@ -1,0 +1,32 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/test/guide"
+)
+
+// The READMEs of the examples say what to type, and what comes of it.
+
+func TestGuideOfAllocations(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "examples/allocations/README.md", started.Kubeconfig); texts != 3 {
+		t.Errorf("%d outputs are told, want 3", texts)
+	}
+}
+
+func TestGuideOfCompute(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "examples/compute/README.md", started.Kubeconfig); texts != 10 {
+		t.Errorf("%d outputs are told, want 10", texts)
+	}
+}
+
+// TestGuideOfIncreases lists the QuotaIncreases of all namespaces, so that it has a server for itself.
+func TestGuideOfIncreases(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "examples/quota-increases/README.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
+		t.Errorf("%d outputs are told, want 3", texts)
+	}
+}

@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// A claim that a person keeps holds what it was granted, whatever becomes of the object that it
+// names, or of the policies for such objects: nothing ties it to them.
+func TestClaimKeptByAPersonStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.grant("base", 10)
+	policy := w.policy(w.name, nil)
+	w.mustCreate(w.configMap("deleted"))
+	w.mustCreate(w.configMap("recreated"))
+	kept := []*quotav1alpha1.ResourceClaim{w.claim("never", 1), w.claim("deleted", 1), w.claim("recreated", 1)}
+	// One that is named like the claim of an object that the policy is still to see.
+	taken := w.claim(w.name+"-later", 1)
+	kept = append(kept, taken)
+	for _, claim := range kept {
+		w.mustCreate(claim)
+		w.waitCondition(claim, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
+	}
+	w.wantBucket(10, 6, 4, 6)
+
+	must(t, admin.Delete(w.ctx, w.configMap("deleted")))
+	must(t, admin.Delete(w.ctx, w.configMap("recreated")))
+	w.wantBucket(10, 4, 6, 4) // the policy's own claims are cleaned up
+	w.mustCreate(w.configMap("recreated"))
+	w.mustCreate(w.configMap("later"))
+	w.wantBucket(10, 6, 4, 6)
+	must(t, admin.Delete(w.ctx, w.configMap("later")))
+	w.wantBucket(10, 5, 5, 5)
+	w.wantKept(kept)
+
+	// Adoption looks at every object once more, and may not take these claims for its own.
+	w.update(policy, func() { policy.Spec.Trigger.Conditions[0].Message = "again" })
+	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionTrue)
+	eventually(w, func() error {
+		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
+			return err
+		}
+		if a := policy.Status.Adoption; a == nil || a.ObservedGeneration != policy.Generation || a.State != quotav1alpha1.AdoptionComplete {
+			return fmt.Errorf("adoption is %+v", a)
+		}
+		return nil
+	})
+	w.wantBucket(10, 5, 5, 5)
+	w.mustDelete(policy)
+	w.waitGone(policy)
+	must(t, admin.Delete(w.ctx, w.configMap("recreated")))
+	w.wantBucket(10, 4, 6, 4)
+	w.wantKept(kept)
+
+	// Its preferred replica may release it at any time.
+	for _, claim := range kept {
+		must(t, admin.Delete(w.ctx, claim))
+	}
+	w.wantBucket(10, 0, 10, 0)
+	w.waitClaims()
+}
+
+// wantKept checks that claims are what they were when they were granted.
+func (w *world) wantKept(claims []*quotav1alpha1.ResourceClaim) {
+	w.Helper()
+	for _, before := range claims {
+		after := &quotav1alpha1.ResourceClaim{}
+		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(before), after); err != nil {
+			w.Errorf("claim %s: %v", before.Name, err)
+		} else if after.UID != before.UID || after.ResourceVersion != before.ResourceVersion {
+			w.Errorf("claim %s has changed from %+v to %+v", before.Name, before, after)
+		}
+	}
+}
+
+// A claim that a person gave an owner goes when the garbage collector finds the owner gone, and what
+// it held comes back. One whose owner was orphaned of it stays.
+func TestClaimOwnedByAnObject(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		reason      string
+		propagation metav1.DeletionPropagation
+		stays       bool
+	}{
+		"background": {"the owner is gone", metav1.DeletePropagationBackground, false},
+		"foreground": {"the owner waits for what it owns", metav1.DeletePropagationForeground, false},
+		"orphan":     {"whoever deleted the owner wanted to keep what it owns", metav1.DeletePropagationOrphan, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.grant("base", 3)
+			owner := w.configMap("owner")
+			must(t, admin.Create(w.ctx, owner))
+			block := true
+			claim, waiting := w.claim("held", 3), w.claim("waiting", 2)
+			claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, BlockOwnerDeletion: &block}}
+			w.mustCreate(claim)
+			w.waitCondition(claim, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
+			w.mustCreate(waiting)
+			w.waitReason(waiting, quotav1alpha1.ReasonQuotaExceeded)
+
+			must(t, admin.Delete(w.ctx, owner, client.PropagationPolicy(tt.propagation)))
+			w.waitGone(owner)
+			if !tt.stays {
+				w.waitGone(claim)
+				w.waitCondition(waiting, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
+				w.wantBucket(3, 2, 1, 1)
+				return
+			}
+			w.waitCondition(claim, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
+			if len(claim.OwnerReferences) > 0 || claim.DeletionTimestamp != nil {
+				t.Errorf("%s: the claim is %+v, want it to stay without an owner", tt.reason, claim.ObjectMeta)
+			}
+			w.wantBucket(3, 3, 0, 1)
+		})
+	}
+}

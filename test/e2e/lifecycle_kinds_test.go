@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/test/platform"
+)
+
+// kindWorld is a world in which each object of a cluster-scoped kind of its own uses up one.
+type kindWorld struct {
+	*world
+	kind       schema.GroupVersionKind
+	definition *apiextensionsv1.CustomResourceDefinition
+	policy     *quotav1alpha1.ClaimCreationPolicy
+}
+
+func newKindWorld(t *testing.T, group string, limit int64) *kindWorld {
+	t.Helper()
+	k := &kindWorld{kind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Gadget"}}
+	k.world = newWorldFor(t, quotav1alpha1.ClaimingResource{APIGroup: group, Kind: k.kind.Kind})
+	k.definition = platform.Definition(group, k.kind.Kind, "gadgets")
+	k.mustCreate(k.definition.DeepCopy())
+	k.grant("base", limit)
+	k.policy = k.world.policy(k.name, func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec.Trigger.Resource = quotav1alpha1.ClaimTriggerResource{APIVersion: k.kind.GroupVersion().String(), Kind: k.kind.Kind}
+		p.Spec.Trigger.Conditions = nil
+	})
+	return k
+}
+
+func (k *kindWorld) gadget(name string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(k.kind)
+	object.SetName(name)
+	return object
+}
+
+// The claims of objects that have no namespace are kept where Bursar keeps its own, owned by their
+// objects, and follow them like any others.
+func TestClaimsOfClusterScopedObjects(t *testing.T) {
+	t.Parallel()
+	k := newKindWorld(t, "cluster-scoped.example.com", 1)
+	for name, propagation := range map[string]metav1.DeletionPropagation{
+		"background": metav1.DeletePropagationBackground,
+		"foreground": metav1.DeletePropagationForeground,
+		"orphan":     metav1.DeletePropagationOrphan,
+	} {
+		object := k.gadget("a")
+		must(t, admin.Create(k.ctx, object))
+		k.waitClaims(object.GetUID())
+		claim := k.claims()[0]
+		if claim.Namespace != config.DefaultSystemNamespace {
+			t.Errorf("%s: the claim is in namespace %s, want %s", name, claim.Namespace, config.DefaultSystemNamespace)
+		}
+		want := metav1.OwnerReference{APIVersion: k.kind.GroupVersion().String(), Kind: k.kind.Kind, Name: "a", UID: object.GetUID(),
+			Controller: new(false), BlockOwnerDeletion: new(false)}
+		if diff := cmp.Diff([]metav1.OwnerReference{want}, claim.OwnerReferences); diff != "" {
+			t.Errorf("%s: the owner of the claim (-want +got):\n%s", name, diff)
+		}
+		k.wantExceeded(k.gadget("b"))
+		must(t, k.deleteNow(object, propagation))
+	}
+	for range 10 {
+		must(t, admin.Create(k.ctx, k.gadget("a")))
+		must(t, admin.Delete(k.ctx, k.gadget("a")))
+	}
+	k.waitClaims()
+	k.wantBucket(1, 0, 1, 0)
+}
+
+// A kind whose definition is deleted takes its objects along, and those their claims. When the
+// definition comes back the policy counts again by itself, and so does what is created then.
+func TestKindIsDeletedAndComesBack(t *testing.T) {
+	t.Parallel()
+	const limit = 3
+	k := newKindWorld(t, "comes-back.example.com", limit)
+	for round := range 2 {
+		k.waitCondition(k.policy, quotav1alpha1.ConditionReady, metav1.ConditionTrue)
+		for i := range limit {
+			must(t, admin.Create(k.ctx, k.gadget(fmt.Sprint("gadget-", i))))
+		}
+		k.wantExceeded(k.gadget("one-more"))
+		k.wantBucket(limit, limit, 0, limit)
+		if round > 0 {
+			return
+		}
+		k.mustDelete(k.definition.DeepCopy())
+		k.waitGone(k.definition.DeepCopy())
+		k.waitClaims()
+		k.wantBucket(limit, 0, limit, 0)
+		condition := k.waitCondition(k.policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse)
+		if condition.Reason != quotav1alpha1.ReasonValidationFailed {
+			t.Errorf("the policy is not ready for %s, want %s: %s", condition.Reason, quotav1alpha1.ReasonValidationFailed, condition.Message)
+		}
+		must(t, admin.Create(k.ctx, k.definition.DeepCopy()))
+	}
+}
+
+// What is true of a kind that goes for good is true of its policy's other objects: none of their
+// claims is left, also where a finalizer kept an object when the definition was deleted.
+func TestKindIsDeletedWithAnObjectThatStays(t *testing.T) {
+	t.Parallel()
+	k := newKindWorld(t, "stays.example.com", 2)
+	kept := k.gadget("kept")
+	kept.SetFinalizers([]string{"example.com/keep"})
+	must(t, admin.Create(k.ctx, kept))
+	must(t, admin.Create(k.ctx, k.gadget("other")))
+	k.wantBucket(2, 2, 0, 2)
+	k.mustDelete(k.definition.DeepCopy())
+	k.wantBucket(2, 1, 1, 1)
+	k.waitClaims(kept.GetUID())
+	eventually(k, func() error {
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+		return client.IgnoreNotFound(admin.Patch(k.ctx, k.gadget("kept"), patch))
+	})
+	k.waitGone(k.definition.DeepCopy())
+	k.waitClaims()
+	k.wantBucket(2, 0, 2, 0)
+}

@@ -1,0 +1,197 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/test/platform"
+	"github.com/bursar/bursar/test/server"
+)
+
+// about remembers the requests whose address names one of some consumers.
+type about struct {
+	http.RoundTripper
+	consumers []string
+	mu        *sync.Mutex
+	requests  *[]string
+}
+
+func (a about) RoundTrip(r *http.Request) (*http.Response, error) {
+	if slices.ContainsFunc(a.consumers, func(name string) bool { return strings.Contains(r.URL.String(), name) }) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		*a.requests = append(*a.requests, r.Method+" "+r.URL.RequestURI())
+	}
+	return a.RoundTripper.RoundTrip(r)
+}
+
+// standing is an API server with consumers that have a grant and a claim.
+type standing struct {
+	*testing.T
+	// Client is that of Bursar's own user, of whom nothing is asked, and somebody that of another.
+	client.Client
+	somebody client.Client
+	config   *rest.Config
+}
+
+// TestStartAsksAboutNobody starts the operator where consumers have grants, ledgers, claims and buckets that agree: it
+// asks the API server about none of them, and notices each that differs.
+func TestStartAsksAboutNobody(t *testing.T) {
+	t.Parallel()
+	s := newStanding(t)
+	config := s.config
+	stop := runOperator(t, config)
+	platform.DeclareMaps(t, s.somebody, 2)
+	var same []string
+	for n := range 12 {
+		same = append(same, fmt.Sprintf("same-%02d", n))
+	}
+	consumers := append(slices.Clone(same), "raised", "lost-grant", "lost-bucket", "lost-ledger")
+	for _, name := range consumers {
+		must(s, s.Create(t.Context(), s.grant(name, 5)))
+	}
+	for _, name := range consumers {
+		s.wantLimit(name, 5)
+		must(s, s.somebody.Create(t.Context(), s.claim(name)))
+	}
+	for _, name := range consumers {
+		s.wantSettled(name)
+	}
+	stop()
+
+	raised := s.grant("raised", 0)
+	must(s, s.Get(t.Context(), client.ObjectKeyFromObject(raised), raised))
+	raised.Spec.Allowances[0].Buckets[0].Amount = 7
+	must(s, s.Update(t.Context(), raised))
+	must(s, s.Delete(t.Context(), s.grant("lost-grant", 0)))
+	must(s, s.Delete(t.Context(), s.bucket("lost-bucket")))
+	must(s, s.Delete(t.Context(), s.ledger("lost-ledger")))
+	must(s, s.Create(t.Context(), s.grant("new", 3)))
+
+	var mu sync.Mutex
+	var requests []string
+	counted := rest.CopyConfig(config)
+	counted.Wrap(func(next http.RoundTripper) http.RoundTripper { return about{next, same, &mu, &requests} })
+	registry := prometheus.NewRegistry()
+	defer runOptions(t, operator.Options{Config: counted, Metrics: registry})()
+	for name, limit := range map[string]int64{"raised": 7, "lost-grant": 0, "lost-bucket": 5, "lost-ledger": 5, "new": 3} {
+		s.wantLimit(name, limit)
+	}
+	// What comes first is done first.
+	must(s, s.Create(t.Context(), s.grant("last", 3)))
+	s.wantLimit("last", 3)
+	eventually(t, func() error {
+		if audited := auditsIn(t, registry); audited < len(consumers) {
+			return fmt.Errorf("%d ledgers are audited", audited)
+		}
+		return nil
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if len(requests) > 0 {
+		t.Errorf("%d requests about %d consumers of whom nothing has changed:\n%s", len(requests), len(same), strings.Join(requests, "\n"))
+	}
+}
+
+func newStanding(t *testing.T) *standing {
+	t.Helper()
+	reached, err := server.Connect(startPlane(t).AdminKubeconfigPath())
+	must(t, err)
+	api, err := reached.As(somebody)
+	must(t, err)
+	return &standing{T: t, Client: reached.Admin, config: reached.Config, somebody: api}
+}
+
+func (s *standing) grant(name string, amount int64) *quotav1alpha1.ResourceGrant {
+	return &quotav1alpha1.ResourceGrant{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault},
+		Spec: quotav1alpha1.ResourceGrantSpec{
+			ConsumerRef: platform.Consumer(name),
+			Allowances:  []quotav1alpha1.Allowance{{ResourceType: platform.MapsType, Buckets: []quotav1alpha1.Bucket{{Amount: amount}}}},
+		},
+	}
+}
+
+// claim is one that a service makes.
+func (s *standing) claim(name string) *quotav1alpha1.ResourceClaim {
+	return &quotav1alpha1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault},
+		Spec: quotav1alpha1.ResourceClaimSpec{
+			ConsumerRef: platform.Consumer(name),
+			Requests:    []quotav1alpha1.ResourceRequest{{ResourceType: platform.MapsType, Amount: 1}},
+			ResourceRef: quotav1alpha1.UnversionedObjectReference{Kind: "ConfigMap", Namespace: metav1.NamespaceDefault, Name: "none"},
+		},
+	}
+}
+
+func (s *standing) bucket(name string) *quotav1alpha1.AllowanceBucket {
+	return &quotav1alpha1.AllowanceBucket{ObjectMeta: metav1.ObjectMeta{
+		Name: naming.Bucket(platform.Consumer(name), platform.MapsType, nil), Namespace: config.DefaultSystemNamespace,
+	}}
+}
+
+func (s *standing) ledger(name string) *quotav1alpha1.ConsumerLedger {
+	return &quotav1alpha1.ConsumerLedger{ObjectMeta: metav1.ObjectMeta{Name: naming.Ledger(platform.Consumer(name))}}
+}
+
+// wantLimit waits until the bucket of a consumer shows this limit.
+func (s *standing) wantLimit(name string, limit int64) {
+	s.Helper()
+	eventually(s.T, func() error {
+		bucket := s.bucket(name)
+		if err := s.Get(s.Context(), client.ObjectKeyFromObject(bucket), bucket); err != nil {
+			return err
+		}
+		if bucket.Status.Limit != limit {
+			return fmt.Errorf("%s has the limit %d, want %d", name, bucket.Status.Limit, limit)
+		}
+		return nil
+	})
+}
+
+// wantSettled waits until the one claim of a consumer is settled and shown.
+func (s *standing) wantSettled(name string) {
+	s.Helper()
+	eventually(s.T, func() error {
+		ledger, bucket := s.ledger(name), s.bucket(name)
+		if err := errors.Join(s.Get(s.Context(), client.ObjectKeyFromObject(ledger), ledger), s.Get(s.Context(), client.ObjectKeyFromObject(bucket), bucket)); err != nil {
+			return err
+		}
+		if len(ledger.Spec.Used) != 1 || len(ledger.Spec.Reservations) > 0 || bucket.Status.ClaimCount != 1 {
+			return fmt.Errorf("the claim of %s is not settled and shown: %+v, %+v", name, ledger.Spec, bucket.Status)
+		}
+		return nil
+	})
+}
+
+// auditsIn is how many ledgers were audited, whatever the result.
+func auditsIn(t *testing.T, registry *prometheus.Registry) int {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var audits float64
+	for _, family := range families {
+		if family.GetName() == "bursar_ledger_audits_total" {
+			for _, metric := range family.GetMetric() {
+				audits += metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return int(audits)
+}

@@ -1,0 +1,60 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
+	"github.com/bursar/bursar/internal/standalone/apiserver"
+	"github.com/bursar/bursar/test/platform"
+)
+
+// BenchmarkStoreOnAPIServer has 64 callers reserve and settle on one consumer, with the ledger
+// stored by a real API server and etcd.
+func BenchmarkStoreOnAPIServer(b *testing.B) {
+	const callers = 64
+	config := rest.CopyConfig(started.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: apiserver.OperatorUser, Groups: []string{"system:masters"}}
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	storage, err := ledgerstore.NewAPIStorage(config, httpClient)
+	if err != nil {
+		b.Fatal(err)
+	}
+	store := ledgerstore.New(b.Context(), storage)
+	consumer := platform.Consumer(fmt.Sprintf("bench-%d", time.Now().UnixNano()))
+	err = store.SetGrants(b.Context(), consumer, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
+		return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "t", Amount: 1 << 40}}}}, nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var serial atomic.Int64
+	b.SetParallelism(max(callers/runtime.GOMAXPROCS(0), 1))
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			key := fmt.Sprintf("policy/%d", serial.Add(1))
+			decision, err := storagetest.Reserve(b.Context(), store, consumer, ledger.Reservation{
+				Key: key, ReservedAt: time.Now().Unix(), Charges: []ledger.Charge{{ResourceType: "t", Amount: 1}},
+				Claim: `{"claim":"plenty/configmap-c2-0","apiVersion":"v1","kind":"ConfigMap","object":"plenty/c2-0"}`,
+			})
+			if err != nil || decision.Code != ledger.Admitted {
+				b.Errorf("%s: %v", decision.Code, err)
+				return
+			}
+			store.Settle(consumer, key, decision.Sequence)
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
+}

@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// warnings remembers what the API server warns of.
+type warnings struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.texts = append(w.texts, text)
+}
+
+func (w *warnings) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.texts, "\n")
+}
+
+// listening returns a client, and what the API server warns it of.
+func listening(t *testing.T) (client.Client, *warnings) {
+	t.Helper()
+	heard := &warnings{}
+	config := rest.CopyConfig(started.Config)
+	config.WarningHandler = heard
+	api, err := client.New(config, client.Options{Scheme: admin.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api, heard
+}
+
+// deleteListening deletes an object and returns what the API server warns of.
+func (w *world) deleteListening(object client.Object, options ...client.DeleteOption) string {
+	w.Helper()
+	api, heard := listening(w.T)
+	if err := api.Delete(w.ctx, object, options...); err != nil {
+		w.Fatalf("delete %T %s: %v", object, object.GetName(), err)
+	}
+	return heard.String()
+}
+
+// A policy that is deleted leaves its claims, which whoever deletes it may not expect.
+func TestDeletedPolicyWarnsOfItsClaims(t *testing.T) {
+	t.Parallel()
+	w := newProtectedWorld(t, 2)
+	first, second := w.configMap("a"), w.configMap("b")
+	w.mustCreate(first)
+	w.mustCreate(second)
+	w.waitClaims(first.UID, second.UID)
+	policy := &quotav1alpha1.ClaimCreationPolicy{}
+	policy.Name = w.name
+	want := "2 claims of this policy stay, and hold what they were granted, until the objects or the claims are deleted"
+	if got := w.deleteListening(policy); got != want {
+		t.Errorf("got the warnings %q, want %q", got, want)
+	}
+}
+
+// Who deletes a grant whose quota is in use hears that the consumer keeps what it has.
+func TestDeletedGrantWarnsOfUse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	grant := w.grant("base", 1)
+	w.policy(w.name, nil)
+	if got := w.deleteListening(grant, client.DryRunAll); got != "" {
+		t.Errorf("got the warnings %q of a grant that nobody uses, want none", got)
+	}
+	w.mustCreate(w.configMap("a"))
+	want := "becomes 0 maps, below the 1 map in use: nothing is taken back, and nothing new is granted until less is used"
+	if got := w.deleteListening(grant); !strings.HasSuffix(got, want) {
+		t.Errorf("got the warnings %q, want one that ends with %q", got, want)
+	}
+}
+
+// TestPolicyThatIsNotReadyYetWarns creates policies that the registrations do not allow as they
+// are: whoever creates one sees it at once, not in a status that nobody looks at.
+func TestPolicyThatIsNotReadyYetWarns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tests := map[string]struct {
+		reason string
+		change func(*quotav1alpha1.ClaimCreationPolicy)
+		want   string // empty: no warning
+	}{
+		"fits": {"nothing is wrong with it", func(*quotav1alpha1.ClaimCreationPolicy) {}, ""},
+		"unregistered": {"the registration may come later", func(p *quotav1alpha1.ClaimCreationPolicy) {
+			p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].ResourceType = "nobody/knows"
+		}, `resource type "nobody/knows" has no active ResourceRegistration`},
+		"consumer": {"Teams are granted no maps", func(p *quotav1alpha1.ClaimCreationPolicy) {
+			p.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef.Kind = "Team"
+		}, "is granted to Organization.platform.example.com, not to Team"},
+		"claiming kind": {"Secrets may not claim maps", func(p *quotav1alpha1.ClaimCreationPolicy) {
+			p.Spec.Trigger.Resource.Kind = "Secret"
+		}, "may not be claimed by Secret"},
+		"standard labels": {"manifests may spell out what Bursar sets", func(p *quotav1alpha1.ClaimCreationPolicy) {
+			metadata := &p.Spec.Target.ResourceClaimTemplate.Metadata
+			metadata.Labels = map[string]string{quotav1alpha1.LabelAutoCreated: "true", quotav1alpha1.LabelPolicy: p.Name, quotav1alpha1.LabelGVK: "v1.ConfigMap"}
+			metadata.Annotations = map[string]string{quotav1alpha1.AnnotationResourceName: "{{ .trigger.metadata.name }}"}
+		}, ""},
+		"another policy's label": {"it is not taken over", func(p *quotav1alpha1.ClaimCreationPolicy) {
+			p.Spec.Target.ResourceClaimTemplate.Metadata.Labels = map[string]string{quotav1alpha1.LabelPolicy: "lab5"}
+		}, `spec.target.resourceClaimTemplate.metadata.labels[quota.miloapis.com/policy]: "lab5" has no effect: Bursar sets this key to "warned-of"`},
+		"creation time": {"nobody knows it yet", func(p *quotav1alpha1.ClaimCreationPolicy) {
+			p.Spec.Target.ResourceClaimTemplate.Metadata.Annotations = map[string]string{quotav1alpha1.AnnotationCreatedAt: "now"}
+		}, `annotations[quota.miloapis.com/created-at]: "now" has no effect: Bursar sets this key itself`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			eventually(t, func() error { // a busy server says that it had no time to try the policy
+				api, heard := listening(t)
+				policy := w.newPolicy("warned-of")
+				tt.change(policy)
+				must(t, api.Create(w.ctx, policy, client.DryRunAll))
+				got := heard.String()
+				if !strings.Contains(got, tt.want) || (tt.want == "") != (got == "") {
+					return fmt.Errorf("%s: got the warnings %q, want %q", tt.reason, got, tt.want)
+				}
+				return nil
+			})
+		})
+	}
+}
