@@ -12,14 +12,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/bursar/bursar/internal/standalone/apiserver"
-	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
+	"github.com/bursar/bursar/test/controlplane"
 )
 
 // startPlane starts a control plane of a test's own, without an operator, until the test ends.
 func startPlane(t *testing.T) *apiserver.ControlPlane {
 	t.Helper()
 	takeServers(t, 1)
-	return apiservertest.Start(t)
+	return controlplane.Start(t)
 }
 
 // bare is a control plane without an operator. Tests share it that do single things that the operator does.

@@ -17,8 +17,8 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
-	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 	"github.com/bursar/bursar/test/await"
+	"github.com/bursar/bursar/test/controlplane"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/process"
 	"github.com/bursar/bursar/test/quiet"
@@ -52,7 +52,7 @@ func newCluster(t *testing.T, replicas int) *cluster {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
 	}
-	c := &cluster{T: t, plane: apiservertest.Start(t)}
+	c := &cluster{T: t, plane: controlplane.Start(t)}
 	var err error
 	if c.balancer, err = replica.NewBalancer(); err != nil {
 		t.Fatal(err)

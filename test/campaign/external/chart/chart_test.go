@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bursar/bursar/internal/config"
-	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
+	"github.com/bursar/bursar/test/controlplane"
 	"github.com/bursar/bursar/test/helm"
 	"github.com/bursar/bursar/test/quiet"
 )
@@ -206,7 +206,7 @@ func TestRendered(t *testing.T) {
 // apply creates everything of which the API server knows the kind.
 func apply(t *testing.T, objects []client.Object) {
 	t.Helper()
-	plane := apiservertest.Start(t)
+	plane := controlplane.Start(t)
 	api, err := client.New(plane.Config(), client.Options{Scheme: scheme.Scheme})
 	if err != nil {
 		t.Fatal(err)

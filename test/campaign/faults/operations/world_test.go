@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bursar/bursar/internal/standalone/apiserver/apiservertest"
 	"github.com/bursar/bursar/test/await"
+	"github.com/bursar/bursar/test/controlplane"
 	"github.com/bursar/bursar/test/process"
 	"github.com/bursar/bursar/test/quiet"
 )
@@ -49,7 +49,7 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{T: t, binary: binary, kubeconfig: apiservertest.Start(t).AdminKubeconfigPath(), bin: t.TempDir()}
+	c := &cluster{T: t, binary: binary, kubeconfig: controlplane.Start(t).AdminKubeconfigPath(), bin: t.TempDir()}
 	const stop = `pid=$(cat "$(dirname "$0")/pid"); kill "$pid"; while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done`
 	c.write(filepath.Join(c.bin, "helm"), "#!/bin/sh\n"+stop+"\n")
 	// The operator's own user is not asked about, so the administrator is another one.

@@ -1,5 +1,5 @@
-// Package apiservertest starts control planes for tests.
-package apiservertest
+// Package controlplane starts control planes for tests.
+package controlplane
 
 import (
 	"context"
