@@ -77,12 +77,12 @@ func (g *Group[S]) attempt(batch []*Operation[S], attempt int) error {
 	if err := g.copy.Commit(state, effects); err != nil {
 		return err
 	}
-	g.settle(batch, effects, resumption)
+	g.finishBatch(batch, effects, resumption)
 	return nil
 }
 
-// settle finishes or postpones each operation of a batch that took effect.
-func (g *Group[S]) settle(batch []*Operation[S], effects []Effect, resumption int) {
+// finishBatch finishes or postpones each operation of a batch that took effect.
+func (g *Group[S]) finishBatch(batch []*Operation[S], effects []Effect, resumption int) {
 	g.noteHousekeeping(batch, true)
 	var postponed []*Operation[S]
 	hasMadeRoom := false
@@ -95,7 +95,7 @@ func (g *Group[S]) settle(batch []*Operation[S], effects []Effect, resumption in
 		op.finish(effects[i], nil)
 	}
 	g.postpone(postponed, resumption, hasMadeRoom)
-	g.copy.Settled()
+	g.copy.Finished()
 }
 
 // postpone keeps operations for later. It resumes them at once if their batch made room,

@@ -45,8 +45,8 @@ type Copy[S any] interface {
 	// Commit stores the state if an operation changed it. Otherwise it confirms the state if an answer depends on it.
 	// effects has one effect for each operation, in order. Errors are like those of Load.
 	Commit(state S, effects []Effect) error
-	// Settled is called once a batch took effect and its callers know.
-	Settled()
+	// Finished is called once a batch took effect and its callers know.
+	Finished()
 }
 
 // Group commits operations on one state. It is safe for concurrent use. Its goroutine runs only while there is work.
@@ -91,8 +91,8 @@ func (g *Group[S]) Do(ctx context.Context, op *Operation[S]) error {
 	}
 }
 
-// Submit commits an operation at once, without waiting for it. If that fails, the group tries again. Submit returns
-// false if the group was closed.
+// Submit commits housekeeping at once: an operation without a caller. If that fails, the group tries again. Submit
+// returns false if the group was closed.
 func (g *Group[S]) Submit(op *Operation[S]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -104,7 +104,7 @@ func (g *Group[S]) Submit(op *Operation[S]) bool {
 	return true
 }
 
-// Defer commits an operation with the next batch, or in a while by itself. If that fails, the group tries again. Defer
+// Defer commits housekeeping with the next batch, or in a while by itself. If that fails, the group tries again. Defer
 // returns false if the group was closed.
 func (g *Group[S]) Defer(op *Operation[S]) bool {
 	g.mu.Lock()

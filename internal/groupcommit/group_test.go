@@ -144,15 +144,24 @@ func TestPostponed(t *testing.T) {
 	}
 }
 
-// What resumes an operation while it is being decided is not lost.
+// A resumption is not lost, whether it comes while the state is loaded or while the operation is decided.
 func TestResumedWhileItIsDecided(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, began := newProcess(t.Context(), &storage{}, nil), time.Now()
-		op := &Operation[amounts]{Decision: &resumed{group: p.group}, Deadline: began.Add(time.Minute)}
-		if err := p.group.Do(t.Context(), op); err != nil || time.Since(began) > 0 {
-			t.Errorf("it waited %s, %v", time.Since(began), err)
-		}
-	})
+	tests := map[string]func(*process, *waiter){
+		"loaded":  func(p *process, _ *waiter) { p.onLoad = p.group.Resume },
+		"decided": func(p *process, w *waiter) { w.onApply = p.group.Resume },
+	}
+	for name, resume := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, w, began := newProcess(t.Context(), &storage{}, nil), &waiter{}, time.Now()
+				resume(p, w)
+				op := &Operation[amounts]{Decision: w, Deadline: began.Add(time.Minute)}
+				if err := p.group.Do(t.Context(), op); err != nil || time.Since(began) > 0 {
+					t.Errorf("it waited %s, %v", time.Since(began), err)
+				}
+			})
+		})
+	}
 }
 
 // Storage rejects the sum of all operations. Only the operation that is too large by itself fails.

@@ -78,10 +78,10 @@ type process struct {
 
 	late []func() // writes that arrive only when the process is dead, under the lock of storage
 	// reads and writes count calls, and batches are how many operations each write acknowledged.
-	reads   atomic.Int64
-	writes  int
-	batches []int
-	onWrite func()
+	reads           atomic.Int64
+	writes          int
+	batches         []int
+	onLoad, onWrite func()
 }
 
 func newProcess(ctx context.Context, s *storage, f *faults) *process {
@@ -111,6 +111,10 @@ func (p *process) fails() (isLost, isUnanswered, isLate bool) {
 func (p *process) Load(_ []*Operation[amounts], attempt int) (amounts, error) {
 	if attempt == 0 {
 		p.isFresh, p.unknown = false, 0
+	}
+	if do := p.onLoad; do != nil {
+		p.onLoad = nil
+		do()
 	}
 	if p.copied != nil {
 		return p.copied, nil
@@ -179,7 +183,7 @@ func (p *process) store(state amounts, effects []Effect) error {
 	return err
 }
 
-func (p *process) Settled() {}
+func (p *process) Finished() {}
 
 // addition adds an amount under a name unless the sum would exceed a limit. A name that is there is not added again.
 type addition struct {
@@ -232,18 +236,19 @@ func (l *look) Apply(state amounts) Effect {
 
 func (l *look) Committed(Effect) {}
 
-// resumed is resumed while it is decided for the first time, and then has nothing to wait for.
-type resumed struct {
+// waiter postpones itself the first time.
+type waiter struct {
 	look
-	group     *Group[amounts]
-	isResumed bool
+	onApply   func()
+	isDecided bool
 }
 
-func (r *resumed) Apply(amounts) Effect {
-	if r.isResumed {
+func (w *waiter) Apply(amounts) Effect {
+	if w.isDecided {
 		return Nothing
 	}
-	r.isResumed = true
-	r.group.Resume()
+	if w.isDecided = true; w.onApply != nil {
+		w.onApply()
+	}
 	return Postponed
 }

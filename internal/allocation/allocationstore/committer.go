@@ -80,6 +80,7 @@ type committer struct {
 type versions struct {
 	allocation, ledger string
 	ledgerOf           types.UID
+	isDeleted          bool // it was forgotten, and may exist again
 }
 
 func newCommitter(s *Store, name string) *committer {
@@ -90,6 +91,7 @@ func newCommitter(s *Store, name string) *committer {
 
 // Load implements [groupcommit.Copy].
 func (c *committer) Load(batch []*groupcommit.Operation[*allocation.State], attempt int) (*allocation.State, error) {
+	clear(c.batch)
 	c.batch = c.batch[:0]
 	for _, op := range batch {
 		c.batch = append(c.batch, op.Decision.(*operation))
@@ -132,8 +134,8 @@ func (c *committer) Commit(state *allocation.State, effects []groupcommit.Effect
 	return nil
 }
 
-// Settled implements [groupcommit.Copy].
-func (c *committer) Settled() {}
+// Finished implements [groupcommit.Copy].
+func (c *committer) Finished() {}
 
 // retry drops the state after an error of storage. It returns ErrAgain unless another attempt is of no use.
 func (c *committer) retry(err error) error {
@@ -146,7 +148,7 @@ func (c *committer) retry(err error) error {
 	}
 	if c.failures++; c.failures >= attemptsMax || isFinal(err) {
 		if errors.Is(err, ErrGone) {
-			c.store.Forget(c.name) // nothing of it is worth keeping
+			c.store.forget(c) // nothing of it is worth keeping
 		}
 		return err
 	}

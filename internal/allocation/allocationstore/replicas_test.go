@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -150,4 +152,35 @@ func TestLedgerIsReadWithItsStatus(t *testing.T) {
 	if outcome := admit(t, other, request("shop", 4)); outcome.IsPending {
 		t.Error("4 more are given where 7 of 10 are taken")
 	}
+}
+
+// What is admitted for an allocation that was deleted and made again counts for the one that exists.
+func TestAllocationIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, shut := newMemory(10), make(chan struct{})
+		interrupted := &interruptedStorage{Memory: m}
+		s := New(t.Context(), interrupted, newCluster("1", nil))
+		admit(t, s, request("one", 1))
+		interrupted.writes = func() { <-shut }
+		admitted := make(chan Outcome, 2)
+		for _, r := range []Request{request("two", 1), request("three", 8)} {
+			go func() { admitted <- admit(t, s, r) }()
+			synctest.Wait() // the write for the first is under way, and the second waits
+		}
+		m.Remove("team")
+		m.Put(&quotav1alpha1.ResourceQuotaAllocation{
+			ObjectMeta: metav1.ObjectMeta{Name: "team", UID: "v", Generation: 1},
+			Spec:       quotav1alpha1.ResourceQuotaAllocationSpec{Allocation: corev1.ResourceQuotaSpec{Hard: amount(10)}},
+		})
+		s.Forget("team")
+		s.NoteVersion("team", m.Allocation("team").ResourceVersion)
+		close(shut)
+		<-admitted
+		if second := <-admitted; !second.IsPending {
+			t.Fatal("8 of 10 are denied")
+		}
+		if outcome := admit(t, s, request("four", 10)); outcome.IsPending {
+			t.Error("10 more are admitted where 8 of 10 are taken")
+		}
+	})
 }

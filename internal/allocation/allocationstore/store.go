@@ -248,9 +248,23 @@ func (s *Store) committer(name string) *committer {
 	return c
 }
 
-// Forget drops the state of a deleted allocation. Operations on their way are decided all the same.
+// Forget drops the memory of a deleted allocation. Operations in progress are decided on what is stored then: the
+// allocation may exist again.
 func (s *Store) Forget(name string) {
 	s.mu.Lock()
+	c := s.committers[name]
+	s.mu.Unlock()
+	if c != nil {
+		s.forget(c)
+	}
+}
+
+// forget drops a committer.
+func (s *Store) forget(c *committer) {
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.committers, name)
+	c.latest.isDeleted = true
+	if s.committers[c.name] == c {
+		delete(s.committers, c.name)
+	}
 }

@@ -21,7 +21,7 @@ func (c *committer) load() error {
 	c.store.mu.Lock()
 	latest := c.latest
 	c.store.mu.Unlock()
-	if c.state == nil || c.consistency == confirmed && !c.isFresh || isNewer(latest.allocation, c.state.Object().ResourceVersion) {
+	if c.state == nil || latest.isDeleted || c.consistency == confirmed && !c.isFresh || isNewer(latest.allocation, c.state.Object().ResourceVersion) {
 		return c.loadBoth()
 	}
 	if object := c.state.Object(); latest.ledgerOf == object.UID && isNewer(latest.ledger, c.ledgerVersion) {

@@ -77,8 +77,8 @@ func (c *committer) Commit(_ *ledger.Ledger, effects []groupcommit.Effect) error
 	return nil
 }
 
-// Settled implements [groupcommit.Copy].
-func (c *committer) Settled() {
+// Finished implements [groupcommit.Copy].
+func (c *committer) Finished() {
 	if c.hasChanged || c.wasReread {
 		c.store.notify(c.consumer, Change{CapacityGrew: c.hasGrown || c.wasReread})
 	}

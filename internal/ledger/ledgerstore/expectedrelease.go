@@ -12,11 +12,11 @@ import (
 func (c *committer) expectsReleases() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.isReleasingLocked(time.Now())
+	return c.expectsReleasesLocked(time.Now())
 }
 
-// isReleasingLocked is expectsReleases with c.mu held.
-func (c *committer) isReleasingLocked(now time.Time) bool {
+// expectsReleasesLocked is expectsReleases with c.mu held.
+func (c *committer) expectsReleasesLocked(now time.Time) bool {
 	maps.DeleteFunc(c.expected, func(_ string, since time.Time) bool { return now.Sub(since) > expectedReleaseMax })
 	return len(c.expected) > 0
 }

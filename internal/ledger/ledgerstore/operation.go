@@ -64,8 +64,8 @@ type operation struct {
 	err error
 }
 
-// submitted returns the operation for the group of a committer.
-func (o *operation) submitted(c *committer) *groupcommit.Operation[*ledger.Ledger] {
+// forGroup returns the operation for the group of a committer.
+func (o *operation) forGroup(c *committer) *groupcommit.Operation[*ledger.Ledger] {
 	o.committer = c
 	return &groupcommit.Operation[*ledger.Ledger]{Decision: o, MakesRoom: o.makesRoom, Deadline: o.deadline}
 }

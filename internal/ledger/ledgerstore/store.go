@@ -149,7 +149,7 @@ func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *
 	op.tentative, _ = ctx.Value(tentativeKey{}).(string)
 	for {
 		c := s.committer(consumer)
-		err := c.group.Do(ctx, op.submitted(c))
+		err := c.group.Do(ctx, op.forGroup(c))
 		switch {
 		case errors.Is(err, groupcommit.ErrClosed): // the committer was dropped
 		case err != nil:
@@ -162,10 +162,10 @@ func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *
 
 // commitNow commits an operation at once, and retries until it took effect. It returns false if the committer was
 // dropped.
-func (c *committer) commitNow(op *operation) bool { return c.group.Submit(op.submitted(c)) }
+func (c *committer) commitNow(op *operation) bool { return c.group.Submit(op.forGroup(c)) }
 
 // commitLater commits an operation with the next one, or soon. It returns false if the committer was dropped.
-func (c *committer) commitLater(op *operation) bool { return c.group.Defer(op.submitted(c)) }
+func (c *committer) commitLater(op *operation) bool { return c.group.Defer(op.forGroup(c)) }
 
 // postponeDeadline returns the deadline for postponing an operation.
 func postponeDeadline(ctx context.Context) time.Time {

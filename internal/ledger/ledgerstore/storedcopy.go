@@ -38,7 +38,7 @@ func (c *committer) read() error {
 	if err != nil {
 		return fmt.Errorf("the stored ledger is damaged: %w", err)
 	}
-	c.ledger, c.isFresh, c.isLost = restored, true, false
+	c.ledger, c.isFresh = restored, true
 	if !c.isRejected || version == "" || version != c.version {
 		// Another process has changed the ledger.
 		c.wasReread = c.wasReread || c.loadID.Load() > 0
@@ -94,7 +94,10 @@ func (c *committer) rereadAfterLoss() {
 		return
 	}
 	c.isLost = true
-	c.commitLater(&operation{apply: func(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing }})
+	c.commitLater(&operation{
+		apply:     func(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing },
+		committed: func() { c.isLost = false },
+	})
 }
 
 // confirm compares the version of the copy with the stored one. If they differ, it drops the copy and returns
