@@ -40,10 +40,15 @@ quickstart: ## See the whole idea at work on a scratch server.
 # Packages that no campaign owns. Every package is one of them, or in the folder of a campaign: test/targets checks it.
 TESTED = $(foreach package,$(shell $(GO) list ./...),$(if $(findstring /test/campaign/,$(package)),,$(package)))
 
+# Packages whose tests link the API server. With the race detector, linking takes a minute and the tests twice as long.
+MODULE = $(shell $(GO) list -m)
+SERVERS = $(MODULE)/test/e2e $(MODULE)/test/bench $(MODULE)/internal/standalone/apiserver
+
 .PHONY: test
-test: ## Run all tests but the campaigns, with the race detector.
-	@echo "$(GO) test -race (all packages but the campaigns)"
-	@$(GO) test -race -timeout 20m $(TESTED)
+test: ## Run all tests but the campaigns, with the race detector; RACE=all also on API servers.
+	@echo "$(GO) test -race (all packages without an API server)"
+	@$(GO) test -race -timeout 20m $(filter-out $(SERVERS),$(TESTED))
+	$(GO) test $(if $(filter all,$(RACE)),-race) -timeout 40m $(SERVERS)
 
 .PHONY: test-quick
 test-quick: ## Run the tests that need no server.

@@ -146,7 +146,7 @@ func TestBadAllocations(t *testing.T) {
 	must(w, admin.Get(t.Context(), client.ObjectKeyFromObject(a), a))
 	a.Status.Allocated.Used = list("count/secrets=0")
 	a.Status.UsedByProject = nil
-	if err := admin.Status().Update(t.Context(), a); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "written by Bursar alone") {
+	if err := admin.Status().Update(t.Context(), a); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "written only by Bursar") {
 		t.Errorf("got %v, want the status to be Bursar's", err)
 	}
 }
