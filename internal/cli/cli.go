@@ -22,7 +22,7 @@ func New(version string, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "bursar",
 		Short:         "Quota for multi-tenant Kubernetes platforms",
-		Long:          "Bursar admits or refuses each resource at the moment it is created, exactly, and explains itself.",
+		Long:          "Bursar admits or denies each resource at the moment it is created, exactly, and explains itself.",
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,

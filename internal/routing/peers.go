@@ -50,7 +50,7 @@ type Certificates interface {
 	Bundle() []byte
 }
 
-// Paths admits authenticated callers.
+// PeerPaths knows the paths that only other replicas may use.
 type PeerPaths interface {
 	// PeerPath returns a path of a replica in its form for other replicas.
 	PeerPath(path string) string
@@ -65,7 +65,7 @@ type Peers struct {
 	// ServerName is in the certificate of every replica, and Certificates verifies it.
 	ServerName   string
 	Certificates Certificates
-	// Paths admits other replicas. Default: no authentication.
+	// Paths has the path for a request to another replica, which authenticates this one. Default: no authentication.
 	Paths PeerPaths
 	Log   logr.Logger
 

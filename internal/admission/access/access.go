@@ -65,7 +65,7 @@ type Authenticator struct {
 	newest, oldest int64
 }
 
-// NewAuthenticator makes a gate.
+// NewAuthenticator returns an authenticator with a key.
 func NewAuthenticator(key Key, certificates ClientCertificates) *Authenticator {
 	return &Authenticator{key: key, certificates: certificates, grace: grace, now: time.Now}
 }
