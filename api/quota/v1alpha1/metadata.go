@@ -88,6 +88,10 @@ const (
 	AnnotationParentContext = GroupName + "/parent-context"
 )
 
+// AnnotationUnfinished tells on a ConsumerLedger, without its spec, what replicas of Bursar have yet to finish: the
+// sequence of the oldest reservation in flight, or "released" if there are only records of released claims, or "none".
+const AnnotationUnfinished = GroupName + "/unfinished"
+
 // CreatedByClaimCreation is the value of [AnnotationCreatedBy] on claims made by a policy.
 const CreatedByClaimCreation = "claim-creation-plugin"
 

@@ -223,7 +223,7 @@ func TestAmendmentEndsWithAClaimThatWasNotSeen(t *testing.T) {
 		claim := s.paid(acme, 2)
 		s.amend(claim, 5, "1")
 		s.request(claim, 5, true) // and the process that did this dies before it changes the books
-		store.ObserveOf(acme, "999999")
+		store.ObserveOf(acme, ledgerstore.Notice{Version: "999999"})
 		s.must(store.View(t.Context(), acme, func(*ledger.Ledger) {}))
 		if len(behind.Claims.ForObject(fleetUID)) > 0 || len(store.ReservationsFor(string(fleetUID))) == 0 {
 			t.Fatal("the process should know of the amendment, and not of the claim")

@@ -15,10 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/kube/worker"
+	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/routing"
 )
@@ -162,24 +164,37 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 }
 
 func (c *Controller) sweep(ctx context.Context) {
-	for _, reservation := range c.Store.Reservations() {
-		// A young reservation of ours is in progress.
-		age := sweepInterval
-		if !c.isOurs(reservation) {
-			age = routing.TakeoverDelay
-		}
-		if time.Since(reservation.KnownSince) < age {
-			continue
-		}
-		if o, ok := engine.ObjectOf(reservation); ok {
-			c.Engine.Queue().Add(o)
-		}
-	}
+	c.sweepReservations(ctx)
 	c.sweepOrphans(ctx)
 	for _, claim := range c.Claims.Undecided(c.isUncharged) {
 		c.Engine.Restore(objectOf(claim), claim.Policy())
 	}
 	c.Engine.Sweep()
+}
+
+// sweepReservations queues the objects of old reservations. A young reservation of ours is in progress.
+func (c *Controller) sweepReservations(ctx context.Context) {
+	isRead := map[quotav1alpha1.ConsumerRef]bool{} // the ledgers that were read in this sweep
+	for _, reservation := range c.Store.Reservations() {
+		age, isOurs := sweepInterval, c.isOurs(reservation)
+		if !isOurs {
+			age = routing.TakeoverDelay
+		}
+		if time.Since(reservation.KnownSince) < age {
+			continue
+		}
+		if !isOurs && !isRead[reservation.Consumer] {
+			// This replica does not follow the ledger, so the reservation may have ended.
+			if err := c.Store.View(ctx, reservation.Consumer, func(*ledger.Ledger) {}); err != nil {
+				c.Log.Error(err, "will take over reservations later", "consumer", reservation.Consumer.Kind+"/"+reservation.Consumer.Name)
+				continue
+			}
+			isRead[reservation.Consumer] = true
+		}
+		if o, ok := engine.ObjectOf(reservation); ok && (isOurs || c.Engine.IsInFlight(reservation)) {
+			c.Engine.Queue().Add(o)
+		}
+	}
 }
 
 // isUncharged reports whether a claim of an existing object should have been granted long ago, and has no reservation

@@ -56,9 +56,12 @@ func (s *APIStorage) Read(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 // Write implements [Storage].
 func (s *APIStorage) Write(ctx context.Context, consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot, expected Version) (Version, error) {
 	version, err := s.ledgers.Write(ctx, &quotav1alpha1.ConsumerLedger{
-		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ConsumerLedger"},
-		ObjectMeta: metav1.ObjectMeta{Name: naming.Ledger(consumer), ResourceVersion: string(expected)},
-		Spec:       specOf(consumer, snapshot),
+		TypeMeta: metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ConsumerLedger"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: naming.Ledger(consumer), ResourceVersion: string(expected),
+			Annotations: map[string]string{quotav1alpha1.AnnotationUnfinished: string(UnfinishedIn(&snapshot))},
+		},
+		Spec: specOf(consumer, snapshot),
 	})
 	return Version(version), classify(err)
 }

@@ -26,10 +26,11 @@ type committer struct {
 	// bytes is an upper bound on the stored size of the copy.
 	bytes atomic.Int64
 
-	mu       sync.Mutex
-	dropped  bool                 // see Store.dropIdle
-	observed Version              // the version to read after observeDelay, or empty
-	expected map[string]time.Time // expected releases with the time of their announcement, see Store.ExpectRelease
+	mu          sync.Mutex
+	dropped     bool // see Store.dropIdle
+	noticed     noticed
+	isFollowing bool                 // a timer for follow runs
+	expected    map[string]time.Time // expected releases with the time of their announcement, see Store.ExpectRelease
 
 	// The rest belongs to the goroutine of the group.
 	ledger      *ledger.Ledger // nil when unknown
@@ -54,6 +55,9 @@ func newCommitter(s *Store, consumer quotav1alpha1.ConsumerRef) *committer {
 func (c *committer) Load(batch []*groupcommit.Operation[*ledger.Ledger], attempt int) (*ledger.Ledger, error) {
 	if attempt == 0 {
 		c.isFresh, c.unknown = false, 0
+		if c.isOutdated() {
+			c.ledger = nil
+		}
 	}
 	if err := c.load(); err != nil {
 		return nil, err

@@ -134,7 +134,10 @@ func TestNewProcessKnowsWhatIsInFlight(t *testing.T) {
 	expect(t, "everything was finished", memory, summary{Limit: 10, Used: 2, Claims: 1})
 }
 
-var ledgerName = naming.Ledger(acme)
+// noticeOf is what a watch shows of a stored state of acme's ledger.
+func noticeOf(r storagetest.Revision) ledgerstore.Notice {
+	return ledgerstore.Notice{Name: naming.Ledger(acme), Version: r.Version, Unfinished: ledgerstore.UnfinishedIn(&r.Snapshot)}
+}
 
 func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -149,12 +152,12 @@ func TestObserve(t *testing.T) {
 		synctest.Wait()
 		told = nil
 
-		p.Observe(ledgerName, own[len(own)-1].Version)
+		p.Observe(noticeOf(own[len(own)-1]))
 		synctest.Wait()
 		if got := p.Calls(storagetest.Read); got != 1 || len(told) != 0 {
 			t.Errorf("its own write: %d reads, told %v", got, told)
 		}
-		p.Observe(ledgerName, all[len(all)-1].Version)
+		p.Observe(noticeOf(all[len(all)-1]))
 		synctest.Wait()
 		if got := p.Calls(storagetest.Read); got != 2 || len(told) != 1 {
 			t.Errorf("another's write: %d reads, told %v", got, told)

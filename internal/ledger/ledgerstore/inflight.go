@@ -155,8 +155,9 @@ func (i *inflight) has(consumer quotav1alpha1.ConsumerRef) bool {
 	return len(i.byConsumer[consumer]) > 0
 }
 
-// replace makes the reservations of the ledger the known ones of a consumer. It returns the keys of those that ended.
-func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger) (ended []string) {
+// replace makes the reservations of the ledger the known ones of a consumer. New ones are known since that time. It
+// returns the keys of those that ended.
+func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger, since time.Time) (ended []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	before := maps.Clone(i.byConsumer[consumer])
@@ -164,7 +165,7 @@ func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger)
 		i.removeLocked(p)
 	}
 	for r := range l.Reservations() {
-		p := InFlight{Consumer: consumer, Reservation: r, KnownSince: time.Now()}
+		p := InFlight{Consumer: consumer, Reservation: r, KnownSince: since}
 		if known, ok := before[r.Key]; ok && known.Sequence == r.Sequence {
 			p.KnownSince, p.IsOwn = known.KnownSince, known.IsOwn
 		}

@@ -21,6 +21,7 @@ func (s *Store) Preload(ctx context.Context, ledgers []quotav1alpha1.ConsumerLed
 			}
 		}
 		s.mu.Lock()
+		s.consumers[ledgers[i].Name] = spec.ConsumerRef
 		s.listed[ledgers[i].Name] = Version(ledgers[i].ResourceVersion)
 		s.mu.Unlock()
 	}

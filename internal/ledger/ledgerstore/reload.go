@@ -10,19 +10,60 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Observe informs the store of a version of the ledger object with that name. If the version is later than the copy in
-// memory, another process wrote it: the store reads the ledger again and notifies subscribers. Observe returns false if
-// the store does not know the consumer of that ledger yet; see [Store.ObserveOf].
-func (s *Store) Observe(name string, version Version) (known bool) {
+// Notice is what a watch shows of a stored ledger.
+type Notice struct {
+	// Name is the name of the ledger object.
+	Name    string
+	Version Version
+	// Unfinished is what the ledger has unfinished.
+	Unfinished Unfinished
+}
+
+// Observe informs the store of a stored version of a ledger. If the version is later than the copy in memory, another
+// process wrote it.
+//
+// The preferred replica reads such a ledger at once. Other replicas only inform subscribers, and read the ledger before
+// its next use here. They also read it when they become the preferred replica and it has something unfinished, and when
+// its oldest reservation stays in flight for so long that the preferred replica seems to stand still.
+//
+// Observe returns false if the store does not know the consumer of that ledger; see [Store.ObserveOf].
+func (s *Store) Observe(n Notice) (known bool) {
 	s.mu.RLock()
-	c := s.byName[name]
+	consumer, known := s.consumers[n.Name]
+	if c := s.byName[n.Name]; c != nil {
+		consumer, known = c.consumer, true
+	}
 	s.mu.RUnlock()
-	return c != nil && c.observe(version)
+	if known {
+		s.observe(consumer, n)
+	}
+	return known
 }
 
 // ObserveOf is Observe for a consumer whose ledger the store may not know yet.
-func (s *Store) ObserveOf(consumer quotav1alpha1.ConsumerRef, version Version) {
-	s.with(consumer, func(c *committer) bool { return c.observe(version) })
+func (s *Store) ObserveOf(consumer quotav1alpha1.ConsumerRef, n Notice) {
+	s.mu.Lock()
+	s.consumers[n.Name] = consumer
+	s.mu.Unlock()
+	s.observe(consumer, n)
+}
+
+func (s *Store) observe(consumer quotav1alpha1.ConsumerRef, n Notice) {
+	s.mu.RLock()
+	hasCopy := s.byRef[consumer] != nil
+	s.mu.RUnlock()
+	if !hasCopy && n.Unfinished == NothingUnfinished {
+		s.notify(consumer, Change{CapacityGrew: true})
+		return
+	}
+	s.with(consumer, func(c *committer) bool { return c.observe(n) })
+}
+
+// ObserveDeletion informs the store that the ledger object with that name was deleted.
+func (s *Store) ObserveDeletion(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.consumers, name)
 }
 
 // WasListed reports whether [Store.Preload] has handled that version of the ledger with that name. It answers once.
@@ -34,39 +75,119 @@ func (s *Store) WasListed(name string, version Version) bool {
 	return ok && listed == version
 }
 
-// observe reads the ledger again if version is later than the copy. It returns false if the committer was dropped.
-func (c *committer) observe(version Version) bool {
-	if !c.isNewer(version) {
-		return true
-	}
-	if replicas := c.store.Replicas; replicas != nil && !replicas.IsPreferred(c.consumer) {
-		return c.observeLater(version)
-	}
-	return c.reload(version)
+// noticed is the latest version by another process that a committer was informed of.
+type noticed struct {
+	version    Version
+	at         time.Time
+	unfinished Unfinished
+	// since is the time since which unfinished is the same.
+	since time.Time
 }
 
-// observeLater reads the ledger again after observeDelay, once for all versions until then.
-func (c *committer) observeLater(version Version) bool {
+// observe handles a stored version of the ledger. It returns false if the committer was dropped.
+func (c *committer) observe(n Notice) bool {
+	if !c.isNewer(n.Version) {
+		return true
+	}
+	if !c.notice(n) {
+		return false
+	}
+	if c.isPreferred() {
+		return c.reload(n.Version)
+	}
+	c.store.notify(c.consumer, Change{CapacityGrew: true})
+	return true
+}
+
+// notice records a version of another process, and follows what it has unfinished. It returns false if the committer
+// was dropped.
+func (c *committer) notice(n Notice) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dropped {
 		return false
 	}
-	isDue := c.observed != ""
-	c.observed = version
-	if isDue {
-		return true
+	now := time.Now()
+	if n.Unfinished != c.noticed.unfinished || c.noticed.since.IsZero() {
+		c.noticed.since = now
 	}
-	time.AfterFunc(observeDelay, func() {
-		c.mu.Lock()
-		latest := c.observed
-		c.observed = ""
-		c.mu.Unlock()
-		if c.store.ctx.Err() == nil && c.isNewer(latest) {
-			c.store.with(c.consumer, func(c *committer) bool { return c.reload(latest) })
-		}
-	})
+	c.noticed.version, c.noticed.unfinished, c.noticed.at = n.Version, n.Unfinished, now
+	if !c.isFollowing {
+		c.isFollowing = true
+		time.AfterFunc(followInterval, c.follow)
+	}
 	return true
+}
+
+// follow reads the latest noticed version once this replica has to know it.
+func (c *committer) follow() {
+	if c.store.ctx.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	n := c.noticed
+	isRead := n.version == "" || !c.isNewer(n.version)
+	isDue := !isRead && c.mustRead(n)
+	if isDue || isRead || n.unfinished == NothingUnfinished {
+		c.isFollowing = false
+	} else {
+		time.AfterFunc(followInterval, c.follow)
+	}
+	c.mu.Unlock()
+	if isDue {
+		c.store.with(c.consumer, func(c *committer) bool { return c.reload(n.version) })
+	}
+}
+
+// mustRead reports whether this replica has to read the noticed version, which it has not read yet.
+func (c *committer) mustRead(n noticed) bool {
+	known := c.store.ReservationsOf(c.consumer)
+	switch {
+	case n.unfinished == NothingUnfinished:
+		return len(known) > 0 // they have ended
+	case c.isPreferred():
+		return true
+	case n.unfinished == OnlyReleased || time.Since(n.since) < stalledAfter:
+		return false
+	}
+	for i := range known {
+		if known[i].Sequence == n.unfinished.oldest() {
+			return false
+		}
+	}
+	return true
+}
+
+// isPreferred reports whether this process is the preferred replica of the consumer.
+func (c *committer) isPreferred() bool {
+	return c.store.Replicas == nil || c.store.Replicas.IsPreferred(c.consumer)
+}
+
+// latestNotice returns the latest notice. Its version is empty once it was read.
+func (c *committer) latestNotice() noticed {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.noticed
+}
+
+// isOutdated reports whether another process wrote a later version than the copy.
+func (c *committer) isOutdated() bool {
+	latest := c.latestNotice().version
+	return latest != "" && c.isNewer(latest)
+}
+
+// endNotice marks a notice as read by a later read, which found a version. It returns the time since which, at the
+// latest, the reservations of this version exist.
+func (c *committer) endNotice(n noticed, found Version) (since time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.noticed.version == n.version {
+		c.noticed.version = "" // also if storage was restored from a backup, and never has that version
+	}
+	if n.version == found && found != "" {
+		return n.at
+	}
+	return time.Now()
 }
 
 // reload reads the ledger again, unless the copy has that version or a later one, and notifies subscribers. It returns

@@ -2,6 +2,7 @@ package ledgerstore_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -30,7 +31,7 @@ func TestObservedAlthoughReadsFail(t *testing.T) {
 				start(t, memory, nil).reserve(t, ledgerstore.ObjectKey("policy", "object"), 1)
 				revisions := memory.Revisions(acme)
 				outage.Store(true)
-				p.Observe(ledgerName, revisions[len(revisions)-1].Version)
+				p.Observe(noticeOf(revisions[len(revisions)-1]))
 				time.Sleep(time.Minute)
 				outage.Store(false)
 				time.Sleep(time.Minute)
@@ -61,3 +62,133 @@ func TestWasListed(t *testing.T) {
 type preference bool
 
 func (p preference) IsPreferred(quotav1alpha1.ConsumerRef) bool { return bool(p) }
+
+// A replica that is not the preferred one learns from notices alone that another one works on a ledger.
+func TestOthersLeaveTheLedgerUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatched(t)
+		for i := range 60 {
+			key := ledgerstore.ObjectKey("policy", fmt.Sprint("object", i))
+			w.preferred.reserve(t, key, 1)
+			w.notify()
+			w.preferred.Settle(acme, key, 0)
+			w.preferred.flush(t)
+			time.Sleep(time.Second)
+			w.notify()
+		}
+		if got := w.other.Calls(storagetest.Read) + w.other.Calls(storagetest.CurrentVersion); got != 0 {
+			t.Errorf("the other replica read %d times, want never", got)
+		}
+		if w.told.Load() == 0 {
+			t.Error("subscribers of the other replica were told nothing")
+		}
+		before := w.other.Calls(storagetest.CurrentVersion)
+		w.other.flush(t)
+		if reads, versions := w.other.Calls(storagetest.Read), w.other.Calls(storagetest.CurrentVersion)-before; reads != 1 || versions != 0 {
+			t.Errorf("when it uses the ledger it reads it %d times and compares %d versions, want 1 and 0", reads, versions)
+		}
+	})
+}
+
+// What the preferred replica leaves in flight becomes known to the others, with the time at which it appeared.
+func TestOthersReadWhatIsLeft(t *testing.T) {
+	tests := map[string]struct {
+		reason    string
+		meanwhile func(*testing.T, *watched)
+		wantAfter time.Duration
+	}{
+		"stalled": {"the oldest reservation stays", func(*testing.T, *watched) {}, 8 * time.Second},
+		"stalled and busy": {"the oldest reservation stays while others come and go", func(t *testing.T, w *watched) {
+			for i := range 5 {
+				time.Sleep(time.Second)
+				w.preferred.reserve(t, ledgerstore.ObjectKey("policy", fmt.Sprint("other", i)), 1)
+				w.notify()
+			}
+		}, 8 * time.Second},
+		"preferred now": {"nobody else is there to do it", func(_ *testing.T, w *watched) { w.isPreferred.Store(true) }, time.Second},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWatched(t)
+				began := time.Now()
+				w.preferred.reserve(t, ledgerstore.ObjectKey("policy", "object"), 1)
+				w.notify()
+				tt.meanwhile(t, w)
+				for len(w.other.ReservationsFor("object")) == 0 && time.Since(began) < time.Minute {
+					time.Sleep(100 * time.Millisecond)
+				}
+				if took := time.Since(began); took < tt.wantAfter || took > tt.wantAfter+2*time.Second {
+					t.Errorf("%s: known after %s, want %s", tt.reason, took, tt.wantAfter)
+				}
+				known, isKnown := w.other.ReservationOf(acme, ledgerstore.ObjectKey("policy", "object"))
+				if since := known.KnownSince.Sub(began); isKnown && since > 6*time.Second {
+					t.Errorf("%s: known since %s after it appeared", tt.reason, since)
+				}
+				w.preferred.Settle(acme, ledgerstore.ObjectKey("policy", "object"), 0)
+				w.preferred.flush(t)
+			})
+		})
+	}
+}
+
+// A replica that read a ledger while it was left forgets its reservations once they have ended.
+func TestOthersForgetWhatEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatched(t)
+		w.preferred.reserve(t, "k", 1)
+		w.notify()
+		time.Sleep(10 * time.Second)
+		if got := len(w.other.Reservations()); got != 1 {
+			t.Fatalf("%d reservations are known, want 1", got)
+		}
+		w.preferred.Settle(acme, "k", 0)
+		w.preferred.flush(t)
+		w.notify()
+		time.Sleep(2 * time.Second)
+		if got := len(w.other.Reservations()); got != 0 {
+			t.Errorf("%d reservations are known after they ended", got)
+		}
+	})
+}
+
+// After storage was restored from a backup, a version that was noticed before never comes.
+func TestNoticedVersionNeverComes(t *testing.T) {
+	w := newWatched(t)
+	w.other.flush(t)
+	w.other.ObserveOf(acme, ledgerstore.Notice{Version: "999999", Unfinished: ledgerstore.NothingUnfinished})
+	w.other.flush(t)
+	before := w.other.Calls(storagetest.Read)
+	w.other.flush(t)
+	if got := w.other.Calls(storagetest.Read) - before; got != 0 {
+		t.Errorf("it reads the ledger with each use: %d times", got)
+	}
+}
+
+// watched are a preferred replica and another one that is informed of its writes.
+type watched struct {
+	memory           *storagetest.Memory
+	preferred, other *process
+	isPreferred      atomic.Bool // the other one
+	told             atomic.Int64
+}
+
+func (w *watched) IsPreferred(quotav1alpha1.ConsumerRef) bool { return w.isPreferred.Load() }
+
+func newWatched(t *testing.T) *watched {
+	w := &watched{memory: storagetest.New()}
+	w.preferred, w.other = start(t, w.memory, nil), start(t, w.memory, nil)
+	w.other.Replicas = w
+	w.other.Subscribe(func(quotav1alpha1.ConsumerRef, ledgerstore.Change) { w.told.Add(1) })
+	w.preferred.limit(t, 1000)
+	w.other.ObserveOf(acme, noticeOf(w.latest()))
+	return w
+}
+
+func (w *watched) latest() storagetest.Revision {
+	all := w.memory.Revisions(acme)
+	return all[len(all)-1]
+}
+
+// notify informs the other replica of the stored ledger.
+func (w *watched) notify() { w.other.Observe(noticeOf(w.latest())) }

@@ -25,9 +25,11 @@ const (
 	expectedReleaseMax = 30 * time.Second
 	// idleMax is the time for which an unused ledger without reservations in flight stays in memory.
 	idleMax = 3 * time.Minute
-	// observeDelay is how long a replica that is not preferred waits before it reads a ledger that another replica
-	// wrote. It reads once for all writes in that time.
-	observeDelay = 500 * time.Millisecond
+	// followInterval is the time between two checks whether a ledger that another replica wrote must be read.
+	followInterval = time.Second
+	// stalledAfter is how long the oldest reservation of a ledger is in flight before other replicas than the preferred
+	// one read the ledger. It is longer than a healthy replica takes to make a claim and to settle it.
+	stalledAfter = 8 * time.Second
 	// unknownOutcomesMax bounds the writes in a row with an unknown outcome before the batch fails.
 	unknownOutcomesMax = 3
 
@@ -55,8 +57,8 @@ type Recovery interface {
 
 // Replicas knows the preferred replica of each ledger.
 type Replicas interface {
-	// IsPreferred reports whether this process is the preferred replica of a consumer. For other consumers a store
-	// reads writes of other processes with a delay, several at once.
+	// IsPreferred reports whether this process is the preferred replica of a consumer. For other consumers a store does
+	// not read what other processes write, see [Store.Observe].
 	IsPreferred(consumer quotav1alpha1.ConsumerRef) bool
 }
 
@@ -83,7 +85,8 @@ type Store struct {
 	isDropScheduled bool // a timer for dropIdle runs
 	byRef           map[quotav1alpha1.ConsumerRef]*committer
 	byName          map[string]*committer
-	listed          map[string]Version // the ledgers of Preload, until WasListed is called
+	consumers       map[string]quotav1alpha1.ConsumerRef // of existing ledgers, by name; not of all
+	listed          map[string]Version                   // the ledgers of Preload, until WasListed is called
 	listeners       []func(quotav1alpha1.ConsumerRef, Change)
 }
 
@@ -98,14 +101,15 @@ func New(ctx context.Context, storage Storage) *Store {
 
 		ReservationLifetime: defaultReservationLifetime,
 
-		byRef:  map[quotav1alpha1.ConsumerRef]*committer{},
-		byName: map[string]*committer{},
-		listed: map[string]Version{},
+		byRef:     map[quotav1alpha1.ConsumerRef]*committer{},
+		byName:    map[string]*committer{},
+		consumers: map[string]quotav1alpha1.ConsumerRef{},
+		listed:    map[string]Version{},
 	}
 }
 
-// Subscribe registers f. The store calls it after every commit of this process, and after it read changes of another
-// process, in that order for each consumer. f must return quickly. Register it before first use.
+// Subscribe registers f. The store calls it after every commit of this process, and after it read or observed changes of
+// another process, in that order for each consumer. f must return quickly. Register it before first use.
 func (s *Store) Subscribe(f func(quotav1alpha1.ConsumerRef, Change)) {
 	s.listeners = append(s.listeners, f)
 }

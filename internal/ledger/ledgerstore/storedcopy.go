@@ -25,6 +25,7 @@ func (c *committer) load() error {
 func (c *committer) read() error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
+	notice := c.latestNotice()
 	stored, version, err := c.store.storage.Read(ctx, c.consumer)
 	if err != nil {
 		return err
@@ -46,7 +47,7 @@ func (c *committer) read() error {
 	}
 	c.isRejected = false
 	c.setVersion(version)
-	for _, key := range c.store.inflight.replace(c.consumer, restored) {
+	for _, key := range c.store.inflight.replace(c.consumer, restored, c.endNotice(notice, version)) {
 		c.releaseDone(key) // another process has ended it
 	}
 	c.store.released.replace(c.consumer, restored)

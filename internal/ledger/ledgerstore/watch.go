@@ -16,9 +16,9 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Observer informs the store of every stored version of a ledger. So the store learns of reservations and releases of
-// other processes, and finishes them after such a process died. [Store.Preload] handles ledgers that do not change
-// after the start.
+// Observer informs the store of every stored version of a ledger. So the store learns that other processes made
+// reservations and releases, and finishes them after such a process died. [Store.Preload] handles ledgers that do not
+// change after the start.
 type Observer struct {
 	Metadata metadata.Interface
 	// Live reads ledgers from the API server.
@@ -41,6 +41,11 @@ func (o *Observer) Run(ctx context.Context) error {
 			}
 		},
 		UpdateFunc: func(_, object any) { o.observe(ctx, object) },
+		DeleteFunc: func(object any) {
+			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+				o.Store.ObserveDeletion(key) // the name: ledgers have no namespace
+			}
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("follow the ledgers: %w", err)
@@ -49,15 +54,17 @@ func (o *Observer) Run(ctx context.Context) error {
 	return nil
 }
 
-// nameAndVersion strips everything else from a ledger.
+// nameAndVersion strips everything else from a ledger, except what it has unfinished.
 func nameAndVersion(object any) (any, error) {
 	ledger, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return object, nil
 	}
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name: ledger.Name, UID: ledger.UID, ResourceVersion: ledger.ResourceVersion,
-	}}, nil
+	stripped := metav1.ObjectMeta{Name: ledger.Name, UID: ledger.UID, ResourceVersion: ledger.ResourceVersion}
+	if unfinished, ok := ledger.Annotations[quotav1alpha1.AnnotationUnfinished]; ok {
+		stripped.Annotations = map[string]string{quotav1alpha1.AnnotationUnfinished: unfinished}
+	}
+	return &metav1.PartialObjectMetadata{ObjectMeta: stripped}, nil
 }
 
 // wasListed reports whether a ledger is unchanged since the start.
@@ -71,7 +78,7 @@ const observeRetryDelay = 5 * time.Second
 
 func (o *Observer) observe(ctx context.Context, object any) {
 	ledger, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok || o.Store.Observe(ledger.Name, Version(ledger.ResourceVersion)) {
+	if !ok || o.Store.Observe(noticeOf(ledger)) {
 		return
 	}
 	// Another process made the first write to this ledger that this process sees.
@@ -79,7 +86,7 @@ func (o *Observer) observe(ctx context.Context, object any) {
 	err := o.Live.Get(ctx, client.ObjectKey{Name: ledger.Name}, full)
 	switch {
 	case err == nil:
-		o.Store.ObserveOf(full.Spec.ConsumerRef, Version(full.ResourceVersion))
+		o.Store.ObserveOf(full.Spec.ConsumerRef, noticeOf(full))
 	case ctx.Err() == nil && !apierrors.IsNotFound(err):
 		o.Log.Error(err, "cannot tell whose ledger another process has written, will try again", "ledger", ledger.Name)
 		time.AfterFunc(observeRetryDelay, func() {
@@ -87,5 +94,12 @@ func (o *Observer) observe(ctx context.Context, object any) {
 				o.observe(ctx, object)
 			}
 		})
+	}
+}
+
+func noticeOf(ledger metav1.Object) Notice {
+	return Notice{
+		Name: ledger.GetName(), Version: Version(ledger.GetResourceVersion()),
+		Unfinished: Unfinished(ledger.GetAnnotations()[quotav1alpha1.AnnotationUnfinished]),
 	}
 }

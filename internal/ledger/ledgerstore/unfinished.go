@@ -1,0 +1,45 @@
+package ledgerstore
+
+import (
+	"strconv"
+
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// Unfinished is the value of [quotav1alpha1.AnnotationUnfinished]. It is empty for a ledger that an earlier version of
+// Bursar wrote, which may have anything unfinished.
+type Unfinished string
+
+const (
+	// NothingUnfinished: the ledger has neither reservations nor records of released claims.
+	NothingUnfinished Unfinished = "none"
+	// OnlyReleased: the ledger has records of released claims and no reservations.
+	OnlyReleased Unfinished = "released"
+)
+
+// UnfinishedIn returns what a ledger has unfinished.
+func UnfinishedIn(snapshot *ledger.Snapshot) Unfinished {
+	var oldest int64
+	for i := range snapshot.Reservations {
+		if sequence := snapshot.Reservations[i].Sequence; oldest == 0 || sequence < oldest {
+			oldest = sequence
+		}
+	}
+	switch {
+	case oldest > 0:
+		return Unfinished(strconv.FormatInt(oldest, 10))
+	case len(snapshot.Released) > 0:
+		return OnlyReleased
+	default:
+		return NothingUnfinished
+	}
+}
+
+// oldest returns the sequence of the oldest reservation in flight, or 0 if there is none or it is unknown.
+func (u Unfinished) oldest() int64 {
+	sequence, err := strconv.ParseInt(string(u), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return sequence
+}
