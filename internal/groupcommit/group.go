@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -11,10 +12,11 @@ import (
 const (
 	// batchMax bounds the operations of one write.
 	batchMax = 1024
-	// deferDelay is the time for which housekeeping waits for a commit to ride along with. It doubles with each
-	// failure.
+	// deferDelay is the default of [Operation.Patience]. It doubles with each failure.
 	deferDelay    = 100 * time.Millisecond
 	deferDelayMax = 15 * time.Second
+	// deferredMax bounds the deferred operations: more are due at once, whatever their patience.
+	deferredMax = 64
 )
 
 var (
@@ -104,8 +106,9 @@ func (g *Group[S]) Submit(op *Operation[S]) bool {
 	return true
 }
 
-// Defer commits housekeeping with the next batch, or in a while by itself. If that fails, the group tries again. Defer
-// returns false if the group was closed.
+// Defer commits housekeeping with the next batch, except one of questions that leave it deferred, or by itself at the
+// end of its patience. Every other operation after Defer is decided after the housekeeping took effect. If the commit
+// fails, the group tries again. Defer returns false if the group was closed.
 func (g *Group[S]) Defer(op *Operation[S]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,18 +119,39 @@ func (g *Group[S]) Defer(op *Operation[S]) bool {
 		return true // the group no longer commits
 	}
 	g.deferred = append(g.deferred, op)
-	if len(g.deferred) == 1 && !g.isDue {
-		delay := min(deferDelay<<min(g.failures, 10), deferDelayMax)
-		g.due = time.Now().Add(delay)
+	delay := g.delayLocked(op)
+	if due := time.Now().Add(delay); len(g.deferred) == 1 || due.Before(g.due) {
+		g.due = due
 		time.AfterFunc(delay, g.startDeferred)
 	}
 	return true
 }
 
+// delayLocked returns how long deferred operations may wait, with the new one.
+func (g *Group[S]) delayLocked(op *Operation[S]) time.Duration {
+	switch {
+	case g.failures > 0:
+		return max(op.Patience, min(deferDelay<<min(g.failures, 10), deferDelayMax))
+	case len(g.deferred) >= deferredMax:
+		return 0
+	case op.Patience == 0 || op.MakesRoom && len(g.postponed) > 0:
+		return deferDelay
+	default:
+		return op.Patience
+	}
+}
+
+// HasDeferred reports whether housekeeping waits for a commit.
+func (g *Group[S]) HasDeferred() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.deferred) > 0
+}
+
 func (g *Group[S]) startDeferred() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.deferred) > 0 && !time.Now().Before(g.due) {
+	if len(g.deferred) > 0 && !time.Now().Before(g.due) && g.ctx.Err() == nil {
 		g.isDue = true
 		g.startLocked()
 	}
@@ -183,8 +207,11 @@ func (g *Group[S]) take() []*Operation[S] {
 		g.isRunning = false
 		return nil
 	}
-	waiting := append(g.deferred, g.queue...)
-	g.deferred, g.isDue = nil, false
+	waiting := g.queue
+	if g.isDue || slices.ContainsFunc(g.queue, func(op *Operation[S]) bool { return !op.LeavesDeferred }) {
+		waiting = append(g.deferred, g.queue...)
+		g.deferred, g.isDue = nil, false
+	}
 	n := 1
 	for n < min(len(waiting), batchMax) && waiting[n].Apart == waiting[0].Apart {
 		n++

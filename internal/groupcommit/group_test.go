@@ -16,6 +16,14 @@ func (p *process) add(ctx context.Context, name string, amount, limit int) (bool
 	return err == nil && a.isAdded, err
 }
 
+// ask asks for the sum, and leaves housekeeping deferred.
+func (p *process) ask(t *testing.T) {
+	t.Helper()
+	if err := p.group.Do(t.Context(), &Operation[amounts]{Decision: &look{}, LeavesDeferred: true}); err != nil {
+		t.Error(err)
+	}
+}
+
 // shutWrites has writes wait until the returned function is called.
 func (p *process) shutWrites() (open func()) {
 	shut := make(chan struct{})
@@ -79,6 +87,73 @@ func TestHousekeepingRidesAlong(t *testing.T) {
 		time.Sleep(deferDelay + time.Second)
 		if stored, _ := p.read(); stored["kept"] != 0 {
 			t.Error("housekeeping waits for ever where nothing else is committed")
+		}
+	})
+}
+
+// Patient housekeeping waits for a commit, unless it piles up or an operation waits for the room that it makes.
+func TestPatience(t *testing.T) {
+	const patience = 5 * time.Second
+	tests := map[string]struct {
+		reason    string
+		others    int // more patient operations
+		meanwhile func(*testing.T, *process)
+		wantAfter time.Duration
+	}{
+		"alone":    {"it is committed at the end of its patience", 0, func(*testing.T, *process) {}, patience},
+		"pile":     {"so many are committed at once", deferredMax, func(*testing.T, *process) {}, 0},
+		"question": {"a question needs no commit", 0, func(t *testing.T, p *process) { p.ask(t) }, patience},
+		"change": {"it rides along", 0, func(t *testing.T, p *process) {
+			if _, err := p.add(t.Context(), "other", 1, 1000); err != nil {
+				t.Error(err)
+			}
+		}, 0},
+		"impatient": {"it rides along with other housekeeping", 0, func(_ *testing.T, p *process) {
+			p.group.Defer(&Operation[amounts]{Decision: &addition{name: "other", limit: 1000}})
+		}, deferDelay},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newProcess(t.Context(), &storage{}, nil)
+				if _, err := p.add(t.Context(), "first", 1, 1000); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				for i := range tt.others + 1 {
+					p.group.Defer(&Operation[amounts]{Decision: &addition{name: fmt.Sprint(i), amount: 1, limit: 1000}, Patience: patience})
+				}
+				tt.meanwhile(t, p)
+				for stored, _ := p.read(); stored["0"] == 0 && time.Since(began) < time.Minute; stored, _ = p.read() {
+					synctest.Wait()
+					if stored, _ := p.read(); stored["0"] == 0 {
+						time.Sleep(10 * time.Millisecond)
+					}
+				}
+				if took := time.Since(began); took != tt.wantAfter {
+					t.Errorf("%s: committed after %s, want %s", tt.reason, took, tt.wantAfter)
+				}
+			})
+		})
+	}
+}
+
+func TestRoomIsNotKeptWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProcess(t.Context(), &storage{}, nil)
+		if _, err := p.add(t.Context(), "full", 10, 10); err != nil {
+			t.Fatal(err)
+		}
+		began, done := time.Now(), make(chan error)
+		go func() {
+			done <- p.group.Do(t.Context(), &Operation[amounts]{
+				Decision: &addition{name: "a", amount: 1, limit: 10, postpones: true}, Deadline: began.Add(time.Minute),
+			})
+		}()
+		synctest.Wait()
+		p.group.Defer(&Operation[amounts]{Decision: &removal{name: "full"}, MakesRoom: true, Patience: 5 * time.Second})
+		if err := <-done; err != nil || time.Since(began) != deferDelay {
+			t.Errorf("it waited %s, %v; want %s", time.Since(began), err, deferDelay)
 		}
 	})
 }

@@ -40,6 +40,11 @@ type Operation[S any] struct {
 	Apart bool
 	// Deadline is the end of postponement.
 	Deadline time.Time
+	// Patience is how long deferred housekeeping waits for a commit to ride along with. Default: 100 ms.
+	Patience time.Duration
+	// LeavesDeferred marks a question whose answer does not depend on deferred housekeeping: the group need not commit
+	// that for it.
+	LeavesDeferred bool
 
 	// ctx is that of the caller, and done receives the outcome once. Both are nil for housekeeping.
 	ctx     context.Context

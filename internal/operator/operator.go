@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -21,6 +22,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/apiclient"
 	"github.com/bursar/bursar/internal/kube/crdinstall"
 	"github.com/bursar/bursar/internal/kube/namespaces"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // Operator enforces quota on one API server.
@@ -80,6 +82,9 @@ func (o *Operator) notReady(problem string) {
 	}
 }
 
+// flushTimeout bounds the last writes of a replica that stops.
+const flushTimeout = 3 * time.Second
+
 // Run enforces quota until ctx ends, or returns why it cannot. After the end of ctx it reports that it is not ready,
 // and continues to answer for the delay in the options.
 func (o *Operator) Run(ctx context.Context) error {
@@ -115,7 +120,9 @@ func (o *Operator) Run(ctx context.Context) error {
 	})()
 	group.Go(func() error {
 		defer stop() // answers need the other components
-		return components.server.Serve(ctx, working)
+		err := components.server.Serve(ctx, working)
+		o.flush(working, components.quota.ledgers)
+		return err
 	})
 	group.Go(func() error { return components.server.Certificates.Run(working) })
 	group.Go(func() error { return components.cluster.manager.Start(working) })
@@ -123,6 +130,15 @@ func (o *Operator) Run(ctx context.Context) error {
 	group.Go(func() error { return components.evaluations.Run(working) })
 	group.Go(func() error { return components.load(working, group, o) })
 	return stopped(ctx, group.Wait())
+}
+
+// flush commits what waits for later commits, so that no other replica has to find out what this one left.
+func (o *Operator) flush(working context.Context, ledgers *ledgerstore.Store) {
+	ctx, cancel := context.WithTimeout(working, flushTimeout)
+	defer cancel()
+	if err := ledgers.Flush(ctx); err != nil {
+		o.options.Log.Error(err, "another replica will settle what this one could not")
+	}
 }
 
 // findUsername asks the API server for this client's username, unless the options have it.

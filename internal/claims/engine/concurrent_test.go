@@ -26,7 +26,7 @@ func (s *stage) othersUse(consumer quotav1alpha1.ConsumerRef, amount int64) {
 	s.must(err)
 	s.store.Settle(consumer, key, 0)
 	synctest.Wait()
-	time.Sleep(time.Second) // settling is lazy
+	time.Sleep(settling)
 }
 
 // wantFinally waits until there is nothing left to wait for, and compares the outcome.
@@ -113,6 +113,7 @@ func TestChangeBeforeTheClaimIsSeen(t *testing.T) {
 				})
 				s.must(err)
 				s.change(c, "1", fleet("2", "acme", 5))
+				s.must(c.Store.Flush(t.Context()))
 				if diff := cmp.Diff([]string{"acme uses 10, 1 in flight", "claim of acme for 5"}, s.outcome()); diff != "" {
 					t.Fatalf("before the claim is seen (-want +got):\n%s", diff)
 				}

@@ -169,7 +169,7 @@ func TestConformBeforeTheClaimIsSeen(t *testing.T) {
 		s := newStage(t)
 		reservation := s.reserve(acme, 2, "")
 		s.store.Settle(acme, reservation.Key, reservation.Sequence)
-		time.Sleep(time.Second) // settling is lazy
+		time.Sleep(settling)
 		c := s.run(fleets(), fleet("2", "acme", 4))
 		s.claim(reservation, true)
 		result, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("2", "acme", 4))

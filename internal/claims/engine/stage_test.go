@@ -130,6 +130,9 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
+// settling is longer than a settlement waits for another commit.
+const settling = 4 * time.Second
+
 func (s *stage) must(err error) {
 	s.Helper()
 	if err != nil {
@@ -189,7 +192,7 @@ func (s *stage) paid(consumer quotav1alpha1.ConsumerRef, amount int64) *quotav1a
 	claim := s.claim(reservation, true)
 	s.store.Settle(consumer, reservation.Key, reservation.Sequence)
 	synctest.Wait()
-	time.Sleep(time.Second) // settling is lazy
+	time.Sleep(settling)
 	return claim
 }
 

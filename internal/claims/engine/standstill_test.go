@@ -64,14 +64,14 @@ func TestProcessThatStoodStill(t *testing.T) {
 				reservation := s.reserve(acme, 5, "")
 				tt.meanwhile(s, ledgerstore.New(t.Context(), s.memory.Connect(nil)), reservation)
 				synctest.Wait()
-				time.Sleep(time.Second) // settling is lazy
+				time.Sleep(settling)
 				isMade, err := s.standing(s.store).Engine.Materialize(t.Context(), reservation)
 				s.must(err)
 				if isMade != tt.isMade {
 					t.Errorf("%s: made: %t, want %t", tt.reason, isMade, tt.isMade)
 				}
 				synctest.Wait()
-				time.Sleep(time.Second)
+				time.Sleep(settling)
 				if diff := cmp.Diff(tt.want, s.outcome()); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
 				}
@@ -168,7 +168,7 @@ func TestAdoptWhatIsCharged(t *testing.T) {
 		s.claim(reservation, true) // of which nobody is told
 		other.Settle(acme, reservation.Key, reservation.Sequence)
 		synctest.Wait()
-		time.Sleep(time.Second) // settling is lazy
+		time.Sleep(settling)
 		result, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("1", "acme", 5))
 		s.must(err)
 		if sequence := s.memory.Snapshot(acme).Sequence; result != engine.Pending || sequence != reservation.Sequence {

@@ -52,10 +52,12 @@ func (s *Store) Tombstone(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 }
 
 // Settle turns a reservation into usage. Call it once the stored claim is Granted. Settle returns at once and takes
-// effect with the next commit.
+// effect with the next commit of the consumer, or by itself after a few seconds, or earlier if there are many. From now
+// on the store no longer lists the reservation, because every later change of the ledger is decided after it.
 func (s *Store) Settle(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {
+	s.inflight.settle(consumer, key, sequence)
 	op := &operation{
-		makesRoom: true,
+		makesRoom: true, patience: settleDelay,
 		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 			if l.Settle(key, sequence) {
 				return groupcommit.Changed

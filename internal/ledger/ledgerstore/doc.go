@@ -6,7 +6,7 @@
 // compared its version with the stored one.
 //
 // Housekeeping (settling a reservation, forgetting a release) rides along with the next commit, or gets one of its own
-// after a short delay.
+// after a delay: a settlement after seconds, anything else at once.
 //
 // Any number of processes may have a Store on the same objects. Admission and controllers import this package, never
 // the reverse.

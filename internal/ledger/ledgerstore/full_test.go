@@ -89,6 +89,7 @@ func TestLedgerFullOrBusy(t *testing.T) {
 		for i := range 7 {
 			p.Settle(acme, fmt.Sprint("p/", i), 0)
 		}
+		p.flush(t)
 		p.fillBalances(t, ledger.BytesMax-ledger.ClaimBytesMax)
 		if d, err := storagetest.Reserve(t.Context(), p, acme, quotes); err != nil || d.Code != ledger.LedgerFull {
 			t.Errorf("at rest: %s, %v, want %s", d.Code, err, ledger.LedgerFull)

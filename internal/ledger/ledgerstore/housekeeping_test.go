@@ -45,7 +45,14 @@ func TestHousekeepingHappensByItself(t *testing.T) {
 		for _, key := range all {
 			p.Settle(acme, key, 0)
 		}
+		if got := p.Reservations(); len(got) != 0 {
+			t.Errorf("the process still has to do with %d reservations", len(got))
+		}
 		time.Sleep(time.Second)
+		if got := p.Calls(storagetest.Write) - before; got != 0 {
+			t.Errorf("%d writes within a second, want none: another commit may come", got)
+		}
+		time.Sleep(3 * time.Second)
 		if got := p.Calls(storagetest.Write) - before; got != 1 {
 			t.Errorf("%d writes, want 1 for all", got)
 		}
@@ -53,6 +60,50 @@ func TestHousekeepingHappensByItself(t *testing.T) {
 		if got := p.Reservations(); len(got) != 0 {
 			t.Errorf("the process still believes in %d reservations", len(got))
 		}
+	})
+}
+
+// A view does not commit what is being settled, and a change of the ledger is decided after it.
+func TestSettledBeforeAnyChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := storagetest.New()
+		p := start(t, memory, nil)
+		p.limit(t, 10)
+		p.reserve(t, "k", 4)
+		p.Settle(acme, "k", 0)
+		p.look(t)
+		expect(t, "after a view", memory, summary{Limit: 10, Reserved: 4, Keys: []string{"k"}})
+		start(t, memory, nil).limit(t, 20) // another process writes
+		p.look(t)
+		if got := p.Reservations(); len(got) != 0 {
+			t.Errorf("the process has forgotten that it settles %v", got)
+		}
+		amendment := ledger.Reservation{Key: "k/amendment", Replaces: charges(4), Charges: charges(6)}
+		if d, err := storagetest.Reserve(t.Context(), p, acme, amendment); err != nil || d.Code != ledger.Admitted {
+			t.Errorf("an amendment of what is being settled: %s, %v", d.Code, err)
+		}
+		expect(t, "after a change", memory, summary{Limit: 20, Used: 4, Claims: 1, Reserved: 2, Keys: []string{"k/amendment"}})
+	})
+}
+
+// A process that ends leaves nothing to settle.
+func TestFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := storagetest.New()
+		p := start(t, memory, nil)
+		p.limit(t, 10)
+		p.reserve(t, "k", 4)
+		p.Settle(acme, "k", 0)
+		before := p.Calls(storagetest.Write)
+		for range 2 {
+			if err := p.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := p.Calls(storagetest.Write) - before; got != 1 {
+			t.Errorf("%d writes, want 1", got)
+		}
+		expect(t, "it is settled", memory, summary{Limit: 10, Used: 4, Claims: 1})
 	})
 }
 
@@ -84,7 +135,7 @@ func TestHousekeepingSurvivesAnOutage(t *testing.T) {
 		expect(t, "what was asked for is done", memory, summary{Limit: 10, Used: 1, Claims: 1})
 		p.reserve(t, "k2", 1)
 		p.Settle(acme, "k2", 0)
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(4 * time.Second)
 		expect(t, "after that it is as quick as before", memory, summary{Limit: 10, Used: 2, Claims: 2})
 	})
 }

@@ -77,6 +77,9 @@ type InFlight struct {
 	KnownSince time.Time
 	// IsOwn is set if this process made it.
 	IsOwn bool
+
+	// isSettling is set once this process settles it: then only the ledger still has it.
+	isSettling bool
 }
 
 // inflight indexes the reservations that this process knows of by object and consumer.
@@ -116,9 +119,22 @@ func (i *inflight) addLocked(p InFlight) {
 		}
 	}
 	keys[p.Key] = p
-	if uid := ObjectUID(p.Key); uid != "" {
+	if uid := ObjectUID(p.Key); uid != "" && !p.isSettling {
 		i.byObject[uid] = append(i.byObject[uid], p)
 	}
+}
+
+// settle marks a reservation as being settled. Sequence 0 stands for any.
+func (i *inflight) settle(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	p, known := i.byConsumer[consumer][key]
+	if !known || sequence != 0 && p.Sequence != sequence {
+		return
+	}
+	p.isSettling = true
+	i.byConsumer[consumer][key] = p
+	i.removeFromObjectLocked(p)
 }
 
 // remove drops a reservation. Sequence 0 stands for any.
@@ -137,6 +153,10 @@ func (i *inflight) removeLocked(p InFlight) {
 	if len(keys) == 0 {
 		delete(i.byConsumer, p.Consumer)
 	}
+	i.removeFromObjectLocked(p)
+}
+
+func (i *inflight) removeFromObjectLocked(p InFlight) {
 	uid := ObjectUID(p.Key)
 	rest := slices.DeleteFunc(i.byObject[uid], func(q InFlight) bool {
 		return q.Consumer == p.Consumer && q.Key == p.Key
@@ -167,7 +187,7 @@ func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger,
 	for r := range l.Reservations() {
 		p := InFlight{Consumer: consumer, Reservation: r, KnownSince: since}
 		if known, ok := before[r.Key]; ok && known.Sequence == r.Sequence {
-			p.KnownSince, p.IsOwn = known.KnownSince, known.IsOwn
+			p.KnownSince, p.IsOwn, p.isSettling = known.KnownSince, known.IsOwn, known.isSettling
 		}
 		i.addLocked(p)
 	}
@@ -191,15 +211,17 @@ func (s *Store) ReservationOf(consumer quotav1alpha1.ConsumerRef, key string) (I
 	s.inflight.mu.RLock()
 	defer s.inflight.mu.RUnlock()
 	p, known := s.inflight.byConsumer[consumer][key]
-	return p, known
+	return p, known && !p.isSettling
 }
 
 // ReservationsOf returns the reservations in flight of a consumer, as far as this process knows.
 func (s *Store) ReservationsOf(consumer quotav1alpha1.ConsumerRef) []InFlight {
 	s.inflight.mu.RLock()
 	defer s.inflight.mu.RUnlock()
-	return slices.Collect(maps.Values(s.inflight.byConsumer[consumer]))
+	return slices.DeleteFunc(slices.Collect(maps.Values(s.inflight.byConsumer[consumer])), isSettling)
 }
+
+func isSettling(p InFlight) bool { return p.isSettling }
 
 // Reservations returns all reservations in flight, as far as this process knows.
 func (s *Store) Reservations() []InFlight {
@@ -211,5 +233,5 @@ func (s *Store) Reservations() []InFlight {
 			all = append(all, p)
 		}
 	}
-	return all
+	return slices.DeleteFunc(all, isSettling)
 }

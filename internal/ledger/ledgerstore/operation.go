@@ -47,6 +47,9 @@ type operation struct {
 	// Postponed operations may succeed after operations with makesRoom, and denied claims after those with
 	// growsCapacity.
 	makesRoom, growsCapacity bool
+	// patience and leavesDeferred are as in [groupcommit.Operation].
+	patience       time.Duration
+	leavesDeferred bool
 	// loadID, if isVerified is set, is the load of the ledger that the facts of the caller belong to.
 	loadID     uint64
 	isVerified bool
@@ -67,7 +70,9 @@ type operation struct {
 // forGroup returns the operation for the group of a committer.
 func (o *operation) forGroup(c *committer) *groupcommit.Operation[*ledger.Ledger] {
 	o.committer = c
-	return &groupcommit.Operation[*ledger.Ledger]{Decision: o, MakesRoom: o.makesRoom, Deadline: o.deadline}
+	return &groupcommit.Operation[*ledger.Ledger]{
+		Decision: o, MakesRoom: o.makesRoom, Deadline: o.deadline, Patience: o.patience, LeavesDeferred: o.leavesDeferred,
+	}
 }
 
 // Apply implements [groupcommit.Decision].

@@ -99,11 +99,19 @@ func (p *process) use(t testing.TB, key string, amount ledger.Amount) {
 	p.flush(t)
 }
 
-// flush commits housekeeping.
-func (p *process) flush(t testing.TB) {
+// look reads the ledger, unless the process has the stored version.
+func (p *process) look(t testing.TB) {
 	t.Helper()
 	if err := p.View(t.Context(), acme, func(*ledger.Ledger) {}); err != nil {
 		t.Fatalf("view: %v", err)
+	}
+}
+
+// flush commits housekeeping.
+func (p *process) flush(t testing.TB) {
+	t.Helper()
+	if err := p.Flush(t.Context()); err != nil {
+		t.Fatalf("flush: %v", err)
 	}
 }
 

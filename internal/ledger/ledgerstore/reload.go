@@ -196,6 +196,7 @@ func (c *committer) reload(version Version) bool {
 	loadID := c.loadID.Load()
 	// The operation has no caller: like housekeeping it is tried again until the ledger could be read.
 	return c.commitNow(&operation{
+		leavesDeferred: true,
 		apply: func(*ledger.Ledger, bool) groupcommit.Effect {
 			// The answer to a write of this process may have arrived since: then the version is its own.
 			if c.isNewer(version) {

@@ -83,7 +83,7 @@ func TestOthersLeaveTheLedgerUnread(t *testing.T) {
 			t.Error("subscribers of the other replica were told nothing")
 		}
 		before := w.other.Calls(storagetest.CurrentVersion)
-		w.other.flush(t)
+		w.other.look(t)
 		if reads, versions := w.other.Calls(storagetest.Read), w.other.Calls(storagetest.CurrentVersion)-before; reads != 1 || versions != 0 {
 			t.Errorf("when it uses the ledger it reads it %d times and compares %d versions, want 1 and 0", reads, versions)
 		}
@@ -155,11 +155,11 @@ func TestOthersForgetWhatEnded(t *testing.T) {
 // After storage was restored from a backup, a version that was noticed before never comes.
 func TestNoticedVersionNeverComes(t *testing.T) {
 	w := newWatched(t)
-	w.other.flush(t)
+	w.other.look(t)
 	w.other.ObserveOf(acme, ledgerstore.Notice{Version: "999999", Unfinished: ledgerstore.NothingUnfinished})
-	w.other.flush(t)
+	w.other.look(t)
 	before := w.other.Calls(storagetest.Read)
-	w.other.flush(t)
+	w.other.look(t)
 	if got := w.other.Calls(storagetest.Read) - before; got != 0 {
 		t.Errorf("it reads the ledger with each use: %d times", got)
 	}

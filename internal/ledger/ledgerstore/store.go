@@ -30,6 +30,8 @@ const (
 	// stalledAfter is how long the oldest reservation of a ledger is in flight before other replicas than the preferred
 	// one read the ledger. It is longer than a healthy replica takes to make a claim and to settle it.
 	stalledAfter = 8 * time.Second
+	// settleDelay is how long a settlement waits for another commit of the consumer to ride along with.
+	settleDelay = 3 * time.Second
 	// unknownOutcomesMax bounds the writes in a row with an unknown outcome before the batch fails.
 	unknownOutcomesMax = 3
 
@@ -206,15 +208,18 @@ func (s *Store) loadIDOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 	if loadID := s.committer(consumer).loadID.Load(); loadID > 0 {
 		return loadID, nil
 	}
-	err := s.do(ctx, consumer, &operation{apply: func(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing }})
+	err := s.do(ctx, consumer, &operation{leavesDeferred: true, apply: func(*ledger.Ledger, bool) groupcommit.Effect {
+		return groupcommit.Nothing
+	}})
 	return s.committer(consumer).loadID.Load(), err
 }
 
-// View calls f with the ledger of a consumer as of some instant during the call. f must not keep or change it. View may
+// View calls f with the ledger of a consumer as of some instant during the call. Reservations that [Store.Settle] was
+// called for may still be in flight in it. f must not keep or change it. View may
 // call f more than once; the last call counts, and only if View returns no error. If ctx ends early, f may still be
 // running when View returns.
 func (s *Store) View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
-	return s.do(ctx, consumer, &operation{apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
+	return s.do(ctx, consumer, &operation{leavesDeferred: true, apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 		f(l)
 		return groupcommit.Unconfirmed
 	}})

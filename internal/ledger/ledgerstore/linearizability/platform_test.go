@@ -120,7 +120,7 @@ func (p *platform) perform(ctx context.Context, client int, store *ledgerstore.S
 		case settle:
 			// It takes effect with the next commit, and so before this view.
 			store.Settle(acme, in.key, in.sequence)
-			return store.View(ctx, acme, func(*ledger.Ledger) {})
+			return store.Cancel(ctx, acme, "nothing", 0)
 		case release:
 			drifted, err := store.Release(ctx, acme, in.key, func(context.Context) (*ledgerstore.ClaimCharges, error) { return p.holding(in), nil })
 			if drifted {

@@ -1,0 +1,35 @@
+package ledgerstore
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/groupcommit"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// flushesMax bounds the ledgers that are flushed at the same time.
+const flushesMax = 16
+
+// Flush commits the settlements and other housekeeping that wait for later commits. A process calls it before it ends,
+// so that no other process has to find out what was left. Errors are those of the first ledger that fails.
+func (s *Store) Flush(ctx context.Context) error {
+	s.mu.RLock()
+	var waiting []quotav1alpha1.ConsumerRef
+	for consumer, c := range s.byRef {
+		if c.group.HasDeferred() {
+			waiting = append(waiting, consumer)
+		}
+	}
+	s.mu.RUnlock()
+	var flushes errgroup.Group // without a context: one that fails does not stop the others
+	flushes.SetLimit(flushesMax)
+	for _, consumer := range waiting {
+		flushes.Go(func() error {
+			return s.do(ctx, consumer, &operation{apply: func(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing }})
+		})
+	}
+	return flushes.Wait()
+}
