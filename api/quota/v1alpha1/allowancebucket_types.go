@@ -5,7 +5,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // AllowanceBucket has a consumer's quota of one resource type: the limit, the allocated and the available amount.
 // Bursar maintains one for each pair in a grant or a claim, and in addition one for each set of dimensions in use.
 // Unused buckets stay; those for dimensions up to 1024 for a pair. An EffectiveResourceGrant owns them. A bucket is
-// only for reading: decisions use the ledger, and the bucket follows within about a second.
+// only for reading: decisions use the ledger. The bucket shows the first change after a quiet time within a second, and
+// further ones every few seconds.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -6,8 +6,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // allocated and the available amount, in base units and in display units. Bursar maintains one in the consumer's
 // namespace as soon as there is an active grant or a waiting claim, and retains it for as long as the consumer exists,
 // even without grants and claims. It owns the AllowanceBuckets in its sums. If it is deleted by hand, Bursar creates it
-// again with its buckets, unless it is no longer needed. It is only for reading: decisions use the ledger, and the view
-// follows within about a second.
+// again with its buckets, unless it is no longer needed. It is only for reading: decisions use the ledger. The view shows
+// the first change after a quiet time within a second, and further ones every few seconds.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

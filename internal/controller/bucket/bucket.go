@@ -1,6 +1,11 @@
 // Package bucket publishes the ledgers: for every consumer and resource type an EffectiveResourceGrant. It owns an
 // AllowanceBucket for the whole type and one for each dimension set in use, all with limit, allocated and available
-// amounts. They are a view: no decision depends on them, and changes in quick succession are published together.
+// amounts. They are a view: no decision depends on them.
+//
+// People read the view, so it changes at their pace. The first change after a quiet time is published within a second,
+// further ones of the consumer every few seconds, and all consumers together at a bounded rate. The effective grant is
+// written together with its buckets. The pace alone leaves a sixth of the writes of a busy consumer, and a reader finds
+// the same amounts in both. A slower effective grant would need a second publication to become right.
 //
 // The unit of work is a consumer. The controller reads its ledger at one instant and writes each object that differs.
 // So the number of writes is the number of changed buckets.
@@ -10,16 +15,11 @@ package bucket
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,17 +30,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-const (
-	// firstDelay is how long the first change after a quiet time waits for more, and interval how long further changes
-	// wait.
-	firstDelay = 50 * time.Millisecond
-	interval   = 500 * time.Millisecond
-	workers    = 4
-	// consumersPerSecond bounds how many changed consumers are published a second, after a burst. Many changes at a
-	// time are published later, so that the API server has room for decisions.
-	consumersPerSecond = 50
-	consumersBurst     = 200
-)
+// workers is how many consumers are published at a time. One with many dimension sets takes seconds.
+const workers = 4
 
 // Ledgers reads the ledgers.
 type Ledgers interface {
@@ -69,33 +60,23 @@ type state struct {
 	index   bucketIndex
 	stale   staleObjects
 	waiters namespaceWaiters
-	pace    flowcontrol.RateLimiter
+	pace    *pace
 	// leads is set by IndexExisting.
-	leads     atomic.Bool
-	mu        sync.Mutex
-	published map[quotav1alpha1.ConsumerRef]time.Time
+	leads atomic.Bool
 }
 
 // Start prepares the controller for changes.
 func (c *Controller) Start() {
-	c.state = &state{
-		published: map[quotav1alpha1.ConsumerRef]time.Time{},
-		pace:      flowcontrol.NewTokenBucketRateLimiter(consumersPerSecond, consumersBurst),
-		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[quotav1alpha1.ConsumerRef](100*time.Millisecond, 30*time.Second)),
-	}
+	p := newPace()
+	c.state = &state{pace: p, queue: newQueue(p)}
 }
 
 // Changed queues a consumer after a change of its ledger. It has the signature of a ledger store's listener. It ignores
 // changes before IndexExisting, because Compare sees all ledgers after that.
 func (c *Controller) Changed(consumer quotav1alpha1.ConsumerRef, _ ledgerstore.Change) {
-	if !c.leads.Load() {
-		return
+	if c.leads.Load() {
+		c.publishSoon(consumer)
 	}
-	c.mu.Lock()
-	since := time.Since(c.published[consumer])
-	c.mu.Unlock()
-	c.queue.AddAfter(consumer, max(firstDelay, interval-since))
 }
 
 // Run publishes changes until ctx ends.
@@ -116,23 +97,20 @@ func (c *Controller) Need(consumer quotav1alpha1.ConsumerRef, requests []quotav1
 	c.Publish(consumer)
 }
 
-// Publish queues the comparison of a consumer's buckets with its ledger.
+// Publish queues the comparison of a consumer's buckets with its ledger. It waits for nothing more, but the pace holds.
 func (c *Controller) Publish(consumer quotav1alpha1.ConsumerRef) { c.queue.Add(consumer) }
+
+// publishSoon queues a consumer with what follows shortly, or for the end of its interval.
+func (c *Controller) publishSoon(consumer quotav1alpha1.ConsumerRef) {
+	c.queue.AddAfter(consumer, max(firstDelay, c.pace.early(consumer)))
+}
 
 // Consumers returns the consumers that may have buckets or a ledger: all that changed or were queued since this replica
 // leads.
-func (c *Controller) Consumers() []quotav1alpha1.ConsumerRef {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.published))
-}
+func (c *Controller) Consumers() []quotav1alpha1.ConsumerRef { return c.pace.consumers() }
 
 // Forget drops a consumer without buckets.
-func (c *Controller) Forget(consumer quotav1alpha1.ConsumerRef) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.published, consumer)
-}
+func (c *Controller) Forget(consumer quotav1alpha1.ConsumerRef) { c.pace.forget(consumer) }
 
 // RegistrationsChanged queues consumers whose quota is displayed in another unit than that of the current registration.
 func (c *Controller) RegistrationsChanged() {

@@ -54,7 +54,7 @@ func (c *Controller) IndexExisting(ctx context.Context) error {
 // Compare queues a consumer unless its buckets and effective grants agree with its listed ledger. It writes nothing:
 // the ledger may have changed since the list, and then Changed is called.
 func (c *Controller) Compare(ctx context.Context, consumer quotav1alpha1.ConsumerRef, stored ledger.Snapshot) {
-	c.markPublished(consumer)
+	c.pace.know(consumer)
 	comparing := *c
 	comparing.Client = readOnly{c.Client}
 	restored, err := ledger.Restore(stored)
@@ -69,7 +69,7 @@ func (c *Controller) Compare(ctx context.Context, consumer quotav1alpha1.Consume
 // PublishOthers queues the consumers with buckets or effective grants and without a ledger.
 func (c *Controller) PublishOthers() {
 	for _, consumer := range c.index.consumers() {
-		if again := c.markPublished(consumer); !again {
+		if known := c.pace.know(consumer); !known {
 			c.Publish(consumer)
 		}
 	}

@@ -15,11 +15,14 @@ import (
 // publish writes the buckets of a consumer: for the resource types in its ledger, and for indexed types that the ledger
 // no longer has.
 func (c *Controller) publish(ctx context.Context, consumer quotav1alpha1.ConsumerRef) error {
-	again := c.markPublished(consumer)
-	if again {
-		if err := c.pace.Wait(ctx); err != nil {
-			return err
-		}
+	// However it came into the queue.
+	if early := c.pace.early(consumer); early > 0 {
+		c.queue.AddAfter(consumer, early)
+		return nil
+	}
+	again, err := c.pace.begin(ctx, consumer)
+	if err != nil {
+		return err
 	}
 	before := c.index.of(consumer)
 	snapshot, err := c.snapshot(ctx, consumer)
@@ -29,7 +32,8 @@ func (c *Controller) publish(ctx context.Context, consumer quotav1alpha1.Consume
 	return c.publishLedger(ctx, consumer, snapshot, before, again)
 }
 
-// publishLedger writes the buckets and effective grants of a consumer. again is set after an earlier publication.
+// publishLedger writes the buckets and effective grants of a consumer. again is set if it was known: the first
+// publication after a start writes only differences, because there may be many consumers.
 func (c *Controller) publishLedger(ctx context.Context, consumer quotav1alpha1.ConsumerRef, snapshot *ledger.Ledger, before map[string]indexEntry, again bool) error {
 	view := viewOf(snapshot, before)
 	for resourceType := range before {
@@ -65,16 +69,6 @@ func (c *Controller) snapshot(ctx context.Context, consumer quotav1alpha1.Consum
 		return nil, err
 	}
 	return ledger.Restore(stored)
-}
-
-// markPublished records that a consumer is being published, and reports whether it was before. The first publication
-// after a start writes only differences, because there may be many consumers.
-func (c *Controller) markPublished(consumer quotav1alpha1.ConsumerRef) (again bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, again = c.published[consumer]
-	c.published[consumer] = time.Now()
-	return again
 }
 
 // publishType writes the effective grant of a resource type, and its buckets.

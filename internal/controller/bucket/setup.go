@@ -41,8 +41,8 @@ func (c *Controller) deleted(object any) {
 	}
 	switch object := object.(type) {
 	case *quotav1alpha1.AllowanceBucket:
-		c.queue.AddAfter(object.Spec.ConsumerRef, firstDelay)
+		c.publishSoon(object.Spec.ConsumerRef)
 	case *quotav1alpha1.EffectiveResourceGrant:
-		c.queue.AddAfter(object.Spec.ConsumerRef, firstDelay)
+		c.publishSoon(object.Spec.ConsumerRef)
 	}
 }
