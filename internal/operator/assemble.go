@@ -72,7 +72,7 @@ func (o *Operator) assemble(ctx context.Context) (*components, error) {
 
 	loaded := make(chan struct{})
 	evaluations := &evaluation.Reporter{Client: cluster.client, Catalog: quota.catalog, Events: cluster.events, Log: log.WithName("evaluation")}
-	denials := &events.Latest{Events: o.client.CoreV1(), Log: log.WithName("denials")}
+	denials := &events.Latest{Events: o.client.CoreV1(), Live: cluster.live, Log: log.WithName("denials")}
 	enforcer := o.newEnforcer(cluster, quota, peers, evaluations, denials, loaded)
 	cluster.objects.OnAppear(enforcer.Appeared)
 	resourceQuotas := o.newResourceQuotas(cluster, quota, loaded)
@@ -133,7 +133,6 @@ func (o *Operator) addReconcilers(p *components, controllers *controllers, decla
 			Changed: declared.policiesChanged,
 		},
 		increases,
-		controllers.bucket,
 		controllers.adoption,
 	} {
 		if err := reconciler.SetupWithManager(c.manager); err != nil {

@@ -36,8 +36,8 @@ type controllers struct {
 func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers, webhooks *webhookconfig.Controller) *controllers {
 	log, system := o.options.Log, o.options.SystemNamespace
 	buckets := &bucket.Controller{
-		Client: c.client, Ledgers: q.ledgers, Catalog: q.catalog, SystemNamespace: system, Namespaces: o.options.Namespaces(), Events: c.events,
-		Log: log.WithName("bucket"),
+		Client: c.client, Cache: c.manager.GetCache(), Ledgers: q.ledgers, Catalog: q.catalog, SystemNamespace: system,
+		Namespaces: o.options.Namespaces(), Events: c.events, Log: log.WithName("bucket"),
 	}
 	buckets.Start()
 	q.ledgers.Subscribe(buckets.Changed)

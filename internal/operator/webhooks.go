@@ -69,7 +69,7 @@ func (o *Operator) newEnforcer(c *cluster, q *quota, peers *routing.Peers, evalu
 	return enforce.New(enforce.Dependencies{
 		Catalog: q.catalog, Evaluator: q.evaluator, Store: q.ledgers, Objects: c.objects, Claims: q.claims, Engine: q.engine, Reviewed: q.reviewed,
 		Kinds: c.kinds, Live: c.dynamic, Events: c.events, Evaluations: evaluations,
-		Denials:     &enforce.EffectiveGrantEvents{Catalog: q.catalog, Cache: c.client, Events: denials},
+		Denials:     &enforce.EffectiveGrantEvents{Catalog: q.catalog, Events: denials},
 		Permissions: c.users, Consumers: &enforce.ConsumerObjects{Kinds: c.kinds, Objects: c.objects},
 		MaxObjectBytes: o.options.MaxObjectBytes, Ready: loaded, Replicas: peers, Policies: q.policies, Log: o.options.Log.WithName("enforce"),
 	})

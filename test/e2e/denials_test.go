@@ -102,6 +102,13 @@ func TestDenialsLeaveOneEvent(t *testing.T) {
 		if len(found) != 1 || found[0].Count != storm || !strings.Contains(found[0].Message, "used: 1, limited: 1") || found[0].Namespace == metav1.NamespaceDefault {
 			return fmt.Errorf("got %d events: %+v, want one that occurred %d times", len(found), found, storm)
 		}
+		effective, err := w.effective()
+		if err != nil {
+			return err
+		}
+		if got := found[0].InvolvedObject; got.UID != effective.UID || got.Name != effective.Name {
+			return fmt.Errorf("the event is on %+v, want effective grant %s with UID %s, as kubectl describe needs", got, effective.Name, effective.UID)
+		}
 		return nil
 	})
 }

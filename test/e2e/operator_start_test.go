@@ -73,10 +73,7 @@ func TestStartAsksAboutNobody(t *testing.T) {
 	}
 	stop()
 
-	raised := s.grant("raised", 0)
-	must(s, s.Get(t.Context(), client.ObjectKeyFromObject(raised), raised))
-	raised.Spec.Allowances[0].Buckets[0].Amount = 7
-	must(s, s.Update(t.Context(), raised))
+	s.raise("raised", 7)
 	must(s, s.Delete(t.Context(), s.grant("lost-grant", 0)))
 	must(s, s.Delete(t.Context(), s.bucket("lost-bucket")))
 	must(s, s.Delete(t.Context(), s.ledger("lost-ledger")))

@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
@@ -19,22 +18,16 @@ import (
 // EffectiveGrantEvents records denials as events on effective grants.
 type EffectiveGrantEvents struct {
 	Catalog *catalog.Catalog
-	Cache   client.Reader
 	Events  *events.Latest
 }
 
 // RecordDenial implements [Denials]. It records a denial on the effective grant of the resource type, in the namespace
 // that has the consumer's quota objects. The effective grant need not exist, for example while nothing is granted.
-func (e *EffectiveGrantEvents) RecordDenial(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType, note string) {
+func (e *EffectiveGrantEvents) RecordDenial(consumer quotav1alpha1.ConsumerRef, resourceType, note string) {
 	name := types.NamespacedName{Namespace: e.Catalog.ConsumerNamespace(consumer), Name: naming.EffectiveGrant(consumer, resourceType)}
-	shown := &corev1.ObjectReference{
+	e.Events.Record(&corev1.ObjectReference{
 		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "EffectiveResourceGrant", Namespace: name.Namespace, Name: name.Name,
-	}
-	var effective quotav1alpha1.EffectiveResourceGrant
-	if err := e.Cache.Get(ctx, name, &effective); err == nil {
-		shown.UID = effective.UID
-	}
-	e.Events.Record(shown, EventReasonDenied, note)
+	}, EventReasonDenied, note)
 }
 
 // ConsumerObjects looks up the objects that are consumers.

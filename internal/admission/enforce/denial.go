@@ -60,7 +60,7 @@ func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionReques
 			sentences = append(sentences, d.Hidden(h.Catalog))
 		}
 		causes = append(causes, causesOf(l, d, maySee)...)
-		h.recordDenial(ctx, request, d)
+		h.recordDenial(request, d)
 	}
 	response := review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", strings.Join(sentences, " "))
 	response.Result.Details = detailsOf(lacks[0].consumer, causes)
@@ -90,7 +90,7 @@ func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRe
 const EventReasonDenied = "QuotaDenied"
 
 // recordDenial records a denial for readers of the consumer's quota. A consumer that does not exist has no readers.
-func (h *Handler) recordDenial(ctx context.Context, request *admissionv1.AdmissionRequest, d *message.Denial) {
+func (h *Handler) recordDenial(request *admissionv1.AdmissionRequest, d *message.Denial) {
 	if h.Denials == nil || review.IsDryRun(request) || d.IsMissing {
 		return
 	}
@@ -98,7 +98,7 @@ func (h *Handler) recordDenial(ctx context.Context, request *admissionv1.Admissi
 	if request.Namespace != "" {
 		name = request.Namespace + "/" + name
 	}
-	h.Denials.RecordDenial(ctx, d.Consumer, d.Shortfalls[0].ResourceType,
+	h.Denials.RecordDenial(d.Consumer, d.Shortfalls[0].ResourceType,
 		fmt.Sprintf("%s of %s %s by %s was denied: %s", request.Operation, request.Kind.Kind, name, request.UserInfo.Username, d.Sentences(h.Catalog)))
 }
 

@@ -90,7 +90,7 @@ type Dependencies struct {
 type Denials interface {
 	// RecordDenial records a denial for lack of a resource type, in the namespace that has the consumer's quota
 	// objects.
-	RecordDenial(ctx context.Context, consumer quotav1alpha1.ConsumerRef, resourceType, note string)
+	RecordDenial(consumer quotav1alpha1.ConsumerRef, resourceType, note string)
 }
 
 // Permissions asks the API server for the permissions of users.

@@ -319,7 +319,7 @@ func (p permissions) May(_ context.Context, _ authenticationv1.UserInfo, what au
 // denials are the notes on what was denied.
 type denials []string
 
-func (d *denials) RecordDenial(_ context.Context, consumer quotav1alpha1.ConsumerRef, resourceType, note string) {
+func (d *denials) RecordDenial(consumer quotav1alpha1.ConsumerRef, resourceType, note string) {
 	*d = append(*d, consumer.Name+" "+resourceType+": "+note)
 }
 

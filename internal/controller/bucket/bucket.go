@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -38,9 +39,11 @@ type Ledgers interface {
 	View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
 }
 
-// Controller publishes ledgers. Set its fields once; call Start, then Run.
+// Controller publishes ledgers. Set its fields once and call Start. A leader then calls Follow, IndexExisting and Run.
 type Controller struct {
+	// Client reads from Cache. Other replicas than the leader read no buckets and effective grants from it.
 	Client  client.Client
+	Cache   cache.Informers
 	Ledgers Ledgers
 	Catalog *catalog.Catalog
 	// SystemNamespace is the namespace for the quota of consumers without a namespace. Namespaces gives the namespace

@@ -16,7 +16,9 @@ import (
 
 // Buckets publish ledgers.
 type Buckets interface {
-	// Starter prepares for Compare, and Run publishes until ctx ends.
+	// Follow starts the watches that only a leader needs. IndexExisting prepares for Compare, and Run publishes until
+	// ctx ends.
+	Follow(ctx context.Context) error
 	IndexExisting(ctx context.Context) error
 	Run(ctx context.Context) error
 	// Compare publishes a ledger unless its buckets agree with it, and Publish publishes it anyway.
@@ -47,7 +49,13 @@ type Starter struct {
 
 // Run takes up the changes, and publishes ledgers until ctx ends.
 func (t *Starter) Run(ctx context.Context) error {
+	if err := t.Buckets.Follow(ctx); err != nil {
+		return err
+	}
 	if err := t.Buckets.IndexExisting(ctx); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err() // the error of an unfinished list does not say so
+		}
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)

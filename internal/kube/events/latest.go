@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -39,7 +40,9 @@ const (
 type Latest struct {
 	// Events writes events of the core group: only there may the note of an event change.
 	Events corev1client.EventsGetter
-	Log    logr.Logger
+	// Live finds the UIDs of the objects of events.
+	Live client.Reader
+	Log  logr.Logger
 
 	mu       sync.Mutex
 	subjects map[subject]*occurrences
@@ -55,7 +58,8 @@ type occurrences struct {
 	written time.Time // or zero
 }
 
-// Record records an event of type Warning on a namespaced object. It returns at once; [Latest.Run] writes it.
+// Record records an event of type Warning on a namespaced object, which need not exist. It returns at once; [Latest.Run]
+// finds the object's UID and writes the event.
 func (l *Latest) Record(regarding *corev1.ObjectReference, reason, note string) {
 	now := metav1.Now()
 	key := subject{regarding.Namespace, regarding.Kind, regarding.Name, reason}
@@ -144,6 +148,24 @@ func (l *Latest) write(ctx context.Context, event corev1.Event) error {
 			return err
 		}
 	}
-	_, err := events.Create(ctx, &event, metav1.CreateOptions{})
+	var err error
+	if event.InvolvedObject.UID, err = l.uid(ctx, &event.InvolvedObject); err != nil {
+		return err
+	}
+	_, err = events.Create(ctx, &event, metav1.CreateOptions{})
 	return err
+}
+
+// uid returns the UID of an object, or "" if it does not exist. kubectl describe finds events by it. Once for each event
+// a request is cheaper than a watch of all such objects. It lists, because Bursar may list its views and not get them.
+func (l *Latest) uid(ctx context.Context, of *corev1.ObjectReference) (types.UID, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(of.GroupVersionKind().GroupVersion().WithKind(of.Kind + "List"))
+	if err := l.Live.List(ctx, list, client.InNamespace(of.Namespace), client.MatchingFields{"metadata.name": of.Name}); err != nil {
+		return "", fmt.Errorf("find %s %s: %w", of.Kind, of.Name, err)
+	}
+	if len(list.Items) == 0 {
+		return "", nil
+	}
+	return list.Items[0].UID, nil
 }
