@@ -70,7 +70,7 @@ type AllowanceBucketStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Available int64 `json:"available"`
 
-	// claimCount is the number of granted claims with an amount of this type.
+	// claimCount is the number of granted claims with an amount of this type, and of those that are being made.
 	// +kubebuilder:validation:Minimum=0
 	ClaimCount int32 `json:"claimCount"`
 

@@ -37,7 +37,13 @@ func (s *share) allocated() int64 { return int64(s.Used + s.Reserved) }
 
 // viewOf takes the published quota from a ledger: every resource type in it, and the dimension sets in use or published
 // before. With many selectors and dimension sets that takes long, so it reads a snapshot.
+//
+// It settles the reservations in the snapshot. So a claim counts from its reservation on, like its amount, and settling
+// changes nothing that is visible.
 func viewOf(snapshot *ledger.Ledger, before map[string]indexEntry) ledgerView {
+	for r := range snapshot.Reservations() {
+		snapshot.Settle(r.Key, r.Sequence) // not amendments
+	}
 	r := ledgerView{grants: slices.SortedFunc(snapshot.Grants(), byName), quotas: map[string]quota{}}
 	for _, resourceType := range snapshot.ResourceTypes() {
 		q := quota{required: true, account: snapshot.Account(resourceType)}

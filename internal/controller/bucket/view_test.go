@@ -52,8 +52,8 @@ func TestStatusOf(t *testing.T) {
 	}{
 		"unused": {"allowances of one type add up, within a grant and over all", both, 0, 0,
 			quotav1alpha1.AllowanceBucketStatus{Limit: 4, Available: 4, GrantCount: 2, ContributingGrantRefs: refs}},
-		"in use": {"what is reserved is taken, and counted as a claim once it is one", both, 2, 1,
-			quotav1alpha1.AllowanceBucketStatus{Limit: 4, Allocated: 3, Available: 1, ClaimCount: 2, GrantCount: 2, ContributingGrantRefs: refs}},
+		"in use": {"what is reserved is taken, and its claim counts", both, 2, 1,
+			quotav1alpha1.AllowanceBucketStatus{Limit: 4, Allocated: 3, Available: 1, ClaimCount: 3, GrantCount: 2, ContributingGrantRefs: refs}},
 		"shrunk": {"nothing is less than nothing", nil, 2, 0,
 			quotav1alpha1.AllowanceBucketStatus{Allocated: 2, ClaimCount: 2}},
 		"forgotten": {"what the books do not know is nothing", nil, 0, 0, quotav1alpha1.AllowanceBucketStatus{}},
