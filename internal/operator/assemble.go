@@ -87,11 +87,12 @@ func (o *Operator) assemble(ctx context.Context) (*components, error) {
 	p := &components{
 		cluster: cluster, quota: quota, server: server, peers: peers, webhooks: webhooks, probeObserver: o.newProbeObserver(), evaluations: evaluations,
 		synced: declared.synced, loaded: loaded,
-		everywhere: []runner{
-			controllers.lifecycle, controllers.claim, denials, follower,
-			&ledgerstore.Observer{Metadata: o.metadata, Live: cluster.live, Store: quota.ledgers, Log: log.WithName("ledgers")},
-		},
-		leading: append([]runner{webhooks}, controllers.leading...),
+		everywhere: []runner{controllers.lifecycle, controllers.claim, denials, follower},
+		leading:    append([]runner{webhooks}, controllers.leading...),
+	}
+	if o.options.LeaderElection != nil {
+		// A single process is the only writer of its ledgers.
+		p.everywhere = append(p.everywhere, &ledgerstore.Observer{Metadata: o.metadata, Live: cluster.live, Store: quota.ledgers, Log: log.WithName("ledgers")})
 	}
 	increases, err := o.addReconcilers(p, controllers, declared)
 	p.collectors = []collectors{

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/naming"
@@ -63,6 +65,16 @@ func (r *replica) services(o Options) map[types.NamespacedName]string {
 		return nil
 	}
 	return map[types.NamespacedName]string{{Namespace: o.SystemNamespace, Name: webhookService}: r.local}
+}
+
+// uncached returns the resources that the API server need not cache. A server without others does not watch its
+// ledgers, which are large and change with every create: it is their only writer. One of several watches the writes of
+// the others.
+func (r *replica) uncached() []schema.GroupResource {
+	if r == nil {
+		return []schema.GroupResource{{Group: quotav1alpha1.GroupName, Resource: "consumerledgers"}}
+	}
+	return nil
 }
 
 // complete configures the operator as one of several.

@@ -76,6 +76,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	ready := &readiness{}
 	plane, err := apiserver.Start(serving, apiserver.Options{
 		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), RequestTimeout: o.RequestTimeout.Duration, MaxObjectBytes: o.MaxObjectBytes, LocalServices: replica.services(o), Progress: progress,
+		Uncached:    replica.uncached(),
 		ReadyChecks: []healthz.HealthChecker{ready},
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/server/healthz"
 )
@@ -33,6 +34,8 @@ type Options struct {
 	// LocalServices are addresses, as host:port, of Services for webhooks that lead to this process. Other Services are
 	// resolved by DNS.
 	LocalServices map[types.NamespacedName]string
+	// Uncached are custom resources without a watch cache: lists and watches of them go to etcd.
+	Uncached []schema.GroupResource
 	// ReadyChecks are added to those behind the API server's /readyz.
 	ReadyChecks []healthz.HealthChecker
 	// Progress reports each step to the user.

@@ -7,6 +7,7 @@ import (
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/util/webhook"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
@@ -30,9 +31,10 @@ func (l localServices) ResolveEndpoint(namespace, name string, port int32) (*url
 	return webhook.NewDefaultServiceResolver().ResolveEndpoint(namespace, name, port)
 }
 
-// newServerConfig does the same as [generic.NewConfig] with two differences: it resolves the Services of webhooks and
-// aggregated APIs by services, and it allows for other API servers, maybe on the same machine, distinguished by id.
-func newServerConfig(o options.CompletedOptions, services webhook.ServiceResolver, apiServers int, id string) (*generic.Config, error) {
+// newServerConfig does the same as [generic.NewConfig] with three differences: it resolves the Services of webhooks and
+// aggregated APIs by services, it allows for other API servers, maybe on the same machine, distinguished by id, and some
+// custom resources have no watch cache.
+func newServerConfig(o options.CompletedOptions, services webhook.ServiceResolver, apiServers int, id string, uncachedResources []schema.GroupResource) (*generic.Config, error) {
 	genericConfig, informers, storage, err := apiserver.BuildGenericConfig(o,
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensions.Scheme, aggregatorscheme.Scheme},
 		kubecontrolplane.DefaultGenericAPIResourceConfigSource(), openapi.GetOpenAPIDefinitions)
@@ -50,6 +52,7 @@ func newServerConfig(o options.CompletedOptions, services webhook.ServiceResolve
 	if err != nil {
 		return nil, err
 	}
+	extensions.ExtraConfig.CRDRESTOptionsGetter = uncached{extensions.ExtraConfig.CRDRESTOptionsGetter, uncachedResources}
 	aggregator, err := apiserver.CreateAggregatorConfig(*plane.Generic, o, plane.VersionedInformers, services, plane.ProxyTransport, plane.Extra.PeerProxy, initializers)
 	if err != nil {
 		return nil, err
