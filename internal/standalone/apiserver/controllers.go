@@ -55,6 +55,20 @@ func notCollected() map[schema.GroupResource]struct{} {
 	return ignored
 }
 
+// ownership strips an object's metadata of everything that neither the garbage collector nor the count of objects for
+// ResourceQuotas uses. The garbage collector reads an object again before it changes it.
+func ownership(object any) (any, error) {
+	full, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return object, nil
+	}
+	return &metav1.PartialObjectMetadata{TypeMeta: full.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Namespace: full.Namespace, Name: full.Name, UID: full.UID, ResourceVersion: full.ResourceVersion,
+		OwnerReferences: full.OwnerReferences, Finalizers: full.Finalizers, DeletionTimestamp: full.DeletionTimestamp,
+		DeletionGracePeriodSeconds: full.DeletionGracePeriodSeconds,
+	}}, nil
+}
+
 // controllersLease is the Lease with which the servers on one etcd elect the runner of the controllers. The operators
 // have their own.
 const controllersLease = "bursar-controllers"
@@ -124,7 +138,7 @@ func runControllers(ctx context.Context, config *rest.Config, p *pki) (wait func
 		return nil, fmt.Errorf("make a metadata client for the controllers: %w", err)
 	}
 	typed := informers.NewSharedInformerFactory(client, 0)
-	generic := informerfactory.NewInformerFactory(typed, metadatainformer.NewSharedInformerFactory(metadataClient, 0))
+	generic := informerfactory.NewInformerFactory(typed, metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, 0, metadatainformer.WithTransform(ownership)))
 	started := make(chan struct{})
 
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
