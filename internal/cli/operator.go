@@ -24,8 +24,13 @@ import (
 	"github.com/bursar/bursar/internal/admission/access"
 	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/internal/gctuner"
 	"github.com/bursar/bursar/internal/operator"
 )
+
+// heapTuner keeps Go's default for a small heap, and a smaller percentage for a large one: a replica keeps much and
+// allocates little.
+var heapTuner = gctuner.Tuner{Headroom: 64 << 20, PercentMin: 25, PercentMax: 100}
 
 // Operator returns the command that runs the operator, for a binary of that version.
 func Operator(version string) *cobra.Command {
@@ -62,7 +67,7 @@ func runOperator(ctx context.Context, c *config.Operator, kubeconfig, version st
 	}
 	logger := logTo(os.Stderr, c.Logging)
 	heapTuner.Start()
-	limitMemory(logger, memlimit.FromCgroup)
+	gctuner.LimitMemory(logger, memlimit.FromCgroup)
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	listener, err := net.Listen("tcp", c.Webhooks.BindAddress)
 	if err != nil {

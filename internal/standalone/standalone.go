@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -51,11 +52,6 @@ type Server struct {
 	stop         context.CancelFunc
 }
 
-// heapTuner lets the heap grow by much: an API server allocates much and keeps little. With Go's default, a small
-// server collects several times a second and spends a fifth of its CPU time on it. A heap that may grow by more than
-// the headroom has small objects full of pointers, so that a collection costs more.
-var heapTuner = gctuner.Tuner{Headroom: 768 << 20, PercentMin: 200, PercentMax: 2000}
-
 // Start starts a standalone Bursar and returns once quota is enforced. It runs until ctx ends or a component fails; see
 // Wait.
 func Start(ctx context.Context, o Options) (*Server, error) {
@@ -64,7 +60,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := validate(&o.Quota); err != nil {
 		return nil, err
 	}
-	heapTuner.Start()
+	startTuner()
+	gctuner.LimitMemory(o.Log, memlimit.FromCgroup)
 	replica, err := newReplica(o)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package cli
+package gctuner
 
 import (
 	"errors"
@@ -30,10 +30,30 @@ func TestLimitMemory(t *testing.T) {
 			if tt.environment != "" {
 				t.Setenv("GOMEMLIMIT", tt.environment) // Go reads it only at the start of a process
 			}
-			limitMemory(testr.New(t), tt.limit)
+			LimitMemory(testr.New(t), tt.limit)
 			if got := debug.SetMemoryLimit(-1); got != tt.want {
 				t.Errorf("%s: the limit is %d, want %d", tt.reason, got, tt.want)
 			}
 		})
+	}
+}
+
+func TestSmallest(t *testing.T) {
+	unknown := func() (uint64, error) { return 0, memlimit.ErrNoLimit }
+	tests := map[string]struct {
+		reason             string
+		container, machine memlimit.Provider
+		want               uint64
+	}{
+		"Container":    {"a container may have less than its machine", memlimit.Limit(1), memlimit.Limit(2), 1},
+		"LargeLimit":   {"a limit above the machine's memory bounds nothing", memlimit.Limit(2), memlimit.Limit(1), 1},
+		"NoLimit":      {"without a limit there is the machine's memory", unknown, memlimit.Limit(2), 2},
+		"NoneIsKnown":  {"zero means unknown", unknown, unknown, 0},
+		"OtherSystems": {"the machine's memory may be unknown", memlimit.Limit(1), unknown, 1},
+	}
+	for name, tt := range tests {
+		if got := smallest(tt.container, tt.machine); got != tt.want {
+			t.Errorf("%s: got %d, want %d: %s", name, got, tt.want, tt.reason)
+		}
 	}
 }
