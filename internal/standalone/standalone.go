@@ -60,6 +60,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := validate(&o.Quota); err != nil {
 		return nil, err
 	}
+	if err := disableFeatures(); err != nil {
+		return nil, fmt.Errorf("set the API server's feature gates: %w", err)
+	}
 	startTuner()
 	gctuner.LimitMemory(o.Log, memlimit.FromCgroup)
 	replica, err := newReplica(o)
