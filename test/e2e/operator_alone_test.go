@@ -3,13 +3,17 @@ package e2e
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/test/server"
 )
@@ -49,4 +53,30 @@ func TestWatchesLedgersOfOthersOnly(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// The ledgers of a single server have no watch cache. People may still list and watch them.
+func TestLedgersCanBeWatched(t *testing.T) {
+	t.Parallel()
+	w := newProtectedWorld(t, 2)
+	var ledgers quotav1alpha1.ConsumerLedgerList
+	must(w, admin.List(w.ctx, &ledgers))
+	name := naming.Ledger(w.consumer())
+	if !slices.ContainsFunc(ledgers.Items, func(l quotav1alpha1.ConsumerLedger) bool { return l.Name == name }) {
+		t.Fatalf("no ledger %s among %d that are listed", name, len(ledgers.Items))
+	}
+	events, err := admin.Watch(w.ctx, &ledgers, client.MatchingFields{"metadata.name": name})
+	must(w, err)
+	defer events.Stop()
+	w.mustCreate(w.configMap("a"))
+	for event := range events.ResultChan() {
+		ledger, ok := event.Object.(*quotav1alpha1.ConsumerLedger)
+		if !ok || ledger.Name != name {
+			t.Fatalf("got the event %s of %T, want changes of the ledger %s alone", event.Type, event.Object, name)
+		}
+		if len(ledger.Spec.Used) == 1 && ledger.Spec.Used[0].Amount == 1 {
+			return
+		}
+	}
+	t.Error("the watch ended before the ledger showed what is used")
 }
