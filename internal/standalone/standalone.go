@@ -16,6 +16,7 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
@@ -174,7 +175,10 @@ func (s *Server) Wait() error {
 	go func() { operatorErr <- <-s.operatorDone }()
 	err := s.ControlPlane.Wait()
 	s.stop()
-	return errors.Join(err, <-operatorErr)
+	if errOperator := <-operatorErr; !utilnet.IsConnectionRefused(errOperator) { // the API server ends first
+		err = errors.Join(err, errOperator)
+	}
+	return err
 }
 
 // readiness is the check of /readyz for the enforcement of quota.

@@ -215,7 +215,7 @@ func TestCreateRefusedLater(t *testing.T) {
 		return nil
 	})
 	reserved := time.Now()
-	w.wantBucket(1, 1, 0, 0)
+	w.wantBucket(1, 1, 0, 1)
 	w.mustDelete(quota)
 	await.NoError(w, 90*time.Second, func() error {
 		bucket, err := w.bucket()

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,8 +96,13 @@ func newDeparture(t *testing.T) *departure {
 // give grants a consumer one machine, and waits until that counts.
 func (d *departure) give(consumer quotav1alpha1.ConsumerRef) *quotav1alpha1.ResourceGrant {
 	d.Helper()
+	return d.giveOf(consumer, machinesType)
+}
+
+func (d *departure) giveOf(consumer quotav1alpha1.ConsumerRef, resourceType string) *quotav1alpha1.ResourceGrant {
+	d.Helper()
 	grant := &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Name: consumer.Name, Namespace: "default"}, Spec: quotav1alpha1.ResourceGrantSpec{
-		ConsumerRef: consumer, Allowances: []quotav1alpha1.Allowance{{ResourceType: machinesType, Buckets: []quotav1alpha1.Bucket{{Amount: 1}}}},
+		ConsumerRef: consumer, Allowances: []quotav1alpha1.Allowance{{ResourceType: resourceType, Buckets: []quotav1alpha1.Bucket{{Amount: 1}}}},
 	}}
 	eventually(d, func() error { return d.Admin.Create(d.Context(), grant) })
 	eventually(d, func() error {
@@ -193,6 +200,18 @@ func (d *departure) wantLeft(consumer quotav1alpha1.ConsumerRef, want ...string)
 	})
 }
 
+// wantShown waits until the quota of a consumer is shown: what comes and goes at once never is.
+func (d *departure) wantShown(consumer quotav1alpha1.ConsumerRef) {
+	d.Helper()
+	eventually(d, func() error {
+		found, err := d.left(d.Context(), consumer)
+		if err == nil && !slices.Contains(found, everything[1]) {
+			err = fmt.Errorf("of %s there is %q, want %s", consumer.Name, found, everything[1])
+		}
+		return err
+	})
+}
+
 var everything = []string{"the ledger", "an effective grant", "a bucket with limit 0", "a metric"}
 
 // comeAndGo gives something to a consumer that never existed, takes it back, and waits until no trace is left: after
@@ -219,6 +238,7 @@ func TestConsumerThatIsDeleted(t *testing.T) {
 	consumer, object := platform.Consumer("acme"), d.organization("acme")
 	grant := d.give(consumer)
 	used := d.claim(consumer, "acme", metav1.ConditionTrue)
+	d.wantShown(consumer)
 	d.remove(used, grant)
 	d.comeAndGo("before-acme")
 	d.wantLeft(consumer, everything...)
@@ -230,6 +250,17 @@ func TestConsumerThatIsDeleted(t *testing.T) {
 func TestConsumerOfAKindThatIsNotServed(t *testing.T) {
 	d := newDeparture(t)
 	kind := platform.Definition("later.example.com", "Team", "teams")
+	must(t, d.Admin.Create(t.Context(), kind))
+	serve := func(served bool) {
+		eventually(t, func() error {
+			current := &apiextensionsv1.CustomResourceDefinition{}
+			if err := d.Admin.Get(t.Context(), client.ObjectKeyFromObject(kind), current); err != nil {
+				return err
+			}
+			current.Spec.Versions[0].Served = served
+			return d.Admin.Update(t.Context(), current)
+		})
+	}
 	consumer := quotav1alpha1.ConsumerRef{APIGroup: "later.example.com", Kind: "Team", Name: "later"}
 	if err := d.Admin.Create(t.Context(), &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
 		ResourceType: "later.example.com/machines", Type: quotav1alpha1.RegistrationTypeEntity,
@@ -238,23 +269,16 @@ func TestConsumerOfAKindThatIsNotServed(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	shown := &quotav1alpha1.EffectiveResourceGrant{
-		ObjectMeta: metav1.ObjectMeta{Name: naming.EffectiveGrant(consumer, "later.example.com/machines"), Namespace: "bursar-system"},
-		Spec:       quotav1alpha1.EffectiveResourceGrantSpec{ConsumerRef: consumer, ResourceType: "later.example.com/machines"},
-	}
-	if err := d.bursar.Create(t.Context(), ledgerOf(consumer)); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.bursar.Create(t.Context(), shown); err != nil {
-		t.Fatal(err)
-	}
+	grant := d.giveOf(consumer, "later.example.com/machines")
+	d.wantShown(consumer)
+	serve(false)
+	d.comeAndGo("before-served") // by now it is known that the kind is not served
+	d.remove(grant)
 	d.comeAndGo("before-later")
 	if found, err := d.left(d.Context(), consumer); err != nil || len(found) == 0 || found[0] != "the ledger" {
 		t.Errorf("%q is left of a consumer whose kind is not served, %v; want all of it", found, err)
 	}
-	if err := d.Admin.Create(t.Context(), kind); err != nil {
-		t.Fatal(err)
-	}
+	serve(true)
 	eventually(t, func() error {
 		err := d.Admin.Get(t.Context(), client.ObjectKey{Name: naming.Ledger(consumer)}, &quotav1alpha1.ConsumerLedger{})
 		if !apierrors.IsNotFound(err) {

@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -30,6 +31,8 @@ const (
 	latestFor = 50 * time.Minute
 	// latestMax bounds the number of subjects. Events on further ones are dropped.
 	latestMax = 4096
+	// uidWait is how long a new event waits for its object, which may be written a moment later.
+	uidWait = 15 * time.Second
 	// latestTimeout bounds one write.
 	latestTimeout = 3 * time.Second
 )
@@ -109,23 +112,44 @@ func (l *Latest) Run(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		for key, event := range l.due() {
-			if err := l.write(ctx, event); err != nil {
+			err := l.write(ctx, event)
+			if errors.Is(err, errNoObject) {
+				l.postpone(key)
+			} else if err != nil {
 				l.Log.V(1).Info("an event was not written", "namespace", key.namespace, "regarding", key.name, "err", err.Error())
 			}
 		}
 	}
 }
 
-// due takes the events to write now, and forgets subjects without recent occurrences.
-func (l *Latest) due() map[subject]corev1.Event {
+// postpone makes an event due again with the next tick.
+func (l *Latest) postpone(key subject) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	due := map[subject]corev1.Event{}
+	if o := l.subjects[key]; o != nil {
+		o.isNews, o.written = true, time.Time{}
+	}
+}
+
+// errNoObject means that the object of a new event does not exist yet.
+var errNoObject = errors.New("the object of the event does not exist")
+
+// dueEvent is an event to write now.
+type dueEvent struct {
+	corev1.Event
+	isNew bool
+}
+
+// due takes the events to write now, and forgets subjects without recent occurrences.
+func (l *Latest) due() map[subject]dueEvent {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	due := map[subject]dueEvent{}
 	for key, o := range l.subjects {
-		age := time.Since(o.written)
+		age := time.Since(o.written) // very long for a new event
 		switch {
 		case o.isNews && age >= latestInterval && len(due) < latestPerTick:
-			due[key] = o.event
+			due[key] = dueEvent{o.event, o.written.IsZero()}
 			o.isNews, o.written = false, time.Now()
 		case !o.isNews && age > latestFor:
 			delete(l.subjects, key)
@@ -135,11 +159,11 @@ func (l *Latest) due() map[subject]corev1.Event {
 }
 
 // write updates an event, or creates it.
-func (l *Latest) write(ctx context.Context, event corev1.Event) error {
+func (l *Latest) write(ctx context.Context, event dueEvent) error {
 	ctx, cancel := context.WithTimeout(ctx, latestTimeout)
 	defer cancel()
 	events := l.Events.Events(event.Namespace)
-	if event.Count > 1 {
+	if !event.isNew {
 		patch, err := json.Marshal(map[string]any{"message": event.Message, "count": event.Count, "lastTimestamp": event.LastTimestamp})
 		if err != nil {
 			return err
@@ -149,10 +173,14 @@ func (l *Latest) write(ctx context.Context, event corev1.Event) error {
 		}
 	}
 	var err error
-	if event.InvolvedObject.UID, err = l.uid(ctx, &event.InvolvedObject); err != nil {
+	event.InvolvedObject.UID, err = l.uid(ctx, &event.InvolvedObject)
+	switch {
+	case err != nil:
 		return err
+	case event.InvolvedObject.UID == "" && time.Since(event.FirstTimestamp.Time) < uidWait:
+		return errNoObject
 	}
-	_, err = events.Create(ctx, &event, metav1.CreateOptions{})
+	_, err = events.Create(ctx, &event.Event, metav1.CreateOptions{})
 	return err
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // stored returns an API server with ConfigMaps.
-func stored(objects ...client.Object) client.Reader {
+func stored(objects ...client.Object) client.Client {
 	return ctrlfake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).
 		WithIndex(&corev1.ConfigMap{}, "metadata.name", func(object client.Object) []string { return []string{object.GetName()} }).Build()
 }
@@ -42,7 +42,14 @@ func TestLatestFindsUIDs(t *testing.T) {
 		go func() { _ = latest.Run(t.Context()) }()
 		latest.Record(regarding("project-web", "web-cpu"), "QuotaDenied", "denied")
 		latest.Record(regarding("project-web", "missing"), "QuotaDenied", "denied")
-		time.Sleep(15 * time.Second)
+		latest.Record(regarding("project-web", "later"), "QuotaDenied", "denied")
+		latest.Record(regarding("project-web", "later"), "QuotaDenied", "denied")
+		time.Sleep(3 * time.Second)
+		later := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "project-web", Name: "later", UID: "later-uid"}}
+		if err := live.Create(t.Context(), later); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
 		synctest.Wait()
 		list, err := api.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
 		if err != nil {
@@ -52,7 +59,7 @@ func TestLatestFindsUIDs(t *testing.T) {
 		for i := range list.Items {
 			got[list.Items[i].InvolvedObject.Name] = list.Items[i].InvolvedObject.UID
 		}
-		if diff := cmp.Diff(map[string]types.UID{"web-cpu": "the-uid", "missing": ""}, got); diff != "" {
+		if diff := cmp.Diff(map[string]types.UID{"web-cpu": "the-uid", "later": "later-uid", "missing": ""}, got); diff != "" {
 			t.Errorf("UIDs of the objects of events (-want +got):\n%s", diff)
 		}
 	})
