@@ -29,7 +29,7 @@ change with any release.
 
 `
 
-// write writes the page for these definitions. It returns an error unless each has exactly one version with a schema.
+// write writes the page for these definitions. It returns an error unless the first version of each has a schema. Later versions are internal.
 func write(page *bytes.Buffer, definitions []*apiextensionsv1.CustomResourceDefinition) error {
 	kinds, versions := make([]kind, 0, len(definitions)), []string(nil)
 	for _, definition := range definitions {
@@ -69,7 +69,7 @@ func rank(k kind) int {
 	return 0
 }
 
-// kind is a definition with its only version.
+// kind is a definition with its first version.
 type kind struct {
 	definition *apiextensionsv1.CustomResourceDefinition
 	version    *apiextensionsv1.CustomResourceDefinitionVersion
@@ -78,8 +78,8 @@ type kind struct {
 
 func newKind(definition *apiextensionsv1.CustomResourceDefinition) (kind, error) {
 	versions := definition.Spec.Versions
-	if len(versions) != 1 || versions[0].Schema == nil || versions[0].Schema.OpenAPIV3Schema == nil {
-		return kind{}, fmt.Errorf("CustomResourceDefinition %s has not exactly one version with a schema", definition.Name)
+	if len(versions) == 0 || versions[0].Schema == nil || versions[0].Schema.OpenAPIV3Schema == nil {
+		return kind{}, fmt.Errorf("CustomResourceDefinition %s has no version with a schema", definition.Name)
 	}
 	return kind{definition: definition, version: &versions[0], schema: versions[0].Schema.OpenAPIV3Schema}, nil
 }

@@ -22,7 +22,6 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/kube/restclient"
-	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 const resource = "resourceclaims"
@@ -72,12 +71,11 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	return page.ResourceVersion, nil
 }
 
-// RecordedIDs returns the IDs under which the ledger may have recorded that a consumer's claims release nothing: their
-// UIDs, and the IDs of the reservations that they were made from ([ledgerstore.TombstoneID]).
-func (c *Client) RecordedIDs(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (map[string]bool, error) {
+// UIDs returns the UIDs of a consumer's claims.
+func (c *Client) UIDs(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (map[string]bool, error) {
 	const pageSize = 1000
 	selector := fields.Set{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}.String()
-	ids := map[string]bool{}
+	uids := map[string]bool{}
 	for next := ""; ; {
 		raw, err := c.rest.Get().Resource(resource).SetHeader("Accept", restclient.OnlyMetadataList).Param("fieldSelector", selector).
 			Param("limit", strconv.Itoa(pageSize)).Param("continue", next).Do(ctx).Raw()
@@ -89,19 +87,25 @@ func (c *Client) RecordedIDs(ctx context.Context, consumer quotav1alpha1.Consume
 			return nil, fmt.Errorf("decode the claims of %s %s: %w", consumer.Kind, consumer.Name, err)
 		}
 		for i := range page.Items {
-			claim := &page.Items[i]
-			ids[string(claim.UID)] = true
-			ids[ledgerstore.TombstoneID(claim.Annotations[quotav1alpha1.AnnotationResourceUID], SequenceOf(claim))] = true
+			uids[string(page.Items[i].UID)] = true
 		}
 		if next = page.Continue; next == "" {
-			return ids, nil
+			return uids, nil
 		}
 	}
 }
 
-// Create creates a claim and completes its metadata as stored: UID, version and generation.
+// Create creates a claim together with its status, in [quotav1alpha1.GrantedVersion]. It returns the claim with its
+// metadata as stored: UID, version and generation.
 func (c *Client) Create(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
-	result := c.rest.Post().Namespace(claim.Namespace).Resource(resource).Body(claim).SetHeader("Accept", restclient.OnlyMetadata).Do(ctx)
+	sent := *claim
+	sent.APIVersion, sent.Kind = quotav1alpha1.GroupName+"/"+quotav1alpha1.GrantedVersion, "ResourceClaim"
+	body, err := json.Marshal(&sent)
+	if err != nil {
+		return nil, fmt.Errorf("encode claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	result := c.rest.Post().AbsPath("/apis", sent.APIVersion, "namespaces", claim.Namespace, resource).Body(body).
+		SetHeader("Accept", restclient.OnlyMetadata).SetHeader("Content-Type", runtime.ContentTypeJSON).Do(ctx)
 	if err := result.Error(); err != nil { // unlike the error of Raw, it contains the API server's message
 		return nil, err
 	}

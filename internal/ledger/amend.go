@@ -36,6 +36,9 @@ func (l *Ledger) amend(r Reservation, decide func(*transaction, []Charge) Decisi
 	}
 	if d.Existing {
 		l.remove(&before)
+		if !before.amends() {
+			l.withdraw(before.Sequence) // somebody may be making its claim
+		}
 	}
 	entered := l.commit(&tx, r)
 	entered.Existing = d.Existing

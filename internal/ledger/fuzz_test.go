@@ -99,6 +99,9 @@ func pickSnapshot(s *script) ledger.Snapshot {
 	for range s.choose("released", 4) {
 		b.Released = append(b.Released, pick(s, "claim", someClaims))
 	}
+	for range s.choose("withdrawn", 3) {
+		b.Withdrawn = append(b.Withdrawn, ledger.Sequences{First: pick(s, "first", counts), Last: pick(s, "last", counts)})
+	}
 	b.Sequence = pick(s, "sequence", counts)
 	return b
 }
@@ -167,6 +170,11 @@ func isConsistentSnapshot(b ledger.Snapshot) bool {
 	for _, claim := range b.Released {
 		s.require(claim != "")
 		s.once("released", claim)
+	}
+	last := int64(-1)
+	for _, r := range b.Withdrawn {
+		s.require(r.First > last+1 && r.First <= r.Last && r.Last <= b.Sequence)
+		last = r.Last
 	}
 	return !s.unsound
 }

@@ -9,6 +9,7 @@ type Ledger struct {
 	grants       map[string]Grant // by UID
 	reservations map[string]Reservation
 	released     map[string]struct{} // claim UIDs
+	withdrawn    []Sequences
 	bytes        bytes
 }
 
@@ -93,37 +94,23 @@ func (l *Ledger) Cancel(key string, sequence int64) bool {
 	return true
 }
 
-// Renew gives a reservation a new sequence: a holder of the former sequence can no longer end it. It reports whether
-// there is such a reservation.
-func (l *Ledger) Renew(key string) (sequence int64, ok bool) {
-	r, ok := l.reservations[key]
-	if !ok {
-		return 0, false
-	}
-	l.sequence++
-	r.Sequence = l.sequence
-	l.reservations[key] = r
-	return r.Sequence, true
-}
-
-// Rename gives a reservation another key, claim payload and time, and a new sequence. Its charges stay. In the same
-// step Rename records id as released, as [Ledger.Release] does with the UID of a claim: a claim made from the former
-// reservation is charged nowhere. It returns the former reservation for [Ledger.UndoRename].
+// Rename gives a reservation another key, claim payload and time, and a new sequence, and withdraws the former sequence.
+// Its charges stay. It returns the former reservation for [Ledger.UndoRename].
 //
 // Rename returns false if there is no such reservation, it is an amendment, the new key is in use or invalid, or the
 // ledger is full.
-func (l *Ledger) Rename(from string, to Reservation, id string) (before Reservation, ok bool) {
+func (l *Ledger) Rename(from string, to Reservation) (before Reservation, ok bool) {
 	before, ok = l.reservations[from]
 	if _, taken := l.reservations[to.Key]; !ok || taken || before.amends() || !validKey(to.Key) || len(to.Claim) > ClaimBytesMax {
 		return Reservation{}, false
 	}
 	after := before
 	after.Key, after.Claim, after.ReservedAt = to.Key, to.Claim, to.ReservedAt
-	if more := after.Size() - before.Size() + recordSize(id); more > 0 && l.Bytes()+more > BytesMax {
+	if more := after.Size() - before.Size(); more > 0 && l.Bytes()+more > BytesMax {
 		return Reservation{}, false
 	}
 	l.remove(&before)
-	l.recordReleased(id)
+	l.withdraw(before.Sequence)
 	l.sequence++
 	after.Sequence = l.sequence
 	l.reservations[after.Key] = after
@@ -131,14 +118,14 @@ func (l *Ledger) Rename(from string, to Reservation, id string) (before Reservat
 	return before, true
 }
 
-// UndoRename undoes [Ledger.Rename] to key with id, if the reservation still exists.
-func (l *Ledger) UndoRename(before Reservation, key, id string) {
+// UndoRename undoes [Ledger.Rename] to key, if the reservation still exists.
+func (l *Ledger) UndoRename(before Reservation, key string) {
 	renamed, ok := l.reservations[key]
 	if !ok {
 		return
 	}
 	l.remove(&renamed)
-	l.Forget(id)
+	l.unwithdraw(before.Sequence)
 	l.reservations[before.Key] = before
 	l.bytes.reservations += before.Size()
 }

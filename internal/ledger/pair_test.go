@@ -148,6 +148,31 @@ var operations = []struct {
 	{"ReleaseReserved", func(p *pair, s source, _ bool) bool {
 		return p.releaseReserved(pick(s, "claim", someClaims), pick(s, "key", someKeys), p.pickSequence(s))
 	}},
+	{"Withdraw", func(p *pair, s source, _ bool) bool {
+		key, sequence := pick(s, "key", someKeys), p.pickSequence(s)
+		return p.same("Withdraw", p.ledger.Withdraw(key, sequence), p.model.Withdraw(key, sequence))
+	}},
+	{"Renew", func(p *pair, s source, _ bool) bool {
+		key, sequence := pick(s, "key", someKeys), p.pickSequence(s)
+		renewed, ok := p.ledger.Renew(key, sequence)
+		wantRenewed, wantOK := p.model.Renew(key, sequence)
+		p.same("Renew to", renewed, wantRenewed)
+		return p.same("Renew", ok, wantOK)
+	}},
+	{"Rename", func(p *pair, s source, _ bool) bool {
+		from, to := pick(s, "key", someKeys), ledger.Reservation{Key: pick(s, "key", someKeys), ReservedAt: 8, Claim: "other"}
+		before, ok := p.ledger.Rename(from, to)
+		if ok {
+			p.ledger.UndoRename(before, to.Key)
+			restored, _ := p.ledger.Reservation(from)
+			p.same("UndoRename", fmt.Sprint(restored), fmt.Sprint(before))
+			p.same("UndoRename", p.ledger.IsWithdrawn(before.Sequence), false)
+			_, _ = p.ledger.Rename(from, to)
+			p.model.SkipSequence()
+		}
+		_, wantOK := p.model.Rename(from, to)
+		return p.same("Rename", ok, wantOK)
+	}},
 	{"Forget", func(p *pair, s source, _ bool) bool {
 		claim := pick(s, "claim", someClaims)
 		return p.same("Forget", p.ledger.Forget(claim), p.model.Forget(claim))

@@ -11,6 +11,7 @@ const (
 	reservationBytes = 128
 	chargeBytes      = 72
 	recordBytes      = 3
+	sequencesBytes   = 58
 )
 
 // bytes are the stored bytes of the parts of a ledger.
@@ -19,7 +20,7 @@ type bytes struct{ grants, balances, reservations, released int }
 // Bytes bounds from above the size of the ledger as JSON. A balance counts from its first reservation on, so that
 // settling adds no bytes.
 func (l *Ledger) Bytes() int {
-	return ledgerBytes + l.bytes.grants + l.bytes.balances + l.bytes.reservations + l.bytes.released
+	return ledgerBytes + l.bytes.grants + l.bytes.balances + l.bytes.reservations + l.bytes.released + sequencesBytes*len(l.withdrawn)
 }
 
 // BytesNeeded returns the number of bytes that a new reservation would add to the ledger.

@@ -29,6 +29,8 @@ type Snapshot struct {
 	Reservations []Reservation
 	// Released are the UIDs of released claims, sorted.
 	Released []string
+	// Withdrawn are the withdrawn sequences, in ascending order, see [Ledger.Withdraw].
+	Withdrawn []Sequences
 }
 
 // Snapshot returns the plain form of the ledger. Later changes of the ledger do not affect it. It shares the lists of
@@ -40,6 +42,7 @@ func (l *Ledger) Snapshot() Snapshot {
 		Used:         slices.Collect(l.Used()),
 		Reservations: slices.Collect(l.Reservations()),
 		Released:     slices.Collect(l.Released()),
+		Withdrawn:    l.Withdrawn(),
 	}
 }
 
@@ -66,6 +69,9 @@ func Restore(s Snapshot) (*Ledger, error) {
 			return nil, fmt.Errorf("released claim %q is empty or repeated", claimUID)
 		}
 		l.recordReleased(claimUID)
+	}
+	if err := l.restoreWithdrawn(s.Withdrawn); err != nil {
+		return nil, err
 	}
 	return l, nil
 }

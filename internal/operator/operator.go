@@ -13,6 +13,9 @@ import (
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
@@ -82,6 +85,22 @@ func (o *Operator) notReady(problem string) {
 	}
 }
 
+// waitForCRDs waits until somebody has applied the CRDs of this version of Bursar. The latest addition shows it.
+func (o *Operator) waitForCRDs(ctx context.Context) error {
+	added := schema.GroupVersion{Group: quotav1alpha1.GroupName, Version: quotav1alpha1.GrantedVersion}
+	return wait.PollUntilContextCancel(ctx, crdsPoll, true, func(context.Context) (bool, error) {
+		_, err := o.client.Discovery().ServerResourcesForGroupVersion(added.String())
+		if err != nil {
+			o.notReady(fmt.Sprintf("the API server does not serve %s: apply deploy/crds of this version of Bursar", added))
+			o.options.Log.V(1).Info("waiting for CRDs", "err", err.Error())
+		}
+		return err == nil, nil
+	})
+}
+
+// crdsPoll is the time between two checks for CRDs.
+const crdsPoll = time.Second
+
 // flushTimeout bounds the last writes of a replica that stops.
 const flushTimeout = 3 * time.Second
 
@@ -93,6 +112,8 @@ func (o *Operator) Run(ctx context.Context) error {
 		if err := crdinstall.Install(ctx, o.extensions, o.client.Discovery(), o.options.Log.WithName("crds")); err != nil {
 			return stopped(ctx, err)
 		}
+	} else if err := o.waitForCRDs(ctx); err != nil {
+		return stopped(ctx, err)
 	}
 	if err := namespaces.Ensure(ctx, o.client, o.options.SystemNamespace); err != nil {
 		return stopped(ctx, err)
@@ -136,7 +157,7 @@ func (o *Operator) Run(ctx context.Context) error {
 func (o *Operator) flush(working context.Context, ledgers *ledgerstore.Store) {
 	ctx, cancel := context.WithTimeout(working, flushTimeout)
 	defer cancel()
-	if err := ledgers.Flush(ctx); err != nil {
+	if err := ledgers.Flush(ctx); err != nil && !utilnet.IsConnectionRefused(err) { // a standalone server ends its API server first
 		o.options.Log.Error(err, "another replica will settle what this one could not")
 	}
 }

@@ -69,12 +69,13 @@ func (r *replica) services(o Options) map[types.NamespacedName]string {
 
 // uncached returns the resources that the API server need not cache. A server without others does not watch its
 // ledgers, which are large and change with every create: it is their only writer. One of several watches the writes of
-// the others.
-func (r *replica) uncached() []schema.GroupResource {
+// the others. Nobody reads claims in the version for writes.
+func (r *replica) uncached() []schema.GroupVersionResource {
+	resources := []schema.GroupVersionResource{{Group: quotav1alpha1.GroupName, Version: quotav1alpha1.GrantedVersion, Resource: "resourceclaims"}}
 	if r == nil {
-		return []schema.GroupResource{{Group: quotav1alpha1.GroupName, Resource: "consumerledgers"}}
+		resources = append(resources, schema.GroupVersionResource{Group: quotav1alpha1.GroupName, Resource: "consumerledgers"})
 	}
-	return nil
+	return resources
 }
 
 // complete configures the operator as one of several.

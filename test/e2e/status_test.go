@@ -3,11 +3,15 @@ package e2e
 import (
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -76,4 +80,55 @@ func TestStatusIsBursars(t *testing.T) {
 	w.grant("more", 1)
 	w.waitCondition(waiting, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
 	w.wantBucket(2, 2, 0, 1)
+}
+
+// TestGrantedClaimsAreBursars: in the version that keeps the status of a create, nobody else writes a claim. A policy's
+// claim is granted from its first version on, and read like any other.
+func TestGrantedClaimsAreBursars(t *testing.T) {
+	t.Parallel()
+	w := newProtectedWorld(t, 2)
+	inVersion := func(name string) *unstructured.Unstructured {
+		claim := &unstructured.Unstructured{}
+		claim.SetAPIVersion(quotav1alpha1.GroupName + "/" + quotav1alpha1.GrantedVersion)
+		claim.SetKind("ResourceClaim")
+		claim.SetNamespace(w.name)
+		claim.SetName(name)
+		return claim
+	}
+	wantForbidden := func(what string, err error) {
+		t.Helper()
+		if want := "only Bursar writes claims in version v1alpha1granted: use v1alpha1"; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want it to be forbidden: %s", what, err, want)
+		}
+	}
+	forged := inVersion("forged")
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(w.claim("forged", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged.Object["spec"] = content["spec"]
+	wantForbidden("create", admin.Create(w.ctx, forged.DeepCopy()))
+
+	events, err := admin.Watch(w.ctx, &quotav1alpha1.ResourceClaimList{}, client.InNamespace(w.name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Stop()
+	w.mustCreate(w.configMap("a"))
+	select {
+	case event := <-events.ResultChan():
+		claim, ok := event.Object.(*quotav1alpha1.ResourceClaim)
+		if !ok || event.Type != watch.Added || !apimeta.IsStatusConditionTrue(claim.Status.Conditions, quotav1alpha1.ConditionGranted) ||
+			claim.Status.ObservedGeneration != claim.Generation {
+			t.Fatalf("the first event is %s of %+v, want a granted claim", event.Type, event.Object)
+		}
+		made := inVersion(claim.Name)
+		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(made), made); err != nil {
+			t.Fatal(err)
+		}
+		unstructured.RemoveNestedField(made.Object, "status")
+		wantForbidden("update", admin.Update(w.ctx, made))
+	case <-time.After(soon):
+		t.Fatal("no claim was made")
+	}
 }

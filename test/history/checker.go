@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -134,18 +133,15 @@ func (a *account) gone() map[int64]*reservation {
 // checkSums checks that usage has changed by what reservations have gone and claims were released, each
 // once.
 func (c *Checker) checkSums(a *account, before *quotav1alpha1.ConsumerLedgerSpec, gone map[int64]*reservation, complain complaint) {
+	for sequence, r := range gone {
+		if isWithdrawn(&a.spec, sequence) {
+			r.end = &end{}
+			delete(gone, sequence)
+		}
+	}
 	var given []*reservation // back, of what was settled
 	for _, uid := range a.spec.Released {
 		if slices.Contains(before.Released, uid) {
-			continue
-		}
-		if sequence, isWithdrawn := withdrawn(uid); isWithdrawn {
-			if r := gone[sequence]; r == nil {
-				complain("reservation %d is withdrawn, and was not there", sequence)
-			} else {
-				r.end = &end{}
-				delete(gone, sequence)
-			}
 			continue
 		}
 		if a.released[uid] {
@@ -192,12 +188,9 @@ func (c *Checker) checkSums(a *account, before *quotav1alpha1.ConsumerLedgerSpec
 	}
 }
 
-// withdrawn returns the sequence of the reservation that a record says was withdrawn, if it says so.
-func withdrawn(record string) (sequence int64, ok bool) {
-	text, ok := strings.CutPrefix(record, "reservation:")
-	number, _, _ := strings.Cut(text, ":")
-	sequence, err := strconv.ParseInt(number, 10, 64)
-	return sequence, ok && err == nil
+// isWithdrawn reports whether a ledger says that a sequence was withdrawn.
+func isWithdrawn(ledger *quotav1alpha1.ConsumerLedgerSpec, sequence int64) bool {
+	return slices.ContainsFunc(ledger.Withdrawn, func(w quotav1alpha1.LedgerSequences) bool { return w.First <= sequence && sequence <= w.Last })
 }
 
 // checkType checks the sums of a resource type, and returns how many of the reservations that have gone

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // books are a revision of a ledger with a limit of 3, in which every claim holds 1.
@@ -16,6 +15,7 @@ type books struct {
 	sequence, used int64
 	reserved       map[int64]string // keys by sequence
 	released       []string
+	withdrawn      int64 // a sequence
 }
 
 func (b books) ledger() *quotav1alpha1.ConsumerLedger {
@@ -24,6 +24,9 @@ func (b books) ledger() *quotav1alpha1.ConsumerLedger {
 		ConsumerRef: quotav1alpha1.ConsumerRef{Name: "acme"}, Sequence: b.sequence, Released: b.released,
 		Grants: []quotav1alpha1.LedgerGrant{{Allowances: []quotav1alpha1.LedgerAllowance{{ResourceType: "t", Amount: 3}}}},
 		Used:   []quotav1alpha1.LedgerUsage{{ResourceType: "t", Amount: b.used, Claims: b.used}},
+	}
+	if b.withdrawn > 0 {
+		ledger.Spec.Withdrawn = []quotav1alpha1.LedgerSequences{{First: b.withdrawn, Last: b.withdrawn}}
 	}
 	for sequence, key := range b.reserved {
 		ledger.Spec.Reservations = append(ledger.Spec.Reservations, quotav1alpha1.LedgerReservation{
@@ -73,12 +76,12 @@ func TestChecker(t *testing.T) {
 			{sequence: 2, used: 1}, {sequence: 2, released: []string{"uid-2"}},
 		}, "reservation 2 was cancelled"},
 		"withdrawn": {"its claim gives nothing back", []books{
-			{sequence: 2, reserved: keys{1: "a", 2: "b"}}, {sequence: 2, used: 1, released: []string{ledgerstore.TombstoneID("b", 2)}},
-			{sequence: 2, released: []string{"uid-1"}},
+			{sequence: 2, reserved: keys{1: "a", 2: "b"}}, {sequence: 2, used: 1, withdrawn: 2},
+			{sequence: 2, withdrawn: 2, released: []string{"uid-1"}},
 		}, ""},
 		"given back though withdrawn": {"nothing was charged for its claim", []books{
-			{sequence: 2, reserved: keys{1: "a", 2: "b"}}, {sequence: 2, used: 1, released: []string{ledgerstore.TombstoneID("b", 2)}},
-			{sequence: 2, released: []string{"uid-2"}},
+			{sequence: 2, reserved: keys{1: "a", 2: "b"}}, {sequence: 2, used: 1, withdrawn: 2},
+			{sequence: 2, withdrawn: 2, released: []string{"uid-2"}},
 		}, "reservation 2 was cancelled"},
 		"there again": {"it was cancelled", []books{
 			{sequence: 1, reserved: keys{1: "a"}}, {sequence: 1}, {sequence: 1, reserved: keys{1: "a"}},

@@ -6,7 +6,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // after which an earlier version would misread a ledger, or lose part of it on a write. In every format consumerRef and
 // format keep their place, and all fields their types, because lists of ledgers are decoded without regard to the
 // format.
-const ConsumerLedgerFormat = 1
+const ConsumerLedgerFormat = 2
 
 // ConsumerLedger is the ledger of a consumer: everything that a decision for that consumer needs, in one object, so
 // that a decision over any number of resource types is one compare-and-swap. Only Bursar writes it; changing it by hand
@@ -57,10 +57,21 @@ type ConsumerLedgerSpec struct {
 	Reservations []LedgerReservation `json:"reservations,omitempty"`
 
 	// released are the UIDs of claims whose charge was released and whose object still exists, so that it is released
-	// only once. An entry "reservation:SEQUENCE:UID", with the UID of the object, is for a reservation that was
-	// withdrawn while a claim may have been made from it, so that its claim releases nothing.
+	// only once.
 	// +optional
 	Released []string `json:"released,omitempty"`
+
+	// withdrawn are the sequences of reservations that ended, or got another sequence, while somebody may have been
+	// making a claim from them. Such a claim is charged nowhere and releases nothing. The ranges are in ascending order.
+	// +optional
+	Withdrawn []LedgerSequences `json:"withdrawn,omitempty"`
+}
+
+// LedgerSequences are all sequences in a range.
+type LedgerSequences struct {
+	// first and last are the ends of the range.
+	First int64 `json:"first"`
+	Last  int64 `json:"last"`
 }
 
 // LedgerGrant is an active grant.

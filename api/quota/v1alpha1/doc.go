@@ -12,5 +12,5 @@
 // +groupName=quota.miloapis.com
 package v1alpha1
 
-//go:generate go tool controller-gen object crd paths=. output:crd:dir=../../../deploy/crds
+//go:generate go tool controller-gen object crd paths=. paths=../v1alpha1granted output:crd:dir=../../../deploy/crds
 //go:generate go run ../../../hack/apireference -output ../../../docs/reference/api.md

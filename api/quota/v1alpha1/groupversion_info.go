@@ -9,6 +9,10 @@ import (
 // GroupName is the API group of every kind in this package.
 const GroupName = "quota.miloapis.com"
 
+// GrantedVersion is the version in which Bursar creates granted claims, see package v1alpha1granted. Only Bursar may
+// write claims in it.
+const GrantedVersion = "v1alpha1granted"
+
 // GroupVersion is the API group and version of every kind in this package.
 var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 

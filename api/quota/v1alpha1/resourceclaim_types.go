@@ -36,6 +36,7 @@ const (
 // granted when capacity appears.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=resourceclaims,scope=Namespaced,shortName=rclaim,categories=bursar
 // +kubebuilder:selectablefield:JSONPath=`.spec.consumerRef.kind`

@@ -6,10 +6,23 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 // subresourceStatus is the only subresource of Bursar's kinds.
 const subresourceStatus = "status"
+
+// grantedClaim validates a write of a claim in the version in which a status comes with the claim. For the same reason as
+// a status, only Bursar writes it.
+func (w *Webhooks) grantedClaim(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	if request.UserInfo.Username == w.Username {
+		return result{}.response(request)
+	}
+	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}
+	return errorResponse(apierrors.NewForbidden(resource, request.Name,
+		fmt.Errorf("only Bursar writes claims in version %s: use %s", quotav1alpha1.GrantedVersion, quotav1alpha1.GroupVersion.Version)))
+}
 
 // status validates an update of an object's status. A status is Bursar's statement: a Granted claim is charged, and an
 // Active registration is counted by. Therefore no other user may write a status, whatever RBAC allows, not even without

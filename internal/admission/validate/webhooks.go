@@ -180,6 +180,8 @@ func (w *Webhooks) validate(ctx context.Context, validators map[schema.GroupVers
 	switch {
 	case !ok:
 		return unexpected(request)
+	case request.RequestKind != nil && request.RequestKind.Version == quotav1alpha1.GrantedVersion && request.Operation != admissionv1.Delete:
+		return w.grantedClaim(request)
 	case request.SubResource == subresourceStatus && (kind.Group == quotav1alpha1.GroupName || kind.Group == openmcpv1alpha1.GroupName):
 		return w.status(request)
 	case request.SubResource != "":

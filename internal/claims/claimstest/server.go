@@ -273,6 +273,10 @@ func (s *Server) createLocked(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusConflict, metav1.StatusReasonAlreadyExists)
 		return
 	}
+	if claim.APIVersion == quotav1alpha1.GroupVersion.String() {
+		claim.Status = quotav1alpha1.ResourceClaimStatus{} // a version with a status subresource
+	}
+	claim.APIVersion = quotav1alpha1.GroupVersion.String()
 	claim.UID = types.UID("uid-" + claim.Name + "-" + s.versionLocked())
 	s.storeLocked(watch.Added, claim)
 	_ = json.NewEncoder(w).Encode(claim)

@@ -167,3 +167,54 @@ func (g *granted) retain(match func(ledgerstore.InFlight) bool) {
 		}
 	}
 }
+
+// sent are the own reservations whose claim this process has sent to the API server: the claim may exist, or come to
+// exist. The zero value is empty.
+type sent struct {
+	mu         sync.Mutex
+	byConsumer map[quotav1alpha1.ConsumerRef]map[string]int64 // sequences by key
+}
+
+func (s *sent) add(r ledgerstore.InFlight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byConsumer == nil {
+		s.byConsumer = map[quotav1alpha1.ConsumerRef]map[string]int64{}
+	}
+	if s.byConsumer[r.Consumer] == nil {
+		s.byConsumer[r.Consumer] = map[string]int64{}
+	}
+	s.byConsumer[r.Consumer][r.Key] = r.Sequence
+}
+
+func (s *sent) has(r ledgerstore.InFlight) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byConsumer[r.Consumer][r.Key] == r.Sequence
+}
+
+func (s *sent) remove(r ledgerstore.InFlight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.removeLocked(r.Consumer, r.Key)
+}
+
+func (s *sent) removeLocked(consumer quotav1alpha1.ConsumerRef, key string) {
+	delete(s.byConsumer[consumer], key)
+	if len(s.byConsumer[consumer]) == 0 {
+		delete(s.byConsumer, consumer)
+	}
+}
+
+// retain keeps only the reservations that are in flight.
+func (s *sent) retain(store *ledgerstore.Store) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for consumer, keys := range s.byConsumer {
+		for key, sequence := range keys {
+			if known, is := store.ReservationOf(consumer, key); !is || known.Sequence != sequence {
+				s.removeLocked(consumer, key)
+			}
+		}
+	}
+}

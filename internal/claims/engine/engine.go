@@ -65,6 +65,7 @@ type Engine struct {
 	gone    gone
 	changes changes
 	granted granted
+	sent    sent
 	denials claimDenials
 	named   *namedObjects
 }

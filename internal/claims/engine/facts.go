@@ -76,7 +76,7 @@ func (f *facts) claimState(store *ledgerstore.Store) claimState {
 		return claimDeleting
 	case !claims.HoldsCharge(held):
 		return claimUncharged
-	case store.IsTombstoned(held.Spec.ConsumerRef, held.Annotations[quotav1alpha1.AnnotationResourceUID], claims.SequenceOf(held)):
+	case store.IsWithdrawn(held.Spec.ConsumerRef, claims.SequenceOf(held)):
 		return claimWithdrawn
 	default:
 		return claimSettled

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,20 +18,32 @@ import (
 )
 
 // Materialize turns a reservation into a granted claim and settles it. Each step may already be done, by an attempt
-// that ended early. It reports false if the reservation was a second one for a charged claim, and was cancelled.
+// that ended early. It reports false if the reservation has ended, or was a second one for a charged claim.
+//
+// A sequence makes at most one claim: only the owner of a reservation sends its claim to the API server, and only once.
+// Whoever has to send it again, because the outcome is unknown or another process may have sent it, first takes the
+// reservation over with a new sequence. So a claim is charged unless its sequence was withdrawn, even if it is created
+// long after its reservation ended, by a process that stood still.
 func (e *Engine) Materialize(ctx context.Context, reservation ledgerstore.InFlight) (isMade bool, err error) {
-	claim, err := claims.FromReservation(reservation)
+	stored, reservation, err := e.made(ctx, reservation)
 	if err != nil {
 		return false, err
 	}
-	stored, err := e.ensureClaim(ctx, claim, reservation)
-	if err != nil || stored == nil {
-		return false, err
+	if stored == nil && !reservation.IsOwn {
+		return false, nil
 	}
-	if claimcache.StateOf(stored) != claimcache.Granted {
-		if isCurrent, isMade, err := e.confirm(ctx, stored, reservation); !isCurrent || err != nil {
-			return isMade, err
+	if stored == nil {
+		claim, err := claims.FromReservation(reservation)
+		if err != nil {
+			return false, err
 		}
+		claim.Generation = 1 // as the API server gives it to a new object
+		claims.Grant(claim, e.Catalog, time.Now())
+		if stored, err = e.ensureClaim(ctx, claim, reservation); err != nil || stored == nil {
+			return false, err
+		}
+	}
+	if claimcache.StateOf(stored) != claimcache.Granted { // an earlier version of Bursar made it
 		claims.Grant(stored, e.Catalog, time.Now())
 		if err := e.Client.UpdateStatus(ctx, stored); err != nil {
 			return false, fmt.Errorf("mark claim %s/%s as granted: %w", stored.Namespace, stored.Name, err)
@@ -40,33 +53,25 @@ func (e *Engine) Materialize(ctx context.Context, reservation ledgerstore.InFlig
 	return true, nil
 }
 
-// confirm checks that the current ledger has the reservation of a claim before it is granted. Another process may have
-// made a claim of the same reservation long ago, and released it, while this process stood still or its create was in
-// flight. This claim would be granted without a charge, and its release would take the charge of another claim.
-// Therefore confirm deletes it. If the claim was granted in between, it is made.
-//
-// The result stays valid until the claim is granted, or the claim will release nothing. A process that settles or
-// releases the reservation first changes the claim, so the status can no longer be written here. A process that
-// withdraws the reservation removes the claim.
-func (e *Engine) confirm(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (isCurrent, isMade bool, err error) {
-	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
-	isCurrent, err = e.isReserved(ctx, reservation)
+// made returns the claim of a reservation if it may have been sent before and exists. If it does not exist, this process
+// takes the reservation over. made returns the reservation as it is now. It is not its own if it has ended.
+func (e *Engine) made(ctx context.Context, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, ledgerstore.InFlight, error) {
+	if reservation.IsOwn && !e.sent.has(reservation) {
+		return nil, reservation, nil
+	}
+	claim, err := claims.FromReservation(reservation)
 	if err != nil {
-		return false, false, fmt.Errorf("confirm that claim %s is charged: %w", name, err)
+		return nil, reservation, err
 	}
-	if isCurrent {
-		return true, false, nil
+	stored, err := e.findClaim(ctx, claim, reservation)
+	if stored != nil || err != nil {
+		return stored, reservation, err
 	}
-	live, err := e.Client.Get(ctx, name)
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, false, nil
-	case err != nil:
-		return false, false, fmt.Errorf("read claim %s: %w", name, err)
-	case live.UID == claim.UID && claimcache.StateOf(live) == claimcache.Granted:
-		return false, true, nil
+	taken, _, err := e.Store.TakeOver(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
+	if err != nil {
+		return nil, reservation, fmt.Errorf("take over the reservation of claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
-	return false, false, e.deleteClaim(ctx, name, claim.UID)
+	return nil, taken, nil
 }
 
 // ErrEarlierClaim means that an earlier claim, of another object or consumer, has the name of a new claim. The earlier
@@ -90,8 +95,6 @@ func (e *Engine) ensureClaim(ctx context.Context, claim *quotav1alpha1.ResourceC
 			return nil, fmt.Errorf("read claim %s/%s: %w", named.Namespace, name, err)
 		}
 		switch {
-		case sameOrigin(stored, claim) && sameReservation(stored, claim):
-			return stored, nil
 		case sameOrigin(stored, claim) && (stored.DeletionTimestamp != nil || claims.IsSuperseded(stored) || stored.Spec.ConsumerRef != claim.Spec.ConsumerRef):
 			return nil, fmt.Errorf("claim %s/%s: %w", named.Namespace, name, ErrEarlierClaim)
 		case sameOrigin(stored, claim):
@@ -106,7 +109,7 @@ func (e *Engine) ensureClaim(ctx context.Context, claim *quotav1alpha1.ResourceC
 // create creates a claim. It uses the system namespace if the claim's own namespace was deleted after the create was
 // admitted, or denies claims: the charge needs a claim. The returned claim has the namespace.
 func (e *Engine) create(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
-	created, err := e.Client.Create(ctx, claim)
+	created, err := e.send(ctx, claim, reservation)
 	moves := isNamespaceGone(err)
 	switch {
 	case claim.Namespace == e.SystemNamespace:
@@ -122,12 +125,28 @@ func (e *Engine) create(ctx context.Context, claim *quotav1alpha1.ResourceClaim,
 	}
 	if moves {
 		claim.Namespace, claim.OwnerReferences = e.SystemNamespace, nil
-		created, err = e.Client.Create(ctx, claim)
+		created, err = e.send(ctx, claim, reservation)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	return created, nil
+}
+
+// send creates a claim on the API server, and records that it did so unless the API server rejected the claim.
+func (e *Engine) send(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
+	e.sent.add(reservation)
+	created, err := e.Client.Create(ctx, claim)
+	if isRejection(err) {
+		e.sent.remove(reservation)
+	}
+	return created, err
+}
+
+// isRejection reports whether the API server answered that it did not store an object, and will not do so later.
+func isRejection(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest && status.Status().Code < http.StatusInternalServerError
 }
 
 // isNamespaceGone reports whether a claim could not be created because of its namespace.

@@ -56,6 +56,11 @@ func (e *Engine) processExisting(ctx context.Context, o Object) error {
 		_, err := e.Materialize(ctx, reservation)
 		errs = append(errs, err)
 	}
+	for _, claim := range e.Claims.ForObject(o.UID) {
+		if !claim.Deleting && e.Store.IsWithdrawn(claim.Consumer(), claim.Sequence) {
+			errs = append(errs, e.removeWithdrawn(ctx, claim))
+		}
+	}
 	unlock()
 	if follow {
 		errs = append(errs, e.followChange(ctx, o))

@@ -21,7 +21,13 @@ func (e *Engine) settle(claim *quotav1alpha1.ResourceClaim, reservation ledgerst
 
 // Seen settles the reservation of a claim that is in the cache, if the claim is granted.
 func (e *Engine) Seen(claim types.UID) {
-	if reservation, ok := e.granted.take(claim); ok {
-		e.Store.Settle(reservation.Consumer, reservation.Key, reservation.Sequence)
+	reservation, ok := e.granted.take(claim)
+	if !ok {
+		return
 	}
+	e.Store.SettleOr(reservation.Consumer, reservation.Key, reservation.Sequence, func() {
+		if o, ok := ObjectOf(reservation); ok {
+			e.queue.Add(o) // to remove the claim
+		}
+	})
 }

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	metadatafake "k8s.io/client-go/metadata/fake"
@@ -29,18 +26,18 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// A process stands still before it makes the claim of a reservation. When it goes on, another process has
-// done that; in the one case the claim is there still, in the other it was released with its object, or the
-// reservation given up.
+// A process stands still before it makes the claim of its reservation. When it goes on, another process has taken the
+// reservation over and made the claim. In the one case the claim is still there, in the other it was released with its
+// object.
 func TestProcessThatStoodStill(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reason    string
-		meanwhile func(s *stage, other *ledgerstore.Store, reservation ledgerstore.InFlight)
+		meanwhile func(s *stage, other *ledgerstore.Store, taken ledgerstore.InFlight)
 		isMade    bool
 		want      []string
 	}{
 		"nothing happened": {
-			"the claim is made, granted and settled", func(*stage, *ledgerstore.Store, ledgerstore.InFlight) {},
+			"the claim is made, granted and settled", nil,
 			true, []string{"acme uses 15, 0 in flight", "claim of acme for 5"},
 		},
 		"settled": {
@@ -48,13 +45,13 @@ func TestProcessThatStoodStill(t *testing.T) {
 				s.claim(r, true)
 				other.Settle(acme, r.Key, r.Sequence)
 			},
-			true, []string{"acme uses 15, 0 in flight", "claim of acme for 5"},
+			false, []string{"acme uses 15, 0 in flight", "claim of acme for 5"},
 		},
 		"released": {
-			"no second claim is granted, whose release would free what others use", func(s *stage, other *ledgerstore.Store, r ledgerstore.InFlight) {
+			"the second claim goes, and frees nothing that others use", func(s *stage, other *ledgerstore.Store, r ledgerstore.InFlight) {
 				s.must(other.Cancel(s.Context(), acme, r.Key, r.Sequence)) // which leaves the books as settling and releasing does
 			},
-			false, []string{"acme uses 10, 0 in flight"},
+			true, []string{"acme uses 10, 0 in flight"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,13 +59,27 @@ func TestProcessThatStoodStill(t *testing.T) {
 				s := newStage(t)
 				s.othersUse(acme, 10)
 				reservation := s.reserve(acme, 5, "")
-				tt.meanwhile(s, ledgerstore.New(t.Context(), s.memory.Connect(nil)), reservation)
+				if tt.meanwhile != nil {
+					other := ledgerstore.New(t.Context(), s.memory.Connect(nil))
+					taken, ok, err := other.TakeOver(t.Context(), acme, reservation.Key, reservation.Sequence)
+					s.must(err)
+					if !ok {
+						t.Fatal("the reservation was not taken over")
+					}
+					tt.meanwhile(s, other, taken)
+				}
 				synctest.Wait()
 				time.Sleep(settling)
-				isMade, err := s.standing(s.store).Engine.Materialize(t.Context(), reservation)
+				standing := s.standing(s.store)
+				isMade, err := standing.Engine.Materialize(t.Context(), reservation)
 				s.must(err)
 				if isMade != tt.isMade {
 					t.Errorf("%s: made: %t, want %t", tt.reason, isMade, tt.isMade)
+				}
+				synctest.Wait()
+				time.Sleep(settling)
+				if standing.Engine.Queue().Len() > 0 {
+					s.must(standing.Engine.Process(t.Context(), theFleet))
 				}
 				synctest.Wait()
 				time.Sleep(settling)
@@ -108,46 +119,43 @@ func (s *stage) standing(store *ledgerstore.Store) *lifecycle.Controller {
 	return c
 }
 
-// A process is about to mark a claim as granted when another expires its reservation, because the object was deleted.
-// Whichever comes first, the charges of other objects stay in the ledger.
-func TestExpiresWhileItIsGranted(t *testing.T) {
-	for name, grantsFirst := range map[string]bool{"granted, then taken away": true, "taken away, and not granted any more": false} {
+// A process is about to make a claim when another expires its reservation, because the object was deleted. Whichever
+// comes first, the charges of other objects stay in the ledger.
+func TestExpiresWhileItIsMade(t *testing.T) {
+	for name, isMadeFirst := range map[string]bool{"made, then taken away": true, "taken away, then made": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t)
 				s.othersUse(acme, 10)
 				reservation := s.reserve(acme, 5, "")
-				granting := s.standing(ledgerstore.New(t.Context(), s.memory.Connect(nil)))
+				making := s.standing(s.store)
 				givingUp := s.run(nil, nil)
-				mayWithdraw, mayGrant, hasGranted := make(chan struct{}), make(chan struct{}), make(chan struct{})
-				grant := sync.OnceFunc(func() { close(mayGrant) })
-				var isGrantedFirst atomic.Bool
-				isGrantedFirst.Store(grantsFirst)
-				s.server.Intercept(func(method, name string) bool {
-					switch {
-					case method == http.MethodPut:
-						close(mayWithdraw) // the claim is there, and what it was made from confirmed
-						<-mayGrant
-					case method == http.MethodDelete:
-						<-mayWithdraw // the other process has not seen the object, and would take the claim away before that
-					case method == http.MethodGet && isGrantedFirst.CompareAndSwap(true, false):
-						grant() // the reservation is withdrawn
-						<-hasGranted
+				isSent, mayArrive, isMade := make(chan struct{}), make(chan struct{}), make(chan struct{})
+				s.server.Intercept(func(method, _ string) bool {
+					if method == http.MethodPost {
+						close(isSent)
+						<-mayArrive
 					}
 					return false
 				})
 				go func() {
-					defer close(hasGranted)
-					_, err := granting.Engine.Materialize(t.Context(), reservation)
-					if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+					defer close(isMade)
+					if _, err := making.Engine.Materialize(t.Context(), reservation); err != nil {
 						t.Error(err)
 					}
 				}()
-				<-mayWithdraw
-				s.must(givingUp.Engine.Expire(t.Context(), reservation))
-				synctest.Wait()
-				grant()
-				<-hasGranted
+				<-isSent
+				if isMadeFirst {
+					close(mayArrive)
+					<-isMade
+				}
+				ofAnother := reservation
+				ofAnother.IsOwn = false
+				s.must(givingUp.Engine.Expire(t.Context(), ofAnother))
+				if !isMadeFirst {
+					close(mayArrive)
+					<-isMade
+				}
 				s.wantFinally("what others use stays in the books", "acme uses 10, 0 in flight")
 			})
 		})

@@ -122,5 +122,6 @@ func (e *Engine) Sweep() {
 	}
 	// Reservations that ended in another way belong to claims that were removed before they were seen.
 	e.granted.retain(e.IsInFlight)
+	e.sent.retain(e.Store)
 	e.gone.expire(now.Add(-2 * e.Store.ReservationLifetime))
 }

@@ -47,39 +47,56 @@ func (e *Engine) cancelUnmade(ctx context.Context, reservation ledgerstore.InFli
 // withdraw ends a reservation. If a claim was made from it all the same, maybe by another process at this moment,
 // withdraw returns the claim. The claim is no longer charged, and the caller has to remove it.
 func (e *Engine) withdraw(ctx context.Context, reservation ledgerstore.InFlight) (made *quotav1alpha1.ResourceClaim, err error) {
+	if reservation.IsOwn && !e.sent.has(reservation) {
+		return nil, e.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
+	}
 	claim, err := claims.FromReservation(reservation)
 	if err != nil {
 		return nil, err
 	}
-	isWithdrawn, err := e.Store.Tombstone(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
+	isWithdrawn, err := e.Store.Withdraw(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
 	if !isWithdrawn || err != nil {
 		return nil, err // if the reservation had ended before, the work on its claim is done
 	}
-	made, err = e.findClaim(ctx, claim, reservation)
-	if made == nil && err == nil {
-		e.Store.Forget(reservation.Consumer, ledgerstore.TombstoneID(ledgerstore.ObjectUID(reservation.Key), reservation.Sequence))
-	}
-	return made, err
+	return e.findClaim(ctx, claim, reservation)
 }
 
-// dedupe resolves a reservation of an object that already has the claim of another reservation. If the claim is
-// granted, the create was reviewed twice, and dedupe ends the reservation. If not, dedupe ends the one that is not in
-// the ledger.
+// dedupe resolves a reservation of an object that already has the claim of another reservation. If that claim is
+// charged, the create was reviewed twice, and dedupe ends the reservation. If the claim is charged nowhere, dedupe
+// removes it.
 func (e *Engine) dedupe(ctx context.Context, stored *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) error {
-	if claimcache.StateOf(stored) == claimcache.Granted {
-		made, err := e.withdraw(ctx, reservation)
-		if made == nil || err != nil {
+	var isReserved, isWithdrawn bool
+	err := e.Store.View(ctx, reservation.Consumer, func(current *ledger.Ledger) {
+		held, ok := current.Reservation(reservation.Key)
+		isReserved = ok && held.Sequence == reservation.Sequence
+		isWithdrawn = current.IsWithdrawn(claims.SequenceOf(stored))
+	})
+	switch {
+	case err != nil || !isReserved:
+		return err
+	case isWithdrawn || claimcache.StateOf(stored) != claimcache.Granted:
+		if err := e.supersede(ctx, stored); err != nil {
 			return err
 		}
-		return e.supersede(ctx, made)
+		return fmt.Errorf("claim %s/%s: %w", stored.Namespace, stored.Name, ErrEarlierClaim)
 	}
-	if isReserved, err := e.isReserved(ctx, reservation); !isReserved || err != nil {
+	made, err := e.withdraw(ctx, reservation)
+	if made == nil || err != nil {
 		return err
 	}
-	if err := e.supersede(ctx, stored); err != nil {
-		return err
+	return e.supersede(ctx, made)
+}
+
+// removeWithdrawn removes a claim of an existing object whose sequence was withdrawn.
+func (e *Engine) removeWithdrawn(ctx context.Context, known *claimcache.Claim) error {
+	claim, err := e.Client.Get(ctx, known.NamespacedName)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && claim.UID != known.UID:
+		return nil
+	case err != nil:
+		return fmt.Errorf("read claim %s: %w", known.NamespacedName, err)
 	}
-	return fmt.Errorf("claim %s/%s: %w", stored.Namespace, stored.Name, ErrEarlierClaim)
+	return e.supersede(ctx, claim)
 }
 
 // removeUncharged removes a claim that was not granted, if the ledger does not have its reservation: the process that

@@ -222,7 +222,7 @@ func TestAudit(t *testing.T) {
 			want: usage(5, 2), result: clean,
 		},
 		"released and in the cache": {
-			reason: "what is recorded was given back, or never taken",
+			reason: "it was given back, or never taken",
 			setup: func(s *scene) {
 				s.charge(5, 2)
 				if _, err := s.store.Release(s.Context(), acme, "2", func(context.Context) (*ledgerstore.ClaimCharges, error) {
@@ -231,7 +231,7 @@ func TestAudit(t *testing.T) {
 					s.Fatal(err)
 				}
 				withdrawn := reserve(s, ledgerstore.ObjectKey("p", "o"))
-				if _, err := s.store.Tombstone(s.Context(), acme, ledgerstore.ObjectKey("p", "o"), withdrawn); err != nil {
+				if _, err := s.store.Withdraw(s.Context(), acme, ledgerstore.ObjectKey("p", "o"), withdrawn); err != nil {
 					s.Fatal(err)
 				}
 				s.cached = append(two, claimFor("4", 7, fromPolicy("p", "o", withdrawn)))
@@ -345,7 +345,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 }
 
 func TestUsageRejectsOverflow(t *testing.T) {
-	_, err := Usage([]*claimcache.Claim{claimFor("1", int64(ledger.AmountMax)), claimFor("2", 1)})
+	_, err := Usage([]*claimcache.Claim{claimFor("1", int64(ledger.AmountMax)), claimFor("2", 1)}, nil)
 	if err == nil {
 		t.Error("a sum that does not fit was added up")
 	}

@@ -45,9 +45,11 @@ type Claims interface {
 type Ledger struct {
 	Consumer quotav1alpha1.ConsumerRef
 	UID      types.UID
-	// Quiescent reports whether nothing was in flight when the ledger was listed, and Used is its usage then.
+	// Quiescent reports whether nothing was in flight when the ledger was listed. Used and Withdrawn are its usage and
+	// its withdrawn sequences then.
 	Quiescent bool
 	Used      []ledger.Usage
+	Withdrawn []ledger.Sequences
 }
 
 // Stored reads from the API server. [Live] implements it.
@@ -156,7 +158,7 @@ func (a *Auditor) agrees(l Ledger) bool {
 	if !l.Quiescent {
 		return false
 	}
-	held, err := Usage(a.Claims.ForConsumer(l.Consumer, holds))
+	held, err := Usage(a.Claims.ForConsumer(l.Consumer, holds), l.Withdrawn)
 	return err == nil && len(compare(l.Used, held)) == 0
 }
 

@@ -26,12 +26,13 @@ type inFlight struct {
 	reserved map[string]int64
 	// amended are the charges in the usage of claims with a pending amendment, by the key of the amendment.
 	amended map[string][]ledger.Charge
-	// released are claims, and withdrawn reservations, that the usage no longer includes.
-	released map[string]struct{}
+	// released are claims that the usage no longer includes. It includes no claims with withdrawn sequences.
+	released  map[string]struct{}
+	withdrawn []ledger.Sequences
 }
 
 func inFlightOf(snapshot *ledger.Ledger) inFlight {
-	f := inFlight{reserved: map[string]int64{}, amended: map[string][]ledger.Charge{}, released: map[string]struct{}{}}
+	f := inFlight{reserved: map[string]int64{}, amended: map[string][]ledger.Charge{}, released: map[string]struct{}{}, withdrawn: snapshot.Withdrawn()}
 	for r := range snapshot.Reservations() {
 		if len(r.Replaces) > 0 {
 			f.amended[r.Key] = r.Replaces
@@ -47,7 +48,7 @@ func inFlightOf(snapshot *ledger.Ledger) inFlight {
 
 // same reports whether nothing was reserved, settled or released between two reads. Sequences are never reused.
 func (f inFlight) same(other inFlight) bool {
-	return maps.Equal(f.reserved, other.reserved) && maps.Equal(f.released, other.released) &&
+	return maps.Equal(f.reserved, other.reserved) && maps.Equal(f.released, other.released) && slices.Equal(f.withdrawn, other.withdrawn) &&
 		maps.EqualFunc(f.amended, other.amended, slices.Equal[[]ledger.Charge])
 }
 
@@ -92,10 +93,7 @@ func (f inFlight) isReserved(claim *claimcache.Claim) bool {
 // isReleased reports whether the charge of a claim was released, or its reservation withdrawn.
 func (f inFlight) isReleased(claim *claimcache.Claim) bool {
 	_, is := f.released[string(claim.UID)]
-	if !is && claim.FromPolicy() {
-		_, is = f.released[ledgerstore.TombstoneID(string(claim.ObjectUID), claim.Sequence)]
-	}
-	return is
+	return is || ledger.Contains(f.withdrawn, claim.Sequence)
 }
 
 // amendmentOf returns the key of the pending amendment of a claim, or "".

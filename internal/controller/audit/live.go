@@ -45,7 +45,8 @@ func listed(object *quotav1alpha1.ConsumerLedger) Ledger {
 }
 
 func (l *Ledger) readLedger(snapshot ledger.Snapshot) {
-	l.Quiescent, l.Used = len(snapshot.Reservations) == 0 && len(snapshot.Released) == 0, snapshot.Used
+	l.Quiescent = len(snapshot.Reservations) == 0 && len(snapshot.Released) == 0
+	l.Used, l.Withdrawn = snapshot.Used, snapshot.Withdrawn
 }
 
 // ClaimsOf returns the claims of a consumer.

@@ -14,7 +14,11 @@ type Recovery struct {
 	Live   Live
 }
 
-// Usage computes the usage of a consumer without a ledger from its granted claims.
+// lostSequences is more than the reservations of a lost ledger that are later than those of all claims.
+const lostSequences = 1 << 20
+
+// Usage computes the usage of a consumer without a ledger from its granted claims, and the sequence to continue with: no
+// claim has a later one, nor will any be made from a reservation of the lost ledger.
 //
 // A grant or a release writes the ledger. So neither happens between the read of the claims and the creation of the
 // ledger. If another replica has created the ledger in between, that one is read instead.
@@ -24,13 +28,16 @@ type Recovery struct {
 // retry while it loads that cache. Later the claim cache answers, because all ledgers may be lost at once, and because
 // many thousand claims of one consumer cannot be listed within the time of a decision. The cache may lag behind claims
 // granted just before a ledger was lost; the audit charges those.
-func (r Recovery) Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]ledger.Usage, error) {
+func (r Recovery) Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (used []ledger.Usage, sequence int64, err error) {
+	var claims []*claimcache.Claim
 	if r.Claims.HasSynced() {
-		return Usage(r.Claims.ForConsumer(consumer, func(*claimcache.Claim) bool { return true }))
+		claims = r.Claims.ForConsumer(consumer, func(*claimcache.Claim) bool { return true })
+	} else if claims, err = r.Live.ClaimsOf(ctx, consumer); err != nil {
+		return nil, 0, err
 	}
-	claims, err := r.Live.ClaimsOf(ctx, consumer)
-	if err != nil {
-		return nil, err
+	for _, claim := range claims {
+		sequence = max(sequence, claim.Sequence+lostSequences)
 	}
-	return Usage(claims)
+	used, err = Usage(claims, nil)
+	return used, sequence, err
 }

@@ -75,7 +75,11 @@ func (a *Auditor) releaseExcess(ctx context.Context, consumer quotav1alpha1.Cons
 	if err != nil {
 		return fmt.Errorf("confirm by a list of claims that too much is charged: %w", err)
 	}
-	held, err := Usage(live)
+	current, err := a.view(ctx, consumer)
+	if err != nil {
+		return err
+	}
+	held, err := Usage(live, current.inFlight.withdrawn)
 	if err != nil {
 		return fmt.Errorf("add up the listed claims: %w", err)
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -43,8 +41,7 @@ type unconfirmed struct {
 	seen string
 }
 
-// sweepReleased forgets released claims that were deleted while no process watched, and withdrawn reservations without
-// a claim. Records younger than age are about to be forgotten anyway. With an up-to-date cache, it requests only a
+// sweepReleased forgets released claims that were deleted while no process watched. Records younger than age are about to be forgotten anyway. With an up-to-date cache, it requests only a
 // version from the API server. In a quiet cluster the API server sends the cache no version for about a minute: then a
 // list is cheap.
 func (c *Controller) sweepReleased(ctx context.Context, age time.Duration) {
@@ -52,7 +49,7 @@ func (c *Controller) sweepReleased(ctx context.Context, age time.Duration) {
 		c.confirmGone(ctx)
 		return
 	}
-	ids := c.withoutClaims(ctx, age)
+	ids := c.withoutClaims(age)
 	if len(ids) == 0 {
 		return
 	}
@@ -66,39 +63,19 @@ func (c *Controller) sweepReleased(ctx context.Context, age time.Duration) {
 
 // withoutClaims returns the records older than age without a claim in the cache, for the consumers that prefer this
 // replica. A claim that another client's finalizer keeps is still in the cache.
-func (c *Controller) withoutClaims(ctx context.Context, age time.Duration) map[quotav1alpha1.ConsumerRef][]string {
+func (c *Controller) withoutClaims(age time.Duration) map[quotav1alpha1.ConsumerRef][]string {
 	absent := map[quotav1alpha1.ConsumerRef][]string{}
 	for consumer, ids := range c.Store.ReleasedLongAgo(age) {
 		if !c.Peers.IsPreferred(consumer) {
 			continue
 		}
 		for _, id := range ids {
-			if !c.hasClaim(ctx, id) {
+			if !c.Claims.IsDeleting(types.UID(id)) {
 				absent[consumer] = append(absent[consumer], id)
 			}
 		}
 	}
 	return absent
-}
-
-// hasClaim reports whether the claim of a record may exist. For a withdrawn reservation, it reads the cached claim of
-// the object, to find out whether it was created from that reservation.
-func (c *Controller) hasClaim(ctx context.Context, id string) bool {
-	objectUID, isWithdrawn := ledgerstore.ObjectOfTombstone(id)
-	if !isWithdrawn {
-		return c.Claims.IsDeleting(types.UID(id))
-	}
-	for _, known := range c.Claims.ForObject(types.UID(objectUID)) {
-		claim, err := c.Client.Get(ctx, known.NamespacedName)
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return true // the next sweep tries again
-		case ledgerstore.TombstoneID(claim.Annotations[quotav1alpha1.AnnotationResourceUID], claims.SequenceOf(claim)) == id:
-			return true
-		}
-	}
-	return false
 }
 
 // confirmGone forgets the records whose claims are known to be gone by now.
@@ -107,7 +84,7 @@ func (c *Controller) confirmGone(ctx context.Context) {
 	if c.Claims.HasSeen(u.version) {
 		for consumer, ids := range u.ids {
 			for _, id := range ids {
-				if !c.hasClaim(ctx, id) {
+				if !c.Claims.IsDeleting(types.UID(id)) {
 					c.Store.Forget(consumer, id)
 				}
 			}
@@ -133,7 +110,7 @@ func (c *Controller) confirmGone(ctx context.Context) {
 
 // forgetUnlisted lists the claims of a consumer and forgets the records without one.
 func (c *Controller) forgetUnlisted(ctx context.Context, consumer quotav1alpha1.ConsumerRef, ids []string) {
-	existing, err := c.Client.RecordedIDs(ctx, consumer)
+	existing, err := c.Client.UIDs(ctx, consumer)
 	if err != nil {
 		c.sweepFailed(ctx, err)
 		return

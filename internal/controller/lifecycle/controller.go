@@ -30,6 +30,9 @@ const (
 	workers = 24
 	// sweepInterval is how often reservations are checked for their age.
 	sweepInterval = 5 * time.Second
+	// withdrawnInterval is how often claims are compared with the withdrawn sequences. Such a claim is found when it
+	// appears, unless the replica that withdrew its sequence died before it removed the claim.
+	withdrawnInterval = 5 * time.Minute
 )
 
 // Controller is the lifecycle controller. Set its fields once; call Start before the caches run, then Run.
@@ -46,6 +49,8 @@ type Controller struct {
 	// claims; only the sweep uses it.
 	absent  absent
 	matched map[schema.GroupKind]int64
+	// comparedAt is when claims were compared with the withdrawn sequences. Only the sweep uses it.
+	comparedAt time.Time
 }
 
 // Start registers the controller's handlers.
@@ -73,10 +78,12 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
+// appeared makes the claims of an object from the reservations of this replica. The sweep takes over the reservations of
+// others.
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
-	reservations := c.Store.ReservationsFor(string(uid))
-	if len(reservations) > 0 {
-		routing.Enqueue(c.Engine.Queue(), func() bool { return slices.ContainsFunc(reservations, c.isOurs) }, engine.Object{Kind: kind, UID: uid})
+	isOwn := func(reservation ledgerstore.InFlight) bool { return reservation.IsOwn }
+	if slices.ContainsFunc(c.Store.ReservationsFor(string(uid)), isOwn) {
+		c.Engine.Queue().Add(engine.Object{Kind: kind, UID: uid})
 	}
 }
 
@@ -127,6 +134,9 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	if after.Deleting {
 		return
 	}
+	if c.Store.IsWithdrawn(after.Consumer(), after.Sequence) && c.Peers.IsPreferred(after.Consumer()) {
+		c.Engine.Queue().Add(objectOf(after))
+	}
 	isAbsent := c.Objects.Presence(after.Kind(), after.ObjectUID) == objectcache.Absent
 	if isAbsent {
 		c.absent.add(objectOf(after))
@@ -166,6 +176,7 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 func (c *Controller) sweep(ctx context.Context) {
 	c.sweepReservations(ctx)
 	c.sweepOrphans(ctx)
+	c.sweepWithdrawn()
 	for _, claim := range c.Claims.Undecided(c.isUncharged) {
 		c.Engine.Restore(objectOf(claim), claim.Policy())
 	}
@@ -193,6 +204,24 @@ func (c *Controller) sweepReservations(ctx context.Context) {
 		}
 		if o, ok := engine.ObjectOf(reservation); ok && (isOurs || c.Engine.IsInFlight(reservation)) {
 			c.Engine.Queue().Add(o)
+		}
+	}
+}
+
+// sweepWithdrawn queues the objects of claims whose sequence was withdrawn.
+func (c *Controller) sweepWithdrawn() {
+	if time.Since(c.comparedAt) < withdrawnInterval {
+		return
+	}
+	c.comparedAt = time.Now()
+	for _, consumer := range c.Store.WithWithdrawn() {
+		if !c.Peers.IsPreferred(consumer) {
+			continue
+		}
+		for _, claim := range c.Claims.ForConsumer(consumer, func(claim *claimcache.Claim) bool {
+			return !claim.Deleting && c.Store.IsWithdrawn(consumer, claim.Sequence)
+		}) {
+			c.Engine.Queue().Add(objectOf(claim))
 		}
 	}
 }

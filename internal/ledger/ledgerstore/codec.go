@@ -14,12 +14,15 @@ import (
 func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav1alpha1.ConsumerLedgerSpec {
 	spec := quotav1alpha1.ConsumerLedgerSpec{
 		ConsumerRef:  consumer,
-		Format:       quotav1alpha1.ConsumerLedgerFormat,
+		Format:       formatOf(&snapshot),
 		Sequence:     snapshot.Sequence,
 		Grants:       make([]quotav1alpha1.LedgerGrant, 0, len(snapshot.Grants)),
 		Used:         make([]quotav1alpha1.LedgerUsage, 0, len(snapshot.Used)),
 		Reservations: make([]quotav1alpha1.LedgerReservation, 0, len(snapshot.Reservations)),
 		Released:     snapshot.Released,
+	}
+	for _, w := range snapshot.Withdrawn {
+		spec.Withdrawn = append(spec.Withdrawn, quotav1alpha1.LedgerSequences{First: w.First, Last: w.Last})
 	}
 	for _, g := range snapshot.Grants {
 		stored := quotav1alpha1.LedgerGrant{UID: g.UID, Namespace: g.Namespace, Name: g.Name, Generation: g.Generation}
@@ -42,6 +45,15 @@ func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav
 		})
 	}
 	return spec
+}
+
+// formatOf returns the earliest format that has everything in a ledger, so that during an update replicas of the
+// earlier version can use most ledgers. Format 2 has withdrawn sequences.
+func formatOf(snapshot *ledger.Snapshot) int64 {
+	if len(snapshot.Withdrawn) > 0 {
+		return 2
+	}
+	return 1
 }
 
 // SnapshotOf decodes a stored ledger.
@@ -71,6 +83,9 @@ func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error)
 		snapshot.Used = append(snapshot.Used, ledger.Usage{
 			ResourceType: u.ResourceType, Dimensions: dimensions, Amount: ledger.Amount(u.Amount), Claims: u.Claims,
 		})
+	}
+	for _, w := range spec.Withdrawn {
+		snapshot.Withdrawn = append(snapshot.Withdrawn, ledger.Sequences{First: w.First, Last: w.Last})
 	}
 	for _, r := range spec.Reservations {
 		reservation := ledger.Reservation{Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt, Claim: r.Claim}

@@ -20,6 +20,10 @@ type decider struct {
 	isFull bool
 	// admitted are the reservations as in the ledger now, and renamed are those taken over, as before.
 	admitted, renamed []ledger.Reservation
+	// latest is the latest sequence before the decision: later ones are of this process.
+	latest int64
+	// withdrawn are the withdrawn sequences of the ledger now.
+	withdrawn []ledger.Sequences
 }
 
 func (d *decider) operation() *operation {
@@ -27,7 +31,7 @@ func (d *decider) operation() *operation {
 }
 
 func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
-	d.outcome, d.admitted, d.renamed = Outcome{}, nil, nil
+	d.outcome, d.admitted, d.renamed, d.latest = Outcome{}, nil, nil, l.Sequence()
 	if d.DryRun == NotDry {
 		d.renamed = rename(l, d.Reservations, d.Instead)
 	}
@@ -60,6 +64,7 @@ func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 		hasChanged = true
 	}
 	d.collectOutcome(l)
+	d.withdrawn = l.Withdrawn()
 	if hasChanged || len(d.renamed) > 0 {
 		return groupcommit.Changed
 	}
@@ -193,17 +198,19 @@ func (d *decider) collectOutcome(l *ledger.Ledger) {
 func (d *decider) committed() {
 	for i := range d.renamed {
 		d.store.inflight.remove(d.consumer, d.renamed[i].Key, 0)
-		d.store.released.add(d.consumer, tombstoneOf(&d.renamed[i]))
 	}
 	for _, r := range d.admitted {
-		d.store.inflight.add(d.consumer, r)
+		d.store.inflight.add(d.consumer, r, r.Sequence > d.latest)
+	}
+	if d.outcome.Code == ledger.Admitted && d.DryRun == NotDry {
+		d.store.withdrawn.replace(d.consumer, d.withdrawn)
 	}
 }
 
 // undoRenames undoes rename.
 func (d *decider) undoRenames(l *ledger.Ledger) {
 	for i := range d.renamed {
-		l.UndoRename(d.renamed[i], keyInstead(d.Instead, d.renamed[i].Key), tombstoneOf(&d.renamed[i]))
+		l.UndoRename(d.renamed[i], keyInstead(d.Instead, d.renamed[i].Key))
 	}
 	d.renamed = nil
 }
@@ -219,14 +226,12 @@ func rename(l *ledger.Ledger, reservations []ledger.Reservation, earlier map[str
 		if !ok || !slices.Equal(held.Charges, r.Charges) {
 			continue
 		}
-		if before, ok := l.Rename(held.Key, *r, tombstoneOf(&held)); ok {
+		if before, ok := l.Rename(held.Key, *r); ok {
 			renamed = append(renamed, before)
 		}
 	}
 	return renamed
 }
-
-func tombstoneOf(r *ledger.Reservation) string { return TombstoneID(ObjectUID(r.Key), r.Sequence) }
 
 // keyInstead returns the new key of a renamed reservation.
 func keyInstead(earlier map[string]string, key string) string {
@@ -245,7 +250,7 @@ func renew(l *ledger.Ledger, reservations []ledger.Reservation, decisions []ledg
 		if !decisions[i].Existing {
 			continue
 		}
-		if sequence, ok := l.Renew(reservations[i].Key); ok {
+		if sequence, ok := l.Renew(reservations[i].Key, 0); ok {
 			decisions[i].Sequence, any = sequence, true
 		}
 	}

@@ -13,8 +13,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerapi"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
 // stub is an API server with one ledger, in any form.
@@ -45,8 +47,8 @@ func TestLedgerFormat(t *testing.T) {
 		wantFormat   int64 // of the error
 	}{
 		"none":                   {"what earlier versions have written is read", spec, 0},
-		"this":                   {"what this version has written is read", spec + `,"format":1`, 0},
-		"a later one":            {"what is unknown would be lost", spec + `,"format":2,"holds":["new"]`, 2},
+		"this":                   {"what this version has written is read", spec + `,"format":2,"withdrawn":[{"first":1,"last":2}]`, 0},
+		"a later one":            {"what is unknown would be lost", spec + `,"format":3,"holds":["new"]`, 3},
 		"a later one, all other": {"the number counts, also where nothing else can be read", spec + `,"format":3,"reservations":{"compressed":"x"}`, 3},
 	}
 	for name, tt := range tests {
@@ -73,7 +75,8 @@ func TestLedgerFormat(t *testing.T) {
 	}
 }
 
-// What is stored has the number of its format.
+// What is stored has the number of the earliest format that can hold it, so that replicas of the earlier version go on
+// during an update.
 func TestLedgerIsStoredWithItsFormat(t *testing.T) {
 	api := &stub{stored: `{"metadata":{"name":"l","resourceVersion":"7"},"spec":{"consumerRef":{"apiGroup":"platform","kind":"Organization","name":"acme"}}}`}
 	server := httptest.NewServer(api)
@@ -84,8 +87,24 @@ func TestLedgerIsStoredWithItsFormat(t *testing.T) {
 	}
 	p := &process{Store: ledgerstore.New(t.Context(), storage)}
 	p.limit(t, 10)
+	api.expect(t, 1, 0)
+	asked := ledger.Reservation{Key: "policy/object", Charges: charges(1), Claim: "{}"}
+	if _, err := storagetest.Reserve(t.Context(), p, acme, asked); err != nil {
+		t.Fatal(err)
+	}
+	api.expect(t, 1, 0)
+	if _, err := p.Withdraw(t.Context(), acme, "policy/object", 1); err != nil {
+		t.Fatal(err)
+	}
+	api.expect(t, 2, 1)
+}
+
+// expect checks the format and the number of withdrawn ranges of the stored ledger.
+func (s *stub) expect(t *testing.T, format int64, withdrawn int) {
+	t.Helper()
 	var stored quotav1alpha1.ConsumerLedger
-	if err := json.Unmarshal([]byte(api.stored), &stored); err != nil || stored.Spec.Format != quotav1alpha1.ConsumerLedgerFormat || len(stored.Spec.Grants) != 1 {
-		t.Errorf("stored is %s: %v", api.stored, err)
+	err := json.Unmarshal([]byte(s.stored), &stored)
+	if err != nil || stored.Spec.Format != format || len(stored.Spec.Withdrawn) != withdrawn || len(stored.Spec.Grants) != 1 {
+		t.Errorf("stored is %s: %v", s.stored, err)
 	}
 }

@@ -277,8 +277,8 @@ func TestSubscribersHearOfFoundChanges(t *testing.T) {
 // recovered is the usage of every consumer.
 type recovered []ledger.Usage
 
-func (r recovered) Usage(context.Context, quotav1alpha1.ConsumerRef) ([]ledger.Usage, error) {
-	return r, nil
+func (r recovered) Usage(context.Context, quotav1alpha1.ConsumerRef) ([]ledger.Usage, int64, error) {
+	return r, 70, nil
 }
 
 func TestUsageOfALostLedgerIsRecovered(t *testing.T) {

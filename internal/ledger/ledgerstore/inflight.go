@@ -3,7 +3,6 @@ package ledgerstore
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,20 +25,6 @@ func ObjectKey(policy, objectUID string) string { return policy + "/" + objectUI
 // ClaimKey is the key of the reservation of a directly created claim. No policy has such a name: names contain no
 // colon.
 func ClaimKey(claimUID string) string { return "claim:" + claimUID }
-
-// TombstoneID is the record of [Store.Tombstone] for the reservation of an object with that sequence. It is stored like
-// the UID of a released claim; no UID begins like it. The sequence alone would not do: sequences start again after the
-// loss of a ledger.
-func TombstoneID(objectUID string, sequence int64) string {
-	return "reservation:" + strconv.FormatInt(sequence, 10) + ":" + objectUID
-}
-
-// ObjectOfTombstone returns the object UID of a [TombstoneID]. It returns false for the UID of a claim.
-func ObjectOfTombstone(id string) (objectUID string, is bool) {
-	rest, is := strings.CutPrefix(id, "reservation:")
-	_, objectUID, _ = strings.Cut(rest, ":")
-	return objectUID, is
-}
 
 // amendmentSuffix distinguishes the key of an amendment from that of the original reservation.
 const amendmentSuffix = "/amendment"
@@ -75,7 +60,7 @@ type InFlight struct {
 	ledger.Reservation
 	// KnownSince is the time when this process first knew of it, on a monotonic clock.
 	KnownSince time.Time
-	// IsOwn is set if this process made it.
+	// IsOwn is set if this process made it or took it over. Only its owner makes its claim.
 	IsOwn bool
 
 	// isSettling is set once this process settles it: then only the ledger still has it.
@@ -96,10 +81,10 @@ func newInflight() *inflight {
 	}
 }
 
-func (i *inflight) add(consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) {
+func (i *inflight) add(consumer quotav1alpha1.ConsumerRef, r ledger.Reservation, isOwn bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.addLocked(InFlight{Consumer: consumer, Reservation: r, KnownSince: time.Now(), IsOwn: true})
+	i.addLocked(InFlight{Consumer: consumer, Reservation: r, KnownSince: time.Now(), IsOwn: isOwn})
 }
 
 func (i *inflight) addLocked(p InFlight) {
@@ -122,6 +107,17 @@ func (i *inflight) addLocked(p InFlight) {
 	if uid := ObjectUID(p.Key); uid != "" && !p.isSettling {
 		i.byObject[uid] = append(i.byObject[uid], p)
 	}
+}
+
+// takeOver makes this process the owner of a reservation with a new sequence. It is known since it was first.
+func (i *inflight) takeOver(consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	taken := InFlight{Consumer: consumer, Reservation: r, KnownSince: time.Now(), IsOwn: true}
+	if before, known := i.byConsumer[consumer][r.Key]; known {
+		taken.KnownSince = before.KnownSince
+	}
+	i.addLocked(taken)
 }
 
 // settle marks a reservation as being settled. Sequence 0 stands for any.

@@ -72,7 +72,7 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 
 // release releases the charges in the ledger.
 func (c *ClaimCharges) release(l *ledger.Ledger) (e groupcommit.Effect, drifted bool) {
-	if l.IsReleased(c.ClaimUID) || l.IsReleased(TombstoneID(ObjectUID(c.Key), c.Sequence)) {
+	if l.IsReleased(c.ClaimUID) || l.IsWithdrawn(c.Sequence) {
 		return groupcommit.Unconfirmed, false
 	}
 	if l.ReleaseReserved(c.ClaimUID, c.Key, c.Sequence) || l.ReleaseReserved(c.ClaimUID, c.Amendment, 0) {
@@ -87,7 +87,7 @@ func (c *ClaimCharges) release(l *ledger.Ledger) (e groupcommit.Effect, drifted 
 	return groupcommit.Changed, false
 }
 
-// Forget drops the record of a released claim, or of a tombstone. Call it once the claim no longer exists on the API
+// Forget drops the record of a released claim. Call it once the claim no longer exists on the API
 // server. It returns at once and takes effect with the next commit.
 func (s *Store) Forget(consumer quotav1alpha1.ConsumerRef, claimUID string) {
 	s.released.forget(claimUID)

@@ -90,17 +90,8 @@ func (r *released) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger)
 	}
 }
 
-// IsTombstoned reports whether this process knows of a tombstone for the reservation of an object with that sequence. A
-// claim made from such a reservation is charged nowhere.
-func (s *Store) IsTombstoned(consumer quotav1alpha1.ConsumerRef, objectUID string, sequence int64) bool {
-	s.released.mu.Lock()
-	defer s.released.mu.Unlock()
-	_, is := s.released.byConsumer[consumer][TombstoneID(objectUID, sequence)]
-	return is
-}
-
-// ReleasedLongAgo returns, by consumer, the records older than age: UIDs of released claims and tombstones
-// ([TombstoneID]). Normally a record ends with its claim. One that stays was missed by the controller that forgets.
+// ReleasedLongAgo returns, by consumer, the UIDs of released claims whose records are older than age. Normally a record
+// ends with its claim. One that stays was missed by the controller that forgets.
 func (s *Store) ReleasedLongAgo(age time.Duration) map[quotav1alpha1.ConsumerRef][]string {
 	s.released.mu.Lock()
 	defer s.released.mu.Unlock()

@@ -27,8 +27,8 @@ type Request struct {
 	// TakesOver gives existing reservations a new sequence, so that their former owner can no longer cancel them.
 	TakesOver bool
 	// Instead maps the key of a new reservation to the key of an earlier reservation to take over: that of an earlier
-	// create of the same name. A takeover requires equal charges. The same write adds a tombstone, because another
-	// process may be making a claim from the earlier reservation, see [Store.IsTombstoned].
+	// create of the same name. A takeover requires equal charges. The same write withdraws the sequence of the earlier
+	// reservation, because another process may be making a claim from it, see [Store.IsWithdrawn].
 	Instead map[string]string
 	// Extend, if set, extends existing reservations and amendments. It merges the claim payload in the ledger with the
 	// new one. The caller must hold the lock of the claim's object, see [Store.LockObject], or of the claim. The

@@ -53,8 +53,9 @@ type Change struct {
 
 // Recovery recovers the usage of a consumer without a ledger.
 type Recovery interface {
-	// Usage computes the usage of a consumer from its granted claims.
-	Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]ledger.Usage, error)
+	// Usage computes the usage of a consumer from its granted claims. sequence is at least that of every claim that was
+	// or is still made from the reservations of an earlier ledger.
+	Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (used []ledger.Usage, sequence int64, err error)
 }
 
 // Replicas knows the preferred replica of each ledger.
@@ -81,6 +82,7 @@ type Store struct {
 	metrics         *metrics
 	inflight        *inflight
 	released        *released
+	withdrawn       withdrawn
 	locks           objectLocks
 	loadIDs         atomic.Uint64 // the latest one of a committer
 	mu              sync.RWMutex

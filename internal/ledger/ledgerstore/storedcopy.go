@@ -31,7 +31,7 @@ func (c *committer) read() error {
 		return err
 	}
 	if version == "" && c.store.Recovery != nil {
-		if stored.Used, err = c.store.Recovery.Usage(ctx, c.consumer); err != nil {
+		if stored.Used, stored.Sequence, err = c.store.Recovery.Usage(ctx, c.consumer); err != nil {
 			return fmt.Errorf("recover the usage from claims: %w", err)
 		}
 	}
@@ -51,6 +51,7 @@ func (c *committer) read() error {
 		c.releaseDone(key) // another process has ended it
 	}
 	c.store.released.replace(c.consumer, restored)
+	c.store.withdrawn.replace(c.consumer, restored.Withdrawn())
 	return nil
 }
 

@@ -40,6 +40,9 @@ func (m *Model) amend(r ledger.Reservation, decide func([]ledger.Charge) ledger.
 	d := decide(more)
 	if d.Code == ledger.Admitted {
 		r.Charges = reserved
+		if known && len(before.Replaces) == 0 {
+			m.withdrawn[before.Sequence] = true
+		}
 		d.Sequence, d.Existing = m.add(r), known
 	}
 	return d

@@ -22,6 +22,7 @@ type Model struct {
 	used         map[kind]usage
 	reservations map[string]ledger.Reservation
 	released     map[string]bool
+	withdrawn    map[int64]bool
 }
 
 // kind identifies charges that add up.
@@ -48,6 +49,7 @@ func New() *Model {
 		used:         map[kind]usage{},
 		reservations: map[string]ledger.Reservation{},
 		released:     map[string]bool{},
+		withdrawn:    map[int64]bool{},
 	}
 }
 
@@ -238,6 +240,40 @@ func (m *Model) ReleaseReserved(claimUID, key string, sequence int64) bool {
 	m.used = after
 	m.released[claimUID] = true
 	return true
+}
+
+// Withdraw drops a reservation and withdraws its sequence.
+func (m *Model) Withdraw(key string, sequence int64) bool {
+	r := m.reservations[key]
+	if len(r.Replaces) > 0 || !m.Cancel(key, sequence) {
+		return false
+	}
+	m.withdrawn[r.Sequence] = true
+	return true
+}
+
+// Renew gives a reservation a new sequence.
+func (m *Model) Renew(key string, sequence int64) (int64, bool) {
+	r := m.reservations[key]
+	if !m.Withdraw(key, sequence) {
+		return 0, false
+	}
+	return m.add(r), true
+}
+
+// SkipSequence uses up a sequence, as a rename that was undone does.
+func (m *Model) SkipSequence() { m.sequence++ }
+
+// Rename gives a reservation another key, claim payload and time, and a new sequence.
+func (m *Model) Rename(from string, to ledger.Reservation) (before ledger.Reservation, ok bool) {
+	before = m.reservations[from]
+	_, taken := m.reservations[to.Key]
+	if taken || to.Key == "" || len(to.Key) > ledger.KeyBytesMax || len(to.Claim) > ledger.ClaimBytesMax || !m.Withdraw(from, 0) {
+		return ledger.Reservation{}, false
+	}
+	to.Charges = before.Charges
+	m.add(to)
+	return before, true
 }
 
 // Forget drops the record of a claim.

@@ -34,8 +34,9 @@ type Options struct {
 	// LocalServices are addresses, as host:port, of Services for webhooks that lead to this process. Other Services are
 	// resolved by DNS.
 	LocalServices map[types.NamespacedName]string
-	// Uncached are custom resources without a watch cache: lists and watches of them go to etcd.
-	Uncached []schema.GroupResource
+	// Uncached are custom resources without a watch cache, in one version or, if that is empty, in all: lists and
+	// watches of them go to etcd.
+	Uncached []schema.GroupVersionResource
 	// ReadyChecks are added to those behind the API server's /readyz.
 	ReadyChecks []healthz.HealthChecker
 	// Progress reports each step to the user.

@@ -34,7 +34,7 @@ func (l localServices) ResolveEndpoint(namespace, name string, port int32) (*url
 // newServerConfig does the same as [generic.NewConfig] with three differences: it resolves the Services of webhooks and
 // aggregated APIs by services, it allows for other API servers, maybe on the same machine, distinguished by id, and some
 // custom resources have no watch cache.
-func newServerConfig(o options.CompletedOptions, services webhook.ServiceResolver, apiServers int, id string, uncachedResources []schema.GroupResource) (*generic.Config, error) {
+func newServerConfig(o options.CompletedOptions, services webhook.ServiceResolver, apiServers int, id string, uncachedResources []schema.GroupVersionResource) (*generic.Config, error) {
 	genericConfig, informers, storage, err := apiserver.BuildGenericConfig(o,
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensions.Scheme, aggregatorscheme.Scheme},
 		kubecontrolplane.DefaultGenericAPIResourceConfigSource(), openapi.GetOpenAPIDefinitions)

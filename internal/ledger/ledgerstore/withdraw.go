@@ -1,0 +1,102 @@
+package ledgerstore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/groupcommit"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// Withdraw is [Store.Cancel] for a reservation from which somebody may be making a claim at this moment. The same write
+// withdraws its sequence, so that this claim is charged nowhere. Withdraw reports whether the sequence is withdrawn. If
+// not, the reservation had already ended, and its claim may be charged.
+func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) (isWithdrawn bool, err error) {
+	var withdrawn []ledger.Sequences
+	err = s.do(ctx, consumer, &operation{
+		makesRoom: true, growsCapacity: true,
+		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
+			effect := groupcommit.Unconfirmed
+			if l.Withdraw(key, sequence) {
+				effect = groupcommit.Changed
+			}
+			withdrawn = l.Withdrawn()
+			return effect
+		},
+		committed: func() {
+			s.inflight.remove(consumer, key, sequence)
+			s.withdrawn.replace(consumer, withdrawn)
+		},
+	})
+	return err == nil && ledger.Contains(withdrawn, sequence), err
+}
+
+// TakeOver makes this process the owner of a reservation that another one may be making a claim from: it gives the
+// reservation a new sequence and withdraws the former. It returns the reservation as it is now, or false if it had
+// ended.
+func (s *Store) TakeOver(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) (taken InFlight, ok bool, err error) {
+	var renewed ledger.Reservation
+	var withdrawn []ledger.Sequences
+	var isTaken bool
+	err = s.do(ctx, consumer, &operation{
+		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
+			if _, isTaken = l.Renew(key, sequence); !isTaken {
+				return groupcommit.Unconfirmed
+			}
+			renewed, _ = l.Reservation(key)
+			withdrawn = l.Withdrawn()
+			return groupcommit.Changed
+		},
+		committed: func() {
+			if isTaken {
+				s.inflight.takeOver(consumer, renewed)
+				s.withdrawn.replace(consumer, withdrawn)
+			}
+		},
+	})
+	if err != nil || !isTaken {
+		return InFlight{}, false, err
+	}
+	taken, ok = s.ReservationOf(consumer, key)
+	return taken, ok && taken.Sequence == renewed.Sequence, nil
+}
+
+// IsWithdrawn reports whether this process knows that the sequence of a reservation was withdrawn.
+func (s *Store) IsWithdrawn(consumer quotav1alpha1.ConsumerRef, sequence int64) bool {
+	return s.withdrawn.has(consumer, sequence)
+}
+
+// WithWithdrawn returns the consumers with withdrawn sequences, as far as this process knows.
+func (s *Store) WithWithdrawn() []quotav1alpha1.ConsumerRef {
+	s.withdrawn.mu.RLock()
+	defer s.withdrawn.mu.RUnlock()
+	return slices.Collect(maps.Keys(s.withdrawn.byConsumer))
+}
+
+// withdrawn are the withdrawn sequences that this process knows of, by consumer. The zero value is empty.
+type withdrawn struct {
+	mu         sync.RWMutex
+	byConsumer map[quotav1alpha1.ConsumerRef][]ledger.Sequences
+}
+
+func (w *withdrawn) replace(consumer quotav1alpha1.ConsumerRef, ranges []ledger.Sequences) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(ranges) == 0 {
+		delete(w.byConsumer, consumer)
+		return
+	}
+	if w.byConsumer == nil {
+		w.byConsumer = map[quotav1alpha1.ConsumerRef][]ledger.Sequences{}
+	}
+	w.byConsumer[consumer] = ranges
+}
+
+func (w *withdrawn) has(consumer quotav1alpha1.ConsumerRef, sequence int64) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return ledger.Contains(w.byConsumer[consumer], sequence)
+}
