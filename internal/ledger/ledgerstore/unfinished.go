@@ -11,9 +11,9 @@ import (
 type Unfinished string
 
 const (
-	// NothingUnfinished: the ledger has neither reservations nor records of released claims.
+	// NothingUnfinished means that the ledger has neither reservations nor records of released claims.
 	NothingUnfinished Unfinished = "none"
-	// OnlyReleased: the ledger has records of released claims and no reservations.
+	// OnlyReleased means that the ledger has records of released claims and no reservations.
 	OnlyReleased Unfinished = "released"
 )
 
