@@ -104,7 +104,8 @@ func (c *Client) Create(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	if err != nil {
 		return nil, fmt.Errorf("encode claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
-	result := c.rest.Post().AbsPath("/apis", sent.APIVersion, "namespaces", claim.Namespace, resource).Body(body).
+	// A retry in the client would hide that the first request may have created the claim.
+	result := c.rest.Post().MaxRetries(0).AbsPath("/apis", sent.APIVersion, "namespaces", claim.Namespace, resource).Body(body).
 		SetHeader("Accept", restclient.OnlyMetadata).SetHeader("Content-Type", runtime.ContentTypeJSON).Do(ctx)
 	if err := result.Error(); err != nil { // unlike the error of Raw, it contains the API server's message
 		return nil, err

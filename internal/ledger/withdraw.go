@@ -58,13 +58,19 @@ func endingAt(ranges []Sequences, sequence int64) int {
 	return sort.Search(len(ranges), func(i int) bool { return ranges[i].Last >= sequence })
 }
 
-// withdraw adds a sequence to the withdrawn ones. It copies the ranges, because readers share them.
+// withdraw adds a sequence to the withdrawn ones.
 func (l *Ledger) withdraw(sequence int64) {
-	i := endingAt(l.withdrawn, sequence)
-	if i < len(l.withdrawn) && l.withdrawn[i].First <= sequence {
-		return
+	ranges := Insert(l.withdrawn, sequence)
+	l.withdrawn = ranges[max(0, len(ranges)-WithdrawnMax):]
+}
+
+// Insert returns ascending ranges with one more sequence. It leaves the given ranges as they are.
+func Insert(ranges []Sequences, sequence int64) []Sequences {
+	i := endingAt(ranges, sequence)
+	if i < len(ranges) && ranges[i].First <= sequence {
+		return ranges
 	}
-	ranges := slices.Insert(slices.Clone(l.withdrawn), i, Sequences{sequence, sequence})
+	ranges = slices.Insert(slices.Clone(ranges), i, Sequences{sequence, sequence})
 	if i+1 < len(ranges) && ranges[i+1].First == sequence+1 {
 		ranges[i].Last = ranges[i+1].Last
 		ranges = slices.Delete(ranges, i+1, i+2)
@@ -73,7 +79,7 @@ func (l *Ledger) withdraw(sequence int64) {
 		ranges[i-1].Last = ranges[i].Last
 		ranges = slices.Delete(ranges, i, i+1)
 	}
-	l.withdrawn = ranges[max(0, len(ranges)-WithdrawnMax):]
+	return ranges
 }
 
 // unwithdraw undoes withdraw.

@@ -85,7 +85,7 @@ func (o *Operator) leadership(c *cluster) leadership {
 func (o *Operator) newAuditor(c *cluster, q *quota) *audit.Auditor {
 	return audit.New(audit.Options{
 		Ledgers: q.ledgers, Claims: q.claims, Stored: audit.Live{Reader: c.live}, Events: c.events, Interval: o.options.AuditInterval.Duration,
-		Log: o.options.Log.WithName("audit"),
+		Engine: q.engine, Log: o.options.Log.WithName("audit"),
 	})
 }
 

@@ -299,16 +299,16 @@ func (s *scene) repair() {
 	bursar := s.asBursar()
 	for n := range 2 {
 		ledger := &quotav1alpha1.ConsumerLedger{}
-		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		eventually(s, func() error {
 			if err := bursar.Get(s.Context(), client.ObjectKey{Name: naming.Ledger(acme)}, ledger); err != nil {
 				return err
+			}
+			if len(ledger.Spec.Used) == 0 {
+				return errors.New("nothing is settled yet")
 			}
 			ledger.Spec.Used[0].Amount++
 			return bursar.Update(s.Context(), ledger)
 		})
-		if err != nil {
-			s.Fatal(err)
-		}
 		eventually(s, func() error {
 			var list eventsv1.EventList
 			if err := s.List(s.Context(), &list); err != nil {

@@ -44,6 +44,9 @@ func (e *Engine) Materialize(ctx context.Context, reservation ledgerstore.InFlig
 		}
 	}
 	if claimcache.StateOf(stored) != claimcache.Granted { // an earlier version of Bursar made it
+		if isReserved, err := e.isReserved(ctx, reservation); !isReserved || err != nil {
+			return false, errors.Join(err, e.removeUncharged(ctx, stored))
+		}
 		claims.Grant(stored, e.Catalog, time.Now())
 		if err := e.Client.UpdateStatus(ctx, stored); err != nil {
 			return false, fmt.Errorf("mark claim %s/%s as granted: %w", stored.Namespace, stored.Name, err)
@@ -95,6 +98,8 @@ func (e *Engine) ensureClaim(ctx context.Context, claim *quotav1alpha1.ResourceC
 			return nil, fmt.Errorf("read claim %s/%s: %w", named.Namespace, name, err)
 		}
 		switch {
+		case sameOrigin(stored, claim) && sameReservation(stored, claim):
+			return stored, nil // made by an earlier version of Bursar, or by an answer that was lost
 		case sameOrigin(stored, claim) && (stored.DeletionTimestamp != nil || claims.IsSuperseded(stored) || stored.Spec.ConsumerRef != claim.Spec.ConsumerRef):
 			return nil, fmt.Errorf("claim %s/%s: %w", named.Namespace, name, ErrEarlierClaim)
 		case sameOrigin(stored, claim):
@@ -146,7 +151,11 @@ func (e *Engine) send(ctx context.Context, claim *quotav1alpha1.ResourceClaim, r
 // isRejection reports whether the API server answered that it did not store an object, and will not do so later.
 func isRejection(err error) bool {
 	status := apierrors.APIStatus(nil)
-	return errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest && status.Status().Code < http.StatusInternalServerError
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
 }
 
 // isNamespaceGone reports whether a claim could not be created because of its namespace.

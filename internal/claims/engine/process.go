@@ -32,7 +32,11 @@ func (e *Engine) Process(ctx context.Context, o Object) error {
 		}
 	}
 	for _, claim := range e.Claims.ForObject(o.UID) {
-		if !claim.Deleting {
+		switch {
+		case claim.Deleting:
+		case e.Store.IsWithdrawn(claim.Consumer(), claim.Sequence):
+			errs = append(errs, e.removeWithdrawn(ctx, claim))
+		default:
 			errs = append(errs, e.removeOrphan(ctx, o, claim))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	metadatafake "k8s.io/client-go/metadata/fake"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
@@ -117,6 +118,38 @@ func (s *stage) standing(store *ledgerstore.Store) *lifecycle.Controller {
 	s.must(errors.Join(c.Claims.WaitForSync(ctx), other.Claims.WaitForSync(ctx)))
 	go func() { _ = releasing.Run(ctx) }()
 	return c
+}
+
+// The claim of a reservation is there already: a process of an earlier version has made it, or it was sent without an
+// answer. It is the claim of this reservation, granted or not, and not a second one of its object.
+func TestClaimIsThereAlready(t *testing.T) {
+	for name, isGranted := range map[string]bool{"granted": true, "not granted yet": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				s.othersUse(acme, 10)
+				reservation := s.reserve(acme, 5, "")
+				making := s.standing(s.store)
+				s.server.Intercept(func(method, _ string) bool {
+					if method == http.MethodPost {
+						s.claim(reservation, isGranted) // just before this one
+					}
+					return false
+				})
+				isMade, err := making.Engine.Materialize(t.Context(), reservation)
+				s.must(err)
+				if !isMade {
+					t.Error("it counts as a second one")
+				}
+				s.server.Change("claim-a", func(*quotav1alpha1.ResourceClaim) {}) // the cache sees it
+				time.Sleep(settling)
+				synctest.Wait()
+				if diff := cmp.Diff([]string{"acme uses 15, 0 in flight", "claim of acme for 5"}, s.outcome()); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 // A process is about to make a claim when another expires its reservation, because the object was deleted. Whichever

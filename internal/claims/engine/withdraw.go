@@ -87,7 +87,17 @@ func (e *Engine) dedupe(ctx context.Context, stored *quotav1alpha1.ResourceClaim
 	return e.supersede(ctx, made)
 }
 
-// removeWithdrawn removes a claim of an existing object whose sequence was withdrawn.
+// Reinspect reads the ledger of a claim's consumer, and enqueues the object of the claim: [Engine.Process] removes the
+// claim if its sequence was withdrawn.
+func (e *Engine) Reinspect(ctx context.Context, claim *claimcache.Claim) error {
+	if err := e.Store.View(ctx, claim.Consumer(), func(*ledger.Ledger) {}); err != nil {
+		return err
+	}
+	e.queue.Add(Object{claim.Kind(), claim.ObjectUID})
+	return nil
+}
+
+// removeWithdrawn removes a claim whose sequence was withdrawn.
 func (e *Engine) removeWithdrawn(ctx context.Context, known *claimcache.Claim) error {
 	claim, err := e.Client.Get(ctx, known.NamespacedName)
 	switch {

@@ -36,6 +36,13 @@ type scene struct {
 	// onList is called at each list of the claims.
 	onList func()
 	events []string
+	// reinspected are the claims that the engine was given.
+	reinspected []string
+}
+
+func (s *scene) Reinspect(_ context.Context, claim *claimcache.Claim) error {
+	s.reinspected = append(s.reinspected, string(claim.UID))
+	return nil
 }
 
 func newScene(t *testing.T) *scene {
@@ -44,7 +51,7 @@ func newScene(t *testing.T) *scene {
 	s.storage = memory.Connect(nil)
 	s.store = ledgerstore.New(t.Context(), s.storage)
 	s.auditor = New(Options{
-		Ledgers: s.store, Claims: s, Events: s, Recheck: time.Millisecond,
+		Ledgers: s.store, Claims: s, Engine: s, Events: s, Recheck: time.Millisecond,
 		Stored: storedScene{s, memory},
 	})
 	return s

@@ -60,11 +60,18 @@ type Stored interface {
 	ClaimsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
 }
 
+// Engine removes claims.
+type Engine interface {
+	// Reinspect has a claim removed if its sequence was withdrawn.
+	Reinspect(ctx context.Context, claim *claimcache.Claim) error
+}
+
 // Options configure the auditor.
 type Options struct {
 	Ledgers Ledgers
 	Claims  Claims
 	Stored  Stored
+	Engine  Engine
 	// Events receives an event for every ledger that drifted. Default: no events.
 	Events events.EventRecorder
 	Log    logr.Logger
@@ -135,6 +142,7 @@ func (a *Auditor) suspects(ctx context.Context, ledgers []Ledger) []suspect {
 		if !pause(ctx, ledgerInterval) {
 			return nil
 		}
+		a.removeWithdrawn(ctx, l)
 		if a.agrees(l) {
 			a.metrics.audited(clean)
 			continue
@@ -150,6 +158,22 @@ func (a *Auditor) suspects(ctx context.Context, ledgers []Ledger) []suspect {
 		}
 	}
 	return suspects
+}
+
+// removeWithdrawn has the engine remove the claims that were made from withdrawn reservations. Their sums are no drift.
+// Normally each goes as soon as it appears.
+func (a *Auditor) removeWithdrawn(ctx context.Context, l Ledger) {
+	if len(l.Withdrawn) == 0 {
+		return
+	}
+	for _, claim := range a.Claims.ForConsumer(l.Consumer, holds) {
+		if !ledger.Contains(l.Withdrawn, claim.Sequence) {
+			continue
+		}
+		if err := a.Engine.Reinspect(ctx, claim); err != nil && ctx.Err() == nil {
+			a.Log.Error(err, "a claim that is charged nowhere will be removed later", "claim", claim.NamespacedName.String())
+		}
+	}
 }
 
 // agrees reports whether a ledger was quiescent when it was listed and matches the claims. Most ledgers do, and need no

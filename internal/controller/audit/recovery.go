@@ -17,8 +17,8 @@ type Recovery struct {
 // lostSequences is more than the reservations of a lost ledger that are later than those of all claims.
 const lostSequences = 1 << 20
 
-// Usage computes the usage of a consumer without a ledger from its granted claims, and the sequence to continue with: no
-// claim has a later one, nor will any be made from a reservation of the lost ledger.
+// Usage computes the usage of a consumer without a ledger from its granted claims. The sequences after those of the
+// claims are withdrawn: the lost ledger may have given them to reservations whose claims are still to be made.
 //
 // A grant or a release writes the ledger. So neither happens between the read of the claims and the creation of the
 // ledger. If another replica has created the ledger in between, that one is read instead.
@@ -28,16 +28,17 @@ const lostSequences = 1 << 20
 // retry while it loads that cache. Later the claim cache answers, because all ledgers may be lost at once, and because
 // many thousand claims of one consumer cannot be listed within the time of a decision. The cache may lag behind claims
 // granted just before a ledger was lost; the audit charges those.
-func (r Recovery) Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (used []ledger.Usage, sequence int64, err error) {
+func (r Recovery) Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (used []ledger.Usage, withdrawn ledger.Sequences, err error) {
 	var claims []*claimcache.Claim
 	if r.Claims.HasSynced() {
 		claims = r.Claims.ForConsumer(consumer, func(*claimcache.Claim) bool { return true })
 	} else if claims, err = r.Live.ClaimsOf(ctx, consumer); err != nil {
-		return nil, 0, err
+		return nil, withdrawn, err
 	}
 	for _, claim := range claims {
-		sequence = max(sequence, claim.Sequence+lostSequences)
+		withdrawn.First = max(withdrawn.First, claim.Sequence+1)
+		withdrawn.Last = withdrawn.First + lostSequences
 	}
 	used, err = Usage(claims, nil)
-	return used, sequence, err
+	return used, withdrawn, err
 }

@@ -30,9 +30,8 @@ const (
 	workers = 24
 	// sweepInterval is how often reservations are checked for their age.
 	sweepInterval = 5 * time.Second
-	// withdrawnInterval is how often claims are compared with the withdrawn sequences. Such a claim is found when it
-	// appears, unless the replica that withdrew its sequence died before it removed the claim.
-	withdrawnInterval = 5 * time.Minute
+	// takeoverDelayMax bounds the delay of a takeover.
+	takeoverDelayMax = 2 * time.Minute
 )
 
 // Controller is the lifecycle controller. Set its fields once; call Start before the caches run, then Run.
@@ -49,8 +48,6 @@ type Controller struct {
 	// claims; only the sweep uses it.
 	absent  absent
 	matched map[schema.GroupKind]int64
-	// comparedAt is when claims were compared with the withdrawn sequences. Only the sweep uses it.
-	comparedAt time.Time
 }
 
 // Start registers the controller's handlers.
@@ -81,7 +78,8 @@ func (c *Controller) Run(ctx context.Context) error {
 // appeared makes the claims of an object from the reservations of this replica. The sweep takes over the reservations of
 // others.
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
-	isOwn := func(reservation ledgerstore.InFlight) bool { return reservation.IsOwn }
+	// Without other replicas, the owner was an earlier process.
+	isOwn := func(reservation ledgerstore.InFlight) bool { return reservation.IsOwn || c.Peers == nil }
 	if slices.ContainsFunc(c.Store.ReservationsFor(string(uid)), isOwn) {
 		c.Engine.Queue().Add(engine.Object{Kind: kind, UID: uid})
 	}
@@ -176,22 +174,28 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 func (c *Controller) sweep(ctx context.Context) {
 	c.sweepReservations(ctx)
 	c.sweepOrphans(ctx)
-	c.sweepWithdrawn()
 	for _, claim := range c.Claims.Undecided(c.isUncharged) {
 		c.Engine.Restore(objectOf(claim), claim.Policy())
 	}
 	c.Engine.Sweep()
 }
 
+// takeoverDelay returns the age at which a reservation is processed again. A takeover thwarts a claim that its owner is
+// making right now, and gives the reservation a new age. So the delay of takeovers grows with the time since the
+// reservation was made, in case the API server takes long to create a claim.
+func takeoverDelay(reservation ledgerstore.InFlight) time.Duration {
+	if reservation.IsOwn {
+		return sweepInterval
+	}
+	return max(routing.TakeoverDelay, min(time.Since(time.Unix(reservation.ReservedAt, 0))/2, takeoverDelayMax))
+}
+
 // sweepReservations queues the objects of old reservations. A young reservation of ours is in progress.
 func (c *Controller) sweepReservations(ctx context.Context) {
 	isRead := map[quotav1alpha1.ConsumerRef]bool{} // the ledgers that were read in this sweep
 	for _, reservation := range c.Store.Reservations() {
-		age, isOurs := sweepInterval, c.isOurs(reservation)
-		if !isOurs {
-			age = routing.TakeoverDelay
-		}
-		if time.Since(reservation.KnownSince) < age {
+		isOurs := c.isOurs(reservation)
+		if time.Since(reservation.KnownSince) < takeoverDelay(reservation) {
 			continue
 		}
 		if !isOurs && !isRead[reservation.Consumer] {
@@ -204,24 +208,6 @@ func (c *Controller) sweepReservations(ctx context.Context) {
 		}
 		if o, ok := engine.ObjectOf(reservation); ok && (isOurs || c.Engine.IsInFlight(reservation)) {
 			c.Engine.Queue().Add(o)
-		}
-	}
-}
-
-// sweepWithdrawn queues the objects of claims whose sequence was withdrawn.
-func (c *Controller) sweepWithdrawn() {
-	if time.Since(c.comparedAt) < withdrawnInterval {
-		return
-	}
-	c.comparedAt = time.Now()
-	for _, consumer := range c.Store.WithWithdrawn() {
-		if !c.Peers.IsPreferred(consumer) {
-			continue
-		}
-		for _, claim := range c.Claims.ForConsumer(consumer, func(claim *claimcache.Claim) bool {
-			return !claim.Deleting && c.Store.IsWithdrawn(consumer, claim.Sequence)
-		}) {
-			c.Engine.Queue().Add(objectOf(claim))
 		}
 	}
 }

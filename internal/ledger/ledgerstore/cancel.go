@@ -8,7 +8,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Cancel drops a reservation, if it still exists, and gives its charges back at once. Sequence 0 stands for any.
+// Cancel drops a reservation, if it still exists, and gives its charges back at once. Sequence 0 stands for any. It is
+// only for reservations from which no claim can have been made; see [Store.Withdraw] for others.
 func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) error {
 	return s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: true,

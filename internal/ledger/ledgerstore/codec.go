@@ -2,6 +2,8 @@ package ledgerstore
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -47,6 +49,15 @@ func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav
 	return spec
 }
 
+// withdrawnInFormat1 returns the sequence of a withdrawn reservation, which format 1 has among the released claims as
+// "reservation:SEQUENCE:UID".
+func withdrawnInFormat1(id string) (sequence int64, is bool) {
+	rest, is := strings.CutPrefix(id, "reservation:")
+	number, _, _ := strings.Cut(rest, ":")
+	sequence, err := strconv.ParseInt(number, 10, 64)
+	return sequence, is && err == nil
+}
+
 // formatOf returns the earliest format that has everything in a ledger, so that during an update replicas of the
 // earlier version can use most ledgers. Format 2 has withdrawn sequences.
 func formatOf(snapshot *ledger.Snapshot) int64 {
@@ -61,7 +72,7 @@ func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error)
 	if spec.Format > quotav1alpha1.ConsumerLedgerFormat {
 		return ledger.Snapshot{}, &ledgerapi.FormatError{Format: spec.Format}
 	}
-	snapshot := ledger.Snapshot{Sequence: spec.Sequence, Released: spec.Released}
+	snapshot := ledger.Snapshot{Sequence: spec.Sequence}
 	for _, g := range spec.Grants {
 		grant := ledger.Grant{UID: g.UID, Namespace: g.Namespace, Name: g.Name, Generation: g.Generation}
 		for _, a := range g.Allowances {
@@ -86,6 +97,13 @@ func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error)
 	}
 	for _, w := range spec.Withdrawn {
 		snapshot.Withdrawn = append(snapshot.Withdrawn, ledger.Sequences{First: w.First, Last: w.Last})
+	}
+	for _, id := range spec.Released {
+		if sequence, is := withdrawnInFormat1(id); is {
+			snapshot.Withdrawn = ledger.Insert(snapshot.Withdrawn, sequence)
+		} else {
+			snapshot.Released = append(snapshot.Released, id)
+		}
 	}
 	for _, r := range spec.Reservations {
 		reservation := ledger.Reservation{Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt, Claim: r.Claim}

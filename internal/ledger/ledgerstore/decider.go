@@ -60,7 +60,7 @@ func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 		d.undoRenames(l)
 		return groupcommit.Unconfirmed
 	}
-	if d.TakesOver && renew(l, d.Reservations, d.outcome.Decisions) {
+	if d.TakesOver && d.renew(l) {
 		hasChanged = true
 	}
 	d.collectOutcome(l)
@@ -243,15 +243,17 @@ func keyInstead(earlier map[string]string, key string) string {
 	return ""
 }
 
-// renew gives existing reservations a new sequence, and reports whether there are any.
-func renew(l *ledger.Ledger, reservations []ledger.Reservation, decisions []ledger.Decision) bool {
+// renew gives existing reservations a new sequence, except those that were just renamed. It reports whether there are
+// any.
+func (d *decider) renew(l *ledger.Ledger) bool {
 	var any bool
-	for i := range decisions {
-		if !decisions[i].Existing {
+	for i := range d.outcome.Decisions {
+		decision := &d.outcome.Decisions[i]
+		if !decision.Existing || decision.Sequence > d.latest {
 			continue
 		}
-		if sequence, ok := l.Renew(reservations[i].Key, 0); ok {
-			decisions[i].Sequence, any = sequence, true
+		if sequence, ok := l.Renew(d.Reservations[i].Key, 0); ok {
+			decision.Sequence, any = sequence, true
 		}
 	}
 	return any

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -97,6 +98,22 @@ func TestLedgerIsStoredWithItsFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	api.expect(t, 2, 1)
+}
+
+// What an earlier version has withdrawn stays so.
+func TestWithdrawnInFormat1(t *testing.T) {
+	snapshot, err := ledgerstore.SnapshotOf(&quotav1alpha1.ConsumerLedgerSpec{
+		Format: 1, Sequence: 9, Released: []string{"uid", "reservation:7:object", "reservation:3:object", "reservation:4:other"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"uid"}, snapshot.Released); diff != "" {
+		t.Errorf("released (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]ledger.Sequences{{First: 3, Last: 4}, {First: 7, Last: 7}}, snapshot.Withdrawn); diff != "" {
+		t.Errorf("withdrawn (-want +got):\n%s", diff)
+	}
 }
 
 // expect checks the format and the number of withdrawn ranges of the stored ledger.

@@ -277,8 +277,8 @@ func TestSubscribersHearOfFoundChanges(t *testing.T) {
 // recovered is the usage of every consumer.
 type recovered []ledger.Usage
 
-func (r recovered) Usage(context.Context, quotav1alpha1.ConsumerRef) ([]ledger.Usage, int64, error) {
-	return r, 70, nil
+func (r recovered) Usage(context.Context, quotav1alpha1.ConsumerRef) ([]ledger.Usage, ledger.Sequences, error) {
+	return r, ledger.Sequences{First: 7, Last: 70}, nil
 }
 
 func TestUsageOfALostLedgerIsRecovered(t *testing.T) {
@@ -290,4 +290,7 @@ func TestUsageOfALostLedgerIsRecovered(t *testing.T) {
 		t.Errorf("decided %s although 7 of 10 are used", decision.Code)
 	}
 	expect(t, "the first write stores what was recovered", memory, summary{Limit: 10, Used: 7, Claims: 2})
+	if d := p.reserve(t, "fits", 1); d.Sequence != 71 || !p.IsWithdrawn(acme, 70) || p.IsWithdrawn(acme, 6) {
+		t.Errorf("the next sequence is %d, want 71: claims may still be made with those of the lost ledger", d.Sequence)
+	}
 }

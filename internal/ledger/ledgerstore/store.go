@@ -53,9 +53,9 @@ type Change struct {
 
 // Recovery recovers the usage of a consumer without a ledger.
 type Recovery interface {
-	// Usage computes the usage of a consumer from its granted claims. sequence is at least that of every claim that was
-	// or is still made from the reservations of an earlier ledger.
-	Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (used []ledger.Usage, sequence int64, err error)
+	// Usage computes the usage of a consumer from its granted claims. withdrawn are the sequences of claims that may still
+	// be made from the reservations of an earlier ledger. It is zero if there are no claims.
+	Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (used []ledger.Usage, withdrawn ledger.Sequences, err error)
 }
 
 // Replicas knows the preferred replica of each ledger.

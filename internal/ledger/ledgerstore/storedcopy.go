@@ -31,8 +31,12 @@ func (c *committer) read() error {
 		return err
 	}
 	if version == "" && c.store.Recovery != nil {
-		if stored.Used, stored.Sequence, err = c.store.Recovery.Usage(ctx, c.consumer); err != nil {
+		var lost ledger.Sequences
+		if stored.Used, lost, err = c.store.Recovery.Usage(ctx, c.consumer); err != nil {
 			return fmt.Errorf("recover the usage from claims: %w", err)
+		}
+		if stored.Sequence = lost.Last; lost.Last > 0 {
+			stored.Withdrawn = []ledger.Sequences{lost}
 		}
 	}
 	restored, err := ledger.Restore(stored)

@@ -2,8 +2,6 @@ package ledgerstore
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -35,8 +33,8 @@ func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 }
 
 // TakeOver makes this process the owner of a reservation that another one may be making a claim from: it gives the
-// reservation a new sequence and withdraws the former. It returns the reservation as it is now, or false if it had
-// ended.
+// reservation a new sequence and withdraws the former. It returns the reservation as it is now, or false if the ledger
+// has none with that sequence: it had ended, or an earlier attempt took it over although its answer was lost.
 func (s *Store) TakeOver(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) (taken InFlight, ok bool, err error) {
 	var renewed ledger.Reservation
 	var withdrawn []ledger.Sequences
@@ -67,13 +65,6 @@ func (s *Store) TakeOver(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 // IsWithdrawn reports whether this process knows that the sequence of a reservation was withdrawn.
 func (s *Store) IsWithdrawn(consumer quotav1alpha1.ConsumerRef, sequence int64) bool {
 	return s.withdrawn.has(consumer, sequence)
-}
-
-// WithWithdrawn returns the consumers with withdrawn sequences, as far as this process knows.
-func (s *Store) WithWithdrawn() []quotav1alpha1.ConsumerRef {
-	s.withdrawn.mu.RLock()
-	defer s.withdrawn.mu.RUnlock()
-	return slices.Collect(maps.Keys(s.withdrawn.byConsumer))
 }
 
 // withdrawn are the withdrawn sequences that this process knows of, by consumer. The zero value is empty.
