@@ -100,7 +100,7 @@ func pickSnapshot(s *script) ledger.Snapshot {
 		b.Released = append(b.Released, pick(s, "claim", someClaims))
 	}
 	for range s.choose("withdrawn", 3) {
-		b.Withdrawn = append(b.Withdrawn, ledger.Sequences{First: pick(s, "first", counts), Last: pick(s, "last", counts)})
+		b.Withdrawn = append(b.Withdrawn, ledger.SequenceRange{First: pick(s, "first", counts), Last: pick(s, "last", counts)})
 	}
 	b.Sequence = pick(s, "sequence", counts)
 	return b

@@ -9,7 +9,7 @@ type Ledger struct {
 	grants       map[string]Grant // by UID
 	reservations map[string]Reservation
 	released     map[string]struct{} // claim UIDs
-	withdrawn    []Sequences
+	withdrawn    SequenceSet
 	bytes        bytes
 }
 
@@ -125,7 +125,7 @@ func (l *Ledger) UndoRename(before Reservation, key string) {
 		return
 	}
 	l.remove(&renamed)
-	l.unwithdraw(before.Sequence)
+	l.withdrawn = l.withdrawn.Without(before.Sequence)
 	l.reservations[before.Key] = before
 	l.bytes.reservations += before.Size()
 }

@@ -30,7 +30,7 @@ type Snapshot struct {
 	// Released are the UIDs of released claims, sorted.
 	Released []string
 	// Withdrawn are the withdrawn sequences, in ascending order, see [Ledger.Withdraw].
-	Withdrawn []Sequences
+	Withdrawn SequenceSet
 }
 
 // Snapshot returns the plain form of the ledger. Later changes of the ledger do not affect it. It shares the lists of

@@ -31,7 +31,7 @@ func someSnapshot() ledger.Snapshot {
 			{Key: "a", Sequence: 7, Charges: []ledger.Charge{{ResourceType: "gpu", Amount: 2}, {ResourceType: "ram", Amount: 1}}},
 		},
 		Released:  []string{"c1", "c2"},
-		Withdrawn: []ledger.Sequences{{First: 1, Last: 2}, {First: 8, Last: 8}},
+		Withdrawn: ledger.SequenceSet{{First: 1, Last: 2}, {First: 8, Last: 8}},
 	}
 }
 
@@ -143,7 +143,7 @@ func TestRestoreRejects(t *testing.T) {
 		"withdrawn too many": {func(b *ledger.Snapshot) {
 			b.Sequence, b.Withdrawn = 3*ledger.WithdrawnMax, nil
 			for i := range int64(ledger.WithdrawnMax + 1) {
-				b.Withdrawn = append(b.Withdrawn, ledger.Sequences{First: 2*i + 1, Last: 2*i + 1})
+				b.Withdrawn = append(b.Withdrawn, ledger.SequenceRange{First: 2*i + 1, Last: 2*i + 1})
 			}
 		}, "are more than 512"},
 		"released without a name": {func(b *ledger.Snapshot) { b.Released[1] = "" }, `released claim ""`},
@@ -155,6 +155,28 @@ func TestRestoreRejects(t *testing.T) {
 				t.Errorf("got %v; want an error with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// A ledger forgets the oldest withdrawn sequences, so that they never fill it.
+func TestWithdrawnIsBounded(t *testing.T) {
+	l := ledger.New()
+	var oldest, latest int64
+	for i := range ledger.WithdrawnMax + 1 {
+		key := fmt.Sprint("k", i)
+		latest = l.ReserveOverdraft(ledger.Reservation{Key: key, Charges: []ledger.Charge{{ResourceType: "gpu", Amount: 1}}}).Sequence
+		if i == 0 {
+			oldest = latest
+		}
+		l.Withdraw(key, latest)
+		// The next one is apart.
+		l.ReserveOverdraft(ledger.Reservation{Key: "kept " + key, Charges: []ledger.Charge{{ResourceType: "gpu", Amount: 1}}})
+	}
+	if n := len(l.Withdrawn()); n != ledger.WithdrawnMax || l.IsWithdrawn(oldest) || !l.IsWithdrawn(latest) {
+		t.Errorf("%d ranges are kept, the oldest: %t, the latest: %t", n, l.IsWithdrawn(oldest), l.IsWithdrawn(latest))
+	}
+	if _, err := ledger.Restore(l.Snapshot()); err != nil {
+		t.Error(err)
 	}
 }
 

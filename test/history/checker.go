@@ -190,7 +190,7 @@ func (c *Checker) checkSums(a *account, before *quotav1alpha1.ConsumerLedgerSpec
 
 // isWithdrawn reports whether a ledger says that a sequence was withdrawn.
 func isWithdrawn(ledger *quotav1alpha1.ConsumerLedgerSpec, sequence int64) bool {
-	return slices.ContainsFunc(ledger.Withdrawn, func(w quotav1alpha1.LedgerSequences) bool { return w.First <= sequence && sequence <= w.Last })
+	return slices.ContainsFunc(ledger.Withdrawn, func(w quotav1alpha1.LedgerSequenceRange) bool { return w.First <= sequence && sequence <= w.Last })
 }
 
 // checkType checks the sums of a resource type, and returns how many of the reservations that have gone

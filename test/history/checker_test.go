@@ -26,7 +26,7 @@ func (b books) ledger() *quotav1alpha1.ConsumerLedger {
 		Used:   []quotav1alpha1.LedgerUsage{{ResourceType: "t", Amount: b.used, Claims: b.used}},
 	}
 	if b.withdrawn > 0 {
-		ledger.Spec.Withdrawn = []quotav1alpha1.LedgerSequences{{First: b.withdrawn, Last: b.withdrawn}}
+		ledger.Spec.Withdrawn = []quotav1alpha1.LedgerSequenceRange{{First: b.withdrawn, Last: b.withdrawn}}
 	}
 	for sequence, key := range b.reserved {
 		ledger.Spec.Reservations = append(ledger.Spec.Reservations, quotav1alpha1.LedgerReservation{

@@ -64,11 +64,11 @@ type ConsumerLedgerSpec struct {
 	// withdrawn are the sequences of reservations that ended, or got another sequence, while somebody may have been
 	// making a claim from them. Such a claim is charged nowhere and releases nothing. The ranges are in ascending order.
 	// +optional
-	Withdrawn []LedgerSequences `json:"withdrawn,omitempty"`
+	Withdrawn []LedgerSequenceRange `json:"withdrawn,omitempty"`
 }
 
-// LedgerSequences are all sequences in a range.
-type LedgerSequences struct {
+// LedgerSequenceRange is a range of sequences, with both ends.
+type LedgerSequenceRange struct {
 	// first and last are the ends of the range.
 	First int64 `json:"first"`
 	Last  int64 `json:"last"`

@@ -168,53 +168,35 @@ func (g *granted) retain(match func(ledgerstore.InFlight) bool) {
 	}
 }
 
-// sent are the own reservations whose claim this process has sent to the API server: the claim may exist, or come to
-// exist. The zero value is empty.
-type sent struct {
-	mu         sync.Mutex
-	byConsumer map[quotav1alpha1.ConsumerRef]map[string]int64 // sequences by key
+// sent are the own reservations whose claim this process has sent to the API server, and the API server did not reject:
+// the claim exists, or may come to exist. The zero value is empty.
+type sent struct{ reservations sync.Map } // the keys are sentReservations
+
+type sentReservation struct {
+	consumer quotav1alpha1.ConsumerRef
+	key      string
+	sequence int64
 }
 
-func (s *sent) add(r ledgerstore.InFlight) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byConsumer == nil {
-		s.byConsumer = map[quotav1alpha1.ConsumerRef]map[string]int64{}
-	}
-	if s.byConsumer[r.Consumer] == nil {
-		s.byConsumer[r.Consumer] = map[string]int64{}
-	}
-	s.byConsumer[r.Consumer][r.Key] = r.Sequence
+func sentOf(r ledgerstore.InFlight) sentReservation {
+	return sentReservation{r.Consumer, r.Key, r.Sequence}
 }
+
+func (s *sent) add(r ledgerstore.InFlight)    { s.reservations.Store(sentOf(r), nil) }
+func (s *sent) remove(r ledgerstore.InFlight) { s.reservations.Delete(sentOf(r)) }
 
 func (s *sent) has(r ledgerstore.InFlight) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.byConsumer[r.Consumer][r.Key] == r.Sequence
-}
-
-func (s *sent) remove(r ledgerstore.InFlight) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.removeLocked(r.Consumer, r.Key)
-}
-
-func (s *sent) removeLocked(consumer quotav1alpha1.ConsumerRef, key string) {
-	delete(s.byConsumer[consumer], key)
-	if len(s.byConsumer[consumer]) == 0 {
-		delete(s.byConsumer, consumer)
-	}
+	_, has := s.reservations.Load(sentOf(r))
+	return has
 }
 
 // retain keeps only the reservations that are in flight.
 func (s *sent) retain(store *ledgerstore.Store) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for consumer, keys := range s.byConsumer {
-		for key, sequence := range keys {
-			if known, is := store.ReservationOf(consumer, key); !is || known.Sequence != sequence {
-				s.removeLocked(consumer, key)
-			}
+	s.reservations.Range(func(id, _ any) bool {
+		r := id.(sentReservation)
+		if known, is := store.ReservationOf(r.consumer, r.key); !is || known.Sequence != r.sequence {
+			s.reservations.Delete(id)
 		}
-	}
+		return true
+	})
 }

@@ -3,7 +3,7 @@
 // around it, and the webhook in package enforce is HTTP around it. Both import it.
 //
 // A policy's claim goes through these steps. The webhook reserves the cost of an object. [Engine.Process] makes the
-// claim once the object exists, grants it, and settles the reservation. [Engine.PrepareUpdate] reserves the additional
+// granted claim once the object exists, and settles the reservation. [Engine.PrepareUpdate] reserves the additional
 // cost of an update, and [Engine.Reconcile] makes the claim follow. Once the object is deleted, Process deletes the
 // claim, and [Engine.Release] releases its charges. [Engine.Decide] decides a claim that a user creates directly, and
 // [Engine.Resize] resizes it.

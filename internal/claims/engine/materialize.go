@@ -56,8 +56,8 @@ func (e *Engine) Materialize(ctx context.Context, reservation ledgerstore.InFlig
 	return true, nil
 }
 
-// made returns the claim of a reservation if it may have been sent before and exists. If it does not exist, this process
-// takes the reservation over. made returns the reservation as it is now. It is not its own if it has ended.
+// made returns the claim of a reservation that may have been sent before, if the claim exists. Otherwise this process
+// takes the reservation over. made also returns the reservation as it is now: one that has ended is not its own.
 func (e *Engine) made(ctx context.Context, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, ledgerstore.InFlight, error) {
 	if reservation.IsOwn && !e.sent.has(reservation) {
 		return nil, reservation, nil
@@ -99,7 +99,7 @@ func (e *Engine) ensureClaim(ctx context.Context, claim *quotav1alpha1.ResourceC
 		}
 		switch {
 		case sameOrigin(stored, claim) && sameReservation(stored, claim):
-			return stored, nil // made by an earlier version of Bursar, or by an answer that was lost
+			return stored, nil // a replica of an earlier version made it
 		case sameOrigin(stored, claim) && (stored.DeletionTimestamp != nil || claims.IsSuperseded(stored) || stored.Spec.ConsumerRef != claim.Spec.ConsumerRef):
 			return nil, fmt.Errorf("claim %s/%s: %w", named.Namespace, name, ErrEarlierClaim)
 		case sameOrigin(stored, claim):

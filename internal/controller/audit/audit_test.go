@@ -123,6 +123,13 @@ func claimFor(uid string, amount int64, change ...func(*quotav1alpha1.ResourceCl
 	return claimcache.Compact(claim)
 }
 
+func fromPolicy(policy, object string, sequence int64) func(*quotav1alpha1.ResourceClaim) {
+	return func(c *quotav1alpha1.ResourceClaim) {
+		c.Labels = map[string]string{quotav1alpha1.LabelAutoCreated: "true", quotav1alpha1.LabelPolicy: policy}
+		c.Annotations = map[string]string{quotav1alpha1.AnnotationResourceUID: object, quotav1alpha1.AnnotationReservation: fmt.Sprint(sequence)}
+	}
+}
+
 func usage(amount, claims int64) []ledger.Usage {
 	return []ledger.Usage{{ResourceType: "projects", Amount: ledger.Amount(amount), Claims: claims}}
 }
@@ -137,12 +144,6 @@ func TestAudit(t *testing.T) {
 			s.Fatal(err)
 		}
 		return outcome.Single().Sequence
-	}
-	fromPolicy := func(policy, object string, sequence int64) func(*quotav1alpha1.ResourceClaim) {
-		return func(c *quotav1alpha1.ResourceClaim) {
-			c.Labels = map[string]string{quotav1alpha1.LabelAutoCreated: "true", quotav1alpha1.LabelPolicy: policy}
-			c.Annotations = map[string]string{quotav1alpha1.AnnotationResourceUID: object, quotav1alpha1.AnnotationReservation: fmt.Sprint(sequence)}
-		}
 	}
 	tests := map[string]struct {
 		reason string
@@ -337,6 +338,46 @@ func TestAgreeingLedgersAreNotRead(t *testing.T) {
 		if got := asked() > before; got != tt.asked {
 			t.Errorf("%s: that storage is asked is %t, want %t", name, got, tt.asked)
 		}
+	}
+}
+
+// A claim whose sequence was withdrawn counts nowhere. It is given to the engine: the replica that withdrew the sequence
+// may have died before it removed the claim.
+func TestWithdrawnClaims(t *testing.T) {
+	for name, tt := range map[string]struct {
+		reason         string
+		amount, claims int64
+		events         int
+	}{
+		"no drift": {"the ledger agrees with the other claims", 5, 2, 0},
+		"drift":    {"the ledger is corrected to the other claims, also by a list", 12, 3, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			key := ledgerstore.ObjectKey("p", "o")
+			outcome, err := s.store.Apply(t.Context(), acme, ledgerstore.Request{
+				Reservations: []ledger.Reservation{{Key: key, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 7}}}}, Overdraft: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sequence := outcome.Decisions[0].Sequence
+			if _, err := s.store.Withdraw(t.Context(), acme, key, sequence); err != nil {
+				t.Fatal(err)
+			}
+			s.charge(tt.amount, tt.claims)
+			s.cached = []*claimcache.Claim{claimFor("1", 2), claimFor("2", 3), claimFor("late", 7, fromPolicy("p", "o", sequence))}
+			s.live = s.cached
+			if err := s.auditor.audit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(usage(5, 2), s.used(), cmp.AllowUnexported(ledger.Dimensions{})); diff != "" || len(s.events) != tt.events {
+				t.Errorf("%s: usage (-want +got):\n%s\nevents: %v", tt.reason, diff, s.events)
+			}
+			if diff := cmp.Diff([]string{"late"}, s.reinspected); diff != "" {
+				t.Errorf("given to the engine (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

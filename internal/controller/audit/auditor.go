@@ -49,7 +49,7 @@ type Ledger struct {
 	// its withdrawn sequences then.
 	Quiescent bool
 	Used      []ledger.Usage
-	Withdrawn []ledger.Sequences
+	Withdrawn ledger.SequenceSet
 }
 
 // Stored reads from the API server. [Live] implements it.
@@ -167,7 +167,7 @@ func (a *Auditor) removeWithdrawn(ctx context.Context, l Ledger) {
 		return
 	}
 	for _, claim := range a.Claims.ForConsumer(l.Consumer, holds) {
-		if !ledger.Contains(l.Withdrawn, claim.Sequence) {
+		if !l.Withdrawn.Has(claim.Sequence) {
 			continue
 		}
 		if err := a.Engine.Reinspect(ctx, claim); err != nil && ctx.Err() == nil {

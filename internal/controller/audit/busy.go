@@ -28,7 +28,7 @@ type inFlight struct {
 	amended map[string][]ledger.Charge
 	// released are claims that the usage no longer includes. It includes no claims with withdrawn sequences.
 	released  map[string]struct{}
-	withdrawn []ledger.Sequences
+	withdrawn ledger.SequenceSet
 }
 
 func inFlightOf(snapshot *ledger.Ledger) inFlight {
@@ -93,7 +93,7 @@ func (f inFlight) isReserved(claim *claimcache.Claim) bool {
 // isReleased reports whether the charge of a claim was released, or its reservation withdrawn.
 func (f inFlight) isReleased(claim *claimcache.Claim) bool {
 	_, is := f.released[string(claim.UID)]
-	return is || ledger.Contains(f.withdrawn, claim.Sequence)
+	return is || f.withdrawn.Has(claim.Sequence)
 }
 
 // amendmentOf returns the key of the pending amendment of a claim, or "".

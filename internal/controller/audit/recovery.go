@@ -28,7 +28,7 @@ const lostSequences = 1 << 20
 // retry while it loads that cache. Later the claim cache answers, because all ledgers may be lost at once, and because
 // many thousand claims of one consumer cannot be listed within the time of a decision. The cache may lag behind claims
 // granted just before a ledger was lost; the audit charges those.
-func (r Recovery) Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (used []ledger.Usage, withdrawn ledger.Sequences, err error) {
+func (r Recovery) Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (used []ledger.Usage, withdrawn ledger.SequenceRange, err error) {
 	var claims []*claimcache.Claim
 	if r.Claims.HasSynced() {
 		claims = r.Claims.ForConsumer(consumer, func(*claimcache.Claim) bool { return true })

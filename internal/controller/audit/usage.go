@@ -13,10 +13,10 @@ import (
 
 // Usage adds up the charges of one consumer's claims, in the order and form of [ledger.Snapshot]. It leaves out claims
 // without charges, and those made from a withdrawn reservation. It fails if the sums overflow.
-func Usage(held []*claimcache.Claim, withdrawn []ledger.Sequences) ([]ledger.Usage, error) {
+func Usage(held []*claimcache.Claim, withdrawn ledger.SequenceSet) ([]ledger.Usage, error) {
 	var sums sums
 	for _, claim := range held {
-		if !holds(claim) || ledger.Contains(withdrawn, claim.Sequence) {
+		if !holds(claim) || withdrawn.Has(claim.Sequence) {
 			continue
 		}
 		if err := sums.addClaim(claim); err != nil {

@@ -78,9 +78,9 @@ func (c *Controller) Run(ctx context.Context) error {
 // appeared makes the claims of an object from the reservations of this replica. The sweep takes over the reservations of
 // others.
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
-	// Without other replicas, the owner was an earlier process.
-	isOwn := func(reservation ledgerstore.InFlight) bool { return reservation.IsOwn || c.Peers == nil }
-	if slices.ContainsFunc(c.Store.ReservationsFor(string(uid)), isOwn) {
+	// Without other replicas, the owner of any other reservation was an earlier process.
+	mayMake := func(reservation ledgerstore.InFlight) bool { return reservation.IsOwn || c.Peers == nil }
+	if slices.ContainsFunc(c.Store.ReservationsFor(string(uid)), mayMake) {
 		c.Engine.Queue().Add(engine.Object{Kind: kind, UID: uid})
 	}
 }

@@ -24,7 +24,7 @@ func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav
 		Released:     snapshot.Released,
 	}
 	for _, w := range snapshot.Withdrawn {
-		spec.Withdrawn = append(spec.Withdrawn, quotav1alpha1.LedgerSequences{First: w.First, Last: w.Last})
+		spec.Withdrawn = append(spec.Withdrawn, quotav1alpha1.LedgerSequenceRange{First: w.First, Last: w.Last})
 	}
 	for _, g := range snapshot.Grants {
 		stored := quotav1alpha1.LedgerGrant{UID: g.UID, Namespace: g.Namespace, Name: g.Name, Generation: g.Generation}
@@ -96,11 +96,11 @@ func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error)
 		})
 	}
 	for _, w := range spec.Withdrawn {
-		snapshot.Withdrawn = append(snapshot.Withdrawn, ledger.Sequences{First: w.First, Last: w.Last})
+		snapshot.Withdrawn = append(snapshot.Withdrawn, ledger.SequenceRange{First: w.First, Last: w.Last})
 	}
 	for _, id := range spec.Released {
 		if sequence, is := withdrawnInFormat1(id); is {
-			snapshot.Withdrawn = ledger.Insert(snapshot.Withdrawn, sequence)
+			snapshot.Withdrawn = snapshot.Withdrawn.With(sequence)
 		} else {
 			snapshot.Released = append(snapshot.Released, id)
 		}

@@ -22,8 +22,6 @@ type decider struct {
 	admitted, renamed []ledger.Reservation
 	// latest is the latest sequence before the decision: later ones are of this process.
 	latest int64
-	// withdrawn are the withdrawn sequences of the ledger now.
-	withdrawn []ledger.Sequences
 }
 
 func (d *decider) operation() *operation {
@@ -64,7 +62,6 @@ func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 		hasChanged = true
 	}
 	d.collectOutcome(l)
-	d.withdrawn = l.Withdrawn()
 	if hasChanged || len(d.renamed) > 0 {
 		return groupcommit.Changed
 	}
@@ -201,9 +198,6 @@ func (d *decider) committed() {
 	}
 	for _, r := range d.admitted {
 		d.store.inflight.add(d.consumer, r, r.Sequence > d.latest)
-	}
-	if d.outcome.Code == ledger.Admitted && d.DryRun == NotDry {
-		d.store.withdrawn.replace(d.consumer, d.withdrawn)
 	}
 }
 

@@ -111,7 +111,7 @@ func TestWithdrawnInFormat1(t *testing.T) {
 	if diff := cmp.Diff([]string{"uid"}, snapshot.Released); diff != "" {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]ledger.Sequences{{First: 3, Last: 4}, {First: 7, Last: 7}}, snapshot.Withdrawn); diff != "" {
+	if diff := cmp.Diff(ledger.SequenceSet{{First: 3, Last: 4}, {First: 7, Last: 7}}, snapshot.Withdrawn); diff != "" {
 		t.Errorf("withdrawn (-want +got):\n%s", diff)
 	}
 }

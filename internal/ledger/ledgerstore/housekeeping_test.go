@@ -277,8 +277,8 @@ func TestSubscribersHearOfFoundChanges(t *testing.T) {
 // recovered is the usage of every consumer.
 type recovered []ledger.Usage
 
-func (r recovered) Usage(context.Context, quotav1alpha1.ConsumerRef) ([]ledger.Usage, ledger.Sequences, error) {
-	return r, ledger.Sequences{First: 7, Last: 70}, nil
+func (r recovered) Usage(context.Context, quotav1alpha1.ConsumerRef) ([]ledger.Usage, ledger.SequenceRange, error) {
+	return r, ledger.SequenceRange{First: 7, Last: 70}, nil
 }
 
 func TestUsageOfALostLedgerIsRecovered(t *testing.T) {

@@ -55,7 +55,7 @@ type Change struct {
 type Recovery interface {
 	// Usage computes the usage of a consumer from its granted claims. withdrawn are the sequences of claims that may still
 	// be made from the reservations of an earlier ledger. It is zero if there are no claims.
-	Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (used []ledger.Usage, withdrawn ledger.Sequences, err error)
+	Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (used []ledger.Usage, withdrawn ledger.SequenceRange, err error)
 }
 
 // Replicas knows the preferred replica of each ledger.

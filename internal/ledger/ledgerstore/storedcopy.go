@@ -31,12 +31,12 @@ func (c *committer) read() error {
 		return err
 	}
 	if version == "" && c.store.Recovery != nil {
-		var lost ledger.Sequences
+		var lost ledger.SequenceRange
 		if stored.Used, lost, err = c.store.Recovery.Usage(ctx, c.consumer); err != nil {
 			return fmt.Errorf("recover the usage from claims: %w", err)
 		}
 		if stored.Sequence = lost.Last; lost.Last > 0 {
-			stored.Withdrawn = []ledger.Sequences{lost}
+			stored.Withdrawn = ledger.SequenceSet{lost}
 		}
 	}
 	restored, err := ledger.Restore(stored)
@@ -70,6 +70,7 @@ func (c *committer) write() error {
 	if err == nil {
 		c.isFresh, c.unknown = true, 0
 		c.setVersion(version)
+		c.store.withdrawn.replace(c.consumer, c.ledger.Withdrawn())
 		return nil
 	}
 	c.ledger = nil

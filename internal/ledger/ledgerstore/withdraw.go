@@ -12,24 +12,21 @@ import (
 // Withdraw is [Store.Cancel] for a reservation from which somebody may be making a claim at this moment. The same write
 // withdraws its sequence, so that this claim is charged nowhere. Withdraw reports whether the sequence is withdrawn. If
 // not, the reservation had already ended, and its claim may be charged.
-func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) (isWithdrawn bool, err error) {
-	var withdrawn []ledger.Sequences
-	err = s.do(ctx, consumer, &operation{
+func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) (bool, error) {
+	var isWithdrawn bool
+	err := s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: true,
 		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
-			effect := groupcommit.Unconfirmed
-			if l.Withdraw(key, sequence) {
-				effect = groupcommit.Changed
+			hasChanged := l.Withdraw(key, sequence)
+			isWithdrawn = l.IsWithdrawn(sequence)
+			if hasChanged {
+				return groupcommit.Changed
 			}
-			withdrawn = l.Withdrawn()
-			return effect
+			return groupcommit.Unconfirmed
 		},
-		committed: func() {
-			s.inflight.remove(consumer, key, sequence)
-			s.withdrawn.replace(consumer, withdrawn)
-		},
+		committed: func() { s.inflight.remove(consumer, key, sequence) },
 	})
-	return err == nil && ledger.Contains(withdrawn, sequence), err
+	return err == nil && isWithdrawn, err
 }
 
 // TakeOver makes this process the owner of a reservation that another one may be making a claim from: it gives the
@@ -37,7 +34,6 @@ func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 // has none with that sequence: it had ended, or an earlier attempt took it over although its answer was lost.
 func (s *Store) TakeOver(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) (taken InFlight, ok bool, err error) {
 	var renewed ledger.Reservation
-	var withdrawn []ledger.Sequences
 	var isTaken bool
 	err = s.do(ctx, consumer, &operation{
 		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
@@ -45,13 +41,11 @@ func (s *Store) TakeOver(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 				return groupcommit.Unconfirmed
 			}
 			renewed, _ = l.Reservation(key)
-			withdrawn = l.Withdrawn()
 			return groupcommit.Changed
 		},
 		committed: func() {
 			if isTaken {
 				s.inflight.takeOver(consumer, renewed)
-				s.withdrawn.replace(consumer, withdrawn)
 			}
 		},
 	})
@@ -70,24 +64,24 @@ func (s *Store) IsWithdrawn(consumer quotav1alpha1.ConsumerRef, sequence int64) 
 // withdrawn are the withdrawn sequences that this process knows of, by consumer. The zero value is empty.
 type withdrawn struct {
 	mu         sync.RWMutex
-	byConsumer map[quotav1alpha1.ConsumerRef][]ledger.Sequences
+	byConsumer map[quotav1alpha1.ConsumerRef]ledger.SequenceSet
 }
 
-func (w *withdrawn) replace(consumer quotav1alpha1.ConsumerRef, ranges []ledger.Sequences) {
+func (w *withdrawn) replace(consumer quotav1alpha1.ConsumerRef, sequences ledger.SequenceSet) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(ranges) == 0 {
+	if len(sequences) == 0 {
 		delete(w.byConsumer, consumer)
 		return
 	}
 	if w.byConsumer == nil {
-		w.byConsumer = map[quotav1alpha1.ConsumerRef][]ledger.Sequences{}
+		w.byConsumer = map[quotav1alpha1.ConsumerRef]ledger.SequenceSet{}
 	}
-	w.byConsumer[consumer] = ranges
+	w.byConsumer[consumer] = sequences
 }
 
 func (w *withdrawn) has(consumer quotav1alpha1.ConsumerRef, sequence int64) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return ledger.Contains(w.byConsumer[consumer], sequence)
+	return w.byConsumer[consumer].Has(sequence)
 }

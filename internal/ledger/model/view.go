@@ -84,7 +84,7 @@ func (m *Model) Snapshot() ledger.Snapshot {
 		if n := len(b.Withdrawn); n > 0 && b.Withdrawn[n-1].Last == sequence-1 {
 			b.Withdrawn[n-1].Last = sequence
 		} else {
-			b.Withdrawn = append(b.Withdrawn, ledger.Sequences{First: sequence, Last: sequence})
+			b.Withdrawn = append(b.Withdrawn, ledger.SequenceRange{First: sequence, Last: sequence})
 		}
 	}
 	return b
