@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// firstDelay is how long the first change after a quiet time waits for more. A reservation is settled 100 ms after
-	// its claim, so both share one publication. Together with the wait for the bound on all consumers it stays well
-	// below the second in which people expect their change.
+	// firstDelay is how long the first change after a quiet time waits for more, such as the creates of one command.
+	// Together with the wait for the bound on all consumers it stays well below the second in which people expect their
+	// change.
 	firstDelay = 250 * time.Millisecond
 	// interval is the least time between two publications of a consumer. People read these objects, and look again
-	// after some seconds; each publication of a busy consumer costs as much as a create.
+	// after some seconds; each publication costs a write of every changed bucket and of its effective grant.
 	interval = 3 * time.Second
 	// consumersPerSecond bounds the publications of all consumers, after a burst. 30 busy consumers reach it; with more,
 	// each is published less often, so that the cost no longer grows with their number. The burst covers a platform of
