@@ -58,7 +58,8 @@ func ObjectUID(key string) string {
 type InFlight struct {
 	Consumer quotav1alpha1.ConsumerRef
 	ledger.Reservation
-	// KnownSince is the time when this process first knew of it, on a monotonic clock.
+	// KnownSince is a time at which it existed, the earliest that this process knows, on a monotonic clock: that of its
+	// own write, or when it was informed of the version that has the reservation.
 	KnownSince time.Time
 	// IsOwn is set if this process made it or took it over. Only its owner makes its claim.
 	IsOwn bool
