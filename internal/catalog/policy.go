@@ -26,6 +26,8 @@ type Policy struct {
 	Revision int64
 	// Mode determines the handling of an object that exceeds a quota.
 	Mode quotav1alpha1.EnforcementMode
+	// IsDurable is set if every reservation is written before the answer.
+	IsDurable bool
 	// Trigger is the kind that the policy protects: its creates and, if the policy follows updates, its changes.
 	Trigger schema.GroupVersionKind
 	// ResourceTypes are the resource types in the requests of its claims.
@@ -82,6 +84,7 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 	p := &Policy{
 		ClaimPolicy: compiled, Name: object.Name, UID: object.UID, Generation: object.Generation,
 		Mode: cmp.Or(object.Spec.EnforcementMode, quotav1alpha1.EnforcementModeEnforce), Trigger: TriggerOf(object),
+		IsDurable:     object.Spec.Admission == quotav1alpha1.AdmissionModeDurable,
 		template:      &object.Spec.Target.ResourceClaimTemplate.Spec,
 		ResourceTypes: object.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes(),
 	}

@@ -46,6 +46,10 @@ type Quota struct {
 	// admission is held 10s longer. A value below the API server's lets a slow create exceed a limit. Default: 1m, as
 	// the API server's.
 	RequestTimeout Duration `json:"requestTimeout,omitempty"`
+	// Admission is how creates are admitted: escrow or durable. With escrow a replica reserves quota ahead of demand,
+	// where it can, and admits from it without a write. With durable it writes every reservation before the answer; a
+	// policy can ask for that too. Default: escrow.
+	Admission Admission `json:"admission,omitempty"`
 	// UsageMetrics configures the metrics of consumers' quota.
 	UsageMetrics Metrics `json:"metrics,omitempty"`
 	// AuditInterval is the time between two audits of all ledgers. Default: 5m.
@@ -55,6 +59,16 @@ type Quota struct {
 	// DepartedInterval is the time between two inspections of departed consumers. It is not in the file. Default: 1m.
 	DepartedInterval Duration `json:"-"`
 }
+
+// Admission is how creates are admitted.
+type Admission string
+
+const (
+	// AdmissionEscrow admits from quota that is reserved ahead of demand, where possible.
+	AdmissionEscrow Admission = "escrow"
+	// AdmissionDurable writes every reservation before the answer.
+	AdmissionDurable Admission = "durable"
+)
 
 // ConsumerNamespace is the namespace for the buckets of consumers of one kind.
 type ConsumerNamespace struct {
@@ -94,6 +108,7 @@ func (q *Quota) Default() {
 	setDefault(&q.SystemNamespace, DefaultSystemNamespace)
 	setDefault(&q.MaxObjectBytes, DefaultMaxObjectBytes)
 	setDefault(&q.RequestTimeout.Duration, DefaultRequestTimeout)
+	setDefault(&q.Admission, AdmissionEscrow)
 	if q.UsageMetrics.ConsumersMax == nil {
 		q.UsageMetrics.ConsumersMax = new(DefaultConsumersMax)
 	}
@@ -119,6 +134,9 @@ func (q *Quota) Validate() field.ErrorList {
 	errs = append(errs, q.RequestTimeout.check(field.NewPath("requestTimeout"), intervalMin)...)
 	if q.RequestTimeout.Duration > RequestTimeoutMax {
 		errs = append(errs, field.Invalid(field.NewPath("requestTimeout"), q.RequestTimeout.String(), "must be at most "+RequestTimeoutMax.String()))
+	}
+	if q.Admission != AdmissionEscrow && q.Admission != AdmissionDurable {
+		errs = append(errs, field.Invalid(field.NewPath("admission"), q.Admission, "must be escrow or durable"))
 	}
 	if percent := q.UsageMetrics.AlertThresholdPercent; percent < 1 || percent > 100 {
 		errs = append(errs, field.Invalid(field.NewPath("metrics", "alertThresholdPercent"), percent, "must be from 1 to 100"))

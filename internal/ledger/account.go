@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// account is the part of a ledger for one resource type. The limit fits an Amount. So do used and reserved together. An
-// account without balances and allowances is not kept.
+// account is the part of a ledger for one resource type. The limit fits an Amount. So do used, reserved and sliced
+// together. An account without balances and allowances is not kept.
 type account struct {
 	// allowances are the sums of the amounts by selector, without zeros.
 	allowances map[Selector]Amount
@@ -22,6 +22,7 @@ type account struct {
 	balanceBytes   int  // bytes of a stored balance without its dimensions
 	bytes          *int // bytes of the balances of all accounts of the ledger
 	used, reserved Amount
+	sliced         Amount // in slices, see [Slice]
 	claims         int64
 	// pending is the amount that the current transaction takes, and pendingBalances the number of balances that it
 	// adds. Both are zero between transactions.
@@ -32,8 +33,12 @@ type account struct {
 // balance is the demand of one dimension set. Zero balances are not kept.
 type balance struct {
 	used, reserved Amount
-	claims         int64 // settled claims
+	sliced         Amount // only without dimensions
+	claims         int64  // settled claims
 }
+
+// demand returns what the allowances have to pay for.
+func (b *balance) demand() Amount { return b.used + b.reserved + b.sliced }
 
 func newAccount(resourceType string, bytes *int) *account {
 	return &account{
@@ -42,8 +47,8 @@ func newAccount(resourceType string, bytes *int) *account {
 	}
 }
 
-// total returns the sum of used and reserved amounts.
-func (a *account) total() Amount { return a.used + a.reserved }
+// total returns the sum of used, reserved and sliced amounts.
+func (a *account) total() Amount { return a.used + a.reserved + a.sliced }
 
 // headroom returns the limit minus the total, and at least 0.
 func (a *account) headroom() Amount { return max(0, a.limit-a.total()) }
@@ -141,14 +146,14 @@ func (a *account) setUsed(d Dimensions, amount Amount, claims int64) bool {
 		before = *b
 	}
 	used, ok := (a.used - before.used).Add(amount)
-	if !ok || used > AmountMax-a.reserved {
+	if !ok || used > AmountMax-a.reserved-a.sliced {
 		return false
 	}
 	if a.claims-before.claims > CountMax-claims {
 		return false
 	}
 	a.used, a.claims = used, a.claims-before.claims+claims
-	after := balance{used: amount, reserved: before.reserved, claims: claims}
+	after := balance{used: amount, reserved: before.reserved, sliced: before.sliced, claims: claims}
 	if after == (balance{}) {
 		a.removeBalance(d)
 	} else {
@@ -207,7 +212,7 @@ func (a *account) maxFlow() *flow {
 	if a.flow == nil {
 		a.flow = newFlow(a.allowances)
 		for _, d := range a.dimensionSets() {
-			demand := a.balances[d].used + a.balances[d].reserved
+			demand := a.balances[d].demand()
 			a.flow.addUnpaid(d, demand-a.flow.admit(d, demand))
 		}
 	}

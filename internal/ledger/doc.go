@@ -10,11 +10,13 @@
 // A ledger has an account for every resource type. An account has
 //
 //   - allowances: amounts from grants, each with a [Selector] over dimensions. The limit of a type is their sum;
-//   - balances: for each distinct set of [Dimensions], the amount that settled claims use and the amount that
-//     reservations hold. The two together are the demand of that set.
+//   - balances: for each distinct set of [Dimensions], the amount that settled claims use, the amount that reservations
+//     hold and, without dimensions, the amount in slices. The sum is the demand of that set.
 //
 // A reservation is decided whole or not at all. It holds its charges until it is settled (they become usage), canceled,
 // or released. A released claim leaves its UID in the ledger, so that a second release changes nothing.
+//
+// A [Slice] is quota that one process holds ahead of demand, to admit requests without a write.
 //
 // # Deciding
 //

@@ -10,6 +10,7 @@ type Ledger struct {
 	reservations map[string]Reservation
 	released     map[string]struct{} // claim UIDs
 	withdrawn    SequenceSet
+	slices       map[string]Slice // by holder
 	bytes        bytes
 }
 
@@ -20,6 +21,7 @@ func New() *Ledger {
 		grants:       map[string]Grant{},
 		reservations: map[string]Reservation{},
 		released:     map[string]struct{}{},
+		slices:       map[string]Slice{},
 	}
 }
 

@@ -15,12 +15,12 @@ const (
 )
 
 // bytes are the stored bytes of the parts of a ledger.
-type bytes struct{ grants, balances, reservations, released int }
+type bytes struct{ grants, balances, reservations, released, slices int }
 
 // Bytes bounds from above the size of the ledger as JSON. A balance counts from its first reservation on, so that
 // settling adds no bytes.
 func (l *Ledger) Bytes() int {
-	return ledgerBytes + l.bytes.grants + l.bytes.balances + l.bytes.reservations + l.bytes.released + sequencesBytes*len(l.withdrawn)
+	return ledgerBytes + l.bytes.grants + l.bytes.balances + l.bytes.reservations + l.bytes.released + l.bytes.slices + sequencesBytes*len(l.withdrawn)
 }
 
 // BytesNeeded returns the number of bytes that a new reservation would add to the ledger.

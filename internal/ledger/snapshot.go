@@ -31,6 +31,8 @@ type Snapshot struct {
 	Released []string
 	// Withdrawn are the withdrawn sequences, in ascending order, see [Ledger.Withdraw].
 	Withdrawn SequenceSet
+	// Slices are in the order of their holders.
+	Slices []Slice
 }
 
 // Snapshot returns the plain form of the ledger. Later changes of the ledger do not affect it. It shares the lists of
@@ -43,6 +45,7 @@ func (l *Ledger) Snapshot() Snapshot {
 		Reservations: slices.Collect(l.Reservations()),
 		Released:     slices.Collect(l.Released()),
 		Withdrawn:    l.Withdrawn(),
+		Slices:       slices.Collect(l.Slices()),
 	}
 }
 
@@ -71,6 +74,9 @@ func Restore(s Snapshot) (*Ledger, error) {
 		l.recordReleased(claimUID)
 	}
 	if err := l.restoreWithdrawn(s.Withdrawn); err != nil {
+		return nil, err
+	}
+	if err := l.restoreSlices(s.Slices); err != nil {
 		return nil, err
 	}
 	return l, nil

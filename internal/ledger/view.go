@@ -28,10 +28,12 @@ func (l *Ledger) Account(resourceType string) Account {
 	if a == nil {
 		return Account{}
 	}
-	return Account{Limit: a.limit, Used: a.used, Reserved: a.reserved, Available: a.headroom(), Claims: a.claims}
+	return Account{
+		Limit: a.limit, Used: a.used, Reserved: a.reserved, Available: max(0, a.limit-a.used-a.reserved), Claims: a.claims,
+	}
 }
 
-// Available returns the largest amount of a single charge that the allowances can pay.
+// Available returns the largest amount of a single charge that the allowances can pay besides the slices.
 func (l *Ledger) Available(resourceType string, d Dimensions) Amount {
 	a := l.accounts[resourceType]
 	if a == nil {

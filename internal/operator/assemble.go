@@ -87,7 +87,7 @@ func (o *Operator) assemble(ctx context.Context) (*components, error) {
 	p := &components{
 		cluster: cluster, quota: quota, server: server, peers: peers, webhooks: webhooks, probeObserver: o.newProbeObserver(), evaluations: evaluations,
 		synced: declared.synced, loaded: loaded,
-		everywhere: []runner{controllers.lifecycle, controllers.claim, denials, follower},
+		everywhere: []runner{controllers.lifecycle, controllers.claim, controllers.escrow, denials, follower},
 		leading:    append([]runner{webhooks}, controllers.leading...),
 	}
 	if o.options.LeaderElection != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/bucket"
 	"github.com/bursar/bursar/internal/controller/claim"
 	"github.com/bursar/bursar/internal/controller/departed"
+	"github.com/bursar/bursar/internal/controller/escrow"
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/lifecycle"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
@@ -23,6 +24,7 @@ import (
 type controllers struct {
 	lifecycle *lifecycle.Controller
 	adoption  *adoption.Controller
+	escrow    *escrow.Controller
 	claim     *claim.Controller
 	bucket    *bucket.Controller
 	auditor   *audit.Auditor
@@ -51,6 +53,7 @@ func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers, we
 		SystemNamespace: system, Clock: &o.clock, Events: c.events, Log: log.WithName("adoption"),
 	}
 	adopter.Start()
+	reserved := &escrow.Controller{Store: q.ledgers, Adopter: adopter, Log: log.WithName("escrow")}
 	decider := &claim.Controller{
 		Store: q.ledgers, Engine: q.engine, Claims: q.claims, Client: q.client, Catalog: q.catalog, Peers: peers, Log: log.WithName("claim"),
 	}
@@ -71,7 +74,7 @@ func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers, we
 	auditor, gone, grants := o.newAuditor(c, q), o.newDeparted(c, q, buckets), o.newGrantPolicies(c, q)
 	notifier := &usage.Notifier{Source: o.usageSource(c, q), Registrations: q.catalog, Events: c.events, Log: log.WithName("usage")}
 	return &controllers{
-		lifecycle: objects, adoption: adopter, claim: decider, bucket: buckets, auditor: auditor, grants: grants, allocation: caps,
+		lifecycle: objects, adoption: adopter, escrow: reserved, claim: decider, bucket: buckets, auditor: auditor, grants: grants, allocation: caps,
 		leading: []runner{adopter, auditor, gone, grants, caps, notifier},
 	}
 }

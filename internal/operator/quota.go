@@ -14,6 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/claims/reviewed"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/controller/audit"
 	"github.com/bursar/bursar/internal/kube/quotavalidation"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -49,6 +50,7 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 	}
 	ledgers := ledgerstore.New(ctx, storage)
 	ledgers.ReservationLifetime = o.options.RequestTimeout.Duration + ledgerstore.ReservationMargin
+	ledgers.IsDurable = o.options.Admission == config.AdmissionDurable
 	known := claimcache.New()
 	ledgers.Recovery = audit.Recovery{Claims: known, Live: audit.Live{Reader: c.live}}
 	claimClient, err := claims.NewClient(o.options.Config, o.httpClient)

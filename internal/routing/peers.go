@@ -9,6 +9,8 @@ package routing
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -32,6 +34,8 @@ const (
 	replicaLabel = quotav1alpha1.GroupName + "/replica"
 	// addressAnnotation on a Lease is where the replica answers reviews, as host:port.
 	addressAnnotation = quotav1alpha1.GroupName + "/address"
+	// formatAnnotation on a Lease is the latest format of ledgers that the replica reads.
+	formatAnnotation = quotav1alpha1.GroupName + "/ledger-format"
 	// renewInterval is the time between two renewals of a replica's Lease. aliveFor is how long a replica counts as
 	// alive without a renewal. Other replicas measure both by their own clocks.
 	renewInterval = 2 * time.Second
@@ -81,6 +85,8 @@ type Peers struct {
 // peer is another replica.
 type peer struct {
 	address string
+	// format is the latest format of ledgers that it reads.
+	format int64
 	// renewed is the local time at which this replica saw the peer's Lease change to renewTime.
 	renewed   time.Time
 	renewTime metav1.MicroTime
@@ -173,7 +179,9 @@ func (p *Peers) renew(ctx context.Context) error {
 	case apierrors.IsNotFound(err):
 		lease = &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: p.name, Labels: map[string]string{replicaLabel: ""}, Annotations: map[string]string{addressAnnotation: p.Address},
+				Name: p.name, Labels: map[string]string{replicaLabel: ""}, Annotations: map[string]string{
+					addressAnnotation: p.Address, formatAnnotation: strconv.Itoa(quotav1alpha1.ConsumerLedgerFormat),
+				},
 			},
 			Spec: coordinationv1.LeaseSpec{HolderIdentity: &p.name, LeaseDurationSeconds: new(int32(aliveFor.Seconds())), RenewTime: &now},
 		}
@@ -198,6 +206,7 @@ func (p *Peers) observe(object any) {
 	other := p.others[lease.Name]
 	if other == nil {
 		other = &peer{address: lease.Annotations[addressAnnotation]}
+		other.format, _ = strconv.ParseInt(lease.Annotations[formatAnnotation], 10, 64) // 0 for replicas of an earlier version
 		p.others[lease.Name] = other
 	}
 	other.version = lease.ResourceVersion
@@ -238,6 +247,11 @@ func (p *Peers) deleteForgotten(ctx context.Context) {
 // IsPreferred reports whether this replica is the preferred one of a consumer. Without peers it is.
 func (p *Peers) IsPreferred(consumer quotav1alpha1.ConsumerRef) bool {
 	return p == nil || p.preferred(consumer) == nil
+}
+
+// CanRead reports whether all replicas that are alive read a format of ledgers. During an update some may not.
+func (p *Peers) CanRead(format int64) bool {
+	return !slices.ContainsFunc(p.alive(), func(other *peer) bool { return other.format < format })
 }
 
 // preferred returns the preferred replica of a consumer, or nil for this one. All replicas with the same view get the

@@ -21,6 +21,7 @@ var flagOf = map[string]string{
 	"exceededAdvice":                "exceeded-advice",
 	"maxObjectBytes":                "max-object-bytes",
 	"requestTimeout":                "request-timeout",
+	"admission":                     "admission",
 	"metrics.consumersMax":          "consumers-max",
 	"metrics.alertThresholdPercent": "alert-threshold-percent",
 	"auditInterval":                 "audit-interval",
@@ -35,6 +36,7 @@ func AddQuotaFlags(flags *pflag.FlagSet, q *config.Quota) {
 	flags.StringVar(&q.ExceededAdvice, "exceeded-advice", "", "what people are told to do where quota is exceeded, with {{name}} for the consumer's name (default: to delete something, or to ask an administrator)")
 	flags.IntVar(&q.MaxObjectBytes, "max-object-bytes", config.DefaultMaxObjectBytes, "size of the largest object that etcd stores, at most 2 MiB; a larger custom object is denied and takes no quota")
 	flags.DurationVar(&q.RequestTimeout.Duration, "request-timeout", config.DefaultRequestTimeout, "how long a request may take; a create that fails after admission holds its quota 10s longer")
+	flags.StringVar((*string)(&q.Admission), "admission", string(config.AdmissionEscrow), "escrow: creates are admitted from quota that is reserved ahead of demand, where possible, without a write; durable: every reservation is written before the answer")
 	flags.IntVar(q.UsageMetrics.ConsumersMax, "consumers-max", config.DefaultConsumersMax, "pairs of a consumer and a resource type that have metrics of their own, those first that are used most; 0 for none")
 	flags.IntVar(&q.UsageMetrics.AlertThresholdPercent, "alert-threshold-percent", quotav1alpha1.AlertThresholdDefault, "from which part of its limit on a consumer is near it, unless the registration or a grant says otherwise")
 	flags.DurationVar(&q.AuditInterval.Duration, "audit-interval", config.DefaultAuditInterval, "time between two audits of all ledgers")

@@ -57,6 +57,13 @@ type ClaimCreationPolicySpec struct {
 	// +kubebuilder:default=Enforce
 	EnforcementMode EnforcementMode `json:"enforcementMode,omitempty"`
 
+	// admission determines how a create is admitted. Escrow (the default) admits from quota that a replica has reserved
+	// ahead of demand, where that is possible, without a write before the answer. Durable writes every reservation before
+	// the answer. Both are exact, and both survive a crash; with Durable the ledger names the object from the answer on.
+	// +optional
+	// +kubebuilder:default=Escrow
+	Admission AdmissionMode `json:"admission,omitempty"`
+
 	// target is the claim to make.
 	Target ClaimTarget `json:"target"`
 
@@ -77,6 +84,18 @@ const (
 
 	// EnforcementModeAudit admits the object and records it.
 	EnforcementModeAudit EnforcementMode = "Audit"
+)
+
+// AdmissionMode determines how a create is admitted.
+// +kubebuilder:validation:Enum=Escrow;Durable
+type AdmissionMode string
+
+const (
+	// AdmissionModeEscrow admits from quota that is reserved ahead of demand, where possible.
+	AdmissionModeEscrow AdmissionMode = "Escrow"
+
+	// AdmissionModeDurable writes every reservation to the ledger before the answer.
+	AdmissionModeDurable AdmissionMode = "Durable"
 )
 
 // TriggerOperation is an operation on an object.

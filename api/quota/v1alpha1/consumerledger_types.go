@@ -6,7 +6,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // after which an earlier version would misread a ledger, or lose part of it on a write. In every format consumerRef and
 // format keep their place, and all fields their types, because lists of ledgers are decoded without regard to the
 // format.
-const ConsumerLedgerFormat = 2
+const ConsumerLedgerFormat = 3
 
 // ConsumerLedger is the ledger of a consumer: everything that a decision for that consumer needs, in one object, so
 // that a decision over any number of resource types is one compare-and-swap. Only Bursar writes it; changing it by hand
@@ -65,6 +65,27 @@ type ConsumerLedgerSpec struct {
 	// making a claim from them. Such a claim is charged nowhere and releases nothing. The ranges are in ascending order.
 	// +optional
 	Withdrawn []LedgerSequenceRange `json:"withdrawn,omitempty"`
+
+	// slices are amounts that replicas hold ahead of demand, to admit creates without a write. They are not in use.
+	// +optional
+	Slices []LedgerSlice `json:"slices,omitempty"`
+}
+
+// LedgerSlice is quota that one replica holds ahead of demand. It covers what the replica has admitted and not yet
+// written as reservations.
+type LedgerSlice struct {
+	// holder identifies the process that holds the slice.
+	Holder string `json:"holder"`
+
+	// writtenAt is the time of the holder's latest write, in seconds since 1970.
+	WrittenAt int64 `json:"writtenAt"`
+
+	// revoked is set once another replica found that the holder does not write any more.
+	// +optional
+	Revoked bool `json:"revoked,omitempty"`
+
+	// amounts are the amounts by resource type.
+	Amounts map[string]int64 `json:"amounts"`
 }
 
 // LedgerSequenceRange is a range of sequences, with both ends.

@@ -63,6 +63,7 @@ type addition struct {
 var additions = []addition{
 	{"AllowanceBucket", "spec.dimensions"},
 	{"ClaimCreationPolicy", "spec.enforcementMode"},
+	{"ClaimCreationPolicy", "spec.admission"},
 	{"ClaimCreationPolicy", "spec.trigger.operations"},
 	{"ClaimCreationPolicy", claimTemplateSpec + ".requests[].amountExpression"},
 	{"ClaimCreationPolicy", "status.adoption"},

@@ -27,9 +27,13 @@ type taken = engine.Reserved
 // reserve reserves every claim of an enforcing policy, or none: consumer by consumer in a fixed order, with all claims
 // on one consumer in one request. Then it charges the claims of the other policies.
 func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
+	groups := byConsumer(c.claims)
+	if h.admitFromSlice(c, groups) {
+		h.admitted.add(c)
+		return h.allowWithNotices(ctx, request, c.Object, c.notices)
+	}
 	var all []taken
 	notices, charged := slices.Clone(c.notices), c.decided
-	groups := byConsumer(c.claims)
 	if denial := h.denyEarly(ctx, request, groups); denial != nil {
 		return denial
 	}
@@ -56,6 +60,26 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 		h.Reviewed.Add(c.UID, c.revision)
 	}
 	return h.allowWithNotices(ctx, request, c.Object, notices)
+}
+
+// admitFromSlice admits an object without a write to the ledger, if this replica has reserved quota ahead of demand. If
+// the replica dies before it records the charge, others find the object without a claim and charge it. So the object
+// must have its charge from itself alone, and be the only one that may have its name.
+func (h *Handler) admitFromSlice(c *create, groups [][]*evaluatedClaim) bool {
+	if len(groups) != 1 || !groups[0][0].policy.Enforces() || !areAdoptable(groups[0]) {
+		return false
+	}
+	if slices.ContainsFunc(groups[0], func(p *evaluatedClaim) bool { return p.policy.IsDurable }) {
+		return false
+	}
+	if earlier := h.admitted.uidOf(objectName{c.Kind.GroupKind(), c.Name}); earlier != "" {
+		return false
+	}
+	return h.Store.Escrow(groups[0][0].Consumer, reservationsOf(groups[0]), func() {
+		if c.decided {
+			h.Reviewed.Add(c.UID, c.revision)
+		}
+	})
 }
 
 // enforcedOf returns the consumers with an enforced claim.

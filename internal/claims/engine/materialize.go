@@ -25,6 +25,9 @@ import (
 // reservation over with a new sequence. So a claim is charged unless its sequence was withdrawn, even if it is created
 // long after its reservation ended, by a process that stood still.
 func (e *Engine) Materialize(ctx context.Context, reservation ledgerstore.InFlight) (isMade bool, err error) {
+	if reservation.IsUnrecorded {
+		return false, nil // its claim follows once the ledger has it
+	}
 	stored, reservation, err := e.made(ctx, reservation)
 	if err != nil {
 		return false, err

@@ -138,6 +138,9 @@ func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
 		if reservation.Key != ledgerstore.ObjectKey(policy, uid) {
 			continue
 		}
+		if reservation.IsUnrecorded {
+			e.Store.Record(reservation.Consumer) // the update need not wait for the next commit
+		}
 		// A reservation for another attempt of an update is extended, unless a claim was made from it.
 		intent, err := claims.IntentOf(reservation.Claim)
 		if err != nil || intent.Base == "" || held != nil && held.Consumer() == reservation.Consumer {

@@ -56,8 +56,9 @@ const (
 	// workers is how many unreviewed objects are inspected at the same time.
 	workers = 2
 	// reviewTimeout is how long an object may wait for its claim before it counts as unreviewed. Another replica may
-	// have reviewed it, and this replica sees the result by watch.
-	reviewTimeout = 2 * time.Second
+	// have reviewed it, and this replica sees the result by watch. It is longer than that replica takes to record what it
+	// admitted ahead of a write.
+	reviewTimeout = 3 * time.Second
 	// retryAfter is the delay until a policy is scanned again after an incomplete scan.
 	retryAfter = 5 * time.Second
 )

@@ -39,8 +39,11 @@ func (s *share) allocated() int64 { return int64(s.Used + s.Reserved) }
 // before. With many selectors and dimension sets that takes long, so it reads a snapshot.
 //
 // It settles the reservations in the snapshot. So a claim counts from its reservation on, like its amount, and settling
-// changes nothing that is visible.
+// changes nothing that is visible. What is in slices is not in use.
 func viewOf(snapshot *ledger.Ledger, before map[string]indexEntry) ledgerView {
+	for s := range snapshot.Slices() {
+		snapshot.DropSlice(s.Holder)
+	}
 	for r := range snapshot.Reservations() {
 		snapshot.Settle(r.Key, r.Sequence) // not amendments
 	}

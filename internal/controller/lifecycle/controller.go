@@ -56,6 +56,7 @@ func (c *Controller) Start() {
 	c.Objects.OnModify(c.modified)
 	c.Objects.OnVanish(c.vanished)
 	c.Claims.OnChange(c.claimChanged)
+	c.Store.OnRecorded = c.recorded
 }
 
 // Run processes objects until ctx ends.
@@ -79,9 +80,18 @@ func (c *Controller) Run(ctx context.Context) error {
 // others.
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	// Without other replicas, the owner of any other reservation was an earlier process.
-	mayMake := func(reservation ledgerstore.InFlight) bool { return reservation.IsOwn || c.Peers == nil }
+	mayMake := func(reservation ledgerstore.InFlight) bool {
+		return !reservation.IsUnrecorded && (reservation.IsOwn || c.Peers == nil)
+	}
 	if slices.ContainsFunc(c.Store.ReservationsFor(string(uid)), mayMake) {
 		c.Engine.Queue().Add(engine.Object{Kind: kind, UID: uid})
+	}
+}
+
+// recorded makes the claim of a reservation that was recorded after its object had appeared.
+func (c *Controller) recorded(reservation ledgerstore.InFlight) {
+	if o, ok := engine.ObjectOf(reservation); ok && c.Objects.Presence(o.Kind, o.UID) == objectcache.Present {
+		c.Engine.Queue().Add(o)
 	}
 }
 

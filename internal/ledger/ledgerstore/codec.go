@@ -26,6 +26,13 @@ func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav
 	for _, w := range snapshot.Withdrawn {
 		spec.Withdrawn = append(spec.Withdrawn, quotav1alpha1.LedgerSequenceRange{First: w.First, Last: w.Last})
 	}
+	for _, s := range snapshot.Slices {
+		stored := quotav1alpha1.LedgerSlice{Holder: s.Holder, WrittenAt: s.WrittenAt, Revoked: s.IsRevoked, Amounts: map[string]int64{}}
+		for resourceType, amount := range s.Amounts {
+			stored.Amounts[resourceType] = int64(amount)
+		}
+		spec.Slices = append(spec.Slices, stored)
+	}
 	for _, g := range snapshot.Grants {
 		stored := quotav1alpha1.LedgerGrant{UID: g.UID, Namespace: g.Namespace, Name: g.Name, Generation: g.Generation}
 		for _, a := range g.Allowances {
@@ -58,13 +65,20 @@ func withdrawnInFormat1(id string) (sequence int64, is bool) {
 	return sequence, is && err == nil
 }
 
+// formatOfSlices is the earliest format with slices.
+const formatOfSlices = 3
+
 // formatOf returns the earliest format that has everything in a ledger, so that during an update replicas of the
-// earlier version can use most ledgers. Format 2 has withdrawn sequences.
+// earlier version can use most ledgers. Format 2 has withdrawn sequences, and format 3 slices.
 func formatOf(snapshot *ledger.Snapshot) int64 {
-	if len(snapshot.Withdrawn) > 0 {
+	switch {
+	case len(snapshot.Slices) > 0:
+		return formatOfSlices
+	case len(snapshot.Withdrawn) > 0:
 		return 2
+	default:
+		return 1
 	}
-	return 1
 }
 
 // SnapshotOf decodes a stored ledger.
@@ -94,6 +108,13 @@ func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error)
 		snapshot.Used = append(snapshot.Used, ledger.Usage{
 			ResourceType: u.ResourceType, Dimensions: dimensions, Amount: ledger.Amount(u.Amount), Claims: u.Claims,
 		})
+	}
+	for _, s := range spec.Slices {
+		slice := ledger.Slice{Holder: s.Holder, WrittenAt: s.WrittenAt, IsRevoked: s.Revoked, Amounts: map[string]ledger.Amount{}}
+		for resourceType, amount := range s.Amounts {
+			slice.Amounts[resourceType] = ledger.Amount(amount)
+		}
+		snapshot.Slices = append(snapshot.Slices, slice)
 	}
 	for _, w := range spec.Withdrawn {
 		snapshot.Withdrawn = append(snapshot.Withdrawn, ledger.SequenceRange{First: w.First, Last: w.Last})

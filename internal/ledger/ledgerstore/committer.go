@@ -25,6 +25,9 @@ type committer struct {
 	latest atomic.Pointer[Version]
 	// bytes is an upper bound on the stored size of the copy.
 	bytes atomic.Int64
+	// written is the time of the latest write by this process.
+	written atomic.Pointer[time.Time]
+	escrow  escrow
 
 	mu          sync.Mutex
 	dropped     bool // see Store.dropIdle
@@ -39,7 +42,10 @@ type committer struct {
 	isReleasing bool // releases are expected
 	unknown     int  // writes of the batch in a row with an unknown outcome
 	isLost      bool // a write had an unknown outcome, and no read followed yet
-	isRejected  bool // the latest write was rejected, and no read followed yet
+	// mayLand is set while a write with an unknown outcome may still take effect, if the stored version is unanswered.
+	mayLand    bool
+	unanswered Version
+	isRejected bool // the latest write was rejected, and no read followed yet
 	// These are not yet reported to subscribers: this process changed the ledger, denied claims may fit after its
 	// change, and the committer read changes of another process.
 	hasChanged, hasGrown, wasReread bool
@@ -62,6 +68,7 @@ func (c *committer) Load(batch []*groupcommit.Operation[*ledger.Ledger], attempt
 	if err := c.load(); err != nil {
 		return nil, err
 	}
+	c.escrow.begin()
 	c.forgetTentative(batch)
 	c.isReleasing = c.expectsReleases()
 	return c.ledger, nil
@@ -87,6 +94,15 @@ func (c *committer) Finished() {
 		c.store.notify(c.consumer, Change{CapacityGrew: c.hasGrown || c.wasReread})
 	}
 	c.hasChanged, c.hasGrown, c.wasReread = false, false, false
+	c.scheduleTrim()
+}
+
+// lastWrite returns the time of the latest write by this process, or the zero time.
+func (c *committer) lastWrite() time.Time {
+	if written := c.written.Load(); written != nil {
+		return *written
+	}
+	return time.Time{}
 }
 
 func describe(consumer quotav1alpha1.ConsumerRef) string {

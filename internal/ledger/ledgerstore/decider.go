@@ -16,8 +16,9 @@ type decider struct {
 	consumer quotav1alpha1.ConsumerRef
 
 	outcome Outcome
-	// isFull is set if the request must wait until some reservations in flight end.
-	isFull bool
+	// isFull is set if the request must wait until some reservations in flight end, and isHeld if it must wait until
+	// another process returns its slice.
+	isFull, isHeld bool
 	// admitted are the reservations as in the ledger now, and renamed are those taken over, as before.
 	admitted, renamed []ledger.Reservation
 	// latest is the latest sequence before the decision: later ones are of this process.
@@ -29,7 +30,7 @@ func (d *decider) operation() *operation {
 }
 
 func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
-	d.outcome, d.admitted, d.renamed, d.latest = Outcome{}, nil, nil, l.Sequence()
+	d.outcome, d.admitted, d.renamed, d.isHeld, d.latest = Outcome{}, nil, nil, false, l.Sequence()
 	if d.DryRun == NotDry {
 		d.renamed = rename(l, d.Reservations, d.Instead)
 	}
@@ -38,13 +39,11 @@ func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 		d.undoRenames(l)
 		return groupcommit.Postponed
 	}
-	var hasChanged bool
-	if d.Separately {
-		hasChanged = d.decideSeparately(l)
-	} else {
-		hasChanged = d.decideTogether(l)
-	}
+	hasChanged := d.decideBesideSlices(l, added)
 	switch {
+	case d.isHeld:
+		d.undoRenames(l)
+		return groupcommit.Postponed
 	case d.DryRun != NotDry:
 		cancelAll(l, added)
 		for i := range d.outcome.Decisions {
@@ -66,6 +65,62 @@ func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 		return groupcommit.Changed
 	}
 	return groupcommit.Unconfirmed
+}
+
+// decideBesideSlices decides the request, and reports whether the ledger changed. Quota in slices is not in use: the slice
+// of this process makes way for the request, and with those of others it waits. So the figures of a denial are without
+// slices.
+func (d *decider) decideBesideSlices(l *ledger.Ledger, added []ledger.Reservation) (hasChanged bool) {
+	if l.SliceCount() == 0 {
+		return d.decideAll(l)
+	}
+	if d.Separately && d.DryRun != NotDry {
+		defer l.LiftSlices()()
+		defer cancelAll(l, added)
+		return d.decideAll(l)
+	}
+	if hasChanged = d.decideAll(l); d.outcome.Code != ledger.Exceeded {
+		return hasChanged
+	}
+	if undo := d.store.committer(d.consumer).escrow.yield(l, d.store.holder); undo != nil {
+		hasChanged = d.decideAll(l)
+		switch {
+		case d.outcome.Code == ledger.Exceeded:
+			undo()
+		case d.DryRun != NotDry:
+			undo()
+			return hasChanged
+		default:
+			return hasChanged
+		}
+	}
+	defer l.LiftSlices()()
+	if !d.wouldFit(l, added) {
+		return false
+	}
+	d.isHeld = true
+	return false
+}
+
+// wouldFit decides the request as in a dry run.
+func (d *decider) wouldFit(l *ledger.Ledger, added []ledger.Reservation) bool {
+	before := d.DryRun
+	d.DryRun = Dry
+	d.decideAll(l)
+	d.DryRun = before
+	if d.outcome.Code == ledger.Exceeded {
+		return false
+	}
+	cancelAll(l, added)
+	return true
+}
+
+// decideAll decides the request, and reports whether the ledger changed.
+func (d *decider) decideAll(l *ledger.Ledger) (hasChanged bool) {
+	if d.Separately {
+		return d.decideSeparately(l)
+	}
+	return d.decideTogether(l)
 }
 
 // effectOfDryRun returns the effect of a decision that left nothing in the ledger.
@@ -146,7 +201,7 @@ func (d *decider) decideSeparately(l *ledger.Ledger) (hasChanged bool) {
 // reservations in the ledger for the following decisions; the caller cancels them.
 func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledger.Decision, hasChanged bool) {
 	if len(r.Replaces) == 0 && d.Extend == nil {
-		decision = d.decideByLimits(r, l.Reserve, l.ReserveOverdraft)
+		decision = d.decideByLimits(l, r, l.Reserve, l.ReserveOverdraft)
 		return decision, decision.Code == ledger.Admitted && !decision.Existing
 	}
 	if isUnsettled(l, r.Key) {
@@ -154,29 +209,41 @@ func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledge
 	}
 	before, isKnown := l.Reservation(r.Key)
 	if isKnown && d.DryRun != NotDry {
-		return d.decideByLimits(r, l.CheckAmendment, func(ledger.Reservation) ledger.Decision {
+		return d.decideByLimits(l, r, l.CheckAmendment, func(ledger.Reservation) ledger.Decision {
 			return ledger.Decision{Code: ledger.Admitted}
 		}), false
 	}
 	if isKnown && d.Extend != nil {
 		r.Claim = d.Extend(before.Claim, r.Claim)
 	}
-	decision = d.decideByLimits(r, l.Amend, l.AmendOverdraft)
+	decision = d.decideByLimits(l, r, l.Amend, l.AmendOverdraft)
 	return decision, decision.Code == ledger.Admitted
 }
 
 // decideByLimits decides by the limits. If they are exceeded and the request allows overdraft, it decides by overdraft,
-// and the decision has the shortages as well.
-func (d *decider) decideByLimits(r ledger.Reservation, limits, overdraft func(ledger.Reservation) ledger.Decision) ledger.Decision {
+// and the decision has the shortages as well: beyond the limits, slices are in nobody's way.
+func (d *decider) decideByLimits(l *ledger.Ledger, r ledger.Reservation, limits, overdraft func(ledger.Reservation) ledger.Decision) ledger.Decision {
 	decision := limits(r)
 	if decision.Code != ledger.Exceeded || !d.Overdraft {
 		return decision
 	}
 	shortages := decision.Shortages
+	if l.SliceCount() > 0 {
+		shortages = shortagesBesideSlices(l, r)
+	}
 	if decision = overdraft(r); decision.Code == ledger.Admitted {
 		decision.Shortages = shortages
 	}
 	return decision
+}
+
+// shortagesBesideSlices returns what a reservation or amendment that is not in the ledger falls short by, without slices.
+func shortagesBesideSlices(l *ledger.Ledger, r ledger.Reservation) []ledger.Shortage {
+	defer l.LiftSlices()()
+	if len(r.Replaces) > 0 {
+		return l.CheckAmendment(r).Shortages
+	}
+	return l.Check(r.Charges).Shortages
 }
 
 // collectOutcome fills admitted and the taken-over keys from the ledger.

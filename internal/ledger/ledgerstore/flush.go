@@ -13,9 +13,11 @@ import (
 // flushesMax bounds the ledgers that are flushed at the same time.
 const flushesMax = 16
 
-// Flush commits the settlements and other housekeeping that wait for later commits. A process calls it before it ends,
-// so that no other process has to find out what was left. Errors are those of the first ledger that fails.
+// Flush commits the settlements and other housekeeping that wait for later commits, and returns the slices. A process
+// calls it before it ends, so that no other process has to find out what was left. Errors are those of the first ledger
+// that fails.
 func (s *Store) Flush(ctx context.Context) error {
+	s.isClosing.Store(true)
 	s.mu.RLock()
 	var waiting []quotav1alpha1.ConsumerRef
 	for consumer, c := range s.byRef {

@@ -63,6 +63,8 @@ type InFlight struct {
 	KnownSince time.Time
 	// IsOwn is set if this process made it or took it over. Only its owner makes its claim.
 	IsOwn bool
+	// IsUnrecorded is set while only the slice of this process covers it. It has no sequence yet, and is its own.
+	IsUnrecorded bool
 
 	// isSettling is set once this process settles it: then only the ledger still has it.
 	isSettling bool
@@ -98,6 +100,9 @@ func (i *inflight) addLocked(p InFlight) {
 		if before.Sequence == p.Sequence {
 			return
 		}
+		if before.IsUnrecorded {
+			p.KnownSince = before.KnownSince
+		}
 		i.removeLocked(before) // an extended amendment has a new sequence
 		if keys = i.byConsumer[p.Consumer]; keys == nil {
 			keys = map[string]InFlight{}
@@ -108,6 +113,13 @@ func (i *inflight) addLocked(p InFlight) {
 	if uid := ObjectUID(p.Key); uid != "" && !p.isSettling {
 		i.byObject[uid] = append(i.byObject[uid], p)
 	}
+}
+
+// addUnrecorded adds a reservation that was admitted from the slice.
+func (i *inflight) addUnrecorded(consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.addLocked(InFlight{Consumer: consumer, Reservation: r, KnownSince: time.Now(), IsOwn: true, IsUnrecorded: true})
 }
 
 // takeOver makes this process the owner of a reservation with a new sequence. It is known since it was first.
@@ -172,8 +184,23 @@ func (i *inflight) has(consumer quotav1alpha1.ConsumerRef) bool {
 	return len(i.byConsumer[consumer]) > 0
 }
 
-// replace makes the reservations of the ledger the known ones of a consumer. New ones are known since that time. It
-// returns the keys of those that ended.
+// get returns a reservation, also one that is being settled.
+func (i *inflight) get(consumer quotav1alpha1.ConsumerRef, key string) (InFlight, bool) {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	p, known := i.byConsumer[consumer][key]
+	return p, known
+}
+
+// count returns the number of reservations of a consumer.
+func (i *inflight) count(consumer quotav1alpha1.ConsumerRef) int {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return len(i.byConsumer[consumer])
+}
+
+// replace makes the reservations of the ledger, and those that are not recorded yet, the known ones of a consumer. New
+// ones are known since that time. It returns the keys of those that ended.
 func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger, since time.Time) (ended []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -183,13 +210,21 @@ func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger,
 	}
 	for r := range l.Reservations() {
 		p := InFlight{Consumer: consumer, Reservation: r, KnownSince: since}
+		if known, ok := before[r.Key]; ok && known.IsUnrecorded {
+			i.addLocked(known) // its operation finds it in the ledger
+			continue
+		}
 		if known, ok := before[r.Key]; ok && known.Sequence == r.Sequence {
 			p.KnownSince, p.IsOwn, p.isSettling = known.KnownSince, known.IsOwn, known.isSettling
 		}
 		i.addLocked(p)
 	}
-	for key := range before {
-		if _, still := l.Reservation(key); !still {
+	for key, p := range before {
+		switch _, still := l.Reservation(key); {
+		case still:
+		case p.IsUnrecorded:
+			i.addLocked(p)
+		default:
 			ended = append(ended, key)
 		}
 	}

@@ -17,6 +17,7 @@ type metrics struct {
 	commits  *prometheus.CounterVec
 	duration prometheus.Histogram
 	batch    prometheus.Histogram
+	escrowed prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -36,6 +37,11 @@ func newMetrics() *metrics {
 			Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500},
 		}),
 	}
+	m.escrowed = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "bursar_ledger_escrowed_total",
+		Help: "Number of creates that were admitted from a slice, which is quota reserved ahead of demand, without a write of " +
+			"the consumer ledger before the answer.",
+	})
 	for _, outcome := range []string{"committed", "conflict", "failed"} {
 		m.commits.WithLabelValues(outcome) // so that the first increase is visible
 	}
@@ -68,7 +74,7 @@ func (m *metrics) observeCommit(err error, took time.Duration) {
 
 // Collectors returns the store's metrics, for registration.
 func (s *Store) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.metrics.commits, s.metrics.duration, s.metrics.batch, (*sizes)(s)}
+	return []prometheus.Collector{s.metrics.commits, s.metrics.duration, s.metrics.batch, s.metrics.escrowed, (*sizes)(s)}
 }
 
 const (

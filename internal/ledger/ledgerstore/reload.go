@@ -147,7 +147,7 @@ func (c *committer) mustRead(n noticed) bool {
 		return len(known) > 0 // they have ended
 	case c.isPreferred():
 		return true
-	case n.unfinished == OnlyReleased || time.Since(n.since) < stalledAfter:
+	case n.unfinished == OnlyReleased || n.unfinished == OnlySlices || time.Since(n.since) < stalledAfter:
 		return false
 	}
 	for i := range known {
@@ -228,4 +228,5 @@ func (c *committer) setVersion(version Version) {
 	c.version = version
 	c.latest.Store(&version)
 	c.bytes.Store(int64(c.ledger.Bytes()))
+	c.store.foreign.replace(c.consumer, c.ledger, c.store.holder)
 }

@@ -61,6 +61,8 @@ func TestWasListed(t *testing.T) {
 // preference is whether a process is the preferred one of every consumer.
 type preference bool
 
+func (p preference) CanRead(int64) bool { return true }
+
 func (p preference) IsPreferred(quotav1alpha1.ConsumerRef) bool { return bool(p) }
 
 // A replica that is not the preferred one learns from notices alone that another one works on a ledger.
@@ -172,6 +174,8 @@ type watched struct {
 	isPreferred      atomic.Bool // the other one
 	told             atomic.Int64
 }
+
+func (w *watched) CanRead(int64) bool { return true }
 
 func (w *watched) IsPreferred(quotav1alpha1.ConsumerRef) bool { return w.isPreferred.Load() }
 

@@ -84,7 +84,8 @@ const existingMax = ReservationsMax / 2
 // waits a limited time for expected releases. Reserving an existing key again changes nothing and is admitted, unless
 // the request has other options.
 //
-// Apply returns [ErrBusy] if too much is in flight, and [ErrReleasing] with [WithRetryUntil]. On an error there is no
+// Apply returns [ErrBusy] if too much is in flight, [ErrSliced] if another process holds the quota in a slice, and
+// [ErrReleasing] with [WithRetryUntil]. On an error there is no
 // decision. If ctx ended during a write, the reservations may be stored all the same; they then expire like any whose
 // object never appeared.
 func (s *Store) Apply(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r Request) (Outcome, error) {
@@ -108,6 +109,8 @@ func (s *Store) Apply(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r
 		return Outcome{}, err // d belongs to the committer
 	case d.isFull:
 		return Outcome{}, ErrBusy
+	case d.isHeld:
+		return Outcome{}, ErrSliced
 	default:
 		return d.outcome, nil
 	}

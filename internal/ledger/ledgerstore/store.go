@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/uuid"
+
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
@@ -45,6 +47,11 @@ const (
 // a later retry may succeed.
 var ErrBusy = errors.New("too many creates of this consumer are still in flight")
 
+// ErrSliced is returned if a request would fit, but another process holds the quota ahead of its own demand, and did not
+// return it while the request waited: it is busy, or has ended. Nothing was reserved; a later retry succeeds or gets a
+// denial.
+var ErrSliced = errors.New("another replica of Bursar holds the quota in reserve, and will return it soon")
+
 // Change is the effect of a commit on the ledger of a consumer.
 type Change struct {
 	// CapacityGrew is set if a limit may have increased or a charge was given back: denied claims may fit now.
@@ -63,6 +70,8 @@ type Replicas interface {
 	// IsPreferred reports whether this process is the preferred replica of a consumer. For other consumers a store does
 	// not read what other processes write, see [Store.Observe].
 	IsPreferred(consumer quotav1alpha1.ConsumerRef) bool
+	// CanRead reports whether every replica reads that format of ledgers.
+	CanRead(format int64) bool
 }
 
 // Store is this process's access to the ledgers of all consumers. It is safe for concurrent use.
@@ -76,7 +85,17 @@ type Store struct {
 	// failed create holds its quota. Set it before first use, to at least the API server's --request-timeout plus
 	// [ReservationMargin]: otherwise a slow create could exceed a limit. Default: 70 s.
 	ReservationLifetime time.Duration
+	// IsDurable makes the store record every reservation before it is admitted, see [Store.Escrow]. Set it before first
+	// use.
+	IsDurable bool
+	// OnRecorded, if set, is called with every reservation that was admitted from a slice, once it is in the ledger. It
+	// must return quickly. Set it before first use.
+	OnRecorded func(InFlight)
 
+	holder          string // of the slices of this process
+	share           share
+	isClosing       atomic.Bool
+	foreign         foreignSlices
 	ctx             context.Context
 	storage         Storage
 	metrics         *metrics
@@ -102,6 +121,8 @@ func New(ctx context.Context, storage Storage) *Store {
 		metrics:  newMetrics(),
 		inflight: newInflight(),
 		released: newReleased(),
+		holder:   string(uuid.NewUUID()),
+		share:    defaultShare,
 
 		ReservationLifetime: defaultReservationLifetime,
 
@@ -116,6 +137,16 @@ func New(ctx context.Context, storage Storage) *Store {
 // another process, in that order for each consumer. f must return quickly. Register it before first use.
 func (s *Store) Subscribe(f func(quotav1alpha1.ConsumerRef, Change)) {
 	s.listeners = append(s.listeners, f)
+}
+
+// recorded informs of a reservation that was admitted from a slice.
+func (s *Store) recorded(consumer quotav1alpha1.ConsumerRef, key string) {
+	if s.OnRecorded == nil {
+		return
+	}
+	if r, isKnown := s.ReservationOf(consumer, key); isKnown {
+		s.OnRecorded(r)
+	}
 }
 
 func (s *Store) notify(consumer quotav1alpha1.ConsumerRef, change Change) {

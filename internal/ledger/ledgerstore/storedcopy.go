@@ -25,7 +25,7 @@ func (c *committer) load() error {
 func (c *committer) read() error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
-	notice := c.latestNotice()
+	notice, began := c.latestNotice(), time.Now()
 	stored, version, err := c.store.storage.Read(ctx, c.consumer)
 	if err != nil {
 		return err
@@ -51,6 +51,8 @@ func (c *committer) read() error {
 	}
 	c.isRejected = false
 	c.setVersion(version)
+	c.escrow.found(restored, c.store.holder, began, c.mayLand && version == c.unanswered)
+	c.mayLand = c.mayLand && version == c.unanswered
 	for _, key := range c.store.inflight.replace(c.consumer, restored, c.endNotice(notice, version)) {
 		c.releaseDone(key) // another process has ended it
 	}
@@ -65,11 +67,15 @@ func (c *committer) write() error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
 	began := time.Now()
+	c.escrow.replenish(c.ledger, c.store.holder, c.share(), began)
 	version, err := c.store.storage.Write(ctx, c.consumer, c.ledger.Snapshot(), c.version)
 	c.store.metrics.observeCommit(err, time.Since(began))
 	if err == nil {
 		c.isFresh, c.unknown = true, 0
 		c.setVersion(version)
+		c.written.Store(&began)
+		c.mayLand = false
+		c.escrow.found(c.ledger, c.store.holder, began, false)
 		c.store.withdrawn.replace(c.consumer, c.ledger.Withdrawn())
 		return nil
 	}
@@ -86,6 +92,7 @@ func (c *committer) write() error {
 		}
 		return failed
 	}
+	c.mayLand, c.unanswered = true, c.version
 	c.rereadAfterLoss()
 	if c.unknown >= unknownOutcomesMax {
 		c.unknown = 0
@@ -112,6 +119,7 @@ func (c *committer) rereadAfterLoss() {
 func (c *committer) confirm() error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
+	began := time.Now()
 	version, err := c.store.storage.CurrentVersion(ctx, c.consumer)
 	if err != nil {
 		return fmt.Errorf("check that the ledger of %s is current: %w", describe(c.consumer), err)
@@ -121,5 +129,6 @@ func (c *committer) confirm() error {
 		return groupcommit.ErrAgain
 	}
 	c.isFresh = true
+	c.escrow.confirm(began)
 	return nil
 }

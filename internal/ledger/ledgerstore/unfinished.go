@@ -11,9 +11,11 @@ import (
 type Unfinished string
 
 const (
-	// NothingUnfinished means that the ledger has neither reservations nor records of released claims.
+	// NothingUnfinished means that the ledger has neither reservations nor slices, nor records of released claims.
 	NothingUnfinished Unfinished = "none"
-	// OnlyReleased means that the ledger has records of released claims and no reservations.
+	// OnlySlices means that the ledger has slices and no reservations.
+	OnlySlices Unfinished = "slices"
+	// OnlyReleased means that the ledger has records of released claims, and neither reservations nor slices.
 	OnlyReleased Unfinished = "released"
 )
 
@@ -28,6 +30,8 @@ func UnfinishedIn(snapshot *ledger.Snapshot) Unfinished {
 	switch {
 	case oldest > 0:
 		return Unfinished(strconv.FormatInt(oldest, 10))
+	case len(snapshot.Slices) > 0:
+		return OnlySlices
 	case len(snapshot.Released) > 0:
 		return OnlyReleased
 	default:

@@ -1,0 +1,84 @@
+// Package escrow returns the quota that replicas reserved ahead of demand and did not return before they ended. A slice
+// covers what its holder admitted and did not record. So it returns only after every object that the holder may have
+// admitted has appeared or can no longer appear, and is charged. Only the operator and tests import it.
+package escrow
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+const (
+	// interval is the time between two looks at the slices.
+	interval = 5 * time.Second
+	// unrecordedMax is more than the time between the creation of an object, by its timestamp, and the moment from which
+	// the ledger or its holder's latest write has its charge: a request may take two minutes, and each commit some seconds.
+	unrecordedMax = 5 * time.Minute
+)
+
+// Adopter charges objects without a claim.
+type Adopter interface {
+	// AdoptSince charges all objects of enforcing policies without a claim or reservation that were created since a time.
+	// After an error, some may be left.
+	AdoptSince(ctx context.Context, since time.Time) error
+}
+
+// Controller returns slices. Every replica does it for the consumers that prefer it.
+type Controller struct {
+	Store   *ledgerstore.Store
+	Adopter Adopter
+	Log     logr.Logger
+}
+
+// Run returns slices until ctx ends.
+func (c *Controller) Run(ctx context.Context) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		if err := c.Recover(ctx); err != nil && ctx.Err() == nil {
+			c.Log.Error(err, "quota that an ended replica reserved stays reserved for now; will try again")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// Recover revokes the slices whose holders do not write any more, and returns those that were revoked long ago.
+func (c *Controller) Recover(ctx context.Context) error {
+	var errs []error
+	var over []ledgerstore.ForeignSlice
+	for _, slice := range c.Store.ForeignSlices() {
+		switch {
+		case slice.IsStalled():
+			errs = append(errs, c.Store.RevokeSlice(ctx, slice))
+		case slice.IsRevoked && time.Since(slice.Since) >= c.Store.AppearanceMax():
+			over = append(over, slice)
+		}
+	}
+	if len(over) == 0 {
+		return errors.Join(errs...)
+	}
+	since := time.Unix(over[0].WrittenAt, 0)
+	for i := range over {
+		if written := time.Unix(over[i].WrittenAt, 0); written.Before(since) {
+			since = written
+		}
+	}
+	if err := c.Adopter.AdoptSince(ctx, since.Add(-unrecordedMax)); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	for _, slice := range over {
+		errs = append(errs, c.Store.DropSlice(ctx, slice))
+		c.Log.Info("a replica ended without returning quota that it had reserved; its objects are charged, and the rest is free",
+			"consumer", slice.Consumer.Kind+"/"+slice.Consumer.Name)
+	}
+	return errors.Join(errs...)
+}

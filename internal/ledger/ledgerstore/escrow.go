@@ -1,0 +1,461 @@
+package ledgerstore
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/groupcommit"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+const (
+	// sliceLease is how long a process admits from its slice after it last found the slice in storage, whatever other
+	// processes do meanwhile.
+	sliceLease = 10 * time.Second
+	// SliceStalledAfter is how long a ledger with the slice of another process may stay as it is. A living holder writes
+	// more often: see recordDelayMax and trimDelay.
+	SliceStalledAfter = 15 * time.Second
+
+	// recordDelayMin and recordDelayMax are how long an admission waits to be recorded: the longer one if the ledger was
+	// written just before.
+	recordDelayMin = 500 * time.Millisecond
+	recordDelayMax = 2 * time.Second
+	// trimDelay is how long a slice stays as it is without another commit.
+	trimDelay = 4 * time.Second
+
+	// demandWindow is the time constant of the average demand.
+	demandWindow = 2 * time.Second
+)
+
+// share bounds a slice: it takes at most one part in ofLimit of the limit, and one part in ofRest of what is left.
+type share struct{ ofLimit, ofRest ledger.Amount }
+
+// defaultShare keeps the quota that a process may strand small, and slices out of the way of large requests.
+var defaultShare = share{ofLimit: 100, ofRest: 8}
+
+// Escrow admits reservations from the slice of this process, without a write: the slice covers them until a later commit
+// records them in the ledger. recorded, if set, is called after that. Escrow reports false if the slice cannot cover
+// them all; then nothing has happened, and [Store.Apply] decides.
+//
+// The caller must be able to find and charge the objects of these reservations in case this process dies: see
+// [Store.ForeignSlices]. All reservations are without dimensions.
+func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation, recorded func()) bool {
+	if s.IsDurable || s.isClosing.Load() || s.Replicas != nil && !s.Replicas.IsPreferred(consumer) {
+		return false
+	}
+	for i := range reservations {
+		if _, isKnown := s.inflight.get(consumer, reservations[i].Key); isKnown {
+			return false // a repeated review: its outcome is in the ledger, or will be
+		}
+	}
+	c := s.committer(consumer)
+	if !c.escrow.admit(reservations, s.inflight.count(consumer), int(c.bytes.Load())) {
+		return false
+	}
+	for i := range reservations {
+		s.inflight.addUnrecorded(consumer, reservations[i])
+	}
+	for i := range reservations {
+		var done func()
+		if i == len(reservations)-1 {
+			done = recorded
+		}
+		if !c.commitLater(c.record(reservations[i], done)) {
+			// An idle committer has no slice, so this one was dropped before the first reservation.
+			c.escrow.forget(reservations)
+			for i := range reservations {
+				s.inflight.remove(consumer, reservations[i].Key, 0)
+			}
+			return false
+		}
+	}
+	s.metrics.escrowed.Inc()
+	return true
+}
+
+// Record records at once what was admitted from the slice.
+func (s *Store) Record(consumer quotav1alpha1.ConsumerRef) {
+	s.with(consumer, func(c *committer) bool {
+		return c.commitNow(&operation{apply: func(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing }})
+	})
+}
+
+// record returns the operation that moves an admitted reservation from the slice to the ledger.
+func (c *committer) record(r ledger.Reservation, recorded func()) *operation {
+	admitted := time.Now()
+	var held ledger.Reservation
+	var isOwn bool
+	return &operation{
+		patience: max(recordDelayMin, recordDelayMax-time.Since(c.lastWrite())),
+		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
+			held, isOwn = ledger.Reservation{}, true
+			switch before, isReserved := l.Reservation(r.Key); {
+			case isReserved && isSameRequest(&before, &r): // an earlier attempt was stored
+				l.Renew(r.Key, 0)
+			case isReserved: // another replica has charged the object
+				held, isOwn = before, false
+				return groupcommit.Unconfirmed
+			case c.isSliceLost(l, admitted):
+				// Another process revoked the slice long ago, and has charged every object that appeared.
+				return groupcommit.Nothing
+			default:
+				if l.ReserveFromSlice(c.store.holder, r).Code != ledger.Admitted {
+					return groupcommit.Nothing
+				}
+				c.escrow.noteRecorded(r.Charges)
+			}
+			held, _ = l.Reservation(r.Key)
+			return groupcommit.Changed
+		},
+		committed: func() {
+			c.escrow.forget([]ledger.Reservation{r})
+			if held.Key == "" {
+				c.store.inflight.remove(c.consumer, r.Key, 0)
+				return
+			}
+			c.store.inflight.add(c.consumer, held, isOwn)
+			if recorded != nil {
+				recorded()
+			}
+			c.store.recorded(c.consumer, held.Key)
+		},
+	}
+}
+
+// isSameRequest reports whether two reservations with the same key are from the same request, apart from the sequence.
+func isSameRequest(a, b *ledger.Reservation) bool {
+	return a.ReservedAt == b.ReservedAt && a.Claim == b.Claim && slices.Equal(a.Charges, b.Charges)
+}
+
+// isSliceLost reports whether the slice that covered an admission was revoked and dropped. That takes longer than a
+// create can take.
+func (c *committer) isSliceLost(l *ledger.Ledger, admitted time.Time) bool {
+	_, has := l.Slice(c.store.holder)
+	return !has && time.Since(admitted) > c.store.ReservationLifetime
+}
+
+// escrow is what a process knows of its slice of one ledger, and what it has admitted from it. The zero value has no
+// slice.
+type escrow struct {
+	mu sync.Mutex
+	// covered are the amounts that the slice in storage covers, whatever becomes of a write that is under way.
+	covered amounts
+	// unrecorded are the amounts of the admissions that no commit has recorded yet, with their number and size.
+	unrecorded   amounts
+	count, bytes int
+	// recording are the amounts that the batch under way records.
+	recording amounts
+	// confirmed is a time at which the slice was in storage.
+	confirmed time.Time
+	demand    map[string]*demand
+	// isTrimming is set while an operation waits to trim the slice.
+	isTrimming bool
+}
+
+// amounts are amounts by resource type. They are sums of charges within a slice, so that they do not overflow.
+type amounts map[string]ledger.Amount
+
+func (a amounts) add(charges []ledger.Charge, sign ledger.Amount) amounts {
+	if a == nil {
+		a = amounts{}
+	}
+	for i := range charges {
+		a[charges[i].ResourceType] += sign * charges[i].Amount
+	}
+	return a
+}
+
+// admit takes reservations from the slice, unless it does not cover them, or the ledger has no room for them.
+func (e *escrow) admit(reservations []ledger.Reservation, inFlight, ledgerBytes int) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	size := 0
+	for i := range reservations {
+		e.noteDemandLocked(reservations[i].Charges, now)
+		size += reservations[i].Size()
+	}
+	if !e.isConfirmedLocked(now) || inFlight+len(reservations) > ReservationsMax || ledgerBytes+e.bytes+size > ledger.BytesMax {
+		return false
+	}
+	for i := range reservations {
+		e.unrecorded = e.unrecorded.add(reservations[i].Charges, 1)
+	}
+	for i := range reservations {
+		for _, charge := range reservations[i].Charges {
+			if !charge.Dimensions.IsZero() || e.unrecorded[charge.ResourceType] > e.covered[charge.ResourceType] {
+				for i := range reservations {
+					e.unrecorded.add(reservations[i].Charges, -1)
+				}
+				return false
+			}
+		}
+	}
+	e.count += len(reservations)
+	e.bytes += size
+	return true
+}
+
+// isConfirmedLocked reports whether the slice is certainly not revoked, or so recently that whoever revoked it waits.
+// The monotonic clock may stand still while the machine sleeps, and the other one may jump: both have to agree.
+func (e *escrow) isConfirmedLocked(now time.Time) bool {
+	wall := now.Round(0).Sub(e.confirmed.Round(0)) // without the monotonic clock
+	return now.Sub(e.confirmed) < sliceLease && 0 <= wall && wall < sliceLease
+}
+
+// forget ends admissions that were recorded, or need not be.
+func (e *escrow) forget(reservations []ledger.Reservation) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range reservations {
+		e.unrecorded.add(reservations[i].Charges, -1)
+		e.count--
+		e.bytes -= reservations[i].Size()
+	}
+}
+
+func (e *escrow) noteRecorded(charges []ledger.Charge) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.recording = e.recording.add(charges, 1)
+}
+
+// begin begins an attempt to commit a batch.
+func (e *escrow) begin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.recording = nil
+}
+
+// found adopts the slice as it is in a ledger that was just read or written, at a time. With mayChange an earlier write
+// of this process may still reach storage: then the slice covers what it covers after either.
+func (e *escrow) found(l *ledger.Ledger, holder string, at time.Time, mayChange bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before := e.covered
+	e.confirmed, e.covered = at, nil
+	s, ok := l.Slice(holder)
+	if !ok || s.IsRevoked {
+		return
+	}
+	if mayChange {
+		for resourceType, amount := range s.Amounts {
+			s.Amounts[resourceType] = min(amount, before[resourceType])
+		}
+	}
+	for resourceType := range s.Amounts { // Slice returns a copy
+		if account := l.Account(resourceType); account.Used+account.Reserved+l.Sliced(resourceType) > account.Limit {
+			delete(s.Amounts, resourceType) // a limit was reduced
+		}
+	}
+	e.covered = s.Amounts
+}
+
+// confirm records that the ledger was in storage unchanged at a time.
+func (e *escrow) confirm(at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.confirmed = at
+}
+
+// restLocked returns what the slice in the copy must keep: the admissions that the batch under way does not record.
+func (e *escrow) restLocked(resourceType string) ledger.Amount {
+	return max(0, e.unrecorded[resourceType]-e.recording[resourceType])
+}
+
+// yield reduces the slice in the copy to the admissions that it has to cover, and stops further ones until the next
+// commit. It returns a function that undoes this, or nil if the slice has no more than that.
+func (e *escrow) yield(l *ledger.Ledger, holder string) (undo func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	slice, ok := l.Slice(holder)
+	if !ok || slice.IsRevoked {
+		return nil
+	}
+	before, covered, hasYielded := slice, maps.Clone(e.covered), false
+	slice.Amounts = maps.Clone(slice.Amounts)
+	for resourceType, amount := range slice.Amounts {
+		rest := e.restLocked(resourceType)
+		if rest >= amount {
+			continue
+		}
+		hasYielded = true
+		if slice.Amounts[resourceType] = rest; rest == 0 {
+			delete(slice.Amounts, resourceType)
+		}
+		if _, is := e.covered[resourceType]; is {
+			e.covered[resourceType] = min(e.covered[resourceType], e.unrecorded[resourceType])
+		}
+	}
+	if !hasYielded || !l.SetSlice(slice) {
+		return nil
+	}
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		l.RestoreSlice(before)
+		e.covered = covered
+	}
+}
+
+// trim returns the operation that adapts the slice to the demand when no other commit does, and so writes the ledger
+// from time to time as long as there is a slice.
+func (c *committer) trim() *operation {
+	return &operation{
+		patience: trimDelay,
+		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
+			_, isHeld := l.Slice(c.store.holder)
+			if isHeld && (c.escrow.hasExcess(l, c.store.holder, c.share(), time.Now()) || time.Since(c.lastWrite()) > sliceLease/2) {
+				return groupcommit.Changed // by replenish
+			}
+			return groupcommit.Nothing
+		},
+		committed: func() { c.escrow.endTrim() },
+	}
+}
+
+// scheduleTrim makes sure that an operation to trim the slice waits as long as there is a slice.
+func (c *committer) scheduleTrim() {
+	if c.ledger == nil {
+		return
+	}
+	if _, isHeld := c.ledger.Slice(c.store.holder); isHeld && c.escrow.beginTrim() {
+		c.commitLater(c.trim())
+	}
+}
+
+// beginTrim reports whether no operation to trim the slice waits yet.
+func (e *escrow) beginTrim() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	isFirst := !e.isTrimming
+	e.isTrimming = true
+	return isFirst
+}
+
+func (e *escrow) endTrim() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.isTrimming = false
+}
+
+// share returns the bounds on the slice of this process. They are zero if it may not have one.
+func (c *committer) share() share {
+	s := c.store
+	if s.IsDurable || s.isClosing.Load() || !c.isPreferred() || s.Replicas != nil && !s.Replicas.CanRead(formatOfSlices) {
+		return share{}
+	}
+	return s.share
+}
+
+// replenish adapts the slice in the copy to the demand, before the copy is written. None of the ledger's slices may grow
+// together beyond their part of the limit.
+func (e *escrow) replenish(l *ledger.Ledger, holder string, most share, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	slice, isHeld := l.Slice(holder)
+	wanted := ledger.Slice{Holder: holder, WrittenAt: now.Unix(), IsRevoked: slice.IsRevoked, Amounts: map[string]ledger.Amount{}}
+	if slice.IsRevoked {
+		most = share{} // this process has stood still, and knows what it admitted before
+	}
+	for resourceType := range e.demand {
+		e.wantLocked(l, wanted.Amounts, slice.Amounts[resourceType], resourceType, most, now)
+	}
+	for resourceType := range slice.Amounts {
+		if rest := e.restLocked(resourceType); rest > wanted.Amounts[resourceType] {
+			wanted.Amounts[resourceType] = rest
+		}
+	}
+	if (isHeld || len(wanted.Amounts) > 0) && !l.SetSlice(wanted) {
+		return // without room for more the slice stays as it is
+	}
+	// Whether or not the write takes effect, this is covered: admissions of the batch are in the ledger if it does.
+	for resourceType, amount := range e.covered {
+		e.covered[resourceType] = min(amount, wanted.Amounts[resourceType]+e.recording[resourceType])
+	}
+}
+
+// wantLocked adds the wanted amount of a resource type, if any.
+func (e *escrow) wantLocked(l *ledger.Ledger, wanted amounts, held ledger.Amount, resourceType string, share share, now time.Time) {
+	rest, want := e.restLocked(resourceType), ledger.Amount(0)
+	d := e.demand[resourceType]
+	if isOver := d.decay(now); isOver && rest == 0 {
+		delete(e.demand, resourceType)
+		return
+	}
+	if share.ofLimit > 0 {
+		none := ledger.Dimensions{}
+		most := min(l.Matching(resourceType, none)/share.ofLimit-l.Sliced(resourceType)+held, (l.Available(resourceType, none)+held)/share.ofRest)
+		if want = min(d.expected(), most); want < d.largest {
+			want = 0
+		}
+	}
+	if want = max(want, rest); want > 0 {
+		wanted[resourceType] = want
+	}
+}
+
+// hasExcess reports whether the slice is larger than the demand now justifies.
+func (e *escrow) hasExcess(l *ledger.Ledger, holder string, most share, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	slice, ok := l.Slice(holder)
+	if !ok {
+		return false
+	}
+	if slice.IsRevoked {
+		most = share{}
+	}
+	for resourceType, amount := range slice.Amounts {
+		wanted := amounts{}
+		if e.demand[resourceType] != nil {
+			e.wantLocked(l, wanted, amount, resourceType, most, now)
+		}
+		if max(wanted[resourceType], e.restLocked(resourceType)) < amount/2 || len(wanted) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// demand is the recent demand for a resource type.
+type demand struct {
+	// sum decreases exponentially with time. It is about the demand in the latest demandWindow.
+	sum     float64
+	at      time.Time
+	largest ledger.Amount
+}
+
+// noteDemandLocked records charges that a slice could have paid for.
+func (e *escrow) noteDemandLocked(charges []ledger.Charge, now time.Time) {
+	for i := range charges {
+		charge := &charges[i]
+		d := e.demand[charge.ResourceType]
+		if d == nil {
+			if e.demand == nil {
+				e.demand = map[string]*demand{}
+			}
+			d = &demand{at: now}
+			e.demand[charge.ResourceType] = d
+		}
+		d.decay(now)
+		d.sum += float64(charge.Amount)
+		d.largest = max(d.largest, charge.Amount)
+	}
+}
+
+// decay brings the demand up to date, and reports whether it is over.
+func (d *demand) decay(now time.Time) (isOver bool) {
+	d.sum *= math.Exp(-max(0, now.Sub(d.at).Seconds()) / demandWindow.Seconds())
+	d.at = now
+	return d.sum < float64(d.largest)/8
+}
+
+// expected returns the amount to hold for the time until the next commits: twice the recent demand, and two charges.
+func (d *demand) expected() ledger.Amount {
+	return ledger.Amount(2 * min(max(d.sum, float64(d.largest)), float64(ledger.AmountMax/4)))
+}

@@ -1,0 +1,227 @@
+package ledger
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Slice is quota that one process holds ahead of demand, so that it can admit requests without a write to the ledger.
+// The process turns what it admits into reservations later, see [Ledger.ReserveFromSlice]. Until then the slice covers
+// it: nobody else can get that quota. A slice pays for charges without dimensions. It counts in decisions, and is
+// neither used nor reserved for display.
+type Slice struct {
+	// Holder identifies the process.
+	Holder string
+	// WrittenAt is the time of the holder's latest write of the ledger, in seconds since 1970. The ledger does not use it.
+	WrittenAt int64
+	// IsRevoked is set once another process found that the holder does not write any more. The holder admits nothing
+	// from a revoked slice.
+	IsRevoked bool
+	// Amounts are positive, by resource type.
+	Amounts map[string]Amount
+}
+
+const (
+	// SlicesMax is the largest number of slices of a ledger.
+	SlicesMax = 16
+	// HolderBytesMax is the length of the longest holder.
+	HolderBytesMax = 253
+)
+
+// Slice returns the slice of a holder.
+func (l *Ledger) Slice(holder string) (Slice, bool) {
+	s, ok := l.slices[holder]
+	s.Amounts = maps.Clone(s.Amounts)
+	return s, ok
+}
+
+// Slices yields the slices in the order of their holders. Changes during the iteration do not affect it.
+func (l *Ledger) Slices() iter.Seq[Slice] {
+	all := make([]Slice, 0, len(l.slices))
+	for _, holder := range sortedKeys(l.slices) {
+		s, _ := l.Slice(holder)
+		all = append(all, s)
+	}
+	return slices.Values(all)
+}
+
+// SliceCount returns the number of slices.
+func (l *Ledger) SliceCount() int { return len(l.slices) }
+
+// Sliced returns the amount of a resource type in all slices.
+func (l *Ledger) Sliced(resourceType string) Amount {
+	if a := l.accounts[resourceType]; a != nil {
+		return a.sliced
+	}
+	return 0
+}
+
+// SetSlice adds, replaces or, without amounts, removes the slice of a holder. It ignores limits: the caller compares
+// with [Ledger.Available]. It reports false, and changes nothing, if the slice is invalid or does not fit: a sum would
+// overflow, there are too many slices or balances, or the ledger would be larger than its budget. A smaller slice always
+// fits.
+func (l *Ledger) SetSlice(s Slice) bool { return l.setSlice(s, BytesMax) }
+
+// RestoreSlice undoes a change of a slice. Unlike [Ledger.SetSlice] it ignores the budget.
+func (l *Ledger) RestoreSlice(s Slice) { l.setSlice(s, math.MaxInt) }
+
+func (l *Ledger) setSlice(s Slice, bytesMax int) bool {
+	before, isKnown := l.slices[s.Holder]
+	if s.Holder == "" || len(s.Holder) > HolderBytesMax || len(s.Amounts) > ChargesMax || !isKnown && len(l.slices) >= SlicesMax {
+		return false
+	}
+	size := s.size() - before.size()
+	for resourceType, amount := range s.Amounts {
+		more := amount - before.Amounts[resourceType]
+		if amount <= 0 || !validResourceType(resourceType) {
+			return false
+		}
+		a := l.accounts[resourceType]
+		if a == nil {
+			a = newAccount(resourceType, new(int)) // to compare with its bounds
+		}
+		if a.balances[Dimensions{}] == nil {
+			size += a.balanceSize(Dimensions{})
+		}
+		_, fits := a.total().Add(more)
+		if more > 0 && !fits || !a.needBalance(Dimensions{}) {
+			a.endTransaction()
+			return false
+		}
+		a.endTransaction()
+	}
+	if size > 0 && l.Bytes()+size > bytesMax {
+		return false
+	}
+	for _, resourceType := range sortedKeys(before.Amounts) {
+		if s.Amounts[resourceType] == 0 {
+			l.resizeSlice(resourceType, before.Amounts[resourceType], 0)
+		}
+	}
+	for _, resourceType := range sortedKeys(s.Amounts) {
+		l.resizeSlice(resourceType, before.Amounts[resourceType], s.Amounts[resourceType])
+	}
+	l.bytes.slices += s.size() - before.size()
+	if delete(l.slices, s.Holder); len(s.Amounts) > 0 {
+		s.Amounts = maps.Clone(s.Amounts)
+		l.slices[s.Holder] = s
+	}
+	return true
+}
+
+// resizeSlice changes the amount of one resource type of a slice.
+func (l *Ledger) resizeSlice(resourceType string, before, after Amount) {
+	a := l.accountOf(resourceType)
+	a.resizeSlice(before, after)
+	l.pruneAccount(resourceType)
+}
+
+// RevokeSlice marks a slice as revoked, and reports whether there is such a slice that was not.
+func (l *Ledger) RevokeSlice(holder string) bool {
+	s, ok := l.slices[holder]
+	if !ok || s.IsRevoked {
+		return false
+	}
+	s.IsRevoked = true
+	l.slices[holder] = s
+	return true
+}
+
+// DropSlice removes a slice, and reports whether there was one.
+func (l *Ledger) DropSlice(holder string) bool {
+	if _, ok := l.slices[holder]; !ok {
+		return false
+	}
+	return l.setSlice(Slice{Holder: holder}, math.MaxInt)
+}
+
+// LiftSlices removes all slices, and returns a function that restores them as they were. In between the caller may ask
+// for decisions, but not add anything to the ledger.
+func (l *Ledger) LiftSlices() (restore func()) {
+	lifted := slices.Collect(l.Slices())
+	for i := range lifted {
+		l.DropSlice(lifted[i].Holder)
+	}
+	return func() {
+		for i := range lifted {
+			l.RestoreSlice(lifted[i])
+		}
+	}
+}
+
+// ReserveFromSlice adds a reservation that the holder of a slice has admitted: its charges leave the slice. It ignores
+// limits and the budget of bytes, because the slice was within them. If the slice has less, or does not exist, the
+// reservation is overdraft to that extent. It is otherwise like [Ledger.Reserve].
+func (l *Ledger) ReserveFromSlice(holder string, r Reservation) Decision {
+	before, isKnown := l.Slice(holder)
+	if _, isReserved := l.reservations[r.Key]; !isReserved && isKnown {
+		after := before
+		after.Amounts = maps.Clone(before.Amounts)
+		for i := range r.Charges {
+			c := &r.Charges[i]
+			rest := after.Amounts[c.ResourceType] - c.Amount
+			switch {
+			case !c.Dimensions.IsZero():
+			case rest > 0:
+				after.Amounts[c.ResourceType] = rest
+			default:
+				delete(after.Amounts, c.ResourceType)
+			}
+		}
+		l.setSlice(after, math.MaxInt)
+	}
+	d := l.reserveOverdraft(r, math.MaxInt)
+	if d.Code != Admitted && isKnown {
+		l.setSlice(before, math.MaxInt)
+	}
+	return d
+}
+
+// resizeSlice changes the part of the account in slices by the difference of two amounts. It ignores the limit.
+func (a *account) resizeSlice(before, after Amount) {
+	d := Dimensions{}
+	if after > before {
+		more := after - before
+		if a.flow != nil {
+			a.flow.addUnpaid(d, more-a.flow.admit(d, more))
+		}
+		a.balanceOf(d).sliced += more
+		a.sliced += more
+		return
+	}
+	if after < before {
+		a.balances[d].sliced -= before - after
+		a.sliced -= before - after
+		a.reduceDemand(d, before-after)
+	}
+}
+
+const (
+	sliceBytes  = 88
+	amountBytes = 48
+)
+
+// size bounds from above the stored bytes of the slice. One without amounts is not stored.
+func (s *Slice) size() int {
+	if len(s.Amounts) == 0 {
+		return 0
+	}
+	size := sliceBytes + jsonLen(s.Holder)
+	for resourceType := range s.Amounts {
+		size += amountBytes + jsonLen(resourceType)
+	}
+	return size
+}
+
+func (l *Ledger) restoreSlices(stored []Slice) error {
+	for i := range stored {
+		s := &stored[i]
+		if _, isRepeated := l.slices[s.Holder]; isRepeated || len(s.Amounts) == 0 || !l.setSlice(*s, math.MaxInt) {
+			return fmt.Errorf("the slice of %q is repeated, empty, invalid or too large", s.Holder)
+		}
+	}
+	return nil
+}
