@@ -83,7 +83,8 @@ type Shortage struct {
 	Dimensions   Dimensions
 	// Requested is the amount of the charge.
 	Requested Amount
-	// Used is the used and reserved amount of the resource type over all dimensions, without this request.
+	// Used is the used and reserved amount of the resource type over all dimensions, and what is in slices, without this
+	// request.
 	Used Amount
 	// Limit is the sum of all allowances of the resource type.
 	Limit Amount

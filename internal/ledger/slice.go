@@ -138,10 +138,10 @@ func (l *Ledger) DropSlice(holder string) bool {
 	return l.setSlice(Slice{Holder: holder}, math.MaxInt)
 }
 
-// LiftSlices removes all slices, and returns a function that restores them as they were. In between the caller may ask
-// for decisions, but not add anything to the ledger.
-func (l *Ledger) LiftSlices() (restore func()) {
-	lifted := slices.Collect(l.Slices())
+// LiftSlices removes all slices but that of a holder, and returns a function that restores them as they were. In between
+// the caller may ask for decisions, but not add anything to the ledger.
+func (l *Ledger) LiftSlices(except string) (restore func()) {
+	lifted := slices.DeleteFunc(slices.Collect(l.Slices()), func(s Slice) bool { return s.Holder == except })
 	for i := range lifted {
 		l.DropSlice(lifted[i].Holder)
 	}

@@ -77,7 +77,7 @@ func (tx *transaction) shortages() []Shortage {
 		}
 		s := Shortage{ResourceType: c.ResourceType, Dimensions: c.Dimensions, Requested: c.Amount, Available: tx.admitted[i]}
 		if a := tx.accounts[i]; a != nil {
-			s.Used, s.Limit, s.Matching = a.used+a.reserved, a.limit, a.matching(c.Dimensions)
+			s.Used, s.Limit, s.Matching = a.total(), a.limit, a.matching(c.Dimensions)
 		}
 		shortages = append(shortages, s)
 	}

@@ -75,7 +75,7 @@ func (d *decider) decideBesideSlices(l *ledger.Ledger, added []ledger.Reservatio
 		return d.decideAll(l)
 	}
 	if d.Separately && d.DryRun != NotDry {
-		defer l.LiftSlices()()
+		defer l.LiftSlices("")()
 		defer cancelAll(l, added)
 		return d.decideAll(l)
 	}
@@ -83,18 +83,15 @@ func (d *decider) decideBesideSlices(l *ledger.Ledger, added []ledger.Reservatio
 		return hasChanged
 	}
 	if undo := d.store.committer(d.consumer).escrow.yield(l, d.store.holder); undo != nil {
-		hasChanged = d.decideAll(l)
-		switch {
-		case d.outcome.Code == ledger.Exceeded:
-			undo()
-		case d.DryRun != NotDry:
-			undo()
+		if hasChanged = d.decideAll(l); d.outcome.Code != ledger.Exceeded && d.DryRun == NotDry {
 			return hasChanged
-		default:
+		}
+		defer undo()
+		if d.outcome.Code != ledger.Exceeded {
 			return hasChanged
 		}
 	}
-	defer l.LiftSlices()()
+	defer l.LiftSlices(d.store.holder)() // what is left of its own is in use
 	if !d.wouldFit(l, added) {
 		return false
 	}
@@ -239,7 +236,7 @@ func (d *decider) decideByLimits(l *ledger.Ledger, r ledger.Reservation, limits,
 
 // shortagesBesideSlices returns what a reservation or amendment that is not in the ledger falls short by, without slices.
 func shortagesBesideSlices(l *ledger.Ledger, r ledger.Reservation) []ledger.Shortage {
-	defer l.LiftSlices()()
+	defer l.LiftSlices("")()
 	if len(r.Replaces) > 0 {
 		return l.CheckAmendment(r).Shortages
 	}

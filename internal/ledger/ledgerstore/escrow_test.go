@@ -2,441 +2,304 @@ package ledgerstore_test
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/controller/escrow"
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-const (
-	worldSeeds   = 40
-	worldHosts   = 3
-	worldLimit   = 300
-	worldUsed    = 20 // by one claim that stays
-	worldClients = 12
-	worldTime    = 6 * time.Minute
-)
-
-// world is a cluster without Kubernetes: objects that appear some time after they were admitted, or never, replicas
-// that crash, stand still and disagree on who is preferred, and connections with every fault.
-type world struct {
-	t      *testing.T
-	memory *storagetest.Memory
-	hosts  [worldHosts]*worldHost
-	// preferred is the index of the preferred replica; each replica learns of a change after a while.
-	preferred atomic.Int32
-
-	mu      sync.Mutex
-	random  *rand.Rand
-	objects map[string]*worldObject
-	next    int
-	// isConcluding keeps the objects that exist.
-	isConcluding bool
-	// escrowed counts admissions from slices, and denied denials.
-	escrowed, denied int
+// holding starts a process with a slice: of a limit of 10,000 it holds 8.
+func holding(t *testing.T, memory *storagetest.Memory, faults func(context.Context, storagetest.Call) storagetest.Fault) *process {
+	t.Helper()
+	p := start(t, memory, faults)
+	p.limit(t, 10_000)
+	if p.escrow("p/first", 4) {
+		t.Fatal("the first create was admitted without a slice")
+	}
+	p.reserve(t, "p/first", 4)
+	expectSlices(t, "a process that needed quota holds some for the next creates", memory, 8)
+	return p
 }
 
-// worldObject is an object from its admission on.
-type worldObject struct {
-	amount ledger.Amount
-	// mayAppear is until when it may appear.
-	mayAppear time.Time
-	exists    bool
-	created   time.Time
-	// claim is the sequence of its claim, once it has one.
-	claim int64
-	// isGone is set once it was deleted, or cannot appear any more.
-	isGone bool
+func (p *process) escrow(key string, amount ledger.Amount) bool {
+	return p.Escrow(acme, []ledger.Reservation{reservation(key, amount)}, nil)
 }
 
-// worldHost is a machine on which one process runs after another.
-type worldHost struct {
-	*world
-	thinks  atomic.Int32
-	blocked atomic.Bool
-
-	mu      sync.Mutex
-	process *process
-}
-
-func (h *worldHost) IsPreferred(quotav1alpha1.ConsumerRef) bool { return h.hosts[h.thinks.Load()] == h }
-func (h *worldHost) CanRead(int64) bool                         { return true }
-
-func (h *worldHost) current() *process {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.process
-}
-
-func TestEscrowUnderFaults(t *testing.T) {
-	var escrowed, denied atomic.Int64
-	t.Run("seeds", func(t *testing.T) {
-		for seed := range uint64(worldSeeds) {
-			t.Run(fmt.Sprint(seed), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w := &world{t: t, memory: storagetest.New(), random: rand.New(rand.NewPCG(seed, 1)), objects: map[string]*worldObject{}}
-					w.run()
-					escrowed.Add(int64(w.escrowed))
-					denied.Add(int64(w.denied))
-				})
-			})
-		}
-	})
-	t.Logf("%d admitted from slices, %d denied", escrowed.Load(), denied.Load())
-	if escrowed.Load() < 1000 || denied.Load() < 1000 {
-		t.Error("the seeds do not reach what they are for")
+// expectSlices compares the amounts of the stored slices.
+func expectSlices(t *testing.T, reason string, memory *storagetest.Memory, want ...ledger.Amount) {
+	t.Helper()
+	var got []ledger.Amount
+	for _, s := range memory.Snapshot(acme).Slices {
+		got = append(got, s.Amounts[gpu])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s: slices (-want +got):\n%s", reason, diff)
 	}
 }
 
-func (w *world) run() {
-	first := start(w.t, w.memory, nil)
-	first.limit(w.t, worldLimit)
-	first.use(w.t, "p/standing", worldUsed)
-	for i := range w.hosts {
-		w.hosts[i] = &worldHost{world: w}
-		w.hosts[i].start()
-	}
-	ctx, stop := context.WithTimeout(w.t.Context(), worldTime)
-	var running sync.WaitGroup
-	for range worldClients {
-		running.Go(func() { w.createAll(ctx) })
-	}
-	running.Go(func() { w.disturb(ctx) })
-	for _, h := range w.hosts {
-		running.Go(func() { h.work(ctx) })
-	}
-	running.Wait()
-	stop()
-	w.conclude()
-}
-
-func (w *world) roll(n int) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.random.IntN(n)
-}
-
-// start starts a process on a host.
-func (h *worldHost) start() {
-	p := start(h.t, h.memory, h.fault)
-	p.Replicas = h
-	p.SetShare(2, 2)
-	h.mu.Lock()
-	h.process = p
-	h.mu.Unlock()
-}
-
-func (h *worldHost) fault(ctx context.Context, _ storagetest.Call) storagetest.Fault {
-	for h.blocked.Load() && ctx.Err() == nil {
-		<-time.After(100 * time.Millisecond)
-	}
-	<-time.After(time.Duration(h.roll(20000)) * time.Microsecond)
-	if h.roll(15) > 0 {
-		return storagetest.None
-	}
-	fault := []storagetest.Fault{storagetest.Lost, storagetest.Unanswered, storagetest.Late}[h.roll(3)]
-	if fault == storagetest.Late {
-		time.AfterFunc(time.Duration(h.roll(4000))*time.Millisecond, h.current().Deliver)
-	}
-	return fault
-}
-
-// disturb kills and blocks hosts, moves the preference, and delivers late writes.
-func (w *world) disturb(ctx context.Context) {
-	for ctx.Err() == nil {
-		<-time.After(time.Duration(500+w.roll(8000)) * time.Millisecond)
-		h := w.hosts[w.roll(worldHosts)]
-		switch w.roll(4) {
-		case 0:
-			dead := h.current()
-			dead.Close()
-			dead.stop()
-			time.AfterFunc(time.Duration(w.roll(5000))*time.Millisecond, dead.Deliver)
-			<-time.After(time.Duration(w.roll(20000)) * time.Millisecond)
-			h.start()
-		case 1:
-			h.blocked.Store(true)
-			time.AfterFunc(time.Duration(w.roll(180))*time.Second, func() { h.blocked.Store(false) })
-			w.prefer(w.roll(worldHosts))
-		default:
-			w.prefer(w.roll(worldHosts))
-		}
-	}
-}
-
-// prefer changes the preferred replica. A blocked host does not learn of it.
-func (w *world) prefer(to int) {
-	for _, h := range w.hosts {
-		if !h.blocked.Load() {
-			time.AfterFunc(time.Duration(w.roll(6000))*time.Millisecond, func() { h.thinks.Store(int32(to)) })
-		}
-	}
-}
-
-// createAll creates objects, one after the other, and deletes some of them.
-func (w *world) createAll(ctx context.Context) {
-	for ctx.Err() == nil {
-		pause := 300
-		if time.Since(time.Unix(0, 0))/time.Second%40 < 25 {
-			pause = 8000
-		}
-		<-time.After(time.Duration(w.roll(pause)) * time.Millisecond)
-		h := w.hosts[w.roll(worldHosts)]
-		if h.blocked.Load() && w.roll(60) > 0 {
-			continue
-		}
-		if w.roll(4) > 0 {
-			h = w.hosts[h.thinks.Load()]
-		}
-		w.create(ctx, h)
-	}
-}
-
-func (w *world) create(ctx context.Context, h *worldHost) {
-	w.mu.Lock()
-	w.next++
-	key, amount := fmt.Sprintf("p/%d", w.next), ledger.Amount(1+w.random.IntN(2))
-	w.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, 9*time.Second) // the timeout of the webhook
-	defer cancel()
-	began, p := time.Now(), h.current()
-	most := w.demand()
-	// From here on it may be in the ledger.
-	o := &worldObject{amount: amount, mayAppear: began.Add(time.Minute)}
-	w.mu.Lock()
-	w.objects[key] = o
-	w.mu.Unlock()
-	isEscrowed := p.Escrow(acme, []ledger.Reservation{reservation(key, amount)}, nil)
-	if !isEscrowed {
-		decision, err := storagetest.Reserve(ctx, p, acme, reservation(key, amount))
-		if err != nil || decision.Code != ledger.Admitted {
-			w.mu.Lock()
-			o.mayAppear = time.Time{} // the reservation may exist all the same
-			w.denied++
-			w.mu.Unlock()
-			if err == nil && most+amount <= worldLimit && w.demand() <= worldLimit {
-				w.t.Errorf("%s: denied with at most %d and %d of %d in use", key, most, amount, worldLimit)
-			}
-			return
-		}
-	}
-	delay := time.Duration(w.roll(50)) * time.Millisecond
-	switch w.roll(200) {
-	case 0:
-		w.mu.Lock()
-		o.mayAppear = time.Time{} // the create fails for another reason
-		w.mu.Unlock()
-		return
-	case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12:
-		delay = time.Duration(w.roll(50)) * time.Second
-	}
-	time.AfterFunc(delay, func() { w.appear(key, o, isEscrowed) })
-}
-
-func (w *world) appear(key string, o *worldObject, isEscrowed bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if time.Now().After(o.mayAppear) {
-		return
-	}
-	o.exists, o.created = true, time.Now()
-	if isEscrowed {
-		w.escrowed++
-	}
-	var sum ledger.Amount = worldUsed
-	for _, other := range w.objects {
-		if other.exists {
-			sum += other.amount
-		}
-	}
-	if sum > worldLimit {
-		w.t.Errorf("%s appeared, and objects of %d exist with a limit of %d", key, sum, worldLimit)
-	}
-	life := time.Duration(w.random.IntN(25)) * time.Second
-	if w.random.IntN(8) == 0 {
-		life *= 10
-	}
-	time.AfterFunc(life, func() { w.delete(o) })
-}
-
-func (w *world) delete(o *worldObject) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.isConcluding {
-		o.exists, o.isGone = false, true
-	}
-}
-
-// demand returns the most that may be in use now: every object that is not known to be gone.
-func (w *world) demand() ledger.Amount {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var sum ledger.Amount = worldUsed
-	for _, o := range w.objects {
-		sum += o.amount
+func slicedIn(snapshot ledger.Snapshot) (sum ledger.Amount) {
+	for _, s := range snapshot.Slices {
+		sum += s.Amounts[gpu]
 	}
 	return sum
 }
 
-// work is what the controllers of a replica do.
-func (h *worldHost) work(ctx context.Context) {
-	recovered := time.Now()
-	for ctx.Err() == nil {
-		<-time.After(100 * time.Millisecond)
-		p := h.current()
-		h.follow(ctx, p)
-		if h.IsPreferred(acme) && time.Since(recovered) > 5*time.Second {
-			recovered = time.Now()
-			c := &escrow.Controller{Store: p.Store, Adopter: adopter{h, p}}
-			_ = c.Recover(ctx)
-			_ = p.View(ctx, acme, func(*ledger.Ledger) {}) // as if informed
-		}
-	}
+func inBubble(f func(t *testing.T)) func(t *testing.T) {
+	return func(t *testing.T) { synctest.Test(t, f) }
 }
 
-// follow makes claims of reservations whose objects exist, ends those whose objects are gone, and releases the claims of
-// deleted objects.
-func (h *worldHost) follow(ctx context.Context, p *process) {
-	for _, r := range p.ReservationsOf(acme) {
-		if r.IsUnrecorded || !r.IsOwn && (!h.IsPreferred(acme) || time.Since(r.KnownSince) < 10*time.Second) {
-			continue
+func TestEscrow(t *testing.T) {
+	t.Run("is recorded later, and the slice returns when nobody asks", inBubble(func(t *testing.T) {
+		memory := storagetest.New()
+		p := holding(t, memory, nil)
+		writes := p.Calls(storagetest.Write)
+		recorded := 0
+		if !p.Escrow(acme, []ledger.Reservation{reservation("p/a", 4)}, func() { recorded++ }) || !p.escrow("p/b", 4) {
+			t.Fatal("not admitted from the slice")
 		}
-		h.world.mu.Lock()
-		o := h.objects[r.Key]
-		if o != nil && o.claim != r.Sequence && p.IsWithdrawn(acme, o.claim) {
-			o.claim = 0
+		if p.Calls(storagetest.Write) != writes || recorded > 0 {
+			t.Error("an admission was written before the answer")
 		}
-		isLate := time.Since(r.KnownSince) > p.ReservationLifetime
-		isDone := o == nil || o.isGone && o.claim == 0 || isLate && !o.exists
-		mayClaim := o != nil && o.exists && (o.claim == 0 || o.claim == r.Sequence)
-		isSecond := o != nil && o.claim != 0 && o.claim != r.Sequence
-		if mayClaim {
-			o.claim = r.Sequence
+		if r := p.ReservationsFor("a"); len(r) != 1 || !r[0].IsUnrecorded || !r[0].IsOwn {
+			t.Errorf("the store knows %+v", r)
 		}
-		h.world.mu.Unlock()
-		switch {
-		case mayClaim || o != nil && o.claim == r.Sequence:
-			p.Settle(acme, r.Key, r.Sequence)
-		case isDone || isSecond:
-			_ = p.Cancel(ctx, acme, r.Key, r.Sequence)
+		if p.escrow("p/c", 1) {
+			t.Error("more was admitted than the slice has")
 		}
-	}
-	if h.IsPreferred(acme) {
-		h.releaseDeleted(ctx, p)
-	}
-}
-
-func (h *worldHost) releaseDeleted(ctx context.Context, p *process) {
-	h.world.mu.Lock()
-	gone := map[string]*worldObject{}
-	for key, o := range h.objects {
-		if o.isGone && o.claim != 0 {
-			gone[key] = o
+		<-time.After(3 * time.Second)
+		if s := stored(t, memory); s.Reserved != 12 || recorded != 1 {
+			t.Errorf("after the delay %d are reserved, and %d are told", s.Reserved, recorded)
 		}
-	}
-	h.world.mu.Unlock()
-	for key, o := range gone {
-		_, err := p.Release(ctx, acme, key, func(context.Context) (*ledgerstore.ClaimCharges, error) {
-			h.world.mu.Lock()
-			defer h.world.mu.Unlock()
-			if o.claim == 0 {
-				return nil, nil //nolint:nilnil // as documented
+		if r := p.ReservationsFor("a"); len(r) != 1 || r[0].IsUnrecorded || r[0].Sequence == 0 {
+			t.Errorf("the store knows %+v", r)
+		}
+		<-time.After(20 * time.Second)
+		expectSlices(t, "without demand nothing is held", memory)
+	}))
+	t.Run("ends with its lease", inBubble(func(t *testing.T) {
+		memory, blocked := storagetest.New(), false
+		p := holding(t, memory, func(ctx context.Context, _ storagetest.Call) storagetest.Fault {
+			if blocked {
+				<-ctx.Done()
 			}
-			return &ledgerstore.ClaimCharges{ClaimUID: key, Key: key, Sequence: o.claim, Granted: true, Charges: charges(o.amount)}, nil
+			return storagetest.None
 		})
-		if err != nil {
-			return
+		blocked = true
+		<-time.After(6 * time.Second)
+		p.escrow("p/a", 1) // so that there is demand
+		<-time.After(3 * time.Second)
+		if !p.escrow("p/b", 1) {
+			t.Error("not admitted within the lease")
 		}
-		h.world.mu.Lock()
-		o.claim = 0
-		delete(h.objects, key)
-		h.world.mu.Unlock()
-		p.Forget(acme, key)
-	}
-}
-
-// adopter charges the objects without a claim for a process.
-type adopter struct {
-	*worldHost
-	process *process
-}
-
-func (a adopter) AdoptSince(ctx context.Context, since time.Time) error {
-	a.world.mu.Lock()
-	missing := map[string]*worldObject{}
-	for key, o := range a.objects {
-		if o.exists && o.claim == 0 && o.created.After(since) {
-			missing[key] = o
+		<-time.After(time.Second)
+		if p.escrow("p/c", 1) {
+			t.Error("admitted after the lease")
 		}
-	}
-	a.world.mu.Unlock()
-	for key, o := range missing {
-		_, err := a.process.Apply(ctx, acme, ledgerstore.Request{Overdraft: true, IsForExisting: true, Verify: func(context.Context) ([]ledger.Reservation, error) {
-			a.world.mu.Lock()
-			defer a.world.mu.Unlock()
-			if o.claim != 0 || !o.exists {
-				return nil, nil
+	}))
+	t.Run("covers the least that an unanswered write may leave", inBubble(func(t *testing.T) {
+		memory, fault := storagetest.New(), storagetest.None
+		p := holding(t, memory, func(_ context.Context, call storagetest.Call) storagetest.Fault {
+			if call == storagetest.Write {
+				return fault
 			}
-			return []ledger.Reservation{reservation(key, o.amount)}, nil
-		}})
-		if err != nil {
-			return err
+			return storagetest.None
+		})
+		fault = storagetest.Late
+		<-time.After(9 * time.Second) // the slice returns, maybe
+		expectSlices(t, "no write was answered", memory, 8)
+		p.look(t)
+		if p.escrow("p/a", 1) {
+			t.Error("admitted from a slice that a late write may end")
 		}
-	}
-	return nil
-}
-
-// conclude lets everything end, and compares the ledger with the objects.
-func (w *world) conclude() {
-	w.mu.Lock()
-	w.isConcluding = true
-	w.mu.Unlock()
-	<-time.After(10 * time.Second) // the latest changes of the preference
-	for _, h := range w.hosts {
-		h.blocked.Store(false)
-		h.thinks.Store(0)
-		h.current().Deliver()
-	}
-	ctx, stop := context.WithTimeout(w.t.Context(), 5*time.Minute)
-	defer stop()
-	var running sync.WaitGroup
-	for _, h := range w.hosts {
-		running.Go(func() { h.work(ctx) })
-	}
-	running.Wait()
-	last := w.memory.Snapshot(acme)
-	if len(last.Slices) > 0 || len(last.Reservations) > 0 {
-		w.t.Errorf("at the end there are slices %v and reservations %v", last.Slices, last.Reservations)
-	}
-	var want ledger.Amount = worldUsed
-	for key, o := range w.objects {
-		if o.exists {
-			want += o.amount
-			if o.claim == 0 {
-				w.t.Errorf("%s has no claim", key)
+		p.Deliver()
+		expectSlices(t, "the late write ended it", memory)
+	}))
+	t.Run("makes way for a request that needs it", inBubble(func(t *testing.T) {
+		memory := storagetest.New()
+		p := holding(t, memory, nil)
+		if !p.escrow("p/a", 3) {
+			t.Fatal("not admitted from the slice")
+		}
+		if d := p.reserve(t, "p/large", 9_994); d.Code != ledger.Exceeded || d.Shortages[0].Used != 7 || d.Shortages[0].Available != 9_993 {
+			t.Errorf("a request for more than there is: %+v", d)
+		}
+		if !p.escrow("p/b", 1) {
+			t.Error("a denial ended the slice")
+		}
+		if d := p.reserve(t, "p/rest", 9_992); d.Code != ledger.Admitted {
+			t.Errorf("a request for the rest: %+v", d)
+		}
+		if p.escrow("p/c", 1) {
+			t.Error("admitted beyond the limit")
+		}
+		if s := stored(t, memory); s.Reserved != 10_000 {
+			t.Errorf("%d are reserved", s.Reserved)
+		}
+	}))
+	t.Run("survives another process's write", inBubble(func(t *testing.T) {
+		memory := storagetest.New()
+		p := holding(t, memory, nil)
+		if !p.escrow("p/a", 3) {
+			t.Fatal("not admitted from the slice")
+		}
+		start(t, memory, nil).reserve(t, "p/other", 1)
+		p.look(t)
+		if r := p.ReservationsFor("a"); len(r) != 1 || !r[0].IsUnrecorded {
+			t.Errorf("the store knows %+v", r)
+		}
+		<-time.After(3 * time.Second)
+		if s := stored(t, memory); s.Reserved != 8 {
+			t.Errorf("%d are reserved", s.Reserved)
+		}
+	}))
+	t.Run("keeps what it has to cover", inBubble(func(t *testing.T) {
+		for request, want := range map[ledger.Amount]ledger.Code{9_992: ledger.Admitted, 9_993: ledger.Exceeded} {
+			memory, read := storagetest.New(), make(chan struct{})
+			fault := storagetest.None
+			p := holding(t, memory, func(_ context.Context, call storagetest.Call) storagetest.Fault {
+				if call == storagetest.Read && fault != storagetest.None {
+					fault = storagetest.None
+					<-read
+				}
+				return fault
+			})
+			start(t, memory, nil).reserve(t, "p/other", 1)
+			p.look(t)
+			fault = storagetest.Rejected
+			if _, err := storagetest.Reserve(t.Context(), p, acme, reservation("p/rejected", 1)); err == nil {
+				t.Fatal("storage took it")
+			}
+			go func() {
+				<-time.After(time.Second) // the batch with the request reads the ledger again
+				if !p.escrow("p/a", 3) {
+					t.Error("not admitted from the slice")
+				}
+				close(read)
+			}()
+			d := p.reserve(t, "p/large", request)
+			if d.Code != want || want == ledger.Exceeded && (d.Shortages[0].Used != 8 || d.Shortages[0].Available != 9_992) {
+				t.Errorf("a request for %d: %+v", request, d)
+			}
+			<-time.After(3 * time.Second)
+			if s := stored(t, memory); s.Reserved > 10_000 || s.Reserved < 8 {
+				t.Errorf("%d are reserved", s.Reserved)
+			}
+			for _, revision := range memory.Revisions(acme)[4:] {
+				s := summarize(t, revision.Snapshot)
+				if covered := s.Reserved + slicedIn(revision.Snapshot); covered < 8 || covered > 10_000 {
+					t.Errorf("revision %s covers %d", revision.Version, covered)
+				}
 			}
 		}
-	}
-	if s := summarize(w.t, last); s.Used != want {
-		w.t.Errorf("%d are used, by objects of %d", s.Used, want)
-	}
-	for _, revision := range w.memory.Revisions(acme) {
-		if s := summarize(w.t, revision.Snapshot); s.Used+s.Reserved > s.Limit {
-			w.t.Errorf("revision %s: %d used and %d reserved of %d", revision.Version, s.Used, s.Reserved, s.Limit)
-			break
+	}))
+	t.Run("is in nobody's way in an overdraft, and in a dry run", inBubble(func(t *testing.T) {
+		memory := storagetest.New()
+		p := holding(t, memory, nil)
+		outcome, err := p.Apply(t.Context(), acme, ledgerstore.Request{
+			Reservations: []ledger.Reservation{reservation("p/x", 9_996)}, DryRun: ledgerstore.Dry,
+		})
+		if err != nil || outcome.Code != ledger.Admitted {
+			t.Errorf("dry: %+v, %v", outcome, err)
 		}
-	}
-	for _, h := range w.hosts {
-		h.current().stop()
-	}
+		expectSlices(t, "a dry run changes nothing", memory, 8)
+		outcome, err = p.Apply(t.Context(), acme, ledgerstore.Request{
+			Reservations: []ledger.Reservation{reservation("p/x", 9_996)}, Separately: true, Overdraft: true,
+		})
+		if err != nil || outcome.Code != ledger.Admitted || len(outcome.Decisions[0].Shortages) > 0 {
+			t.Errorf("overdraft: %+v, %v", outcome, err)
+		}
+	}))
+	t.Run("returns with the end of its process", inBubble(func(t *testing.T) {
+		memory := storagetest.New()
+		p := holding(t, memory, nil)
+		p.escrow("p/a", 3)
+		p.flush(t)
+		expectSlices(t, "at the end", memory)
+		if s := stored(t, memory); s.Reserved != 7 || p.escrow("p/b", 1) {
+			t.Errorf("%d are reserved, or more is admitted", s.Reserved)
+		}
+	}))
+	t.Run("is not for a process that writes everything first", inBubble(func(t *testing.T) {
+		p := start(t, storagetest.New(), nil)
+		p.IsDurable = true
+		p.limit(t, 10_000)
+		for _, key := range keys("p", 5) {
+			if p.escrow(key, 1) {
+				t.Fatal("admitted without a write")
+			}
+			p.reserve(t, key, 1)
+		}
+	}))
+}
+
+func TestForeignSlices(t *testing.T) {
+	t.Run("are revoked and dropped", inBubble(func(t *testing.T) {
+		memory, blocked := storagetest.New(), false
+		p := holding(t, memory, func(ctx context.Context, _ storagetest.Call) storagetest.Fault {
+			if blocked {
+				<-ctx.Done()
+			}
+			return storagetest.None
+		})
+		blocked = true
+		if !p.escrow("p/a", 3) {
+			t.Fatal("not admitted from the slice")
+		}
+		q := start(t, memory, nil)
+		q.look(t)
+		<-time.After(ledgerstore.SliceStalledAfter)
+		if _, err := storagetest.Reserve(t.Context(), q, acme, reservation("p/all", 9_996)); err != ledgerstore.ErrSliced { //nolint:errorlint // as documented
+			t.Errorf("a request for what the other process holds: %v", err)
+		}
+		known := q.ForeignSlices()
+		if len(known) != 1 || !known[0].IsStalled() {
+			t.Fatalf("known are %+v", known)
+		}
+		if err := q.RevokeSlice(t.Context(), known[0]); err != nil {
+			t.Fatal(err)
+		}
+		blocked = false
+		p.look(t)
+		if p.escrow("p/b", 1) {
+			t.Error("admitted from a revoked slice")
+		}
+		<-time.After(10 * time.Second)
+		expectSlices(t, "its holder lives, knows what it has admitted, and returns the rest", memory)
+		if s := stored(t, memory); s.Reserved != 7 {
+			t.Errorf("%d are reserved", s.Reserved)
+		}
+	}))
+	t.Run("of a holder that was away too long are not recorded", inBubble(func(t *testing.T) {
+		memory, blocked := storagetest.New(), false
+		p := holding(t, memory, func(ctx context.Context, _ storagetest.Call) storagetest.Fault {
+			if blocked {
+				<-ctx.Done()
+			}
+			return storagetest.None
+		})
+		blocked = true
+		if !p.escrow("p/a", 3) {
+			t.Fatal("not admitted from the slice")
+		}
+		q := start(t, memory, nil)
+		q.look(t)
+		<-time.After(ledgerstore.SliceStalledAfter)
+		if err := q.RevokeSlice(t.Context(), q.ForeignSlices()[0]); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(q.AppearanceMax())
+		if err := q.DropSlice(t.Context(), q.ForeignSlices()[0]); err != nil {
+			t.Fatal(err)
+		}
+		blocked = false
+		<-time.After(time.Minute)
+		if s := stored(t, memory); s.Reserved != 4 || len(p.ReservationsFor("a")) > 0 {
+			t.Errorf("%d are reserved, known are %v", s.Reserved, p.ReservationsFor("a"))
+		}
+	}))
 }
