@@ -31,6 +31,15 @@ type Reservation struct {
 // amends reports whether the reservation is an amendment.
 func (r *Reservation) amends() bool { return len(r.Replaces) > 0 }
 
+// Check returns the code of the first error of a request for the reservation that does not depend on a ledger, or
+// Admitted.
+func (r *Reservation) Check() Code {
+	if !validKey(r.Key) {
+		return KeyInvalid
+	}
+	return r.validate()
+}
+
 // validate returns the code of the first error, apart from those of the key, or Admitted.
 func (r *Reservation) validate() Code {
 	if len(r.Claim) > ClaimBytesMax {

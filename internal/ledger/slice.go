@@ -59,6 +59,22 @@ func (l *Ledger) Sliced(resourceType string) Amount {
 	return 0
 }
 
+// AvailableToSlice returns the largest amount that the slice of a holder could have: what the allowances can pay without
+// that slice.
+func (l *Ledger) AvailableToSlice(holder, resourceType string) Amount {
+	a, held := l.accounts[resourceType], l.slices[holder].Amounts[resourceType]
+	switch {
+	case a == nil:
+		return 0
+	case held == 0:
+		return a.available(Dimensions{})
+	}
+	a.resizeSlice(held, 0)
+	available := a.available(Dimensions{})
+	a.resizeSlice(0, held)
+	return available
+}
+
 // SetSlice adds, replaces or, without amounts, removes the slice of a holder. It ignores limits: the caller compares
 // with [Ledger.Available]. It reports false, and changes nothing, if the slice is invalid or does not fit: a sum would
 // overflow, there are too many slices or balances, or the ledger would be larger than its budget. A smaller slice always

@@ -148,7 +148,9 @@ func TestSliceCountsLikeReservation(t *testing.T) {
 			charges := []ledger.Charge{{ResourceType: resourceTypes[random.IntN(types)], Dimensions: dimensions, Amount: amount}}
 			switch random.IntN(5) {
 			case 0, 1:
-				both(func(l *ledger.Ledger) ledger.Decision { return l.Reserve(ledger.Reservation{Key: key, Charges: charges}) })
+				both(func(l *ledger.Ledger) ledger.Decision {
+					return l.Reserve(ledger.Reservation{Key: key, Charges: charges})
+				})
 			case 2:
 				a.Cancel(key, 0)
 				b.Cancel(key, 0)

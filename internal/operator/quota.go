@@ -50,6 +50,7 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 	}
 	ledgers := ledgerstore.New(ctx, storage)
 	ledgers.ReservationLifetime = o.options.RequestTimeout.Duration + ledgerstore.ReservationMargin
+	ledgers.Clock = &o.clock
 	ledgers.IsDurable = o.options.Admission == config.AdmissionDurable
 	known := claimcache.New()
 	ledgers.Recovery = audit.Recovery{Claims: known, Live: audit.Live{Reader: c.live}}

@@ -92,6 +92,13 @@ func (r *replaced) add(uid types.UID, policies []string) {
 	r.policies[uid] = policies
 }
 
+// has reports whether another create has taken over the reservations of an object.
+func (r *replaced) has(uid types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.policies[uid] != nil
+}
+
 // take returns the policies of an object and forgets it.
 func (r *replaced) take(uid types.UID) (policies []string) {
 	r.mu.Lock()

@@ -76,7 +76,7 @@ func (h *Handler) admitFromSlice(c *create, groups [][]*evaluatedClaim) bool {
 		return false
 	}
 	return h.Store.Escrow(groups[0][0].Consumer, reservationsOf(groups[0]), func() {
-		if c.decided {
+		if c.decided && !h.replaced.has(c.UID) {
 			h.Reviewed.Add(c.UID, c.revision)
 		}
 	})

@@ -74,6 +74,12 @@ func (e *Engine) processExisting(ctx context.Context, o Object) error {
 
 // processUnseen processes a reservation whose object is not in the cache: deleted, or still to appear.
 func (e *Engine) processUnseen(ctx context.Context, o Object, reservation ledgerstore.InFlight) error {
+	if reservation.IsUnrecorded {
+		if e.IsGone(o.UID) {
+			e.Store.Record(reservation.Consumer) // it ends by its sequence, which it gets now
+		}
+		return nil
+	}
 	if !e.IsGone(o.UID) {
 		// The monotonic clock of this process decides; the reservation may be much older.
 		if time.Since(reservation.KnownSince) < e.Store.ReservationLifetime {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
+
+// errUnrecorded means that a reservation has no sequence yet. It gets one in a moment.
+var errUnrecorded = transient(errors.New("the reservation is being recorded"))
 
 // Expire ends a reservation whose object was deleted or never came, and removes its claim if one was made.
 func (e *Engine) Expire(ctx context.Context, reservation ledgerstore.InFlight) error {
@@ -47,6 +51,10 @@ func (e *Engine) cancelUnmade(ctx context.Context, reservation ledgerstore.InFli
 // withdraw ends a reservation. If a claim was made from it all the same, maybe by another process at this moment,
 // withdraw returns the claim. The claim is no longer charged, and the caller has to remove it.
 func (e *Engine) withdraw(ctx context.Context, reservation ledgerstore.InFlight) (made *quotav1alpha1.ResourceClaim, err error) {
+	if reservation.IsUnrecorded {
+		e.Store.Record(reservation.Consumer)
+		return nil, errUnrecorded
+	}
 	if reservation.IsOwn && !e.sent.has(reservation) {
 		return nil, e.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
 	}

@@ -14,8 +14,10 @@ import (
 
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/kube/namespaces"
 	"github.com/bursar/bursar/internal/kube/objectcache"
+	"github.com/bursar/bursar/internal/policy"
 )
 
 const (
@@ -33,8 +35,8 @@ type scan struct {
 	progress *progress
 	// since is the creation time from which objects may lack a claim. It does not matter when amounts are compared too.
 	since time.Time
-	// skipped counts objects that failed with a transient error.
-	skipped atomic.Int64
+	// skipped counts objects that failed with a transient error, and uncharged those that failed with one that may pass.
+	skipped, uncharged atomic.Int64
 }
 
 // run scans all objects, or stops when the policy changes. It reports whether it inspected every object.
@@ -140,6 +142,9 @@ func (s *scan) adoptPage(ctx context.Context, items []unstructured.Unstructured)
 				s.skipped.Add(1)
 				s.Log.V(1).Info("an object could not be looked at yet", "policy", s.policy.Name, "object", object.GetName(), "error", err.Error())
 				return nil
+			}
+			if full := (*message.FullError)(nil); policy.TookTooLong(err) || errors.As(err, &full) {
+				s.uncharged.Add(1)
 			}
 			s.progress.recordObject(adopted, err)
 			if adopted && s.progress.isRecheck {

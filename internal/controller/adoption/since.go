@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 )
@@ -13,31 +15,43 @@ import (
 // errIncomplete is returned if objects may be left without a claim.
 var errIncomplete = errors.New("not all objects could be charged")
 
-// AdoptSince charges all objects of enforcing policies without a claim or reservation that were created since a time,
-// and that this replica has not reviewed. It lists them from the API server. After an error, some may be left. Unlike
-// the scans of policies, it may run on any replica, and does not change the status of policies.
-func (c *Controller) AdoptSince(ctx context.Context, since time.Time) error {
-	if err := c.Claims.WaitForSync(ctx); err != nil {
-		return fmt.Errorf("wait for the list of claims: %w", err)
-	}
+// AdoptSince charges all objects without a claim or reservation that were created since a time, and that this replica
+// has not reviewed. It lists them from the API server. It returns the resource types of the policies that it could not
+// apply to all objects, with the errors. Unlike the scans of policies, it may run on any replica, and does not change
+// the status of policies.
+func (c *Controller) AdoptSince(ctx context.Context, since time.Time) (uncharged []string, err error) {
 	var policies quotav1alpha1.ClaimCreationPolicyList
-	if err := c.Client.List(ctx, &policies); err != nil {
-		return fmt.Errorf("list the policies: %w", err)
+	err = c.Claims.WaitForSync(ctx)
+	if err == nil {
+		err = c.Client.List(ctx, &policies)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the claims and the policies: %w", err)
 	}
 	var errs []error
 	for i := range policies.Items {
-		p := c.Catalog.Policy(policies.Items[i].Name)
-		if p == nil || !p.Enforces() || p.UsesRequest() {
-			continue // a policy that is not effective gets a scan before it is again
-		}
-		if err := c.adoptSince(ctx, p, since); err != nil {
-			errs = append(errs, fmt.Errorf("charge the objects of ClaimCreationPolicy %s: %w", p.Name, err))
+		object := &policies.Items[i]
+		if err := c.adoptSince(ctx, object, since); err != nil {
+			errs = append(errs, fmt.Errorf("charge the objects of ClaimCreationPolicy %s: %w", object.Name, err))
+			uncharged = append(uncharged, object.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()...)
 		}
 	}
-	return errors.Join(errs...)
+	return uncharged, errors.Join(errs...)
 }
 
-func (c *Controller) adoptSince(ctx context.Context, p *catalog.Policy, since time.Time) error {
+// adoptSince is AdoptSince for one policy. A policy that is not effective gets a scan before it is again.
+func (c *Controller) adoptSince(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy, since time.Time) error {
+	p := c.Catalog.Policy(object.Name)
+	switch {
+	case p == nil && object.IsEnabled() && apimeta.IsStatusConditionTrue(object.Status.Conditions, quotav1alpha1.ConditionReady):
+		return errIncomplete // this replica does not know it yet
+	case p == nil || p.UsesRequest():
+		return nil
+	}
+	return c.adoptAllSince(ctx, p, since)
+}
+
+func (c *Controller) adoptAllSince(ctx context.Context, p *catalog.Policy, since time.Time) error {
 	_, served, err := c.Kinds.VersionedResourceFor(ctx, p.Trigger)
 	if err != nil {
 		return fmt.Errorf("look up its kind: %w", err)
@@ -47,7 +61,7 @@ func (c *Controller) adoptSince(ctx context.Context, p *catalog.Policy, since ti
 	}
 	s := &scan{Controller: c, policy: p, since: since, progress: &progress{policy: p.Name, isRecheck: true, now: c.now}}
 	complete, err := s.adoptAll(ctx)
-	if err == nil && !complete {
+	if err == nil && (!complete || s.uncharged.Load() > 0) {
 		err = errIncomplete
 	}
 	return err

@@ -210,7 +210,8 @@ func isEmpty(ledger *quotav1alpha1.ConsumerLedger) bool {
 		return true
 	}
 	spec := &ledger.Spec
-	return spec.Format <= quotav1alpha1.ConsumerLedgerFormat && len(spec.Grants) == 0 && len(spec.Used) == 0 && len(spec.Reservations) == 0 && len(spec.Released) == 0
+	return spec.Format <= quotav1alpha1.ConsumerLedgerFormat && len(spec.Grants) == 0 && len(spec.Used) == 0 && len(spec.Reservations) == 0 && len(spec.Released) == 0 &&
+		len(spec.Slices) == 0
 }
 
 // effective returns the effective grants by consumer.

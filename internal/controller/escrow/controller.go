@@ -6,6 +6,7 @@ package escrow
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -14,8 +15,9 @@ import (
 )
 
 const (
-	// interval is the time between two looks at the slices.
-	interval = 5 * time.Second
+	// interval is the time between two looks at the slices. It doubles with each failure.
+	interval    = 5 * time.Second
+	intervalMax = 5 * time.Minute
 	// unrecordedMax is more than the time between the creation of an object, by its timestamp, and the moment from which
 	// the ledger or its holder's latest write has its charge: a request may take two minutes, and each commit some seconds.
 	unrecordedMax = 5 * time.Minute
@@ -23,9 +25,9 @@ const (
 
 // Adopter charges objects without a claim.
 type Adopter interface {
-	// AdoptSince charges all objects of enforcing policies without a claim or reservation that were created since a time.
-	// After an error, some may be left.
-	AdoptSince(ctx context.Context, since time.Time) error
+	// AdoptSince charges all objects without a claim or reservation that were created since a time. It returns the resource
+	// types of the policies that it could not apply to all objects, with the errors; all types, if there are only errors.
+	AdoptSince(ctx context.Context, since time.Time) (uncharged []string, err error)
 }
 
 // Controller returns slices. Every replica does it for the consumers that prefer it.
@@ -37,16 +39,17 @@ type Controller struct {
 
 // Run returns slices until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		if err := c.Recover(ctx); err != nil && ctx.Err() == nil {
+	for wait := interval; ; {
+		if err := c.Recover(ctx); err == nil {
+			wait = interval
+		} else if ctx.Err() == nil {
+			wait = min(2*wait, intervalMax) // it lists many objects
 			c.Log.Error(err, "quota that an ended replica reserved stays reserved for now; will try again")
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-time.After(wait):
 		}
 	}
 }
@@ -72,10 +75,15 @@ func (c *Controller) Recover(ctx context.Context) error {
 			since = written
 		}
 	}
-	if err := c.Adopter.AdoptSince(ctx, since.Add(-unrecordedMax)); err != nil {
-		return errors.Join(append(errs, err)...)
+	uncharged, err := c.Adopter.AdoptSince(ctx, since.Add(-unrecordedMax))
+	errs = append(errs, err)
+	if err != nil && len(uncharged) == 0 {
+		return errors.Join(errs...)
 	}
 	for _, slice := range over {
+		if slices.ContainsFunc(uncharged, func(resourceType string) bool { return slice.Amounts[resourceType] > 0 }) {
+			continue
+		}
 		errs = append(errs, c.Store.DropSlice(ctx, slice))
 		c.Log.Info("a replica ended without returning quota that it had reserved; its objects are charged, and the rest is free",
 			"consumer", slice.Consumer.Kind+"/"+slice.Consumer.Name)

@@ -88,9 +88,11 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	}
 }
 
-// recorded makes the claim of a reservation that was recorded after its object had appeared.
+// recorded makes the claim of a reservation that was recorded after its object had appeared, or ends it if the object is
+// gone again.
 func (c *Controller) recorded(reservation ledgerstore.InFlight) {
-	if o, ok := engine.ObjectOf(reservation); ok && c.Objects.Presence(o.Kind, o.UID) == objectcache.Present {
+	o, ok := engine.ObjectOf(reservation)
+	if ok && (c.Objects.Presence(o.Kind, o.UID) == objectcache.Present || c.Engine.IsGone(o.UID)) {
 		c.Engine.Queue().Add(o)
 	}
 }

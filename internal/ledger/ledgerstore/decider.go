@@ -88,6 +88,7 @@ func (d *decider) decideBesideSlices(l *ledger.Ledger, added []ledger.Reservatio
 		}
 		defer undo()
 		if d.outcome.Code != ledger.Exceeded {
+			cancelAll(l, added) // before the slice needs its place again
 			return hasChanged
 		}
 	}
@@ -218,7 +219,7 @@ func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledge
 }
 
 // decideByLimits decides by the limits. If they are exceeded and the request allows overdraft, it decides by overdraft,
-// and the decision has the shortages as well: beyond the limits, slices are in nobody's way.
+// and the decision has the shortages as well: beyond the limits, the own slice is in nobody's way.
 func (d *decider) decideByLimits(l *ledger.Ledger, r ledger.Reservation, limits, overdraft func(ledger.Reservation) ledger.Decision) ledger.Decision {
 	decision := limits(r)
 	if decision.Code != ledger.Exceeded || !d.Overdraft {
@@ -226,7 +227,7 @@ func (d *decider) decideByLimits(l *ledger.Ledger, r ledger.Reservation, limits,
 	}
 	shortages := decision.Shortages
 	if l.SliceCount() > 0 {
-		shortages = shortagesBesideSlices(l, r)
+		shortages = d.shortagesBesideSlice(l, r)
 	}
 	if decision = overdraft(r); decision.Code == ledger.Admitted {
 		decision.Shortages = shortages
@@ -234,9 +235,13 @@ func (d *decider) decideByLimits(l *ledger.Ledger, r ledger.Reservation, limits,
 	return decision
 }
 
-// shortagesBesideSlices returns what a reservation or amendment that is not in the ledger falls short by, without slices.
-func shortagesBesideSlices(l *ledger.Ledger, r ledger.Reservation) []ledger.Shortage {
-	defer l.LiftSlices("")()
+// shortagesBesideSlice returns what a reservation or amendment that is not in the ledger falls short by, without the
+// slice of this process. Others may use theirs at this moment.
+func (d *decider) shortagesBesideSlice(l *ledger.Ledger, r ledger.Reservation) []ledger.Shortage {
+	if own, isHeld := l.Slice(d.store.holder); isHeld {
+		l.DropSlice(own.Holder)
+		defer l.RestoreSlice(own)
+	}
 	if len(r.Replaces) > 0 {
 		return l.CheckAmendment(r).Shortages
 	}

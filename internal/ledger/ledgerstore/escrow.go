@@ -48,8 +48,9 @@ func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger
 		return false
 	}
 	for i := range reservations {
-		if _, isKnown := s.inflight.get(consumer, reservations[i].Key); isKnown {
-			return false // a repeated review: its outcome is in the ledger, or will be
+		_, isKnown := s.inflight.get(consumer, reservations[i].Key)
+		if isKnown || reservations[i].Check() != ledger.Admitted {
+			return false // a repeated review has its outcome in the ledger, and an invalid one is denied
 		}
 	}
 	c := s.committer(consumer)
@@ -64,7 +65,7 @@ func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger
 		if i == len(reservations)-1 {
 			done = recorded
 		}
-		if !c.commitLater(c.record(reservations[i], done)) {
+		if !c.commitLater(c.record(reservations[i], time.Now(), done)) {
 			// An idle committer has no slice, so this one was dropped before the first reservation.
 			c.escrow.forget(reservations)
 			for i := range reservations {
@@ -84,23 +85,25 @@ func (s *Store) Record(consumer quotav1alpha1.ConsumerRef) {
 	})
 }
 
-// record returns the operation that moves an admitted reservation from the slice to the ledger.
-func (c *committer) record(r ledger.Reservation, recorded func()) *operation {
-	admitted := time.Now()
+// record returns the operation that moves a reservation, admitted at a time, from the slice to the ledger.
+func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded func()) *operation {
 	var held ledger.Reservation
-	var isOwn bool
+	var isOwn, isLost bool
 	return &operation{
 		patience: max(recordDelayMin, recordDelayMax-time.Since(c.lastWrite())),
 		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
-			held, isOwn = ledger.Reservation{}, true
+			held, isOwn, isLost = ledger.Reservation{}, true, false
 			switch before, isReserved := l.Reservation(r.Key); {
 			case isReserved && isSameRequest(&before, &r): // an earlier attempt was stored
 				l.Renew(r.Key, 0)
+				c.escrow.noteRecorded(r.Charges)
 			case isReserved: // another replica has charged the object
 				held, isOwn = before, false
+				c.escrow.noteRecorded(r.Charges)
 				return groupcommit.Unconfirmed
 			case c.isSliceLost(l, admitted):
 				// Another process revoked the slice long ago, and has charged every object that appeared.
+				isLost = true
 				return groupcommit.Nothing
 			default:
 				if l.ReserveFromSlice(c.store.holder, r).Code != ledger.Admitted {
@@ -112,8 +115,13 @@ func (c *committer) record(r ledger.Reservation, recorded func()) *operation {
 			return groupcommit.Changed
 		},
 		committed: func() {
+			if held.Key == "" && !isLost {
+				// The ledger has no place for what fitted when it was admitted. The slice covers it until there is one.
+				c.commitLater(c.record(r, admitted, recorded))
+				return
+			}
 			c.escrow.forget([]ledger.Reservation{r})
-			if held.Key == "" {
+			if isLost {
 				c.store.inflight.remove(c.consumer, r.Key, 0)
 				return
 			}
@@ -182,18 +190,20 @@ func (e *escrow) admit(reservations []ledger.Reservation, inFlight, ledgerBytes 
 	if !e.isConfirmedLocked(now) || inFlight+len(reservations) > ReservationsMax || ledgerBytes+e.bytes+size > ledger.BytesMax {
 		return false
 	}
-	for i := range reservations {
-		e.unrecorded = e.unrecorded.add(reservations[i].Charges, 1)
+	rest := amounts{}
+	for resourceType, amount := range e.covered {
+		rest[resourceType] = amount - e.unrecorded[resourceType]
 	}
 	for i := range reservations {
 		for _, charge := range reservations[i].Charges {
-			if !charge.Dimensions.IsZero() || e.unrecorded[charge.ResourceType] > e.covered[charge.ResourceType] {
-				for i := range reservations {
-					e.unrecorded.add(reservations[i].Charges, -1)
-				}
+			if !charge.Dimensions.IsZero() || charge.Amount > rest[charge.ResourceType] {
 				return false
 			}
+			rest[charge.ResourceType] -= charge.Amount
 		}
+	}
+	for i := range reservations {
+		e.unrecorded = e.unrecorded.add(reservations[i].Charges, 1)
 	}
 	e.count += len(reservations)
 	e.bytes += size
@@ -247,10 +257,8 @@ func (e *escrow) found(l *ledger.Ledger, holder string, at time.Time, mayChange 
 			s.Amounts[resourceType] = min(amount, before[resourceType])
 		}
 	}
-	for resourceType := range s.Amounts { // Slice returns a copy
-		if account := l.Account(resourceType); account.Used+account.Reserved+l.Sliced(resourceType) > account.Limit {
-			delete(s.Amounts, resourceType) // a limit was reduced
-		}
+	for resourceType, amount := range s.Amounts { // a limit may have been reduced, or exceeded
+		s.Amounts[resourceType] = min(amount, l.AvailableToSlice(holder, resourceType))
 	}
 	e.covered = s.Amounts
 }
@@ -273,7 +281,7 @@ func (e *escrow) yield(l *ledger.Ledger, holder string) (undo func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	slice, ok := l.Slice(holder)
-	if !ok || slice.IsRevoked {
+	if !ok {
 		return nil
 	}
 	before, covered, hasYielded := slice, maps.Clone(e.covered), false
@@ -353,22 +361,17 @@ func (c *committer) share() share {
 }
 
 // replenish adapts the slice in the copy to the demand, before the copy is written. None of the ledger's slices may grow
-// together beyond their part of the limit.
-func (e *escrow) replenish(l *ledger.Ledger, holder string, most share, now time.Time) {
+// together beyond their part of the limit. writtenAt is the time by the API server's clock.
+func (e *escrow) replenish(l *ledger.Ledger, holder string, most share, now, writtenAt time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	slice, isHeld := l.Slice(holder)
-	wanted := ledger.Slice{Holder: holder, WrittenAt: now.Unix(), IsRevoked: slice.IsRevoked, Amounts: map[string]ledger.Amount{}}
+	wanted := ledger.Slice{Holder: holder, WrittenAt: writtenAt.Unix(), IsRevoked: slice.IsRevoked, Amounts: map[string]ledger.Amount{}}
 	if slice.IsRevoked {
 		most = share{} // this process has stood still, and knows what it admitted before
 	}
-	for resourceType := range e.demand {
-		e.wantLocked(l, wanted.Amounts, slice.Amounts[resourceType], resourceType, most, now)
-	}
-	for resourceType := range slice.Amounts {
-		if rest := e.restLocked(resourceType); rest > wanted.Amounts[resourceType] {
-			wanted.Amounts[resourceType] = rest
-		}
+	for resourceType := range e.demand { // what is admitted was demanded
+		e.wantLocked(l, holder, wanted.Amounts, resourceType, most, now)
 	}
 	if (isHeld || len(wanted.Amounts) > 0) && !l.SetSlice(wanted) {
 		return // without room for more the slice stays as it is
@@ -380,7 +383,7 @@ func (e *escrow) replenish(l *ledger.Ledger, holder string, most share, now time
 }
 
 // wantLocked adds the wanted amount of a resource type, if any.
-func (e *escrow) wantLocked(l *ledger.Ledger, wanted amounts, held ledger.Amount, resourceType string, share share, now time.Time) {
+func (e *escrow) wantLocked(l *ledger.Ledger, holder string, wanted amounts, resourceType string, share share, now time.Time) {
 	rest, want := e.restLocked(resourceType), ledger.Amount(0)
 	d := e.demand[resourceType]
 	if isOver := d.decay(now); isOver && rest == 0 {
@@ -388,8 +391,10 @@ func (e *escrow) wantLocked(l *ledger.Ledger, wanted amounts, held ledger.Amount
 		return
 	}
 	if share.ofLimit > 0 {
-		none := ledger.Dimensions{}
-		most := min(l.Matching(resourceType, none)/share.ofLimit-l.Sliced(resourceType)+held, (l.Available(resourceType, none)+held)/share.ofRest)
+		held, _ := l.Slice(holder)
+		others := l.Sliced(resourceType) - held.Amounts[resourceType]
+		limit, available := l.Matching(resourceType, ledger.Dimensions{}), l.AvailableToSlice(holder, resourceType)
+		most := min(limit/share.ofLimit-others, available/share.ofRest)
 		if want = min(d.expected(), most); want < d.largest {
 			want = 0
 		}
@@ -413,7 +418,7 @@ func (e *escrow) hasExcess(l *ledger.Ledger, holder string, most share, now time
 	for resourceType, amount := range slice.Amounts {
 		wanted := amounts{}
 		if e.demand[resourceType] != nil {
-			e.wantLocked(l, wanted, amount, resourceType, most, now)
+			e.wantLocked(l, holder, wanted, resourceType, most, now)
 		}
 		if max(wanted[resourceType], e.restLocked(resourceType)) < amount/2 || len(wanted) == 0 {
 			return true

@@ -371,7 +371,7 @@ type adopter struct {
 	process *process
 }
 
-func (a adopter) AdoptSince(ctx context.Context, since time.Time) error {
+func (a adopter) AdoptSince(ctx context.Context, since time.Time) ([]string, error) {
 	a.world.mu.Lock()
 	missing := map[string]*worldObject{}
 	for key, o := range a.objects {
@@ -390,10 +390,10 @@ func (a adopter) AdoptSince(ctx context.Context, since time.Time) error {
 			return []ledger.Reservation{reservation(key, o.amount)}, nil
 		}})
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // conclude lets everything end, and compares the ledger with the objects.

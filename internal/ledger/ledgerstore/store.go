@@ -74,6 +74,13 @@ type Replicas interface {
 	CanRead(format int64) bool
 }
 
+// Clock returns the time.
+type Clock interface{ Now() time.Time }
+
+type systemClock struct{}
+
+func (systemClock) Now() time.Time { return time.Now() }
+
 // Store is this process's access to the ledgers of all consumers. It is safe for concurrent use.
 type Store struct {
 	// Recovery, if set, protects against deleted ledgers. Set it before first use.
@@ -88,6 +95,9 @@ type Store struct {
 	// IsDurable makes the store record every reservation before it is admitted, see [Store.Escrow]. Set it before first
 	// use.
 	IsDurable bool
+	// Clock is the API server's clock, the one in creation timestamps. Set it before first use. Default: the clock of this
+	// machine.
+	Clock Clock
 	// OnRecorded, if set, is called with every reservation that was admitted from a slice, once it is in the ledger. It
 	// must return quickly. Set it before first use.
 	OnRecorded func(InFlight)
@@ -123,6 +133,7 @@ func New(ctx context.Context, storage Storage) *Store {
 		released: newReleased(),
 		holder:   string(uuid.NewUUID()),
 		share:    defaultShare,
+		Clock:    systemClock{},
 
 		ReservationLifetime: defaultReservationLifetime,
 

@@ -67,7 +67,7 @@ func (c *committer) write() error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
 	began := time.Now()
-	c.escrow.replenish(c.ledger, c.store.holder, c.share(), began)
+	c.escrow.replenish(c.ledger, c.store.holder, c.share(), began, c.store.Clock.Now())
 	version, err := c.store.storage.Write(ctx, c.consumer, c.ledger.Snapshot(), c.version)
 	c.store.metrics.observeCommit(err, time.Since(began))
 	if err == nil {

@@ -1,0 +1,234 @@
+package ledgerstore_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
+)
+
+// demand reserves like a webhook whose request no slice covers.
+func (p *process) demand(t *testing.T, amount ledger.Amount) {
+	t.Helper()
+	p.escrow("p/first", amount)
+	p.reserve(t, "p/first", amount)
+}
+
+// limitBySelector sets a limit for requests without dimensions, and a second one for a region.
+func (p *process) limitBySelector(t *testing.T, plain, regional ledger.Amount) {
+	t.Helper()
+	inRegion, err := ledger.NewSelector(ledger.Requirement{Key: "region", Operator: ledger.In, Values: []string{"eu"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p.SetGrants(t.Context(), acme, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
+		return []ledger.Grant{{UID: "g", Name: "g", Generation: 1, Allowances: []ledger.Allowance{
+			{ResourceType: gpu, Amount: plain}, {ResourceType: gpu, Amount: regional, Selector: inRegion},
+		}}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// adopt charges an existing object beyond the limits.
+func (p *process) adopt(t *testing.T, key string, amount ledger.Amount) ledgerstore.Outcome {
+	t.Helper()
+	outcome, err := p.Apply(t.Context(), acme, ledgerstore.Request{
+		Reservations: []ledger.Reservation{reservation(key, amount)}, Separately: true, Overdraft: true, IsForExisting: true,
+	})
+	if err != nil || outcome.Decisions[0].Code != ledger.Admitted {
+		t.Fatalf("adopt: %+v, %v", outcome, err)
+	}
+	return outcome
+}
+
+func TestEscrowOfWhatNoLedgerTakes(t *testing.T) {
+	for reason, requests := range map[string][]ledger.Reservation{
+		"an amount beyond every sum":   {reservation("p/x", ledger.AmountMax)},
+		"two amounts beyond every sum": {reservation("p/x", ledger.AmountMax), reservation("p/y", ledger.AmountMax)},
+		"a long claim":                 {{Key: "p/x", Charges: charges(1), Claim: strings.Repeat("x", ledger.ClaimBytesMax+1)}},
+		"a repeated type":              {{Key: "p/x", Charges: append(charges(1), charges(1)...), Claim: "c"}},
+		"no charges":                   {{Key: "p/x", Claim: "c"}},
+		"an amount of zero":            {{Key: "p/x", Charges: charges(0), Claim: "c"}},
+		"no key":                       {{Charges: charges(1), Claim: "c"}},
+	} {
+		t.Run(reason, inBubble(func(t *testing.T) {
+			memory := storagetest.New()
+			p := holding(t, memory, nil)
+			if !p.escrow("p/a", 4) || p.Escrow(acme, requests, nil) || p.escrow("p/b", 50_000) {
+				t.Error("the slice admitted something else than what it covers")
+			}
+			<-time.After(4 * time.Second)
+			if s := stored(t, memory); s.Reserved != 8 {
+				t.Errorf("%d are reserved", s.Reserved)
+			}
+		}))
+	}
+}
+
+// Only the allowances that match requests without dimensions pay for a slice.
+func TestEscrowBySelector(t *testing.T) {
+	t.Run("used up by another process", inBubble(func(t *testing.T) {
+		memory := storagetest.New()
+		p := start(t, memory, nil)
+		p.limitBySelector(t, 10_000, 100_000)
+		p.demand(t, 4)
+		expectSlices(t, "with demand", memory, 8)
+		start(t, memory, nil).adopt(t, "p/adopted", 9_996)
+		p.look(t)
+		if p.escrow("p/a", 4) {
+			t.Error("admitted beyond the plain allowance")
+		}
+	}))
+	t.Run("reduced", inBubble(func(t *testing.T) {
+		memory := storagetest.New()
+		p := start(t, memory, nil)
+		p.limitBySelector(t, 10_000, 100_000)
+		p.demand(t, 4)
+		start(t, memory, nil).limitBySelector(t, 0, 100_000)
+		p.look(t)
+		if p.escrow("p/a", 4) {
+			t.Error("admitted without an allowance")
+		}
+	}))
+	t.Run("used up by this process", inBubble(func(t *testing.T) {
+		p := start(t, storagetest.New(), nil)
+		p.limitBySelector(t, 1_000_000, 1_000_000)
+		for range 8 {
+			p.escrow("p/first", 100)
+		}
+		p.demand(t, 100)
+		p.adopt(t, "p/adopted", 999_950)
+		if p.escrow("p/a", 100) {
+			t.Error("admitted beyond the plain allowance")
+		}
+	}))
+}
+
+// What is in the ledger needs no slice, so that the rest is free for others.
+func TestEscrowedAndStored(t *testing.T) {
+	for _, isSelective := range []bool{false, true} {
+		t.Run(fmt.Sprintf("by this process, selective: %t", isSelective), inBubble(func(t *testing.T) {
+			memory, faults := storagetest.New(), 0
+			p := start(t, memory, func(_ context.Context, call storagetest.Call) storagetest.Fault {
+				if call == storagetest.Write && faults > 0 {
+					faults--
+					return storagetest.Unanswered
+				}
+				return storagetest.None
+			})
+			if p.limit(t, 10_000); isSelective {
+				p.limitBySelector(t, 10_000, 100_000)
+			}
+			p.demand(t, 4)
+			if !p.escrow("p/a", 8) {
+				t.Fatal("not admitted from the slice")
+			}
+			faults = 1
+			if d := p.reserve(t, "p/rest", 9_988); d.Code != ledger.Admitted {
+				t.Errorf("a request for the rest: %+v", d)
+			}
+			if p.escrow("p/b", 4) || slicedIn(memory.Snapshot(acme)) > 0 {
+				t.Error("there is a slice beyond the limit")
+			}
+		}))
+	}
+	t.Run("by another process", inBubble(func(t *testing.T) {
+		memory := storagetest.New()
+		p := holding(t, memory, nil)
+		if !p.escrow("p/a", 8) {
+			t.Fatal("not admitted from the slice")
+		}
+		other := reservation("p/a", 8)
+		other.ReservedAt = 77
+		if _, err := storagetest.Reserve(t.Context(), start(t, memory, nil), acme, other); err != nil {
+			t.Fatal(err)
+		}
+		if d := p.reserve(t, "p/rest", 9_988); d.Code != ledger.Admitted {
+			t.Errorf("a request for the rest: %+v", d)
+		}
+		if r := p.ReservationsFor("a"); len(r) != 1 || r[0].IsOwn || r[0].IsUnrecorded {
+			t.Errorf("the store knows %+v", r)
+		}
+	}))
+}
+
+// A revoked slice makes way too: its holder knows what it admitted.
+func TestRevokedSliceMakesWay(t *testing.T) {
+	inBubble(func(t *testing.T) {
+		memory, blocked := storagetest.New(), false
+		p := holding(t, memory, func(ctx context.Context, _ storagetest.Call) storagetest.Fault {
+			if blocked {
+				<-ctx.Done()
+			}
+			return storagetest.None
+		})
+		q := start(t, memory, nil)
+		q.look(t)
+		blocked = true
+		<-time.After(ledgerstore.SliceStalledAfter)
+		if err := q.RevokeSlice(t.Context(), q.ForeignSlices()[0]); err != nil {
+			t.Fatal(err)
+		}
+		blocked = false
+		if d := p.reserve(t, "p/all", 9_996); d.Code != ledger.Admitted {
+			t.Errorf("a request for the rest: %+v", d)
+		}
+	})(t)
+}
+
+// The holder may use its slice before it knows of the overdraft, so the shortage is told.
+func TestOverdraftBesideForeignSlice(t *testing.T) {
+	inBubble(func(t *testing.T) {
+		memory := storagetest.New()
+		holding(t, memory, nil)
+		outcome := start(t, memory, nil).adopt(t, "p/audited", 9_996)
+		if len(outcome.Decisions[0].Shortages) != 1 {
+			t.Errorf("no shortage beside the slice of another process: %+v", outcome)
+		}
+	})(t)
+}
+
+// A tentative reservation of the last balance must not take the place of the slice.
+func TestDryRunKeepsSlice(t *testing.T) {
+	inBubble(func(t *testing.T) {
+		memory := storagetest.New()
+		p := start(t, memory, nil)
+		p.limit(t, 100_000)
+		dimensions := func(i int) ledger.Dimensions {
+			d, err := ledger.NewDimensions(map[string]string{"i": fmt.Sprint(i)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		for i := range ledger.BalancesMax - 1 {
+			r := ledger.Reservation{Key: fmt.Sprintf("claim:%d", i), Charges: []ledger.Charge{{ResourceType: gpu, Dimensions: dimensions(i), Amount: 1}}, Claim: "c"}
+			if d, err := storagetest.Reserve(t.Context(), p, acme, r); err != nil || d.Code != ledger.Admitted {
+				t.Fatalf("balance %d: %+v, %v", i, d, err)
+			}
+			p.Settle(acme, r.Key, 0)
+			if i%64 == 0 {
+				<-time.After(5 * time.Second)
+			}
+		}
+		p.demand(t, 4)
+		if err := p.Cancel(t.Context(), acme, "p/first", 0); err != nil {
+			t.Fatal(err)
+		}
+		before := slicedIn(memory.Snapshot(acme))
+		_, err := p.Apply(t.Context(), acme, ledgerstore.Request{DryRun: ledgerstore.Dry, Reservations: []ledger.Reservation{{
+			Key: "p/dry", Claim: "c", Charges: []ledger.Charge{{ResourceType: gpu, Dimensions: dimensions(ledger.BalancesMax), Amount: 100_000 - ledger.BalancesMax + 1}},
+		}}})
+		var after ledger.Amount
+		if errView := p.View(t.Context(), acme, func(l *ledger.Ledger) { after = l.Sliced(gpu) }); err != nil || errView != nil || after != before || before == 0 {
+			t.Errorf("the slice was %d and is %d: %v, %v", before, after, err, errView)
+		}
+	})(t)
+}
