@@ -121,8 +121,14 @@ func (s *scene) policy(name, condition string) {
 // policyFor charges ConfigMaps to an organization.
 func (s *scene) policyFor(payer, name, condition string) {
 	s.Helper()
+	s.policyWith(payer, name, condition, func(*quotav1alpha1.ClaimCreationPolicySpec) {})
+}
+
+// policyWith is policyFor with a change to the policy.
+func (s *scene) policyWith(payer, name, condition string, change func(*quotav1alpha1.ClaimCreationPolicySpec)) {
+	s.Helper()
 	s.policies++
-	errs := s.Catalog.SetPolicy(&quotav1alpha1.ClaimCreationPolicy{
+	p := &quotav1alpha1.ClaimCreationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: s.policies},
 		Spec: quotav1alpha1.ClaimCreationPolicySpec{
 			Trigger: quotav1alpha1.ClaimTrigger{
@@ -135,8 +141,9 @@ func (s *scene) policyFor(payer, name, condition string) {
 				},
 			}},
 		},
-	})
-	if len(errs) > 0 {
+	}
+	change(&p.Spec)
+	if errs := s.Catalog.SetPolicy(p); len(errs) > 0 {
 		s.Fatal(errs.ToAggregate())
 	}
 }

@@ -1,0 +1,78 @@
+package enforce
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// After one create the replica holds quota for the next. Only a create that others could charge after a crash is admitted
+// from it without a write.
+func TestAdmittedWithoutWrite(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		// change changes the policy that charges acme, and prepare anything else.
+		change  func(*quotav1alpha1.ClaimCreationPolicySpec)
+		prepare func(*scene)
+		name    string
+		uid     types.UID
+		want    bool
+	}{
+		"like the first": {reason: "the quota is reserved", want: true},
+		"not effective":  {reason: "a policy without a demand does not matter", prepare: func(s *scene) { s.policy("third", "false") }, want: true},
+		"durable":        {reason: "the policy asks for a write", change: func(p *quotav1alpha1.ClaimCreationPolicySpec) { p.Admission = quotav1alpha1.AdmissionModeDurable }},
+		"durable server": {reason: "the server writes always", prepare: func(s *scene) { s.Store.IsDurable = true }},
+		"not enforced":   {reason: "it is charged beyond the limit", change: func(p *quotav1alpha1.ClaimCreationPolicySpec) { p.EnforcementMode = quotav1alpha1.EnforcementModeWarn }},
+		"by the request": {reason: "nobody could evaluate the policy later", change: func(p *quotav1alpha1.ClaimCreationPolicySpec) {
+			p.Trigger.Conditions[0].Expression = "user.name == ''"
+		}},
+		"two consumers":   {reason: "both are charged or none", prepare: func(s *scene) { s.policy("globex", "true") }},
+		"the same object": {reason: "it is charged once", name: "map-1", uid: "1"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, 10_000)
+				s.policy("globex", "false")
+				if answer := s.review("1"); !answer.Allowed {
+					t.Fatalf("refused: %s", answer.Result.Message)
+				}
+				if tt.change != nil {
+					s.policyWith("acme", "acme", "true", tt.change)
+				}
+				if tt.prepare != nil {
+					tt.prepare(s)
+				}
+				object, uid := "map-2", types.UID("2")
+				if tt.name != "" {
+					object = tt.name
+				}
+				if tt.uid != "" {
+					uid = tt.uid
+				}
+				before := len(s.memory.Revisions(organization("acme")))
+				answer := s.reviewNamed(object, uid)
+				if !answer.Allowed {
+					t.Fatalf("refused: %s", answer.Result.Message)
+				}
+				held := s.Store.ReservationsFor(string(uid))
+				hasWritten := len(s.memory.Revisions(organization("acme"))) > before
+				if len(held) == 0 || held[0].IsUnrecorded != tt.want || hasWritten == tt.want {
+					t.Errorf("%s: held are %+v, written: %t", tt.reason, held, hasWritten)
+				}
+				p := s.Catalog.Policy("acme")
+				if tt.want && s.Reviewed.Has(uid, p) {
+					t.Error("others are told that it is charged before it is")
+				}
+				time.Sleep(3 * time.Second) // of the test's own clock
+				if held = s.Store.ReservationsFor(string(uid)); held[0].IsUnrecorded || !s.Reviewed.Has(uid, p) {
+					t.Errorf("later, held are %+v", held)
+				}
+			})
+		})
+	}
+}
